@@ -44,6 +44,16 @@ const nativeApart = {
   },
 };
 
+/** Both packages have to mean the same classes by it. */
+const schemaApart = {
+  name: 'schema-apart',
+  setup({ onResolve }) {
+    onResolve({ filter: /^@peculiar\/asn1-schema$/ }, ({ kind }) =>
+      kind === 'entry-point' ? undefined : { path: './asn1-schema.js', external: true },
+    );
+  },
+};
+
 /** What commander imports only for subcommands that are programs of their own, and for help in colour. */
 const slimCommander = {
   name: 'slim-commander',
@@ -132,7 +142,7 @@ const results = await Promise.all([
     outdir: `${out}/vendor`,
     entryNames: '[name]',
     target: 'node22',
-    plugins: [nativeApart, slimClientNode],
+    plugins: [nativeApart, slimClientNode, schemaApart],
   }),
 ]);
 refuseWideText(`${out}/program.js`);

@@ -125,6 +125,8 @@ export interface ControllerOptions {
   readonly isDefaultClass: boolean;
   /** Further types of readiness gates, as they were given: `findCommandProblems` says what is wrong with them. */
   readonly gates: readonly string[];
+  /** Where the webhook is served, as it was given; null for nowhere. `findCommandProblems` says what is wrong with it. */
+  readonly webhookPort: string | null;
 }
 
 /** `vipnat check`. */

@@ -5,7 +5,12 @@ import { type Config } from '../../config/config.ts';
 import { type ConfigReading } from '../../config/load.ts';
 import { type OptionName } from '../../config/options.ts';
 import { servicesNamespace } from '../generate/manifest/options.ts';
-import { checkGates, checkNamespace, findManifestProblems } from '../generate/manifest/problems.ts';
+import {
+  checkGates,
+  checkNamespace,
+  checkWebhookPort,
+  findManifestProblems,
+} from '../generate/manifest/problems.ts';
 import { type ConfiguredCommand, isAboutServices, type ServicesCommand } from './invocation.ts';
 
 /**
@@ -34,6 +39,7 @@ function findOwnProblems(command: ConfiguredCommand): string[] {
     return [
       ...checkNamespace(command.options.namespace, servicesNamespace),
       ...checkGates(listGates(command)),
+      ...(command.name === 'controller' ? checkWebhookPort(command.options.webhookPort) : []),
     ];
   return command.name === 'run' && command.options.once && command.options.dryRun
     ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']

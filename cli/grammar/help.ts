@@ -32,6 +32,8 @@ export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--node-address', '--node-address ADDR,…'],
   ['--node-probe-port', '--node-probe-port PORT'],
   ['--gate', '--gate TYPE'],
+  ['--inject-gates', '--inject-gates[=METHOD]'],
+  ['--webhook-port', '--webhook-port PORT'],
   ...optionNames.map((name): [string, string] => {
     const flag = nameFlag(name);
     const word = flag.slice(flag.lastIndexOf('-') + 1).toUpperCase();

@@ -3,6 +3,7 @@ import { families } from '../../lib/address/address.ts';
 import { findNearest } from '../../config/nearest.ts';
 import { quoteText } from '../../config/setting.ts';
 import { duration } from '../../config/values.ts';
+import { injectionMethods } from '../../lib/services/injection.ts';
 import { type DoctorWords, readDoctorOptions } from '../doctor/facts/options.ts';
 import { type KeepalivedWords, readKeepalivedOptions } from '../generate/keepalived/options.ts';
 import { defaultNamespace, manifestKinds, servicesNamespace } from '../generate/manifest/options.ts';
@@ -30,7 +31,9 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly keepalivedImage?: string;
   readonly directory?: string;
   readonly defaultClass?: boolean;
-  readonly injectGates?: boolean;
+  /** True without a method. */
+  readonly injectGates?: string | true;
+  readonly webhookPort?: string;
   readonly pool?: readonly string[];
   readonly gate?: readonly string[];
   readonly yes?: boolean;
@@ -75,7 +78,8 @@ export function readCheck({ json = false }: Own): Found {
 /** `controller`. */
 export function readController(own: Own): Found {
   const { namespace = servicesNamespace, defaultClass: isDefaultClass = false, gate: gates = [] } = own;
-  return { command: { name: 'controller', options: { namespace, isDefaultClass, gates } } };
+  const { webhookPort = null } = own;
+  return { command: { name: 'controller', options: { namespace, isDefaultClass, gates, webhookPort } } };
 }
 
 /** `run`. */
@@ -175,8 +179,9 @@ function readImages(own: Own) {
 function readServicesOptions(own: Own, kind: string | undefined) {
   const { namespace = kind === 'services' ? servicesNamespace : defaultNamespace } = own;
   const { pool: pools = [], defaultClass: isDefaultClass = false, balancerListen = null } = own;
-  const { gate: gates = [], injectGates: injectsGates = false, nodeProbePort = null } = own;
-  return { namespace, pools, isDefaultClass, gates, injectsGates, balancerListen, nodeProbePort };
+  const { gate: gates = [], injectGates = null, nodeProbePort = null } = own;
+  const injection = injectGates === true ? injectionMethods[0] : injectGates;
+  return { namespace, pools, isDefaultClass, gates, injection, balancerListen, nodeProbePort };
 }
 
 function explainKind(word: string | undefined): string {

@@ -16,8 +16,8 @@ export function addServicesFlags(command: Command): Command {
       collect,
     )
     .option(
-      '--inject-gates',
-      'for services: give pods a readiness gate where their namespace asks for it (Kubernetes 1.36)',
+      '--inject-gates [value]',
+      'for services: give pods a readiness gate where their namespace asks for it, by policy (default, Kubernetes 1.36) or webhook',
     )
     .option(
       '--balancer-listen <value>',

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { type Config } from '../../config/config.ts';
 import { Controller } from '../../controller/process/controller.ts';
 import { ControllerLog } from '../../controller/report/controller-log.ts';
+import { WebhookLog } from '../../controller/webhook/webhook-log.ts';
 import { createControllerPages, getBehindMs } from '../../controller/report/pages.ts';
 import { reserveAddress } from '../../controller/cache/judge-pools.ts';
 import { parseAddress } from '../../lib/address/address.ts';
@@ -59,6 +60,9 @@ export async function runController(config: Config, options: ControllerOptions):
       gateTypes: toGateTypes(options.gates),
       identity: `${hostname()}_${randomUUID()}`,
       reserved: reserve(config.vips),
+      ...(options.webhookPort === null
+        ? {}
+        : { webhook: { port: Number(options.webhookPort), log: new WebhookLog(logger) } }),
     },
   );
   const server = createServer(config, meter, controller, logger);

@@ -9,6 +9,7 @@ import { type Execution } from '../engine/execute.ts';
 import { type ControllerLog } from '../report/controller-log.ts';
 import { type ControllerState } from '../report/pages.ts';
 import { type Settings } from '../cache/world.ts';
+import { Webhook, type WebhookOptions } from '../webhook/webhook.ts';
 import { FirstPools } from './first-pools.ts';
 import { Leadership, type Reserved } from './leadership.ts';
 
@@ -29,6 +30,8 @@ export interface ControllerSettings extends Settings {
   /** Of this process, and of no other that ever was. */
   readonly identity: string;
   readonly reserved: Reserved;
+  /** The webhook to serve; none unless given. */
+  readonly webhook?: Pick<WebhookOptions, 'port' | 'log'>;
 }
 
 /** 20 writes a second for all of the controller (S7). */
@@ -40,6 +43,7 @@ export class Controller {
   readonly #settings: ControllerSettings;
   readonly #election: LeaderElection;
   readonly #pace: TokenQueue;
+  readonly #webhook: Webhook | null;
   readonly #writes = new Map<Execution['result'], number>();
   #leadership: Leadership | null = null;
   #firstPools: FirstPools | null = null;
@@ -51,6 +55,7 @@ export class Controller {
     this.#settings = settings;
     const { client, clock, random, log } = ports;
     this.#pace = new TokenQueue(pace, clock);
+    this.#webhook = this.#createWebhook();
     this.#election = new LeaderElection({
       ...{ client, clock, random },
       lease: { namespace: settings.namespace, name: electionLease },
@@ -77,10 +82,15 @@ export class Controller {
   /** Begins. Not to be called twice. */
   start(): void {
     this.#election.start();
+    this.#webhook?.start();
   }
 
-  /** Ends its writes, then gives the Lease back. */
+  /** Ends its writes, then gives the Lease back. The webhook answers a little longer. */
   async stop(): Promise<void> {
+    await Promise.all([this.#webhook?.stop(), this.#stopLeading()]);
+  }
+
+  async #stopLeading(): Promise<void> {
     this.#queueTurn(() => this.#endLeading());
     await this.#turns;
     await this.#election.stop();
@@ -100,7 +110,14 @@ export class Controller {
       world: leadership?.world ?? null,
       statistics: leadership?.statistics ?? null,
       writes: this.#writes,
+      webhook: this.#webhook?.state ?? null,
     };
+  }
+
+  #createWebhook(): Webhook | null {
+    const { namespace, webhook } = this.#settings;
+    if (webhook === undefined) return null;
+    return new Webhook({ ...this.#ports, ...webhook, namespace, writeMs: () => this.#election.writeMs });
   }
 
   #queueTurn(turn: () => Promise<void> | void): void {

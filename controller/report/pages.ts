@@ -4,6 +4,7 @@ import { hangingMs } from '../../lib/telemetry/heartbeat.ts';
 import { type QueueStatistics } from '../../lib/control/keyed-queue.ts';
 import { type Execution } from '../engine/execute.ts';
 import { type World } from '../cache/world.ts';
+import { type WebhookState } from '../webhook/webhook.ts';
 
 /** How a controller does: what health and metrics say. */
 export interface ControllerState {
@@ -19,6 +20,8 @@ export interface ControllerState {
   readonly unreadable: readonly { readonly kind: string; readonly object: string }[];
   /** Writes since the start, by what became of them. */
   readonly writes: ReadonlyMap<Execution['result'], number>;
+  /** Null where it serves none. */
+  readonly webhook: WebhookState | null;
 }
 
 /** Where the pages come from. */
@@ -48,9 +51,11 @@ function judgeHealth(state: ControllerState): ReturnType<typeof toText> {
 }
 
 /** Who waits for its turn is ready to take over. */
-function judgeReadiness({ isLeading, holder, world }: ControllerState): ReturnType<typeof toText> {
+function judgeReadiness({ isLeading, holder, world, webhook }: ControllerState): ReturnType<typeof toText> {
   if (isLeading && world === null)
     return toText(503, 'not ready: it leads, and does not know all objects yet');
   if (holder === null) return toText(503, 'not ready: it has not reached the API');
+  // API servers ask only pods that are ready.
+  if (webhook?.isServing === false) return toText(503, 'not ready: it does not serve the webhook yet');
   return toText(200, isLeading ? 'ok: it leads' : 'ok: it waits for another to end');
 }

@@ -21,6 +21,21 @@ export const controllerMetrics = {
     labels: ['kind'],
     help: 'Whether the controller that leads can read a kind of objects; 0 while each attempt fails. It takes no step before it has read all',
   },
+  vipnat_controller_admissions_total: {
+    type: 'counter',
+    labels: ['result'],
+    help: 'Answers of the webhook: patched, unchanged, or failed (unreadable, or too many); absent without a webhook, like the next two',
+  },
+  vipnat_controller_webhook_serving: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether this controller serves the webhook',
+  },
+  vipnat_controller_webhook_certificate_end_timestamp_seconds: {
+    type: 'gauge',
+    labels: [],
+    help: "End of the webhook's certificate, in seconds since 1970",
+  },
   vipnat_controller_queue_depth: {
     type: 'gauge',
     labels: [],
@@ -119,6 +134,7 @@ export function listControllerSamples({
   writes,
   kinds,
   unreadable,
+  webhook,
 }: ControllerState): ControllerSample[] {
   const one = (name: ControllerMetric, value: number, labels: Record<string, string> = {}) => {
     return { name, labels, value };
@@ -129,6 +145,7 @@ export function listControllerSamples({
     ...[...kinds].map(([kind, isFollowed]) =>
       one('vipnat_controller_kind_followed', Number(isFollowed), { kind }),
     ),
+    ...listWebhookSamples(webhook, one),
     ...(statistics === null
       ? []
       : [
@@ -153,7 +170,19 @@ export function listControllerSamples({
   ];
 }
 
-type One = (name: ControllerMetric, value: number, labels: Record<string, string>) => ControllerSample;
+type One = (name: ControllerMetric, value: number, labels?: Record<string, string>) => ControllerSample;
+
+function listWebhookSamples(webhook: ControllerState['webhook'], one: One): ControllerSample[] {
+  if (webhook === null) return [];
+  const { answers, isServing, untilMs } = webhook;
+  return [
+    ...[...answers].map(([result, value]) => one('vipnat_controller_admissions_total', value, { result })),
+    one('vipnat_controller_webhook_serving', Number(isServing)),
+    ...(untilMs === null
+      ? []
+      : [one('vipnat_controller_webhook_certificate_end_timestamp_seconds', untilMs / 1000)]),
+  ];
+}
 
 /** Of each family that a pool has. */
 function listPoolSamples(world: World, one: One): ControllerSample[] {

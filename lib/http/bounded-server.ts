@@ -1,9 +1,21 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import { type Socket } from 'node:net';
 
+/** How many connections a server has. */
+interface ConnectionLimits {
+  readonly connections: number;
+  readonly ofAddress: number;
+}
+
 /** kubelet, Prometheus and a few people; each question takes milliseconds. Of one address of theirs, fewer. */
-const maxConnections = 32;
-const maxOfAddress = 8;
+const ofPeople: ConnectionLimits = { connections: 32, ofAddress: 8 };
+
+/**
+ * An API server makes a connection for each question that it asks at a time, and keeps 25 (k8s.io/client-go, transport, cache.go). Several can come
+ * from one address, where it is translated.
+ */
+const ofApiServers: ConnectionLimits = { connections: 256, ofAddress: 128 };
 
 /** A question is one packet, and its answer is ready at once: whoever takes longer is no client of ours. */
 const limits = {
@@ -20,48 +32,103 @@ const maxHeadersCount = 50;
 /** A client that does not read its answer holds its connection no longer than this. */
 const idleMs = 10_000;
 
+/** API servers close what they do not use after 90 s. To be sooner can meet a question, which they ask once only. */
+const keptMs = 120_000;
+
+/** Nobody's handshake takes longer. */
+const handshakeMs = 3000;
+
 /**
  * A server of HTTP to which anybody may connect: bounded in number, size and time. Each connection is asked one question
  * at a time; one that asks the next before it has its answer is closed. Where there are too many connections, the oldest one that asks
  * nothing goes: so who keeps connections open, or opens one after the other, keeps nobody out. It keeps no process alive.
  */
 export function createBoundedServer(listener: RequestListener): Server {
-  const asking = new WeakSet<Socket>();
-  const server = createServer(limits, (request, response) => {
-    const { socket } = request;
-    // No client of ours does. A packet has room for two thousand questions, and all their answers would be made at once.
-    if (asking.has(socket)) {
-      socket.destroy();
-      return;
-    }
-    asking.add(socket);
-    response.once('close', () => asking.delete(socket));
-    response.on('error', () => undefined);
-    listener(request, response);
-  });
-  const open = new Set<Socket>();
-  server.on('connection', (socket) => {
-    open.add(socket);
-    socket.once('close', () => open.delete(socket));
-    makeRoom(open, socket, asking);
-  });
-  server.maxHeadersCount = maxHeadersCount;
+  const { open, listen } = new Connections(ofPeople);
+  const server = createServer(limits, listen(listener));
+  server.on('connection', open);
   server.setTimeout(idleMs);
+  return finish(server);
+}
+
+/** The same for TLS and API servers, with another certificate whenever `setSecureContext` brings one. */
+export function createBoundedTlsServer(
+  pair: { readonly certificate: string; readonly key: string },
+  listener: RequestListener,
+): TlsServer {
+  const { open, secure, listen } = new Connections(ofApiServers);
+  const server = createTlsServer(
+    {
+      ...{ ...limits, keepAliveTimeout: keptMs, handshakeTimeout: handshakeMs },
+      ...{ cert: pair.certificate, key: pair.key, minVersion: 'TLSv1.2' },
+    },
+    listen(listener),
+  );
+  server.on('connection', open);
+  server.on('secureConnection', secure);
+  server.setTimeout(keptMs + idleMs);
+  return finish(server);
+}
+
+function finish<S extends Server | TlsServer>(server: S): S {
+  server.maxHeadersCount = maxHeadersCount;
   // The signal to end must not wait for whoever asks.
   server.unref();
   return server;
 }
 
-/** Closes connections, the oldest first, until there are no more than there may be: of the newest one's address, and of all. */
-function makeRoom(open: Set<Socket>, newest: Socket, asking: WeakSet<Socket>): void {
-  const { remoteAddress } = newest;
-  const ofAddress = [...open].filter((socket) => socket.remoteAddress === remoteAddress);
-  if (ofAddress.length > maxOfAddress) close(ofAddress);
-  if (open.size > maxConnections) close([...open]);
+/** The connections of one server. */
+class Connections {
+  readonly #limits: ConnectionLimits;
+  /** The oldest first. */
+  readonly #open = new Set<Socket>();
+  readonly #asking = new WeakSet<Socket>();
+  /** What TLS has made of a connection, to that. */
+  readonly #tlsToSocket = new WeakMap<Socket, Socket>();
 
-  function close(sockets: readonly Socket[]): void {
-    const socket = sockets.find((one) => !asking.has(one)) ?? newest;
-    open.delete(socket);
+  constructor(limits: ConnectionLimits) {
+    this.#limits = limits;
+  }
+
+  readonly open = (socket: Socket): void => {
+    this.#open.add(socket);
+    socket.once('close', () => this.#open.delete(socket));
+    this.#makeRoom(socket);
+  };
+
+  readonly secure = (tls: Socket): void => {
+    const isSame = ({ remoteAddress, remotePort }: Socket) =>
+      remotePort === tls.remotePort && remoteAddress === tls.remoteAddress;
+    const socket = [...this.#open].find(isSame);
+    if (socket !== undefined) this.#tlsToSocket.set(tls, socket);
+  };
+
+  readonly listen = (listener: RequestListener): RequestListener => {
+    return (request, response) => {
+      const socket = this.#tlsToSocket.get(request.socket) ?? request.socket;
+      // No client of ours does. A packet has room for two thousand questions, and all their answers would be made at once.
+      if (this.#asking.has(socket)) {
+        request.socket.destroy();
+        return;
+      }
+      this.#asking.add(socket);
+      response.once('close', () => this.#asking.delete(socket));
+      response.on('error', () => undefined);
+      listener(request, response);
+    };
+  };
+
+  /** Closes connections, the oldest first, until there are no more than there may be: of the newest one's address, and of all. */
+  #makeRoom(newest: Socket): void {
+    const { remoteAddress } = newest;
+    const ofAddress = [...this.#open].filter((socket) => socket.remoteAddress === remoteAddress);
+    if (ofAddress.length > this.#limits.ofAddress) this.#close(ofAddress, newest);
+    if (this.#open.size > this.#limits.connections) this.#close([...this.#open], newest);
+  }
+
+  #close(sockets: readonly Socket[], newest: Socket): void {
+    const socket = sockets.find((one) => !this.#asking.has(one)) ?? newest;
+    this.#open.delete(socket);
     socket.destroy();
   }
 }

@@ -104,3 +104,6 @@ export const excludedNodeLabel = 'node.kubernetes.io/exclude-from-external-load-
 
 /** The Lease by which one controller leads, in vipnat's namespace. */
 export const electionLease = 'vipnat-controller';
+
+/** The webhook that gives pods their gate: its configuration, its Service, its Secret and its rights have this name. */
+export const webhookName = 'vipnat-webhook';

@@ -209,7 +209,7 @@ export const errorCatalogue = {
     exit: failed,
     retry: true,
     meaning:
-      'The agent cannot serve HTTP at the address of `--listen`. Another program has the port, or this host does not have the address, such as a VIP on another host. Everything else works, and the agent tries again.',
+      'The agent cannot serve HTTP at the address of `--listen`, or the controller at `--webhook-port`. Another program has the port, or this host does not have the address, such as a VIP on another host. Everything else works, and the agent tries again.',
     remedy:
       "Find the program that has the port (`ss -ltnp`), or name another address with `--listen`. Until then, a pod's probes fail.",
   },

@@ -6,7 +6,7 @@ import { readSection, readTable, unquote } from '../support/documents/table.ts';
 const path = 'docs/dependencies.md';
 
 /** What whoever takes the image may be bound to: permissive ones only. */
-const licenses = ['Apache-2.0', 'ISC', 'MIT'];
+const licenses = ['0BSD', 'Apache-2.0', 'BSD-3-Clause', 'ISC', 'MIT'];
 
 interface Package {
   readonly name: string;

@@ -13,6 +13,7 @@ import { dataplaneChecks } from './service-dataplanes.ts';
 import { gateChecks } from './service-gates.ts';
 import { poolChecks } from './service-pools.ts';
 import { seatChecks } from './service-seats.ts';
+import { webhookChecks } from './service-webhook.ts';
 
 /** Whether this host balances Services. On a host, and in a cluster, without them nothing of it is looked at. */
 export const serviceChecks: readonly Check[] = [
@@ -55,8 +56,10 @@ export const serviceChecks: readonly Check[] = [
   },
   ...dataplaneChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
   ...seatChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
-  ...gateChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
-  ...poolChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
+  ...[...gateChecks, ...poolChecks, ...webhookChecks].map((check) => ({
+    ...check,
+    find: ifUsed(check.find),
+  })),
 ];
 
 const notUsed: NotHere = { notHere: 'Services have no balancer on this host' };

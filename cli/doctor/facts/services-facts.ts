@@ -13,6 +13,7 @@ import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { type HostBalancer, isUsed, readHostBalancer } from '../../balancer/host-balancer.ts';
 import { type Fact, type NotChecked } from './fact.ts';
 import { type GateWait, readGateWaits } from './gate-waits.ts';
+import { readWebhookFacts, type WebhookFacts } from './webhook-facts.ts';
 import { findPoolUsers, readServicesCluster, type ServicesCluster } from './services-cluster.ts';
 
 /** What is known of Services here and in the API. */
@@ -30,6 +31,8 @@ export interface ServicesFacts {
   readonly cluster: Fact<ServicesCluster>;
   /** Pods that wait for a readiness gate. */
   readonly gateWaits: Fact<readonly GateWait[]>;
+  /** Null where the cluster has no webhook. */
+  readonly webhook: Fact<WebhookFacts | null>;
   /** By address of a pool that nobody has: the MAC of the host that answers for it. */
   readonly poolUsers: Fact<ReadonlyMap<string, string>>;
 }
@@ -64,21 +67,23 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
   const { clock, route, within } = needs;
   const host = await readHostBalancer();
   const node = host.activity?.node ?? needs.node;
-  const asked: Promise<Fact<ServicesCluster>> =
-    route === null ? Promise.resolve(notAsked) : within(readServicesCluster({ route, clock, node }));
-  const [nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster] = await Promise.all([
+  const ask = async <T>(read: (to: ApiRoute) => Promise<T>): Promise<Fact<T>> =>
+    route === null ? notAsked : await within(read(route));
+  const [nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster, webhook] = await Promise.all([
     readNftVersion(),
     within(readSeatsKeepalived(host.runDir)),
     findCilium(),
     findCalicoMap(mapsFolder),
     within(readStrictTunnels(host)),
-    asked,
+    ask((to) => readServicesCluster({ route: to, clock, node })),
+    ask((to) => readWebhookFacts(to, clock)),
   ]);
   const [poolUsers, gateWaits] = await Promise.all([
     'unknown' in cluster ? cluster : within(findPoolUsers(cluster.value, clock)),
     'unknown' in cluster ? cluster : findGateWaits(needs, host, cluster.value),
   ]);
-  return { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster, poolUsers, gateWaits };
+  const here = { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels };
+  return { ...here, cluster, gateWaits, webhook, poolUsers };
 }
 
 const notAsked: NotChecked = { unknown: 'not asked: the Kubernetes API needs --kubeconfig' };

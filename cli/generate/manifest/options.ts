@@ -48,8 +48,8 @@ export interface ManifestOptions {
   readonly isDefaultClass: boolean;
   /** Further types of readiness gates that this controller opens. */
   readonly gates: readonly string[];
-  /** Whether `services` has a policy that gives pods the gate. */
-  readonly injectsGates: boolean;
+  /** What gives pods the gate in `services`, as it was given: one of injectionMethods, or nonsense; null for nothing. */
+  readonly injection: string | null;
   /** Where the balancers of `services` serve metrics, as it was given; null for the default. */
   readonly balancerListen: string | null;
   /** Where the balancers of `services` ask whether other nodes live, as it was given; null for the default. */

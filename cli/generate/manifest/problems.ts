@@ -5,6 +5,7 @@ import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
 import { describeOption, nameFlag } from '../../../config/options.ts';
 import { isSafePath } from '../../../lib/keepalived/words.ts';
 import { isGateType } from '../../../lib/services/gate-types.ts';
+import { injectionMethods, webhookPort } from '../../../lib/services/injection.ts';
 import { parseRange } from '../../../lib/services/ranges.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
@@ -50,23 +51,38 @@ export function checkGates(gates: readonly string[]): string[] {
     .map((text) => `--gate ${quoteText(text)} ${rule}. Example: --gate example.com/load-balancer-ready`);
 }
 
+/** What is no port for the webhook. */
+export function checkWebhookPort(port: string | null): string[] {
+  if (port === null || (/^[1-9]\d{0,4}$/.test(port) && Number(port) <= 65_535)) return [];
+  const rule = 'is not a whole number from 1 to 65535';
+  return [`--webhook-port ${quoteText(port)} ${rule}. Example: --webhook-port ${webhookPort}`];
+}
+
 function findServicesProblems(options: ManifestOptions, config: Config): string[] {
-  const { kind, pools, isDefaultClass, gates, injectsGates, balancerListen, nodeProbePort } = options;
+  const { kind, pools, isDefaultClass, gates, injection, balancerListen, nodeProbePort } = options;
   if (kind === 'services') {
     return [
       ...[...findPoolProblems(pools), ...checkGates(gates), ...findFolderProblems(config)],
       ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
+      ...findInjectionProblems(injection),
     ];
   }
   const flags = [
     ...(pools.length === 0 ? [] : ['--pool']),
     ...(isDefaultClass ? ['--default-class'] : []),
     ...(gates.length === 0 ? [] : ['--gate']),
-    ...(injectsGates ? ['--inject-gates'] : []),
+    ...(injection === null ? [] : ['--inject-gates']),
     ...(balancerListen === null ? [] : ['--balancer-listen']),
     ...(nodeProbePort === null ? [] : ['--node-probe-port']),
   ];
   return flags.map((flag) => `${flag} is for vipnat manifest services only. Leave it out`);
+}
+
+function findInjectionProblems(injection: string | null): string[] {
+  if (injection === null || (injectionMethods as readonly string[]).includes(injection)) return [];
+  return [
+    `--inject-gates ${quoteText(injection)} is none of ${injectionMethods.join(', ')}. Example: --inject-gates=webhook`,
+  ];
 }
 
 function findPoolProblems(pools: readonly string[]): string[] {

@@ -2,6 +2,7 @@ import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { toArguments } from '../../../config/arguments.ts';
 import { type Config } from '../../../config/config.ts';
 import { type OptionName } from '../../../config/options.ts';
+import { injectionMethods } from '../../../lib/services/injection.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
 import { defaultNamespace, type ManifestOptions, type OwnImages, servicesNamespace } from './options.ts';
 
@@ -47,8 +48,13 @@ export function toCommandLine({ options, config, given }: ManifestRequest): stri
     ...pools.map((pool) => `--pool=${pool}`),
     ...(options.isDefaultClass ? ['--default-class'] : []),
     ...options.gates.map((type) => `--gate=${type}`),
-    ...(options.injectsGates ? ['--inject-gates'] : []),
+    ...toInjectionArguments(options.injection),
     ...(options.balancerListen === null ? [] : [`--balancer-listen=${options.balancerListen}`]),
     ...(options.nodeProbePort === null ? [] : [`--node-probe-port=${options.nodeProbePort}`]),
   ]);
+}
+
+function toInjectionArguments(injection: string | null): string[] {
+  if (injection === null) return [];
+  return injection === injectionMethods[0] ? ['--inject-gates'] : [`--inject-gates=${injection}`];
 }

@@ -5,6 +5,7 @@ import {
   finalizer,
   managedByLabel,
   silentAnnotation,
+  webhookName,
 } from '../../../lib/services/names.ts';
 import { toLeaseName } from '../../../lib/services/node-report.ts';
 import { serviceNameLabel } from '../../../lib/services/services.ts';
@@ -20,6 +21,7 @@ const nodeName = `${extra}['${nodeNameKey}'][0]`;
 /** What roles cannot say of one account (Kubernetes 1.30). */
 interface Limit {
   readonly name: string;
+  readonly account: string;
   readonly condition: string;
   readonly purpose: string;
   readonly resources: readonly {
@@ -33,6 +35,7 @@ interface Limit {
 /** Tokens that are bound to no pod, as for a balancer outside of pods, name no node: roles alone limit these. */
 const balancer: Limit = {
   name: balancerName,
+  account: balancerName,
   condition: 'is-balancer',
   purpose: "A balancer writes its own node's Lease, and no other.",
   resources: [{ group: 'coordination.k8s.io', name: 'leases', operations: ['CREATE', 'UPDATE'] }],
@@ -83,6 +86,7 @@ const isNote = `${areSame(ofLease)} && ${areOn('object', 'oldObject', true)} && 
 
 const controller: Limit = {
   name: controllerName,
+  account: controllerName,
   condition: 'is-controller',
   purpose:
     "The controller writes EndpointSlices of its own. Of pods it writes the conditions only. Of Services and pools it writes its finalizers and the status. On nodes' Leases it writes a note.",
@@ -120,15 +124,36 @@ const controller: Limit = {
   ],
 };
 
+/** A Secret of another type would get it a token of another account. */
+const webhook: Limit = {
+  name: webhookName,
+  account: controllerName,
+  condition: 'is-controller',
+  purpose: "The controller writes the webhook's Secret, and no other.",
+  resources: [{ group: '', name: 'secrets', operations: ['CREATE', 'UPDATE'] }],
+  rules: [
+    {
+      expression: `object.metadata.name == '${webhookName}' && object.type == 'Opaque'`,
+      message: "the controller may write only the webhook's Secret",
+    },
+  ],
+};
+
+/** What an admission policy forbids the controller that has a webhook. */
+export function toWebhookPolicy(namespace: string): Manifest[] {
+  return toPolicy(webhook, namespace);
+}
+
 /** What admission policies forbid both accounts. */
 export function toPolicies(namespace: string): Manifest[] {
   return [balancer, controller].flatMap((limit) => toPolicy(limit, namespace));
 }
 
-function toPolicy({ name, condition, purpose, resources, rules }: Limit, namespace: string): Manifest[] {
+function toPolicy(limit: Limit, namespace: string): Manifest[] {
+  const { name, account, condition, purpose, resources, rules } = limit;
   const labels = { 'app.kubernetes.io/name': name };
   const apiVersion = 'admissionregistration.k8s.io/v1';
-  const expression = `request.userInfo.username == 'system:serviceaccount:${namespace}:${name}'`;
+  const expression = `request.userInfo.username == 'system:serviceaccount:${namespace}:${account}'`;
   const policy = {
     apiVersion,
     kind: 'ValidatingAdmissionPolicy',

@@ -2,6 +2,7 @@ import { type Config } from '../../../config/config.ts';
 import { toArguments } from '../../../config/arguments.ts';
 import { podVariable } from '../../../config/environment.ts';
 import { type OptionName } from '../../../config/options.ts';
+import { webhookPort } from '../../../lib/services/injection.ts';
 import { firstPoolsRanges } from '../../../lib/services/names.ts';
 import { escapeVariables, onLinux } from './pod.ts';
 import { toProbes } from './probes.ts';
@@ -103,6 +104,7 @@ function toContainer(request: ManifestRequest): object {
     'controller',
     ...(options.isDefaultClass ? ['--default-class'] : []),
     ...options.gates.map((type) => `--gate=${type}`),
+    ...(options.injection === 'webhook' ? [`--webhook-port=${webhookPort}`] : []),
     `--namespace=${options.namespace}`,
     ...toArguments({ ...config, listen }, new Set([...names, 'listen'])),
   ];

@@ -1,10 +1,13 @@
 /**
  * A MutatingAdmissionPolicy that gives new pods a readiness gate and a pause before they end, in namespaces that ask for it (Kubernetes 1.36).
  *
+ * controller/webhook/decide-patch.ts says the same for older clusters, and one table of cases is put to both.
+ *
  * Goal: a rolling update loses no connection, and nobody edits a Deployment for it.
  * Tension: what changes pods must keep none from starting, and most pods are no Service's.
  * Compromise: the API server itself decides by the Services of the pod's namespace, `failurePolicy: Ignore`. Each Service of it costs a look.
  */
+import { defaultGraceSeconds, mirrorAnnotation, pauseSeconds } from '../../../lib/services/injection.ts';
 import {
   finalizer,
   gatesLabel,
@@ -13,9 +16,6 @@ import {
   loadBalancerClass,
 } from '../../../lib/services/names.ts';
 import { type Manifest } from './yaml.ts';
-
-/** For how long a pod that ends serves on, unless it says so itself: until all nodes have heard of it. */
-const pauseSeconds = 2;
 
 const apiVersion = 'admissionregistration.k8s.io/v1';
 
@@ -32,10 +32,10 @@ const selects = [
   `${service}.selector.all(key, key in ${labels} && ${labels}[key] == ${service}.selector[key])`,
 ].join(' && ');
 
-/** Pods that end by themselves have no rolling update, and the API has no word in those of a node's files. */
-const isServer = [
+/** Of the API server's language: pods that end by themselves have no rolling update, and the API has no word in those of a node's files. */
+export const isServer = [
   `(!has(${pod}.restartPolicy) || ${pod}.restartPolicy == 'Always')`,
-  "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))",
+  `!('${mirrorAnnotation}' in object.metadata.?annotations.orValue({}))`,
 ].join(' && ');
 
 /**
@@ -49,7 +49,7 @@ const addGate = `${pod}.?readinessGates.orValue([]).exists(gate, gate.conditionT
 const lifecycle = 'Object.spec.containers.lifecycle';
 const hasOwn = 'has(container.lifecycle) && has(container.lifecycle.preStop)';
 /** Who ends sooner than that has no time for a pause, and the API refuses one that is longer. */
-const addPause = `${pod}.?terminationGracePeriodSeconds.orValue(30) <= ${pauseSeconds} ? Object{} :
+const addPause = `${pod}.?terminationGracePeriodSeconds.orValue(${defaultGraceSeconds}) <= ${pauseSeconds} ? Object{} :
   Object{spec: Object.spec{containers: ${pod}.containers.filter(container, !(${hasOwn})).map(container,
     Object.spec.containers{name: container.name, lifecycle: ${lifecycle}{
       preStop: ${lifecycle}.preStop{sleep: ${lifecycle}.preStop.sleep{seconds: ${pauseSeconds}}}}})}}`;

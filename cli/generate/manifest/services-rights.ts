@@ -1,4 +1,4 @@
-import { apiGroup, electionLease, firstPools } from '../../../lib/services/names.ts';
+import { apiGroup, electionLease, firstPools, webhookName } from '../../../lib/services/names.ts';
 import { type Manifest } from './yaml.ts';
 
 /** The controller's Deployment, its account and its rights. */
@@ -92,21 +92,61 @@ export function toBalancerRights(namespace: string): Manifest[] {
   });
 }
 
+/** What the controller's account needs besides to keep the webhook's certificate. */
+export function toWebhookRights(namespace: string): Manifest[] {
+  const ofWebhook = { resourceNames: [webhookName], verbs: ['list', 'watch', 'patch'] };
+  const secrets = { apiGroups: [''], resources: ['secrets'] };
+  const rights: Rights = {
+    cluster: {
+      purpose:
+        'To write which certificates the API server trusts. This right also allows to change what the webhook is asked about.',
+      rules: [
+        {
+          apiGroups: ['admissionregistration.k8s.io'],
+          resources: ['mutatingwebhookconfigurations'],
+          ...ofWebhook,
+        },
+      ],
+    },
+    own: {
+      purpose:
+        'To make and renew the certificate of the webhook. An admission policy lets it create no other Secret.',
+      // What is created has no name to be limited to.
+      rules: [
+        { ...secrets, verbs: ['create'] },
+        { ...secrets, ...ofWebhook },
+      ],
+    },
+  };
+  return toRoles({ name: webhookName, account: controllerName, namespace }, rights);
+}
+
 const rbac = 'rbac.authorization.k8s.io';
 const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] };
 
 function toManifests(name: string, namespace: string, rights: Rights): Manifest[] {
   const labels = { 'app.kubernetes.io/name': name };
   const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace, labels } };
+  return [{ object: account, comments: [] }, ...toRoles({ name, account: name, namespace }, rights)];
+}
+
+interface RoleNames {
+  readonly name: string;
+  readonly account: string;
+  readonly namespace: string;
+}
+
+function toRoles({ name, account, namespace }: RoleNames, rights: Rights): Manifest[] {
   const toRole = ({ rules, purpose }: Purpose, where: string | null): Manifest[] => {
     const kind = where === null ? 'ClusterRole' : 'Role';
+    const labels = { 'app.kubernetes.io/name': name };
     const metadata = { name, ...(where === null ? {} : { namespace: where }), labels };
     const binding = {
       apiVersion: `${rbac}/v1`,
       kind: `${kind}Binding`,
       metadata,
       roleRef: { apiGroup: rbac, kind, name },
-      subjects: [{ kind: 'ServiceAccount', name, namespace }],
+      subjects: [{ kind: 'ServiceAccount', name: account, namespace }],
     };
     return [
       {
@@ -116,9 +156,5 @@ function toManifests(name: string, namespace: string, rights: Rights): Manifest[
       { object: binding, comments: [] },
     ];
   };
-  return [
-    { object: account, comments: [] },
-    ...toRole(rights.cluster, null),
-    ...toRole(rights.own, namespace),
-  ];
+  return [...toRole(rights.cluster, null), ...toRole(rights.own, namespace)];
 }

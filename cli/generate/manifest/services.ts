@@ -5,19 +5,21 @@ import { toPolicies } from './services-admission.ts';
 import { toBalancerDaemonSet } from './services-balancer.ts';
 import { toControllerDeployment } from './services-controller.ts';
 import { toInjection } from './services-injection.ts';
+import { toWebhook } from './services-webhook.ts';
 import { toBalancerRights, toControllerRights } from './services-rights.ts';
 import { type Manifest } from './yaml.ts';
 
 /** Everything that gives addresses to Services: objects, controller and balancers with their rights, and a pool where one is asked for. */
 export function toServicesManifests(request: ManifestRequest): Manifest[] {
-  const { namespace, pools, injectsGates } = request.options;
+  const { namespace, pools, injection } = request.options;
   return [
     toNamespace(namespace),
     ...definitions.map((object): Manifest => ({ object, comments: [] })),
     ...toControllerRights(namespace),
     ...toBalancerRights(namespace),
     ...toPolicies(namespace),
-    ...(injectsGates ? toInjection() : []),
+    ...(injection === 'policy' ? toInjection() : []),
+    ...(injection === 'webhook' ? toWebhook(namespace) : []),
     ...(pools.length === 0 ? [] : [toFirstPools(namespace, pools)]),
     toControllerDeployment(request),
     toBalancerDaemonSet(request),

@@ -80,7 +80,13 @@ describe('the chart', () => {
   test.each([
     ['alone', {}, []],
     ['for Services without a class', { services: { defaultClass: true } }, ['--default-class']],
-    ['with gates for new pods', { services: { injectGates: true } }, ['--inject-gates']],
+    ['with gates by a policy', { services: { injectGates: 'policy' } }, ['--inject-gates']],
+    ['with gates by a webhook', { services: { injectGates: 'webhook' } }, ['--inject-gates=webhook']],
+    [
+      'with gates, for an API without the policy',
+      { services: { injectGates: true } },
+      ['--inject-gates=webhook'],
+    ],
     [
       'with other images',
       {

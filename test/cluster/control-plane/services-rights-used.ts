@@ -85,10 +85,11 @@ async function leaveLease({ api }: ServicesWorld): Promise<void> {
   await waitFor(isGone, 60_000);
 }
 
-async function expectUsed(world: ServicesWorld, account: string): Promise<void> {
+/** That an account has used the rights of the roles of a name: its own unless given. */
+export async function expectUsed(world: ServicesWorld, account: string, role = account): Promise<void> {
   const granted = world.printed
-    .filter(({ kind, metadata }) => /^(?:Cluster)?Role$/.test(kind) && metadata.name === account)
-    .flatMap((role) => listRights(role));
+    .filter(({ kind, metadata }) => /^(?:Cluster)?Role$/.test(kind) && metadata.name === role)
+    .flatMap((one) => listRights(one));
   expect(granted.length).toBeGreaterThan(5);
   const listUnused = () => {
     const used = listUsed(world, `system:serviceaccount:${namespace}:${account}`);

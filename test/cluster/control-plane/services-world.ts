@@ -6,6 +6,9 @@ import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
 import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
 import { WaitedTooLong } from '../../support/jest/waiting.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { findFreePort } from '../../support/network/free-port.ts';
+import { type InjectionMethod } from '../../../lib/services/injection.ts';
+import { webhookName } from '../../../lib/services/names.ts';
 import { PlayedNodes } from './played-nodes.ts';
 import { type Process, SingleApiserver, startProcess } from './single-apiserver.ts';
 
@@ -50,6 +53,8 @@ export class ServicesWorld {
   readonly api: SingleApiserver;
   readonly nodes: PlayedNodes;
   readonly printed: readonly KubernetesObject[];
+  /** Where each controller that starts serves the webhook; none does where there is a policy. */
+  readonly webhookPorts = new Map<string, number>();
   token = '';
   kubeconfig = '';
 
@@ -59,11 +64,17 @@ export class ServicesWorld {
     this.nodes = new PlayedNodes(api, namespace, ['n1', 'n2']);
   }
 
-  static async start(controllers: readonly string[] = ['c1', 'c2']): Promise<ServicesWorld> {
-    const words = ['services', '--pool', '10.0.9.10-10.0.9.19', '--pool', 'fd00:9::/124', '--inject-gates'];
+  static async start(
+    controllers: readonly string[] = ['c1', 'c2'],
+    injection: InjectionMethod = 'policy',
+  ): Promise<ServicesWorld> {
+    const pools = ['--pool', '10.0.9.10-10.0.9.19', '--pool', 'fd00:9::/124'];
+    const words = ['services', ...pools, `--inject-gates=${injection}`];
     const printed = parse(await print(words));
     const world = new ServicesWorld(await SingleApiserver.start(), printed);
     try {
+      if (injection === 'webhook')
+        for (const name of controllers) world.webhookPorts.set(name, await findFreePort());
       await world.#begin(controllers);
       return world;
     } catch (error) {
@@ -73,7 +84,8 @@ export class ServicesWorld {
   }
 
   async #begin(controllers: readonly string[]): Promise<void> {
-    for (const object of this.printed) await this.create(object);
+    const [port = 0] = this.webhookPorts.values();
+    for (const object of this.printed) await this.create(leadHere(object, port));
     const question = { method: 'GET', path: virtualIps.path } as const;
     await waitFor(async () => (await this.api.ask(question)).code === 200, stepsMs);
     this.token = await this.requestToken(namespace, 'vipnat-controller');
@@ -100,6 +112,8 @@ export class ServicesWorld {
   startController(name: string, { kubeconfig = this.kubeconfig, listen = 'off' } = {}): Process {
     const words = ['controller', '--kubeconfig', kubeconfig, '--listen', listen, '--log-level', 'debug'];
     words.push('--gate', seedGate);
+    const port = this.webhookPorts.get(name);
+    if (port !== undefined) words.push('--webhook-port', String(port));
     const controller = startProcess(vipnatCommand(...words), join(this.api.folder, `${name}.log`));
     this.controllers.set(name, controller);
     return controller;
@@ -184,6 +198,17 @@ export class ServicesWorld {
   async readPool(name: string): Promise<ApiAnswer['object']> {
     return (await this.api.ask({ method: 'GET', path: `${addressPools.path}/${name}` })).object;
   }
+}
+
+/** There is no kube-proxy: the apiserver finds the first controller by a name and a port of this host. */
+function leadHere(object: KubernetesObject, port: number): KubernetesObject {
+  if (object.metadata.name !== webhookName) return object;
+  if (object.kind === 'Service')
+    return { ...object, spec: { type: 'ExternalName', externalName: 'localhost' } };
+  if (object.kind !== 'MutatingWebhookConfiguration') return object;
+  const [webhook] = object['webhooks'] as readonly { readonly clientConfig: { readonly service: object } }[];
+  const service = { ...webhook?.clientConfig.service, port };
+  return { ...object, webhooks: [{ ...webhook, clientConfig: { service } }] };
 }
 
 const plurals: Readonly<Record<string, string>> = {

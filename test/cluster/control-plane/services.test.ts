@@ -5,7 +5,7 @@ import { type KubernetesObject } from '../../support/manifest/printing.ts';
 import { testAdmission } from './services-admission.ts';
 import { testExhaustion } from './services-exhausted.ts';
 import { testGates } from './services-gates.ts';
-import { testInjection } from './services-injection.ts';
+import { testInjection, testTaken } from './services-injection.ts';
 import { testLeases } from './services-leases.ts';
 import { testPages } from './services-pages.ts';
 import { testRights } from './services-rights.ts';
@@ -39,6 +39,7 @@ afterAll(async () => {
 testAdmission(world);
 
 testInjection(world);
+testTaken(world);
 
 test('a Service gets an address that all nodes serve, with a finalizer, a condition and events', async () => {
   await world().createService('web');

@@ -70,6 +70,7 @@ export const noServices: ServicesFacts = {
   calicoEbpf: null,
   strictTunnels: { value: [] },
   cluster: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
+  webhook: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
   poolUsers: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
   gateWaits: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
 };

@@ -6,7 +6,16 @@ export interface KubeObject {
 
 /** The kinds that there are. */
 export type Kind =
-  'EndpointSlice' | 'Service' | 'VirtualIP' | 'AddressPool' | 'Node' | 'Namespace' | 'Lease' | 'Pod';
+  | 'EndpointSlice'
+  | 'Service'
+  | 'VirtualIP'
+  | 'AddressPool'
+  | 'Node'
+  | 'Namespace'
+  | 'Lease'
+  | 'Pod'
+  | 'Secret'
+  | 'MutatingWebhookConfiguration';
 
 /** A change of one object. */
 export interface Event {
@@ -27,6 +36,8 @@ export class KubeStore {
     Namespace: new Map(),
     Lease: new Map(),
     Pod: new Map(),
+    Secret: new Map(),
+    MutatingWebhookConfiguration: new Map(),
   };
   readonly events: Event[] = [];
   readonly watchers = new Set<(event: Event) => void>();

@@ -24,3 +24,13 @@ export const controllerQuestions: Questions = {
     apiVersion: 'coordination.k8s.io/v1',
   },
 };
+
+/** Where those are that the webhook of a controller follows. */
+export const webhookQuestions: Questions = {
+  Service: { path: '/api/v1/services', apiVersion: 'v1' },
+  Secret: { path: '/api/v1/namespaces/vipnat-system/secrets', apiVersion: 'v1' },
+  MutatingWebhookConfiguration: {
+    path: '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations',
+    apiVersion: 'admissionregistration.k8s.io/v1',
+  },
+};

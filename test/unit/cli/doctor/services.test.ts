@@ -43,6 +43,7 @@ describe('on a host with Services', () => {
         'pool-address-in-use',
         'node-reports-service-address',
         'service-without-class',
+        'webhook-not-trusted',
       ].map((code) => ({ code, level: 'skipped', reason })),
     );
   });

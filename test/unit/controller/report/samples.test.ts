@@ -34,6 +34,7 @@ function list(parts: Partial<Parameters<typeof listControllerSamples>[0]> = {}) 
     writes: new Map(),
     kinds: new Map(),
     unreadable: [],
+    webhook: null,
     ...parts,
   };
   return listControllerSamples(state).map(({ name, labels, value }) => {

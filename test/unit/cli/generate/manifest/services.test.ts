@@ -50,11 +50,57 @@ describe('what serves Services', () => {
     ]);
     expect(objects.at(-3)).toMatchObject({ data: { default: '10.0.9.10-10.0.9.99' } });
     expect(parse(await print(['services'])).map(({ kind }) => kind)).not.toContain('ConfigMap');
-    const kinds = parse(await print(['services', '--inject-gates'])).map(({ kind }) => kind);
-    expect(kinds.filter((kind) => kind.startsWith('Mutating'))).toEqual([
-      'MutatingAdmissionPolicy',
-      'MutatingAdmissionPolicyBinding',
+  });
+
+  test.each([
+    [
+      ['--inject-gates'],
+      ['MutatingAdmissionPolicy/vipnat-gates', 'MutatingAdmissionPolicyBinding/vipnat-gates'],
+      [],
+    ],
+    [
+      ['--inject-gates=webhook'],
+      [
+        ...['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'],
+        ...['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding', 'Service'],
+        'MutatingWebhookConfiguration',
+      ].map((kind) => `${kind}/vipnat-webhook`),
+      ['--webhook-port=10270'],
+    ],
+  ])('has what gives pods their gate: %j', async (words, added, args) => {
+    const name = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.name}`;
+    const plain = parse(await print(['services'])).map(name);
+    const printed = parse(await print(['services', ...words]));
+    expect(printed.map(name).filter((one) => !plain.includes(one))).toEqual(added);
+    const [controller] = (await findPod('vipnat-controller', ...words)).containers;
+    expect(controller.args.filter((word: string) => word.startsWith('--webhook'))).toEqual(args);
+  });
+
+  test('asks the webhook about few pods, never about its own, and leaves what is trusted to the controller', async () => {
+    const printed = parse(await print(['services', '--inject-gates=webhook', '--namespace', 'lb']));
+    const { webhooks } = printed.find(({ kind }) => kind === 'MutatingWebhookConfiguration') as unknown as {
+      webhooks: readonly { readonly clientConfig: object; readonly namespaceSelector: object }[];
+    };
+    expect(webhooks).toMatchObject([
+      {
+        ...{
+          failurePolicy: 'Ignore',
+          timeoutSeconds: 2,
+          sideEffects: 'None',
+          reinvocationPolicy: 'IfNeeded',
+        },
+        rules: [{ apiGroups: [''], operations: ['CREATE'], resources: ['pods'] }],
+      },
     ]);
+    expect(webhooks[0]?.clientConfig).toEqual({
+      service: { name: 'vipnat-webhook', namespace: 'lb', path: '/gates', port: 443 },
+    });
+    expect(webhooks[0]?.namespaceSelector).toEqual({
+      matchLabels: { 'vipnat.io/gates': 'enabled' },
+      matchExpressions: [
+        { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['kube-system', 'lb'] },
+      ],
+    });
   });
 
   test('is in another namespace where one is named: every object, account and argument', async () => {
@@ -188,6 +234,10 @@ describe("the balancer's pods", () => {
     [['--run-dir', '/a b'], /^--run-dir "\/a b" cannot be written into keepalived\.conf\. Example: /],
     [['--node-name', 'w1'], /^--node-name w1 would give every node of the DaemonSet the same name/],
     [['--advert', '300ms'], /^--advert is for vipnat manifest keepalived only\. Leave it out$/],
+    [
+      ['--inject-gates=hook'],
+      /^--inject-gates hook is none of policy, webhook\. Example: --inject-gates=webhook$/,
+    ],
     [['--pool', '10.0.9'], /^--pool 10\.0\.9 is not a range of addresses\. Example: /],
     [
       ['--balancer-listen', 'eth0'],

@@ -1,0 +1,61 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { connect, type TLSSocket } from 'node:tls';
+import { makePair } from '../../../../controller/webhook/certificate.ts';
+import { systemClock } from '../../../../lib/control/clock.ts';
+import { PostServer } from '../../../../lib/http/post-server.ts';
+
+const servername = 'a.svc';
+
+const stops: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop();
+});
+
+async function serve() {
+  const pair = await makePair(servername, new Date());
+  const server = new PostServer({
+    ...{ port: 0, path: '/it', maxBytes: 1000, clock: systemClock, title: 'serve it', remedy: '' },
+    answer: (text) => JSON.stringify(text),
+    onRefused: () => undefined,
+    onProblem: () => undefined,
+    onRecovered: () => undefined,
+  });
+  server.setPair(pair);
+  await server.start();
+  stops.push(() => server.stop());
+  return async (): Promise<TLSSocket> => {
+    const options = { host: '127.0.0.1', port: server.port ?? 0, servername, ca: pair.certificate };
+    const socket = connect(options);
+    socket.on('error', () => undefined);
+    stops.push(() => {
+      socket.destroy();
+    });
+    await once(socket, 'secureConnect');
+    return socket;
+  };
+}
+
+test('who opens more connections than one address may have keeps out nobody who is asking', async () => {
+  const open = await serve();
+  const asking = await open();
+  asking.write('POST /it HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nab');
+  const second = await open();
+  const closed = once(second, 'close');
+  for (let index = 0; index < 140; index += 1) await open();
+  await closed;
+  const answer = once(asking, 'data');
+  asking.write('cd');
+  expect(String(await answer)).toMatch(/^HTTP\/1\.1 200 OK[^]*"abcd"$/);
+});
+
+test('who asks before it has its answer is sent away', async () => {
+  const open = await serve();
+  const socket = await open();
+  let text = '';
+  socket.on('data', (part) => (text += String(part)));
+  const question = 'POST /it HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nabcd';
+  socket.write(question.repeat(100));
+  await once(socket, 'close');
+  expect(text).not.toContain('200 OK');
+});
