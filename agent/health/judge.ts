@@ -59,7 +59,7 @@ function judge(one: EndpointHealth, beside: Beside): EndpointHealth {
   if (one.history.isDrained || one.isDrained) return judgeHost(one, now);
   if (one.state === 'dead') return enter(one, comeBack(one, now), now);
   const still = findStill(one, beside);
-  if (still !== null) return enter(one, still, now);
+  if (still !== null) return enter({ ...one, unconfirmedFailure: null }, still, now);
   const drain = findDrain(one);
   return drain === null
     ? enter({ ...one, unconfirmedFailure: null }, warm(one, now), now)
@@ -156,7 +156,7 @@ function forget(one: EndpointHealth, now: number): EndpointHealth {
       unanswered: 0,
       failure: null,
       isFrozen: false,
-      endedAt: null,
+      isEnded: false,
     },
   };
 }

@@ -1,4 +1,5 @@
 import { type EndpointHealth } from './endpoint-health.ts';
+import { isEndLasting } from './end.ts';
 import { isLost, isSilent } from './silence.ts';
 import { type Health } from './usable.ts';
 import { emptyHistory } from '../probe/probe-history.ts';
@@ -36,7 +37,7 @@ export function saysLivenessOnly({ history }: EndpointHealth): boolean {
   return livenessOnly !== null && readyAt - livenessSince >= livenessMs;
 }
 
-/** Whether anybody has to be told of a change: of a state, of what is stale or can be known, or of a failure that nobody confirms. Pure. */
+/** Whether anybody has to be told of a change: of a state, of what is stale, lasts or can be known, or of a failure that nobody confirms. Pure. */
 export function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
   return (
     before.state !== after.state ||
@@ -44,6 +45,7 @@ export function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
     before.hasStaleConnections !== after.hasStaleConnections ||
     saysLivenessOnly(before) !== saysLivenessOnly(after) ||
     isSilent(before) !== isSilent(after) ||
+    isEndLasting(before) !== isEndLasting(after) ||
     isLost(before) !== isLost(after) ||
     (before.unconfirmedFailure === null) !== (after.unconfirmedFailure === null)
   );

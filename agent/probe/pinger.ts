@@ -26,7 +26,7 @@ const silentHandshakeTicks = silentTicks - 1;
 /** Who closes connections by habit does so earlier: after each answer, or before any. */
 export const settledMs = 2000;
 
-/** A process that did not run for a while has old connections, which may have ended meanwhile for that. */
+/** A process that did not run for a while has old connections, which may have ended meanwhile for that. Answers wait there, so pings count. */
 const freshMs = 1000;
 
 /** What a pinger needs of the world, and its listener. */
@@ -47,7 +47,8 @@ export interface PingerOptions {
 interface Line {
   readonly connection: PingConnection;
   readonly openedAt: number;
-  heardAt: number;
+  /** When the last ping was sent that was answered. */
+  provenAt: number;
   isHeard: boolean;
   /** Ticks since TCP had connected and anything was heard on any line. */
   silentTicks: number;
@@ -62,6 +63,7 @@ export class Pinger {
   #second: Line | null = null;
   /** Whether a request is under way. */
   #isWaiting = false;
+  #sentAt = -Infinity;
   /** Whether the second line was made for the request that is under way. */
   #isSecondNew = false;
   #silentTicks = 0;
@@ -102,6 +104,7 @@ export class Pinger {
       if (this.#second?.isHeard === true) this.#closeSecond();
       this.#isWaiting = true;
       this.#beginSilence();
+      this.#sentAt = this.#options.clock.now();
       this.#main.connection.send();
       return;
     }
@@ -139,7 +142,7 @@ export class Pinger {
           this.#forget(line);
         },
       }),
-      heardAt: -Infinity,
+      provenAt: -Infinity,
       isHeard: false,
       silentTicks: 0,
     };
@@ -149,9 +152,9 @@ export class Pinger {
   #hear(line: Line, isAnswer: boolean): void {
     if (line !== this.#main && line !== this.#second) return;
     line.isHeard = true;
-    line.heardAt = this.#options.clock.now();
     this.#beginSilence();
     if (line === this.#main && isAnswer) {
+      line.provenAt = this.#sentAt;
       this.#isWaiting = false;
       this.#isSecondNew = false;
     } else if (line === this.#second && this.#isSecondNew) {
@@ -170,7 +173,7 @@ export class Pinger {
     if (line !== this.#main) return;
     this.#useSecond();
     const now = this.#options.clock.now();
-    if (now - line.openedAt >= settledMs && now - line.heardAt <= freshMs) this.#options.onEnd();
+    if (now - line.openedAt >= settledMs && now - line.provenAt <= freshMs) this.#options.onEnd();
   }
 
   #useSecond(): void {

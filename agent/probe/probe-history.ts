@@ -36,8 +36,10 @@ export interface ProbeHistory extends ConnectHistory {
   readonly isFrozen: boolean;
   /** Since when. */
   readonly frozenSince: number;
-  /** When its process closed both connections of the probes at once; null where it has not, or has answered a question since. */
-  readonly endedAt: number | null;
+  /** Whether its process closed both connections of the probes together, and has answered no question since. */
+  readonly isEnded: boolean;
+  /** When it did that last, also if it has answered since. */
+  readonly endedAt: number;
   /** Whether the last drain check found its host drained. */
   readonly isDrained: boolean;
 }
@@ -61,7 +63,8 @@ export const emptyHistory: ProbeHistory = {
   livenessSince: 0,
   isFrozen: false,
   frozenSince: 0,
-  endedAt: null,
+  isEnded: false,
+  endedAt: -Infinity,
   isDrained: false,
 };
 
@@ -103,7 +106,7 @@ export function addResult(history: ProbeHistory, result: ProbeResult, askedAt: n
 function addSign(history: ProbeHistory, kind: 'frozen' | 'alive' | 'ended', at: number): ProbeHistory {
   if (kind === 'alive') return { ...history, isFrozen: false };
   const broken = breakRun(history);
-  if (kind === 'ended') return { ...broken, endedAt: at };
+  if (kind === 'ended') return { ...broken, isEnded: true, endedAt: at };
   return { ...broken, isFrozen: true, frozenSince: history.isFrozen ? history.frozenSince : at };
 }
 
@@ -116,7 +119,7 @@ const longestStepMs = 1000;
 
 /** An apiserver that accepts no connection answers no question, and nothing is known of its process. One that ends still accepts them. */
 function addAnyConnect(history: ProbeHistory, result: ConnectResult, askedAt: number): ProbeHistory {
-  const known = result.kind === 'open' ? history : { ...breakRun(history), isFrozen: false, endedAt: null };
+  const known = result.kind === 'open' ? history : { ...breakRun(history), isFrozen: false, isEnded: false };
   const after = addConnect(known, result, askedAt);
   const isFirst = after.consecutiveTimeouts <= 1;
   const passedMs = Math.min(askedAt - history.connectedAt, longestStepMs);
@@ -154,12 +157,8 @@ function addQuestion(history: ProbeHistory, result: QuestionResult, askedAt: num
 }
 
 function addAnswer(history: ProbeHistory, askedAt: number): ProbeHistory {
-  const { endedAt } = history;
-  const isEnded = endedAt !== null && askedAt < endedAt;
-  return {
-    ...{ ...history, answeredAt: askedAt, unanswered: 0 },
-    ...{ isFrozen: false, endedAt: isEnded ? endedAt : null },
-  };
+  const isEnded = history.isEnded && askedAt < history.endedAt;
+  return { ...history, answeredAt: askedAt, unanswered: 0, isFrozen: false, isEnded };
 }
 
 /** The count of good answers starts again. */

@@ -247,10 +247,9 @@ export class Prober {
     this.#isAsking = true;
     const outcome = await this.#held.ask(questionLimitMs);
     this.#isAsking = false;
-    if (outcome.kind === 'ready' || outcome.kind === 'failing') {
-      this.#pinger.noteAnswer();
-      this.#answeringSince = this.#held.isOpen ? (this.#answeringSince ?? askedAt) : null;
-    }
+    const isAnswered = outcome.kind === 'ready' || outcome.kind === 'failing';
+    if (isAnswered) this.#pinger.noteAnswer();
+    this.#answeringSince = isAnswered && this.#held.isOpen ? (this.#answeringSince ?? askedAt) : null;
     return outcome;
   }
 

@@ -65,7 +65,7 @@ export class Loop {
     this.#memory = memory;
     this.#config = config;
     this.#flows = new FlowResets(ports);
-    this.#foresight = new Foresight(config);
+    this.#foresight = new Foresight(config, ports.clock);
     this.#budget = new WriteBudget(ports.clock);
     this.#without = new WithoutLooks(ports, config, {
       recall: () => this.#memory,
@@ -118,6 +118,7 @@ export class Loop {
   /** Ends after the write and the reset under way, if any; nothing else comes of a look under way. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#isStopped = true;
+    this.#foresight.forget();
     this.#without.stop();
     await Promise.all([this.#queue.stop(), this.#watch?.close(), this.#flows.stop(), this.#urgent]);
     await this.#ports.kernel.keepReady([]);
@@ -181,8 +182,8 @@ export class Loop {
       this.#queue.recordOutcome(true);
       report.inSync(assessment);
       void kernel.keepReady(listWritten(assessment));
-      this.#foresight.foresee(this.#inputOf(assessment));
       this.#flows.hold(assessment.decisions);
+      await this.#foresight.foresee(this.#inputOf(assessment));
       return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : (this.#ports.tickMs ?? tickMs) };
     }
     this.#queue.recordOutcome(false);
@@ -202,6 +203,7 @@ export class Loop {
   /** One write at a time; what was seen before it counts no longer. */
   async #write(plan: Plan): Promise<void> {
     this.#seen = null;
+    this.#foresight.forget();
     this.#writes += 1;
     this.#writing = applyPlan(this.#ports.kernel, plan).finally(() => (this.#writing = null));
     await this.#writing;

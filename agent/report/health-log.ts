@@ -4,7 +4,7 @@ import { type EventReason } from '../../lib/telemetry/reasons.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type DepartureListener } from '../health/departures.ts';
-import { endVerdict } from '../health/end.ts';
+import { endVerdict, isEndLasting } from '../health/end.ts';
 import { type EndpointHealth, type UnconfirmedFailure } from '../health/endpoint-health.ts';
 import { saysLivenessOnly } from '../health/summary.ts';
 
@@ -26,13 +26,14 @@ export class HealthLog implements DepartureListener {
     this.#events = events;
   }
 
-  /** After any change of a state, or of a failure that nobody confirms. */
+  /** After any change of a state, or of a failure that nobody confirms, or when an end has lasted. */
   say(before: EndpointHealth, after: EndpointHealth): void {
     const isNewlyDrained = after.isDrained && !before.isDrained;
     if (before.state !== after.state || isNewlyDrained) this.#sayState(before, after);
     if (before.unconfirmedFailure === null && after.unconfirmedFailure !== null)
       this.#saySuspicion(after, after.unconfirmedFailure);
     if (before.unconfirmedFailure !== null && after.unconfirmedFailure === null) this.#sayCleared(after);
+    if (isEndLasting(after)) this.#sayEnd(formatEndpoint(after.endpoint), after.state);
     if (saysLivenessOnly(after)) this.#sayLiveness(after);
   }
 

@@ -4,6 +4,7 @@ import { listBackends, type Backend } from '../../lib/services/endpoints.ts';
 import { type Method, methods } from '../../lib/services/methods.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
 import { chooseBackends, isLocal, listDraining } from './choose-backends.ts';
+import { applyEndings, type NodeEndings, noEndings } from './node-endings.ts';
 import { applyOutages, listSilent, type NodeOutages, noOutages } from './node-outages.ts';
 import { listNodes, planRelay, type Relay } from './relay.ts';
 import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
@@ -45,6 +46,8 @@ export interface PortBalance {
   readonly relay: Relay | null;
   /** Where new connections go, sorted; empty when there is nobody: then they are refused, if this node decides. */
   readonly backends: readonly WeightedEnd[];
+  /** With the method `lc`: what each of them gets, as `nameEnd` names it, see `shareByCounts`. Absent while nothing was counted. */
+  readonly parts?: ReadonlyMap<string, number>;
   /** All that the slices have, also those that take no new connection. */
   readonly present: readonly End[];
   /** Those on nodes that do not answer, while others take their connections; absent for none. */
@@ -76,6 +79,11 @@ export function identifyPort({ service, protocol, port }: PortBalance): string {
   return `${service}/${protocol.toLowerCase()}/${port}`;
 }
 
+/** What an endpoint is called in the maps of a table. */
+export function nameEnd({ address, port }: End): string {
+  return `${address} . ${port}`;
+}
+
 /** A port's protocol as the kernel knows it. */
 export function toProtocolNumber({ protocol }: PortBalance): string {
   return protocolToNumber.get(protocol) ?? '';
@@ -103,7 +111,7 @@ export interface Place {
   readonly local: ReadonlySet<string>;
   /** The addresses of Services. */
   readonly vips: ReadonlySet<string>;
-  /** The zone of this node; null while nobody has said it. */
+  /** The zone of this node; null where it has none, or nobody has said it. */
   readonly zone: string | null;
   /** See `listUplinks`. */
   readonly uplinks: readonly PlacedAddress[] | null;
@@ -113,6 +121,8 @@ export interface Place {
   readonly strictTunnels?: readonly string[];
   /** The nodes that do not answer; none when left out. */
   readonly outages?: NodeOutages;
+  /** The nodes that end; none when left out. */
+  readonly endings?: Pick<NodeEndings, 'has'>;
   /** What rules may not need here; nothing when left out. */
   readonly missing?: MissingFeatures;
 }
@@ -172,7 +182,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     sources: listSources(ranges, family, { addresses, local: place.local }),
   };
   const nodeToAddress = new Map<string, string>();
-  const { outages = noOutages, routed = new Set() } = place;
+  const { outages = noOutages, endings = noEndings, routed = new Set() } = place;
   const uplinks = findUplinks(addresses, place.uplinks);
   const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
     if (!protocolToNumber.has(port.protocol)) return [];
@@ -181,7 +191,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     const query = { family, name: port.name, protocol: port.protocol, weights: balanced.weights };
     const listing = listBackends(slices, query, place.vips);
     refused.push(...listing.refused);
-    const present = applyOutages(listing.backends, outages);
+    const present = applyOutages(applyEndings(listing.backends, endings), outages);
     noteNodes(nodeToAddress, service, listNodes(present, place.node));
     const chosen = chooseBackends(service, present, place);
     const relay = isLocal(service)

@@ -15,12 +15,13 @@ import {
   defaultAffinitySeconds,
   type Guard,
   identifyPort,
+  nameEnd,
   type PortBalance,
   toProtocolNumber,
 } from './port-balance.ts';
 import { renderRelay } from './render-relay.ts';
 import { acceptInside } from './uplinks.ts';
-import { fillSlots, hashSeed, hashSlots, type Weights } from './slots.ts';
+import { fillSlots, hashSeed, hashSlots, shareSlots, type Weights } from './slots.ts';
 
 /**
  * The part of a family's table that one port of a Service has. `before` has the slots that are kept where they are: those of the
@@ -134,7 +135,7 @@ function renderAdmission({ family, service }: PortBalance, sources: readonly str
 function choose(balance: PortBalance, before: NftTable): Piece {
   const { family } = balance;
   const wanted = new Map(
-    balance.backends.map(({ address, port, weight }) => [`${address} . ${port}`, weight ?? usualWeight]),
+    balance.backends.map((backend) => [nameEnd(backend), backend.weight ?? usualWeight]),
   );
   const { name, count, set } = declareSlots(balance, {
     wanted,
@@ -177,6 +178,7 @@ function chooseKept(balance: PortBalance, before: NftTable): Piece {
 }
 
 interface SlotNeeds {
+  /** In the order of the balance's backends. */
   readonly wanted: Weights;
   readonly before: NftTable;
   /** The type of what a slot leads to. */
@@ -190,16 +192,24 @@ function declareSlots(
   const name = `slots/${identifyPort(balance)}${value === 'verdict' ? '/kept' : ''}`;
   const known = before.sets.get(name)?.elements ?? new Map<string, string>();
   const placed = Array.from({ length: known.size }, (_, at) => known.get(String(at)) ?? '');
-  const slots = balance.method === 'hash' ? hashSlots(wanted) : fillSlots(placed, wanted);
+  const slots = chooseSlots(balance, placed, wanted);
   // nft has no other word for the type of a number; which one is given there makes no difference.
   const declaration = `typeof numgen inc mod 2 : ${value}`;
   const elements = new Map(slots.map((slot, at) => [String(at), slot]));
   return { name, count: slots.length, set: { kind: 'map', declaration, elements } };
 }
 
+function chooseSlots({ method, backends, parts }: PortBalance, placed: string[], wanted: Weights): string[] {
+  if (method === 'hash') return hashSlots(wanted);
+  if (method !== 'lc') return fillSlots(placed, wanted);
+  const known = parts === undefined ? null : backends.map((backend) => parts.get(nameEnd(backend)) ?? 1);
+  return shareSlots(placed, wanted, known);
+}
+
 function pick({ method, family }: PortBalance, count: number): string {
   switch (method) {
     case 'random':
+    case 'lc':
       return `numgen random mod ${count}`;
     case 'rr':
       return `numgen inc mod ${count}`;

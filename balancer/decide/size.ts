@@ -19,15 +19,24 @@ const ofChain = 4;
  */
 const ofMemory = 250;
 
+/** Connections of each endpoint of a port are counted: half a kilobyte, and a microsecond of a processor after each count. */
+const ofCount = 10;
+
 /** Why a Service is too large for the tables: a clause; null where it is not. Pure. */
 export function describeExcess({ service, slices, weights }: BalancedService): string | null {
   const endpoints = slices.flatMap((slice) => slice.endpoints ?? []);
   const [ports, count] = [service.spec.ports?.length ?? 0, endpoints.length];
-  const least = weights.size > 0 ? maxSlots : 0;
-  const slots = readAnnotation(service, 'method') === 'hash' ? countHashSlots(count) : Math.max(least, count);
+  const slots = countSlotParts(readAnnotation(service, 'method'), count, weights.size > 0);
   const kept = service.spec.sessionAffinity === 'ClientIP' ? count * ofMemory : 0;
   const nodes = isLocal(service) ? new Set(endpoints.map(({ nodeName }) => nodeName)).size : 0;
   const sentOn = nodes === 0 ? 0 : countHashSlots(count) + nodes * ofMemory;
   if (ports * (ofChain + slots + kept + sentOn) <= maxParts) return null;
   return `${count} endpoints of each of ${ports} ports are more than its tables can have`;
+}
+
+/** With the method `lc`, connections of each endpoint are counted, too. */
+function countSlotParts(method: string | undefined, endpoints: number, hasWeights: boolean): number {
+  if (method === 'hash') return countHashSlots(endpoints);
+  if (method === 'lc') return Math.max(maxSlots, endpoints) + endpoints * ofCount;
+  return hasWeights ? Math.max(maxSlots, endpoints) : endpoints;
 }

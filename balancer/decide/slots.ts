@@ -20,11 +20,55 @@ export const maxSlots = 1024;
 export function fillSlots(before: readonly string[], wanted: Weights): string[] {
   const ends = [...wanted.keys()];
   const exact = reduceWeights([...wanted.values()]);
-  const total = exact.reduce((sum, count) => sum + count, 0);
+  const total = sum(exact);
   const limit = Math.max(maxSlots, ends.length);
-  const counts = total <= limit ? exact : countSlots(exact, limit);
+  return placeSlots(before, ends, total <= limit ? exact : countSlots(exact, limit));
+}
+
+/** So many slots for each endpoint of the method `lc`: shares are rounded to a twentieth of an even one. */
+const sharedSlots = 20;
+
+/**
+ * Slots by weight times part, see `shareByCounts`; in the order of before, as `fillSlots`. Their number does not depend on parts: changed
+ * ones change elements, and no rule. With null, nothing is known yet: each keeps as many as it has, and one that is new gets its part by weight.
+ */
+export function shareSlots(
+  before: readonly string[],
+  wanted: Weights,
+  parts: readonly number[] | null,
+): string[] {
+  const [ends, weights] = [[...wanted.keys()], reduceWeights([...wanted.values()])];
+  const isEven = weights.every((weight) => weight === 1);
+  const total = Math.max(ends.length, isEven ? Math.min(maxSlots, ends.length * sharedSlots) : maxSlots);
+  const shares =
+    parts === null
+      ? readShares(before, ends, weights)
+      : weights.map((weight, at) => weight * (parts[at] ?? 1));
+  return placeSlots(before, ends, countSlots(shares, total));
+}
+
+/** The slots that each end has; for one without, what its weight comes to beside those of the others. */
+function readShares(
+  before: readonly string[],
+  ends: readonly string[],
+  weights: readonly number[],
+): number[] {
+  const endToCount = new Map(ends.map((end) => [end, 0]));
+  for (const end of before) if (endToCount.has(end)) endToCount.set(end, (endToCount.get(end) ?? 0) + 1);
+  const counts = ends.map((end) => endToCount.get(end) ?? 0);
+  const known = sum(weights.filter((_, at) => (counts[at] ?? 0) > 0));
+  const unit = known === 0 ? 1 : sum(counts) / known;
+  return counts.map((count, at) => (count > 0 ? count : (weights[at] ?? 0) * unit));
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((before, one) => before + one, 0);
+}
+
+/** So many slots for each end. */
+function placeSlots(before: readonly string[], ends: readonly string[], counts: readonly number[]): string[] {
   const left = new Map(ends.map((end, at) => [end, counts[at] ?? 0]));
-  const slots = Array.from({ length: Math.min(total, limit) }, (_, at) => {
+  const slots = Array.from({ length: sum(counts) }, (_, at) => {
     const kept = before[at] ?? '';
     const count = left.get(kept) ?? 0;
     if (count === 0) return null;

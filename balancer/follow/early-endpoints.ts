@@ -25,11 +25,18 @@ type Slices<T> = Iterable<T>;
 export class EarlyEndpoints {
   readonly #serviceToPods = new Map<string, Map<string, PodMemory>>();
   readonly #waiting = new Set<string>();
+  /** Services with early slices that say of a pod that it ends. */
+  readonly #ending = new Set<string>();
   #isFollowing = false;
 
   /** Whether any pod gets connections by the early word alone. */
   get isAnyEarly(): boolean {
     return this.#waiting.size > 0;
+  }
+
+  /** Whether early slices say of any pod that it ends: the controller times how long nodes take to report it. */
+  get isAnyEnding(): boolean {
+    return this.#ending.size > 0;
   }
 
   /** All kinds were listed: from now on, a pod that Kubernetes' slices do not have can be newer than they are. */
@@ -41,9 +48,11 @@ export class EarlyEndpoints {
   takeEarly(service: string, early: Slices<EarlySlice>, slices: Slices<EndpointSlice>): void {
     const before = this.#serviceToPods.get(service);
     const pods = new Map<string, PodMemory>();
+    this.#ending.delete(service);
     for (const endpoint of listEarly(early)) {
       const key = describePod(endpoint);
       pods.set(key, before?.get(key) ?? { isListed: !this.#isFollowing, wasReady: false });
+      if (isTerminating(endpoint)) this.#ending.add(service);
     }
     if (pods.size === 0) this.forget(service);
     else this.#serviceToPods.set(service, pods);
@@ -68,6 +77,7 @@ export class EarlyEndpoints {
   forget(service: string): void {
     this.#serviceToPods.delete(service);
     this.#waiting.delete(service);
+    this.#ending.delete(service);
   }
 
   /** What counts of both, as slices: of Kubernetes' own the same objects where nothing differs. */

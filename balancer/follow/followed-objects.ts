@@ -9,6 +9,7 @@ import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { formatServer } from '../../lib/kubernetes/servers.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type EarlySlice, earlySlices } from '../../lib/services/early-slices.ts';
+import { type FollowedNode, followedNodes, type NodeEnding } from '../../lib/services/followed-nodes.ts';
 import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../lib/services/objects.ts';
 import { type EndpointSlice, endpointSlices, type Service, services } from '../../lib/services/services.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
@@ -34,7 +35,19 @@ export interface FollowOptions {
 }
 
 /** What is followed. */
-type Followed = 'services' | 'endpointslices' | 'earlyslices' | 'virtualips' | 'pools';
+type Followed = 'services' | 'endpointslices' | 'earlyslices' | 'virtualips' | 'pools' | 'nodes';
+
+/** Kinds that balancing goes on without, to what is so meanwhile. The credentials of an older manifest do not allow them. */
+const effects = {
+  earlyslices: 'pods with a readiness gate or a weight are balanced as Kubernetes says',
+  nodes: 'pods of a node that shuts down get connections, and zones do not count',
+} as const satisfies Partial<Record<Followed, string>>;
+
+type Optional = keyof typeof effects;
+
+function isOptional(kind: Followed): kind is Optional {
+  return Object.hasOwn(effects, kind);
+}
 
 /** Follows all kinds that the balancer needs, from `start` to `stop`. With the API away all stays as it was said last. */
 export class FollowedObjects {
@@ -46,13 +59,16 @@ export class FollowedObjects {
     readonly earlyslices: Informer<EarlySlice>;
     readonly virtualips: Informer<VirtualIp>;
     readonly pools: Informer<AddressPool>;
+    readonly nodes: Informer<FollowedNode>;
   };
   readonly #addresses: AdmittedAddresses;
   readonly #starts: SlowStarts;
   #virtualIps: readonly VirtualIp[] = [];
   #pools: readonly AddressPool[] = [];
   readonly #lost = new Set<Followed>();
-  #isWithoutEarly = false;
+  /** Of those that are optional. */
+  readonly #without = new Set<Followed>();
+  #haveNodes = false;
 
   constructor(options: FollowOptions) {
     this.#options = options;
@@ -64,21 +80,27 @@ export class FollowedObjects {
     this.#informers = {
       services: this.#follow('services', services, (changes) => {
         this.index.takeServices(changes);
+        return true;
       }),
       endpointslices: this.#follow('endpointslices', endpointSlices, (changes) => {
         this.index.takeSlices(changes);
+        return true;
       }),
       earlyslices: this.#follow('earlyslices', earlySlices, (changes) => {
         this.index.takeEarlySlices(changes);
+        return true;
       }),
       virtualips: this.#follow('virtualips', virtualIps, (changes, objects) => {
         const admitted = this.#addresses.take(changes, objects);
         this.index.takeVirtualIps(admitted);
         if (admitted.length > 0) this.#virtualIps = [...this.#addresses.objects.values()];
+        return true;
       }),
       pools: this.#follow('pools', addressPools, (_, objects) => {
         this.#pools = [...objects.values()];
+        return true;
       }),
+      nodes: this.#follow('nodes', followedNodes, (changes) => this.#takeNodes(changes)),
     };
   }
 
@@ -93,8 +115,9 @@ export class FollowedObjects {
   }
 
   get #hasListed(): boolean {
-    // Without early slices, pods are balanced as Kubernetes says.
-    return this.#hasListedOthers && (this.#informers.earlyslices.listed >= 0 || this.#isWithoutEarly);
+    const { earlyslices, nodes } = this.#informers;
+    const areOptional = earlyslices.listed >= 0 || this.#without.has('earlyslices');
+    return this.#hasListedOthers && areOptional && (nodes.listed >= 0 || this.#without.has('nodes'));
   }
 
   get #hasListedOthers(): boolean {
@@ -111,9 +134,10 @@ export class FollowedObjects {
   get kinds(): ReadonlyMap<string, boolean> {
     const followed = Object.entries(this.#informers) as [Followed, { readonly kind: string }][];
     return new Map(
-      followed.map(([key, { kind }]) =>
-        key === 'earlyslices' ? [`early ${kind}`, !this.#isWithoutEarly] : [kind, !this.#lost.has(key)],
-      ),
+      followed.map(([key, { kind }]) => [
+        key === 'earlyslices' ? `early ${kind}` : kind,
+        !this.#lost.has(key) && !this.#without.has(key),
+      ]),
     );
   }
 
@@ -166,36 +190,40 @@ export class FollowedObjects {
     this.#starts.stop();
   }
 
+  /** `take` answers whether what it is given may matter. */
   #follow<T extends ApiObject>(
     kind: Followed,
     resource: Resource<T>,
-    take: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => void,
+    take: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => boolean,
   ): Informer<T> {
-    const { onChange, standing } = this.#options;
     return new Informer({
       ...this.#options,
       resource,
       onChanges: (changes, objects) => {
-        take(changes, objects);
+        const isNews = take(changes, objects);
         if (this.#hasListed) this.index.early.follow();
-        onChange();
-        // Before it has said anything, nobody renews for it.
-        if (this.isHeldBack) standing.need();
+        if (isNews) this.#noteChange();
       },
       onUnreadable: (unreadable) => {
         const line = describeUnreadable(resource.kind, unreadable);
         this.#options.logger.warn(line, { code: 'API_ANSWER_UNEXPECTED' });
       },
       onLost: (problem) => {
-        if (kind === 'earlyslices') this.#loseEarly(problem);
+        if (isOptional(kind)) this.#goWithout(kind, problem);
         else this.#lose(kind, problem);
       },
       onFollowed: ({ server }) => {
         if (this.#lost.delete(kind) && this.#lost.size === 0)
           this.#options.logger.info(`vipnat follows the API again, at ${formatServer(server)}`);
-        if (kind === 'earlyslices') this.#isWithoutEarly = false;
+        this.#without.delete(kind);
       },
     });
+  }
+
+  #noteChange(): void {
+    this.#options.onChange();
+    // Before it has said anything, nobody renews for it.
+    if (this.isHeldBack) this.#options.standing.need();
   }
 
   #lose(kind: Followed, { code, message }: VipnatError): void {
@@ -204,13 +232,32 @@ export class FollowedObjects {
     this.#lost.add(kind);
   }
 
-  /** The rest goes on without them. Where the API is away as a whole, the other kinds say it. */
-  #loseEarly({ code, message }: VipnatError): void {
+  /** The rest goes on. Where the API is away as a whole, the other kinds say it. */
+  #goWithout(kind: Optional, { code, message }: VipnatError): void {
     const isWhole = code === 'API_UNREACHABLE' && (this.#lost.size > 0 || !this.#hasListedOthers);
-    if (isWhole || this.#isWithoutEarly) return;
-    this.#isWithoutEarly = true;
-    const effect = 'pods with a readiness gate or a weight are balanced as Kubernetes says';
-    this.#options.logger.warn(`${message}. Until then, ${effect}`, { code });
-    this.#options.onChange();
+    if (isWhole || this.#without.has(kind)) return;
+    this.#without.add(kind);
+    this.#options.logger.warn(`${message}. Until then, ${effects[kind]}`, { code });
+    this.#noteChange();
+  }
+
+  /** Nodes change all the time. The first list is news whatever it says: tables wait for it. */
+  #takeNodes(changes: readonly Change<FollowedNode>[]): boolean {
+    const isFirst = !this.#haveNodes;
+    this.#haveNodes = true;
+    const before = new Map(this.index.endings);
+    const isNews = this.index.takeNodes(changes);
+    for (const { key, after } of changes) if (after !== null) this.#logTurn(key, before.get(key));
+    return isNews || isFirst;
+  }
+
+  #logTurn(node: string, before: NodeEnding | undefined): void {
+    const now = this.index.endings.get(node);
+    if (before === now) return;
+    const effect =
+      now === undefined
+        ? 'stays: its pods get new connections again'
+        : `${now}: its pods get no new connection`;
+    this.#options.logger.info(`the node ${node} ${effect}`);
   }
 }

@@ -2,9 +2,11 @@ import { type Family, families } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { parseObjectName } from '../../lib/services/address-name.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
+import { type FollowedNode, type NodeEnding } from '../../lib/services/followed-nodes.ts';
 import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
 import { readWeights } from '../../lib/services/weights.ts';
+import { type NodeEndings } from '../decide/node-endings.ts';
 import { type BalancedService, protocolToNumber } from '../decide/port-balance.ts';
 import { nameTaken } from '../decide/taken-ports.ts';
 import { EarlyEndpoints } from './early-endpoints.ts';
@@ -24,6 +26,7 @@ export class ServiceIndex {
   readonly #changed = new Set<string>();
   readonly #node: string;
   #zone: string | null = null;
+  readonly #nodeToEnding = new Map<string, NodeEnding>();
 
   constructor(node: string) {
     this.#node = node;
@@ -34,9 +37,14 @@ export class ServiceIndex {
     return this.#vips;
   }
 
-  /** Of this node, as endpoints on it say; null while none does. */
+  /** Of this node, as its Node says; null where it has none, or is not known. */
   get zone(): string | null {
     return this.#zone;
+  }
+
+  /** The nodes whose pods are to get no new connection, to why. */
+  get endings(): NodeEndings {
+    return this.#nodeToEnding;
   }
 
   /** The Services that have an address. */
@@ -90,6 +98,34 @@ export class ServiceIndex {
     this.#changed.add(owner);
   }
 
+  /**
+   * Takes what has happened to Nodes. Answers whether Services may be balanced otherwise: those that ask who is near, if this node's zone is
+   * another one, and those with pods on a node that ends now, or ends no more.
+   */
+  takeNodes(changes: readonly Change<FollowedNode>[]): boolean {
+    const zone = this.#zone;
+    const turned = new Set(changes.filter((change) => this.#takeNode(change)).map(({ key }) => key));
+    const isZoneOther = zone !== this.#zone;
+    if (turned.size === 0 && !isZoneOther) return false;
+    const concerned = this.#listWith(
+      ({ nodeName, hints }) =>
+        turned.has(nodeName ?? '') || (isZoneOther && (hints?.forZones?.length ?? 0) > 0),
+    );
+    this.touch(concerned);
+    return concerned.length > 0;
+  }
+
+  /** Answers whether it ends now, or ends no more. One that is silent after it said that it shuts down is off. */
+  #takeNode({ key, after }: Change<FollowedNode>): boolean {
+    const { zone, ending, isSilent } = after ?? { zone: null, ending: null, isSilent: false };
+    const before = this.#nodeToEnding.get(key) ?? null;
+    const now = ending ?? (isSilent && before === 'shuts down' ? before : null);
+    if (key === this.#node) this.#zone = zone;
+    if (now === null) this.#nodeToEnding.delete(key);
+    else this.#nodeToEnding.set(key, now);
+    return before !== now;
+  }
+
   /** Takes what has happened to VirtualIPs. */
   takeVirtualIps(changes: readonly Change<VirtualIp>[]): void {
     for (const { before, after } of changes) {
@@ -109,14 +145,20 @@ export class ServiceIndex {
 
   /** The Services that are balanced otherwise if these addresses are this host's: by an endpoint, or by who may come. */
   listConcerned(addresses: ReadonlySet<string>): readonly string[] {
+    const named = new Set(
+      this.#listWith((endpoint) => endpoint.addresses.some((address) => addresses.has(address))),
+    );
+    return this.balanced.filter(
+      (key) => named.has(key) || (this.#services.get(key)?.spec.loadBalancerSourceRanges ?? []).length > 0,
+    );
+  }
+
+  /** The Services that are balanced and have such an endpoint. */
+  #listWith(isChosen: (endpoint: Pick<Endpoint, 'addresses' | 'nodeName' | 'hints'>) => boolean): string[] {
     return this.balanced.filter((key) => {
-      const ranges = this.#services.get(key)?.spec.loadBalancerSourceRanges ?? [];
       const slices = [...(this.#serviceToSlices.get(key)?.values() ?? [])];
       const early = [...(this.#serviceToEarlySlices.get(key)?.values() ?? [])];
-      const isNamed = [...slices, ...early].some(({ endpoints }) =>
-        (endpoints ?? []).some((endpoint) => endpoint.addresses.some((address) => addresses.has(address))),
-      );
-      return ranges.length > 0 || isNamed;
+      return [...slices, ...early].some(({ endpoints }) => (endpoints ?? []).some(isChosen));
     });
   }
 
@@ -209,11 +251,6 @@ export class ServiceIndex {
     this.#serviceToSlices.set(owner, slices.set(key, slice));
     this.early.takeSlice(owner, slice);
     this.#changed.add(owner);
-    const here = slice.endpoints?.find(({ nodeName }) => nodeName === this.#node);
-    const zone = here?.zone ?? '';
-    if (zone === '' || zone === this.#zone) return;
-    this.#zone = zone;
-    for (const service of this.#serviceToAddresses.keys()) this.#changed.add(service);
   }
 
   #removeAddress({ metadata, spec }: VirtualIp): void {
@@ -243,6 +280,8 @@ export class ServiceIndex {
     }
   }
 }
+
+type Endpoint = NonNullable<EndpointSlice['endpoints']>[number];
 
 function familyOf(address: string): Family {
   return address.includes(':') ? 'ipv6' : 'ipv4';

@@ -14,7 +14,7 @@ export class HearingLog implements HearingListener {
 
   impossible(family: Family, words: string): void {
     this.#logger.info(
-      `nft or the kernel cannot note VRRP adverts of ${family}. So vipnat does not notice that others use a VRID of a seat`,
+      `nft or the kernel cannot note VRRP adverts of ${family}. So vipnat does not notice that others use a VRID of a seat. It tries again every ten minutes`,
       { details: words },
     );
   }

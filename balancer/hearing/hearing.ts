@@ -38,7 +38,7 @@ export interface OwnSeats {
 
 /** Notified of what becomes of it. */
 export interface HearingListener {
-  /** nft or the kernel lacks what it needs: a sentence. It is not tried again. */
+  /** nft or the kernel refuses the table, for the first time in a row: a sentence. It is tried again rarely. */
   impossible(family: Family, words: string): void;
   /** It failed for the first time in a row, and is tried again. */
   failed(error: unknown): void;
@@ -49,12 +49,18 @@ export interface HearingListener {
 /** More than a sender takes to be forgotten. */
 const roundMs = 30_000;
 
+/** Most often a module of the kernel is missing, which somebody may load. The kernel may also have been short of memory. */
+const refusedMs = 600_000;
+
 /** From `start` to `stop`. The tables stay: the kernel notes 512 senders of each family at most. */
 export class Hearing {
   readonly #ports: HearingPorts;
-  readonly #families = new Set<Family>(families);
   /** Families whose table this life has written. */
   readonly #written = new Set<Family>();
+  /** When nft or the kernel refused a family's table last. */
+  readonly #refusedAt = new Map<Family, number>();
+  /** As they were read last. */
+  readonly #adverts = new Map<Family, readonly HeardAdvert[]>();
   /** Of the last round: adverts of others, as texts. */
   #before: ReadonlySet<string> = new Set();
   #heard: readonly HeardVrid[] = [];
@@ -85,39 +91,44 @@ export class Hearing {
   }
 
   async #listen(): Promise<void> {
-    try {
-      this.#take(await this.#read());
-      this.#isFailing = false;
-    } catch (error) {
-      if (!this.#isFailing) this.#ports.report.failed(error);
-      this.#isFailing = true;
+    const failures: unknown[] = [];
+    for (const family of families) {
+      try {
+        this.#adverts.set(family, await this.#read(family));
+      } catch (error) {
+        failures.push(error);
+        // One that cannot be read for long knows nothing.
+        if (this.#isFailing) this.#adverts.delete(family);
+      }
     }
-    if (this.#isStopped || this.#families.size === 0) return;
+    if (failures.length > 0 && !this.#isFailing) this.#ports.report.failed(failures[0]);
+    this.#isFailing = failures.length > 0;
+    this.#take([...this.#adverts.values()].flat());
+    if (this.#isStopped) return;
     this.#cancel = this.#ports.clock.schedule(roundMs, () => {
       this.#round = this.#listen();
     });
   }
 
-  async #read(): Promise<HeardAdvert[]> {
-    const adverts: HeardAdvert[] = [];
-    for (const family of [...this.#families]) {
-      const isWritten = this.#written.has(family);
-      const text = isWritten ? await this.#ports.kernel.listTable(nameHearingTable(family)) : '';
-      const read = readHearing(text, family);
-      if (read === null) await this.#write(family);
-      adverts.push(...(read ?? []));
-    }
-    return adverts;
+  async #read(family: Family): Promise<HeardAdvert[]> {
+    const { clock, kernel } = this.#ports;
+    if (clock.now() - (this.#refusedAt.get(family) ?? -Infinity) < refusedMs) return [];
+    const text = this.#written.has(family) ? await kernel.listTable(nameHearingTable(family)) : '';
+    const read = readHearing(text, family);
+    if (read === null) await this.#write(family);
+    return read ?? [];
   }
 
   async #write(family: Family): Promise<void> {
+    const { clock, kernel, report } = this.#ports;
     try {
-      await this.#ports.kernel.apply(printHearing(family));
+      await kernel.apply(printHearing(family));
       this.#written.add(family);
+      this.#refusedAt.delete(family);
     } catch (error) {
       if (!isNftRefusal(error)) throw error;
-      this.#families.delete(family);
-      this.#ports.report.impossible(family, (error as Error).message);
+      if (!this.#refusedAt.has(family)) report.impossible(family, (error as Error).message);
+      this.#refusedAt.set(family, clock.now());
     }
   }
 

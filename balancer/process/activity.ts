@@ -27,6 +27,8 @@ const answer = z.object({
   lost: z.optional(lines),
   unheard: z.optional(lines),
   left: z.optional(lines),
+  zone: z.optional(z.nullable(line)),
+  ending: z.optional(lines),
 });
 
 /** How a running balancer does, as it says itself: of this host, without the Kubernetes API. */
@@ -50,13 +52,14 @@ export function toActivity(
   now: Date,
 ): BalancerActivity {
   const { mode, services, elements, seats, held, inUse, isFollowing, syncedAt, behindMs, counts } = state;
-  const { outages, unheard, left } = state;
+  const { outages, unheard, left, zone, endings } = state;
   return {
     ...{ node, runDir, mode, services, elements, isFollowing, behindMs },
     ...{ seats: [...seats], held: [...held], inUse: [...inUse] },
     syncedMsAgo: syncedAt === null ? null : Math.max(0, now.getTime() - syncedAt.getTime()),
     repairs: counts.repairs,
     ...{ out: [...outages.out], lost: [...outages.lost], unheard: [...unheard], left: [...left] },
+    ...{ zone, ending: [...endings.keys()] },
   };
 }
 

@@ -80,6 +80,9 @@ export class Balancer {
       onDrains: () => {
         this.#say();
       },
+      onShares: (services) => {
+        this.#objects.touch(services);
+      },
     });
     this.#forwards = new ForwardKeeper(ports);
     this.#queue = new TriggerQueue<Cause>({
@@ -103,7 +106,9 @@ export class Balancer {
     const { isFollowing, kinds, unreadable } = this.#objects;
     const [services, elements] = [this.#settled.size, this.#programmer.elementCount];
     const left = [...this.#left.keys()];
-    return { services, elements, left, isFollowing, kinds, unreadable, syncedAt: this.#syncedAt };
+    const { zone, endings } = this.#objects.index;
+    const followed = { isFollowing, kinds, unreadable, zone, endings };
+    return { services, elements, left, ...followed, syncedAt: this.#syncedAt };
   }
 
   /** For how long the look under way has lasted, or the next one is overdue. */
@@ -215,7 +220,11 @@ export class Balancer {
     for (const [service, balances] of await this.#decider.decide()) {
       const isKnown =
         this.#settled.has(service) || this.#pending.has(service) || this.#writes.isRefused(service);
-      if (balances.length > 0 || isKnown) this.#pending.set(service, balances);
+      if (balances.length > 0 || isKnown)
+        this.#pending.set(
+          service,
+          balances.map((balance) => this.#settled.share(balance)),
+        );
     }
   }
 
@@ -249,9 +258,9 @@ export class Balancer {
     // kube-proxy follows the API itself.
     const programmed = isOn || !hasSynced ? this.#programmed : versions;
     if (programmed === null) return;
-    const [{ draining }, { isAnyEarly }, left] = [this.#settled, index.early, this.#left];
+    const [{ draining }, { isAnyEarly, isAnyEnding }, left] = [this.#settled, index.early, this.#left];
     const [mode, { dropping }] = [isOn ? 'direct' : 'kube-proxy', this.#decider] as const;
-    const view = { mode, programmed, pools, virtualIps, draining, isAnyEarly, left, dropping };
+    const view = { mode, programmed, pools, virtualIps, draining, isAnyEarly, isAnyEnding, left, dropping };
     this.#ports.listener.changed(view);
   }
 }

@@ -82,13 +82,16 @@ export class Decider {
   /** The Services that may be balanced otherwise since last asked. Rejects as the kernel does. */
   async decide(): Promise<Map<string, Balances>> {
     const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
-    const { zone, vips } = index;
+    const { zone, vips, endings } = index;
     const missing = await this.#lookForMissing();
     const { moved, areLinksOther } = await this.#addresses.look(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
     const { known: local, uplinks, strictTunnels } = this.#addresses;
     const [{ outages }, { routed }] = [nodes, this.#ways];
-    const place: Place = { node, zone, vips, local, uplinks, strictTunnels, routed, outages, missing };
+    const place: Place = {
+      ...{ node, zone, vips, local, uplinks, strictTunnels },
+      ...{ routed, outages, endings, missing },
+    };
     const decided = new Map<string, Balances>();
     for (const service of index.takeChanged(areLinksOther))
       decided.set(service, this.#decideOne(service, place));

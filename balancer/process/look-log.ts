@@ -115,7 +115,9 @@ function describe(service: string, balances: Balances, most = Infinity): string 
 function describePort(balance: PortBalance): string {
   const { family, addresses, protocol, port } = balance;
   const vips = addresses.map((address) => formatEndpoint({ family, address, port })).join(' and ');
-  return `${vips} ${protocol} to ${describeEnds(balance)}`;
+  const isUneven = [...(balance.parts?.values() ?? [])].some((part) => part !== 1);
+  const shares = isUneven ? ', more to endpoints with fewer open connections' : '';
+  return `${vips} ${protocol} to ${describeEnds(balance)}${shares}`;
 }
 
 function describeEnds({ isHere, relay, backends: { length: count } }: PortBalance): string {

@@ -44,6 +44,8 @@ export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
   readonly draining: readonly DrainingEndpoint[];
   /** Whether a pod gets connections that waits to be called ready. */
   readonly isAnyEarly: boolean;
+  /** Whether early EndpointSlices say of a pod that it ends. */
+  readonly isAnyEnding: boolean;
   /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
   readonly left: ReadonlyMap<string, string>;
   /** The Services of which this node drops clients that other nodes send on, to why: a clause. */

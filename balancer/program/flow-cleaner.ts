@@ -1,5 +1,5 @@
 /**
- * Has connections forget endpoints that are gone, and counts those of endpoints that drain.
+ * Has connections forget endpoints that are gone, and counts those of endpoints that drain, and of Services with the method `lc`.
  *
  * Goal: an endpoint's address is given to another pod soon; until then no connection may still lead there.
  * Tension: the kernel finds connections only by a walk through its whole table, 32 ms of a processor even where it is nearly empty.
@@ -21,7 +21,7 @@ export interface CleanerPorts {
   readonly kernel: Pick<BalancerKernel, 'forgetFlows'>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Who wants to know how many connections there are. */
+  /** Who wants to know how many connections there are. `end` is not called for a walk that fails. */
   readonly counter: Pick<Drains, 'isAny' | 'begin'>;
 }
 

@@ -4,7 +4,7 @@
  * Goal: the controller knows within half a second what it waits for.
  * Tension: a thousand nodes that report each change are thousands of writes a second, and most of them nobody waits for.
  * Compromise: a renewal each 10 s says all. What the controller cannot know otherwise (seats, mode, addresses in use), what is left of
- * drains, and versions while an address waits for them, are said at once, but at most twice a second. So is that addresses are on an
+ * drains, and versions while an address waits for them or a pod ends, are said at once, but at most twice a second. So is that addresses are on an
  * interface which were not at the last word. The API away changes nothing but that.
  */
 import { isDeepStrictEqual } from 'node:util';
@@ -37,6 +37,14 @@ export interface ReporterPorts {
   readonly onRenewed: (renewal: Renewal) => void;
 }
 
+/** For which versions somebody waits. */
+export interface Awaited {
+  /** Of any kind: for an address, or for the gate of a pod. */
+  readonly any: boolean;
+  /** Of early EndpointSlices alone: a pod ends. */
+  readonly early: boolean;
+}
+
 /** What a node says of itself. */
 export type NodeWords = Omit<NodeReport, 'node'>;
 
@@ -55,7 +63,9 @@ export class NodeReporter {
   readonly #lease: LeaseWriter;
   #words: NodeWords | null = null;
   #said: NodeWords | null = null;
-  #isAwaited = false;
+  #awaited: Awaited = { any: false, early: false };
+  /** Whether a version of early EndpointSlices is to be said soon, since a pod ended in one. */
+  #owesEarly = false;
   /** Whether the Lease is to be renewed, whatever there is to say. */
   #isNeeded = false;
   #isStarted = false;
@@ -88,9 +98,10 @@ export class NodeReporter {
     this.#plan();
   }
 
-  /** Whether an address waits for a version that this node may not have reported yet. */
-  setAwaited(isAwaited: boolean): void {
-    this.#isAwaited = isAwaited;
+  /** Takes for which versions somebody waits that this node may not have reported yet. */
+  setAwaited(awaited: Awaited): void {
+    this.#awaited = awaited;
+    this.#owesEarly ||= awaited.early;
     this.#plan();
   }
 
@@ -131,10 +142,15 @@ export class NodeReporter {
     // What other hosts do can wait for the renewal.
     if (!isDeepStrictEqual({ ...rest, heard: [] }, { ...others, heard: [] })) return true;
     if (!isDeepStrictEqual(listCounted(draining), listCounted(saidDraining))) return true;
-    if (this.#isAwaited && !isDeepStrictEqual(programmed, before)) return true;
+    if (this.#isWaitedFor(programmed, before)) return true;
     // What was said last may lack addresses that were on their way to an interface.
     const isOwed = saidAnnounced !== before.virtualips;
     return isOwed && announced !== saidAnnounced;
+  }
+
+  #isWaitedFor(programmed: NodeWords['programmed'], before: NodeWords['programmed']): boolean {
+    if (this.#awaited.any && !isDeepStrictEqual(programmed, before)) return true;
+    return this.#owesEarly && programmed.earlyslices !== before.earlyslices;
   }
 
   async #write(): Promise<void> {
@@ -147,6 +163,8 @@ export class NodeReporter {
     if (problem === null) {
       if (this.#failures > 0) report.taken();
       [this.#failures, this.#said] = [0, words];
+      // What came while it was written is to be said, too.
+      if (words === this.#words) this.#owesEarly = this.#awaited.early;
       onRenewed({ begunMs, text });
     } else {
       if (this.#failures === 0 && !this.#isStopped) report.notTaken(problem);

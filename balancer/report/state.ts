@@ -1,4 +1,5 @@
 import { type DrainingEndpoint, type NodeMode } from '../../lib/services/node-report.ts';
+import { type NodeEndings } from '../decide/node-endings.ts';
 import { type NodeOutages } from '../decide/node-outages.ts';
 import { type NodeHealth } from '../nodes/node-health.ts';
 import { type BalancerCounts } from './balancer-counts.ts';
@@ -26,6 +27,10 @@ export interface BalancerState {
   readonly inUse: readonly string[];
   readonly behindMs: number;
   readonly draining: readonly DrainingEndpoint[];
+  /** Of this node; null where it has none, or is not known. */
+  readonly zone: string | null;
+  /** The nodes whose pods are to get no new connection, as their Nodes say, to why. */
+  readonly endings: NodeEndings;
   readonly counts: BalancerCounts;
   /** Nodes that do not answer this one. */
   readonly outages: NodeOutages;
@@ -38,5 +43,5 @@ export interface BalancerState {
 /** What of it the balancer itself knows. */
 export type BalancerProgress = Pick<
   BalancerState,
-  'services' | 'elements' | 'left' | 'isFollowing' | 'kinds' | 'syncedAt' | 'unreadable'
+  'services' | 'elements' | 'left' | 'isFollowing' | 'kinds' | 'syncedAt' | 'unreadable' | 'zone' | 'endings'
 >;

@@ -7,6 +7,7 @@ import { type Target } from '../../test/support/network/seat-tasks.ts';
 /** The words for them. */
 export const setUpNames = [
   'vipnat',
+  'vipnat-local',
   'vipnat-slow',
   'ungated-slow',
   'ungated',
@@ -47,8 +48,14 @@ const gated = {
 /** By their words. */
 export const setUps: Readonly<Record<SetUpName, SetUp>> = {
   vipnat: { title: 'vipnat, gate and preStop', web: gated, isSlowed: false, locate: byVip },
+  'vipnat-local': {
+    title: 'the same, with the policy Local',
+    web: { ...gated, service: { externalTrafficPolicy: 'Local' } },
+    isSlowed: false,
+    locate: byVip,
+  },
   'vipnat-slow': {
-    title: 'the same, balancers 3 s late',
+    title: 'with the policy Cluster, balancers 3 s late',
     // What is 3 s late needs a pause that is longer.
     web: { ...gated, lifecycle: { preStop: { sleep: { seconds: 5 } } } },
     isSlowed: true,

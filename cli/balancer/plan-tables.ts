@@ -14,9 +14,11 @@ import { findRouted } from '../../lib/kernel/netlink/next-hops.ts';
 import { readPlacedAddresses } from '../../lib/kernel/netlink/addresses.ts';
 import { createBalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { followedNodes } from '../../lib/services/followed-nodes.ts';
 import { earlySlices } from '../../lib/services/early-slices.ts';
 import { virtualIps } from '../../lib/services/objects.ts';
 import { endpointSlices, services } from '../../lib/services/services.ts';
+import { findErrorCode } from '../../lib/text/errors.ts';
 
 /** How the API is asked. */
 export interface TablesNeeds {
@@ -82,12 +84,17 @@ async function listBalances({ route, clock, node }: TablesNeeds): Promise<Map<st
   index.takeVirtualIps(await listAsChanges(list, virtualIps));
   const placed = await readPlacedAddresses();
   const own = placed.map(({ address }) => address).filter((one) => !index.vips.has(one));
-  const { zone, vips } = index;
+  const { vips } = index;
   const activity = await askBalancerActivity();
   const outages = toOutages(activity);
+  // A balancer of an older version does not say it, and may be without the right to know it.
+  const { zone, ending } = activity?.ending === undefined ? await readNodes(index, list) : activity;
   // It says so itself, and why.
   const left = new Set(activity?.left);
-  const place: Place = { node, zone, vips, local: new Set(own), uplinks: listUplinks(placed), outages };
+  const place: Place = {
+    ...{ node, zone: zone ?? null, vips, local: new Set(own), uplinks: listUplinks(placed), outages },
+    endings: new Set(ending),
+  };
   const found = index.takeChanged(true).map((key) => [key, left.has(key) ? null : index.find(key)] as const);
   const asked = found.flatMap(([, balanced]) => balanceFamilies(balanced, place).elsewhere);
   const routed = new Set(await findRouted([...new Set(asked)]));
@@ -96,6 +103,19 @@ async function listBalances({ route, clock, node }: TablesNeeds): Promise<Map<st
     balanceFamilies(balanced, { ...place, routed }).ports,
   ]);
   return new Map(balances.filter(([, ports]) => ports.length > 0));
+}
+
+async function readNodes(
+  index: ServiceIndex,
+  list: ListAll,
+): Promise<Pick<BalancerActivity, 'zone' | 'ending'>> {
+  try {
+    index.takeNodes(await listAsChanges(list, followedNodes));
+  } catch (error) {
+    // The balancer goes on without them, too.
+    if (findErrorCode(error) !== 'API_FORBIDDEN') throw error;
+  }
+  return { zone: index.zone, ending: [...index.endings.keys()] };
 }
 
 async function listAsChanges<T extends ApiObject>(

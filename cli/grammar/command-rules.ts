@@ -6,7 +6,7 @@ import { type ConfigReading } from '../../config/load.ts';
 import { type OptionName } from '../../config/options.ts';
 import { servicesNamespace } from '../generate/manifest/options.ts';
 import { checkGates, checkNamespace, findManifestProblems } from '../generate/manifest/problems.ts';
-import { type ConfiguredCommand, isAboutServices } from './invocation.ts';
+import { type ConfiguredCommand, isAboutServices, type ServicesCommand } from './invocation.ts';
 
 /**
  * What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called
@@ -33,11 +33,16 @@ function findOwnProblems(command: ConfiguredCommand): string[] {
   if (isAboutServices(command))
     return [
       ...checkNamespace(command.options.namespace, servicesNamespace),
-      ...(command.name === 'controller' ? checkGates(command.options.gates) : []),
+      ...checkGates(listGates(command)),
     ];
   return command.name === 'run' && command.options.once && command.options.dryRun
     ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']
     : [];
+}
+
+function listGates(command: ServicesCommand): readonly string[] {
+  if (command.name === 'controller') return command.options.gates;
+  return command.name === 'services' ? (command.options.release?.gates ?? []) : [];
 }
 
 /** What tells how this host is, of whatever vipnat has there. */

@@ -33,6 +33,7 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly injectGates?: boolean;
   readonly pool?: readonly string[];
   readonly gate?: readonly string[];
+  readonly yes?: boolean;
   readonly balancerListen?: string;
   readonly nodeAddress?: readonly string[];
   readonly nodeProbePort?: string;

@@ -1,10 +1,11 @@
 import { type Clock } from '../../lib/control/clock.ts';
 import { type NamespacedName } from '../../lib/kubernetes/api-object.ts';
-import { createLister } from '../../lib/kubernetes/object-lister.ts';
+import { createLister, type ListAll } from '../../lib/kubernetes/object-lister.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { earlySlices, selectEarlySlicesOf } from '../../lib/services/early-slices.ts';
 import { toLeaseResource } from '../../lib/services/node-report.ts';
 import { addressPools, virtualIps } from '../../lib/services/objects.ts';
+import { type Pod } from '../../lib/services/pods.ts';
 import {
   endpointSlices,
   loadBalancerServices,
@@ -15,6 +16,7 @@ import { findErrorCode, VipnatError } from '../../lib/text/errors.ts';
 import { readEvents, type ServiceEvent, toEventResource } from './read-events.ts';
 import { type ServicesView, type ServiceView } from './services-view.ts';
 import { viewServices } from './view-services.ts';
+import { selectPodsOf } from './waiting-pods.ts';
 
 /** What is needed of the API. */
 export interface ApiServicesOptions {
@@ -39,6 +41,9 @@ export interface ServicesApi {
   find(name: NamespacedName): Promise<ServiceDetails>;
 }
 
+/** Of how many Services the pods are read: each is a question to the API. */
+const maxUnready = 20;
+
 /** Of events about one Service and its addresses. */
 const maxEvents = 10;
 
@@ -47,7 +52,7 @@ export function createServicesApi({ route, clock, namespace }: ApiServicesOption
   const list = createLister(route, clock, new AbortController().signal);
   const read = async (one: NamespacedName | null) => {
     const services = await list(one === null ? loadBalancerServices : selectService(one));
-    const objects = {
+    const known = {
       services,
       slices: await list(one === null ? endpointSlices : selectSlicesOf(one)),
       earlySlices: await list(one === null ? earlySlices : selectEarlySlicesOf(one)),
@@ -55,7 +60,10 @@ export function createServicesApi({ route, clock, namespace }: ApiServicesOption
       pools: await list(addressPools),
       leases: await list(toLeaseResource(namespace)),
     };
-    return { services, view: viewServices(objects, clock.date().getTime()) };
+    const view = (pods: readonly Pod[]) => viewServices({ ...known, pods }, clock.date().getTime());
+    const first = view([]);
+    const pods = await listUnready(list, first.services);
+    return { services, view: pods.length === 0 ? first : view(pods) };
   };
   const listEvents = async ({ service, addresses }: ServiceView) => {
     const { uid, namespace: where } = service.metadata;
@@ -83,6 +91,20 @@ export function createServicesApi({ route, clock, namespace }: ApiServicesOption
       return { view, service, events: await listEvents(service) };
     },
   };
+}
+
+/** The pods of Services of which some are not ready: these may wait for a gate. None where the credentials do not allow to read pods. */
+async function listUnready(list: ListAll, views: readonly ServiceView[]): Promise<readonly Pod[]> {
+  const unready = views.filter(({ pods }) => pods.some(({ state }) => state === 'not ready'));
+  const selecting = unready.filter(({ service }) => Object.keys(service.spec.selector ?? {}).length > 0);
+  const uidToPod = new Map<string, Pod>();
+  try {
+    for (const { service } of selecting.slice(0, maxUnready))
+      for (const pod of await list(selectPodsOf(service))) uidToPod.set(pod.metadata.uid, pod);
+  } catch (error) {
+    if (findErrorCode(error) !== 'API_FORBIDDEN') throw error;
+  }
+  return [...uidToPod.values()];
 }
 
 interface Spec {

@@ -185,7 +185,7 @@ function findLack({ service, addresses, pods, slices }: ServiceFacts): Problem |
 }
 
 /** The first three, and how many more. */
-function shorten(names: readonly string[]): string {
+export function shorten(names: readonly string[]): string {
   const rest = names.length - 3;
   return `${names.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }

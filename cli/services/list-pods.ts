@@ -1,6 +1,8 @@
 import { type HeardReport } from '../seats/read-reports.ts';
 import { type EarlySlice } from '../../lib/services/early-slices.ts';
+import { isProgrammed, mayFollowEarly, type NodeReport } from '../../lib/services/node-report.ts';
 import { type EndpointSlice } from '../../lib/services/services.ts';
+import { type WaitingPod } from './waiting-pods.ts';
 
 /** What an endpoint does: takes new connections, ends, or is not ready. */
 export type PodState = 'ready' | 'ending' | 'not ready';
@@ -15,10 +17,20 @@ export interface PodView {
   readonly isServingLast: boolean;
   /** Null where nobody says. */
   readonly node: string | null;
-  /** Only a readiness gate keeps it from being ready: nodes learn of it first. */
-  readonly isWaitingForGate: boolean;
+  /** Only a readiness gate keeps it from being ready: nodes learn of it first. Null for any other pod. */
+  readonly gate: GateView | null;
   /** What nodes say of the connections that it still has; null where no node says that it drains. */
   readonly draining: DrainView | null;
+}
+
+/** A pod that waits for a readiness gate of vipnat. */
+export interface GateView {
+  /** `NAMESPACE/NAME`; null where the pod was not read. */
+  readonly pod: string | null;
+  /** Since when it lacks nothing else, as the API writes dates; null where the pod was not read. */
+  readonly since: string | null;
+  /** The living nodes that may hold an address of the Service, and have not reported that they send connections to it. */
+  readonly nodes: readonly string[];
 }
 
 /** A pod that gets no new connection. */
@@ -27,6 +39,13 @@ export interface DrainView {
   readonly since: string;
   /** Of all nodes; null before any of them has counted. */
   readonly connections: number | null;
+  /** Each node that says so. */
+  readonly nodes: readonly NodeDrain[];
+}
+
+/** How an endpoint drains on a node. */
+export interface NodeDrain extends Pick<DrainView, 'since' | 'connections'> {
+  readonly node: string;
 }
 
 type Endpoint = NonNullable<EndpointSlice['endpoints']>[number];
@@ -53,7 +72,9 @@ export function addDrains(
   service: string,
   reports: readonly HeardReport[],
 ): PodView[] {
-  const said = reports.filter(({ isLiving }) => isLiving).flatMap(({ draining = [] }) => draining);
+  const said = reports
+    .filter(({ isLiving }) => isLiving)
+    .flatMap(({ node, draining = [] }) => draining.map((one) => ({ ...one, node })));
   const addressToDrains = Map.groupBy(
     said.filter((one) => one.service === service),
     ({ endpoint }) => endpoint,
@@ -64,18 +85,46 @@ export function addDrains(
     if (since === undefined) return pod;
     const counts = drains.flatMap(({ connections }) => connections ?? []);
     const connections = counts.length === 0 ? null : counts.reduce((sum, count) => sum + count);
-    return { ...pod, draining: { since, connections } };
+    const nodes = drains.map((one) => ({
+      node: one.node,
+      since: one.since,
+      connections: one.connections,
+    }));
+    return { ...pod, draining: { since, connections, nodes } };
   });
 }
 
-/** The same pods, with those that early EndpointSlices call ready and Kubernetes does not: gates of vipnat are what they lack. Pure. */
-export function addGates(pods: readonly PodView[], early: readonly EarlySlice[]): PodView[] {
-  const endpoints = early.flatMap((slice) => slice.endpoints ?? []);
-  const ready = endpoints.filter(({ conditions }) => conditions?.ready === true);
-  const addresses = new Set(ready.flatMap((endpoint) => endpoint.addresses));
-  return pods.map((pod) =>
-    pod.state === 'not ready' && addresses.has(pod.address) ? { ...pod, isWaitingForGate: true } : pod,
+/** What gates are judged by. */
+export interface GateFacts {
+  /** Of the Service. */
+  readonly early: readonly EarlySlice[];
+  /** Those of its namespace. */
+  readonly waiting: readonly WaitingPod[];
+  /** The reports of the living nodes that may hold an address of it. */
+  readonly candidates: readonly NodeReport[];
+}
+
+/**
+ * The same pods, with the gates that they wait for: early EndpointSlices call such a pod ready, and Kubernetes does not. Without a controller,
+ * only the pod itself shows it. Pure.
+ */
+export function addGates(pods: readonly PodView[], { early, waiting, candidates }: GateFacts): PodView[] {
+  const addressToVersion = new Map(
+    early.flatMap(({ metadata, endpoints }) =>
+      (endpoints ?? [])
+        .filter(({ conditions }) => conditions?.ready === true)
+        .flatMap(({ addresses }) => addresses.map((one) => [one, metadata.resourceVersion] as const)),
+    ),
   );
+  return pods.map((pod) => {
+    const version = addressToVersion.get(pod.address);
+    const read = waiting.find(({ addresses }) => addresses.includes(pod.address));
+    if (pod.state !== 'not ready' || (version === undefined && read === undefined)) return pod;
+    const isBehind = (report: NodeReport) =>
+      version !== undefined && mayFollowEarly(report) && !isProgrammed(report, 'earlyslices', version);
+    const nodes = candidates.filter(isBehind).map(({ node }) => node);
+    return { ...pod, gate: { pod: read?.pod ?? null, since: read?.since ?? null, nodes } };
+  });
 }
 
 /** The slices of the family that has the most endpoints: a pod of two families has an endpoint in each. Pure. */
@@ -96,7 +145,7 @@ function toPod(address: string, ports: readonly number[], { conditions, nodeName
     state: isReady ? 'ready' : isEnding ? 'ending' : 'not ready',
     isServingLast: isEnding && (conditions.serving ?? isReady),
     node: nodeName ?? null,
-    isWaitingForGate: false,
+    gate: null,
     draining: null,
   };
 }

@@ -1,6 +1,7 @@
 import { type EarlySlice } from '../../lib/services/early-slices.ts';
 import { type Lease, type NodeMode } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
+import { type Pod } from '../../lib/services/pods.ts';
 import { type EndpointSlice, type Service } from '../../lib/services/services.ts';
 import { type HeardReport } from '../seats/read-reports.ts';
 import { type PodView } from './list-pods.ts';
@@ -25,6 +26,8 @@ export interface ServiceObjects {
   readonly services: readonly Service[];
   readonly slices: readonly EndpointSlice[];
   readonly earlySlices: readonly EarlySlice[];
+  /** Some pods with readiness gates: those that are of interest, and may be read. */
+  readonly pods: readonly Pod[];
   readonly virtualIps: readonly VirtualIp[];
   readonly pools: readonly AddressPool[];
   /** Of vipnat's namespace. */

@@ -15,6 +15,7 @@ import {
   type ServiceView,
 } from './services-view.ts';
 import { viewController } from './view-controller.ts';
+import { findWaiting } from './waiting-pods.ts';
 
 /** How Services do, by what the API has; nodes and controller count as long as their Leases last by this host's date. Pure. */
 export function viewServices(objects: ServiceObjects, nowMs: number): ServicesView {
@@ -24,6 +25,10 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
   const uidToVirtualIps = groupByUser(virtualIps);
   const keyToSlices = Map.groupBy(slices, nameOwner);
   const keyToEarly = Map.groupBy(earlySlices, nameEarlyOwner);
+  const waiting = Map.groupBy(
+    findWaiting(objects.pods, earlySlices, nowMs),
+    ({ pod }) => pod.split('/')[0] ?? '',
+  );
   const views = services.map((service): ServiceView | null => {
     const key = `${service.metadata.namespace}/${service.metadata.name}`;
     const given = uidToVirtualIps.get(service.metadata.uid) ?? [];
@@ -31,7 +36,10 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
     const own = keyToSlices.get(key) ?? [];
     const addresses = listAddresses(service, given, cluster);
     const early = keyToEarly.get(key) ?? [];
-    const pods = addDrains(addGates(listPods(chooseFamily(own)), early), key, reports);
+    const gates = { early, waiting: waiting.get(service.metadata.namespace) ?? [] };
+    const candidates = listCandidates(addresses, reports);
+    const listed = addGates(listPods(chooseFamily(own)), { ...gates, candidates });
+    const pods = addDrains(listed, key, reports);
     const facts = { service, key, addresses, pods, slices: own, earlySlices: early };
     return { ...facts, ...judgeService(facts, cluster) };
   });
@@ -70,6 +78,15 @@ function groupByUser(virtualIps: readonly VirtualIp[]): Map<string, VirtualIp[]>
 
 function nameOwner({ metadata }: EndpointSlice): string {
   return `${metadata.namespace}/${metadata.labels?.[serviceNameLabel] ?? ''}`;
+}
+
+/** The living nodes that may hold one of these addresses. Gates wait for them. */
+function listCandidates(
+  addresses: readonly AddressView[],
+  reports: ClusterView['reports'],
+): ClusterView['reports'] {
+  const names = new Set(addresses.flatMap(({ nodes }) => nodes));
+  return reports.filter(({ node, isLiving, mode }) => isLiving && mode !== 'none' && names.has(node));
 }
 
 /** Those of its status first, in their order. */

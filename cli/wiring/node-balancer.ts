@@ -221,11 +221,11 @@ export class NodeBalancer {
    */
   #say(): void {
     if (this.#view === null || this.#state === null) return;
-    const { virtualIps, mode, draining, isAnyEarly } = this.#view;
+    const { virtualIps, mode, draining, isAnyEarly, isAnyEnding } = this.#view;
     if (this.#planned === this.#input) this.#programmed = this.#view.programmed;
     if (this.#programmed === null) return;
     const { held: seats, inUse, unheld, announced } = this.#state;
-    this.#reporter.setAwaited(isAnyEarly || virtualIps.some(isAwaited));
+    this.#reporter.setAwaited({ any: isAnyEarly || virtualIps.some(isAwaited), early: isAnyEnding });
     const { list: addresses } = this.#addresses;
     this.#reporter.say({
       ...{ programmed: this.#programmed, mode, seats, inUse, unheld, addresses },

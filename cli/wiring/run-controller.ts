@@ -4,7 +4,6 @@ import { type Config } from '../../config/config.ts';
 import { Controller } from '../../controller/process/controller.ts';
 import { ControllerLog } from '../../controller/report/controller-log.ts';
 import { createControllerPages, getBehindMs } from '../../controller/report/pages.ts';
-import { controllerMetrics, listControllerSamples } from '../../controller/report/samples.ts';
 import { reserveAddress } from '../../controller/cache/judge-pools.ts';
 import { parseAddress } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
@@ -17,12 +16,11 @@ import { RoutedClient } from '../../lib/kubernetes/object-client.ts';
 import { ApiRoute } from '../../lib/kubernetes/route.ts';
 import { toGateTypes } from '../../lib/services/gate-types.ts';
 import { createLogger, type Logger } from '../../lib/telemetry/logger.ts';
-import { listProcessSamples, processMetrics, readProcess } from '../../lib/telemetry/process-samples.ts';
-import { createSampler } from '../../lib/telemetry/sampler.ts';
 import { EventWriter } from '../../lib/telemetry/writer.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type ControllerOptions } from '../grammar/command-context.ts';
+import { type ControllerMeter, createControllerMeter } from './controller-pages.ts';
 import { createPodHeartbeat } from './pod-heartbeat.ts';
 import { createProbeServer } from './probe-server.ts';
 import { version } from './version.ts';
@@ -47,9 +45,11 @@ export async function runController(config: Config, options: ControllerOptions):
   const route = new ApiRoute(readAccess, [], null);
   const ending = new AbortController();
   const events = new EventWriter({ route, clock, random, logger, node: hostname().toLowerCase() });
+  const meter = config.listen === null ? null : await createControllerMeter();
   const controller = new Controller(
     {
       ...{ route, clock, random },
+      onDrained: (seconds) => meter?.time(seconds),
       client: new RoutedClient(route, clock, ending.signal),
       log: new ControllerLog(logger, events, clock),
     },
@@ -61,7 +61,7 @@ export async function runController(config: Config, options: ControllerOptions):
       reserved: reserve(config.vips),
     },
   );
-  const server = await createServer(config, controller, logger);
+  const server = createServer(config, meter, controller, logger);
   logger.info(`vipnat controller ${version} runs, pid ${process.pid}`);
   await server?.start();
   const heartbeat = createPodHeartbeat(logger, () => getBehindMs(controller.state));
@@ -89,21 +89,13 @@ function reserve(vips: readonly Endpoint[]): ControllerReserved {
 
 type ControllerReserved = ConstructorParameters<typeof Controller>[1]['reserved'];
 
-async function createServer(
+function createServer(
   { listen }: Config,
+  meter: ControllerMeter | null,
   controller: Controller,
   logger: Logger,
-): Promise<StatusServer | null> {
-  if (listen === null) return null;
-  const startedAt = systemClock.date();
-  const { contentType, print } = await createSampler({ ...processMetrics, ...controllerMetrics });
-  const pages = createControllerPages({
-    state: () => controller.state,
-    metrics: {
-      contentType,
-      print: (state) =>
-        print([...listProcessSamples(readProcess(version, startedAt)), ...listControllerSamples(state)]),
-    },
-  });
+): StatusServer | null {
+  if (listen === null || meter === null) return null;
+  const pages = createControllerPages({ state: () => controller.state, metrics: meter.metrics });
   return createProbeServer(listen, pages, logger);
 }

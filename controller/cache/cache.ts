@@ -105,7 +105,7 @@ export class Cache {
   readonly #vrids = new Reservations<number>(String);
   /** Null: something changed since it was made. */
   #reservedVrids: ReadonlySet<number> | null = null;
-  /** Null: a living node has said something since it was made. */
+  /** Null: a living node has heard others since it was made. */
   #heardVrids: HeardVrids | null = null;
   #candidates: CandidateNodes | null = null;
   /** What the change under way concludes. */
@@ -285,9 +285,10 @@ export class Cache {
     leases: ({ before, after }) => {
       if (before?.isProven !== after?.isProven) this.#candidates = null;
     },
-    livingReports: ({ key }) => {
-      [this.#candidates, this.#heardVrids] = [null, null];
-      this.#reserveOfNode(key);
+    livingReports: (change) => {
+      this.#candidates = null;
+      if (isNews(change, ({ heard }) => heard)) this.#heardVrids = null;
+      this.#reserveOfNode(change.key);
     },
     silentNodes: ({ key }) => {
       this.#reserveOfNode(key);

@@ -1,7 +1,12 @@
 import { type Node } from '../../lib/services/cluster.ts';
 import { isSelected, mentions } from '../../lib/services/label-selector.ts';
 import { excludedNodeLabel } from '../../lib/services/names.ts';
-import { type NodeReport, type ReportedKind, toLeaseName } from '../../lib/services/node-report.ts';
+import {
+  mayFollowEarly,
+  type NodeReport,
+  type ReportedKind,
+  toLeaseName,
+} from '../../lib/services/node-report.ts';
 import { type AddressPool } from '../../lib/services/objects.ts';
 import { type Known } from './world.ts';
 
@@ -213,11 +218,6 @@ function measure(reports: readonly NodeReport[]): Progress {
     services: findOldest(reports, 'services'),
     earlyslices: findOldest(reports.filter(mayFollowEarly), 'earlyslices'),
   };
-}
-
-/** A balancer that has all EndpointSlices but the early ones does without them: it sends connections to whom Kubernetes calls ready. */
-function mayFollowEarly({ programmed }: NodeReport): boolean {
-  return programmed.earlyslices !== undefined || programmed.endpointslices === undefined;
 }
 
 function findOldest(reports: readonly NodeReport[], kind: ReportedKind): bigint | null {

@@ -1,7 +1,6 @@
 /** What of an object others depend on. */
 import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
-import { type Node } from '../../lib/services/cluster.ts';
 import { finalizer } from '../../lib/services/names.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
@@ -91,12 +90,4 @@ export function listPublished(service: Service): Address[] {
 /** The same as canonical text; none of a Service that is not there. */
 export function listPublishedTexts(service: Service | null): string[] {
   return service === null ? [] : listPublished(service).map(({ text }) => text);
-}
-
-/** Source: core/v1, LabelTopologyZone. */
-const zoneLabel = 'topology.kubernetes.io/zone';
-
-/** The zone of a node; null for one that has none, or is not there. */
-export function readZone(node: Node | null | undefined): string | null {
-  return node?.metadata.labels?.[zoneLabel] ?? null;
 }

@@ -78,7 +78,7 @@ export function listFirstLabel(service: Service): string[] {
 
 type EarlyEndpoint = NonNullable<EarlySlice['endpoints']>[number];
 
-/** What of an endpoint makes it another one to nodes: its pod, its address, its ports, whether it takes connections. */
+/** What of an endpoint makes it another one to nodes: its pod, its address, its ports, whether it takes connections, whether it ends. */
 export function toEndpointText(
   { addresses, conditions, targetRef }: EarlyEndpoint,
   slice: EarlySlice,
@@ -88,6 +88,7 @@ export function toEndpointText(
     targetRef?.uid,
     address,
     conditions?.ready === true,
+    conditions?.terminating === true,
     slice.addressType,
     slice.ports,
   ]);

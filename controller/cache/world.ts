@@ -48,7 +48,7 @@ export interface Objects {
   readonly nodes: Node;
   readonly serviceCidrs: ServiceCidr;
   readonly apiservers: EndpointSlice;
-  /** Pods with a gate or a weight, by `NAMESPACE/NAME`. */
+  /** Pods with a gate or a weight, and those that are about to be evicted, by `NAMESPACE/NAME`. */
   readonly pods: Pod;
   /** By `NAMESPACE/NAME`. */
   readonly earlySlices: EarlySlice;

@@ -51,8 +51,6 @@ export async function execute(
   if (limitMs === 0) return late;
   const { method, path, body, isStrategic = false } = write;
   const answer = await client.write({ title: nameWrite(write), method, path, body, isStrategic }, limitMs);
-  // 429, faults of webhooks and of the server: reads may well be answered meanwhile, and say nothing of writes.
-  pace.ended(answer.outcome === 'unreachable');
   return toResult(write, answer);
 }
 

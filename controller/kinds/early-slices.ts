@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { readZone } from '../../lib/services/cluster.ts';
 import { type EarlySlice, earlySlices as resource, nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import {
   apiGroup,
@@ -8,12 +9,12 @@ import {
   weightsAnnotation,
 } from '../../lib/services/names.ts';
 import { type Service } from '../../lib/services/services.ts';
-import { readZone } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { type Kind } from '../engine/kind.ts';
 import { nothing, type Step, toStep, type Write } from '../engine/step.ts';
 import { isServed } from './may-publish.ts';
 import {
+  findDisruptedMs,
   findLastMs,
   getGateParts,
   type Group,
@@ -73,7 +74,7 @@ export function nextEarlySlicesStep(key: string, world: World): Step {
   if (service === undefined || !isServed(service, world.settings.isDefaultClass))
     return slices[0] === undefined ? nothing : toStep(deleteSlice(slices[0]));
   const own = slices.filter((slice) => isOf(slice, service));
-  const { endpoints, untilMs } = listWanted(service, key, world);
+  const { endpoints, untilMs } = listWanted(service, own, world);
   const plan = planSlices(endpoints, own);
   return (
     changeSlice(plan) ?? createSlice(service, plan, slices) ?? dropSlice(slices, own, plan) ?? wait(untilMs)
@@ -82,7 +83,7 @@ export function nextEarlySlicesStep(key: string, world: World): Step {
 
 function wait(untilMs: number): Step {
   if (untilMs === Infinity) return nothing;
-  return { does: 'wait', waitsFor: 'time', why: "Kubernetes' own EndpointSlices", untilMs };
+  return { does: 'wait', waitsFor: 'time', why: 'pods that are to come or go', untilMs };
 }
 
 /** In the order of their names. One that is being deleted is not there. */
@@ -102,18 +103,26 @@ function isOf({ metadata }: EarlySlice, service: Service): boolean {
 
 interface Wanted {
   readonly endpoints: readonly WantedEndpoint[];
-  /** When the first of them is to go by itself. */
+  /** When the first of them is to come, to go, or to end, by itself. */
   readonly untilMs: number;
 }
 
-function listWanted(service: Service, key: string, world: World): Wanted {
+function listWanted(service: Service, own: readonly EarlySlice[], world: World): Wanted {
+  const { namespace, name: owner } = service.metadata;
+  const written = new Set(
+    own.flatMap(({ endpoints }) => (endpoints ?? []).map(({ targetRef }) => targetRef?.uid)),
+  );
   let untilMs = Infinity;
-  const endpoints = [...(world.serviceToPods.get(key) ?? [])].flatMap((name) => {
+  const wait = (ms: number | null) => {
+    if (ms !== null && ms > world.nowMs) untilMs = Math.min(untilMs, ms);
+  };
+  const endpoints = [...(world.serviceToPods.get(`${namespace}/${owner}`) ?? [])].flatMap((name) => {
     const pod = world.pods.get(name);
-    const lastMs = pod === undefined ? -Infinity : findLastMs(pod, world);
-    if (pod === undefined || lastMs <= world.nowMs) return [];
-    untilMs = Math.min(untilMs, lastMs);
-    return listEndpointsOf(pod, service, world);
+    if (pod === undefined) return [];
+    const lastMs = findLastMs(pod, world, written.has(pod.metadata.uid));
+    wait(lastMs);
+    wait(findDisruptedMs(pod, world.nowMs));
+    return lastMs <= world.nowMs ? [] : listEndpointsOf(pod, service, world);
   });
   return { endpoints, untilMs };
 }

@@ -1,13 +1,14 @@
 /** Pods as endpoints of early EndpointSlices: which there are to be, and how a slice has them. */
 import { type Family, parseAddress } from '../../lib/address/address.ts';
+import { readZone } from '../../lib/services/cluster.ts';
 import { type EarlySlice } from '../../lib/services/early-slices.ts';
-import { type Condition } from '../../lib/services/metadata.ts';
 import { weightsAnnotation } from '../../lib/services/names.ts';
-import { listGates, type Pod } from '../../lib/services/pods.ts';
+import { isReadyButForUs, readDate, readOpenSince } from '../../lib/services/pod-gates.ts';
+import { findDisruption, listGates, type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { formatWeights, readPodWeight, usualWeight } from '../../lib/services/weights.ts';
 import { findReadiness, isJudged } from '../cache/conditions.ts';
-import { listPublished, readZone } from '../cache/object-parts.ts';
+import { listPublished } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { type Json } from '../engine/step.ts';
 
@@ -29,11 +30,15 @@ export interface WantedEndpoint {
 const keptMs = 60_000;
 
 /** A pod's endpoints for a Service: one of each family that both have. None for one without an address or a port. */
-export function listEndpointsOf(pod: Pod, service: Service, { settings, nodes }: World): WantedEndpoint[] {
+export function listEndpointsOf(
+  pod: Pod,
+  service: Service,
+  { settings, nodes, nowMs }: World,
+): WantedEndpoint[] {
   const { metadata, spec } = pod;
   const ports = resolvePorts(service, pod);
   if (ports.length === 0) return [];
-  const terminating = typeof metadata.deletionTimestamp === 'string';
+  const terminating = isDeleted(pod) || (findDisruptedMs(pod, nowMs) ?? Infinity) <= nowMs;
   const serving = isReadyButForUs(pod, settings.gateTypes);
   const node = spec.nodeName ?? null;
   return listAddresses(pod, service).map(({ family, text }) => ({
@@ -45,15 +50,40 @@ export function listEndpointsOf(pod: Pod, service: Service, { settings, nodes }:
   }));
 }
 
+/** An eviction deletes its pod in the same request: Kubernetes' own EndpointSlices say soon that it ends, and a write is one for nothing. */
+const disruptedMs = 1000;
+
+/**
+ * From when a pod that is about to be evicted counts as one that ends, as milliseconds since 1970; null for any other. Where nobody deletes
+ * the pod, kube-controller-manager takes the condition back after two minutes.
+ */
+export function findDisruptedMs(pod: Pod, nowMs: number): number | null {
+  const disruption = findDisruption(pod);
+  if (disruption === null) return null;
+  const sinceMs = readDate(disruption.lastTransitionTime);
+  // Without a date that can be, it is not waited for.
+  return sinceMs === null || sinceMs > nowMs ? nowMs : sinceMs + disruptedMs;
+}
+
 /**
  * Until when a pod is to be in early EndpointSlices, as milliseconds since 1970: for good with a weight, or while a gate of its is closed,
- * and for a while afterwards.
+ * and for a while afterwards. With a gate, one that ends is there again until it is gone: nodes stop to send it connections, and report it. One
+ * that is about to be evicted is there until it is gone, too, unless it was deleted before it was written.
  */
-export function findLastMs(pod: Pod, { settings, nowMs }: World): number {
+export function findLastMs(pod: Pod, { settings, nowMs }: World, isWritten: boolean): number {
   if (readPodWeight(pod.metadata.annotations) !== null) return Infinity;
+  const isGated = listGates(pod, settings.gateTypes).length > 0;
+  if (isGated && isDeleted(pod)) return Infinity;
+  const isDisrupted = (findDisruptedMs(pod, nowMs) ?? Infinity) <= nowMs;
+  if (isDisrupted && (isWritten || !isDeleted(pod))) return Infinity;
+  if (!isGated) return -Infinity;
   const lastMs = (readOpenSince(pod, settings.gateTypes) ?? Infinity) + keptMs;
   // The date of a controller before this one may have been wrong.
   return lastMs !== Infinity && lastMs > nowMs + 2 * keptMs ? nowMs : lastMs;
+}
+
+function isDeleted({ metadata }: Pod): boolean {
+  return typeof metadata.deletionTimestamp === 'string';
 }
 
 /** What of a Service early EndpointSlices and gates depend on. */
@@ -151,67 +181,16 @@ export function toWeights(endpoints: readonly WantedEndpoint[]): string | null {
   return formatWeights(new Map(endpoints.map(({ address, weight }) => [address, weight])));
 }
 
-/** Whether a slice has these endpoints, in this order, and their weights. */
+/** Whether a slice has these endpoints, in this order, and their weights. Nobody asks whether one that ends still serves: that is no reason to write. */
 export function hasEndpoints(slice: EarlySlice, endpoints: readonly WantedEndpoint[]): boolean {
   const known = (slice.endpoints ?? []).map(({ addresses, conditions, nodeName, zone, targetRef }) => {
     const { ready, serving, terminating } = conditions ?? {};
-    return [addresses, ready, serving, terminating, nodeName ?? null, zone ?? null, targetRef?.uid];
+    const serves = terminating === true || serving;
+    return [addresses, ready, serves, terminating, nodeName ?? null, zone ?? null, targetRef?.uid];
   });
   const wanted = endpoints.map(({ address, ready, serving, terminating, node, zone, pod }) => {
-    return [[address], ready, serving, terminating, node, zone, pod.uid];
+    return [[address], ready, terminating || serving, terminating, node, zone, pod.uid];
   });
   const weights = slice.metadata.annotations?.[weightsAnnotation] ?? null;
   return JSON.stringify(known) === JSON.stringify(wanted) && weights === toWeights(endpoints);
-}
-
-type GateTypes = ReadonlySet<string>;
-
-/** How far a kubelet's date may be ahead: so much longer a gate can wait at most. */
-const mostAheadMs = 10 * 60_000;
-
-/** Whether nothing but gates of vipnat keeps a pod from being ready: its containers are, and gates of others are open. */
-export function isReadyButForUs(pod: Pod, types: GateTypes): boolean {
-  const others = (pod.spec.readinessGates ?? []).filter(({ conditionType }) => !types.has(conditionType));
-  return ['ContainersReady', ...others.map(({ conditionType }) => conditionType)].every(
-    (type) => findCondition(pod, type)?.status === 'True',
-  );
-}
-
-/** The gates of vipnat that are not open. */
-export function listClosedGates(pod: Pod, types: GateTypes): string[] {
-  return listGates(pod, types).filter((type) => findCondition(pod, type)?.status !== 'True');
-}
-
-/**
- * Since when a pod waits for its gates alone, as milliseconds since 1970: the last condition that was met. The kubelet's date may be
- * wrong: a moment before the pod was created, or one that lies far ahead, is none. One that lies a little ahead counts: a pod may have
- * taken long to start, and would not be waited for at all.
- */
-export function readWaitingSince(pod: Pod, types: GateTypes, nowMs: number): number {
-  const createdMs = Math.min(readDate(pod.metadata.creationTimestamp) ?? nowMs, nowMs);
-  const met = (pod.status?.conditions ?? []).filter(({ type }) => isAwaited(pod, type, types));
-  const moments = met.map(({ lastTransitionTime }) => readDate(lastTransitionTime) ?? createdMs);
-  const lastMs = Math.max(createdMs, ...moments);
-  return lastMs > nowMs + mostAheadMs ? createdMs : lastMs;
-}
-
-/** Since when all gates of vipnat are open, by the controller's own date; null for a pod that has none, or a closed one. */
-export function readOpenSince(pod: Pod, types: GateTypes): number | null {
-  const gates = listGates(pod, types);
-  if (gates.length === 0 || listClosedGates(pod, types).length > 0) return null;
-  return Math.max(...gates.map((type) => readDate(findCondition(pod, type)?.lastTransitionTime) ?? 0));
-}
-
-function isAwaited({ spec }: Pod, type: string, types: GateTypes): boolean {
-  const isGate = spec.readinessGates?.some(({ conditionType }) => conditionType === type) === true;
-  return type === 'ContainersReady' || (isGate && !types.has(type));
-}
-
-function findCondition({ status }: Pod, wanted: string): Condition | null {
-  return status?.conditions?.find(({ type }) => type === wanted) ?? null;
-}
-
-function readDate(text: string | null | undefined): number | null {
-  const ms = Date.parse(text ?? '');
-  return Number.isNaN(ms) ? null : ms;
 }

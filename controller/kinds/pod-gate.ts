@@ -1,5 +1,11 @@
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
+import {
+  isReadyButForUs,
+  listClosedGates,
+  readWaitingSince,
+  toOpeningWrite,
+} from '../../lib/services/pod-gates.ts';
 import { type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { isJudged, shorten, toTime } from '../cache/conditions.ts';
@@ -11,12 +17,9 @@ import { findClaims } from './claims.ts';
 import { isServed } from './may-publish.ts';
 import {
   getGateParts,
-  isReadyButForUs,
-  listClosedGates,
   listEndpointsOf,
   listReadyFamilies,
   readGroupText,
-  readWaitingSince,
   toGroupText,
   type WantedEndpoint,
 } from './endpoints.ts';
@@ -177,24 +180,16 @@ function findText(slice: EarlySlice, endpoint: WantedEndpoint, service: string):
   return found === undefined ? null : toEndpointText(found, slice);
 }
 
-/** Conditions of others stay: they are merged by their types. It is this pod still, and has not changed. */
 function open(
-  { metadata: { namespace, name, uid, resourceVersion } }: Pod,
+  pod: Pod,
   types: readonly string[],
   { verdict: { reason, message, event }, world }: { readonly verdict: Verdict; readonly world: World },
 ): Step {
-  const lastTransitionTime = toTime(world.nowMs);
-  const conditions = types.map((type) => ({ type, status: 'True', reason, message, lastTransitionTime }));
-  return toStep(
-    {
-      method: 'PATCH',
-      isStrategic: true,
-      path: `/api/v1/namespaces/${namespace}/pods/${name}/status`,
-      body: { metadata: { uid, resourceVersion }, status: { conditions } },
-      kind: 'Pod',
-      key: `${namespace}/${name}`,
-      confirm: [],
-    },
-    event ?? null,
-  );
+  const { method, isStrategic, path, body } = toOpeningWrite(pod, types, {
+    ...{ reason, message },
+    at: toTime(world.nowMs),
+  });
+  const { namespace, name } = pod.metadata;
+  const target = { kind: 'Pod', key: `${namespace}/${name}`, confirm: [] } as const;
+  return toStep({ method, isStrategic, path, body, ...target }, event ?? null);
 }

@@ -1,9 +1,11 @@
 import { parseAddress } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { toObjectName } from '../../lib/services/address-name.ts';
+import { type Node } from '../../lib/services/cluster.ts';
 import { addressReady } from '../../lib/services/names.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { mayHold } from '../cache/candidate-nodes.ts';
 import { setCondition, shorten } from '../cache/conditions.ts';
 import { listDiffering } from '../cache/multi-map.ts';
 import {
@@ -46,6 +48,7 @@ export const service: Kind = {
       toKeys: ({ key }, known) => listSharers(known.poolToVirtualIps.get(key), known),
     },
     { source: 'livingReports', toKeys: listReported },
+    { source: 'nodes', part: ({ metadata }) => metadata.labels, toKeys: listConcerned },
     { source: 'namespaces', part: ({ metadata }) => metadata.labels, wakes: () => ['addresses'] },
     { source: 'claims', wakes: () => ['addresses'] },
     { source: 'judgements', wakes: () => ['addresses'] },
@@ -67,6 +70,14 @@ function wakeWaiting(
 /** Who has some VirtualIPs. */
 function listSharers(names: Iterable<string> | undefined, { virtualIps }: Known): string[] {
   return [...(names ?? [])].flatMap((name) => listUsers(virtualIps.get(name) ?? null));
+}
+
+/** Who has an address of a pool whose addresses the node may hold now, or no longer: what it reports counts for these. */
+function listConcerned({ before, after }: Change<Node>, known: Known): string[] {
+  return [...known.pools].flatMap(([name, pool]) => {
+    const [was, is] = [before, after].map((node) => node !== null && mayHold(pool, node));
+    return was === is ? [] : listSharers(known.poolToVirtualIps.get(name), known);
+  });
 }
 
 /**

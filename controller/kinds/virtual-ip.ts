@@ -2,7 +2,7 @@ import { parseAddress } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
 import { type Condition } from '../../lib/services/metadata.ts';
-import { apiGroup, apiVersion } from '../../lib/services/names.ts';
+import { apiGroup, apiVersion, finalizer } from '../../lib/services/names.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { keepSeat } from '../allocate/seats.ts';
@@ -316,10 +316,20 @@ function addTerminating(
   virtualIp: VirtualIp,
   world: World,
 ): readonly Condition[] {
-  if (!isDeleted(virtualIp) || !isUsed(virtualIp)) return before;
-  const message = `It is deleted, and stays until these Services have given it back: ${shorten(listUsers(virtualIp))}.`;
-  const wanted = { type: 'Terminating', status: 'True', reason: 'InUse', message } as const;
-  return setCondition(before, wanted, world.nowMs);
+  if (!isDeleted(virtualIp)) return before;
+  const others = (virtualIp.metadata.finalizers ?? []).filter((each) => each !== finalizer);
+  if (!isUsed(virtualIp) && (others.length === 0 || findCondition(before, 'Terminating') === null))
+    return before;
+  const wanted = isUsed(virtualIp)
+    ? ({
+        reason: 'InUse',
+        message: `It is deleted, and stays until these Services have given it back: ${shorten(listUsers(virtualIp))}.`,
+      } as const)
+    : ({
+        reason: 'OtherFinalizers',
+        message: `It is deleted, and stays until other software has removed its finalizers: ${shorten(others)}.`,
+      } as const);
+  return setCondition(before, { type: 'Terminating', status: 'True', ...wanted }, world.nowMs);
 }
 
 function addProgrammed(

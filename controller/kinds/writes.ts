@@ -2,7 +2,7 @@
 import { apiGroup, apiVersion, finalizer } from '../../lib/services/names.ts';
 import { addressPools, type AddressPool, type VirtualIp, virtualIps } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
-import { findFinalizers } from '../cache/object-parts.ts';
+import { findFinalizers, isDeleted, isUsed } from '../cache/object-parts.ts';
 import { type Confirmation, type Json, type Write } from '../engine/step.ts';
 
 interface Fields {
@@ -31,7 +31,10 @@ export function createVirtualIp(name: string, spec: VirtualIp['spec']): Write {
   return { ...targetVirtualIp(name), method: 'POST', path: virtualIps.path, body, givesOf: spec.pool };
 }
 
-/** What others see of it, and the finalizer that belongs to it then: the last one who leaves takes the finalizer along, in one write. */
+/**
+ * What others see of it, and the finalizer that belongs to it then: the last one who leaves takes the finalizer along, in one write. Of one that is
+ * deleted, the next write does: the API shows what is gone as it was before that write, and so without those who have left.
+ */
 export function patchVirtualIp(
   virtualIp: VirtualIp,
   spec: Partial<VirtualIp['spec']>,
@@ -39,7 +42,8 @@ export function patchVirtualIp(
 ): Write {
   const { name, resourceVersion } = virtualIp.metadata;
   const gives = spec.pool === undefined ? {} : { givesOf: spec.pool };
-  const finalizers = findFinalizers({ ...virtualIp, spec: { ...virtualIp.spec, ...spec } });
+  const isLeft = isDeleted(virtualIp) && isUsed(virtualIp);
+  const finalizers = isLeft ? null : findFinalizers({ ...virtualIp, spec: { ...virtualIp.spec, ...spec } });
   const metadata = { resourceVersion, ...(finalizers === null ? {} : { finalizers }) };
   const body = { metadata, spec };
   return { ...targetVirtualIp(name), method: 'PATCH', body, confirm, ...gives };

@@ -19,6 +19,8 @@ export interface ControllerPorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: ControllerLog;
+  /** No node sends new connections to a pod that ends any more, so many seconds after this controller saw that it ends. */
+  readonly onDrained: (seconds: number, pod: string) => void;
 }
 
 /** What a controller is told at its start. */

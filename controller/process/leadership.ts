@@ -15,7 +15,7 @@ import { namespaces, nodes, serviceCidrs } from '../../lib/services/cluster.ts';
 import { earlySlices } from '../../lib/services/early-slices.ts';
 import { type Lease, toLeaseResource } from '../../lib/services/node-report.ts';
 import { addressPools, virtualIps } from '../../lib/services/objects.ts';
-import { toPodResource } from '../../lib/services/pods.ts';
+import { type Pod, toPodResource } from '../../lib/services/pods.ts';
 import { services } from '../../lib/services/services.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { Cache } from '../cache/cache.ts';
@@ -25,6 +25,7 @@ import { type Affected } from '../cache/watch.ts';
 import { type Objects, type Settings, type World } from '../cache/world.ts';
 import { Engine, type EngineOptions } from '../engine/engine.ts';
 import { gateKinds, kinds, serviceKinds } from '../kinds/kinds.ts';
+import { DrainTimes } from '../report/drain-times.ts';
 
 /** What leading needs of the world, and its listeners. */
 export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onBehind'> {
@@ -44,6 +45,8 @@ export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group'
   readonly onUnreadable: (kind: string, unreadable: Unreadable) => void;
   /** All objects are known: steps are taken from now on. */
   readonly onBegun: () => void;
+  /** No node sends new connections to a pod that ends any more, so long after this process saw that it ends. */
+  readonly onDrained: (seconds: number, pod: string) => void;
 }
 
 /** What others have. */
@@ -98,6 +101,7 @@ export class Leadership {
   readonly #services: Engine;
   readonly #gates: Engine;
   readonly #leases: NodeLeases;
+  readonly #drains: DrainTimes;
   readonly #informers: readonly Follower[];
   /** Sources that are not listed yet, and those of them that only gates need. */
   readonly #missing = new Set<string>();
@@ -120,6 +124,8 @@ export class Leadership {
     this.#services = new Engine({ ...common, group: serviceKinds });
     this.#gates = new Engine({ ...common, group: gateKinds });
     this.#leases = new NodeLeases(options, this.#cache);
+    const { clock, onDrained } = options;
+    this.#drains = new DrainTimes({ clock, onDrained, view: () => this.world });
     const resources = toResources(options.settings);
     this.#informers = [
       ...(Object.keys(resources) as (keyof Resources)[]).map((source) =>
@@ -143,6 +149,7 @@ export class Leadership {
   /** Ends when the last write has. */
   async stop(): Promise<void> {
     this.#cancelTick();
+    this.#drains.stop();
     for (const informer of this.#informers) informer.stop();
     await Promise.all([this.#services.stop(), this.#gates.stop()]);
   }
@@ -186,7 +193,12 @@ export class Leadership {
     return new Informer({
       ...{ resource, route, clock, random },
       onChanges: (changes) => {
-        for (const change of changes) this.#enqueue(take(change), `${kind}/${change.key}`);
+        for (const change of changes) {
+          this.#enqueue(take(change), `${kind}/${change.key}`);
+          // The kind of a source is what its informer reads.
+          if (source === 'pods') this.#drains.take(change as unknown as Change<Pod>);
+        }
+        this.#drains.look();
         if (missing.delete(source)) this.#note(missing);
       },
       onUnreadable: (unreadable) => {
@@ -219,6 +231,7 @@ export class Leadership {
 
   #tick(): void {
     this.#enqueue(this.#leases.tick(), null);
+    this.#drains.look();
     this.#leaveFrozen();
     this.#cancelTick = this.#options.clock.schedule(tickMs, () => {
       this.#tick();

@@ -1,9 +1,9 @@
 import { type MetricDefinition } from '../../lib/telemetry/catalogue.ts';
 import { families } from '../../lib/address/address.ts';
 import { countOfFamily } from '../../lib/services/ranges.ts';
+import { isReadyButForUs, listClosedGates } from '../../lib/services/pod-gates.ts';
 import { type Pod } from '../../lib/services/pods.ts';
 import { isForUs } from '../../lib/services/wishes.ts';
-import { isReadyButForUs, listClosedGates } from '../kinds/endpoints.ts';
 import { countTaken } from '../cache/count-taken.ts';
 import { getIngress } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
@@ -87,6 +87,16 @@ export const controllerMetrics = {
     help: 'Number of nodes whose balancer renews its Lease',
   },
 } as const satisfies Record<string, MetricDefinition>;
+
+/** The one that is timed. */
+export const drainStart = {
+  name: 'vipnat_controller_drain_start_duration_seconds',
+  definition: {
+    type: 'histogram',
+    labels: [],
+    help: 'Time from when the controller saw that a pod ends until no living node sends it new connections',
+  },
+} as const satisfies { readonly name: string; readonly definition: MetricDefinition };
 
 /** The name of one of them. */
 export type ControllerMetric = keyof typeof controllerMetrics;

@@ -5,7 +5,8 @@
  * Goal: a burst about one object costs little, and nothing that was added is ever lost.
  * Tension: an object that cannot be helped must be tried again, and must keep no other from its turn.
  * Compromise: turns are first come, first served within a group of keys, and groups come one after the other. A failure waits in a timer of its own, longer each time, and takes no turn
- * meanwhile; news about its object do not wait for that timer.
+ * meanwhile; news about its object do not wait for that timer. Of many that fail, one a second is tried again: a server that is overloaded gets few
+ * requests, and no key that has not failed waits for them. The first that succeeds brings others along.
  */
 import { backOff } from './backoff.ts';
 import { type Cancel, type Clock } from './clock.ts';
@@ -71,6 +72,13 @@ const firstRetryMs = 50;
 /** The longest wait after a failure: what cannot be helped is tried twelve times an hour. */
 export const maxRetryMs = 5 * 60_000;
 
+/** Of all keys that fail, so many are tried again without waiting for each other; further ones come so far apart. */
+const freeRetries = 5;
+const retryPaceMs = 1000;
+
+/** So many are tried at once when one has succeeded that had failed: what kept them from it may be over. */
+const broughtAlong = 5;
+
 /** Hands keys to workers from the start until `stop`. */
 export class KeyedQueue {
   readonly #options: KeyedQueueOptions;
@@ -82,6 +90,10 @@ export class KeyedQueue {
   readonly #dirty = new Set<string>();
   readonly #delayed = new Map<string, Cancel>();
   readonly #keyToFailures = new Map<string, number>();
+  /** Those of the delayed that have failed, the first one first. */
+  readonly #retrying = new Set<string>();
+  /** Until when tries of those that failed are given away, one after the other. */
+  #retriesUntil = -Infinity;
   #turns = 0;
   #failures = 0;
   #isStopped = false;
@@ -124,6 +136,7 @@ export class KeyedQueue {
     this.#waiting.clear();
     for (const cancel of this.#delayed.values()) cancel();
     this.#delayed.clear();
+    this.#retrying.clear();
     if (this.#working.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
   }
 
@@ -158,6 +171,7 @@ export class KeyedQueue {
     if (this.#isStopped) return;
     if (isDirty) this.#waiting.add(key, this.#options.clock.now());
     else if (delayMs !== null) this.#addAfter(key, delayMs);
+    if (this.#keyToFailures.has(key) && this.#delayed.has(key)) this.#retrying.add(key);
   }
 
   #toDelay(key: string, result: TurnResult): number | null {
@@ -165,15 +179,34 @@ export class KeyedQueue {
       const failures = this.#keyToFailures.get(key) ?? 0;
       this.#keyToFailures.set(key, failures + 1);
       this.#failures += 1;
-      return backOff(failures, firstRetryMs, maxRetryMs) * (0.5 + this.#options.random() / 2);
+      const ownMs = backOff(failures, firstRetryMs, maxRetryMs) * (0.5 + this.#options.random() / 2);
+      return Math.min(maxRetryMs, Math.max(ownMs, this.#takeRetry()));
     }
-    this.#keyToFailures.delete(key);
+    if (this.#keyToFailures.delete(key)) this.#bringAlong();
     return result.kind === 'again' ? result.afterMs : null;
+  }
+
+  /** In how long the next try is free that no other key has. */
+  #takeRetry(): number {
+    const now = this.#options.clock.now();
+    const waitMs = this.#retriesUntil - now - freeRetries * retryPaceMs;
+    // No more are given away than keys wait for at most.
+    const isSpent = waitMs >= maxRetryMs;
+    if (!isSpent) this.#retriesUntil = Math.max(now, this.#retriesUntil) + retryPaceMs;
+    return waitMs;
+  }
+
+  #bringAlong(): void {
+    this.#retriesUntil = -Infinity;
+    for (const key of [...this.#retrying].slice(0, broughtAlong)) {
+      this.#cancelDelay(key);
+      this.add(key);
+    }
   }
 
   #addAfter(key: string, delayMs: number): void {
     const cancel = this.#options.clock.schedule(delayMs, () => {
-      this.#delayed.delete(key);
+      this.#cancelDelay(key);
       this.add(key);
     });
     this.#delayed.set(key, cancel);
@@ -183,5 +216,6 @@ export class KeyedQueue {
   #cancelDelay(key: string): void {
     this.#delayed.get(key)?.();
     this.#delayed.delete(key);
+    this.#retrying.delete(key);
   }
 }

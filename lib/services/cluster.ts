@@ -31,6 +31,16 @@ export type ServiceCidr = z.output<typeof serviceCidr>;
 /** A node has up to 50 images in its status: pages are small. */
 const limits = { characters: 64_000_000, page: 200, objects: 20_000 };
 
+/** Source: core/v1, LabelTopologyZone. */
+const zoneLabel = 'topology.kubernetes.io/zone';
+
+/** The zone of a node; null for one that has none, or is not there. */
+export function readZone(
+  node: { readonly metadata: Pick<Node['metadata'], 'labels'> } | null | undefined,
+): string | null {
+  return node?.metadata.labels?.[zoneLabel] ?? null;
+}
+
 /** All nodes. */
 export const nodes: Resource<Node> = {
   kind: 'Node',

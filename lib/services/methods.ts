@@ -1,8 +1,8 @@
 import { type Service } from './services.ts';
 import { readAnnotation } from './wishes.ts';
 
-/** How an endpoint is chosen, the default first: by chance, in turn, or by the client's address. */
-export const methods = ['random', 'rr', 'hash'] as const;
+/** How an endpoint is chosen, the default first: by chance, in turn, by the client's address, or rather one with few open connections. */
+export const methods = ['random', 'rr', 'hash', 'lc'] as const;
 
 /** One of methods. */
 export type Method = (typeof methods)[number];

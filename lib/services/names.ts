@@ -22,7 +22,7 @@ export const addressReady = 'vipnat.io/AddressReady';
 export const serviceAnnotations = {
   /** Addresses, separated by commas: one of each family at most. */
   addresses: ['vipnat.io/addresses', 'lb.zcloud.cn/vip', 'lb.zdns.cn/vip'],
-  /** `random`, `rr` or `hash`. */
+  /** `random`, `rr`, `hash` or `lc`. */
   method: ['vipnat.io/method', 'lb.zdns.cn/method'],
   /** `direct` or `kube-proxy`. */
   way: ['vipnat.io/way'],
@@ -41,6 +41,9 @@ export const gateType = 'vipnat.io/load-balancer-ready';
 
 /** On a namespace, `enabled`: new pods of Services there get the gate, where the cluster has the policy for that. */
 export const gatesLabel = 'vipnat.io/gates';
+
+/** The MutatingAdmissionPolicy that gives them the gate, and its binding. */
+export const gatesPolicy = 'vipnat-gates';
 
 /** On a pod: what its owner wants. */
 export const podAnnotations = {

@@ -166,6 +166,11 @@ export function isProgrammed(report: NodeReport, kind: ReportedKind, version: st
   return programmed !== undefined && toNumber(programmed) >= toNumber(version);
 }
 
+/** A balancer that has all EndpointSlices but the early ones does without them: it sends connections to whom Kubernetes calls ready. */
+export function mayFollowEarly({ programmed }: NodeReport): boolean {
+  return programmed.earlyslices !== undefined || programmed.endpointslices === undefined;
+}
+
 /** A text that is not a number is before every version. */
 function toNumber(version: string): bigint {
   return isNumber(version) ? BigInt(version) : -1n;

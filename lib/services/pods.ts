@@ -2,7 +2,7 @@
 import * as z from 'zod/mini';
 import { name, version } from '../kubernetes/api-object.ts';
 import { type Resource } from '../kubernetes/resources.ts';
-import { condition } from './metadata.ts';
+import { type Condition, condition } from './metadata.ts';
 import { podAnnotations } from './names.ts';
 
 const container = z.object({
@@ -46,8 +46,8 @@ const pod = z.object({
 export type Pod = z.output<typeof pod>;
 
 /**
- * The pods of all namespaces that have a readiness gate of one of these types, or a weight; no other one is kept. Pods that have
- * ended are not asked for: their addresses are others' soon.
+ * The pods of all namespaces that have a readiness gate of one of these types, or a weight, or are about to be evicted; no other one is
+ * kept. Pods that have ended are not asked for: their addresses are others' soon.
  */
 export function toPodResource(gateTypes: ReadonlySet<string>): Resource<Pod> {
   return {
@@ -56,7 +56,7 @@ export function toPodResource(gateTypes: ReadonlySet<string>): Resource<Pod> {
     selector: `fieldSelector=${encodeURIComponent('status.phase!=Succeeded,status.phase!=Failed')}`,
     schema: pod,
     limits: { objects: 200_000, characters: 64_000_000, page: 500 },
-    isKept: (one) => listGates(one, gateTypes).length > 0 || hasWeight(one),
+    isKept: (one) => listGates(one, gateTypes).length > 0 || hasWeight(one) || findDisruption(one) !== null,
   };
 }
 
@@ -64,6 +64,15 @@ export function toPodResource(gateTypes: ReadonlySet<string>): Resource<Pod> {
 export function listGates({ spec }: Pod, gateTypes: ReadonlySet<string>): string[] {
   const types = (spec.readinessGates ?? []).map(({ conditionType }) => conditionType);
   return [...new Set(types)].filter((type) => gateTypes.has(type));
+}
+
+/**
+ * What says that a pod is about to be ended by an eviction, a preemption or a taint; null for none. Source: core/v1, DisruptionTarget. The
+ * kubelet's own word (TerminationByKubelet) comes when the containers have ended.
+ */
+export function findDisruption({ status }: Pod): Condition | null {
+  const isSo = ({ type, status: is }: Condition) => type === 'DisruptionTarget' && is === 'True';
+  return status?.conditions?.find(isSo) ?? null;
 }
 
 function hasWeight({ metadata: { annotations } }: Pod): boolean {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { balancerMetrics } from '../../balancer/report/samples.ts';
-import { controllerMetrics } from '../../controller/report/samples.ts';
+import { controllerMetrics, drainStart } from '../../controller/report/samples.ts';
 import { metrics as agentMetrics } from '../../lib/telemetry/catalogue.ts';
 import { commandNames } from '../../cli/grammar/invocation.ts';
 import { readSection, readTable, unquote } from '../support/documents/table.ts';
@@ -18,7 +18,12 @@ interface Alert {
 }
 
 /** Of agents, controllers and balancers. */
-const metrics = { ...agentMetrics, ...controllerMetrics, ...balancerMetrics };
+const metrics = {
+  ...agentMetrics,
+  ...controllerMetrics,
+  [drainStart.name]: drainStart.definition,
+  ...balancerMetrics,
+};
 
 const file = resolve('manifests/alerts.yaml');
 const { groups } = parse(readFileSync(file, 'utf8')) as { groups: { rules: Alert[] }[] };
@@ -54,6 +59,7 @@ const apiserver = (state: string) =>
 const pool = (what: string) => `vipnat_controller_pool_${what}${on('pool="default",family="ipv4"')}`;
 const seat = (node: string) => `vipnat_balancer_seat_held${on('seat="default/0"', node)}`;
 const leading = (node: string) => `vipnat_controller_leading${on('', node)}`;
+const drained = (le: string) => `vipnat_controller_drain_start_duration_seconds_bucket${on(`le="${le}"`)}`;
 const kind = (program: string, name: string) => `vipnat_${program}_kind_followed${on(`kind="${name}"`)}`;
 const simple = (name: string, value: string, minutes: number): Case => ({
   fires: [{ [`${name}${on('')}`]: `${value}x60` }, minutes, 1],
@@ -152,6 +158,10 @@ const cases: Readonly<Record<string, Case>> = {
     fires: [{ [`vipnat_balancer_nodes_silent${on('')}`]: '1x10' }, 2, 1],
     quiet: [{ [`vipnat_balancer_nodes_silent${on('')}`]: '0 1 0 0 0' }, 4],
   },
+  VipnatDrainStartsLate: {
+    fires: [{ [drained('2')]: '0x30', [drained('3')]: '0+1x30', [drained('+Inf')]: '0+1x30' }, 20, 1],
+    quiet: [{ [drained('1')]: '0+1x30', [drained('2')]: '0+1x30', [drained('+Inf')]: '0+1x30' }, 30],
+  },
   VipnatServicesLeft: {
     fires: [{ [`vipnat_balancer_services_left${on('')}`]: '2x10' }, 6, 1],
     quiet: [{ [`vipnat_balancer_services_left${on('')}`]: '0 1 1 0 0 0 0' }, 6],
@@ -210,7 +220,7 @@ describe('each alert', () => {
   });
 
   test('goes by metrics that there are', () => {
-    const named = alerts.flatMap(({ expr }) => expr.match(/\bvipnat_[a-z_]+/g) ?? []);
+    const named = alerts.flatMap(({ expr }) => expr.match(/\bvipnat_[a-z_]+?(?=_bucket\b|[^a-z_]|$)/g) ?? []);
     expect(named.length).toBeGreaterThan(alerts.length - 3);
     expect(Object.keys(metrics)).toEqual(expect.arrayContaining(named));
   });

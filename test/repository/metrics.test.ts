@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { counted, metrics, sampled } from '../../lib/telemetry/catalogue.ts';
 import { createMetrics } from '../../lib/telemetry/prometheus.ts';
 import { balancerMetrics, programmingDuration } from '../../balancer/report/samples.ts';
-import { controllerMetrics } from '../../controller/report/samples.ts';
+import { controllerMetrics, drainStart } from '../../controller/report/samples.ts';
 import { LoopMetrics } from '../../agent/report/loop-metrics.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { describeWithPromtool, runPromtool } from './promtool.ts';
@@ -14,6 +14,7 @@ import { describeWithPromtool, runPromtool } from './promtool.ts';
 const documented = {
   ...metrics,
   ...controllerMetrics,
+  [drainStart.name]: drainStart.definition,
   ...balancerMetrics,
   [programmingDuration.name]: programmingDuration.definition,
 };

@@ -17,10 +17,10 @@ const readTables = (heading: string) =>
 
 const readNames = (cell = '') => unquote(cell).split(', ');
 
-/** Strings in the controller's sources that a pattern finds. */
+/** Strings that a pattern finds in the sources that write conditions. */
 const findStrings = (pattern: RegExp) =>
-  globSync('controller/{allocate,cache,engine,kinds}/*.ts').flatMap((path) =>
-    [...readFileSync(path, 'utf8').matchAll(pattern)].map(([, found = '']) => found),
+  globSync(['controller/{allocate,cache,engine,kinds}/*.ts', 'cli/services/release-gates.ts']).flatMap(
+    (path) => [...readFileSync(path, 'utf8').matchAll(pattern)].map(([, found = '']) => found),
   );
 
 const sort = (names: Iterable<string>) => [...new Set(names)].sort();
@@ -71,7 +71,7 @@ describe('conditions', () => {
     );
   });
 
-  test('have a row for each reason that the controller writes, and no other', () => {
+  test('have a row for each reason that vipnat writes, and no other', () => {
     const written = findStrings(/(?:\breason: |\brefuse\(|\bunseated\(|reason \?\? )'([A-Z]\w+)'/g);
     const documented = reasons.flatMap(([reason]) => readNames(reason));
     const ofEvents: readonly string[] = eventReasons;

@@ -10,6 +10,7 @@ import { type ServicesCluster } from '../facts/services-cluster.ts';
 import { areServicesUsed } from '../facts/services-facts.ts';
 import { install } from '../remedies/remedies.ts';
 import { dataplaneChecks } from './service-dataplanes.ts';
+import { gateChecks } from './service-gates.ts';
 import { poolChecks } from './service-pools.ts';
 import { seatChecks } from './service-seats.ts';
 
@@ -54,6 +55,7 @@ export const serviceChecks: readonly Check[] = [
   },
   ...dataplaneChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
   ...seatChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
+  ...gateChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
   ...poolChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
 ];
 

@@ -17,7 +17,7 @@ import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../.
 import { countAddresses, getNth, mergeRanges, parseRange } from '../../../lib/services/ranges.ts';
 import { endpointSlices, loadBalancerServices } from '../../../lib/services/services.ts';
 import { servicesNamespace } from '../../generate/manifest/options.ts';
-import { type ServicesView } from '../../services/services-view.ts';
+import { type ServiceObjects, type ServicesView } from '../../services/services-view.ts';
 import { viewServices } from '../../services/view-services.ts';
 
 /** What the API has. */
@@ -25,6 +25,8 @@ export interface ServicesCluster {
   /** This node's name there. */
   readonly node: string;
   readonly view: ServicesView;
+  /** What the view is of. */
+  readonly objects: ServiceObjects;
   readonly virtualIps: readonly VirtualIp[];
   /** The seats that this node may hold, and what is left out of them. */
   readonly plan: SeatsPlan;
@@ -47,6 +49,7 @@ export async function readServicesCluster({ route, clock, node }: ClusterNeeds):
     services: await list(loadBalancerServices),
     slices: await list(endpointSlices),
     earlySlices: await list(earlySlices),
+    pods: [],
     leases: await list(toLeaseResource(servicesNamespace)),
   };
   const addresses = await readPlacedAddresses();
@@ -55,6 +58,7 @@ export async function readServicesCluster({ route, clock, node }: ClusterNeeds):
   return {
     node,
     view: viewServices(objects, clock.date().getTime()),
+    objects,
     virtualIps: objects.virtualIps,
     plan: planSeats(objects, { node, ...networks, onLink }),
   };

@@ -11,7 +11,8 @@ import { execTool } from '../../../lib/kernel/tools/exec.ts';
 import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
 import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { type HostBalancer, isUsed, readHostBalancer } from '../../balancer/host-balancer.ts';
-import { type Fact } from './fact.ts';
+import { type Fact, type NotChecked } from './fact.ts';
+import { type GateWait, readGateWaits } from './gate-waits.ts';
 import { findPoolUsers, readServicesCluster, type ServicesCluster } from './services-cluster.ts';
 
 /** What is known of Services here and in the API. */
@@ -27,6 +28,8 @@ export interface ServicesFacts {
   /** See `listStrictTunnels`, if tables send connections on to pods of other nodes; none otherwise. */
   readonly strictTunnels: Fact<readonly string[]>;
   readonly cluster: Fact<ServicesCluster>;
+  /** Pods that wait for a readiness gate. */
+  readonly gateWaits: Fact<readonly GateWait[]>;
   /** By address of a pool that nobody has: the MAC of the host that answers for it. */
   readonly poolUsers: Fact<ReadonlyMap<string, string>>;
 }
@@ -62,9 +65,7 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
   const host = await readHostBalancer();
   const node = host.activity?.node ?? needs.node;
   const asked: Promise<Fact<ServicesCluster>> =
-    route === null
-      ? Promise.resolve({ unknown: 'not asked: the Kubernetes API needs --kubeconfig' })
-      : within(readServicesCluster({ route, clock, node }));
+    route === null ? Promise.resolve(notAsked) : within(readServicesCluster({ route, clock, node }));
   const [nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster] = await Promise.all([
     readNftVersion(),
     within(readSeatsKeepalived(host.runDir)),
@@ -73,8 +74,24 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
     within(readStrictTunnels(host)),
     asked,
   ]);
-  const poolUsers = 'unknown' in cluster ? cluster : await within(findPoolUsers(cluster.value, clock));
-  return { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster, poolUsers };
+  const [poolUsers, gateWaits] = await Promise.all([
+    'unknown' in cluster ? cluster : within(findPoolUsers(cluster.value, clock)),
+    'unknown' in cluster ? cluster : findGateWaits(needs, host, cluster.value),
+  ]);
+  return { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster, poolUsers, gateWaits };
+}
+
+const notAsked: NotChecked = { unknown: 'not asked: the Kubernetes API needs --kubeconfig' };
+
+/** Of all pods of the cluster, so only where Services are used. */
+async function findGateWaits(
+  { route, clock, within }: ServicesNeeds,
+  host: HostBalancer,
+  { objects }: ServicesCluster,
+): Promise<Fact<readonly GateWait[]>> {
+  if (route === null) return notAsked;
+  if (!isUsed(host) && objects.pools.length === 0) return { value: [] };
+  return await within(readGateWaits({ route, clock }, objects));
 }
 
 /** Of IPv4, as the filter is. Each node with a pod has the part that sends on, and so gets packets that way. */

@@ -16,17 +16,16 @@ export function formatServiceJson({ service, view, events }: ServiceDetails): st
     service: {
       ...describe(service),
       conditions: service.service.status?.conditions ?? [],
-      endpoints: service.pods.map(
-        ({ address, ports, state, isServingLast, isWaitingForGate, node, draining }) => ({
-          ...{ address, ports: ports === '' ? [] : ports.split(',').map(Number), state },
-          ...{
-            serving: state === 'ready' || isServingLast,
-            waitingForGate: isWaitingForGate,
-            node,
-            draining,
-          },
-        }),
-      ),
+      endpoints: service.pods.map(({ address, ports, state, isServingLast, gate, node, draining }) => ({
+        ...{ address, ports: ports === '' ? [] : ports.split(',').map(Number), state },
+        ...{
+          serving: state === 'ready' || isServingLast,
+          waitingForGate: gate !== null,
+          gate,
+          node,
+          draining,
+        },
+      })),
       programmed: listNodes(service, view.reports).map(({ node, report, isProgrammed }) => ({
         ...{ node, living: report?.isLiving === true, programmed: isProgrammed },
       })),
@@ -40,7 +39,7 @@ export function formatServiceJson({ service, view, events }: ServiceDetails): st
 function describe({ service, state, reason, why, since, addresses, pods }: ServiceView): object {
   const { namespace, name } = service.metadata;
   const count = (wanted: string) => pods.filter((pod) => pod.state === wanted).length;
-  const waitingForGates = pods.filter(({ isWaitingForGate }) => isWaitingForGate).length;
+  const waitingForGates = pods.filter(({ gate }) => gate !== null).length;
   return {
     ...{ namespace, name, state, reason, why, since },
     addresses: addresses.map(({ address, isPublished, seat, virtualIp, holders, nodes }) => ({

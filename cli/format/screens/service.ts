@@ -1,12 +1,13 @@
 import { formatAge } from '../../../lib/text/age.ts';
 import { type ServiceDetails } from '../../services/api-services.ts';
 import { listNodes, type NodeOfService } from '../../services/list-nodes.ts';
-import { type PodView } from '../../services/list-pods.ts';
+import { type NodeDrain, type PodView } from '../../services/list-pods.ts';
+import { shorten } from '../../services/judge-service.ts';
 import { type ServiceView } from '../../services/services-view.ts';
 import { layOutParts, layOutText, type Part } from '../text/lay-out.ts';
 import { plainScreen, type Screen } from '../text/screen.ts';
 import { type Column, formatTable } from '../text/table.ts';
-import { formatSince, listNotes, nameAddress, nameHolder, paintState } from './services.ts';
+import { describeGate, formatSince, listNotes, nameAddress, nameHolder, paintState } from './services.ts';
 
 const margin = '  ';
 
@@ -72,23 +73,33 @@ function listPodRows({ pods }: ServiceView, nowMs: number): Part[][] {
     { text: pod.ports },
     { text: pod.node ?? '' },
     {
-      text: [describePod(pod), ...describeDrain(pod, nowMs)].join(', '),
+      text: [describePod(pod, nowMs), ...describeDrain(pod, nowMs)].join(', '),
       tone: pod.state === 'ready' && pod.draining === null ? 'good' : 'doubtful',
     },
   ]);
 }
 
-function describePod({ state, isServingLast, isWaitingForGate, draining }: PodView): string {
-  if (isWaitingForGate) return `${state}, waits for its readiness gate`;
+function describePod({ state, isServingLast, gate, draining }: PodView, nowMs: number): string {
+  if (gate !== null) return `${state}, ${describeGate(gate, nowMs)}`;
   if (draining !== null) return state === 'ready' ? 'draining' : state;
   return state === 'ending' && isServingLast ? 'ending, still serves' : state;
 }
 
 function describeDrain({ draining }: PodView, nowMs: number): string[] {
   if (draining === null) return [];
-  const { since, connections } = draining;
-  const left = connections === null ? [] : [`${connections} connection${connections === 1 ? '' : 's'} left`];
+  const { since, connections, nodes } = draining;
+  const left =
+    connections === null
+      ? []
+      : [`${connections} connection${connections === 1 ? '' : 's'} left${describeNodes(nodes)}`];
   return [`no new connections for ${formatSince(since, nowMs)}`, ...left];
+}
+
+/** Where they are; nothing where none is left. */
+function describeNodes(nodes: readonly NodeDrain[]): string {
+  const counted = nodes.map(({ node, connections }) => ({ node, count: connections ?? 0 }));
+  const busy = counted.filter(({ count }) => count > 0).sort((one, other) => other.count - one.count);
+  return busy.length === 0 ? '' : ` (${shorten(busy.map(({ node, count }) => `${node}: ${count}`))})`;
 }
 
 function toNodeRow({ node, report, isProgrammed }: NodeOfService): Part[] {

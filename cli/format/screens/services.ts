@@ -6,6 +6,8 @@ import { plainScreen, type Screen } from '../text/screen.ts';
 import { layOutTable } from '../text/table.ts';
 import { keepTogether } from '../text/wrap.ts';
 import { describeSilence } from './seats.ts';
+import { shorten } from '../../services/judge-service.ts';
+import { type GateView } from '../../services/list-pods.ts';
 
 const columns = [
   { title: 'SERVICE' },
@@ -26,7 +28,8 @@ const stateToTone: Readonly<Record<ServiceState, Tone>> = {
 
 /** What `vipnat services` prints: each Service, the reason below one that does not work, then what all of them depend on. */
 export function formatServices(view: ServicesView, nowMs: number, screen: Screen = plainScreen): string {
-  const foot = [...listNotes(view, nowMs), summarize(view)].flatMap((note) => layOutText('', note, screen));
+  const notes = [...listGateNotes(view, nowMs), ...listNotes(view, nowMs)];
+  const foot = [...notes, summarize(view)].flatMap((note) => layOutText('', note, screen));
   const table = view.services.length === 0 ? [] : [...formatRows(view, nowMs, screen), ''];
   return [...table, ...foot].map((line) => `${line}\n`).join('');
 }
@@ -83,7 +86,7 @@ function countPods(pods: ServiceView['pods']): string {
   const count = (wanted: string) => pods.filter(({ state }) => state === wanted).length;
   const [ready, ending] = [count('ready'), count('ending')];
   const all = ready + count('not ready');
-  const gated = pods.filter(({ isWaitingForGate }) => isWaitingForGate).length;
+  const gated = pods.filter(({ gate }) => gate !== null).length;
   const left = pods.reduce((sum, { draining }) => sum + (draining?.connections ?? 0), 0);
   return [
     ready === all ? String(ready) : `${ready} of ${all}`,
@@ -91,6 +94,36 @@ function countPods(pods: ServiceView['pods']): string {
     ...(ending === 0 ? [] : [`${ending} ending`]),
     ...(left === 0 ? [] : [`${left} open`]),
   ].join(', ');
+}
+
+/** Of how many pods that wait a screen has a line. */
+const maxWaiting = 8;
+
+/** The pods that wait for their gate, those that have waited longest first. */
+function listGateNotes({ services }: ServicesView, nowMs: number): string[] {
+  const all = services.flatMap(({ key, pods }) => pods.map(({ address, gate }) => ({ key, address, gate })));
+  const waiting = new Map(
+    all.flatMap(({ key, address, gate }) =>
+      gate === null ? [] : [[gate.pod ?? `${address} of ${key}`, gate] as const],
+    ),
+  );
+  const sorted = [...waiting].sort(([, one], [, other]) =>
+    compareTexts(one.since ?? '~', other.since ?? '~'),
+  );
+  const lines = sorted.slice(0, maxWaiting).map(([name, gate]) => `${name} ${describeGate(gate, nowMs)}`);
+  const rest = sorted.length - lines.length;
+  return rest === 0 ? lines : [...lines, `${rest} more pods wait for their readiness gate`];
+}
+
+function compareTexts(one: string, other: string): number {
+  return one < other ? -1 : Number(one > other);
+}
+
+/** Since when a pod waits, and for whom, as a clause. */
+export function describeGate({ since, nodes }: GateView, nowMs: number): string {
+  const age = formatSince(since, nowMs);
+  const who = nodes.length === 0 ? '' : `, not reported by ${shorten(nodes)}`;
+  return `waits for its readiness gate${age === '' ? '' : ` (${age})`}${who}`;
 }
 
 /** How long ago something was that the API has the date of. */

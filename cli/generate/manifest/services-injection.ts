@@ -5,13 +5,18 @@
  * Tension: what changes pods must keep none from starting, and most pods are no Service's.
  * Compromise: the API server itself decides by the Services of the pod's namespace, `failurePolicy: Ignore`. Each Service of it costs a look.
  */
-import { finalizer, gateType, gatesLabel, loadBalancerClass } from '../../../lib/services/names.ts';
+import {
+  finalizer,
+  gatesLabel,
+  gatesPolicy as name,
+  gateType,
+  loadBalancerClass,
+} from '../../../lib/services/names.ts';
 import { type Manifest } from './yaml.ts';
 
 /** For how long a pod that ends serves on, unless it says so itself: until all nodes have heard of it. */
 const pauseSeconds = 2;
 
-const name = 'vipnat-gates';
 const apiVersion = 'admissionregistration.k8s.io/v1';
 
 const service = 'params.spec';

@@ -76,9 +76,10 @@ export function toBalancerRights(namespace: string): Manifest[] {
   const follow = ['list', 'watch'];
   return toManifests(balancerName, namespace, {
     cluster: {
-      purpose: 'To follow Services, their pods, and who has which address.',
+      purpose:
+        'To follow Services, their pods, who has which address, and nodes: their zones, and whether they shut down.',
       rules: [
-        { apiGroups: [''], resources: ['services'], verbs: follow },
+        { apiGroups: [''], resources: ['services', 'nodes'], verbs: follow },
         { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: follow },
         { apiGroups: [apiGroup], resources: ['addresspools', 'virtualips'], verbs: follow },
       ],

@@ -15,11 +15,15 @@ export function testAdmission(world: () => ServicesWorld): void {
       return await world().api.ask({ method: 'POST', path: `${addressPools.path}?dryRun=All`, object });
     };
 
+    const only = (addresses: string) => ({ addresses: [addresses] });
     test.each([
       { addresses: [] },
       { addresses: ['10.0.9.300'] },
       { addresses: ['10.0.9.10-'] },
       { addresses: ['10.0.9.10-fd00::1'] },
+      ...['10.0.10.0-10.0.9.255', 'fd00:9::ff-fd00:9::1', 'fd00:0:0:1::-fd00::ffff:ffff'].map(only),
+      ...['127.0.0.1', '169.254.1.0/24', '169.0.0.0/8', '169.253.0.0-169.254.0.9', '224.0.0.5'].map(only),
+      ...['0.0.0.0', '255.255.255.255', '::1', '::/64', 'fe80::1', 'ff02::1-ff02::9'].map(only),
       { addresses: ['10.0.9.5/24'] },
       { addresses: ['0.0.0.0/0'] },
       { addresses: ['::/0'] },
@@ -45,6 +49,10 @@ export function testAdmission(world: () => ServicesWorld): void {
       'fd00:9::/120',
       'fd00:9::1-fd00:9::ff',
       'fd00:9::7',
+      '10.0.9.255-10.0.10.0',
+      '9.255.255.255 - 10.0.0.0',
+      'fd00::ffff-fd00::1:0',
+      '10.0.9.10-10.0.9.10',
     ])('a pool of %s is taken', async (addresses) => {
       expect(await tryPool({ addresses: [addresses] })).toMatchObject({ code: 201 });
     });

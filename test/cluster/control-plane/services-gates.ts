@@ -1,10 +1,13 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { selectEarlySlicesOf } from '../../../lib/services/early-slices.ts';
-import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { type EarlySlice, selectEarlySlicesOf } from '../../../lib/services/early-slices.ts';
+import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { addressPools } from '../../../lib/services/objects.ts';
-import { seedGate, servicesPath, type ServicesWorld, stepsMs } from './services-world.ts';
+import { namespace, seedGate, servicesPath, type ServicesWorld, stepsMs } from './services-world.ts';
 
 const podsPath = '/api/v1/namespaces/default/pods';
 const slicesPath = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices';
@@ -52,6 +55,14 @@ export function testGates(world: () => ServicesWorld): void {
     const items = object['items'] as readonly { endpoints?: readonly { addresses: readonly string[] }[] }[];
     return items.map(({ endpoints }) => (endpoints ?? []).map(({ addresses }) => addresses[0]));
   };
+  const listEnding = async () => {
+    const { path, selector: query } = selectEarlySlicesOf({ namespace: 'default', name: 'gated' });
+    const { object } = await world().api.ask({ method: 'GET', path: `${path}?${query}` });
+    const endpoints = (object['items'] as readonly EarlySlice[]).flatMap((slice) => slice.endpoints ?? []);
+    return endpoints.flatMap(({ addresses, conditions }) =>
+      conditions?.terminating === true ? addresses : [],
+    );
+  };
   const askAsController = async (method: 'POST' | 'PATCH', path: string, object: object) =>
     (await world().api.ask({ method, path, object, token: world().token })).code;
 
@@ -76,6 +87,9 @@ export function testGates(world: () => ServicesWorld): void {
       await waitFor(async () => (await listEarly()).length === 1, stepsMs);
       await sleep(restMs);
       expect(await isOpen('gated-1')).toBe(false);
+      expect(await showService(world(), '10.244.1.7')).toMatch(
+        /10\.244\.1\.7 .* not ready, waits for its readiness gate \(.* s\), not reported by n1, n2\n/,
+      );
       world().nodes.isProgramming = true;
       await waitFor(async () => await isOpen('gated-1'), stepsMs);
       const conditions = await readConditions('gated-1');
@@ -94,11 +108,41 @@ export function testGates(world: () => ServicesWorld): void {
       await createPod('gated-2', '10.244.1.8', own);
       await waitFor(async () => await isOpen('gated-2', own), stepsMs);
       expect(await listEarly()).toEqual([['10.244.1.7', '10.244.1.8']]);
+      // No kubelet ends it: it stays until it is deleted by force.
+      await world().api.ask({ method: 'DELETE', path: `${podsPath}/gated-2` });
+      await waitFor(async () => (await listEnding()).includes('10.244.1.8'), stepsMs);
       for (const name of ['gated-1', 'gated-2'])
         await world().api.ask({ method: 'DELETE', path: `${podsPath}/${name}?gracePeriodSeconds=0` });
       await waitFor(async () => (await listEarly()).length === 0, stepsMs);
       await world().remove('gated');
     });
+  });
+
+  test('release-gates opens gates that no controller opens, with the rights that its page prints', async () => {
+    const gate = 'other.example/never-opened';
+    const run = await createReleaser(world());
+    await createPod('left-1', '10.244.1.20', gate);
+    const status = { conditions: [...(await readConditions('left-1')), { type: gate, status: 'False' }] };
+    await world().api.ask({ method: 'PATCH', path: `${podsPath}/left-1/status`, object: { status } });
+    const words = ['--gate', gate, '--namespace', 'default'];
+    const printed = await run(...words);
+    expect(printed.stdout).toContain(
+      'kubectl patch pod left-1 --namespace default --subresource status --patch',
+    );
+    expect(printed.stderr).toMatch(/1 pod waits .* add --yes\nthe policy vipnat-gates still gives new pods/);
+    expect(printed.exitCode).toBe(2);
+    expect(await isOpen('left-1', gate)).toBe(false);
+    expect((await run(...words, '--yes')).exitCode).toBe(0);
+    const conditions = await readConditions('left-1');
+    expect(conditions.find(({ type }) => type === gate)).toMatchObject({
+      status: 'True',
+      reason: 'Released',
+    });
+    expect(conditions).toHaveLength(4);
+    expect(await run(...words, '--yes')).toMatchObject({
+      ...{ exitCode: 0, stderr: expect.stringMatching(/^no pod waits for a gate of vipnat\n/) },
+    });
+    await world().api.ask({ method: 'DELETE', path: `${podsPath}/left-1?gracePeriodSeconds=0` });
   });
 
   test('the controller may write no EndpointSlice that kube-proxy takes, and no address of a pod', async () => {
@@ -144,4 +188,41 @@ export function testGates(world: () => ServicesWorld): void {
     expect(await askAsController('PATCH', path, { spec: { autoAssign: false } })).toBe(422);
     await world().remove('limits');
   });
+}
+
+/** What `vipnat services default/gated` prints while Kubernetes says that its pod of an address is not ready. */
+async function showService(world: ServicesWorld, address: string): Promise<string> {
+  const slice = {
+    ...{ apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', addressType: 'IPv4' },
+    metadata: { name: 'gated-k', namespace: 'default', labels: { 'kubernetes.io/service-name': 'gated' } },
+    endpoints: [{ addresses: [address], conditions: { ready: false }, nodeName: 'n1' }],
+    ports: [{ port: 80, protocol: 'TCP' }],
+  };
+  await world.create(slice);
+  const kubeconfig = world.api.writeKubeconfig('viewer', await world.requestToken(namespace, 'viewer'));
+  const [program = '', ...args] = vipnatCommand('services', 'default/gated', '--kubeconfig', kubeconfig);
+  const { stdout } = await execa(program, args, { reject: false });
+  await world.api.ask({ method: 'DELETE', path: `${slicesPath}/gated-k` });
+  return stdout;
+}
+
+/** Makes the account that the page of the command describes, and answers what runs the command with its rights. */
+async function createReleaser(world: ServicesWorld) {
+  const page = readFileSync('docs/watch-services.md', 'utf8');
+  const [, text = ''] = /```yaml\n((?:(?!```)[^])*vipnat-gate-releaser(?:(?!```)[^])*)```/.exec(page) ?? [];
+  const name = 'vipnat-gate-releaser';
+  for (const role of parse(text)) await world.create(role);
+  const metadata = { name } as KubernetesObject['metadata'];
+  await world.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } });
+  await world.create({
+    ...{ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRoleBinding', metadata },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+    subjects: [{ kind: 'ServiceAccount', name, namespace }],
+  });
+  const kubeconfig = world.api.writeKubeconfig(name, await world.requestToken(namespace, name));
+  return async (...words: string[]) => {
+    const all = ['services', 'release-gates', ...words, '--kubeconfig', kubeconfig];
+    const [program = '', ...args] = vipnatCommand(...all);
+    return await execa(program, args, { reject: false });
+  };
 }

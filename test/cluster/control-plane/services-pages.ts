@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { controllerMetrics } from '../../../controller/report/samples.ts';
+import { controllerMetrics, drainStart } from '../../../controller/report/samples.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { findFreePort } from '../../support/network/free-port.ts';
 import { type ServicesWorld, stepsMs } from './services-world.ts';
@@ -20,7 +20,8 @@ export function testPages(world: () => ServicesWorld): void {
       expect(await readiness()).toMatchObject({ text: expect.stringContaining('ok: it waits for another') });
       expect(await ask('/healthz')).toMatchObject({ status: 200 });
       const { text } = await ask('/metrics');
-      for (const name of Object.keys(controllerMetrics)) expect(text).toContain(`# TYPE ${name} `);
+      for (const name of [...Object.keys(controllerMetrics), drainStart.name])
+        expect(text).toContain(`# TYPE ${name} `);
       expect(text).toMatch(/^vipnat_controller_leading 0$/m);
       const check = await execa(process.execPath, ['scripts/healthcheck.cjs', String(controller.pid)], {
         reject: false,

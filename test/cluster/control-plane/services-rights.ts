@@ -32,7 +32,7 @@ const refused: Readonly<Record<string, Refused>> = {
   ],
   'vipnat-balancer': [
     ...refusedToBoth,
-    ['GET', '/api/v1/nodes'],
+    ['PATCH', '/api/v1/nodes/n1/status'],
     ['GET', '/api/v1/pods'],
     ['PATCH', '/api/v1/namespaces/default/pods/web/status'],
     ['POST', '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices'],

@@ -67,7 +67,7 @@ test('what a Service asks for of its ports, and does not get, is in its status',
     { port: 80, name: 'web' },
     { port: 9999, protocol: 'SCTP', name: 'sigtran' },
   ];
-  await world().createService('lacking', { ports }, { 'vipnat.io/method': 'lc' });
+  await world().createService('lacking', { ports }, { 'vipnat.io/method': 'wrr' });
   await world().awaitAddresses('lacking');
   const readPorts = async () =>
     (await world().readService('lacking'))?.status.loadBalancer.ingress?.[0]?.ports;

@@ -8,17 +8,23 @@ import { balanced, useWebService, vip } from './web-service.ts';
 const limitMs = 180_000;
 
 const web = useWebService();
-const [first = { name: '', ipv4: '' }] = pods;
+const [first = { name: '', node: '', ipv4: '' }] = pods;
 const last = { ready: false, serving: true, terminating: true };
 
 /** The pods, of which these end. */
 function list(...ending: readonly number[]): ApiChange {
-  const endpoints = pods.map(({ ipv4 }, at) => ({
-    addresses: [ipv4],
+  const endpoints = pods.map(({ ipv4, node }, at) => ({
+    ...{ addresses: [ipv4], nodeName: node },
     conditions: ending.includes(at) ? last : { ready: true },
   }));
   return ['EndpointSlice', makeEndpoints('web', [{ port: podPort }], endpoints)];
 }
+
+/** The node of the first pod, with what its kubelet says. */
+const sayOfNode = (status: string, message: string): ApiChange => [
+  'Node',
+  { metadata: { name: first.node }, status: { conditions: [{ type: 'Ready', status, message }] } },
+];
 
 const allowSeconds = (seconds: number): ApiChange => [
   'Service',
@@ -79,6 +85,27 @@ describe('a pod that ends', () => {
     },
     limitMs,
   );
+
+  if (isFull)
+    test(
+      'on a node that shuts down loses no open connection, and gets no new one until the node is back',
+      async () => {
+        await web.world.put(list(), sayOfNode('True', 'kubelet is posting ready status'));
+        const balancer = await web.world.startBalancer(balanced);
+        const connections = await hold(40);
+        await web.world.put(sayOfNode('False', 'node is shutting down'));
+        await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+        const { apiservers, errors } = await newcomer().greet(vip, 80, 60);
+        expect([Object.keys(apiservers).includes(first.name), errors]).toEqual([false, {}]);
+        await web.world.put(sayOfNode('True', 'kubelet is posting ready status'));
+        await waitUntil(
+          async () => first.name in (await newcomer().greet(vip, 80, 60)).apiservers,
+          () => 'the pod gets no connection',
+        );
+        expect(await connections.end()).toEqual({});
+      },
+      limitMs,
+    );
 
   if (isFull)
     test(

@@ -1,6 +1,9 @@
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
 import { weighByCounts } from '../../../agent/decide/weigh-apiservers.ts';
+import { renderPort } from '../../../balancer/decide/render-port.ts';
+import { ConnectionShares } from '../../../balancer/program/connection-shares.ts';
+import { emptyTable } from '../../../lib/netfilter/nftables/ruleset.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import {
   readWeights,
@@ -9,7 +12,10 @@ import {
   weighWith,
 } from '../../../lib/netfilter/rules/balance.ts';
 import { toChances } from '../../../lib/netfilter/rules/chance.ts';
+import { describeFlow } from '../../../lib/kernel/real/describe-flow.ts';
+import { FakeClock } from '../../support/fakes/clock.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { makePortBalance } from '../../support/fakes/port-balance.ts';
 import { chooseRuns } from '../../support/random/runs.ts';
 
 const makeBackends = (count: number) =>
@@ -90,6 +96,115 @@ function run({ counts: first, arrivals, ending, seed }: Traffic): { changes: num
   }
   return { changes, counts };
 }
+
+/** Takes how many open connections each target has, null for one that is not there; answers what part of new ones each gets. */
+type Chooser = (open: readonly (number | null)[]) => Promise<readonly number[]>;
+
+const methodToChooser = {
+  random: (): Chooser => (open) => Promise.resolve(toShares(open.map((count) => (count === null ? 0 : 1)))),
+  'lc of a VIP': (): Chooser => {
+    let weights: Weights | null = null;
+    return (open) => {
+      const backends = makeBackends(open.length).filter((_, at) => open[at] !== null);
+      const known = toCounts(open.map((count) => count ?? 0));
+      weights = weighByCounts(backends, known, weights);
+      const weigh = weighWith(weights ?? undefined);
+      const all = makeBackends(open.length).map((backend, at) => (open[at] === null ? 0 : weigh(backend)));
+      return Promise.resolve(toShares(all));
+    };
+  },
+  'lc of a Service': (): Chooser => {
+    const clock = new FakeClock();
+    const shares = new ConnectionShares({ clock, onChange: () => undefined });
+    let table = emptyTable;
+    return async (open) => {
+      await clock.advance(stepMs);
+      const ends = open.map((_, at) => ({ address: `10.244.0.${at + 1}`, port: 8080 }));
+      const backends = ends.filter((_, at) => open[at] !== null);
+      const balance = makePortBalance(backends, { method: 'lc' });
+      const [address = ''] = balance.addresses;
+      shares.take(balance.service, [balance]);
+      const tally = shares.begin();
+      for (const [at, end] of ends.entries()) {
+        const vip = { family: 'ipv4', address, port: balance.port } as const;
+        const flow = { protocol: 'tcp', vip, backend: { family: 'ipv4', ...end } } as const;
+        for (let left = open[at] ?? 0; left > 0; left -= 1)
+          tally?.see(describeFlow(flow), { ...flow, isOpen: true, isAnswered: true, isEstablished: true });
+      }
+      tally?.end();
+      table = renderPort(shares.share(balance), table);
+      const slots = [...(table.sets.get('slots/default/web/tcp/80')?.elements.values() ?? [])];
+      return toShares(ends.map((end) => slots.filter((slot) => slot.startsWith(`${end.address} `)).length));
+    };
+  },
+};
+
+const stepMs = 10_000;
+
+const toShares = (parts: readonly number[]) =>
+  parts.map((part) => part / parts.reduce((sum, one) => sum + one, 0));
+
+/** Of 300 connections that live five minutes on average. Three targets restart, one every two minutes, and each is away for one. */
+const rollout = { connections: 300, ending: 1 - Math.exp(-stepMs / 300_000), every: 12, away: 6, targets: 3 };
+
+/** How many steps after the last target is back none of them has more than 40 % of the connections. */
+async function countSteps(method: keyof typeof methodToChooser, seed: number): Promise<number> {
+  const [choose, random] = [methodToChooser[method](), createRandom(seed)];
+  const { connections, every, away, targets } = rollout;
+  let open: (number | null)[] = Array.from({ length: targets }, () => connections / targets);
+  const endsAt = (targets - 1) * every + away;
+  for (let step = 0; step < endsAt + 200; step += 1) {
+    const at = Math.floor(step / every);
+    let left = 0;
+    if (at < targets && step % every === 0) [left, open[at]] = [open[at] ?? 0, null];
+    if (at < targets && step % every === away) open[at] = 0;
+    const most = Math.max(...open.map((count) => count ?? 0));
+    if (step >= endsAt && most <= 0.4 * connections) return step - endsAt;
+    open = renew(open, { left, shares: await choose(open), random });
+  }
+  return Infinity;
+}
+
+interface Renewal {
+  /** Connections whose target went. */
+  readonly left: number;
+  readonly shares: readonly number[];
+  readonly random: () => number;
+}
+
+/** Clients whose connection has ended open another one. */
+function renew(open: readonly (number | null)[], { left, shares, random }: Renewal): (number | null)[] {
+  const kept = open.map((count) => count && count - draw(count, rollout.ending, random));
+  const count = (all: readonly (number | null)[]) => all.reduce<number>((sum, one) => sum + (one ?? 0), 0);
+  let [rest, waiting] = [1, left + count(open) - count(kept)];
+  return kept.map((before, at) => {
+    const share = shares[at] ?? 0;
+    const taken = share === 0 ? 0 : draw(waiting, Math.min(1, share / rest), random);
+    [rest, waiting] = [rest - share, waiting - taken];
+    return before === null ? null : before + taken;
+  });
+}
+
+describe('300 long connections after rolling restarts of three targets', () => {
+  const seeds = Array.from({ length: 30 }, (_, at) => at + 1);
+  const countAll = async (method: keyof typeof methodToChooser) =>
+    (await Promise.all(seeds.map((seed) => countSteps(method, seed)))).sort((one, other) => one - other);
+  /** Six minutes. */
+  const most = 36;
+
+  test.each(['lc of a VIP', 'lc of a Service'] as const)(
+    'with %s, no target has more than 40 %% of them six minutes later',
+    async (method) => {
+      const steps = await countAll(method);
+      expect(Math.max(...steps)).toBeLessThanOrEqual(most);
+    },
+  );
+
+  test('by chance alone, one has more in every other run', async () => {
+    const steps = await countAll('random');
+    expect(steps.filter((step) => step > most).length).toBeGreaterThanOrEqual(seeds.length / 2);
+  });
+});
 
 /** How many of so many, each with this chance: one by one where they are few, else by the normal distribution. */
 function draw(count: number, chance: number, random: () => number): number {

@@ -72,9 +72,9 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
   }) ?? { health: { silent: [] }, watch: { outages: noOutages, watch: () => undefined } };
   const say = () => {
     if (view === null) return;
-    const { programmed, mode, draining, isAnyEarly, virtualIps, left, dropping } = view;
+    const { programmed, mode, draining, isAnyEarly, isAnyEnding, virtualIps, left, dropping } = view;
     const seats = listSeats();
-    reporter.setAwaited(isAnyEarly || virtualIps.some(isAwaited));
+    reporter.setAwaited({ any: isAnyEarly || virtualIps.some(isAwaited), early: isAnyEnding });
     reporter.say({
       ...{ programmed, mode, draining: draining.slice(0, maxDraining), seats, inUse: [] },
       // Its interfaces have addresses as soon as its tables do.

@@ -1,6 +1,7 @@
 /** A balancer as a whole: an API on a local socket, a kernel in memory, and a clock that stands still. */
 import { type BalancerView } from '../../../balancer/process/ports.ts';
 import { type Certificates } from '../../../lab/certificates/certificates.ts';
+import { type BalancedFlow } from '../../../lib/kernel/port.ts';
 import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
 import { ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { accessByVip, settle } from './api-world.ts';
@@ -32,6 +33,10 @@ export class BalancerWorld {
   lists = 0;
   /** Rules that others have. */
   ruleCount = 0;
+  /** Open connections that the kernel has. */
+  connections: readonly BalancedFlow[] = [];
+  /** Why connections cannot be listed. */
+  walkFailure: Error | null = null;
   /** For as long as this is not resolved, nft hangs. */
   hang: Promise<void> = Promise.resolve();
   readonly #certificates: Certificates;
@@ -164,6 +169,16 @@ export class BalancerWorld {
       changeElements: async (changes) => {
         await this.hang;
         return await whole.changeElements(changes);
+      },
+      forgetFlows: (_, isChosen) => {
+        if (this.walkFailure !== null) return Promise.reject(this.walkFailure);
+        const isGone = (flow: BalancedFlow) =>
+          isChosen({ ...flow, isOpen: true, isAnswered: true, isEstablished: true });
+        const { true: gone = [], false: left = [] } = Object.groupBy(this.connections, (flow) =>
+          isGone(flow) ? 'true' : 'false',
+        );
+        this.connections = left;
+        return Promise.resolve(gone.map((flow) => ({ ...flow, count: 1 })));
       },
       watchGeneration: ({ onChange }) => {
         this.#noteGeneration = onChange;

@@ -59,6 +59,7 @@ export function makeCluster(parts: Parameters<typeof makeObjects>[0], address = 
   return {
     node: 'w1',
     view: viewServices(objects, nowMs),
+    objects,
     virtualIps: objects.virtualIps,
     plan: planSeats(objects, { node: 'w1', subnets }),
   };

@@ -71,6 +71,7 @@ export const noServices: ServicesFacts = {
   strictTunnels: { value: [] },
   cluster: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
   poolUsers: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
+  gateWaits: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
 };
 
 /** All facts of a host that lacks nothing, but for these. */

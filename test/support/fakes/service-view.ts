@@ -73,7 +73,11 @@ export function makeEarly(key: string, places: readonly number[], resourceVersio
       labels: { 'vipnat.io/service-name': name },
     },
     addressType: 'IPv4',
-    endpoints: places.map((place) => ({ addresses: [`10.244.0.${place}`], conditions: { ready: true } })),
+    endpoints: places.map((place) => ({
+      addresses: [`10.244.0.${place}`],
+      conditions: { ready: true },
+      targetRef: { uid: `uid of ${namespace}/pod-${place}` },
+    })),
     ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
   });
 }
@@ -85,6 +89,7 @@ export function makeObjects(parts: Partial<ServiceObjects>): ServiceObjects {
     services: [],
     slices: [],
     earlySlices: [],
+    pods: [],
     virtualIps: [],
     pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.19'] }, { status: { seats } })],
     leases: [makeElection(), makeNodeLease('w1', 2, { seats: ['pool/0'] }), makeNodeLease('w2')],

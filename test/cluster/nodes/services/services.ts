@@ -21,6 +21,7 @@ import { listCrashes } from '../pods/agents.ts';
 import { testGatedDeployment } from './gated-deployment.ts';
 import { testCutOffNode } from './services-cut-off.ts';
 import { testServicesFaults } from './services-faults.ts';
+import { testRefusedPool } from './services-refused-pool.ts';
 
 const page = 'docs/quickstart-services.md';
 
@@ -84,6 +85,8 @@ export function testServices(lab: () => NodeLab): void {
   testServicesFaults(lab, () => first);
 
   testCutOffNode(lab);
+
+  testRefusedPool(lab);
 
   testGatedDeployment(lab);
 

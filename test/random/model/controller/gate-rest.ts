@@ -30,16 +30,18 @@ function findSliceFaults(cluster: Cluster, key: string, slice: StoredObject): st
     const pod = known.find(({ metadata }) => metadata.uid === uid);
     if (pod === undefined) return [`G3: ${key} has a pod that is gone`];
     const isWaiting = listOwnGates(pod).some((type) => !isTrue(pod, type));
-    return isWaiting || isWeighted(pod)
+    return isWaiting || isWeighted(pod) || isEnding(pod)
       ? []
       : [`G3: ${key} has ${pod.metadata.name}, which waits for nothing`];
   });
 }
 
-/** A pod with a weight, or one whose gate is closed, is in an early EndpointSlice of each Service that selects it. */
+/** A pod with a weight, one whose gate is closed, and one that ends are in an early EndpointSlice of each Service that selects them. */
 function findMissing(cluster: Cluster, key: string, pod: StoredObject): string[] {
   const isClosed = listOwnGates(pod).some((type) => !isTrue(pod, type));
-  if (pod.status?.['podIP'] === undefined || (!isClosed && !isWeighted(pod))) return [];
+  const hasGate = listOwnGates(pod).length > 0;
+  const isWanted = isClosed || isWeighted(pod) || (hasGate && isEnding(pod));
+  if (pod.status?.['podIP'] === undefined || !isWanted) return [];
   const app = (pod.metadata['labels'] as { app: string }).app;
   const slices = [...cluster.api.list('EndpointSlice').values()];
   return [...cluster.api.list('Service')]
@@ -57,6 +59,10 @@ function findMissing(cluster: Cluster, key: string, pod: StoredObject): string[]
       return uids.filter((uid) => uid === pod.metadata.uid).length !== families;
     })
     .map(([name]) => `${key} is not in early EndpointSlices of ${name} as it should be`);
+}
+
+function isEnding({ metadata }: StoredObject): boolean {
+  return metadata.deletionTimestamp !== undefined;
 }
 
 function isWeighted({ metadata }: StoredObject): boolean {

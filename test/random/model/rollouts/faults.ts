@@ -1,6 +1,7 @@
 /** What fails: machines, processes, the network and the API. Each answers a sentence about it, or null where it could not be done. */
 import { type Machine } from './machine.ts';
 import { type Act } from './people.ts';
+import { endings } from './told-nodes.ts';
 import { type World } from './world.ts';
 
 /** By their names. */
@@ -78,6 +79,11 @@ export const faults: Readonly<Record<string, Act>> = {
     life.link.isCut = true;
     return life.name;
   },
+  'begins work on a node': (world) => {
+    const machine = world.random.pick(world.machines);
+    return setConditions(world, machine, [world.random.pick(endings)]) ? machine.name : null;
+  },
+  'ends work on nodes': (world) => endWork(world),
   'takes the API away': (world) => {
     world.api.delayMs = null;
     return 'for a while';
@@ -114,8 +120,22 @@ export function heal(world: World): string {
     clock.goOn();
   }
   if (world.controllers.length === 0) world.startController();
+  endWork(world);
   world.api.catchUp();
   return 'all';
+}
+
+function endWork(world: World): string | null {
+  const ended = world.machines.filter((machine) => machine.isEnding && setConditions(world, machine, []));
+  return ended.length === 0 ? null : nameAll(ended);
+}
+
+/** A Node ends, or stays: without any. */
+function setConditions({ api }: World, machine: Machine, conditions: readonly object[]): boolean {
+  if (api.delayMs === null) return false;
+  api.objects.patch('Node', machine.name, { status: { conditions } }, true);
+  machine.noteEnding(conditions.length > 0);
+  return true;
 }
 
 function powerOn(world: World): string | null {

@@ -47,6 +47,32 @@ export class GateWatch {
     }
   }
 
+  /** A controller says that no node sends new connections to a pod that ends. */
+  noteDrained(seconds: number, uid: string): void {
+    const { api, kubernetes, machines, complaints } = this.#world;
+    this.#world.count('drains timed');
+    const running = kubernetes.uidToPod.get(uid);
+    const pod = api.objects.list('Pod').get(running?.key ?? '');
+    if (running === undefined || pod === undefined || seconds > livingMs / 1000) return;
+    for (const { vip, service } of this.#listServices(pod))
+      for (const machine of machines.filter((one) => this.#sendsTo(one, vip, running.address)))
+        complaints.push(
+          `${running.key} is called drained, and ${machine.name} sends it connections of ${service.metadata.name}`,
+        );
+  }
+
+  /** Of a candidate that was well for long. If all pods end, they serve on. */
+  #sendsTo(machine: Machine, vip: string, address: string): boolean {
+    const { api, kubernetes, clock } = this.#world;
+    const isEnding = (one: string) => {
+      const key = kubernetes.findAt(one)?.key ?? '';
+      return api.objects.list('Pod').get(key)?.metadata.deletionTimestamp !== undefined;
+    };
+    if (!this.#isCandidate(machine) || clock.now() - machine.troubledMs <= livingMs) return false;
+    const slots = [...(machine.kernel.readSlots(vip)?.keys() ?? [])];
+    return slots.includes(address) && !slots.every(isEnding);
+  }
+
   #judgeOpened(key: string, pod: StoredObject, type: string): string[] {
     const condition = listConditions(pod.status).find((one) => one.type === type);
     const reason = condition?.reason ?? '';
@@ -62,6 +88,7 @@ export class GateWatch {
           .filter((machine) => this.#isCandidate(machine))
           // To a pod whose node does not answer it sends nothing until that is back.
           .filter(({ out }) => !out.has(String(pod.spec?.['nodeName'])))
+          .filter((machine) => !this.#maySpare(machine, String(pod.spec?.['nodeName'])))
           .filter(
             ({ kernel }) =>
               this.#kernelToSent.get(kernel)?.has(`${metadata.uid} ${pod.metadata.uid}`) !== true,
@@ -73,6 +100,14 @@ export class GateWatch {
           )
       );
     });
+  }
+
+  /** Whether a machine may send nothing to pods of a node, as that one ends, or has ended lately, by what is known here or there. */
+  #maySpare({ life }: Machine, node: string): boolean {
+    const { machines, clock } = this.#world;
+    const own = machines.find(({ name }) => name === node);
+    const isLately = own !== undefined && clock.now() - own.endingMs < livingMs;
+    return own?.isEnding === true || isLately || life?.toldNodes.judge(node, 0) === true;
   }
 
   #judgeTimeout(key: string, pod: StoredObject): string[] {

@@ -3,6 +3,8 @@ import { readDuration } from '../../../../lib/services/wishes.ts';
 import { services } from '../../../../lib/services/services.ts';
 import { type StoredObject } from '../../../support/fakes/object-api.ts';
 import { type RunningPod } from './kubernetes.ts';
+import { isTrue } from '../controller/pod-facts.ts';
+import { evicted } from './people.ts';
 import { type Connection } from './machine-kernel.ts';
 import { type Machine } from './machine.ts';
 import { isSelected } from './slice-controller.ts';
@@ -20,7 +22,7 @@ export function judgeForgotten(world: World, machine: Machine, connection: Conne
   if (running === undefined || owner === null) return [];
   const object = world.api.objects.list('Pod').get(running.key);
   if (object === undefined) return [];
-  const isGone = !isSelected(service, owner, object) || isDrained(world, owner, object);
+  const isGone = !isSelected(service, owner, object) || isDrained(world, owner, { object, running });
   if (isGone || !isSteady(world, machine, running)) return [];
   const what = object.metadata.deletionTimestamp === undefined ? 'which is well' : 'which drains';
   return [
@@ -36,9 +38,16 @@ function findOwner({ traffic, api }: World, { service, vip }: Connection): Store
 }
 
 /** Since when a pod has no weight is not known here. */
-function isDrained({ clock }: World, owner: StoredObject, { metadata }: StoredObject): boolean {
+function isDrained(
+  { clock }: World,
+  owner: StoredObject,
+  { object, running }: { readonly object: StoredObject; readonly running: RunningPod },
+): boolean {
   const { ms } = readDuration(services.schema.parse(owner), 'drainTimeout');
   if (ms === null) return false;
+  const { isEnding, endingMs } = running.machine;
+  if (isEnding || clock.now() - endingMs < steadyMs || isTrue(object, evicted)) return true;
+  const { metadata } = object;
   const annotations = metadata['annotations'] as Readonly<Record<string, string>> | undefined;
   if (annotations?.['vipnat.io/weight'] === '0') return true;
   return clock.date().getTime() - Date.parse(metadata.deletionTimestamp ?? '') >= ms;

@@ -42,8 +42,14 @@ function isAnyWell({ life, served: { key }, slots, nowMs, world }: Look): boolea
   return [...life.told.list(key)].some(([address, { verdict, sinceMs }]) => {
     const node = world.kubernetes.findAt(address)?.machine;
     const isUp = node?.isUp === true && !life.nodes.outages.out.has(node.name);
-    return verdict === 'yes' && nowMs - sinceMs > appliedMs && slots.has(address) && isUp;
+    const isLong = nowMs - sinceMs > appliedMs && isStaying(life, node);
+    return verdict === 'yes' && isLong && slots.has(address) && isUp;
   });
+}
+
+/** Whether it was long ago that a node ended, by what the balancer was told. */
+function isStaying({ toldNodes }: Life, node: Machine | undefined): boolean {
+  return node !== undefined && toldNodes.judge(node.name, appliedMs) === false;
 }
 
 function findWrong(look: Look): string[] {
@@ -54,6 +60,8 @@ function findWrong(look: Look): string[] {
     const isBegun = nowMs - life.bornMs > 2 * appliedMs;
     if (verdict === 'no' && nowMs - sinceMs > appliedMs && isBegun)
       return [`${what}, ${nowMs - sinceMs} ms after it was told that it takes none`];
+    const node = look.world.kubernetes.findAt(address)?.machine.name ?? '';
+    if (isBegun && life.toldNodes.judge(node, appliedMs) === true) return [`${what}, whose node ends`];
     return isLongOut(look, address, sinceMs) ? [`${what}, whose node is off`] : [];
   });
 }
@@ -75,9 +83,14 @@ function isLongOut({ world, machine, life, served, nowMs }: Look, address: strin
 /** A pod that is ready, on a machine that was well for a while, is left out by a machine's own word. */
 function findLeftOut({ world, machine, life, served: { key }, slots, nowMs }: Look): string[] {
   if (nowMs - life.bornMs <= 2 * appliedMs) return [];
+  const { kubernetes } = world;
   const left = [...life.told.list(key)].filter(
     ([address, { verdict, sinceMs }]) =>
-      verdict === 'yes' && nowMs - sinceMs >= appliedMs && !slots.has(address) && isWell(world, address),
+      verdict === 'yes' &&
+      nowMs - sinceMs >= appliedMs &&
+      !slots.has(address) &&
+      isStaying(life, kubernetes.findAt(address)?.machine) &&
+      isWell(world, address),
   );
   return left.map(
     ([address]) => `no new connections of ${key} go to ${address} on ${machine.name}, whose node is well`,

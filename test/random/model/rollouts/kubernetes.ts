@@ -242,5 +242,5 @@ export class Kubernetes {
 function toConnectionParts(pod: StoredObject | null): string {
   if (pod === null) return '';
   const { labels, deletionTimestamp } = pod.metadata;
-  return JSON.stringify([labels, isTrue(pod, 'Ready'), deletionTimestamp]);
+  return JSON.stringify([labels, isTrue(pod, 'Ready'), isTrue(pod, 'DisruptionTarget'), deletionTimestamp]);
 }

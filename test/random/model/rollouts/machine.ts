@@ -14,6 +14,7 @@ import { LifeClock } from './life-clock.ts';
 import { MachineKernel, type Connection } from './machine-kernel.ts';
 import { Link } from './memory-network.ts';
 import { type MemoryApi } from './memory-api.ts';
+import { ToldNodes } from './told-nodes.ts';
 import { ToldSlices } from './told-slices.ts';
 
 /** What a machine has around it. */
@@ -39,6 +40,7 @@ export interface Life {
   readonly clock: LifeClock;
   readonly link: Link;
   readonly told: ToldSlices;
+  readonly toldNodes: ToldNodes;
   readonly logger: RecordingLogger;
   readonly nodes: NodeHealth;
   readonly bornMs: number;
@@ -59,6 +61,9 @@ export class Machine {
   /** When anything last was wrong with the machine or its network. */
   troubledMs = -Infinity;
   bootedMs: number;
+  /** Whether its Node says that it ends, and when that last began or was over. */
+  isEnding = false;
+  endingMs = -Infinity;
   /** When it last got a seat, or lost one. */
   heldMs = -Infinity;
   /** The nodes that were out for the balancer that ended: until the next one has had time to write. */
@@ -124,6 +129,12 @@ export class Machine {
     this.startBalancer();
   }
 
+  noteEnding(isEnding: boolean): void {
+    if (this.isEnding === isEnding) return;
+    this.isEnding = isEnding;
+    this.endingMs = this.place.clock.now();
+  }
+
   noteTrouble(): void {
     this.troubledMs = this.place.clock.now();
   }
@@ -149,8 +160,10 @@ export class Machine {
     link.isCut = !this.isReachable;
     link.delayMs = 1 + random.below(5);
     const told = new ToldSlices(() => world.now());
+    const toldNodes = new ToldNodes(() => world.now());
     link.onTold = (question, text) => {
       told.take(question, text);
+      toldNodes.take(question, text);
     };
     const logger = createRecordingLogger();
     const route = link.createRoute();
@@ -178,7 +191,7 @@ export class Machine {
           connect: ({ address: to }, limitMs) => this.#connect({ to, limitMs, clock, silences, onChange }),
         });
         made.life = {
-          ...{ clock, link, told, logger, nodes: health, bornMs: world.now() },
+          ...{ clock, link, told, toldNodes, logger, nodes: health, bornMs: world.now() },
           say: () => undefined,
           view: null,
         };

@@ -1,6 +1,8 @@
 /** Broken versions of the controller and of the balancer, and which complaint belongs to each. */
 import { EarlyEndpoints } from '../../../../balancer/follow/early-endpoints.ts';
 import { SlowStarts } from '../../../../balancer/follow/slow-starts.ts';
+import { noEndings } from '../../../../balancer/decide/node-endings.ts';
+import { ServiceIndex } from '../../../../balancer/follow/service-index.ts';
 import { noOutages } from '../../../../balancer/decide/node-outages.ts';
 import { Drains } from '../../../../balancer/program/drains.ts';
 import { FlowCleaner } from '../../../../balancer/program/flow-cleaner.ts';
@@ -132,6 +134,18 @@ export const mutants: Readonly<Record<string, Mutant>> = {
       ),
     complaint: /^new connections of .* after it was told/,
   },
+  'does not hear of evictions': {
+    apply: () =>
+      replace(earlySlices as { next: typeof earlySlices.next }, 'next', (next) => (key, world) => {
+        const isSure = ({ type }: { readonly type: string }) => type !== 'DisruptionTarget';
+        const pods = [...world.pods].map(([name, one]) => {
+          const conditions = (one.status?.conditions ?? []).filter(isSure);
+          return [name, { ...one, status: { ...one.status, conditions } }] as const;
+        });
+        return next(key, { ...world, pods: new Map(pods) });
+      }),
+    complaint: /^the shares of/,
+  },
   'never empties an early slice': {
     apply: () =>
       replace(earlySlices as { next: typeof earlySlices.next }, 'next', (next) => (key, world) => {
@@ -149,6 +163,15 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     }),
     favored: ['powers a node off'],
     complaint: /^new connections of .* whose node is off/,
+  },
+  'keeps the pods of a node that shuts down': {
+    apply: () => {
+      const was = Object.getOwnPropertyDescriptor(ServiceIndex.prototype, 'endings');
+      Object.defineProperty(ServiceIndex.prototype, 'endings', { ...was, get: () => noEndings });
+      return () => Object.defineProperty(ServiceIndex.prototype, 'endings', was ?? {});
+    },
+    favored: ['begins work on a node'],
+    complaint: /^new connections of .* whose node ends/,
   },
   'takes pods of a silent node out without a witness': {
     wrapNodes: (health, silences) => ({

@@ -33,6 +33,9 @@ const apps = ['one', 'one', 'two'];
 const weights = [null, null, null, null, '0', '1', '3', '10'];
 const durations = [null, null, '1s', '5s'];
 
+/** Until the pod is deleted, or nobody evicts it any more. */
+export const evicted = 'DisruptionTarget';
+
 /** By their names. They need the API. */
 export const peopleDeeds: Readonly<Record<string, Act>> = {
   'creates a Service': (world) => createService(world, world.random.pick(serviceKeys)),
@@ -68,6 +71,15 @@ export const peopleDeeds: Readonly<Record<string, Act>> = {
   'deletes a pod': (world) => {
     const key = pickOf(world, 'Pod');
     return key === null ? null : done(world.api.objects.remove('Pod', key), key);
+  },
+  'is about to evict a pod': (world) => {
+    const key = world.random.pick(podKeys);
+    return world.kubernetes.setCondition(key, evicted, true) ? key : null;
+  },
+  'calls evictions off': (world) => {
+    const pods = [...world.api.objects.list('Pod')].filter(([, pod]) => isTrue(pod, evicted));
+    const keys = pods.flatMap(([key]) => (world.kubernetes.setCondition(key, evicted, false) ? [key] : []));
+    return keys.length === 0 ? null : keys.join();
   },
   'changes a weight': (world) => {
     const key = pickOf(world, 'Pod');

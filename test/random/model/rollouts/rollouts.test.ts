@@ -29,6 +29,7 @@ describe('rollouts at random: controllers, balancers, nodes and the API fail whi
     expect(sums.get('quiets')).toBe((walks * steps) / 30);
     expect(sums.get('connections')).toBeGreaterThan(walks * steps);
     expect(sums.get('gates opened: LBHealthy')).toBeGreaterThan(walks);
+    expect(sums.get('drains timed')).toBeGreaterThan(0);
   });
 });
 

@@ -1,6 +1,7 @@
 /** What has to be so after a quiet: by the objects of the API, apart from the product's code. */
 import { type StoredObject } from '../../../support/fakes/object-api.ts';
 import { isReadyButForUs, isTrue, listConditions, listOwnGates } from '../controller/pod-facts.ts';
+import { evicted } from './people.ts';
 import { isSelected } from './slice-controller.ts';
 import { type Machine } from './machine.ts';
 import { type World } from './world.ts';
@@ -41,9 +42,11 @@ function findShareFaults(
   machine: Machine,
   { key, vip }: { readonly key: string; readonly vip: string },
 ): string[] {
-  const ready = listPods(world, key).filter(
+  const all = listPods(world, key).filter(
     (pod) => isTrue(pod, 'Ready') && pod.metadata.deletionTimestamp === undefined,
   );
+  const staying = all.filter((pod) => !isTrue(pod, evicted));
+  const ready = staying.length > 0 ? staying : all;
   const serving = ready.some((pod) => readWeight(pod) > 0)
     ? ready
     : ready.map((pod) => ({ ...pod, isEven: true }));
@@ -98,6 +101,7 @@ function findClosedGates(world: World): string[] {
   return [...world.api.objects.list('Pod')].flatMap(([key, pod]) =>
     pod.metadata.deletionTimestamp === undefined &&
     isReadyButForUs(pod) &&
+    !isTrue(pod, evicted) &&
     listOwnGates(pod).some((type) => !isTrue(pod, type))
       ? [`a gate of ${key} stays closed`]
       : [],
@@ -127,6 +131,8 @@ function isDone({ clock }: World, pod: StoredObject): boolean {
   const now = clock.date().getTime();
   return (
     annotations?.['vipnat.io/weight'] === undefined &&
+    !isTrue(pod, evicted) &&
+    pod.metadata.deletionTimestamp === undefined &&
     gates.length === own.size &&
     gates.every(
       ({ status, lastTransitionTime = '' }) =>

@@ -97,6 +97,9 @@ export class World {
       {
         ...{ route, clock, random, client: new RoutedClient(route, clock, new AbortController().signal) },
         log: new ControllerLog(createRecordingLogger(), noEvents, clock),
+        onDrained: (seconds, pod) => {
+          this.#gates.noteDrained(seconds, pod);
+        },
       },
       {
         ...{ namespace: 'vipnat-system', isDefaultClass: false, gateTypes: toGateTypes([otherGate]) },

@@ -1,5 +1,9 @@
 import { expect, test } from '@jest/globals';
 import { endVerdict } from '../../../../agent/health/end.ts';
+import { meet, trusted } from '../../../../agent/health/first-sight.ts';
+import { judgeAll } from '../../../../agent/health/judge.ts';
+import { emptyHistory } from '../../../../agent/probe/probe-history.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { local, Monitored, second, third } from './monitored.ts';
 
 test.each([local, third])(
@@ -74,6 +78,52 @@ test('what closes the connections of both other hosts may be the network: one of
   const world = await Monitored.start();
   for (const endpoint of [second, third]) world.apiservers.set(endpoint, 'ending');
   expect(world.states).toEqual(['ready', 'draining', 'ready']);
+});
+
+test('of many that end together only one is out, also if it was truly the network that ended them', async () => {
+  const others = [second, third, '10.0.0.14:6443', '10.0.0.15:6443'];
+  const world = await Monitored.start([local, ...others]);
+  for (const endpoint of others) world.apiservers.set(endpoint, 'ending');
+  for (const endpoint of others) world.apiservers.set(endpoint, 'healthy');
+  await world.clock.advance(10_000);
+  expect(world.changes.map(({ state, endpoint }) => `${endpoint} ${state}`)).toEqual([
+    `${second} draining`,
+    `${second} warming`,
+    `${second} ready`,
+  ]);
+});
+
+test('one that dies while others end is out by its own refusal, or by theirs', async () => {
+  const world = await Monitored.start();
+  for (const endpoint of [second, third]) world.apiservers.set(endpoint, 'ending');
+  world.apiservers.set(second, 'refusing');
+  expect(await world.waitFor(second, 'dead')).toBeLessThanOrEqual(251);
+  expect(world.find(third).state).toBe('draining');
+});
+
+test('one of another family replaces nobody', async () => {
+  const [one, other] = ['10.0.0.12:6443', '[fd00::13]:6443'];
+  const world = await Monitored.start([one, other]);
+  world.apiservers.set(one, 'ending');
+  expect(world.states).toEqual(['ready', 'ready']);
+});
+
+test('one that answers nothing afterwards, and whose host accepts connections on, is told of', async () => {
+  const world = await Monitored.start();
+  world.apiservers.set(third, 'ending');
+  await world.clock.advance(5000);
+  expect(world.events.recorded).toEqual([`ApiserverDraining ${third} is draining: ${endVerdict.reason}`]);
+});
+
+test('one that was suspected and ends is suspected no longer', () => {
+  const [one, other] = [second, third].map((text) => ({
+    ...meet(toEndpoint(text), trusted, { now: 0, isLocal: false, isOwn: false }),
+    history: { ...emptyHistory, connect: 'open' } as const,
+  }));
+  if (one === undefined || other === undefined) throw new Error('there are two');
+  const suspected = { ...one, unconfirmedFailure: { reason: 'it is slow', since: 0 } };
+  const ended = { ...suspected, history: { ...one.history, isEnded: true, endedAt: 5 } };
+  expect(judgeAll([ended, other], 5)[0]).toMatchObject({ state: 'draining', unconfirmedFailure: null });
 });
 
 test('one that no other could replace stays', async () => {

@@ -28,7 +28,7 @@ class Pinging {
       clock: this.clock,
       budget: new ProbeBudget(),
       isAccepting: () => this.isAccepting,
-      onEnd: () => undefined,
+      onEnd: () => this.told.push('ended'),
       onResult: ({ kind }, askedAt) => this.told.push(`${kind} ${askedAt}`),
       apiserver: {
         openPingConnection: (_endpoint, listener) => {
@@ -148,6 +148,20 @@ test('time in which this process does not run is one tick', async () => {
     await world.clock.advance(300);
   }
   expect(world.told).toEqual([]);
+});
+
+test.each([
+  ['the peer closes', 0, ['ended']],
+  ['it closed while this process did not run, with an answer that waited', 60_000, []],
+])('a connection that %s', async (_, stallMs, told) => {
+  const world = new Pinging();
+  await world.answer(0, 3000);
+  await world.clock.advance(250);
+  expect(world.sentAtMs.at(-1)).toBe(3250);
+  world.clock.stall(stallMs);
+  world.hear(0, true);
+  world.made[0]?.listener.onEnd();
+  expect(world.told).toEqual(told);
 });
 
 test('who accepts no connection is not pinged', async () => {

@@ -171,8 +171,8 @@ describe('what the owner asks for', () => {
   test.each([
     [
       'method',
-      'lc',
-      'default/web asks for the method lc, which vipnat does not have: pods are chosen at random',
+      'wrr',
+      'default/web asks for the method wrr, which vipnat does not have: pods are chosen at random',
     ],
     [
       'way',
@@ -198,6 +198,7 @@ describe('what the owner asks for', () => {
 test.each([
   [300, {}, {}, 290],
   [30, {}, { 'vipnat.io/method': 'hash' }, 10],
+  [30, {}, { 'vipnat.io/method': 'lc' }, 27],
   [2, { sessionAffinity: 'ClientIP' }, {}, 1],
   [30, local, {}, 9],
 ])(

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { fc } from '../../../support/random/fc.ts';
 import { countSlots } from '../../../../balancer/decide/count-slots.ts';
-import { fillSlots, hashSlots, type Weights } from '../../../../balancer/decide/slots.ts';
+import { fillSlots, hashSlots, shareSlots, type Weights } from '../../../../balancer/decide/slots.ts';
 
 const pods = (count: number) => Array.from({ length: count }, (_, at) => `10.244.0.${at} . 8080`);
 
@@ -53,6 +53,37 @@ describe('slots of endpoints that are chosen by chance or in turn', () => {
     expect(after.filter((slot, at) => slot !== before[at])).toEqual(['c']);
     const fewer = fillSlots(before, weigh(10, 4, 5, 3));
     expect(fewer.filter((slot, at) => slot !== before[at]).length).toBeLessThanOrEqual(3);
+  });
+});
+
+describe('slots by open connections', () => {
+  const counts = (slots: readonly string[], ends: readonly string[]) => ends.map((end) => count(slots, end));
+
+  test('are as many whatever the parts, and change by as many as parts change', () => {
+    const [even, uneven] = [
+      [1, 1, 1],
+      [0.625, 0.625, 1.75],
+    ].map((parts) => shareSlots([], alike(['a', 'b', 'c']), parts));
+    expect(counts(even ?? [], ['a', 'b', 'c'])).toEqual([20, 20, 20]);
+    expect(counts(uneven ?? [], ['a', 'b', 'c'])).toEqual([13, 12, 35]);
+    const after = shareSlots(even ?? [], alike(['a', 'b', 'c']), [0.625, 0.625, 1.75]);
+    expect(after.filter((slot, at) => slot !== even?.[at])).toHaveLength(15);
+  });
+
+  test('count beside weights, and are 1,024 where weights differ or endpoints are many', () => {
+    const slots = shareSlots([], weigh(3, 1), [0.5, 1.5]);
+    expect([slots.length, count(slots, 'a'), count(slots, 'b')]).toEqual([1024, 512, 512]);
+    expect(shareSlots([], alike(pods(100)), null)).toHaveLength(1024);
+    expect(shareSlots([], alike(pods(1500)), null)).toHaveLength(1500);
+    expect(counts(shareSlots([], weigh(0, 0), [1, 1]), ['a', 'b'])).toEqual([20, 20]);
+  });
+
+  test('stay as they are while nothing was counted; an endpoint that is new gets its part', () => {
+    const before = shareSlots([], alike(['a', 'b', 'c']), [0.625, 0.625, 1.75]);
+    expect(shareSlots(before, alike(['a', 'b', 'c']), null)).toEqual(before);
+    const more = shareSlots(before, alike(['a', 'b', 'c', 'd']), null);
+    expect(counts(more, ['a', 'b', 'c', 'd'])).toEqual([13, 12, 35, 20]);
+    expect(counts(shareSlots(['x', 'y'], alike(['a', 'b']), null), ['a', 'b'])).toEqual([20, 20]);
   });
 });
 

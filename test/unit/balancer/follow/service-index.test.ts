@@ -10,13 +10,13 @@ const version = ({ metadata, ...rest }: KubeObject) => ({
   metadata: { ...metadata, resourceVersion: '1' },
 });
 const service = (name: string) => services.schema.parse(version(makeLoadBalancer(name, [{ port: 80 }])));
-const slice = (name: string, zone?: string) =>
+const slice = (name: string, hints?: object, nodeName = 'n1', zone = 'a') =>
   endpointSlices.schema.parse(
     version(
       makeEndpoints(
         name,
         [{ port: 80 }],
-        [{ addresses: ['10.244.1.2'], nodeName: 'n1', ...(zone === undefined ? {} : { zone }) }],
+        [{ addresses: ['10.244.1.2'], nodeName, zone, ...(hints === undefined ? {} : { hints }) }],
       ),
     ),
   );
@@ -76,12 +76,78 @@ test('an EndpointSlice changes its own Service only', () => {
   expect(index.find('default/web')?.slices).toEqual([]);
 });
 
-test("this node's zone is what an endpoint on it says, and all Services may be balanced otherwise then", () => {
-  index.takeChanged(false);
-  expect(index.zone).toBeNull();
-  index.takeSlices(come('default/other-ipv4', slice('other', 'a')));
-  expect(index.zone).toBe('a');
-  expect([...index.takeChanged(false)].sort()).toEqual(['default/other', 'default/web']);
+describe('Nodes', () => {
+  const node = (
+    name: string,
+    zone: string | null,
+    ending: 'shuts down' | 'is in maintenance' | null = null,
+    isSilent = false,
+  ) => ({ metadata: { name, resourceVersion: '1' }, zone, ending, isSilent });
+  const change = (before: ReturnType<typeof node> | null, after: ReturnType<typeof node> | null) =>
+    index.takeNodes([{ key: (after ?? before)?.metadata.name ?? '', before, after }]);
+
+  beforeEach(() => {
+    index.takeServices(come('default/near', service('near')));
+    index.takeSlices(come('default/near-ipv4', slice('near', { forZones: [{ name: 'a' }] }, 'n2')));
+    index.takeVirtualIps(come('10.77.0.61', vip('10.77.0.61', ['near'])));
+    index.takeChanged(false);
+  });
+
+  test("this node's zone is that of its Node, and concerns Services with hints for zones", () => {
+    expect(index.zone).toBeNull();
+    expect(change(null, node('n1', 'a'))).toBe(true);
+    expect([index.zone, index.takeChanged(false)]).toEqual(['a', ['default/near']]);
+    expect(change(node('n1', 'a'), node('n1', 'b'))).toBe(true);
+    expect([index.zone, index.takeChanged(false)]).toEqual(['b', ['default/near']]);
+    change(node('n1', 'b'), null);
+    expect([index.zone, index.takeChanged(false)]).toEqual([null, ['default/near']]);
+  });
+
+  test('what an endpoint says of its zone is no word on the node: it may be older', () => {
+    change(null, node('n1', 'b'));
+    index.takeChanged(false);
+    index.takeSlices(come('default/other-ipv4', slice('other', undefined, 'n1', 'a')));
+    expect([index.zone, index.takeChanged(false)]).toEqual(['b', ['default/other']]);
+  });
+
+  test('one that ends concerns Services with pods there, when it begins and when it is over', () => {
+    change(null, node('n2', 'a'));
+    index.takeChanged(false);
+    expect(change(node('n2', 'a'), node('n2', 'a', 'shuts down'))).toBe(true);
+    expect([[...index.endings], index.takeChanged(false)]).toEqual([
+      [['n2', 'shuts down']],
+      ['default/near'],
+    ]);
+    expect(change(node('n2', 'a', 'shuts down'), node('n2', 'a'))).toBe(true);
+    expect([index.endings.size, index.takeChanged(false)]).toEqual([0, ['default/near']]);
+    change(null, node('n2', 'a', 'shuts down'));
+    index.takeChanged(false);
+    expect(change(node('n2', 'a', 'shuts down'), null)).toBe(true);
+    expect([index.endings.size, index.takeChanged(false)]).toEqual([0, ['default/near']]);
+  });
+
+  test('one that is silent after it said that it shuts down is off; any other silence says nothing', () => {
+    const [shut, silent] = [node('n2', 'a', 'shuts down'), node('n2', 'a', null, true)];
+    change(null, shut);
+    index.takeChanged(false);
+    expect([change(shut, silent), index.endings.size]).toEqual([false, 1]);
+    expect([change(silent, node('n2', 'a')), index.endings.size]).toEqual([true, 0]);
+    expect([change(node('n2', 'a'), silent), index.endings.size]).toEqual([false, 0]);
+    change(silent, node('n2', 'a', 'is in maintenance', true));
+    expect([change(node('n2', 'a', 'is in maintenance', true), silent), index.endings.size]).toEqual([
+      true,
+      0,
+    ]);
+  });
+
+  test('heartbeats, zones of others, and nodes without pods of Services concern nobody', () => {
+    change(null, node('n1', 'a'));
+    index.takeChanged(false);
+    expect(change(node('n1', 'a'), node('n1', 'a'))).toBe(false);
+    expect(change(null, node('n3', 'a', 'shuts down'))).toBe(false);
+    expect(change(node('n2', 'a'), node('n2', 'b'))).toBe(false);
+    expect(index.takeChanged(false)).toEqual([]);
+  });
 });
 
 test("a change of this host's addresses concerns who has an endpoint there, or asks where clients come from", () => {

@@ -107,16 +107,35 @@ describe('its tables', () => {
     expect(kernel.scripts.slice(2)).toEqual(kernel.scripts.slice(0, 2));
   });
 
-  test('that are refused are left alone, and the other family is heard', async () => {
+  test('that are refused are tried again every ten minutes, told of once, and the other family is heard', async () => {
     const { clock, kernel, told, hearing, send } = begin();
     kernel.refuses = /ip6 saddr/;
     await clock.advance(10);
     await send('ip', '"eth0" . 10.77.0.21 . 0x33 . 0xa9fe0008');
-    await clock.advance(600_000);
-    expect([told, hearing.heard.length, kernel.scripts.length]).toEqual([
-      ['ipv6: nft does not take ip6 saddr', 'changed'],
-      1,
-      1,
+    await clock.advance(590_000);
+    expect([hearing.heard.length, kernel.scripts.length]).toEqual([1, 1]);
+    await clock.advance(20_000);
+    kernel.refuses = null;
+    await clock.advance(580_000);
+    expect(kernel.scripts.length).toBe(1);
+    await clock.advance(20_000);
+    expect([told, kernel.scripts.length]).toEqual([['ipv6: nft does not take ip6 saddr', 'changed'], 2]);
+  });
+
+  test('of which one cannot be read: it tells nothing any more after a minute, and the other is heard', async () => {
+    const { clock, kernel, told, hearing, send } = begin();
+    await clock.advance(10);
+    await send('ip', '"eth0" . 10.77.0.21 . 0x33 . 0xa9fe0008');
+    await send('ip6', '"eth0" . fe80::12 . 0x33 . 0xfd000000000000000000000000000050');
+    await clock.advance(60_000);
+    expect(hearing.heard.length).toBe(2);
+    kernel.unlistable = 'ip vipnat-vrrp';
+    await clock.advance(30_000);
+    expect(hearing.heard.length).toBe(2);
+    await clock.advance(60_000);
+    expect([told, hearing.heard.map(({ from }) => from)]).toEqual([
+      ['changed', 'nft cannot list ip vipnat-vrrp', 'changed'],
+      ['fe80::12'],
     ]);
   });
 

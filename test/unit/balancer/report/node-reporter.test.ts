@@ -136,16 +136,44 @@ describe('a node', () => {
     const { clock, api, reporter } = startReporter();
     reporter.say(words);
     await clock.advance(5000);
-    reporter.setAwaited(true);
+    reporter.setAwaited({ any: true, early: false });
     for (let version = 11; version < 111; version += 1) {
       reporter.say(program(version));
       await clock.advance(100);
     }
     expect(api.writes).toBeGreaterThanOrEqual(20);
     expect(api.writes).toBeLessThanOrEqual(22);
-    reporter.setAwaited(false);
+    reporter.setAwaited({ any: false, early: false });
     await clock.advance(9000);
     expect(api.writes).toBeLessThanOrEqual(23);
+  });
+
+  test('says at once which early EndpointSlices it has while a pod ends, also when the pod is gone by then', async () => {
+    const { clock, api, reporter } = startReporter();
+    const program = (earlyslices: string, others = '10') => ({
+      ...words,
+      programmed: { services: others, earlyslices },
+    });
+    reporter.say(program('10'));
+    await clock.advance(5000);
+    reporter.setAwaited({ any: false, early: true });
+    reporter.say(program('11'));
+    await clock.advance(10);
+    expect(JSON.parse(api.annotations['vipnat.io/programmed'] ?? '')).toMatchObject({ earlyslices: '11' });
+    const before = api.writes;
+    // Other kinds change all the time while a pod ends.
+    for (let version = 11; version < 20; version += 1) {
+      reporter.say(program('11', String(version)));
+      await clock.advance(100);
+    }
+    expect(api.writes).toBe(before);
+    reporter.say(program('12'));
+    reporter.setAwaited({ any: false, early: false });
+    await clock.advance(500);
+    expect(api.writes).toBe(before + 1);
+    reporter.say(program('13'));
+    await clock.advance(5000);
+    expect(api.writes).toBe(before + 1);
   });
 
   test('says at once that addresses are on an interface which were not, and nothing of it otherwise', async () => {
@@ -162,10 +190,10 @@ describe('a node', () => {
     reporter.say(announce('11', '11'));
     await clock.advance(5000);
     expect(api.writes).toBe(before);
-    reporter.setAwaited(true);
+    reporter.setAwaited({ any: true, early: false });
     reporter.say(announce('11', '12'));
     await clock.advance(100);
-    reporter.setAwaited(false);
+    reporter.setAwaited({ any: false, early: false });
     await clock.advance(2000);
     expect(api.writes).toBe(before + 1);
     reporter.say(announce('12', '12'));

@@ -38,6 +38,7 @@ describe('on a host with Services', () => {
     const reason = 'not asked: the Kubernetes API needs --kubeconfig';
     expect(await tellServices(wellHost)).toEqual(
       [
+        'pod-waits-for-gate',
         'pool-off-network',
         'pool-address-in-use',
         'node-reports-service-address',

@@ -2,9 +2,18 @@ import { describe, expect, test } from '@jest/globals';
 import { formatServiceJson } from '../../../../cli/format/json/services-json.ts';
 import { formatService } from '../../../../cli/format/screens/service.ts';
 import { formatServices } from '../../../../cli/format/screens/services.ts';
+import { selectPodsOf } from '../../../../cli/services/waiting-pods.ts';
 import { viewServices } from '../../../../cli/services/view-services.ts';
-import { makeService, makeVirtualIp, nowMs, publish } from '../../../support/fakes/service-objects.ts';
+import { type Pod } from '../../../../lib/services/pods.ts';
 import {
+  makePod,
+  makeService,
+  makeVirtualIp,
+  nowMs,
+  publish,
+} from '../../../support/fakes/service-objects.ts';
+import {
+  ago,
   makeEarly,
   makeElection,
   makeNodeLease,
@@ -13,8 +22,13 @@ import {
 } from '../../../support/fakes/service-view.ts';
 
 describe('a pod that waits for its gate', () => {
-  const show = (earlyslices: string) => {
+  const place = (index: number, parts: object = {}) => {
+    const status = { podIP: `10.244.0.${index}`, podIPs: [{ ip: `10.244.0.${index}` }] };
+    return makePod(`default/pod-${index}`, { status, ...parts });
+  };
+  const show = (earlyslices: string, { pods = [] as Pod[], early = [1, 2, 4] } = {}) => {
     const objects = makeObjects({
+      pods,
       services: [makeService('default/x', { status: publish('10.0.9.10') })],
       virtualIps: [makeVirtualIp('10.0.9.10', ['default/x'])],
       slices: [
@@ -25,7 +39,7 @@ describe('a pod that waits for its gate', () => {
           ['serving', 'w2'],
         ]),
       ],
-      earlySlices: [makeEarly('default/x', [1, 2, 4], '30')],
+      earlySlices: early.length === 0 ? [] : [makeEarly('default/x', early, '30')],
       leases: [
         makeElection(),
         makeNodeLease('w1', 2, {
@@ -51,6 +65,7 @@ describe('a pod that waits for its gate', () => {
     expect(text).toMatch(/10\.244\.0\.2 .* not ready, waits for its readiness gate\n/);
     expect(text).toMatch(/10\.244\.0\.3 +8080 +w2 +not ready\n/);
     expect(text.match(/gate/g)).toHaveLength(1);
+    expect(list).toMatch(/^10\.244\.0\.2 of default\/x waits for its readiness gate$/m);
     expect(JSON.parse(json)).toMatchObject({
       service: {
         pods: { notReady: 2, waitingForGates: 1 },
@@ -64,8 +79,38 @@ describe('a pod that waits for its gate', () => {
     });
   });
 
+  test('is shown with the time since when it lacks nothing else, and the nodes that have not reported it', () => {
+    const gate = { spec: { readinessGates: [{ conditionType: 'example.com/gate' }] } };
+    const { list, text, json } = show('29', { pods: [place(2, gate)] });
+    const words = 'waits for its readiness gate \\(1m00s\\), not reported by w1';
+    expect(text).toMatch(new RegExp(`10\\.244\\.0\\.2 .* not ready, ${words}\n`));
+    expect(list).toMatch(new RegExp(`^default/pod-2 ${words}$`, 'm'));
+    const endpoint = { gate: { pod: 'default/pod-2', since: ago(60), nodes: ['w1'] } };
+    expect((JSON.parse(json) as { service: { endpoints: object[] } }).service.endpoints[1]).toMatchObject(
+      endpoint,
+    );
+    expect(show('30', { pods: [place(2, gate)] }).list).toMatch(/^default\/pod-2 .* gate \(1m00s\)$/m);
+  });
+
+  test('is found without a controller by its usual gate, and by no gate of others', () => {
+    const others = { spec: { readinessGates: [{ conditionType: 'example.com/gate' }] } };
+    const { list } = show('30', { pods: [place(2, others), place(3)], early: [] });
+    expect(list).toMatch(/^default\/pod-3 waits for its readiness gate \(1m00s\)$/m);
+    expect(list.match(/gate/g)).toHaveLength(2);
+  });
+
   test('is awaited of nodes that have not said that they send connections to it', () => {
     expect(show('30').text).toMatch(/ w1 .* yes\n/);
     expect(show('29').text).toMatch(/ w1 .* not reported yet\n/);
+  });
+
+  test('is read with the other pods that its Service selects, and with those that have ended it is not', () => {
+    const selector = { app: 'web', 'example.com/tier': 'front' };
+    const { path, selector: query } = selectPodsOf(makeService('shop/web', { spec: { selector } }));
+    expect(path).toBe('/api/v1/namespaces/shop/pods');
+    expect(Object.fromEntries(new URLSearchParams(query))).toEqual({
+      fieldSelector: 'status.phase!=Succeeded,status.phase!=Failed',
+      labelSelector: 'app=web,example.com/tier=front',
+    });
   });
 });

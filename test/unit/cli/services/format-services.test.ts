@@ -223,10 +223,24 @@ describe('a pod that drains', () => {
       makeNodeLease('w4', 600, drain('10.244.0.2', 700, 9)),
     );
     expect(text).toMatch(
-      /10\.244\.0\.2 +8080 +w2 +ending, no new connections for 12 s, 4 connections left\n/,
+      /10\.244\.0\.2 +8080 +w2 +ending, no new connections for 12 s, 4 connections left \(w1: 3, w2: 1\)\n/,
     );
     expect(JSON.parse(json)).toMatchObject({
-      service: { endpoints: [{ draining: null }, { draining: { since: ago(12), connections: 4 } }] },
+      service: {
+        endpoints: [
+          { draining: null },
+          {
+            draining: {
+              ...{ since: ago(12), connections: 4 },
+              nodes: [
+                { node: 'w1', since: ago(12), connections: 3 },
+                { node: 'w2', since: ago(10), connections: 1 },
+                { node: 'w3', since: ago(11), connections: null },
+              ],
+            },
+          },
+        ],
+      },
     });
     const overview = formatServices(view(makeNodeLease('w1', 2, drain('10.244.0.2', 12, 3))), nowMs);
     expect(overview).toContain('1, 1 ending, 3 open');
@@ -237,7 +251,7 @@ describe('a pod that drains', () => {
       /ending, no new connections for 3\.0 s\n/,
     );
     expect(show(makeNodeLease('w1', 2, drain('10.244.0.1', 3, 1))).text).toMatch(
-      /10\.244\.0\.1 .* draining, no new connections for 3\.0 s, 1 connection left\n/,
+      /10\.244\.0\.1 .* draining, no new connections for 3\.0 s, 1 connection left \(w1: 1\)\n/,
     );
   });
 });

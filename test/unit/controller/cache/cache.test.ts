@@ -95,6 +95,29 @@ test('a Service whose ClusterIP is in no pool is no news for pools', () => {
   expect([...wakes]).toEqual([]);
 });
 
+test('a node that may hold addresses of a pool now, or no longer, is news for the Services that have them', () => {
+  const nodeSelector = { matchLabels: { lb: 'yes' } };
+  const pools = [
+    makePool('pool', { addresses: ['10.0.9.10'], nodeSelector }),
+    makePool('other', { addresses: ['10.0.9.11'] }),
+  ];
+  const services = ['apps/a', 'apps/b'].map((key) => makeService(key));
+  const virtualIps = [
+    makeVirtualIp('10.0.9.10', ['apps/a']),
+    makeVirtualIp('10.0.9.11', ['apps/b'], { spec: { pool: 'other' } }),
+  ];
+  const cache = makeCache({ pools, services, virtualIps, nodes: [makeNode('x')] });
+  const listServices = (after: ReturnType<typeof makeNode> | null) =>
+    cache
+      .take('nodes', { key: 'x', after })
+      .keys.filter(({ kind }) => kind === 'Service')
+      .map(({ key }) => key);
+  expect(listServices(makeNode('x', { lb: 'yes' }))).toEqual(['apps/a']);
+  expect(listServices(makeNode('x', { lb: 'yes', rack: '7' }))).toEqual([]);
+  expect(listServices(makeNode('x', { lb: 'no' }))).toEqual(['apps/a']);
+  expect(listServices(null)).toEqual(['apps/b']);
+});
+
 test('a node that has nothing yet is news: it may hold addresses', () => {
   expect([...begin().take('nodes', put(node({}))).wakes]).toContain('nodes');
 });

@@ -51,6 +51,20 @@ test('a Service gets its address step by step, each once', async () => {
   expect(world.sent).toHaveLength(before);
 });
 
+test('a VirtualIP that somebody deletes goes with its last Service, and is not made again', async () => {
+  await begin({ services: 1 });
+  await world.clock.advance(30_000);
+  const [name = ''] = world.api.list('VirtualIP').keys();
+  world.api.remove('VirtualIP', name);
+  await world.clock.advance(10_000);
+  expect(world.listServed()).toEqual(['apps/s0']);
+  const before = world.sent.length;
+  world.api.remove('Service', 'apps/s0');
+  await world.clock.advance(10_000);
+  expect([...world.api.list('VirtualIP').keys(), ...world.api.list('Service').keys()]).toEqual([]);
+  expect(world.sent.slice(before).filter(({ what }) => what.startsWith('POST'))).toEqual([]);
+});
+
 test('a Service for which one family has no pool gets the other one as soon as its holder says so', async () => {
   await begin({ services: 0 });
   const report = (announced: string) => {

@@ -101,16 +101,28 @@ describe('writes a minute, of all of the controller', () => {
   test.each([
     ['an API that has too many requests (429)', () => true],
     ['a webhook for Services that is down', (path: string) => path.includes('/services/')],
-  ])('%s: one a second for 100 Services, and all are served soon after', async (_, fails) => {
+  ])('%s: each of 100 Services once, and then one a second; all are served soon after', async (_, fails) => {
     world.answer = (path) => (fails(path) ? 'unreachable' : null);
     world.createNode();
     await begin(100);
     const [first = Infinity, ...others] = await count(5);
-    expect(first).toBeLessThanOrEqual(80);
+    expect(first).toBeLessThanOrEqual(100 + 5 + 65);
     expect(Math.max(...others)).toBeLessThanOrEqual(60);
     world.answer = null;
     await world.clock.advance(2 * minute);
     expect(world.listServed()).toHaveLength(100);
+  });
+
+  test('that fail for 200 Services keep none of the same namespace waiting for longer than each once', async () => {
+    world.answer = (path) => (path.includes('/services/bad') ? 'unreachable' : null);
+    world.createNode();
+    world.createServices(200, 'bad');
+    await begin(1);
+    await world.clock.advance(11 * second);
+    expect(world.listServed()).toEqual(['apps/s0']);
+    world.createServices(2);
+    await world.clock.advance(second);
+    expect(world.listServed()).toEqual(['apps/s0', 'apps/s1']);
   });
 
   test('300 Services at once: four each', async () => {

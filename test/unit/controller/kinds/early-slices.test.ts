@@ -75,7 +75,7 @@ describe('an endpoint', () => {
     expect(decide([pod])).toEqual({ does: 'nothing' });
   });
 
-  test('stays for a minute after its gate has opened, and for good with a weight', () => {
+  test('stays for a minute after its gate has opened, and for good with a weight or when it ends', () => {
     const open = (ms: number, annotations = {}) => {
       const type = (name: string) => {
         return { type: name, status: 'True', lastTransitionTime: new Date(nowMs - ms).toISOString() };
@@ -89,8 +89,70 @@ describe('an endpoint', () => {
     expect(decide([open(60_000)], { slices })).toMatchObject({ write: { method: 'DELETE' } });
     // The date of the controller before was an hour ahead.
     expect(decide([open(-3_600_000)], { slices })).toMatchObject({ write: { method: 'DELETE' } });
+    const ending = open(3_600_000);
+    const ended = {
+      ...ending,
+      metadata: { ...ending.metadata, deletionTimestamp: new Date(nowMs).toISOString() },
+    };
+    expect(settle([ended])[0]?.endpoints?.[0]?.conditions).toMatchObject({ ready: false, terminating: true });
     const weighted = settle([open(60_000, { 'vipnat.io/weight': '7' })]);
     expect(weighted[0]?.metadata.annotations).toEqual({ 'vipnat.io/weights': '{"10.1.0.5":7}' });
+  });
+});
+
+describe('a pod without a gate that is about to be evicted', () => {
+  const makeEvicted = (agoMs: number | null, metadata = {}, status = 'True') => {
+    const lastTransitionTime = agoMs === null ? null : new Date(nowMs - agoMs).toISOString();
+    const conditions = [
+      { type: 'ContainersReady', status: 'True' },
+      { type: 'DisruptionTarget', status, reason: 'EvictionByEvictionAPI', lastTransitionTime },
+    ];
+    return makePod('apps/p', { metadata, spec: { readinessGates: [] }, status: { conditions } });
+  };
+  const deleted = { deletionTimestamp: '2027-01-15T08:00:30Z' };
+  const ending = { ready: false, serving: true, terminating: true };
+
+  test('is written a second later, as one that ends', () => {
+    expect(decide([makeEvicted(400)])).toMatchObject({ does: 'wait', untilMs: nowMs + 600 });
+    expect(readConditions(decide([makeEvicted(1000)]))).toEqual(ending);
+    const early = makeService('apps/web', { spec: { selector, publishNotReadyAddresses: true } });
+    expect(readConditions(decide([makeEvicted(1000)], { services: [early] }))).toMatchObject({
+      terminating: true,
+    });
+  });
+
+  test('is not waited for where its condition has no date, or one that lies ahead', () => {
+    expect(readConditions(decide([makeEvicted(null)]))).toEqual(ending);
+    expect(readConditions(decide([makeEvicted(-3_600_000)]))).toEqual(ending);
+  });
+
+  test('is not written when it is deleted in time; one that was written stays until it is gone', () => {
+    expect(decide([makeEvicted(5000, deleted)])).toEqual({ does: 'nothing' });
+    const slices = settle([makeEvicted(5000)]);
+    expect(decide([makeEvicted(90_000, deleted)], { slices })).toEqual({ does: 'nothing' });
+    expect(decide([], { slices })).toMatchObject({ write: { method: 'DELETE' } });
+  });
+
+  test('goes when nobody evicts it any more', () => {
+    const slices = settle([makeEvicted(5000)]);
+    expect(decide([makeEvicted(1000, {}, 'False')], { slices })).toMatchObject({
+      write: { method: 'DELETE' },
+    });
+  });
+
+  test('with a weight or a closed gate ends in the slice that it is in', () => {
+    const evict = (pod: ReturnType<typeof makePod>, agoMs: number) => {
+      const [, disruption] = makeEvicted(agoMs).status?.conditions ?? [];
+      const conditions = [
+        ...(pod.status?.conditions ?? []),
+        ...(disruption === undefined ? [] : [disruption]),
+      ];
+      return { ...pod, status: { ...pod.status, conditions } };
+    };
+    const pod = makePod('apps/p');
+    const slices = settle([pod]);
+    expect(decide([evict(pod, 400)], { slices })).toMatchObject({ does: 'wait', untilMs: nowMs + 600 });
+    expect(readConditions(decide([evict(pod, 1000)], { slices }))).toEqual(ending);
   });
 });
 

@@ -60,6 +60,12 @@ describe('a gate waits', () => {
     }
   });
 
+  test('while the pod is about to be evicted', () => {
+    const conditions = [condition('ContainersReady', 'True'), condition('DisruptionTarget', 'True')];
+    const evicted = makePod('apps/p', { status: { conditions } });
+    expect(decide(evicted, { reports: all })).toMatchObject({ does: 'wait', waitsFor: 'nodes' });
+  });
+
   test('for the address of a Service that has just been made', () => {
     const without = { virtualIps: [], reports: all };
     expect(decide(makePod('apps/p'), without)).toMatchObject({ does: 'wait', waitsFor: 'nodes' });

@@ -46,9 +46,12 @@ function decideFor(method: string | null, unsupported: readonly string[], known?
 }
 
 describe('ports of a Service that has its address', () => {
-  test.each([null, 'random', 'rr', 'hash'])('have no entry where all is served: method %s', (method) => {
-    expect(decideFor(method, [])).toEqual({ does: 'nothing' });
-  });
+  test.each([null, 'random', 'rr', 'hash', 'lc'])(
+    'have no entry where all is served: method %s',
+    (method) => {
+      expect(decideFor(method, [])).toEqual({ does: 'nothing' });
+    },
+  );
 
   test('have their errors beside the address, and an event, where a kernel lacks SCTP', () => {
     const step = decideFor(null, ['SCTP']);
@@ -79,7 +82,7 @@ describe('ports of a Service that has its address', () => {
   });
 
   test('each have the error of an unknown method, and no second event once the status has it', () => {
-    const step = decideFor('lc', []);
+    const step = decideFor('wrr', []);
     const error = 'vipnat.io/MethodNotSupported';
     const written = [
       { port: 80, protocol: 'TCP', error },
@@ -91,11 +94,11 @@ describe('ports of a Service that has its address', () => {
     expect(step).toMatchObject({
       event: {
         reason: 'PortNotSupported',
-        message: 'vipnat does not have the method lc: pods are chosen at random.',
+        message: 'vipnat does not have the method wrr: pods are chosen at random.',
       },
     });
-    expect(decideFor('lc', [], written)).toEqual({ does: 'nothing' });
-    expect(decideFor('lc', [], written.slice(0, 1))).toMatchObject({ does: 'write', event: null });
+    expect(decideFor('wrr', [], written)).toEqual({ does: 'nothing' });
+    expect(decideFor('wrr', [], written.slice(0, 1))).toMatchObject({ does: 'write', event: null });
   });
 
   test('lose their entries when the owner asks for what there is', () => {

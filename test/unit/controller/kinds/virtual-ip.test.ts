@@ -50,6 +50,10 @@ describe('a VirtualIP', () => {
       expect(step).toMatchObject({ event: { type: 'Warning', reason: 'AddressKept' } });
       const told = makeVirtualIp('10.0.9.10', ['apps/a'], { metadata, status: body.status });
       expect(decide({ services, virtualIps: [told], reports }, of)).toEqual({ does: 'nothing' });
+      const status = { ...body.status, releasedAt: '2027-01-15T08:00:00Z' };
+      const kept = { ...metadata, finalizers: ['other.io/it'] };
+      const left = decide({ virtualIps: [makeVirtualIp('10.0.9.10', [], { metadata: kept, status })] }, of);
+      expect(JSON.stringify(getWrite(left).body)).toContain('has removed its finalizers: other.io/it.');
     });
 
     test('goes to nobody else when it has finalizers of others only', () => {

@@ -65,6 +65,7 @@ function createTerm(): Leadership {
     onFollowed: (kind) => told.push(`followed ${kind}`),
     onUnreadable: (kind, { key }) => told.push(`cannot read ${kind} ${key}`),
     onWritten: () => undefined,
+    onDrained: () => undefined,
     onContested: () => undefined,
     onFailed: () => undefined,
     onError: (_, error) => {

@@ -73,6 +73,26 @@ test('tries a failure again, each time after twice as long, at most 5 min; succe
   expect(starts.at(-1)?.[2]).toBe(0);
 });
 
+test('of many that fail, tries one a second, and keeps no other waiting; the first success brings others along', async () => {
+  const { clock, queue, starts, results } = new Bench(4);
+  const bad = Array.from({ length: 100 }, (_, index) => `bad-${index}`);
+  for (const key of bad) results.set(key, { kind: 'failed' });
+  for (const key of bad) queue.add(key);
+  await clock.advance(60_000);
+  const tries = starts.length;
+  expect(tries).toBeLessThanOrEqual(100 + 5 + 60);
+  await clock.advance(60_000);
+  expect(starts.length - tries).toBeGreaterThan(50);
+  expect(starts.length - tries).toBeLessThanOrEqual(60);
+  queue.add('good');
+  await clock.advance(0);
+  expect(starts.at(-1)).toEqual([120_000, 'good', 0]);
+  results.clear();
+  await clock.advance(5000);
+  expect(new Set(starts.filter(([at]) => at > 120_000).map(([, key]) => key)).size).toBe(100);
+  expect(clock.pending).toBe(0);
+});
+
 test('spreads retries: half of the wait is by chance', async () => {
   const { clock, queue, starts, results } = new Bench(1, 0);
   results.set('a', { kind: 'failed' });

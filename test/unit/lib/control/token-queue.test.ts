@@ -22,27 +22,3 @@ test('lets a burst of its capacity through at once, then one in each interval, i
   ]);
   expect(clock.pending).toBe(0);
 });
-
-test('while all fail, each waits twice as long as the one before, up to a second; one that does not fail ends that', async () => {
-  const clock = new FakeClock();
-  const queue = new TokenQueue({ capacity: 20, refillMs: 50 }, clock);
-  const times: number[] = [];
-  const ask = async (hasFailed: boolean) => {
-    await queue.take();
-    times.push(clock.now());
-    queue.ended(hasFailed);
-  };
-  const asking = Promise.all([
-    ...Array.from({ length: 14 }, () => ask(true)),
-    ask(false),
-    ...[ask(true), ask(true)],
-  ]);
-  await clock.advance(60_000);
-  await asking;
-  const pauses = times.map((time, index) => time - (times[index - 1] ?? 0));
-  expect(pauses).toEqual([
-    ...Array.from({ length: 5 }, () => 0),
-    ...[50, 100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000],
-    ...[0, 0],
-  ]);
-});

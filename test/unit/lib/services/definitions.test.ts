@@ -47,6 +47,13 @@ const read = {
   VirtualIP: virtualIps.schema.parse({ metadata, spec: { pool: 'default', seat: 0, services: [] } }),
 };
 
+test('no rule compares two addresses by ==: Kubernetes 1.31 refuses such a definition', () => {
+  const rules = [...JSON.stringify(definitions).matchAll(/"rule":"(.*?[^\\])"/g)].map(([, rule]) => rule);
+  expect(rules.length).toBeGreaterThan(5);
+  const comparison = /(?:\.masked\(\)|\.ip\(\)|\b(?:ip|cidr)\([^()]*\)) [=!]= /;
+  expect(rules.filter((rule = '') => comparison.test(rule))).toEqual([]);
+});
+
 describe.each(['AddressPool', 'VirtualIP'] as const)('the definition of %s', (kind) => {
   const { schema, additionalPrinterColumns } = find(kind);
   const spec = propertiesOf(kind, 'spec');

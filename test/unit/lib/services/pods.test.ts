@@ -34,6 +34,15 @@ describe('of all pods', () => {
     expect(resource.isKept?.(parse(spec, annotations))).toBe(expected);
   });
 
+  test.each([
+    ['True', true],
+    ['False', false],
+  ])('one that is about to be evicted, %s: kept %s', (status, expected) => {
+    const conditions = [{ type: 'DisruptionTarget', status, reason: 'PreemptionByScheduler' }];
+    const pod = { ...parse({}), status: { conditions } };
+    expect(resource.isKept?.(resource.schema.parse(pod))).toBe(expected);
+  });
+
   test('what is not of use is not kept', () => {
     expect(parse({}, { long: 'text' })).toEqual({
       metadata: { name: 'web-0', namespace: 'apps', uid: 'u', resourceVersion: '7', annotations: {} },

@@ -1,0 +1,78 @@
+import * as z from 'zod/mini';
+import { systemClock } from '../../lib/control/clock.ts';
+import { type ObjectClient, RoutedClient } from '../../lib/kubernetes/object-client.ts';
+import { createLister, type ListAll } from '../../lib/kubernetes/object-lister.ts';
+import { toGateTypes } from '../../lib/services/gate-types.ts';
+import { gatesPolicy } from '../../lib/services/names.ts';
+import { toLeaseResource } from '../../lib/services/node-report.ts';
+import { type VipnatError } from '../../lib/text/errors.ts';
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { formatReleased, formatReleaseJson, formatReleasePlan } from '../format/screens/release-gates.ts';
+import { servicesNamespace } from '../generate/manifest/options.ts';
+import { type CommandContext, type ReleaseOptions } from '../grammar/command-context.ts';
+import { releaseGates as release, selectClosed, toOpening } from '../services/release-gates.ts';
+import { viewController } from '../services/view-controller.ts';
+import { findClusterRoute } from '../wiring/cluster-route.ts';
+
+/** What `release-gates` takes. */
+export type ReleaseContext = CommandContext<ReleaseOptions & { readonly json: boolean }>;
+
+/**
+ * `vipnat services release-gates`: opens gates of vipnat that are not open, or only prints what it would write. A gate that another program
+ * opens, and a pod that goes, are done as well.
+ * @throws VipnatError API_CREDENTIALS_INVALID without credentials, and those of a request to the API
+ */
+export async function releaseGates({ config, options, stdout, stderr }: ReleaseContext): Promise<number> {
+  const { isConfirmed, podNamespace, json } = options;
+  const [clock, { signal }] = [systemClock, new AbortController()];
+  const route = findClusterRoute(config, 'services release-gates');
+  const [client, list] = [new RoutedClient(route, clock, signal), createLister(route, clock, signal)];
+  const types = toGateTypes(options.gates);
+  const pods = await list(selectClosed(types, podNamespace));
+  const facts = { leader: await findLeader(list), policy: await readPolicy(client) };
+  if (!isConfirmed) {
+    const plan = { pods, types, opening: toOpening(clock.date()), ...facts };
+    stdout(json ? formatReleaseJson(plan, null) : formatReleasePlan(plan).stdout);
+    if (!json) stderr(formatReleasePlan(plan).stderr);
+    return pods.length === 0 ? exitStatuses.done : exitStatuses.found;
+  }
+  const releases = await release(pods, types, {
+    ...{ client, clock },
+    onReleased: ({ pod, gates, outcome, why }) => {
+      if (!json) stdout(`${pod}: ${gates.join(', ')} ${why === null ? outcome : `left: ${why}`}\n`);
+    },
+  });
+  const plan = { pods, types, opening: toOpening(clock.date()), ...facts };
+  if (json) stdout(formatReleaseJson(plan, releases));
+  stderr(formatReleased(releases, plan));
+  return releases.some(({ outcome }) => outcome === 'left') ? exitStatuses.failed : exitStatuses.done;
+}
+
+/** Who opens gates itself; null where no controller leads, or these credentials may not see it. */
+async function findLeader(list: ListAll): Promise<string | null> {
+  try {
+    const leases = await list(toLeaseResource(servicesNamespace));
+    const { isLeading, holder } = viewController(leases, systemClock.date().getTime());
+    return isLeading ? holder : null;
+  } catch (error) {
+    // What it does not know it does not say: the gates are what it is asked for.
+    if ((error as VipnatError).code === 'API_FORBIDDEN') return null;
+    throw error;
+  }
+}
+
+const limitMs = 5000;
+
+/** Whether new pods get the gate by a policy. An API that does not know such policies has none. */
+async function readPolicy(client: ObjectClient): Promise<'there' | 'gone' | 'unknown'> {
+  const answer = await client.read(
+    {
+      title: `reading MutatingAdmissionPolicy ${gatesPolicy}`,
+      path: `/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/${gatesPolicy}`,
+      schema: z.object({}),
+    },
+    limitMs,
+  );
+  if (answer.outcome === 'found') return 'there';
+  return answer.outcome === 'gone' ? 'gone' : 'unknown';
+}
