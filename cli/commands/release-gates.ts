@@ -3,7 +3,7 @@ import { systemClock } from '../../lib/control/clock.ts';
 import { type ObjectClient, RoutedClient } from '../../lib/kubernetes/object-client.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/object-lister.ts';
 import { toGateTypes } from '../../lib/services/gate-types.ts';
-import { gatesPolicy } from '../../lib/services/names.ts';
+import { gatesPolicy, webhookName } from '../../lib/services/names.ts';
 import { toLeaseResource } from '../../lib/services/node-report.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
@@ -29,7 +29,11 @@ export async function releaseGates({ config, options, stdout, stderr }: ReleaseC
   const [client, list] = [new RoutedClient(route, clock, signal), createLister(route, clock, signal)];
   const types = toGateTypes(options.gates);
   const pods = await list(selectClosed(types, podNamespace));
-  const facts = { leader: await findLeader(list), policy: await readPolicy(client) };
+  const facts = {
+    leader: await findLeader(list),
+    policy: await readInjection(client, 'mutatingadmissionpolicies', gatesPolicy),
+    webhook: await readInjection(client, 'mutatingwebhookconfigurations', webhookName),
+  };
   if (!isConfirmed) {
     const plan = { pods, types, opening: toOpening(clock.date()), ...facts };
     stdout(json ? formatReleaseJson(plan, null) : formatReleasePlan(plan).stdout);
@@ -63,16 +67,14 @@ async function findLeader(list: ListAll): Promise<string | null> {
 
 const limitMs = 5000;
 
-/** Whether new pods get the gate by a policy. An API that does not know such policies has none. */
-async function readPolicy(client: ObjectClient): Promise<'there' | 'gone' | 'unknown'> {
-  const answer = await client.read(
-    {
-      title: `reading MutatingAdmissionPolicy ${gatesPolicy}`,
-      path: `/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/${gatesPolicy}`,
-      schema: z.object({}),
-    },
-    limitMs,
-  );
+/** Whether an object is there that gives new pods the gate. An API that does not know its kind has none. */
+async function readInjection(
+  client: ObjectClient,
+  resource: string,
+  name: string,
+): Promise<'there' | 'gone' | 'unknown'> {
+  const path = `/apis/admissionregistration.k8s.io/v1/${resource}/${name}`;
+  const answer = await client.read({ title: `reading ${path}`, path, schema: z.object({}) }, limitMs);
   if (answer.outcome === 'found') return 'there';
   return answer.outcome === 'gone' ? 'gone' : 'unknown';
 }

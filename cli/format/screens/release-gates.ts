@@ -1,4 +1,4 @@
-import { gatesPolicy } from '../../../lib/services/names.ts';
+import { gatesPolicy, webhookName } from '../../../lib/services/names.ts';
 import { listClosedGates, type Opening, toOpeningWrite } from '../../../lib/services/pod-gates.ts';
 import { type Pod } from '../../../lib/services/pods.ts';
 import { toPrintableJson } from '../../../lib/text/printable.ts';
@@ -15,6 +15,8 @@ export interface ReleasePlan {
   readonly leader: string | null;
   /** Whether the policy is there that gives new pods the gate. */
   readonly policy: 'there' | 'gone' | 'unknown';
+  /** The same of the webhook. */
+  readonly webhook: 'there' | 'gone' | 'unknown';
 }
 
 /** What it would write, as commands for people, and what they should know. Each ends with a newline. */
@@ -51,14 +53,14 @@ export function formatReleased(releases: readonly Release[], plan: ReleasePlan):
 
 /** `vipnat services release-gates --json`, version 1: fields are added, never renamed. Ends with a newline. */
 export function formatReleaseJson(plan: ReleasePlan, releases: readonly Release[] | null): string {
-  const { pods, types, leader, policy } = plan;
+  const { pods, types, leader, policy, webhook } = plan;
   const waiting = pods.map((pod) => {
     const { namespace, name } = pod.metadata;
     return { pod: `${namespace}/${name}`, gates: listClosedGates(pod, types), outcome: 'waiting', why: null };
   });
   const document = {
     ...{ version: 1, dryRun: releases === null, pods: releases ?? waiting },
-    ...{ controller: leader, policy },
+    ...{ controller: leader, policy, webhook },
   };
   return `${toPrintableJson(document, 2)}\n`;
 }
@@ -70,15 +72,20 @@ function toCommand(pod: Pod, { types, opening }: ReleasePlan): string {
   return quoteWords([...where, '--patch', JSON.stringify(body)]);
 }
 
-function listNotes({ pods, leader, policy }: ReleasePlan): string[] {
+function listNotes({ pods, leader, policy, webhook }: ReleasePlan): string[] {
   return [
     ...(policy === 'there'
       ? [
           `the policy ${gatesPolicy} still gives new pods the gate, and they wait too. To delete it: kubectl delete mutatingadmissionpolicybinding,mutatingadmissionpolicy ${gatesPolicy}`,
         ]
       : []),
-    ...(policy === 'unknown'
-      ? [`the API does not say whether the policy ${gatesPolicy} still gives new pods the gate`]
+    ...(webhook === 'there'
+      ? [
+          `the webhook ${webhookName} still gives new pods the gate, and they wait too. To delete it: kubectl delete mutatingwebhookconfiguration ${webhookName}`,
+        ]
+      : []),
+    ...(policy === 'unknown' || webhook === 'unknown'
+      ? ['the API does not say whether a policy or a webhook of vipnat still gives new pods the gate']
       : []),
     ...(pods.length === 0
       ? []

@@ -122,7 +122,14 @@ describe('release-gates', () => {
     expect([3, 5, 7, 9, 10].map((index) => outcomes.get(`shop/p-${String(index).padStart(2, '0')}`))).toEqual(
       [...['gone', 'opened', 'gone', 'open', 'opened']],
     );
-    const plan = { pods: [], types, opening: toOpening(clock.date()), leader: null, policy: 'gone' } as const;
+    const plan = {
+      pods: [],
+      types,
+      opening: toOpening(clock.date()),
+      leader: null,
+      policy: 'gone',
+      webhook: 'gone',
+    } as const;
     expect(formatReleased(releases, plan)).toBe(
       'opened the gates of 27 pods, 1 pod had no closed gate by then, 2 pods went meanwhile\n',
     );
@@ -165,6 +172,7 @@ describe('release-gates', () => {
       opening: toOpening(clock.date()),
       leader: null,
       policy: 'gone',
+      webhook: 'gone',
     } as const;
     expect(formatReleased(releases, plan)).toContain(
       'the gates of 3 pods are not open: shop/a, shop/c, shop/d. To try again, repeat the command\n',
@@ -174,7 +182,14 @@ describe('release-gates', () => {
   test('prints the commands that do the same, and what it cannot know', () => {
     create('a');
     const opening = toOpening(new Date('2027-01-15T08:00:00.5Z'));
-    const plan = { pods: listPods(), types, opening, leader: 'c1', policy: 'there' } as const;
+    const plan = {
+      pods: listPods(),
+      types,
+      opening,
+      leader: 'c1',
+      policy: 'there',
+      webhook: 'there',
+    } as const;
     const { stdout, stderr } = formatReleasePlan(plan);
     const [, patch = ''] =
       /^kubectl patch pod a --namespace shop --subresource status --patch '(.*)'$/m.exec(stdout) ?? [];
@@ -192,9 +207,10 @@ describe('release-gates', () => {
     });
     expect(stderr).toMatch(/1 pod waits for a gate of vipnat. To open the gates, add --yes\n/);
     expect(stderr).toMatch(/the policy vipnat-gates still gives new pods the gate/);
+    expect(stderr).toMatch(/the webhook vipnat-webhook still gives new pods the gate/);
     expect(stderr).toMatch(/new pods wait too/);
     expect(stderr).toMatch(/c1 leads, and opens gates itself/);
-    expect(formatReleasePlan({ ...plan, pods: [], leader: null, policy: 'gone' })).toEqual({
+    expect(formatReleasePlan({ ...plan, pods: [], leader: null, policy: 'gone', webhook: 'gone' })).toEqual({
       stdout: '',
       stderr: 'no pod waits for a gate of vipnat\n',
     });
