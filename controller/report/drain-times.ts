@@ -9,7 +9,8 @@
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { isReadyButForUs } from '../../lib/services/pod-gates.ts';
-import { type Pod } from '../../lib/services/pods.ts';
+import { listGates, type Pod } from '../../lib/services/pods.ts';
+import { readPodWeight } from '../../lib/services/weights.ts';
 import { toEndpointText } from '../cache/selection.ts';
 import { type World } from '../cache/world.ts';
 import { findClaims } from '../kinds/claims.ts';
@@ -59,7 +60,7 @@ export class DrainTimes {
     if (isEnding(before) || !isEnding(after)) return;
     const { clock, view } = this.#ports;
     const world = view();
-    if (!isReadyButForUs(before, world.settings.gateTypes) || this.#uidToEnding.size >= maxPods) return;
+    if (!isTimed(before, world.settings.gateTypes) || this.#uidToEnding.size >= maxPods) return;
     const services = listServices(after, key, world);
     if (services.size === 0) return;
     this.#uidToEnding.set(after.metadata.uid, {
@@ -103,6 +104,12 @@ export class DrainTimes {
 
 function isEnding({ metadata }: Pod): boolean {
   return typeof metadata.deletionTimestamp === 'string';
+}
+
+/** Of others, early EndpointSlices may not say that they end. */
+function isTimed(pod: Pod, gateTypes: ReadonlySet<string>): boolean {
+  const isFollowed = listGates(pod, gateTypes).length > 0 || readPodWeight(pod.metadata.annotations) !== null;
+  return isFollowed && isReadyButForUs(pod, gateTypes);
 }
 
 /** The Services with an address whose nodes send connections to a pod. */

@@ -163,6 +163,23 @@ describe('the time until no node sends new connections to a pod that ends', () =
     expect(clock.pending).toBe(0);
   });
 
+  test('is not told of a pod without a gate that is evicted, and takes long to end', async () => {
+    const disrupted = makePod(key, {
+      spec: { readinessGates: [] },
+      status: {
+        conditions: ['ContainersReady', 'DisruptionTarget'].map((type) => ({
+          ...{ type, status: 'True', lastTransitionTime: new Date(nowMs).toISOString() },
+        })),
+      },
+    });
+    change(disrupted);
+    change({ ...disrupted, metadata: { ...disrupted.metadata, deletionTimestamp: since } });
+    await clock.advance(300_000);
+    drains.look();
+    await clock.advance(20);
+    expect(times).toEqual([]);
+  });
+
   test('is not told of a pod that was not ready, that was ending when it was seen first, or that no Service selects', async () => {
     const unready = makePod(key, { status: { conditions: [] } });
     change(unready);
