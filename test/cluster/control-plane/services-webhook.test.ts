@@ -1,4 +1,4 @@
-/** The webhook of real controllers, asked by a real kube-apiserver. LAB_KUBERNETES=1.33.5 has one without the policy. */
+/** The webhook of real controllers, asked by a real kube-apiserver. LAB_KUBERNETES=1.33.13 has one without the policy. */
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { webhookName } from '../../../lib/services/names.ts';
 import { tell } from '../../support/lab/test-lab.ts';

@@ -103,6 +103,20 @@ test('nothing is published before the nodes have programmed it', async () => {
   expect(await world().awaitAddresses('early')).toHaveLength(1);
 });
 
+test('a VirtualIP that somebody deletes serves on, goes with its last Service, and is not made again', async () => {
+  await world().createService('kept');
+  const [name = ''] = await world().awaitAddresses('kept');
+  const path = `${virtualIps.path}/${name}`;
+  const find = async () => await world().api.ask({ method: 'GET', path });
+  await world().api.ask({ method: 'DELETE', path });
+  await waitFor(async () => JSON.stringify((await find()).object).includes('Terminating'), stepsMs);
+  expect(await world().readAddresses('kept')).toEqual([name]);
+  await world().remove('kept');
+  await waitFor(async () => (await find()).code === 404, stepsMs);
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  expect((await find()).code).toBe(404);
+});
+
 test('a Service of two families gets an address of each', async () => {
   await world().createService('both', { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv4', 'IPv6'] });
   const addresses = await world().awaitAddresses('both', 2);

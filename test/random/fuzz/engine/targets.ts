@@ -24,6 +24,11 @@ export const targets = {
     from: 'rules of the captures, and odd ones',
     holds: 'taken apart with nothing lost or added',
   },
+  'a review of a new pod': {
+    cases: 20000,
+    from: 'reviews as API servers send them, with faults',
+    holds: 'no answer, or one that allows the pod and only adds a gate and pauses',
+  },
   'nft table, mutated': {
     cases: 35000,
     from: 'our own table as nft 0.9, 1.0 and 1.1 print it',

@@ -1,0 +1,54 @@
+import { jest, test } from '@jest/globals';
+import { answerReview } from '../../../../controller/webhook/review.ts';
+import { injectionCases, toPod } from '../../../support/manifest/injected-pods.ts';
+import { insist } from '../engine/properties.ts';
+import { fuzz } from '../engine/run.ts';
+import { mutateText } from '../engine/mutate.ts';
+import { mutateJson } from '../generate/json.ts';
+
+jest.setTimeout(3_600_000);
+
+const reviews = injectionCases.map(([, pod]) => ({
+  ...{ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview' },
+  request: {
+    ...{ uid: 'u1', operation: 'CREATE', namespace: pod.namespace ?? 'gates', object: toPod(pod) },
+    resource: { group: '', version: 'v1', resource: 'pods' },
+  },
+}));
+
+const service = {
+  metadata: { name: 'web', namespace: 'gates', resourceVersion: '7' },
+  spec: { selector: { app: 'web' } },
+};
+
+const added = /^\/spec\/(?:readinessGates(?:\/-)?|containers\/\d+\/lifecycle(?:\/preStop)?)$/;
+
+test('whatever an API server sends about a new pod, the pod is made, and gets a gate and pauses at most', async () => {
+  await fuzz({
+    name: 'a review of a new pod',
+    make: (random) => {
+      const review = random.pick(reviews);
+      return random.chance(70)
+        ? JSON.stringify(mutateJson(random, review))
+        : mutateText(random, [JSON.stringify(review), JSON.stringify(random.pick(reviews))]);
+    },
+    check: (text) => {
+      const answer = answerReview(text, () => [service]);
+      if (answer === null) return;
+      const { uid, allowed, patch } = (JSON.parse(answer.text) as Answer).response;
+      insist(allowed && text.includes(JSON.stringify(uid)), 'it allows what was asked for');
+      insist((patch === undefined) === (answer.result !== 'patched'), 'it counts what it patches');
+      const operations = JSON.parse(Buffer.from(patch ?? 'W10=', 'base64').toString()) as Operation[];
+      for (const { op, path } of operations) insist(op === 'add' && added.test(path), `it adds ${path}`);
+    },
+  });
+});
+
+interface Answer {
+  readonly response: { readonly uid: string; readonly allowed: boolean; readonly patch?: string };
+}
+
+interface Operation {
+  readonly op: string;
+  readonly path: string;
+}
