@@ -60,7 +60,8 @@ export function toInjection(): Manifest[] {
   const policy = {
     ...{ apiVersion, kind: 'MutatingAdmissionPolicy', metadata },
     spec: {
-      ...{ failurePolicy: 'Ignore', reinvocationPolicy: 'Never' },
+      // A container that a webhook adds afterwards gets its pause too.
+      ...{ failurePolicy: 'Ignore', reinvocationPolicy: 'IfNeeded' },
       paramKind: { apiVersion: 'v1', kind: 'Service' },
       matchConstraints: {
         namespaceSelector: { matchLabels: { [gatesLabel]: 'enabled' } },

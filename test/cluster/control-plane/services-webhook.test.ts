@@ -4,6 +4,7 @@ import { webhookName } from '../../../lib/services/names.ts';
 import { tell } from '../../support/lab/test-lab.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { admit, testInjection } from './services-injection.ts';
+import { testMesh } from './services-mesh.ts';
 import { expectUsed } from './services-rights-used.ts';
 import { namespace, ServicesWorld, stepsMs } from './services-world.ts';
 
@@ -29,6 +30,7 @@ afterAll(async () => {
 });
 
 testInjection(world);
+testMesh(world);
 
 interface Configuration {
   readonly webhooks: readonly { readonly clientConfig: { readonly caBundle?: string } }[];

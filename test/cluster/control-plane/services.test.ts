@@ -6,6 +6,7 @@ import { testAdmission } from './services-admission.ts';
 import { testExhaustion } from './services-exhausted.ts';
 import { testGates } from './services-gates.ts';
 import { testInjection, testTaken } from './services-injection.ts';
+import { testMesh } from './services-mesh.ts';
 import { testLeases } from './services-leases.ts';
 import { testPages } from './services-pages.ts';
 import { testRights } from './services-rights.ts';
@@ -40,6 +41,7 @@ testAdmission(world);
 
 testInjection(world);
 testTaken(world);
+testMesh(world);
 
 test('a Service gets an address that all nodes serve, with a finalizer, a condition and events', async () => {
   await world().createService('web');
