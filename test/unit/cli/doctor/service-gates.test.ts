@@ -61,7 +61,7 @@ async function tellOf(pods: ServiceObjects['pods'], parts: Partial<ServiceObject
     ...wellHost,
     ...services({ ...well, cluster, poolUsers: { value: new Map() }, gateWaits }),
   });
-  return all.filter(({ level }) => level !== 'ok');
+  return all.filter(({ code, level }) => code === 'pod-waits-for-gate' && level !== 'ok');
 }
 
 describe('pod-waits-for-gate', () => {
