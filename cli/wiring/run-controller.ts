@@ -33,13 +33,7 @@ import { waitForSignal } from './wait-for-signal.ts';
  */
 export async function runController(config: Config, options: ControllerOptions): Promise<number> {
   const readAccess = findAccess(config.kubeconfig, process.env);
-  if (readAccess === null) {
-    const rule = 'the controller needs credentials for the Kubernetes API';
-    throw new VipnatError(
-      'API_CREDENTIALS_INVALID',
-      `${rule}. Example: --kubeconfig /etc/vipnat/controller.conf`,
-    );
-  }
+  if (readAccess === null) throw lacksCredentials();
   const [clock, random] = [systemClock, systemRandom];
   const logger = await createLogger(config);
   // Nothing is known beside the credentials: the controller need not be on a master.
@@ -81,6 +75,14 @@ export async function runController(config: Config, options: ControllerOptions):
     ending.abort();
     await server?.stop();
   }
+}
+
+function lacksCredentials(): VipnatError {
+  const rule = 'the controller needs credentials for the Kubernetes API';
+  return new VipnatError(
+    'API_CREDENTIALS_INVALID',
+    `${rule}. Example: --kubeconfig /etc/vipnat/controller.conf`,
+  );
 }
 
 /** What the virtual IPs of the API have. One that has no VRID by its address was given one by hand, which is not known here. */

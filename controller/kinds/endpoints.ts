@@ -38,7 +38,7 @@ export function listEndpointsOf(
   const { metadata, spec } = pod;
   const ports = resolvePorts(service, pod);
   if (ports.length === 0) return [];
-  const terminating = isDeleted(pod) || (findDisruptedMs(pod, nowMs) ?? Infinity) <= nowMs;
+  const terminating = isDeleted(pod) || isDisrupted(pod, nowMs);
   const serving = isReadyButForUs(pod, settings.gateTypes);
   const node = spec.nodeName ?? null;
   return listAddresses(pod, service).map(({ family, text }) => ({
@@ -65,17 +65,21 @@ export function findDisruptedMs(pod: Pod, nowMs: number): number | null {
   return sinceMs === null || sinceMs > nowMs ? nowMs : sinceMs + disruptedMs;
 }
 
+function isDisrupted(pod: Pod, nowMs: number): boolean {
+  return (findDisruptedMs(pod, nowMs) ?? Infinity) <= nowMs;
+}
+
 /**
  * Until when a pod is to be in early EndpointSlices, as milliseconds since 1970: for good with a weight, or while a gate of its is closed,
  * and for a while afterwards. With a gate, one that ends is there again until it is gone: nodes stop to send it connections, and report it. One
  * that is about to be evicted is there until it is gone, too, unless it was deleted before it was written.
  */
 export function findLastMs(pod: Pod, { settings, nowMs }: World, isWritten: boolean): number {
-  if (readPodWeight(pod.metadata.annotations) !== null) return Infinity;
   const isGated = listGates(pod, settings.gateTypes).length > 0;
-  if (isGated && isDeleted(pod)) return Infinity;
-  const isDisrupted = (findDisruptedMs(pod, nowMs) ?? Infinity) <= nowMs;
-  if (isDisrupted && (isWritten || !isDeleted(pod))) return Infinity;
+  const isEnding = isDeleted(pod)
+    ? isGated || (isWritten && isDisrupted(pod, nowMs))
+    : isDisrupted(pod, nowMs);
+  if (isEnding || readPodWeight(pod.metadata.annotations) !== null) return Infinity;
   if (!isGated) return -Infinity;
   const lastMs = (readOpenSince(pod, settings.gateTypes) ?? Infinity) + keptMs;
   // The date of a controller before this one may have been wrong.
