@@ -60,7 +60,9 @@ test('a table that is written is read as it was rendered, with its backends', as
       if (table === null) return;
       const [, , ...lines] = printNftTable(family, table).split('\n');
       const read = parseNftTable({ family, text: lines.join('\n') });
-      insist(isDeepStrictEqual(read.table, table), 'read otherwise than rendered');
+      // What only others can have put into it is missing.
+      const seen = { flags: '', others: [], ...table };
+      insist(isDeepStrictEqual(read.table, seen), 'read otherwise than rendered');
       for (const { vip, backends } of balances) {
         const found = readInstalled(read.table, vip)?.backends.map(formatEndpoint) ?? [];
         insist(isDeepStrictEqual(found, backends.map(formatEndpoint)), 'other backends than were written');
