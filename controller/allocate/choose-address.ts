@@ -3,16 +3,15 @@ import { parseObjectName, toObjectName } from '../../lib/services/address-name.t
 import { type Namespace } from '../../lib/services/cluster.ts';
 import { isSelected } from '../../lib/services/label-selector.ts';
 import { type AddressPool, type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
-import { contains, countOfFamily } from '../../lib/services/ranges.ts';
+import { type AddressRange, contains, countOfFamily, getNth } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { readWishes, type Wishes } from '../../lib/services/wishes.ts';
 import { quoteTenant } from '../../lib/text/printable.ts';
-import { isInUse } from '../cache/conditions.ts';
 import { type JudgedPool } from '../cache/judge-pools.ts';
-import { isDeleted, isUsed, listUsers, readReleasedMs } from '../cache/object-parts.ts';
-import { listSilentHolders } from '../cache/silent-nodes.ts';
+import { isDeleted, isInUse, isUsed, listUsers, readReleasedMs } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
-import { walkAddresses } from './address-walk.ts';
+import { listSilentHolders } from '../cache/node-leases.ts';
+import { createHash } from 'node:crypto';
 
 /** Why a Service gets no address. Published, as reasons of its condition. */
 export type AllocationProblemReason =
@@ -269,4 +268,39 @@ function haveSamePolicy(one: Service, other: Service): boolean {
 
 function toSelectorText({ spec }: Service): string {
   return JSON.stringify(Object.entries(spec.selector ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/**
+ * All addresses of a family, each once, in an order that a seed chooses: so Services begin at different ones, and the same Service
+ * at the same one whoever decides. Only the addresses that are asked for are computed: a /64 costs no more than a /24.
+ */
+export function* walkAddresses(
+  ranges: readonly AddressRange[],
+  family: Family,
+  seed: string,
+): Generator<Address> {
+  const count = countOfFamily(ranges, family);
+  if (count === 0n) return;
+  const digest = createHash('sha256').update(`${family} ${seed}`).digest('hex');
+  const start = BigInt(`0x${digest.slice(0, 32)}`) % count;
+  const stride = findStride(BigInt(`0x${digest.slice(32)}`) % count, count);
+  for (let step = 0n; step < count; step += 1n) yield getNth(ranges, family, (start + step * stride) % count);
+}
+
+/** A number below 2^32 that a text chooses. */
+export function hashToNumber(text: string): number {
+  return createHash('sha256').update(text).digest().readUInt32BE();
+}
+
+/** Steps of a number without a common divisor come to every index. */
+function findStride(from: bigint, count: bigint): bigint {
+  let stride = from === 0n ? 1n : from;
+  while (findCommonDivisor(stride, count) !== 1n) stride += 1n;
+  return stride;
+}
+
+function findCommonDivisor(one: bigint, other: bigint): bigint {
+  let [a, b] = [one, other];
+  while (b !== 0n) [a, b] = [b, a % b];
+  return a;
 }

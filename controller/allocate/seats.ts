@@ -4,7 +4,7 @@ import { allVrids, parseVrids } from '../../lib/keepalived/vrid.ts';
 import { anchorNumbers, parseAnchor, toAnchor } from '../../lib/services/anchors.ts';
 import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
 import { type AddressRange, contains, countOfFamily, getNth } from '../../lib/services/ranges.ts';
-import { hashToNumber } from './address-walk.ts';
+import { hashToNumber } from './choose-address.ts';
 
 /** What seats are made from. */
 export interface SeatsRequest {

@@ -13,10 +13,10 @@ import { nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
 import { CandidateNodes } from './candidate-nodes.ts';
-import { HeardVrids } from './heard-vrids.ts';
 import { PoolJudge, Reservations, type ReservedRange } from './judge-pools.ts';
 import { ClaimStore } from './kept-back.ts';
 import {
+  HeardVrids,
   listApiVrids,
   listClaimed,
   listOfApiservers,

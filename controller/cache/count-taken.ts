@@ -1,9 +1,9 @@
 import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
 import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
 import { contains, countOfFamily, getNth } from '../../lib/services/ranges.ts';
-import { isInUse } from './conditions.ts';
 import { type JudgedPool } from './judge-pools.ts';
 import { type World } from './world.ts';
+import { isInUse } from './object-parts.ts';
 
 type Known = Pick<World, 'virtualIps' | 'keptBack'>;
 

@@ -1,12 +1,13 @@
 /** What of an object others depend on. */
 import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
-import { finalizer } from '../../lib/services/names.ts';
+import { addressReady, finalizer } from '../../lib/services/names.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Ingress, type Service } from '../../lib/services/services.ts';
-import { isInUse } from './conditions.ts';
-import { type Known, type World } from './world.ts';
+import { type Known, type Settings, type World } from './world.ts';
+import { type Condition } from '../../lib/services/metadata.ts';
+import { isForUs, readWishes } from '../../lib/services/wishes.ts';
 
 /** Keys of the Services that a VirtualIP names. */
 export function listUsers(virtualIp: VirtualIp | null): string[] {
@@ -90,4 +91,119 @@ export function listPublished(service: Service): Address[] {
 /** The same as canonical text; none of a Service that is not there. */
 export function listPublishedTexts(service: Service | null): string[] {
   return service === null ? [] : listPublished(service).map(({ text }) => text);
+}
+
+/** What a condition is to say. `lastTransitionTime` follows from what it said before. */
+export interface WantedCondition {
+  readonly type: string;
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly reason: string;
+  readonly message: string;
+  readonly observedGeneration?: number;
+}
+
+/** What the API takes of a message. Source: meta/v1, Condition. */
+const maxMessage = 32_768;
+
+/** The conditions with one that is as wanted, or without it; the same array when it is so already. */
+export function setCondition(
+  conditions: readonly Condition[],
+  { message, ...others }: WantedCondition,
+  nowMs: number,
+): readonly Condition[] {
+  const wanted = { ...others, message: message.slice(0, maxMessage) };
+  const before = findCondition(conditions, wanted.type);
+  if (before !== null && saysSame(before, wanted)) return conditions;
+  const isSameStatus = before?.status === wanted.status && typeof before.lastTransitionTime === 'string';
+  const lastTransitionTime = isSameStatus ? before.lastTransitionTime : toTime(nowMs);
+  const after: Condition = { ...wanted, lastTransitionTime };
+  return before === null
+    ? [...conditions, after]
+    : conditions.map((each) => (each === before ? after : each));
+}
+
+/** The condition of a type. */
+export function findCondition(conditions: readonly Condition[], type: string): Condition | null {
+  return conditions.find((each) => each.type === type) ?? null;
+}
+
+/** As the API writes moments: RFC 3339, whole seconds. */
+export function toTime(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+/** What is said of how a Service stands. */
+export function findReadiness({ status }: Pick<Service, 'status'>): Condition | null {
+  return findCondition(status?.conditions ?? [], addressReady);
+}
+
+/** Whether something is: a Service that has just been made may get an address within the second. */
+export function isJudged(service: Pick<Service, 'status'>): boolean {
+  return findReadiness(service) !== null;
+}
+
+/** Whether another host answers for an address. */
+export function isInUse({ status }: Pick<VirtualIp, 'status'>): boolean {
+  return findCondition(status?.conditions ?? [], 'AddressInUse')?.status === 'True';
+}
+
+/** Whether every living candidate had an address as it is now: its Services, its seat. */
+export function isProgrammed({ metadata, status }: VirtualIp): boolean {
+  const programmed = findCondition(status?.conditions ?? [], 'Programmed');
+  return programmed?.status === 'True' && programmed.observedGeneration === metadata.generation;
+}
+
+function saysSame(
+  before: Condition,
+  { status, reason, message, observedGeneration }: WantedCondition,
+): boolean {
+  return (
+    before.status === status &&
+    before.reason === reason &&
+    before.message === message &&
+    (before.observedGeneration ?? undefined) === observedGeneration
+  );
+}
+
+/** The first three of some names, and how many more there are. */
+export function shorten(names: readonly string[]): string {
+  const rest = names.length - 3;
+  return `${names.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}
+
+/** That what vipnat writes does not stay, for people: who else writes, by the names of field managers, if any is known. */
+export function describeContest(managers: readonly string[]): string {
+  const who = managers.length === 0 ? 'Another program' : `Another program (${shorten(managers)})`;
+  return `${who} undoes what vipnat writes into this object. vipnat writes it once a minute.`;
+}
+
+/**
+ * Which addresses a Service's status may come to have, judged by the Service alone. Two controllers rest on this, when both believe
+ * that they lead: one gives an address back for good only if the Service, as the API has it then, excludes it. The other
+ * publishes only what the Service, as it is written, does not exclude, and only with a VirtualIP that has just been confirmed. So
+ * no status gets an address that was given back, whatever either of them knew.
+ */
+/** Whether the status may get this address, or keep it. */
+export function mayPublish(
+  service: Service,
+  { family, text }: Address,
+  { isDefaultClass }: Settings,
+): boolean {
+  if (!isServed(service, isDefaultClass)) return false;
+  const wishes = readWishes(service);
+  if (!wishes.families.includes(family)) return false;
+  const requested = wishes.addresses[family];
+  if (requested !== undefined) return requested.text === text;
+  const published = listPublished(service).find((address) => address.family === family);
+  return published === undefined ? wishes.problem === null : published.text === text;
+}
+
+/** Whether a Service is to have addresses: it is for us, and is not being deleted. */
+export function isServed(service: Service, isDefaultClass: boolean): boolean {
+  return isForUs(service, isDefaultClass) && typeof service.metadata.deletionTimestamp !== 'string';
+}
+
+/** Whether the status has an address. */
+export function isPublished(service: Service, { text }: Address): boolean {
+  return listPublished(service).some((address) => address.text === text);
 }

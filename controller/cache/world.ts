@@ -6,9 +6,9 @@ import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts'
 import { type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { type CandidateNodes } from './candidate-nodes.ts';
-import { type HeardVrids } from './heard-vrids.ts';
 import { type JudgedPool } from './judge-pools.ts';
 import { type KeptBack } from './kept-back.ts';
+import { type HeardVrids } from './list-reserved.ts';
 
 /** What the controller is told at its start. */
 export interface Settings {

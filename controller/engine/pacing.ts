@@ -6,8 +6,8 @@
  * Compromise: five times at full pace, then ever later. Two writes are the same if they differ in nothing but versions, moments and
  * messages: a message that names other nodes each time is the same news.
  */
-import { hashToNumber } from '../allocate/address-walk.ts';
 import { type Write } from './step.ts';
+import { hashToNumber } from '../allocate/choose-address.ts';
 
 /** How often steps are taken that can wait: half of what all steps together may write. */
 const intervalMs = 100;

@@ -9,13 +9,27 @@ import { countOfFamily } from '../../lib/services/ranges.ts';
 import { assignSeats, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
 import { countKnown, countTaken } from '../cache/count-taken.ts';
 import { mayHold } from '../cache/candidate-nodes.ts';
-import { findCondition, setCondition, shorten, type WantedCondition } from '../cache/conditions.ts';
 import { compareAge, findPoolsOf, type JudgedPool } from '../cache/judge-pools.ts';
 import { listDiffering } from '../cache/multi-map.ts';
-import { getUse, listPublishedTexts, nameFamily } from '../cache/object-parts.ts';
+import {
+  findCondition,
+  getUse,
+  listPublishedTexts,
+  nameFamily,
+  setCondition,
+  shorten,
+  type WantedCondition,
+} from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
-import { type Kind } from '../engine/kind.ts';
-import { nothing, type Step, type StepEvent, type StepReason, toJson, toStep } from '../engine/step.ts';
+import {
+  type Kind,
+  nothing,
+  type Step,
+  type StepEvent,
+  type StepReason,
+  toJson,
+  toStep,
+} from '../engine/step.ts';
 import { patchPoolFinalizers, patchPoolStatus } from './writes.ts';
 
 /** kubeadm gives it to control-plane nodes. */

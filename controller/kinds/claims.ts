@@ -6,8 +6,7 @@ import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts'
 import { contains } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { chooseSeat } from '../allocate/seats.ts';
-import { findCondition } from '../cache/conditions.ts';
-import { getIngress } from '../cache/object-parts.ts';
+import { findCondition, getIngress } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { type Write } from '../engine/step.ts';
 import { createVirtualIp } from './writes.ts';

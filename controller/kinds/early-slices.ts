@@ -10,9 +10,7 @@ import {
 } from '../../lib/services/names.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { type World } from '../cache/world.ts';
-import { type Kind } from '../engine/kind.ts';
-import { nothing, type Step, toStep, type Write } from '../engine/step.ts';
-import { isServed } from './may-publish.ts';
+import { type Kind, nothing, type Step, toStep, type Write } from '../engine/step.ts';
 import {
   findDisruptedMs,
   findLastMs,
@@ -27,6 +25,7 @@ import {
   toWeights,
   type WantedEndpoint,
 } from './endpoints.ts';
+import { isServed } from '../cache/object-parts.ts';
 
 /** The early EndpointSlices of Services, by the keys of these. */
 export const earlySlices: Kind = {

@@ -7,8 +7,7 @@ import { isReadyButForUs, readDate, readOpenSince } from '../../lib/services/pod
 import { findDisruption, listGates, type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { formatWeights, readPodWeight, usualWeight } from '../../lib/services/weights.ts';
-import { findReadiness, isJudged } from '../cache/conditions.ts';
-import { listPublished } from '../cache/object-parts.ts';
+import { findReadiness, isJudged, listPublished } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { type Json } from '../engine/step.ts';
 

@@ -1,8 +1,7 @@
 import { type Regarding } from '../../lib/telemetry/regarding.ts';
 import { type StepKey } from '../cache/watch.ts';
 import { findMetadata, type Known, type World } from '../cache/world.ts';
-import { type Kind, type KindGroup } from '../engine/kind.ts';
-import { type Step } from '../engine/step.ts';
+import { type Kind, type KindGroup, type Step } from '../engine/step.ts';
 import { addressPool } from './address-pool.ts';
 import { earlySlices } from './early-slices.ts';
 import { lease } from './lease.ts';

@@ -1,8 +1,7 @@
 import { silentAnnotation } from '../../lib/services/names.ts';
 import { toLeaseName } from '../../lib/services/node-report.ts';
 import { type World } from '../cache/world.ts';
-import { type Kind } from '../engine/kind.ts';
-import { nothing, type Step, toStep } from '../engine/step.ts';
+import { type Kind, nothing, type Step, toStep } from '../engine/step.ts';
 
 /** The Leases of nodes. */
 export const lease: Kind = {

@@ -8,13 +8,10 @@ import {
 } from '../../lib/services/pod-gates.ts';
 import { type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
-import { isJudged, shorten, toTime } from '../cache/conditions.ts';
 import { listChangedEndpoints, toEndpointText } from '../cache/selection.ts';
 import { type Known, type World } from '../cache/world.ts';
-import { type Kind } from '../engine/kind.ts';
-import { nothing, type Step, type StepEvent, toStep } from '../engine/step.ts';
+import { type Kind, nothing, type Step, type StepEvent, toStep } from '../engine/step.ts';
 import { findClaims } from './claims.ts';
-import { isServed } from './may-publish.ts';
 import {
   getGateParts,
   listEndpointsOf,
@@ -23,6 +20,7 @@ import {
   toGroupText,
   type WantedEndpoint,
 } from './endpoints.ts';
+import { isJudged, isServed, shorten, toTime } from '../cache/object-parts.ts';
 
 /** Gates of pods. */
 export const pod: Kind = {

@@ -9,8 +9,7 @@ import {
   chooseNamed,
   type Request,
 } from '../allocate/choose-address.ts';
-import { findCondition, isInUse } from '../cache/conditions.ts';
-import { listPublished } from '../cache/object-parts.ts';
+import { findCondition, isInUse, listPublished } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { type Claim, type Claims, findClaims } from './claims.ts';
 

@@ -6,24 +6,37 @@ import { apiGroup, apiVersion, finalizer } from '../../lib/services/names.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
 import { keepSeat } from '../allocate/seats.ts';
-import { findCondition, isInUse, isProgrammed, setCondition, shorten, toTime } from '../cache/conditions.ts';
 import { listDiffering } from '../cache/multi-map.ts';
 import {
+  findCondition,
   findFinalizers,
   getPoolParts,
   isDeleted,
+  isInUse,
+  isProgrammed,
+  isPublished,
   isUsed,
   listSeated,
   listUsers,
+  mayPublish,
   readReleasedMs,
+  setCondition,
+  shorten,
+  toTime,
 } from '../cache/object-parts.ts';
-import { listSilentHolders } from '../cache/silent-nodes.ts';
 import { type Known, type World } from '../cache/world.ts';
-import { type Kind } from '../engine/kind.ts';
-import { type Confirmation, nothing, type Step, type StepEvent, toJson, toStep } from '../engine/step.ts';
+import {
+  type Confirmation,
+  type Kind,
+  nothing,
+  type Step,
+  type StepEvent,
+  toJson,
+  toStep,
+} from '../engine/step.ts';
 import { findService, restoreVirtualIp, startLeaving } from './claims.ts';
-import { isPublished, mayPublish } from './may-publish.ts';
 import { confirmService, deleteVirtualIp, patchVirtualIp, patchVirtualIpStatus } from './writes.ts';
+import { listSilentHolders } from '../cache/node-leases.ts';
 
 /** Addresses that are given. */
 export const virtualIp: Kind = {

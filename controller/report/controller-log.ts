@@ -6,13 +6,11 @@ import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type ErrorCode, findErrorCode, type VipnatError } from '../../lib/text/errors.ts';
 import { type Execution } from '../engine/execute.ts';
 import { firstPools } from '../../lib/services/names.ts';
-import { describeContest } from '../cache/conditions.ts';
-import { formatKey } from '../engine/kind.ts';
-import { type StepEvent } from '../engine/step.ts';
+import { formatKey, type StepEvent } from '../engine/step.ts';
 import { type StepKey } from '../cache/watch.ts';
 import { type World } from '../cache/world.ts';
 import { toRegarding } from '../kinds/kinds.ts';
-import { ToldFailures } from './told-failures.ts';
+import { describeContest } from '../cache/object-parts.ts';
 
 /** Longer than from one attempt at the Lease to the next. */
 const apiAwayMs = 30_000;
@@ -157,5 +155,48 @@ export class ControllerLog {
       code: findErrorCode(error),
       details: text,
     });
+  }
+}
+
+/** The third failure in a row is told: two can be another's writes at the same moment. */
+const toldFailures = 2;
+
+/** An event is kept for an hour. */
+const toldAgainMs = 3_600_000;
+
+/** As many keys as can fail at a time before one that was told may be told early. */
+const maxKeys = 10_000;
+
+interface Told {
+  readonly atMs: number;
+  /** How many failures in a row there were before. */
+  readonly failures: number;
+}
+
+/** Which failures of a key are told: the third in a row, and once an hour as long as the row goes on. */
+export class ToldFailures {
+  readonly #clock: Clock;
+  readonly #keyToTold = new Map<string, Told>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** `failures` failures of this key came right before this one. Fewer than before mean that it had an end in between. */
+  isToTell(key: string, failures: number): boolean {
+    if (failures < toldFailures) return false;
+    const now = this.#clock.now();
+    const told = this.#keyToTold.get(key);
+    const isOld = told === undefined || failures < told.failures || now - told.atMs >= toldAgainMs;
+    this.#keyToTold.delete(key);
+    this.#keyToTold.set(key, { atMs: isOld ? now : told.atMs, failures });
+    const [oldest] = this.#keyToTold.keys();
+    if (this.#keyToTold.size > maxKeys && oldest !== undefined) this.#keyToTold.delete(oldest);
+    return isOld;
+  }
+
+  /** The row of a key has an end. */
+  end(key: string): void {
+    this.#keyToTold.delete(key);
   }
 }

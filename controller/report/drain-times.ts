@@ -15,7 +15,7 @@ import { toEndpointText } from '../cache/selection.ts';
 import { type World } from '../cache/world.ts';
 import { findClaims } from '../kinds/claims.ts';
 import { listEndpointsOf } from '../kinds/endpoints.ts';
-import { isServed } from '../kinds/may-publish.ts';
+import { isServed } from '../cache/object-parts.ts';
 
 /** What it needs of the world. */
 export interface DrainTimesPorts {

@@ -1,7 +1,6 @@
 import { type Execution } from '../../../controller/engine/execute.ts';
 import { Engine } from '../../../controller/engine/engine.ts';
 import { kinds, serviceKinds } from '../../../controller/kinds/kinds.ts';
-import { formatKey } from '../../../controller/engine/kind.ts';
 import { Cache } from '../../../controller/cache/cache.ts';
 import { type Affected } from '../../../controller/cache/watch.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
@@ -16,6 +15,7 @@ import { services } from '../../../lib/services/services.ts';
 import { FakeClock } from './clock.ts';
 import { ObjectApi, type Written } from './object-api.ts';
 import { makeReport } from './service-objects.ts';
+import { formatKey } from '../../../controller/engine/step.ts';
 
 /** One request that reached the API, or was to reach it. */
 export interface Sent {

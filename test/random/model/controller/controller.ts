@@ -1,13 +1,23 @@
-import { formatKey, type Kind as StepKind, listKeys, parseKey } from '../../../../controller/engine/kind.ts';
-import { type OwnWrite, OwnWrites, type Standing } from '../../../../controller/engine/own-writes.ts';
-import { shownMs, toLife } from '../../../../controller/engine/engine.ts';
+import {
+  type OwnWrite,
+  OwnWrites,
+  shownMs,
+  type Standing,
+  toLife,
+} from '../../../../controller/engine/engine.ts';
 import { RepeatedWrites } from '../../../../controller/engine/pacing.ts';
-import { type Step, type Write } from '../../../../controller/engine/step.ts';
+import {
+  formatKey,
+  type Kind as StepKind,
+  listKeys,
+  parseKey,
+  type Step,
+  type Write,
+} from '../../../../controller/engine/step.ts';
 import { getKind, kinds, serviceKinds } from '../../../../controller/kinds/kinds.ts';
-import { isWoken, type StepKey, type WaitsFor } from '../../../../controller/cache/watch.ts';
+import { type Affected, isWoken, type StepKey, type WaitsFor } from '../../../../controller/cache/watch.ts';
 import { NodeLiveness } from '../../../../controller/cache/node-leases.ts';
 import { type Settings, type World } from '../../../../controller/cache/world.ts';
-import { type Affected } from '../../../../controller/cache/watch.ts';
 import { Cache } from '../../../../controller/cache/cache.ts';
 import { parseNodeLease, toLeaseResource } from '../../../../lib/services/node-report.ts';
 import { type Kind, type ObjectApi, type StoredObject } from '../../../support/fakes/object-api.ts';

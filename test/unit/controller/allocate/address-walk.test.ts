@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { walkAddresses } from '../../../../controller/allocate/address-walk.ts';
 import { type AddressRange, parseRange } from '../../../../lib/services/ranges.ts';
+import { walkAddresses } from '../../../../controller/allocate/choose-address.ts';
 
 function read(...texts: readonly string[]): AddressRange[] {
   return texts.map(parseRange).filter((range) => range !== null);

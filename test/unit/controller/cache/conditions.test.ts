@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
-import { setCondition } from '../../../../controller/cache/conditions.ts';
 import { makeService } from '../../../support/fakes/service-objects.ts';
 import { decide } from '../../../support/fakes/service-steps.ts';
+import { setCondition } from '../../../../controller/cache/object-parts.ts';
 
 test('a message is cut to what the API takes, and is then as wanted', () => {
   const wanted = { type: 'A', status: 'True', reason: 'B', message: 'x'.repeat(40_000) } as const;

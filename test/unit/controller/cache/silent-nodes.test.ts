@@ -1,16 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
-import { listAbsent, listSilentHolders } from '../../../../controller/cache/silent-nodes.ts';
 import {
+  makeCache,
   makeNode,
   makeReport,
   makeService,
-  makeCache,
   makeVirtualIp,
   nowMs,
   publish,
   toUser,
 } from '../../../support/fakes/service-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+import { listAbsent, listSilentHolders } from '../../../../controller/cache/node-leases.ts';
 
 const cache = () =>
   makeCache({

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { OwnWrites } from '../../../../controller/engine/own-writes.ts';
+import { OwnWrites } from '../../../../controller/engine/engine.ts';
 
 const key = 'Service/apps/a';
 const object = 'VirtualIP/10.0.9.10';
