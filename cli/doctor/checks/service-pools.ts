@@ -113,7 +113,7 @@ function findNoClass({ services: { cluster } }: HostFacts): ReturnType<Check['fi
           why: 'A Service of type LoadBalancer without a class gets an address only if the controller runs with --default-class.',
           remedy: [
             '# if vipnat shall serve it: create it again with loadBalancerClass: vipnat.io/lb. The class of a Service cannot be added later',
-            '# if vipnat shall serve all such Services, and no other load balancer does: vipnat manifest services --default-class',
+            '# if vipnat alone shall serve all such Services, add this to your options: vipnat manifest services --default-class',
           ],
         },
       ];

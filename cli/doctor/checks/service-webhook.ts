@@ -32,7 +32,7 @@ function findUntrusted({ services: { webhook } }: HostFacts): ReturnType<Check['
               remedy: [
                 '# see whether a controller leads: vipnat services',
                 '# see whether it may write: kubectl -n vipnat-system logs -l app.kubernetes.io/name=vipnat-controller --tail 50 --prefix',
-                '# a controller without --webhook-port makes none: apply the manifest of vipnat manifest services --inject-gates=webhook',
+                '# a controller without --webhook-port makes none. Add this to your options, and apply the manifest again: vipnat manifest services --inject-gates=webhook',
               ],
             },
           ],

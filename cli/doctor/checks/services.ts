@@ -182,7 +182,7 @@ function findUnheard({ services: { host } }: HostFacts): Verdict {
       why: 'A firewall may drop the connects. If the node dies, its pods stay in use until Kubernetes marks them as not ready.',
       remedy: [
         '# let this TCP port pass from node to node, or let the firewall refuse it by a reset',
-        '# another port for all balancers: vipnat manifest services --node-probe-port PORT',
+        '# for another port of all balancers, add this to your options: vipnat manifest services --node-probe-port PORT',
       ],
     })),
   );
