@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { once } from 'node:events';
+import { connect as connectTcp } from 'node:net';
 import { connect, type TLSSocket } from 'node:tls';
 import { makePair } from '../../../../controller/webhook/certificate.ts';
 import { systemClock } from '../../../../lib/control/clock.ts';
@@ -12,7 +13,7 @@ afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
 });
 
-async function serve() {
+async function start() {
   const pair = await makePair(servername, new Date());
   const server = new PostServer({
     ...{ port: 0, path: '/it', maxBytes: 1000, clock: systemClock, title: 'serve it', remedy: '' },
@@ -23,6 +24,11 @@ async function serve() {
   });
   server.setPair(pair);
   await server.start();
+  return { server, pair };
+}
+
+async function serve() {
+  const { server, pair } = await start();
   stops.push(() => server.stop());
   return async (): Promise<TLSSocket> => {
     const options = { host: '127.0.0.1', port: server.port ?? 0, servername, ca: pair.certificate };
@@ -58,4 +64,19 @@ test('who asks before it has its answer is sent away', async () => {
   socket.write(question.repeat(100));
   await once(socket, 'close');
   expect(text).not.toContain('200 OK');
+});
+
+test('who agrees upon TLS while the server ends does not hold up its end', async () => {
+  const { server, pair } = await start();
+  const tcp = connectTcp({ host: '127.0.0.1', port: server.port ?? 0 });
+  tcp.on('error', () => undefined);
+  await once(tcp, 'connect');
+  // The server has it by then.
+  const other = connect({ host: '127.0.0.1', port: server.port ?? 0, servername, ca: pair.certificate });
+  other.on('error', () => undefined);
+  await once(other, 'secureConnect');
+  const stopped = server.stop();
+  connect({ socket: tcp, servername, ca: pair.certificate }).on('error', () => undefined);
+  await stopped;
+  expect(server.port).toBeNull();
 });
