@@ -30,7 +30,7 @@ async function start() {
 async function serve() {
   const { server, pair } = await start();
   stops.push(() => server.stop());
-  return async (): Promise<TLSSocket> => {
+  const open = async (): Promise<TLSSocket> => {
     const options = { host: '127.0.0.1', port: server.port ?? 0, servername, ca: pair.certificate };
     const socket = connect(options);
     socket.on('error', () => undefined);
@@ -40,10 +40,11 @@ async function serve() {
     await once(socket, 'secureConnect');
     return socket;
   };
+  return { open, port: server.port ?? 0 };
 }
 
 test('who opens more connections than one address may have keeps out nobody who is asking', async () => {
-  const open = await serve();
+  const { open } = await serve();
   const asking = await open();
   asking.write('POST /it HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nab');
   const second = await open();
@@ -55,8 +56,23 @@ test('who opens more connections than one address may have keeps out nobody who 
   expect(String(await answer)).toMatch(/^HTTP\/1\.1 200 OK[^]*"abcd"$/);
 });
 
+test('who connects from several addresses takes no connection of an address that has few', async () => {
+  const { open, port } = await serve();
+  const socket = await open();
+  for (const localAddress of ['127.0.0.2', '127.0.0.3'])
+    for (let index = 0; index < 130; index += 1) {
+      const other = connectTcp({ host: '127.0.0.1', port, localAddress });
+      other.on('error', () => undefined);
+      await once(other, 'connect');
+    }
+  await open();
+  const answer = once(socket, 'data');
+  socket.write('POST /it HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nabcd');
+  expect(String(await answer)).toMatch(/^HTTP\/1\.1 200 OK/);
+});
+
 test('who asks before it has its answer is sent away', async () => {
-  const open = await serve();
+  const { open } = await serve();
   const socket = await open();
   let text = '';
   socket.on('data', (part) => (text += String(part)));
