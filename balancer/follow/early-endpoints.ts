@@ -52,7 +52,7 @@ export class EarlyEndpoints {
     for (const endpoint of listEarly(early)) {
       const key = describePod(endpoint);
       pods.set(key, before?.get(key) ?? { isListed: !this.#isFollowing, wasReady: false });
-      if (isTerminating(endpoint)) this.#ending.add(service);
+      if (isTakenOut(endpoint)) this.#ending.add(service);
     }
     if (pods.size === 0) this.forget(service);
     else this.#serviceToPods.set(service, pods);
@@ -90,7 +90,7 @@ export class EarlyEndpoints {
     this.#waiting.delete(service);
     if (pods === undefined) return slices;
     const ending = new Map(
-      [...listEarly(early)].filter(isTerminating).map((one) => [one.addresses[0] ?? '', one]),
+      [...listEarly(early)].filter(isTakenOut).map((one) => [one.addresses[0] ?? '', one]),
     );
     const told = slices.flatMap(({ endpoints }) => endpoints ?? []);
     const addressToTold = Map.groupBy(told, ({ addresses }) => addresses[0] ?? '');
@@ -116,6 +116,11 @@ function judge(endpoint: EarlyEndpoint, memory: PodMemory | undefined, told: rea
 
 function isTerminating({ conditions }: Pick<Endpoint, 'conditions'>): boolean {
   return conditions?.terminating === true;
+}
+
+/** Where a Service publishes pods that are not ready, one that ends is ready, too: Kubernetes says the same. */
+function isTakenOut(endpoint: EarlyEndpoint): boolean {
+  return isTerminating(endpoint) && endpoint.conditions?.ready !== true;
 }
 
 /** Where only one side says which pod it is, the address has to do. */

@@ -68,7 +68,10 @@ export class FollowedObjects {
   readonly #lost = new Set<Followed>();
   /** Of those that are optional. */
   readonly #without = new Set<Followed>();
-  #haveNodes = false;
+  /** As they were listed or told last; null before the first list. */
+  #nodes: ReadonlyMap<string, FollowedNode> | null = null;
+  /** What was said of nodes counts no more. */
+  #areNodesForgotten = false;
 
   constructor(options: FollowOptions) {
     this.#options = options;
@@ -100,7 +103,7 @@ export class FollowedObjects {
         this.#pools = [...objects.values()];
         return true;
       }),
-      nodes: this.#follow('nodes', followedNodes, (changes) => this.#takeNodes(changes)),
+      nodes: this.#follow('nodes', followedNodes, (changes, objects) => this.#takeNodes(changes, objects)),
     };
   }
 
@@ -216,6 +219,7 @@ export class FollowedObjects {
         if (this.#lost.delete(kind) && this.#lost.size === 0)
           this.#options.logger.info(`vipnat follows the API again, at ${formatServer(server)}`);
         this.#without.delete(kind);
+        if (kind === 'nodes') this.#recallNodes();
       },
     });
   }
@@ -234,20 +238,37 @@ export class FollowedObjects {
 
   /** The rest goes on. Where the API is away as a whole, the other kinds say it. */
   #goWithout(kind: Optional, { code, message }: VipnatError): void {
-    const isWhole = code === 'API_UNREACHABLE' && (this.#lost.size > 0 || !this.#hasListedOthers);
+    const isAway = code === 'API_UNREACHABLE';
+    const isWhole = isAway && (this.#lost.size > 0 || !this.#hasListedOthers);
     if (isWhole || this.#without.has(kind)) return;
     this.#without.add(kind);
-    this.#options.logger.warn(`${message}. Until then, ${effects[kind]}`, { code });
+    const isKnown = isAway && this.#informers[kind].listed >= 0;
+    const effect = isKnown ? 'all counts that was said of them last' : effects[kind];
+    this.#options.logger.warn(`${message}. Until then, ${effect}`, { code });
+    if (kind === 'nodes' && !isKnown) this.#forgetNodes();
     this.#noteChange();
   }
 
+  /** A node that was about to end when it was last heard of would end for ever. */
+  #forgetNodes(): void {
+    this.#areNodesForgotten = true;
+    this.index.takeNodes([...(this.#nodes ?? [])].map(([key, before]) => ({ key, before, after: null })));
+  }
+
+  /** A watch that goes on tells only what is new. */
+  #recallNodes(): void {
+    if (!this.#areNodesForgotten) return;
+    if (this.#takeNodes([], this.#nodes ?? new Map())) this.#noteChange();
+  }
+
   /** Nodes change all the time. The first list is news whatever it says: tables wait for it. */
-  #takeNodes(changes: readonly Change<FollowedNode>[]): boolean {
-    const isFirst = !this.#haveNodes;
-    this.#haveNodes = true;
+  #takeNodes(changes: readonly Change<FollowedNode>[], objects: ReadonlyMap<string, FollowedNode>): boolean {
+    const isFirst = this.#nodes === null;
+    const all = this.#areNodesForgotten ? [...objects].map(toAppearance) : changes;
+    [this.#nodes, this.#areNodesForgotten] = [objects, false];
     const before = new Map(this.index.endings);
-    const isNews = this.index.takeNodes(changes);
-    for (const { key, after } of changes) if (after !== null) this.#logTurn(key, before.get(key));
+    const isNews = this.index.takeNodes(all);
+    for (const { key, after } of all) if (after !== null) this.#logTurn(key, before.get(key));
     return isNews || isFirst;
   }
 
@@ -260,4 +281,8 @@ export class FollowedObjects {
         : `${now}: its pods get no new connection`;
     this.#options.logger.info(`the node ${node} ${effect}`);
   }
+}
+
+function toAppearance([key, after]: readonly [string, FollowedNode]): Change<FollowedNode> {
+  return { key, before: null, after };
 }

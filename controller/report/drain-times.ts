@@ -26,8 +26,8 @@ export interface DrainTimesPorts {
   readonly onDrained: (seconds: number, pod: string) => void;
 }
 
-/** More of them at a time tell no more. */
-const maxPods = 1000;
+/** More of them at a time tell no more, and each look goes through the endpoints of the Services of each. */
+const maxPods = 100;
 
 /** Reports of a thousand nodes come one by one. */
 const gatherMs = 20;
@@ -112,13 +112,14 @@ function isTimed(pod: Pod, gateTypes: ReadonlySet<string>): boolean {
   return isFollowed && isReadyButForUs(pod, gateTypes);
 }
 
-/** The Services with an address whose nodes send connections to a pod. */
+/** The Services with an address whose nodes send connections to a pod until it ends. Where all pods are published, they do so until it is gone. */
 function listServices(pod: Pod, key: string, world: World): Ending['services'] {
   const keys = [...(world.podToServices.get(key) ?? [])];
   return new Map(
     keys.flatMap((name) => {
       const service = world.services.get(name);
-      if (service === undefined || listPools(name, world).length === 0) return [];
+      const isPublished = service?.spec.publishNotReadyAddresses === true;
+      if (service === undefined || isPublished || listPools(name, world).length === 0) return [];
       const endpoints = listEndpointsOf(pod, service, world).length;
       return endpoints === 0 ? [] : [[name, { endpoints, version: null }] as const];
     }),

@@ -33,6 +33,7 @@ export interface KeeperOptions {
 /** How long until a write is seen, and how often who does not lead looks whether it does. */
 const lookMs = 1000;
 
+/** So long it waits at most after a write that failed, or that somebody undid. */
 const maxWaitMs = 60_000;
 
 /** A Secret that somebody deletes again and again makes no more certificates than that. */
@@ -50,7 +51,11 @@ export class CertificateKeeper {
   #trusted: { readonly text: string | null; readonly atMs: number } | null = null;
   #madeAt = -Infinity;
   #served: ReadPair | null = null;
-  #failures = 0;
+  /** Writes in a row that were not taken, or only put back what another had replaced. */
+  #futile = 0;
+  /** What API servers were last told to trust. */
+  #told: string | null = null;
+  #restUntil = -Infinity;
   #isStopped = false;
   #running: Promise<void> = Promise.resolve();
 
@@ -95,8 +100,10 @@ export class CertificateKeeper {
     while (!this.#isStopped) await this.#pause.wait(await this.#advance());
   }
 
-  /** Takes a step. Answers how long to wait. */
+  /** Takes a step. Answers how long to wait. Who is woken by each change does not write at each: another may write as often. */
   async #advance(): Promise<number> {
+    const pauseMs = this.#restUntil - this.#options.clock.now();
+    if (pauseMs > 0) return pauseMs;
     const step = this.#options.writeMs() === 0 ? null : this.#plan();
     if (step === null) return lookMs;
     if (step.step === 'wait') return step.ms;
@@ -124,9 +131,20 @@ export class CertificateKeeper {
     if (outcome === 'taken') onStep(step.step, pair);
     // Another was first: what it has written is on its way here.
     const isDone = ['taken', 'conflict', 'exists', 'gone'].includes(outcome);
-    this.#failures = isDone ? 0 : this.#failures + 1;
     if (!isDone) onProblem(words);
-    return backOff(this.#failures, lookMs, maxWaitMs);
+    return this.#rest(step, isDone);
+  }
+
+  /** Answers how long to wait after a write. */
+  #rest(step: CertificateStep, isDone: boolean): number {
+    const { clock } = this.#options;
+    const told = step.step === 'trust' ? step.trusted : null;
+    const isAgain = told !== null && told === this.#told && clock.now() - this.#restUntil < maxWaitMs;
+    this.#futile = isDone && !isAgain ? 0 : this.#futile + 1;
+    this.#told = told;
+    const restMs = backOff(this.#futile, lookMs, maxWaitMs);
+    this.#restUntil = clock.now() + restMs;
+    return restMs;
   }
 
   async #toWrite(

@@ -14,6 +14,7 @@ import {
   sign,
   X509Certificate,
 } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
 import { promisify } from 'node:util';
 import { type KeyPair } from '../../lib/http/post-server.ts';
 
@@ -37,11 +38,13 @@ export async function makePair(name: string, date: Date): Promise<KeyPair> {
   return { certificate, key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
 }
 
-/** Reads a pair for a server of this name; null for what is none. Whether it is valid today is not looked at. */
+/** Reads a pair for a server of this name; null for what is none, or TLS refuses. Whether it is valid today is not looked at. */
 export function readPair(name: string, certificate: string, key: string): ReadPair | null {
   try {
     const read = new X509Certificate(certificate);
     const isOurs = read.checkHost(name) !== undefined && read.checkPrivateKey(createPrivateKey(key));
+    // OpenSSL refuses keys that are too short, and a chain of which one part is none. A server would throw then.
+    createSecureContext({ cert: certificate, key });
     return isOurs ? { certificate, key, ...toDates(read) } : null;
   } catch {
     return null;

@@ -40,8 +40,8 @@ const handshakeMs = 3000;
 
 /**
  * A server of HTTP to which anybody may connect: bounded in number, size and time. Each connection is asked one question
- * at a time; one that asks the next before it has its answer is closed. Where there are too many connections, the oldest one that asks
- * nothing goes: so who keeps connections open, or opens one after the other, keeps nobody out. It keeps no process alive.
+ * at a time; one that asks the next before it has its answer is closed. Where there are too many connections, the oldest one goes that asks
+ * nothing, of the address that has most: so who keeps connections open, or opens one after the other, keeps nobody out. It keeps no process alive.
  */
 export function createBoundedServer(listener: RequestListener): Server {
   const { open, listen } = new Connections(ofPeople);
@@ -118,12 +118,18 @@ class Connections {
     };
   };
 
-  /** Closes connections, the oldest first, until there are no more than there may be: of the newest one's address, and of all. */
+  /** Closes connections, the oldest first, until there are no more than there may be: of the newest one's address, and of all. Then one goes of the address that has most. */
   #makeRoom(newest: Socket): void {
     const { remoteAddress } = newest;
     const ofAddress = [...this.#open].filter((socket) => socket.remoteAddress === remoteAddress);
     if (ofAddress.length > this.#limits.ofAddress) this.#close(ofAddress, newest);
-    if (this.#open.size > this.#limits.connections) this.#close([...this.#open], newest);
+    if (this.#open.size > this.#limits.connections) this.#close(this.#listMost(), newest);
+  }
+
+  /** Who connects from several addresses would take those of all others, which are older. */
+  #listMost(): readonly Socket[] {
+    const groups = Map.groupBy(this.#open, ({ remoteAddress }) => remoteAddress);
+    return [...groups.values()].reduce((most, one) => (one.length > most.length ? one : most));
   }
 
   #close(sockets: readonly Socket[], newest: Socket): void {

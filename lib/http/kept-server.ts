@@ -6,6 +6,7 @@
  * Compromise: it is tried again and again, said once.
  */
 import { type Server } from 'node:http';
+import { type Socket } from 'node:net';
 import { backOff } from '../control/backoff.ts';
 import { type Cancel, type Clock } from '../control/clock.ts';
 import { VipnatError } from '../text/errors.ts';
@@ -33,6 +34,8 @@ const maxRetryMs = 60_000;
 export class KeptServer {
   readonly #options: KeptServerOptions;
   #server: Server | null = null;
+  /** Node's own list of connections has none whose TLS is still agreed upon. Such a one would hold up the end for minutes. */
+  readonly #sockets = new Set<Socket>();
   #failures = 0;
   #cancelRetry: Cancel = () => undefined;
   #isStopped = false;
@@ -64,13 +67,17 @@ export class KeptServer {
     const server = this.#server;
     if (server === null) return;
     this.#server = null;
-    server.closeAllConnections();
+    for (const socket of this.#sockets) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
   }
 
   async #listen(): Promise<void> {
     const { endpoint, create, onRecovered } = this.#options;
     const server = create();
+    server.on('connection', (socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
     const error = await tryToListen(server, endpoint);
     if (this.#isStopped) {
       server.close();

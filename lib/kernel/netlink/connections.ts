@@ -5,7 +5,7 @@ import { readAddressBytes, toAddressBytes } from '../../address/bytes.ts';
 import { type Endpoint } from '../../address/endpoint.ts';
 import { type NetlinkQuestioner } from './netlink.ts';
 import { type NetlinkList, visitList } from './netlink-dump.ts';
-import { findAttribute, renderAttribute } from './netlink-messages.ts';
+import { findAttribute, findValueEnd, locateAttribute, renderAttribute } from './netlink-messages.ts';
 
 /** Takes a connection, what makes the key by which the kernel finds exactly this entry, and what tells who opened it. Must not throw. */
 export type VisitConnection = (
@@ -30,17 +30,17 @@ export async function visitConnections(
   visit: VisitConnection,
 ): Promise<void> {
   const [isChosen, readAddress] = [createFilter(choice), createAddressReader()];
-  const address = typeof choice === 'string' ? nothing : toAddressBytes(choice.address);
+  const address = typeof choice === 'string' ? null : toAddressBytes(choice.address);
   await visitList(client, { ...connectionList, payload: renderChoice(choice) }, (datagram, start, end) => {
-    const data = datagram.subarray(start, end);
+    const tuple = locateTuple(datagram, start, end, CTA_TUPLE_ORIG);
     // The quick way past others: those of IPv6, and before Linux 5.8 all.
-    if (!data.includes(address)) return;
-    const connection = parseConnection(data, readAddress);
+    if (address !== null && !hasBytes(datagram, tuple.destination, address)) return;
+    const connection = parseConnection({ datagram, start, end }, tuple, readAddress);
     if (connection === null || !isChosen(connection)) return;
     visit(
       connection.flow,
-      () => renderKey(data),
-      () => readAddress(connection.client),
+      () => renderKey(datagram.subarray(start, end)),
+      () => readAddress(datagram, tuple.source),
     );
   });
 }
@@ -155,40 +155,50 @@ function renderDestination({ family, address, port }: Endpoint): Buffer {
 /** The same choice: no kernel knows all of it. */
 function createFilter(choice: ConnectionChoice): (connection: Connection) => boolean {
   if (choice === 'all') return () => true;
-  if (choice === 'translated') return ({ status }) => hasStatus(status, IPS_DST_NAT);
+  if (choice === 'translated') return ({ isTranslated }) => isTranslated;
   return ({ flow: { protocol, vip } }) =>
     protocol === 'tcp' && vip.port === choice.port && vip.address === choice.address;
 }
 
 interface Connection {
   readonly flow: SeenFlow;
-  readonly client: Buffer | undefined;
-  readonly status: Buffer | undefined;
+  readonly isTranslated: boolean;
 }
 
-/** Null for what has no ports. */
-function parseConnection(data: Buffer, readAddress: ReadAddress): Connection | null {
-  const family = data.readUInt8(0) === familyToNumber.ipv6 ? 'ipv6' : 'ipv4';
-  const asked = parseTuple(findAttribute(data, nfgenmsgBytes, CTA_TUPLE_ORIG), family);
-  const answering = parseTuple(findAttribute(data, nfgenmsgBytes, CTA_TUPLE_REPLY), family);
-  const toEndpoint = ({ address: bytes, port }: Place): Endpoint | null => {
-    const address = readAddress(bytes);
-    return address === null || port?.length !== 2 ? null : { family, address, port: port.readUInt16BE() };
-  };
-  const [vip, backend] = [toEndpoint(asked.to), toEndpoint(answering.from)];
-  const protocol = numberToProtocol.get(asked.protocol);
-  if (vip === null || backend === null || protocol === undefined) return null;
-  const status = findAttribute(data, nfgenmsgBytes, CTA_STATUS);
-  const state = readState(findAttribute(data, nfgenmsgBytes, CTA_PROTOINFO));
+/** Where in a datagram one connection stands. */
+interface Message {
+  readonly datagram: Buffer;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Null for what has no ports. No part is copied: a walk has hundreds of thousands of them. */
+function parseConnection(
+  { datagram, start, end }: Message,
+  asked: Tuple,
+  readAddress: ReadAddress,
+): Connection | null {
+  const answering = locateTuple(datagram, start, end, CTA_TUPLE_REPLY);
+  const protocol = numberToProtocol.get(readNumber(datagram, asked.protocol, 1));
+  const vip = readAddress(datagram, asked.destination);
+  const backend = readAddress(datagram, answering.source);
+  const vipPort = readNumber(datagram, asked.destinationPort, 2);
+  const backendPort = readNumber(datagram, answering.sourcePort, 2);
+  if (protocol === undefined || vip === null || backend === null || vipPort < 0 || backendPort < 0)
+    return null;
+  const { family } = asked;
+  const status = readNumber(datagram, locate(datagram, start, end, CTA_STATUS), 4);
+  const state = readState(datagram, start, end);
   return {
     flow: {
-      ...{ protocol, vip, backend },
-      isAnswered: hasStatus(status, IPS_SEEN_REPLY),
+      protocol,
+      vip: { family, address: vip, port: vipPort },
+      backend: { family, address: backend, port: backendPort },
+      isAnswered: status >= 0 && (status & IPS_SEEN_REPLY) !== 0,
       isEstablished: state === establishedState,
       isOpen: !endedStates.includes(state),
     },
-    client: asked.from.address,
-    status,
+    isTranslated: status >= 0 && (status & IPS_DST_NAT) !== 0,
   };
 }
 
@@ -203,56 +213,75 @@ function renderKey(data: Buffer): Buffer {
   ]);
 }
 
-function hasStatus(bits: Buffer | undefined, bit: number): boolean {
-  return bits?.length === 4 && (bits.readUInt32BE() & bit) !== 0;
-}
-
 /** Of TCP; 0 for other protocols, which have none. */
-function readState(info: Buffer = nothing): number {
-  const ofTcp = findAttribute(info, 0, CTA_PROTOINFO_TCP) ?? nothing;
-  const state = findAttribute(ofTcp, 0, CTA_PROTOINFO_TCP_STATE);
-  return state?.length === 1 ? state.readUInt8() : 0;
+function readState(datagram: Buffer, start: number, end: number): number {
+  const ofTcp = locateIn(datagram, locate(datagram, start, end, CTA_PROTOINFO), CTA_PROTOINFO_TCP);
+  return Math.max(0, readNumber(datagram, locateIn(datagram, ofTcp, CTA_PROTOINFO_TCP_STATE), 1));
 }
 
-/** An end of a connection, as it came. */
-interface Place {
-  readonly address: Buffer | undefined;
-  readonly port: Buffer | undefined;
+/** Where the parts of one direction of a connection begin; -1 for those that are not there. */
+interface Tuple {
+  readonly family: Family;
+  readonly protocol: number;
+  readonly source: number;
+  readonly sourcePort: number;
+  readonly destination: number;
+  readonly destinationPort: number;
 }
 
-/** One direction of a connection; its protocol is 0 where there is none. */
-function parseTuple(
-  bytes: Buffer | undefined,
-  family: Family,
-): { readonly protocol: number; readonly from: Place; readonly to: Place } {
-  const addresses = findAttribute(bytes ?? nothing, 0, CTA_TUPLE_IP) ?? nothing;
-  const ports = findAttribute(bytes ?? nothing, 0, CTA_TUPLE_PROTO) ?? nothing;
-  const protocol = findAttribute(ports, 0, CTA_PROTO_NUM);
+function locateTuple(datagram: Buffer, start: number, end: number, type: number): Tuple {
+  const family = datagram.readUInt8(start) === familyToNumber.ipv6 ? 'ipv6' : 'ipv4';
+  const tuple = locate(datagram, start, end, type);
+  const addresses = locateIn(datagram, tuple, CTA_TUPLE_IP);
+  const ports = locateIn(datagram, tuple, CTA_TUPLE_PROTO);
   const [source, destination] = addressAttributes[family];
   return {
-    protocol: protocol?.length === 1 ? protocol.readUInt8() : 0,
-    from: { address: findAttribute(addresses, 0, source), port: findAttribute(ports, 0, CTA_PROTO_SRC_PORT) },
-    to: {
-      address: findAttribute(addresses, 0, destination),
-      port: findAttribute(ports, 0, CTA_PROTO_DST_PORT),
-    },
+    family,
+    protocol: locateIn(datagram, ports, CTA_PROTO_NUM),
+    source: locateIn(datagram, addresses, source),
+    sourcePort: locateIn(datagram, ports, CTA_PROTO_SRC_PORT),
+    destination: locateIn(datagram, addresses, destination),
+    destinationPort: locateIn(datagram, ports, CTA_PROTO_DST_PORT),
   };
 }
 
-const nothing = Buffer.alloc(0);
+/** Of the attributes of a connection. */
+function locate(datagram: Buffer, start: number, end: number, type: number): number {
+  return locateAttribute(datagram, start + nfgenmsgBytes, end, type);
+}
 
-type ReadAddress = (bytes: Buffer | undefined) => string | null;
+/** Of the attributes that the value at a place is made of. */
+function locateIn(datagram: Buffer, at: number, type: number): number {
+  return at === -1 ? -1 : locateAttribute(datagram, at, findValueEnd(datagram, at), type);
+}
+
+/** As it is in a packet; -1 where it is not there, or of another length. */
+function readNumber(datagram: Buffer, at: number, bytes: 1 | 2 | 4): number {
+  return at === -1 || findValueEnd(datagram, at) - at !== bytes ? -1 : datagram.readUIntBE(at, bytes);
+}
+
+function hasBytes(datagram: Buffer, at: number, bytes: Buffer): boolean {
+  if (at === -1 || findValueEnd(datagram, at) - at !== bytes.length) return false;
+  // Quicker than `compare`, a call out of JavaScript for each connection.
+  for (let index = 0; index < bytes.length; index += 1)
+    if (datagram[at + index] !== bytes[index]) return false;
+  return true;
+}
+
+type ReadAddress = (datagram: Buffer, at: number) => string | null;
 
 /** Most connections have few addresses in common, and to write one of IPv6 takes longer than all else. */
 function createAddressReader(): ReadAddress {
-  const bytesToText = new Map<string, string | null>();
-  return (bytes = nothing) => {
-    const key = bytes.toString('latin1');
-    const known = bytesToText.get(key);
+  const keyToText = new Map<number | string, string | null>();
+  return (datagram, at) => {
+    if (at === -1) return null;
+    const end = findValueEnd(datagram, at);
+    const key = end - at === 4 ? datagram.readUInt32BE(at) : datagram.toString('latin1', at, end);
+    const known = keyToText.get(key);
     if (known !== undefined) return known;
-    if (bytesToText.size === maxKnown) bytesToText.clear();
-    const text = readAddressBytes(bytes);
-    bytesToText.set(key, text);
+    if (keyToText.size === maxKnown) keyToText.clear();
+    const text = readAddressBytes(datagram.subarray(at, end));
+    keyToText.set(key, text);
     return text;
   };
 }

@@ -75,14 +75,24 @@ export function visitAttributes(message: Buffer, start: number, end: number, vis
 
 /** The value of the first attribute of a type, of those that start at `offset`; undefined where none is whole. Quicker than a map of all. */
 export function findAttribute(message: Buffer, offset: number, type: number): Buffer | undefined {
-  for (let at = offset; at + attributeHeaderBytes <= message.length;) {
+  const at = locateAttribute(message, offset, message.length, type);
+  return at === -1 ? undefined : message.subarray(at, findValueEnd(message, at));
+}
+
+/** Where that value begins, of the attributes from `start` to `end`; -1 where none is whole. For messages of which there are thousands. */
+export function locateAttribute(message: Buffer, start: number, end: number, type: number): number {
+  for (let at = start; at + attributeHeaderBytes <= end;) {
     const length = message.readUInt16LE(at);
-    if (length < attributeHeaderBytes || length > message.length - at) return undefined;
-    if ((message.readUInt16LE(at + 2) & attributeTypeMask) === type)
-      return message.subarray(at + attributeHeaderBytes, at + length);
+    if (length < attributeHeaderBytes || length > end - at) return -1;
+    if ((message.readUInt16LE(at + 2) & attributeTypeMask) === type) return at + attributeHeaderBytes;
     at += align(length);
   }
-  return undefined;
+  return -1;
+}
+
+/** Where a value ends that `locateAttribute` has found. */
+export function findValueEnd(message: Buffer, at: number): number {
+  return at - attributeHeaderBytes + message.readUInt16LE(at - attributeHeaderBytes);
 }
 
 /** An attribute's type, and from where to where its value stands. */

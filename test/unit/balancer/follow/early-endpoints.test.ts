@@ -6,8 +6,8 @@ import { type EndpointSlice, endpointSlices } from '../../../../lib/services/ser
 
 const key = 'default/web';
 
-/** What one side says of a pod: not there, not ready, ready, ending. */
-type Word = '-' | 'n' | 'r' | 'e';
+/** What one side says of a pod: not there, not ready, ready, ending, and ending of a Service that publishes all. */
+type Word = '-' | 'n' | 'r' | 'e' | 'p';
 
 interface Said {
   readonly address: string;
@@ -20,6 +20,7 @@ const conditions = {
   n: { ready: false, serving: false, terminating: false },
   r: { ready: true, serving: true, terminating: false },
   e: { ready: false, serving: true, terminating: true },
+  p: { ready: true, serving: true, terminating: true },
 };
 
 const toBody = (name: string, said: readonly Said[]) => ({
@@ -113,6 +114,12 @@ describe('a pod of an early slice', () => {
     const [ending] = sides.merged.flatMap(({ endpoints }) => endpoints ?? []);
     expect(ending?.conditions).toEqual(conditions.e);
     expect(sides.tell(a('e'), b('r')).tellEarly(a('r')).ready).toEqual(['10.244.2.2']);
+  });
+
+  test('that ends takes connections on where its Service publishes pods that are not ready, whoever says it first', () => {
+    expect(sides.tell(a('r'), b('r')).tellEarly(a('p')).ready).toEqual(['10.244.1.2', '10.244.2.2']);
+    expect(sides.tell(a('p'), b('r')).ready).toEqual(['10.244.1.2', '10.244.2.2']);
+    expect(sides.endpoints.isAnyEnding).toBe(false);
   });
 
   test('takes none when it is gone from Kubernetes slices, though the early one stays', () => {

@@ -103,3 +103,14 @@ test('who may not read Nodes balances without them, and says so once', async () 
   world.api.forbiddenLabel = null;
   await until('10.244.2.2');
 });
+
+test('a node of which nothing can be known any more ends no longer, until it is known again', async () => {
+  putNode('n1', shutsDown);
+  world.startBalancer();
+  await until('10.244.2.2');
+  world.api.forbiddenLabel = '/nodes';
+  world.api.endWatches();
+  await until('10.244.1.2', '10.244.2.2');
+  world.api.forbiddenLabel = null;
+  await until('10.244.2.2');
+});

@@ -49,11 +49,13 @@ describe('a certificate', () => {
     expect(read.verify(read.publicKey)).toBe(true);
   });
 
-  test('with the key of another, of another server, or with none is no pair', () => {
+  test('with the key of another, of another server, with none, or that TLS refuses is no pair', () => {
     expect(readPair(name, first.certificate, first.key)).toMatchObject({ madeMs: start });
     expect(readPair(name, first.certificate, second.key)).toBeNull();
     expect(readPair(name, foreign.certificate, foreign.key)).toBeNull();
     expect(readPair(name, first.certificate, '')).toBeNull();
+    const broken = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
+    expect(readPair(name, `${first.certificate}${broken}`, first.key)).toBeNull();
   });
 });
 

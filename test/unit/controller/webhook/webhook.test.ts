@@ -310,6 +310,18 @@ test('what is trusted is put back where somebody replaces the configuration', as
   expect(readTrusted()).toBe(before);
 });
 
+test('who replaces the configuration again and again is answered less and less often', async () => {
+  await startBoth();
+  const countWrites = () => writes.filter((one) => one.endsWith('Configuration')).length;
+  for (let round = 0; round < 300; round += 1) {
+    if (readTrusted() !== '') putConfiguration();
+    await clock.advance(1000);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  expect(countWrites()).toBeGreaterThan(3);
+  expect(countWrites()).toBeLessThan(20);
+});
+
 test('of two that think that they lead one is refused, and both end with one pair', async () => {
   lives[1].isLeading = true;
   await startBoth();
