@@ -7,6 +7,7 @@
  */
 import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { type Server as TlsServer } from 'node:https';
+import { createSecureContext } from 'node:tls';
 import { type Clock } from '../control/clock.ts';
 import { type VipnatError } from '../text/errors.ts';
 import { createBoundedTlsServer } from './bounded-server.ts';
@@ -17,6 +18,19 @@ import { KeptServer } from './kept-server.ts';
 export interface KeyPair {
   readonly certificate: string;
   readonly key: string;
+}
+
+/**
+ * Whether a server can serve with a pair. OpenSSL refuses keys that are too short, and a chain of which one part is none: a server would
+ * throw then.
+ */
+export function canServeWith({ certificate, key }: KeyPair): boolean {
+  try {
+    createSecureContext({ cert: certificate, key });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** What the server needs of the world, and its listeners. */
