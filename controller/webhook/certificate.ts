@@ -14,9 +14,8 @@ import {
   sign,
   X509Certificate,
 } from 'node:crypto';
-import { createSecureContext } from 'node:tls';
 import { promisify } from 'node:util';
-import { type KeyPair } from '../../lib/http/post-server.ts';
+import { canServeWith, type KeyPair } from '../../lib/http/post-server.ts';
 
 /** A pair that belongs together. */
 export interface ReadPair extends KeyPair {
@@ -43,9 +42,7 @@ export function readPair(name: string, certificate: string, key: string): ReadPa
   try {
     const read = new X509Certificate(certificate);
     const isOurs = read.checkHost(name) !== undefined && read.checkPrivateKey(createPrivateKey(key));
-    // OpenSSL refuses keys that are too short, and a chain of which one part is none. A server would throw then.
-    createSecureContext({ cert: certificate, key });
-    return isOurs ? { certificate, key, ...toDates(read) } : null;
+    return isOurs && canServeWith({ certificate, key }) ? { certificate, key, ...toDates(read) } : null;
   } catch {
     return null;
   }

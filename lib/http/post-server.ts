@@ -7,6 +7,7 @@
  */
 import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { type Server as TlsServer } from 'node:https';
+import { createSecureContext } from 'node:tls';
 import { type Clock } from '../control/clock.ts';
 import { type VipnatError } from '../text/errors.ts';
 import { createBoundedTlsServer } from './bounded-server.ts';
@@ -17,6 +18,16 @@ import { KeptServer } from './kept-server.ts';
 export interface KeyPair {
   readonly certificate: string;
   readonly key: string;
+}
+
+/** Whether TLS takes a pair: it refuses a key that is too short, and a chain of which one part is no certificate. A server throws then. */
+export function canServeWith({ certificate, key }: KeyPair): boolean {
+  try {
+    createSecureContext({ cert: certificate, key });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** What the server needs of the world, and its listeners. */
@@ -63,7 +74,7 @@ export class PostServer {
     this.#tls?.setSecureContext({ cert: pair.certificate, key: pair.key });
   }
 
-  /** Ends when it listens or has failed to; it tries again by itself then. It must have a pair. Not to be called twice. */
+  /** Ends when it listens or has failed to; it tries again by itself then. It must have a pair, see `canServeWith`. Not to be called twice. */
   async start(): Promise<void> {
     await this.#server.start();
   }
