@@ -243,7 +243,7 @@ export class FollowedObjects {
     if (isWhole || this.#without.has(kind)) return;
     this.#without.add(kind);
     const isKnown = isAway && this.#informers[kind].listed >= 0;
-    const effect = isKnown ? `the last known ${kind} count` : effects[kind];
+    const effect = isKnown ? 'vipnat goes by their last state' : effects[kind];
     this.#options.logger.warn(`${message}. Until then, ${effect}`, { code });
     if (kind === 'nodes' && !isKnown) this.#forgetNodes();
     this.#noteChange();

@@ -20,10 +20,7 @@ export interface KeyPair {
   readonly key: string;
 }
 
-/**
- * Whether a server can serve with a pair. OpenSSL refuses keys that are too short, and a chain of which one part is none: a server would
- * throw then.
- */
+/** Whether TLS takes a pair: it refuses a key that is too short, and a chain of which one part is no certificate. A server throws then. */
 export function canServeWith({ certificate, key }: KeyPair): boolean {
   try {
     createSecureContext({ cert: certificate, key });
@@ -77,7 +74,7 @@ export class PostServer {
     this.#tls?.setSecureContext({ cert: pair.certificate, key: pair.key });
   }
 
-  /** Ends when it listens or has failed to; it tries again by itself then. It must have a pair. Not to be called twice. */
+  /** Ends when it listens or has failed to; it tries again by itself then. It must have a pair, see `canServeWith`. Not to be called twice. */
   async start(): Promise<void> {
     await this.#server.start();
   }
