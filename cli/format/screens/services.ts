@@ -149,7 +149,9 @@ export function listNotes(
   return [
     ...describeController(controller),
     ...(pools.length === 0
-      ? [`there is no AddressPool. To make one: ${keepTogether('vipnat manifest services --pool RANGE')}`]
+      ? [
+          `there is no AddressPool. To make one: ${keepTogether('vipnat manifest services --pool RANGE')}, with all options that it had before`,
+        ]
       : []),
     ...pools.flatMap(({ metadata, status }) =>
       (status?.conditions ?? [])

@@ -93,7 +93,7 @@ w9 has not answered w1 for 30 s: its pods get no new connection from w1
     const none = viewServices(makeObjects({ pools: [], leases: [] }), nowMs);
     expect(formatServices(none, nowMs))
       .toBe(`no controller leads here: check --namespace, and that vipnat controller runs
-there is no AddressPool. To make one: vipnat manifest services --pool RANGE
+there is no AddressPool. To make one: vipnat manifest services --pool RANGE, with all options that it had before
 no Service of vipnat: none has an address, and none waits for one
 `);
   });
@@ -128,7 +128,7 @@ no Service of vipnat: none has an address, and none waits for one
   30 s ago   AddressInUse  Another host answers. (3 times)
 
 no controller leads: c1_x renewed its Lease 5m00s ago
-there is no AddressPool. To make one: vipnat manifest services --pool RANGE
+there is no AddressPool. To make one: vipnat manifest services --pool RANGE, with all options that it had before
 w3 has said nothing for 10m00s
 w1: kube-proxy balances, vipnat's table does not count there
 another host on the network of w1 answers for 10.0.9.19
