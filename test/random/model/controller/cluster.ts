@@ -32,6 +32,8 @@ export class Cluster {
   readonly unkept = new Set<string>();
   /** Who takes back what controllers write; null for nobody. */
   rewriter: Rewriter | null = null;
+  /** The API's version when the controller that writes now confirmed what it writes. */
+  confirmedVersion = 0n;
   /** What happened how often. */
   readonly counts = new Map<string, number>();
   readonly habits: Habits;
@@ -80,6 +82,9 @@ export class Cluster {
       nowMs: () => this.nowMs,
       complain: (complaint) => {
         this.complaints.push(complaint);
+      },
+      confirm: (version) => {
+        this.confirmedVersion = BigInt(version);
       },
       settings: { isDefaultClass, gateTypes: toGateTypes([otherGate]) },
       hasPods: this.#hasPods,

@@ -13,7 +13,7 @@ jest.setTimeout(3_600_000);
 const walks = byExtent({ gate: 25, full: 100, long: 1000 });
 const actions = 600;
 
-/** Each broken controller is caught by one in twenty at least: see habits.ts. */
+/** Each broken controller is caught by one in thirty at least: see habits.ts. */
 const mostWalks = 200;
 
 function describeWalk({ seed, complaint, history }: Pick<Walk, 'seed' | 'complaint' | 'history'>): string {

@@ -39,6 +39,8 @@ interface InFlight {
   readonly before: string | null;
   readonly readPath: string | null;
   isConfirmed: boolean;
+  /** The API's version then. */
+  confirmedVersion: number;
 }
 
 const heardKinds = ['Service', 'VirtualIP', 'AddressPool', 'Namespace', 'Node', 'Lease'] as const;
@@ -63,6 +65,8 @@ export interface Surroundings {
   readonly settings: Settings;
   readonly hasPods: boolean;
   readonly complain: (complaint: string) => void;
+  /** Is told before each write what the API's version was when it was confirmed. */
+  readonly confirm: (version: number) => void;
 }
 
 /** One controller that believes it leads: informers that lag, a queue, requests under way. */
@@ -81,6 +85,7 @@ export class SimulatedController {
   readonly #repeated = new RepeatedWrites();
   readonly #counts = new WriteCounts();
   readonly #complain: (complaint: string) => void;
+  readonly #confirm: (version: number) => void;
   /** What for, and until when by a clock that never jumps. */
   readonly #keyToWait = new Map<string, { readonly waitsFor: WaitsFor; readonly untilMs: number | null }>();
   #inFlight: InFlight[] = [];
@@ -90,8 +95,9 @@ export class SimulatedController {
   /** How far its date is from that of the world. */
   dateOffsetMs = 0;
 
-  constructor(api: ObjectApi, decide: Decide, { nowMs, settings, hasPods, complain }: Surroundings) {
+  constructor(api: ObjectApi, decide: Decide, { nowMs, settings, hasPods, complain, confirm }: Surroundings) {
     this.#complain = complain;
+    this.#confirm = confirm;
     this.#api = api;
     this.#kinds = listKinds(hasPods);
     this.#own = hasPods ? kinds : serviceKinds.kinds;
@@ -164,7 +170,8 @@ export class SimulatedController {
     const object = `${write.kind}/${write.key}`;
     const readPath = getKind(parseKey(key).kind).findReadPath?.(write) ?? null;
     const isConfirmed = write.confirm.length === 0;
-    return { key, write, object, before: this.#readVersion(object), readPath, isConfirmed };
+    const confirmedVersion = this.#api.version;
+    return { key, write, object, before: this.#readVersion(object), readPath, isConfirmed, confirmedVersion };
   }
 
   /** Reads what became of a write. A watch that has not shown it for long is silent: all is listed again. */
@@ -185,6 +192,7 @@ export class SimulatedController {
       one.isConfirmed = one.write.confirm.every(
         ({ path, version }) => this.#api.getVersion(path) === version,
       );
+      one.confirmedVersion = this.#api.version;
       if (one.isConfirmed) return null;
     }
     this.#inFlight = this.#inFlight.filter((each) => each !== one);
@@ -192,7 +200,9 @@ export class SimulatedController {
     return one.isConfirmed ? this.#send(one, outcome) : null;
   }
 
-  #send({ key, write, object, before, readPath }: InFlight, outcome: Outcome): string | null {
+  #send(one: InFlight, outcome: Outcome): string | null {
+    const { key, write, object, before, readPath, confirmedVersion } = one;
+    this.#confirm(confirmedVersion);
     const status = outcome === 'never sent' ? null : this.#api.handle(write);
     const own = { object, before, readPath, untilMs: this.#nowMs() + shownMs };
     if (outcome !== 'done') {

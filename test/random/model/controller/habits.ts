@@ -14,8 +14,8 @@ export interface Habits {
   readonly lossPercent: number;
   /** In percent: of events' chances that are taken. */
   readonly hearPercent: number;
-  /** Of 200 actions: passing time, deeds, scenes, and what happens to nodes and to leaders. All others are small ones. */
-  readonly shares: Readonly<Record<'time' | 'deeds' | 'scenes' | 'nodes' | 'leaders', number>>;
+  /** Of 200 actions: passing time, deeds, scenes, calms, and what happens to nodes and to leaders. All others are small ones. */
+  readonly shares: Readonly<Record<'time' | 'deeds' | 'scenes' | 'nodes' | 'calms' | 'leaders', number>>;
   /** In percent: of nodes' troubles that cut them off. */
   readonly cutPercent: number;
   /** In percent: of leaders' troubles that make one deaf for a kind, or hold it up. */
@@ -43,6 +43,7 @@ export function drawHabits(random: Random, deedNames: readonly string[]): Habits
       deeds: random.pick([6, 12, 20]),
       scenes: random.pick([1, 4, 10]),
       nodes: random.pick([1, 5, 10]),
+      calms: random.pick([0, 2, 6]),
       leaders: random.pick([1, 3, 6]),
     },
     cutPercent: random.pick([10, 30, 60]),

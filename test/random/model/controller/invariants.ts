@@ -22,10 +22,9 @@ type Labels = Readonly<Record<string, string | undefined>>;
 export class Invariants {
   readonly #cluster: Cluster;
   /** VirtualIPs to when their generation was written, and after how many writes. */
-  readonly #nameToWritten = new Map<
-    string,
-    { readonly ms: number; readonly order: number; readonly version: bigint }
-  >();
+  readonly #nameToWritten = new Map<string, { readonly ms: number; readonly order: number }>();
+  /** VirtualIPs to the versions of their generations, the newest first. */
+  readonly #nameToVersions = new Map<string, readonly bigint[]>();
   /** Up to which version nodes that hold seats have said that their interfaces have all addresses. */
   #announced = 0n;
   /** Which virtual IPs nodes have programmed for which Service: `NAME UID`. */
@@ -86,7 +85,9 @@ export class Invariants {
   #checkAnswers(key: string, ip: string, uid: string): string[] {
     if (!this.#programmed.has(`${toName(ip)} ${uid}`))
       return [`S2: ${key} publishes ${ip}, which nodes have not programmed`];
-    const version = this.#nameToWritten.get(toName(ip))?.version ?? 0n;
+    // Its generation when the controller asked for it last: one that came since is a seat that moves, as any published address's may.
+    const versions = this.#nameToVersions.get(toName(ip)) ?? [];
+    const version = versions.find((each) => each <= this.#cluster.confirmedVersion) ?? 0n;
     return version > this.#announced ? [`S2: ${key} publishes ${ip}, which no interface has`] : [];
   }
 
@@ -123,12 +124,11 @@ export class Invariants {
     const { nowMs } = this.#cluster;
     if (after === null) this.#cluster.count('deleted');
     // A deletion is a generation of its own, and asks nothing of nodes.
-    if (after !== null && JSON.stringify(before?.spec) !== JSON.stringify(after.spec))
-      this.#nameToWritten.set(key, {
-        ms: nowMs,
-        order: this.#order,
-        version: BigInt(after.metadata.resourceVersion),
-      });
+    if (after !== null && JSON.stringify(before?.spec) !== JSON.stringify(after.spec)) {
+      this.#nameToWritten.set(key, { ms: nowMs, order: this.#order });
+      const versions = this.#nameToVersions.get(key) ?? [];
+      this.#nameToVersions.set(key, [BigInt(after.metadata.resourceVersion), ...versions]);
+    }
     const [were, are] = [before, after].map((each) => (each === null ? [] : listUsers(each, 'services')));
     for (const { uid } of were ?? [])
       if (are?.some((user) => user.uid === uid) !== true) this.#uidToLeftMs.set(uid, nowMs);

@@ -4,6 +4,7 @@ import { Cluster, type Leaders, type Surroundings } from './cluster.ts';
 import { drawHabits, type Habits } from './habits.ts';
 import { type Decide, type SimulatedController } from './controller.ts';
 import { deeds } from './people.ts';
+import { busy } from './busy.ts';
 import { findGateFaults } from './gate-rest.ts';
 import { podDeeds, prepare } from './pods.ts';
 import { findLeftovers } from './rest.ts';
@@ -38,9 +39,7 @@ export function walk({ decide, seed, leaders, actions, hasPods = false }: WalkOp
   const history: string[] = [];
   const finish = (complaint: string | null): Walk => ({ seed, history, complaint, counts: cluster.counts });
   if (hasPods) prepare(cluster);
-  // Most walks begin with something to give.
-  for (const name of ['makes a pool', 'creates a Service', 'creates a Service'])
-    tell(history, name, deeds[name]?.(cluster, random) ?? null);
+  for (const name of drawBeginning(random)) tell(history, name, deeds[name]?.(cluster, random) ?? null);
   for (let action = 0; action < actions; action += 1) {
     const [name, act] = drawAny(random, { leaders, hasPods, habits });
     tell(history, name, act(cluster, random));
@@ -49,6 +48,12 @@ export function walk({ decide, seed, leaders, actions, hasPods = false }: WalkOp
   }
   const [leftover] = [...findLeftovers(cluster), ...(hasPods ? findGateFaults(cluster) : [])];
   return finish(leftover ?? null);
+}
+
+/** Most walks begin with something to give, and some with an address that is not free. */
+function drawBeginning(random: Random): string[] {
+  const foreign = random.chance(40) ? ['gives another host an address'] : [];
+  return ['makes a pool', 'creates a Service', 'creates a Service', ...foreign];
 }
 
 function tell(history: string[], name: string, what: string | null): void {
@@ -77,6 +82,7 @@ function drawAct(random: Random, leaders: Leaders, { shares, deeds: names }: Hab
   }
   if (isDrawn(shares.scenes)) return ['scene', scenes[leaders]];
   if (isDrawn(shares.nodes)) return ['node', shakeNode];
+  if (isDrawn(shares.calms)) return ['calm', recover];
   if (!isDrawn(shares.leaders)) return ['', workOn];
   return leaders === 'one' ? ['leader', handOver] : ['leaders', shakeLeaders];
 }
@@ -148,6 +154,25 @@ const shakeNode: Act = (cluster, random) => {
   if (what === 'reachable') node.isConnected = true;
   if (what === 'mode') node.mode = random.pick(['direct', 'direct', 'kube-proxy', 'none'] as const);
   return `${node.name} ${what}`;
+};
+
+/** All is well for a while, so that Services get as far as an address. Controllers are faster than nodes, or slower. */
+const recover: Act = (cluster, random) => {
+  for (const node of cluster.nodes.filter(({ name }) => cluster.api.list('Node').has(name))) {
+    node.isConnected = true;
+    node.mode = 'direct';
+    if (!node.isRunning) node.start();
+  }
+  for (const controller of cluster.controllers) {
+    controller.frozen = null;
+    controller.isHeldUp = false;
+  }
+  const rounds = 1 + random.below(12);
+  for (let left = rounds; left > 0; left -= 1) {
+    busy(cluster, cluster.controllers, 1, random.chance(40) ? cluster.nodes : []);
+    cluster.pass(random.pick([0, 0, 0, 1000]));
+  }
+  return `${rounds} rounds`;
 };
 
 /** kill -9, and the next one begins; or its date jumps. */
