@@ -54,7 +54,7 @@ describe('the balancer', () => {
     async (_mode, rules, dump) => {
       await web.world.shell('m1', rules);
       const before = dropCounters(await web.world.shell('m1', dump));
-      const load = startLoad(web.cluster, { host: vip, port: 80 }, 50);
+      const load = startLoad(web.cluster, { host: vip, port: 80 }, 200);
       expect(await ask()).toEqual([proxied.name]);
       await web.world.startBalancer(balanced);
       expect(await ask()).toEqual(everyPod);
