@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { buildComponents, buildKubeadm, buildNodeComponents } from '../../../lab/build/build.ts';
 import { buildKernel } from '../../../lab/build/kernel.ts';
 import { Lab } from '../../../lab/control-plane/lab.ts';
@@ -72,13 +72,16 @@ function nameOptions(options: Partial<LabOptions>): LabOptions {
   return { ...defaultOptions, kubernetes, ...options, name };
 }
 
-/** The end of each component's log, one after another. */
+/** The end of each component's log, one after another. Links of a node lead to nothing outside of it, and logs of pods go with these. */
 function readLogs(folder: string): string {
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) =>
-    file.endsWith('.log'),
-  );
-  const ends = files.map((file) => readFileSync(join(folder, file)).subarray(-longestLogEnd).toString());
-  return files.map((file, index) => `==> ${file} <==\n${ends[index] ?? ''}\n`).join('\n');
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile() && entry.name.endsWith('.log'));
+  return files.map(({ parentPath, name }) => readEnd(folder, join(parentPath, name))).join('\n');
+}
+
+function readEnd(folder: string, file: string): string {
+  const log = existsSync(file) ? readFileSync(file).subarray(-longestLogEnd).toString() : '';
+  return `==> ${relative(folder, file)} <==\n${log}\n`;
 }
 
 /** The network of each host, as long as it is up. */

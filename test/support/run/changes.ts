@@ -18,7 +18,7 @@ export const additions: readonly Addition[] = [
   { paths: ['agent/', 'lib/kernel/', 'lib/netfilter/'], part: 'netns', files: 'netns/(open-connections|departed)\\.full', seconds: 100 },
   { paths: ['manifests/', 'cli/generate/', 'controller/', 'lib/kubernetes/'], part: 'control-plane', files: 'control-plane/(chart|services)\\.test', seconds: 240 },
   { paths: ['lib/kube-proxy/', 'lab/build/'], part: 'control-plane', files: 'control-plane/nftables\\.test', seconds: 240 },
-  { paths: ['cli/doctor/'], part: 'netns', files: 'netns/(newcomer|unseen-files)\\.full', seconds: 60 },
+  { paths: ['cli/doctor/', 'docs/quickstart.md'], part: 'netns', files: 'netns/(newcomer|unseen-files|quickstart)\\.full', seconds: 120 },
   { paths: ['lib/keepalived/'], part: 'netns', files: 'netns/foreign-keepalived\\.full', seconds: 60 },
   { paths: ['lab/guest/', 'lib/kube-proxy/ipvs', 'lib/kernel/watch/ipvs'], part: 'vm', files: 'vm/cluster-ip', seconds: 60 },
   { paths: ['docs/', 'CONTRIBUTING.md', '.github/', 'scripts/', 'package'], part: 'repository', files: 'repository/(contributing|sbom|workflows)', seconds: 90 },

@@ -121,7 +121,15 @@ export function testRights(lab: () => NodeLab, findAgent: () => Promise<AgentPod
     'repairs rules that are flushed on the node',
     async () => {
       const node = lab().machine(agent.node);
+      const saved = await runShell(node, 'iptables-nft-save -t nat');
       await runShell(node, 'iptables-nft -t nat -F PREROUTING; iptables-nft -t nat -F OUTPUT');
+      await waitForCheck(check, '3 apiservers');
+      // kube-proxy looks for its own jumps once an hour, and pods reach no ClusterIP without them.
+      const jumps = saved
+        .split('\n')
+        .filter((rule) => /^-A (PREROUTING|OUTPUT) .*-j KUBE-SERVICES$/.test(rule));
+      expect(jumps).toHaveLength(2);
+      await runShell(node, jumps.map((rule) => `iptables-nft -t nat ${rule}`).join('\n'));
       await waitForCheck(check, '3 apiservers');
     },
     limitMs,
