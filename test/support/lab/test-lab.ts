@@ -13,6 +13,7 @@ import { ApiCluster } from '../../../lab/control-plane/api-cluster.ts';
 import { listLabs, locateLab } from '../../../lab/control-plane/state.ts';
 import { keepEvidence } from '../jest/evidence.ts';
 import { type Host, masters, worker } from '../network/layout.ts';
+import { atEnd } from '../network/at-end.ts';
 import { networkCommand } from '../network/namespace-evidence.ts';
 
 const anyPrefix = 'test-';
@@ -66,6 +67,8 @@ export async function raiseTestCluster(
 
 function nameOptions(options: Partial<LabOptions>): LabOptions {
   removeOldLogs();
+  // The lab ends with this process, and this process has to hear that its run is gone.
+  atEnd(() => undefined);
   const kubernetes = process.env['LAB_KUBERNETES'] ?? defaultOptions.kubernetes;
   const name = `${testPrefix}${process.pid}-${randomBytes(2).toString('hex')}`;
   keepEvidence(`logs of ${name}`, () => readLogs(locateLab(name)));
