@@ -2,9 +2,9 @@ import * as z from 'zod/mini';
 import { systemClock } from '../../lib/control/clock.ts';
 import { type ObjectClient, RoutedClient } from '../../lib/kubernetes/object-client.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/object-lister.ts';
-import { toGateTypes } from '../../lib/services/gate-types.ts';
+import { readGateTypes } from '../../lib/services/gate-types.ts';
 import { gatesPolicy, webhookName } from '../../lib/services/names.ts';
-import { toLeaseResource } from '../../lib/services/node-report.ts';
+import { type Lease, toLeaseResource } from '../../lib/services/node-report.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { formatReleased, formatReleaseJson, formatReleasePlan } from '../format/screens/release-gates.ts';
@@ -27,10 +27,11 @@ export async function releaseGates({ config, options, stdout, stderr }: ReleaseC
   const [clock, { signal }] = [systemClock, new AbortController()];
   const route = findClusterRoute(config, 'services release-gates');
   const [client, list] = [new RoutedClient(route, clock, signal), createLister(route, clock, signal)];
-  const types = toGateTypes(options.gates);
+  const leases = await listLeases(list);
+  const types = new Set([...readGateTypes(leases), ...options.gates]);
   const pods = await list(selectClosed(types, podNamespace));
   const facts = {
-    leader: await findLeader(list),
+    leader: findLeader(leases),
     policy: await readInjection(client, 'mutatingadmissionpolicies', gatesPolicy),
     webhook: await readInjection(client, 'mutatingwebhookconfigurations', webhookName),
   };
@@ -52,17 +53,21 @@ export async function releaseGates({ config, options, stdout, stderr }: ReleaseC
   return releases.some(({ outcome }) => outcome === 'left') ? exitStatuses.failed : exitStatuses.done;
 }
 
-/** Who opens gates itself; null where no controller leads, or these credentials may not see it. */
-async function findLeader(list: ListAll): Promise<string | null> {
+/** Where the controller says who leads, and which gates it opens; none where these credentials may not see it. */
+async function listLeases(list: ListAll): Promise<readonly Lease[]> {
   try {
-    const leases = await list(toLeaseResource(servicesNamespace));
-    const { isLeading, holder } = viewController(leases, systemClock.date().getTime());
-    return isLeading ? holder : null;
+    return await list(toLeaseResource(servicesNamespace));
   } catch (error) {
     // What it does not know it does not say: the gates are what it is asked for.
-    if ((error as VipnatError).code === 'API_FORBIDDEN') return null;
+    if ((error as VipnatError).code === 'API_FORBIDDEN') return [];
     throw error;
   }
+}
+
+/** Who opens gates itself; null where no controller leads. */
+function findLeader(leases: readonly Lease[]): string | null {
+  const { isLeading, holder } = viewController(leases, systemClock.date().getTime());
+  return isLeading ? holder : null;
 }
 
 const limitMs = 5000;

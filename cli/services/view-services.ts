@@ -1,6 +1,7 @@
 import { parseAddress } from '../../lib/address/address.ts';
 import { parseObjectName } from '../../lib/services/address-name.ts';
 import { nameEarlyOwner } from '../../lib/services/early-slices.ts';
+import { readGateTypes } from '../../lib/services/gate-types.ts';
 import { finalizer, loadBalancerClass } from '../../lib/services/names.ts';
 import { type VirtualIp } from '../../lib/services/objects.ts';
 import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
@@ -26,7 +27,7 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
   const keyToSlices = Map.groupBy(slices, nameOwner);
   const keyToEarly = Map.groupBy(earlySlices, nameEarlyOwner);
   const waiting = Map.groupBy(
-    findWaiting(objects.pods, earlySlices, nowMs),
+    findWaiting(objects.pods, readGateTypes(leases), nowMs),
     ({ pod }) => pod.split('/')[0] ?? '',
   );
   const views = services.map((service): ServiceView | null => {

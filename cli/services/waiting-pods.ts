@@ -1,7 +1,5 @@
 /** Pods that wait for a readiness gate of vipnat, as the API has them. */
 import { type Resource } from '../../lib/kubernetes/resources.ts';
-import { type EarlySlice } from '../../lib/services/early-slices.ts';
-import { gateType } from '../../lib/services/names.ts';
 import { isReadyButForUs, listClosedGates, readWaitingSince } from '../../lib/services/pod-gates.ts';
 import { type Pod, toPodResource } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
@@ -33,17 +31,10 @@ export function selectPodsOf({ metadata: { namespace }, spec }: Service): Resour
   };
 }
 
-/**
- * The pods that wait. Which other types the controller opens, only its EndpointSlices tell: a pod that is ready there lacks nothing but gates
- * of vipnat. Pure.
- */
-export function findWaiting(pods: readonly Pod[], early: readonly EarlySlice[], nowMs: number): WaitingPod[] {
-  const endpoints = early.flatMap((slice) => slice.endpoints ?? []);
-  const ready = endpoints.filter(({ conditions }) => conditions?.ready === true);
-  const uids = new Set(ready.map(({ targetRef }) => targetRef?.uid));
+/** The pods that wait for gates of these types. Pure. */
+export function findWaiting(pods: readonly Pod[], types: ReadonlySet<string>, nowMs: number): WaitingPod[] {
   return pods.flatMap((pod) => {
-    const { namespace, name, uid, deletionTimestamp } = pod.metadata;
-    const types = uids.has(uid) ? listTypes(pod) : usual;
+    const { namespace, name, deletionTimestamp } = pod.metadata;
     const gates = listClosedGates(pod, types);
     const isWaiting = gates.length > 0 && isReadyButForUs(pod, types);
     if (!isWaiting || typeof deletionTimestamp === 'string') return [];
@@ -56,13 +47,4 @@ export function findWaiting(pods: readonly Pod[], early: readonly EarlySlice[], 
       },
     ];
   });
-}
-
-const usual: ReadonlySet<string> = new Set([gateType]);
-
-/** Those that are not open: nobody else's are. */
-function listTypes({ spec, status }: Pod): ReadonlySet<string> {
-  const open = (status?.conditions ?? []).filter((one) => one.status === 'True').map(({ type }) => type);
-  const types = (spec.readinessGates ?? []).map(({ conditionType }) => conditionType);
-  return new Set(types.filter((type) => !open.includes(type)));
 }

@@ -4,6 +4,7 @@ import { TokenQueue } from '../../lib/control/token-queue.ts';
 import { LeaderElection } from '../../lib/kubernetes/leader.ts';
 import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
+import { toGateTypesNote } from '../../lib/services/gate-types.ts';
 import { electionLease } from '../../lib/services/names.ts';
 import { type Execution } from '../engine/execute.ts';
 import { type ControllerLog } from '../report/controller-log.ts';
@@ -60,6 +61,7 @@ export class Controller {
       ...{ client, clock, random },
       lease: { namespace: settings.namespace, name: electionLease },
       identity: settings.identity,
+      annotations: toGateTypesNote(settings.gateTypes),
       onElected: () => {
         log.elected();
         this.#queueTurn(() => {

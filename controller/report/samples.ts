@@ -24,7 +24,7 @@ export const controllerMetrics = {
   vipnat_controller_admissions_total: {
     type: 'counter',
     labels: ['result'],
-    help: 'Answers of the webhook: patched, unchanged, or failed (unreadable, or too many); absent without a webhook, like the next two',
+    help: 'Answers of the webhook: patched, unchanged, or failed (unreadable, or too many); absent without a webhook, like the next three',
   },
   vipnat_controller_webhook_serving: {
     type: 'gauge',
@@ -35,6 +35,11 @@ export const controllerMetrics = {
     type: 'gauge',
     labels: [],
     help: "End of the webhook's certificate, in seconds since 1970",
+  },
+  vipnat_controller_webhook_trusted: {
+    type: 'gauge',
+    labels: [],
+    help: "Whether API servers trust this certificate: the webhook's configuration has it",
   },
   vipnat_controller_queue_depth: {
     type: 'gauge',
@@ -174,13 +179,14 @@ type One = (name: ControllerMetric, value: number, labels?: Record<string, strin
 
 function listWebhookSamples(webhook: ControllerState['webhook'], one: One): ControllerSample[] {
   if (webhook === null) return [];
-  const { answers, isServing, untilMs } = webhook;
+  const { answers, isServing, untilMs, isTrusted } = webhook;
   return [
     ...[...answers].map(([result, value]) => one('vipnat_controller_admissions_total', value, { result })),
     one('vipnat_controller_webhook_serving', Number(isServing)),
     ...(untilMs === null
       ? []
       : [one('vipnat_controller_webhook_certificate_end_timestamp_seconds', untilMs / 1000)]),
+    ...(isTrusted === null ? [] : [one('vipnat_controller_webhook_trusted', Number(isTrusted))]),
   ];
 }
 

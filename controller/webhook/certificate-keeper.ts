@@ -96,6 +96,12 @@ export class CertificateKeeper {
     this.#pause.wake();
   }
 
+  /** Whether API servers trust what this process serves with; null before that is known. */
+  get isTrusted(): boolean | null {
+    if (this.#served === null || this.#trusted === null) return null;
+    return this.#trusted.text?.includes(this.#served.certificate) ?? false;
+  }
+
   async #run(): Promise<void> {
     while (!this.#isStopped) await this.#pause.wait(await this.#advance());
   }

@@ -65,7 +65,10 @@ function addGate({ spec: { readinessGates } }: NewPod): PatchOperation[] {
     : [{ op: 'add', path: '/spec/readinessGates/-', value: gate }];
 }
 
-/** A pod that ends sooner than that has no time for a pause, and the API refuses one that is longer. */
+/**
+ * A pod that ends sooner than that has no time for a pause, and the API refuses one that is longer. Before Kubernetes 1.34, an API server can have
+ * the pause's feature gate off: it takes the pause out of the pod, and creates the pod (pkg/api/pod, dropPodLifecycleSleepAction).
+ */
 function addPauses({ spec: { containers, terminationGracePeriodSeconds } }: NewPod): PatchOperation[] {
   if ((terminationGracePeriodSeconds ?? defaultGraceSeconds) <= pauseSeconds) return [];
   const preStop = { sleep: { seconds: pauseSeconds } };

@@ -42,6 +42,8 @@ export interface WebhookState {
   readonly isServing: boolean;
   /** When the certificate ends that it serves with, since 1970; null without one. */
   readonly untilMs: number | null;
+  /** Whether API servers trust that certificate; null before that is known. */
+  readonly isTrusted: boolean | null;
   /** Questions since the start, by what became of them. */
   readonly answers: ReadonlyMap<ReviewAnswer['result'], number>;
 }
@@ -121,6 +123,7 @@ export class Webhook {
     return {
       isServing: this.#server.port !== null,
       untilMs: this.#pair?.untilMs ?? null,
+      isTrusted: this.#keeper.isTrusted,
       answers: this.#answers,
     };
   }

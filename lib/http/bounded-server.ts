@@ -1,6 +1,8 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import { type Socket } from 'node:net';
+import { type Clock } from '../control/clock.ts';
+import { HandshakeBudget } from './handshake-budget.ts';
 
 /** How many connections a server has. */
 interface ConnectionLimits {
@@ -51,23 +53,49 @@ export function createBoundedServer(listener: RequestListener): Server {
   return finish(server);
 }
 
-/** The same for TLS and API servers, with another certificate whenever `setSecureContext` brings one. */
-export function createBoundedTlsServer(
-  pair: { readonly certificate: string; readonly key: string },
-  listener: RequestListener,
-): TlsServer {
+/** What a server of TLS needs of the world, and its listener. */
+export interface TlsServerOptions {
+  readonly certificate: string;
+  readonly key: string;
+  readonly clock: Clock;
+  /** A connection was one too many in a second, and is closed before its handshake. */
+  readonly onRefused: () => void;
+}
+
+/**
+ * The same for TLS and API servers, with another certificate whenever `setSecureContext` brings one. So many connections may begin in a second,
+ * see `HandshakeBudget`. One too many closes no other.
+ */
+export function createBoundedTlsServer(options: TlsServerOptions, listener: RequestListener): TlsServer {
   const { open, secure, listen } = new Connections(ofApiServers);
   const server = createTlsServer(
     {
       ...{ ...limits, keepAliveTimeout: keptMs, handshakeTimeout: handshakeMs },
-      ...{ cert: pair.certificate, key: pair.key, minVersion: 'TLSv1.2' },
+      ...{ cert: options.certificate, key: options.key, minVersion: 'TLSv1.2' },
     },
     listen(listener),
   );
   server.on('connection', open);
+  limitHandshakes(server, options);
   server.on('secureConnection', secure);
   server.setTimeout(keptMs + idleMs);
   return finish(server);
+}
+
+/** Node begins the handshake in a listener of its own. So that is called from here, as others are that are there by now, and not for each connection. */
+function limitHandshakes(server: TlsServer, { clock, onRefused }: TlsServerOptions): void {
+  const budget = new HandshakeBudget(clock);
+  const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
+    if (!budget.take(socket.remoteAddress ?? '')) {
+      // By an end in order, the kernel would keep each for a minute more (TIME_WAIT).
+      socket.resetAndDestroy();
+      onRefused();
+      return;
+    }
+    for (const listener of listeners) listener.call(server, socket);
+  });
 }
 
 function finish<S extends Server | TlsServer>(server: S): S {

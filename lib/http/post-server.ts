@@ -3,7 +3,7 @@
  *
  * Goal: whoever asks gets the answer in the time that it takes to read the question.
  * Tension: anybody may connect, send much, or nothing.
- * Compromise: connections, the length of a text, and how much is read in a second are limited. The certificate may change while it runs.
+ * Compromise: connections, how many begin in a second, the length of a text, and how much is read in a second are limited. The certificate may change while it runs.
  */
 import { type IncomingMessage, type ServerResponse } from 'node:http';
 import { type Server as TlsServer } from 'node:https';
@@ -11,8 +11,11 @@ import { createSecureContext } from 'node:tls';
 import { type Clock } from '../control/clock.ts';
 import { type VipnatError } from '../text/errors.ts';
 import { createBoundedTlsServer } from './bounded-server.ts';
-import { ByteBudget } from './byte-budget.ts';
+import { type Allowance, Budget } from './budget.ts';
 import { KeptServer } from './kept-server.ts';
+
+/** As much as waits at a time, and as much as is read in a second: hundreds of pods. To read a megabyte takes some milliseconds. */
+const ofBytes: Allowance = { capacity: 32_000_000, ofSecond: 8_000_000 };
 
 /** A certificate and its key, both as PEM. */
 export interface KeyPair {
@@ -39,7 +42,7 @@ export interface PostServerOptions {
   readonly clock: Clock;
   /** Answers a text with JSON; null for one that it cannot read. */
   readonly answer: (text: string) => string | null;
-  /** A question was refused: it could not be read, was too long, or one too many. */
+  /** A question was refused: it could not be read, was too long, or one too many. So is a connection that was one too many. */
   readonly onRefused: () => void;
   /** See `KeptServerOptions`. */
   readonly title: string;
@@ -52,14 +55,14 @@ export interface PostServerOptions {
 export class PostServer {
   readonly #options: PostServerOptions;
   readonly #server: KeptServer;
-  readonly #budget: ByteBudget;
+  readonly #bytes: Budget;
   #pair: KeyPair | null = null;
   #tls: TlsServer | null = null;
   #isEnding = false;
 
   constructor(options: PostServerOptions) {
     this.#options = options;
-    this.#budget = new ByteBudget(options.clock);
+    this.#bytes = new Budget(ofBytes, options.clock);
     this.#server = new KeptServer({ ...options, endpoint: options, create: () => this.#create() });
   }
 
@@ -91,7 +94,8 @@ export class PostServer {
 
   #create(): TlsServer {
     if (this.#pair === null) throw new Error('the server has no certificate');
-    this.#tls = createBoundedTlsServer(this.#pair, (request, response) => {
+    const { clock, onRefused } = this.#options;
+    this.#tls = createBoundedTlsServer({ ...this.#pair, clock, onRefused }, (request, response) => {
       this.#receive(request, response);
     });
     return this.#tls;
@@ -109,7 +113,7 @@ export class PostServer {
       if (response.writableEnded) return;
       bytes += part.length;
       if (bytes > maxBytes) this.#refuse(response, 413);
-      else if (this.#budget.take(part.length)) parts.push(part);
+      else if (this.#bytes.take(part.length)) parts.push(part);
       else this.#refuse(response, 429);
     });
     request.on('end', () => {

@@ -24,6 +24,8 @@ export interface LeaderOptions {
   readonly lease: NamespacedName;
   /** Of this process, and of no other that ever was. */
   readonly identity: string;
+  /** What it notes on the Lease while it leads: annotations, which stay when it leads no more. None by default. */
+  readonly annotations?: Readonly<Record<string, string>>;
   /** It leads from now on. */
   readonly onElected: () => void;
   /** It leads no more. What it has begun may go on for `maxWriteMs`. */
@@ -196,7 +198,7 @@ export class LeaderElection {
   }
 
   #toCreation(): ObjectWrite {
-    const { lease } = this.#options;
+    const { lease, annotations } = this.#options;
     return {
       title: `creating Lease ${lease.name}`,
       path: this.#collection,
@@ -204,7 +206,7 @@ export class LeaderElection {
       body: {
         apiVersion: 'coordination.k8s.io/v1',
         kind: 'Lease',
-        metadata: { ...lease },
+        metadata: { ...lease, annotations },
         spec: { ...this.#toSpec(), acquireTime: this.#now(), leaseTransitions: 0 },
       },
     };
@@ -227,12 +229,12 @@ export class LeaderElection {
   }
 
   #toChange(what: string, version: string, spec: object): ObjectWrite {
-    const title = `${what} Lease ${this.#options.lease.name}`;
+    const { lease, annotations } = this.#options;
     return {
-      title,
+      title: `${what} Lease ${lease.name}`,
       path: this.#path,
       method: 'PATCH',
-      body: { metadata: { resourceVersion: version }, spec },
+      body: { metadata: { resourceVersion: version, annotations }, spec },
     };
   }
 

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
 import { name, version } from '../kubernetes/api-object.ts';
 import {
+  gateTypesAnnotation,
   podAnnotations,
   poolAnnotations,
   reportAnnotations,
@@ -11,7 +12,7 @@ import {
 const known = new Set<string>([
   ...Object.values(serviceAnnotations).flat(),
   ...[podAnnotations, poolAnnotations, reportAnnotations].flatMap((names) => Object.values<string>(names)),
-  weightsAnnotation,
+  ...[weightsAnnotation, gateTypesAnnotation],
 ]);
 
 /** Others may be long: whoever may write an object can give it 256 KiB of them. */

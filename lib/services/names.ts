@@ -105,5 +105,8 @@ export const excludedNodeLabel = 'node.kubernetes.io/exclude-from-external-load-
 /** The Lease by which one controller leads, in vipnat's namespace. */
 export const electionLease = 'vipnat-controller';
 
+/** On that Lease: the types of the readiness gates that the controller opens, as JSON. */
+export const gateTypesAnnotation = 'vipnat.io/gate-types';
+
 /** The webhook that gives pods their gate: its configuration, its Service, its Secret and its rights have this name. */
 export const webhookName = 'vipnat-webhook';

@@ -61,6 +61,9 @@ const seat = (node: string) => `vipnat_balancer_seat_held${on('seat="default/0"'
 const leading = (node: string) => `vipnat_controller_leading${on('', node)}`;
 const drained = (le: string) => `vipnat_controller_drain_start_duration_seconds_bucket${on(`le="${le}"`)}`;
 const kind = (program: string, name: string) => `vipnat_${program}_kind_followed${on(`kind="${name}"`)}`;
+const webhook = (what: string, node: string) => `vipnat_controller_webhook_${what}${on('', node)}`;
+const failsOpen = (name: string) =>
+  `apiserver_admission_webhook_fail_open_count{name="${name}",type="admit",instance="m1",job="apiserver"}`;
 const simple = (name: string, value: string, minutes: number): Case => ({
   fires: [{ [`${name}${on('')}`]: `${value}x60` }, minutes, 1],
   quiet: [{ [`${name}${on('')}`]: `${value === '0' ? '1' : '0'}x20` }, 20],
@@ -173,6 +176,37 @@ const cases: Readonly<Record<string, Case>> = {
   VipnatControllerWithoutLeader: {
     fires: [{ [leading('m1')]: '0x10', [leading('m2')]: '0x10' }, 3, 1],
     quiet: [{ [leading('m1')]: '1 1 0 0 0 0', [leading('m2')]: '0 0 0 1 1 1' }, 5],
+  },
+  VipnatWebhookNotServed: {
+    // One that API servers ask, and do not trust, is enough.
+    fires: [
+      {
+        [webhook('serving', 'm1')]: '1x10',
+        [webhook('trusted', 'm1')]: '0x10',
+        [webhook('trusted', 'm2')]: '1x10',
+      },
+      6,
+      1,
+    ],
+    // Where one does not serve, the other one is asked.
+    quiet: [
+      {
+        [webhook('serving', 'm1')]: '0x10',
+        [webhook('serving', 'm2')]: '1x10',
+        [webhook('trusted', 'm2')]: '1x10',
+      },
+      9,
+    ],
+  },
+  VipnatWebhookFailsOpen: {
+    fires: [{ [failsOpen('gates.vipnat.io')]: '0x5 2x10' }, 7, 1],
+    quiet: [{ [failsOpen('gates.vipnat.io')]: '2x20', [failsOpen('other.example')]: '0+1x20' }, 15],
+  },
+  VipnatWebhookCertificateEnds: {
+    stepMinutes: 15,
+    // The clock of promtool begins in 1970.
+    fires: [{ [webhook('certificate_end_timestamp_seconds', 'm1')]: `${59 * 86_400}x20` }, 75, 1],
+    quiet: [{ [webhook('certificate_end_timestamp_seconds', 'm1')]: `${240 * 86_400}x20` }, 75],
   },
 };
 

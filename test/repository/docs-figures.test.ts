@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { unquote } from '../support/documents/table.ts';
+import { readSection, readTable, unquote } from '../support/documents/table.ts';
 
 /** The cells of all rows of a document's tables. */
 const readRows = (path: string) =>
@@ -31,4 +31,35 @@ test("README's figures of failures are those in docs/benchmarks.md", () => {
   expect(shown).toEqual(
     Object.entries(faults).map(([title, fault]) => [title, ...setUps.map((setUp) => worst(fault, setUp))]),
   );
+});
+
+/** The part of docs/benchmarks.md that a link of a text leads to. */
+function readMeasured(text: string): string {
+  const [, anchor] = /benchmarks\.md#([a-z0-9-]+)/.exec(text) ?? [];
+  const headings = readFileSync('docs/benchmarks.md', 'utf8').match(/^#+ .*$/gm) ?? [];
+  const toAnchor = (heading: string) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9 -]/g, '')
+      .replaceAll(' ', '-');
+  const found = headings
+    .map((line) => line.replace(/^#+ /, ''))
+    .find((heading) => toAnchor(heading) === anchor);
+  return readSection('docs/benchmarks.md', found ?? '');
+}
+
+const listNumbers = (text: string) => text.match(/\d+(?:[.,]\d+)*/g) ?? [];
+
+test('each figure about Services in README, and in the limits of docs/services.md, is in the part of docs/benchmarks.md that it links to', () => {
+  const limits = readTable(readSection('docs/services.md', 'Limits with figures')).map(
+    ([, figure = '', source = '']) => [figure, source],
+  );
+  const points = readSection('README.md', 'Services of type LoadBalancer')
+    .split(/\n(?:- |\n)/)
+    .filter((point) => point.includes('benchmarks.md#'))
+    .map((point) => [point.replaceAll(/\]\([^)]*\)/g, ''), point]);
+  expect(limits.length).toBeGreaterThan(5);
+  expect(points.length).toBeGreaterThan(3);
+  for (const [figure = '', source = ''] of [...limits, ...points])
+    expect(listNumbers(readMeasured(source))).toEqual(expect.arrayContaining(listNumbers(figure)));
 });

@@ -1,6 +1,7 @@
 import { type Clock } from '../../../lib/control/clock.ts';
 import { createLister } from '../../../lib/kubernetes/object-lister.ts';
 import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { readGateTypes } from '../../../lib/services/gate-types.ts';
 import { type Pod } from '../../../lib/services/pods.ts';
 import { type ServiceObjects } from '../../services/services-view.ts';
 import { viewServices } from '../../services/view-services.ts';
@@ -31,7 +32,7 @@ export function listGateWaits(
   pods: readonly Pod[],
   nowMs: number,
 ): readonly GateWait[] {
-  const waiting = findWaiting(pods, objects.earlySlices, nowMs);
+  const waiting = findWaiting(pods, readGateTypes(objects.leases), nowMs);
   if (waiting.length === 0) return [];
   const { services } = viewServices({ ...objects, pods }, nowMs);
   const gates = services.flatMap((service) => service.pods.flatMap(({ gate }) => gate ?? []));

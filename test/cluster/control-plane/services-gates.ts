@@ -6,6 +6,7 @@ import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { type EarlySlice, selectEarlySlicesOf } from '../../../lib/services/early-slices.ts';
 import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { electionLease, gateType, gateTypesAnnotation } from '../../../lib/services/names.ts';
 import { addressPools } from '../../../lib/services/objects.ts';
 import { namespace, seedGate, servicesPath, type ServicesWorld, stepsMs } from './services-world.ts';
 
@@ -116,6 +117,13 @@ export function testGates(world: () => ServicesWorld): void {
       await waitFor(async () => (await listEarly()).length === 0, stepsMs);
       await world().remove('gated');
     });
+  });
+
+  test('the controller that leads notes on its Lease which gates it opens', async () => {
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${electionLease}`;
+    const { object } = await world().api.ask({ method: 'GET', path });
+    const { annotations } = object['metadata'] as { annotations?: Readonly<Record<string, string>> };
+    expect(JSON.parse(annotations?.[gateTypesAnnotation] ?? '')).toEqual([seedGate, gateType].sort());
   });
 
   test('release-gates opens gates that no controller opens, with the rights that its page prints', async () => {

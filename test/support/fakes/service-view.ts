@@ -1,6 +1,7 @@
 /** Objects of a cluster with Services, as `vipnat services` reads them: one pool with one seat on w1 or w2, w1 holding it. */
 import { type ServiceObjects } from '../../../cli/services/services-view.ts';
 import { type EarlySlice, earlySlices } from '../../../lib/services/early-slices.ts';
+import { toGateTypes, toGateTypesNote } from '../../../lib/services/gate-types.ts';
 import { electionLease } from '../../../lib/services/names.ts';
 import {
   type Lease,
@@ -30,10 +31,11 @@ export function makeNodeLease(node: string, seconds = 2, parts: Partial<NodeRepo
   };
 }
 
-/** The controllers' Lease, renewed so long ago. */
-export function makeElection(seconds = 2, holderIdentity = 'c1_x'): Lease {
+/** The controllers' Lease, renewed so long ago. Its holder opens gates of these types beside the usual one. */
+export function makeElection(seconds = 2, holderIdentity = 'c1_x', gates: readonly string[] = []): Lease {
+  const annotations = toGateTypesNote(toGateTypes(gates));
   return {
-    metadata: { name: electionLease, uid: 'u', resourceVersion: '1', generation: 0 },
+    metadata: { name: electionLease, uid: 'u', resourceVersion: '1', generation: 0, annotations },
     spec: { leaseDurationSeconds: 15, renewTime: ago(seconds), holderIdentity },
   };
 }

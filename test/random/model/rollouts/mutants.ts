@@ -188,6 +188,23 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     favored: ['cuts a node off'],
     complaint: /^no new connections of .* whose node is well/,
   },
+  'weighs nobody': {
+    apply: () =>
+      replace(
+        SlowStarts.prototype,
+        'weigh',
+        (weigh) =>
+          function even(this: SlowStarts, service: string, balanced: Parameters<typeof weigh>[1]) {
+            return weigh.call(this, service, balanced === null ? null : { ...balanced, weights: new Map() });
+          },
+      ),
+    complaint: /^the shares of/,
+  },
+  'leaves connections to pods that went while no balancer ran': {
+    apply: () => replace(FlowCleaner.prototype, 'sweep', () => () => undefined),
+    favored: ['kills a balancer'],
+    complaint: /^an open connection of .* which is gone/,
+  },
   'never ends a slow start': {
     apply: () =>
       replace(

@@ -1,6 +1,7 @@
 /** What has to be so after a quiet: by the objects of the API, apart from the product's code. */
 import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { isReadyButForUs, isTrue, listConditions, listOwnGates } from '../controller/pod-facts.ts';
+import { gateType } from '../../../../lib/services/names.ts';
+import { isReadyButForUs, isTrue, listConditions, listOwnGates, otherGate } from '../controller/pod-facts.ts';
 import { evicted } from './people.ts';
 import { isSelected } from './slice-controller.ts';
 import { type Machine } from './machine.ts';
@@ -20,6 +21,7 @@ export function findUntruths(world: World): string[] {
     ...findUnserved(world),
     ...findClosedGates(world),
     ...findLeftEarly(world),
+    ...findUnnoted(world),
   ];
 }
 
@@ -121,6 +123,16 @@ function findLeftEarly(world: World): string[] {
           return isDone(world, pod) ? [`the early EndpointSlice ${key} keeps ${name}`] : [];
         }),
   );
+}
+
+/** Commands know the types of gates from there while no controller leads. */
+function findUnnoted({ api }: World): string[] {
+  const lease = api.objects.list('Lease').get('vipnat-system/vipnat-controller');
+  const annotations = lease?.metadata['annotations'] as Record<string, string> | undefined;
+  const noted = annotations?.['vipnat.io/gate-types'];
+  return noted === JSON.stringify([otherGate, gateType].sort())
+    ? []
+    : [`the Lease of controllers notes ${String(noted)}`];
 }
 
 /** Whether nothing is left to say of it early. */

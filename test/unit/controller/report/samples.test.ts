@@ -69,6 +69,23 @@ test('objects that cannot be read are named', () => {
   );
 });
 
+test('one with a webhook says how that does, whether it leads or not', () => {
+  const webhook = { isServing: true, untilMs: 90_000, isTrusted: false, answers: new Map() };
+  const own = (parts: object) =>
+    list({ isLeading: false, world: null, statistics: null, webhook: { ...webhook, ...parts } });
+  expect(own({ answers: new Map([['patched', 2]]) })).toEqual([
+    'leading{} 0',
+    'admissions_total{result=patched} 2',
+    'webhook_serving{} 1',
+    'webhook_certificate_end_timestamp_seconds{} 90',
+    'webhook_trusted{} 0',
+  ]);
+  expect(own({ isServing: false, untilMs: null, isTrusted: null })).toEqual([
+    'leading{} 0',
+    'webhook_serving{} 0',
+  ]);
+});
+
 test('one that waits says that it does not lead, and nothing of what it does not know', () => {
   expect(list({ isLeading: false, world: null, statistics: null })).toEqual(['leading{} 0']);
 });

@@ -23,6 +23,9 @@ const certificates = useCertificates();
 const servername = 'vipnat-webhook.vipnat-system.svc';
 const dayMs = 86_400_000;
 
+/** Who connects for each question may ask as often as that. */
+const handshakeMs = 1000 / 32;
+
 interface Life {
   readonly webhook: Webhook;
   readonly logger: RecordingLogger;
@@ -210,6 +213,7 @@ test('Services that come, and that go, count from then on', async () => {
   api.store.put('Service', makeLoadBalancer('late', [{ port: 80 }], { spec }));
   let is = false;
   const look = (wanted: boolean) => async () => {
+    clock.stall(handshakeMs);
     is = await askAbout('late');
     return is === wanted;
   };
@@ -263,6 +267,7 @@ test('the certificate is renewed while both serve: at every moment what they ser
   await startBoth();
   const serials = new Set<string>();
   const askBoth = async () => {
+    clock.stall(handshakeMs);
     for (const life of lives) serials.add((await ask(life)).serial);
   };
   await askBoth();
@@ -308,6 +313,18 @@ test('what is trusted is put back where somebody replaces the configuration', as
   expect(readTrusted()).toBe('');
   await pass('it is back', () => readTrusted() !== '');
   expect(readTrusted()).toBe(before);
+});
+
+test('each says whether what it serves with is trusted', async () => {
+  await startBoth();
+  const areTrusted = (isTrusted: boolean) => () =>
+    lives.every(({ webhook }) => webhook.state.isTrusted === isTrusted);
+  await pass('both are trusted', areTrusted(true));
+  refusal = 'refused';
+  putConfiguration();
+  await pass('nobody is', areTrusted(false));
+  refusal = null;
+  await pass('both are again', areTrusted(true));
 });
 
 test('who replaces the configuration again and again is answered less and less often', async () => {

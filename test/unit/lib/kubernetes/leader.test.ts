@@ -15,7 +15,7 @@ beforeEach(() => {
   trip = { thereMs: 1, backMs: 1 };
 });
 
-function begin(identity: string): LeaderElection {
+function begin(identity: string, annotations?: Readonly<Record<string, string>>): LeaderElection {
   const tell = (words: string) => void told.push(`${clock.now()} ${identity} ${words}`);
   const election = new LeaderElection({
     client: api.connect(() => trip),
@@ -23,6 +23,7 @@ function begin(identity: string): LeaderElection {
     random: () => 1,
     lease: { namespace: 'vipnat', name: 'controller' },
     identity,
+    ...(annotations === undefined ? {} : { annotations }),
     onElected: () => {
       tell('leads');
     },
@@ -54,6 +55,21 @@ test('the first creates the Lease and leads; the second hears of it', async () =
     leaseTransitions: 0,
     acquireTime: '2026-01-01T00:00:00.002000Z',
   });
+});
+
+test('who leads notes what it is told on the Lease, and that stays when it leads no more', async () => {
+  const first = begin('a', { noted: '1' });
+  await clock.advance(1000);
+  expect(api.annotations).toEqual({ noted: '1' });
+  api.annotate({ noted: 'by another', other: 'stays' });
+  await clock.advance(5000);
+  expect(api.annotations).toEqual({ noted: '1', other: 'stays' });
+  void first.stop();
+  await clock.advance(100);
+  expect(api.annotations).toEqual({ noted: '1', other: 'stays' });
+  begin('b', { noted: '2' });
+  await clock.advance(5000);
+  expect(api.annotations).toEqual({ noted: '2', other: 'stays' });
 });
 
 test('who stops gives it back, and the other leads at its next look', async () => {
