@@ -7,8 +7,8 @@
  *
  * `vipnat device conformance` tries all of this on any driver: docs/drivers.md.
  */
-import { type Address } from '../lib/address/address.ts';
-import { type Clock } from '../lib/control/clock.ts';
+import { type Address } from '../address/address.ts';
+import { type Clock } from '../control/clock.ts';
 
 /** Whose a balancer is. Its cluster and uid are the mark that each object of ours on a device has, as `formatMark` writes it. */
 export interface BalancerId {
