@@ -1,0 +1,138 @@
+/**
+ * The tables of an Alteon that a balancer is made of. Source: Alteon's MIB (ALTEON-CHEETAH-LAYER4-MIB), whose tables its REST interface has
+ * under `/config`: a column's name is that of the MIB without what all columns of its table begin with.
+ */
+import { parseAddress } from '../../address/address.ts';
+
+interface Table {
+  /** After `SlbNewCfg`, for what waits to be applied, or `SlbCurCfg`, for what is in force. */
+  readonly name: string;
+  /** The columns that are its index, and follow its name in a path. */
+  readonly keys: readonly string[];
+  /** The columns that are ours, with what they hold. Others stay as they are. */
+  readonly columns: Readonly<Record<string, 'text' | 'number'>>;
+  /** What people call a row. */
+  readonly words: string;
+}
+
+/** In the order in which a balancer is made: each row needs those before it. */
+export const tables = {
+  realServer: {
+    name: 'EnhRealServerTable',
+    keys: ['Index'],
+    columns: {
+      ...{ IpVer: 'number', IpAddr: 'text', Ipv6Addr: 'text' },
+      ...{ Weight: 'number', State: 'number', Name: 'text' },
+    },
+    words: 'real server',
+  },
+  realPort: {
+    name: 'EnhRealServPortTable',
+    keys: ['Index', 'PortIndex'],
+    columns: { RealPort: 'number' },
+    words: 'port of real server',
+  },
+  group: {
+    name: 'EnhGroupTable',
+    keys: ['Index'],
+    columns: { Metric: 'number', HealthID: 'text', IpVer: 'number' },
+    words: 'group',
+  },
+  groupMember: {
+    name: 'EnhGroupRealServerTable',
+    keys: ['RealServGroupIndex', 'ServIndex'],
+    columns: { State: 'number' },
+    words: 'member of group',
+  },
+  virtualServer: {
+    name: 'EnhVirtServerTable',
+    keys: ['VirtServerIndex'],
+    columns: {
+      ...{ VirtServerIpVer: 'number', VirtServerIpAddress: 'text', VirtServerIpv6Addr: 'text' },
+      ...{ VirtServerState: 'number', VirtServerVname: 'text' },
+    },
+    words: 'virtual server',
+  },
+  virtualService: {
+    name: 'EnhVirtServicesTable',
+    keys: ['ServIndex', 'Index'],
+    columns: {
+      VirtPort: 'number',
+      RealPort: 'number',
+      UDPBalance: 'number',
+      DBind: 'number',
+      PBind: 'number',
+    },
+    words: 'virtual service',
+  },
+  serviceGroup: {
+    name: 'EnhVirtServicesSeventhPartTable',
+    keys: ['ServSeventhPartIndex', 'SeventhPartIndex'],
+    columns: { RealGroup: 'text', PersistentTimeOut: 'number', ProxyIpMode: 'number' },
+    words: 'group of virtual service',
+  },
+} as const satisfies Record<string, Table>;
+
+/** One of them. */
+export type TableId = keyof typeof tables;
+
+/** All of them, in their order. */
+export const tableIds = Object.keys(tables) as readonly TableId[];
+
+type ColumnOf<Id extends TableId> = Id extends TableId ? keyof (typeof tables)[Id]['columns'] : never;
+
+/** A column that is ours, or by which a group gets and loses members. */
+export type Column = ColumnOf<TableId> | 'AddServer' | 'RemoveServer';
+
+/** What a row has in the columns that are ours. */
+export type Fields = Readonly<Partial<Record<Column, string | number>>>;
+
+/** Rows of all tables by their keys, as a path has them: `GROUP/SERVER`. */
+export type Rows = ReadonlyMap<TableId, ReadonlyMap<string, Fields>>;
+
+/** The same, while they are gathered. */
+export type GatheredRows = ReadonlyMap<TableId, Map<string, Fields>>;
+
+/** Tables without rows. */
+export function makeRows(): GatheredRows {
+  return new Map(tableIds.map((id) => [id, new Map<string, Fields>()]));
+}
+
+/** The rows of one of the tables. */
+export function ofTable(rows: Rows, id: TableId): ReadonlyMap<string, Fields> {
+  return rows.get(id) ?? new Map<string, Fields>();
+}
+
+/** The key of a row as the unit printed it; null where it has none. */
+export function readKey(id: TableId, row: Readonly<Record<string, unknown>>): string | null {
+  const parts = tables[id].keys.map((key) => readText(row[key]));
+  return parts.includes('') ? null : parts.join('/');
+}
+
+/** What the unit printed of a row. The address that is not of the row's family means nothing, and is left out. */
+export function readFields(id: TableId, row: Readonly<Record<string, unknown>>): Fields {
+  const columns: Readonly<Record<string, 'text' | 'number'>> = tables[id].columns;
+  const fields = Object.entries(columns).flatMap(
+    ([column, kind]): readonly (readonly [string, string | number])[] => {
+      const value = row[column];
+      if (value === undefined || value === null) return [];
+      return [[column, kind === 'text' ? readText(value) : Number(value)]];
+    },
+  );
+  return dropOtherFamily(Object.fromEntries(fields));
+}
+
+function dropOtherFamily(fields: Fields): Fields {
+  const { IpAddr, Ipv6Addr, VirtServerIpAddress, VirtServerIpv6Addr, ...others } = fields;
+  const isIpv6 = (others.IpVer ?? others.VirtServerIpVer) === 2;
+  const kept = isIpv6 ? { Ipv6Addr, VirtServerIpv6Addr } : { IpAddr, VirtServerIpAddress };
+  const addresses = Object.entries(kept).flatMap(([column, text]) =>
+    text === undefined ? [] : [[column, parseAddress(String(text))?.text ?? text] as const],
+  );
+  return { ...others, ...Object.fromEntries(addresses) };
+}
+
+/** A number is an index, too, where it is one. */
+function readText(value: unknown): string {
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
+}

@@ -1,0 +1,123 @@
+/** A change of an Alteon, with something in the way at each of its calls in turn. */
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { type AlteonConfiguration } from '../../support/devices/alteon-configuration.ts';
+import {
+  type AlteonWorld,
+  signal,
+  startWorld,
+  stopWorlds,
+  toBalancer,
+  toListener,
+} from '../../support/devices/alteon-world.ts';
+
+afterEach(stopWorlds);
+
+const done = { result: 'done' };
+/** From a balancer to another one: each kind of step is in it. */
+const before = toBalancer(['10.1.0.1:8080', '10.1.0.2:8080', '10.1.0.3:8080'], {
+  listeners: [
+    toListener('tcp 443', ['10.1.0.1:8080', '10.1.0.2:8080', '10.1.0.3:8080']),
+    toListener('udp 53', ['10.1.0.1:5353']),
+  ],
+});
+const after = toBalancer([], {
+  listeners: [
+    toListener('tcp 443', ['10.1.0.1:8080=0', '10.1.0.2:8080=2', '10.1.0.4:8080']),
+    toListener('tcp 80', ['10.1.0.4:8080']),
+  ],
+});
+const afterServed = [
+  { listener: 'tcp 192.0.2.1:443', members: ['10.1.0.1:8080=0', '10.1.0.2:8080=2', '10.1.0.4:8080=1'] },
+  { listener: 'tcp 192.0.2.1:80', members: ['10.1.0.4:8080=1'] },
+];
+
+let configuration: AlteonConfiguration | null = null;
+
+async function startAt(): Promise<AlteonWorld> {
+  const world = await startWorld();
+  if (configuration === null) {
+    await world.ensure(before);
+    configuration = world.device.activeUnit.running;
+    world.device.calls.length = 0;
+  }
+  for (const unit of world.device.units) unit.receive(configuration);
+  return world;
+}
+
+async function countCalls(): Promise<number> {
+  const world = await startAt();
+  await world.ensure(after);
+  return world.device.calls.length;
+}
+
+const isHalf = (world: AlteonWorld, unit: number) => {
+  const served = JSON.stringify(
+    world.device.readServed(world.device.units[unit]).map(({ listener }) => listener),
+  );
+  return !['["tcp 192.0.2.1:443","udp 192.0.2.1:53"]', '["tcp 192.0.2.1:443","tcp 192.0.2.1:80"]'].includes(
+    served,
+  );
+};
+
+/** A switch in the very moment in which units are asked looks like two active ones, or none: that is for the next call. */
+async function ensureInTwo(world: AlteonWorld, at: number): Promise<void> {
+  const progress = await world.ensure(after);
+  if (progress.result !== 'done') expect({ at, ...(await world.ensure(after)) }).toEqual({ at, ...done });
+}
+
+describe('at each call of a change in turn', () => {
+  test('the roles switch: what is done is at the active unit, whole, and nothing waits anywhere', async () => {
+    const calls = await countCalls();
+    expect(calls).toBeGreaterThan(40);
+    for (let at = 1; at <= calls; at += 1) {
+      const world = await startAt();
+      world.device.onCall = (_call, count) => {
+        if (count === at) world.device.switchRoles();
+      };
+      await ensureInTwo(world, at);
+      world.device.settle();
+      expect({ at, served: world.device.readServed() }).toEqual({ at, served: afterServed });
+      expect([at, isHalf(world, 0), isHalf(world, 1)]).toEqual([at, false, false]);
+      expect(world.device.units.map((unit) => unit.readText('getdiff'))).toEqual(['', '']);
+      await stopWorlds();
+    }
+  });
+
+  test('the process ends: a fresh driver finishes, and nothing is half meanwhile, or double then', async () => {
+    const calls = await countCalls();
+    for (let at = 1; at <= calls; at += 1) {
+      const world = await startAt();
+      const end = new Error('the process ends');
+      let count = 0;
+      world.beforeCall = () => {
+        count += 1;
+        if (count >= at) throw end;
+      };
+      await expect(world.ensure(after)).rejects.toBe(end);
+      expect(isHalf(world, 0)).toBe(false);
+      world.beforeCall = () => undefined;
+      world.driver = world.makeDriver();
+      expect({ at, ...(await world.ensure(after)) }).toEqual({ at, ...done });
+      world.device.settle();
+      expect(world.device.readServed()).toEqual(afterServed);
+      expect(await world.countWrites(() => world.ensure(after))).toEqual([]);
+      expect(await world.driver.list(signal)).toMatchObject([{ balancer: after }]);
+      await stopWorlds();
+    }
+  });
+
+  test('the active unit dies and its standby takes over: the next call is done there', async () => {
+    const calls = await countCalls();
+    for (let at = 1; at <= calls; at += 1) {
+      const world = await startAt();
+      world.device.onCall = (_call, count) => {
+        if (count !== at) return;
+        world.device.silent.add(0);
+        world.device.switchRoles();
+      };
+      await ensureInTwo(world, at);
+      expect({ at, served: world.device.readServed() }).toEqual({ at, served: afterServed });
+      await stopWorlds();
+    }
+  });
+});

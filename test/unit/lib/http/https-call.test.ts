@@ -1,0 +1,88 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { type RequestListener } from 'node:http';
+import { createServer } from 'node:https';
+import { type AddressInfo } from 'node:net';
+import { makePair } from '../../../../controller/webhook/certificate.ts';
+import { callHttps, type HttpsCall } from '../../../../lib/http/https-call.ts';
+import { HurriedClock } from '../../../support/devices/hurried-clock.ts';
+
+const stops: (() => void)[] = [];
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop();
+});
+
+async function serve(listener: RequestListener, name = 'localhost') {
+  const { certificate: cert, key } = await makePair(name, new Date());
+  const server = createServer({ cert, key }, listener);
+  server.on('tlsClientError', () => undefined);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  stops.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const clock = new HurriedClock();
+  const { port } = server.address() as AddressInfo;
+  const credentials = { username: 'vipnat', password: 'pass:word' };
+  const call = (changes: Partial<HttpsCall> = {}) =>
+    callHttps({
+      server: { host: 'localhost', port, ca: cert, credentials },
+      ...{ method: 'GET', path: '/a?b=c', body: null, limitMs: 20_000, maxBytes: 1000, clock },
+      signal: new AbortController().signal,
+      ...changes,
+    });
+  return { call, clock, port, cert, credentials };
+}
+
+test('a question is sent as it is, with the credentials, and its answer comes back with any status', async () => {
+  const { call } = await serve((request, response) => {
+    request.on('data', (body) => {
+      const { authorization = '' } = request.headers;
+      const [, basic = ''] = authorization.split(' ');
+      const user = Buffer.from(basic, 'base64').toString();
+      response.writeHead(503).end(`${request.method} ${request.url} ${user} ${body}`);
+    });
+  });
+  const answer = await call({ method: 'POST', body: '{"ä":1}' });
+  expect(answer).toEqual({ status: 503, text: 'POST /a?b=c vipnat:pass:word {"ä":1}' });
+});
+
+test('an answer that is too long is not read, one without an end has a limit, and one without its body is empty', async () => {
+  const { call, clock } = await serve((request, response) => {
+    if (request.url === '/long') response.end('x'.repeat(1001));
+    if (request.url === '/never') clock.expire();
+    if (request.url === '/bodiless') response.writeHead(200, { 'content-length': 15 }).flushHeaders();
+    if (request.url === '/bodiless') request.socket.end();
+  });
+  await expect(call({ path: '/long' })).rejects.toMatchObject({ reason: 'too-long' });
+  await expect(call({ path: '/never' })).rejects.toMatchObject({
+    ...{ reason: 'unreachable', message: 'no answer within 20 s' },
+  });
+  expect(await call({ path: '/bodiless' })).toEqual({ status: 200, text: '' });
+});
+
+test('a server whose certificate is for another name, or from another CA, is told nothing', async () => {
+  const told: unknown[] = [];
+  const { call, port, cert, credentials } = await serve((request) => told.push(request.url), 'other.example');
+  await expect(call()).rejects.toMatchObject({
+    reason: 'untrusted',
+    message: 'its certificate is not for localhost',
+  });
+  for (const ca of [null, (await makePair('localhost', new Date())).certificate]) {
+    await expect(call({ server: { host: 'localhost', port, ca, credentials } })).rejects.toMatchObject({
+      ...{ reason: 'untrusted', message: expect.stringContaining('does not come from the given CA') },
+    });
+  }
+  await expect(call({ server: { host: '127.0.0.1', port, ca: cert, credentials } })).rejects.toMatchObject({
+    reason: 'untrusted',
+  });
+  expect(told).toEqual([]);
+});
+
+test('whoever ends the signal ends the call, with what it was ended with', async () => {
+  const abort = new AbortController();
+  const { call } = await serve(() => {
+    abort.abort(new Error('enough'));
+  });
+  await expect(call({ signal: abort.signal })).rejects.toThrow('enough');
+  await expect(call({ signal: abort.signal })).rejects.toThrow('enough');
+});
