@@ -35,11 +35,7 @@ const cases: readonly ChangeCase[] = [
   {
     name: 'change-no-members',
     title: 'a listener without members, from the beginning and later',
-    states: (shapes) => [
-      withMembers(shapes, []),
-      withMembers(shapes, [shapes.member(0)]),
-      withMembers(shapes, []),
-    ],
+    states: (shapes) => [withMembers(shapes, []), withMembers(shapes, [shapes.member(0)])],
   },
   {
     name: 'change-listeners',
