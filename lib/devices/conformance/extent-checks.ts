@@ -13,7 +13,12 @@ const manyBalancers = 20;
 export const extentChecks: readonly Check[] = [
   { name: 'many-members', title: `${manyMembers} members`, needs: [], run: checkManyMembers },
   { name: 'many-balancers', title: `${manyBalancers} balancers`, needs: [], run: checkManyBalancers },
-  { name: 'longest-names', title: 'names of the maximum length, with different ends', needs: [], run: checkLongest },
+  {
+    name: 'longest-names',
+    title: 'names of the maximum length, with different ends',
+    needs: [],
+    run: checkLongest,
+  },
   { name: 'ipv6', title: 'addresses and members of IPv6', needs: ['ipv6'], run: checkIpv6 },
   { name: 'udp', title: 'UDP, also at a port of TCP', needs: ['udp'], run: checkUdp },
   { name: 'same-name', title: 'a Service that is made again under its name', needs: [], run: checkSameName },

@@ -148,7 +148,9 @@ async function checkRefusal(bench: Bench): Promise<void> {
       await ensureToEnd(bench, subject, shapes.changed());
       const owned = await bench.open().list();
       const isWhole = [shapes.plain(), shapes.changed()].some((one) => findDifference(owned, [one]) === null);
-      const serving = owned.flatMap(({ balancer }) => balancer.listeners.map(({ members }) => members.length));
+      const serving = owned.flatMap(({ balancer }) =>
+        balancer.listeners.map(({ members }) => members.length),
+      );
       if (capabilities.atomicCommit && !isWhole)
         throw new CheckFailed('while it refuses, list has a part of the change');
       if (serving.length === 0 || serving.includes(0))

@@ -68,9 +68,13 @@ function openIdle(target: ConformanceTarget): LoadBalancerDriver {
 
 async function takeDevice(cleaner: Bench, { takesLeftovers }: ConformanceOptions): Promise<void> {
   const left = await listAll(cleaner).catch((error: unknown) => {
-    throw new VipnatError('DEVICE_FAILED', `cannot list the balancers of the device: ${describeError(error)}`, {
-      cause: error,
-    });
+    throw new VipnatError(
+      'DEVICE_FAILED',
+      `cannot list the balancers of the device: ${describeError(error)}`,
+      {
+        cause: error,
+      },
+    );
   });
   const names = left.flatMap(({ owned }) => owned.map(({ balancer: { id } }) => `${id.cluster}/${id.name}`));
   if (names.length === 0) return;

@@ -84,11 +84,19 @@ export class Shapes {
 
   /** Of IPv4. */
   member(address: number, port = 0, weight = 1): Member {
-    return { address: take(this.#sites.memberIpv4, address), port: take(this.#sites.memberPorts, port), weight };
+    return {
+      address: take(this.#sites.memberIpv4, address),
+      port: take(this.#sites.memberPorts, port),
+      weight,
+    };
   }
 
   ipv6Member(address: number): Member {
-    return { address: take(this.#sites.memberIpv6, address), port: take(this.#sites.memberPorts, 0), weight: 1 };
+    return {
+      address: take(this.#sites.memberIpv6, address),
+      port: take(this.#sites.memberPorts, 0),
+      weight: 1,
+    };
   }
 
   method(index: number): Balancer['method'] {

@@ -42,7 +42,9 @@ async function checkState(bench: Bench): Promise<void> {
       `not one unit is active: ${units.map(({ unit, role }) => `${unit} ${role}`).join(', ') || 'no unit'}`,
     );
   if (bench.capabilities.pair !== units.length > 1)
-    throw new CheckFailed(`units: ${units.length}, and the capability pair is ${String(bench.capabilities.pair)}`);
+    throw new CheckFailed(
+      `units: ${units.length}, and the capability pair is ${String(bench.capabilities.pair)}`,
+    );
 }
 
 async function checkList(bench: Bench): Promise<void> {
@@ -131,12 +133,12 @@ async function checkUnknown(bench: Bench): Promise<void> {
 async function checkConcurrency(bench: Bench): Promise<void> {
   const { shapes } = bench;
   await bench.open().settle(shapes.plain());
-  let isOver = false;
+  const state = { isOver: false };
   const changing = bench
     .open()
     .settle(shapes.changed())
     .finally(() => {
-      isOver = true;
+      state.isOver = true;
     });
   // Whatever comes first is told: a rejection of the other must not end the process.
   changing.catch(() => undefined);
@@ -144,7 +146,7 @@ async function checkConcurrency(bench: Bench): Promise<void> {
   do {
     expectOneName(await reader.list());
     await reader.plan(shapes.changed());
-  } while (!isOver);
+  } while (!state.isOver);
   await changing;
   await bench.expectSettled(shapes.changed(), 'after ensure');
 }

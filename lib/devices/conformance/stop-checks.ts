@@ -122,4 +122,3 @@ async function expectSessions(
   }
   throw new CheckFailed(`list counts ${counted ?? 'no'} open connections of ${name} after ${countTries} s`);
 }
-

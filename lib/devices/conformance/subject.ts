@@ -131,7 +131,10 @@ export class Subject {
       });
     });
     try {
-      return await Promise.race([call(AbortSignal.any([signal, ...(more === undefined ? [] : [more])])), limit]);
+      return await Promise.race([
+        call(AbortSignal.any([signal, ...(more === undefined ? [] : [more])])),
+        limit,
+      ]);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof CheckFailed || hasEnded() || more?.aborted === true) throw error;

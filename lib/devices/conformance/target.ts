@@ -96,6 +96,10 @@ export const documentationSites: Sites = {
   memberPorts: [30080, 30443],
 };
 
-function listAddresses(family: Address['family'], count: number, write: (index: number) => string): Address[] {
+function listAddresses(
+  family: Address['family'],
+  count: number,
+  write: (index: number) => string,
+): Address[] {
   return Array.from({ length: count }, (_, at) => ({ family, text: write(at + 1) }));
 }

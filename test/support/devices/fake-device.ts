@@ -14,13 +14,11 @@ export interface FakeDeviceOptions {
 
 /** What can be asked of a unit. Objects are texts by name. */
 export type FakeRequest =
-  | { readonly ask: 'role' }
-  /** All objects: in force, and as they will be once they are applied. */
-  | { readonly ask: 'objects' }
-  | { readonly ask: 'sessions' }
+  | { readonly ask: 'role' | 'objects' | 'sessions' }
   | { readonly ask: 'put'; readonly name: string; readonly value: string }
   | { readonly ask: 'delete'; readonly name: string }
-  | { readonly ask: 'apply' | 'save' };
+  | { readonly ask: 'apply' }
+  | { readonly ask: 'save' };
 
 /** What a unit answers. */
 export interface FakeAnswer {
@@ -92,6 +90,11 @@ export class FakeDevice {
   /** As its settings name them. */
   get unitNames(): readonly string[] {
     return this.#units.map((_, at) => `unit-${at + 1}`);
+  }
+
+  /** The one that takes writes. */
+  get activeUnit(): string {
+    return this.unitNames[this.#active] ?? '';
   }
 
   /** One request to a unit. Rejects with a DeviceError, or with the signal's reason. */
@@ -228,7 +231,7 @@ export class FakeDevice {
     } else if (request.ask === 'apply') {
       unit.applyingUntilMs = this.#clock.now() + this.#applyMs;
       this.#finishApply(unit);
-    } else if (request.ask === 'put' || request.ask === 'delete') {
+    } else {
       const stores = this.capabilities.atomicCommit ? [unit.candidate] : [unit.candidate, unit.running];
       for (const objects of stores) change(objects, request);
       this.#endSessions();
@@ -272,13 +275,13 @@ export class FakeDevice {
   }
 }
 
-type FakeWrite = Exclude<FakeRequest, { readonly ask: 'role' | 'objects' | 'sessions' }>;
+type FakeWrite = Extract<FakeRequest, { readonly ask: 'put' | 'delete' | 'apply' | 'save' }>;
 
 function isWrite(request: FakeRequest): request is FakeWrite {
   return ['put', 'delete', 'apply', 'save'].includes(request.ask);
 }
 
-function change(objects: Map<string, string>, request: FakeWrite & { readonly ask: 'put' | 'delete' }): void {
+function change(objects: Map<string, string>, request: Extract<FakeWrite, { readonly name: string }>): void {
   if (request.ask === 'put') objects.set(request.name, request.value);
   else objects.delete(request.name);
 }

@@ -111,16 +111,21 @@ class FakeDriver implements LoadBalancerDriver {
     const steps = listSteps(answer, { id, objects });
     for (const { request } of steps) await this.#ask(unit, request, signal);
     if (steps.length === 0 && answer.isSaved && pinned.isInSync) return { result: 'done' };
-    if (steps.length > 0 && this.capabilities.atomicCommit) {
-      await this.#expectSame(unit, signal);
-      const { isApplying } = await this.#ask(unit, { ask: 'apply' }, signal);
-      if (isApplying) return waiting;
-    }
+    const isApplied = steps.length === 0 || (await this.#apply(unit, signal));
+    if (!isApplied) return waiting;
     await this.#expectSame(unit, signal);
     await this.#ask(unit, { ask: 'save' }, signal);
     const last = await this.#expectSame(unit, signal);
     // A unit that restarted meanwhile has lost it.
     return listSteps(last, { id, objects }).length === 0 ? { result: 'done' } : waiting;
+  }
+
+  /** Whether all is in force now. */
+  async #apply(unit: string, signal: AbortSignal): Promise<boolean> {
+    if (!this.capabilities.atomicCommit) return true;
+    await this.#expectSame(unit, signal);
+    const { isApplying } = await this.#ask(unit, { ask: 'apply' }, signal);
+    return !isApplying;
   }
 
   async #expectSame(unit: string, signal: AbortSignal): Promise<FakeAnswer> {
@@ -213,9 +218,15 @@ function rankStep({ object, before, after }: Change): number {
 /** The mark has five, and the protocol with its port is one more. */
 const listenerParts = 6;
 
+interface ReadPlace {
+  /** Its settings as JSON; null where the object is not there. */
+  listener: string | null;
+  readonly members: Member[];
+}
+
 interface Read {
   readonly id: BalancerId;
-  readonly places: Map<string, { listener: string | null; members: Member[] }>;
+  readonly places: Map<string, ReadPlace>;
   readonly sessions: Map<string, number>;
 }
 
@@ -223,21 +234,11 @@ function toOwned(running: Objects, cluster: string, sessions: ReadonlyMap<string
   const markToRead = new Map<string, Read>();
   for (const [name, value] of running) {
     const parsed = parseMark(name, cluster);
-    const [place = '', target] = parsed?.rest ?? [];
     if (parsed === null) continue;
     const mark = formatMark(parsed.id);
     const read = markToRead.get(mark) ?? { id: parsed.id, places: new Map(), sessions: new Map() };
     markToRead.set(mark, read);
-    const at = read.places.get(place) ?? { listener: null, members: [] };
-    read.places.set(place, at);
-    if (target === undefined) {
-      at.listener = value;
-    } else {
-      const member = toMember(target, value);
-      at.members.push(member);
-      const key = formatMember(member);
-      read.sessions.set(key, (read.sessions.get(key) ?? 0) + (sessions?.get(name) ?? 0));
-    }
+    readObject(read, parsed.rest, { value, sessions: sessions?.get(name) ?? 0 });
   }
   return [...markToRead.values()].map((read) => ({
     balancer: toBalancer(read),
@@ -245,9 +246,30 @@ function toOwned(running: Objects, cluster: string, sessions: ReadonlyMap<string
   }));
 }
 
+function readObject(
+  { places, sessions: counts }: Read,
+  [place = '', target]: readonly string[],
+  { value, sessions }: { readonly value: string; readonly sessions: number },
+): void {
+  const at: ReadPlace = places.get(place) ?? { listener: null, members: [] };
+  places.set(place, at);
+  if (target === undefined) {
+    at.listener = value;
+    return;
+  }
+  const member = toMember(target, value);
+  at.members.push(member);
+  const key = formatMember(member);
+  counts.set(key, (counts.get(key) ?? 0) + sessions);
+}
+
 function toMember(target: string, weight: string): Member {
   const at = target.lastIndexOf('-');
-  return { address: toAddress(target.slice(0, at)), port: Number(target.slice(at + 1)), weight: Number(weight) };
+  return {
+    address: toAddress(target.slice(0, at)),
+    port: Number(target.slice(at + 1)),
+    weight: Number(weight),
+  };
 }
 
 function toAddress(text: string): Member['address'] {

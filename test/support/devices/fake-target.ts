@@ -4,7 +4,11 @@ import {
   type TargetActions,
 } from '../../../lib/devices/conformance/target.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
-import { type CreateDriver, type DriverContext, type LoadBalancerDriver } from '../../../lib/devices/driver.ts';
+import {
+  type CreateDriver,
+  type DriverContext,
+  type LoadBalancerDriver,
+} from '../../../lib/devices/driver.ts';
 import { type FakeDevice } from './fake-device.ts';
 import { createFakeDriver, nameMemberObject } from './fake-driver.ts';
 
@@ -15,7 +19,14 @@ export function openFake(
   context: DriverContext,
   create: CreateDriver = createFakeDriver(device),
 ): LoadBalancerDriver {
-  const settings = { name: 'fake', cluster, units: device.unitNames, credentials: null, ca: null, options: {} };
+  const settings = {
+    name: 'fake',
+    cluster,
+    units: device.unitNames,
+    credentials: null,
+    ca: null,
+    options: {},
+  };
   return create(settings, context);
 }
 
@@ -31,56 +42,67 @@ export function createFakeTarget(device: FakeDevice, clock: Clock): ConformanceT
 function listActions(device: FakeDevice): TargetActions {
   return {
     ...onUnits(device),
-    listObjects: () => Promise.resolve(device.listObjects()),
-    createForeign: () => {
+    listObjects: soon(() => device.listObjects()),
+    createForeign: soon(() => {
       device.putForeign('www', 'at 192.0.2.1');
-      return Promise.resolve({
-        read: () => Promise.resolve(device.read('www') ?? 'gone'),
-        remove: () => {
+      return {
+        read: soon(() => device.read('www') ?? 'gone'),
+        remove: soon(() => {
           device.deleteForeign('www');
-          return Promise.resolve();
-        },
-      });
-    },
-    changePending: () => Promise.resolve(changePending(device)),
+        }),
+      };
+    }),
+    changePending: soon(() => changePending(device)),
     openSession: ({ id, listeners: [listener] }) => {
       const member = listener?.members[0];
       if (listener === undefined || member === undefined) throw new RangeError('no member');
       const { isOpen, close } = device.openSession(nameMemberObject(id, listener, member));
-      return Promise.resolve({
-        member,
-        isOpen: () => Promise.resolve(isOpen()),
-        close: () => Promise.resolve(close()),
-      });
+      return Promise.resolve({ member, isOpen: soon(isOpen), close: soon(close) });
     },
   };
 }
 
 function onUnits(device: FakeDevice): TargetActions {
   return {
-    switchRole: () => Promise.resolve(device.switchRole()),
-    restart: () => Promise.resolve(device.restart()),
-    forget: () => Promise.resolve(device.forget()),
-    loseNextAnswer: () => Promise.resolve(device.loseNextAnswer()),
-    silence: () => {
+    switchRole: soon(() => {
+      device.switchRole();
+    }),
+    restart: soon(() => {
+      device.restart();
+    }),
+    forget: soon(() => {
+      device.forget();
+    }),
+    loseNextAnswer: soon(() => {
+      device.loseNextAnswer();
+    }),
+    silence: soon(() => {
       device.setSilent(true);
-      return Promise.resolve(() => Promise.resolve(device.setSilent(false)));
-    },
-    refuseWrites: () => {
+      return soon(() => {
+        device.setSilent(false);
+      });
+    }),
+    refuseWrites: soon(() => {
       device.setRefusing(true);
-      return Promise.resolve(() => Promise.resolve(device.setRefusing(false)));
-    },
-    holdAnswers: () => {
-      const release = device.hold();
-      return Promise.resolve(() => Promise.resolve(release()));
-    },
+      return soon(() => {
+        device.setRefusing(false);
+      });
+    }),
+    holdAnswers: soon(() => soon(device.hold())),
   };
 }
 
 function changePending(device: FakeDevice): PendingChange {
   device.changePending('www', 'at 192.0.2.2');
   return {
-    isPending: () => Promise.resolve(device.readPending('www') === 'at 192.0.2.2' && device.read('www') === null),
-    revert: () => Promise.resolve(device.changePending('www', null)),
+    isPending: soon(() => device.readPending('www') === 'at 192.0.2.2' && device.read('www') === null),
+    revert: soon(() => {
+      device.changePending('www', null);
+    }),
   };
+}
+
+/** The fake does all at once; other devices take their time. */
+function soon<Answer>(call: () => Answer): () => Promise<Answer> {
+  return () => Promise.resolve(call());
 }

@@ -1,23 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { listChecks } from '../../../../../lib/devices/conformance/list-checks.ts';
-import { type CheckResult, runConformance } from '../../../../../lib/devices/conformance/run.ts';
-import { type ConformanceTarget } from '../../../../../lib/devices/conformance/target.ts';
 import { type Capabilities } from '../../../../../lib/devices/driver.ts';
 import { EagerClock } from '../../../../support/devices/eager-clock.ts';
 import { FakeDevice, type FakeDeviceOptions } from '../../../../support/devices/fake-device.ts';
 import { createFakeTarget } from '../../../../support/devices/fake-target.ts';
-
-async function run(target: ConformanceTarget): Promise<readonly CheckResult[]> {
-  const { signal } = new AbortController();
-  const { results } = await runConformance(target, {
-    checks: listChecks(),
-    signal,
-    lastSignal: signal,
-    takesLeftovers: false,
-    onResult: () => undefined,
-  });
-  return results;
-}
+import { nameChecks, runSuite } from '../../../../support/devices/run-suite.ts';
 
 const few: Partial<Capabilities> = {
   methods: ['rr'],
@@ -58,9 +45,9 @@ describe('the suite is green on the fake', () => {
   ])('%s', async (_, options, notRun) => {
     const clock = new EagerClock();
     const device = new FakeDevice({ clock, ...options });
-    const results = await run(createFakeTarget(device, clock));
+    const results = await runSuite(createFakeTarget(device, clock));
     expect(results.filter(({ outcome }) => outcome === 'failed')).toEqual([]);
-    expect(results.filter(({ outcome }) => outcome === 'not run').map(({ name }) => name)).toEqual(notRun);
+    expect(nameChecks(results, 'not run')).toEqual(notRun);
     expect(results).toHaveLength(listChecks().length);
     expect(device.listObjects()).toEqual([]);
   });
