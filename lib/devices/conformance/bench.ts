@@ -30,6 +30,7 @@ const maxCalls = 1000;
 
 /** What a check works with. */
 export class Bench {
+  /** Without what the target has no addresses for. */
   readonly capabilities: Capabilities;
   readonly shapes: Shapes;
   readonly actions: TargetActions;
@@ -38,8 +39,9 @@ export class Bench {
   readonly #signal: AbortSignal;
 
   constructor(target: ConformanceTarget, capabilities: Capabilities, signal: AbortSignal) {
-    this.capabilities = capabilities;
-    this.shapes = new Shapes(target.sites ?? documentationSites, capabilities);
+    const sites = target.sites ?? documentationSites;
+    this.capabilities = { ...capabilities, ipv6: capabilities.ipv6 && sites.ipv6.length > 0 };
+    this.shapes = new Shapes(sites, capabilities);
     this.actions = target.actions ?? {};
     this.clock = target.clock;
     this.#target = target;

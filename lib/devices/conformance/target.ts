@@ -17,7 +17,7 @@ export interface ConformanceTarget {
 export interface Sites {
   /** At least 5. */
   readonly ipv4: readonly Address[];
-  /** At least 2 for a device that can IPv6. */
+  /** Without any, IPv6 is not tried. */
   readonly ipv6: readonly Address[];
   /** At which balancers listen: at least 3. */
   readonly ports: readonly number[];
