@@ -33,7 +33,7 @@ const addressRange = z.pipe(
     context.issues.push({
       code: 'custom',
       input: word,
-      message: `is no range of addresses: ${quoteText(word)}. Example: 10.0.9.10-10.0.9.99`,
+      message: `is not a range of addresses: ${quoteText(word)}. Example: 10.0.9.10-10.0.9.99`,
     });
     return z.NEVER;
   }),

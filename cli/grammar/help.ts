@@ -198,10 +198,10 @@ Examples:
   vipnat device conformance --device device.yaml --driver ./driver.mjs
 
 state, list and plan write nothing. list prints what the device has of the cluster that
-the file names, plan what a Service would change. conformance tries a driver: it makes
-balancers for two clusters of its own, and removes them also when it fails or is stopped.
-Use a device without clients. Credentials are never arguments. Without --credentials they
-are in VIPNAT_DEVICE_USERNAME and VIPNAT_DEVICE_PASSWORD.
+the file names, plan what a Service would change. conformance tries a driver on a device
+without clients. It makes balancers for two clusters of its own, and removes them again.
+Without --credentials, the variables VIPNAT_DEVICE_USERNAME and VIPNAT_DEVICE_PASSWORD
+have the credentials.
 Exit status: 0 printed, or no check failed. 1 the device failed. 2 a check failed, or
 state found something. 78 the command line or a file is wrong.`,
   controller: `

@@ -24,7 +24,9 @@ interface DeviceWords {
 /** Gives `device` its words and switches. It has none of the configuration. */
 export function addDeviceFlags(command: Command, onFound: (invocation: DeviceInvocation) => void): void {
   command
-    .usage('conformance|list|plan|state --device FILE [options]')
+    .summary(command.description())
+    .description(`${command.description()}; ACTION is one of ${deviceActions.join(', ')}`)
+    .usage('ACTION --device FILE [options]')
     .option('--device <value>', 'a LoadBalancerDevice as YAML')
     .option('--driver <value>', 'a driver of vipnat, or the path of a module (default: spec.driver)')
     .option(

@@ -223,7 +223,7 @@ export const errorCatalogue = {
     exit: failed,
     retry: true,
     meaning:
-      'A device did not answer as expected: no unit answers, no unit is active, the credentials are wrong, or its driver has a bug.',
+      'A device did not answer as expected. No unit answers, no unit is active, the credentials are wrong, or the driver has a bug.',
     remedy: 'Do what the line says. `vipnat device state` prints what each unit reports.',
   },
   DEVICE_IN_USE: {

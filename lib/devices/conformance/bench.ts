@@ -30,8 +30,9 @@ const maxCalls = 1000;
 
 /** What a check works with. */
 export class Bench {
-  /** Without what the target has no addresses for. */
   readonly capabilities: Capabilities;
+  /** Whether the target gives any. */
+  readonly hasIpv6Addresses: boolean;
   readonly shapes: Shapes;
   readonly actions: TargetActions;
   readonly clock: Clock;
@@ -40,7 +41,8 @@ export class Bench {
 
   constructor(target: ConformanceTarget, capabilities: Capabilities, signal: AbortSignal) {
     const sites = target.sites ?? documentationSites;
-    this.capabilities = { ...capabilities, ipv6: capabilities.ipv6 && sites.ipv6.length > 0 };
+    this.capabilities = capabilities;
+    this.hasIpv6Addresses = sites.ipv6.length > 0;
     this.shapes = new Shapes(sites, capabilities);
     this.actions = target.actions ?? {};
     this.clock = target.clock;

@@ -14,17 +14,16 @@ export interface Check {
   readonly run: (bench: Bench) => Promise<void>;
 }
 
-/** A capability, or an action of the target. */
-export type Need = Exclude<keyof Capabilities, 'methods'> | 'two methods' | keyof TargetActions;
+/** A capability, an action of the target, or what either has to have of something. */
+export type Need =
+  Exclude<keyof Capabilities, 'methods'> | 'two methods' | 'IPv6 addresses' | keyof TargetActions;
 
 /** The needs that are not met. */
-export function findUnmet(
-  needs: readonly Need[],
-  capabilities: Capabilities,
-  actions: TargetActions,
-): readonly Need[] {
+export function findUnmet(needs: readonly Need[], bench: Bench): readonly Need[] {
+  const { capabilities, actions } = bench;
   return needs.filter((need) => {
     if (need === 'two methods') return capabilities.methods.length < 2;
+    if (need === 'IPv6 addresses') return !bench.hasIpv6Addresses;
     return !(need in capabilities
       ? capabilities[need as keyof Capabilities]
       : actions[need as keyof TargetActions] !== undefined);

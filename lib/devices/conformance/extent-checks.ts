@@ -19,7 +19,7 @@ export const extentChecks: readonly Check[] = [
     needs: [],
     run: checkLongest,
   },
-  { name: 'ipv6', title: 'addresses and members of IPv6', needs: ['ipv6'], run: checkIpv6 },
+  { name: 'ipv6', title: 'addresses and members of IPv6', needs: ['ipv6', 'IPv6 addresses'], run: checkIpv6 },
   { name: 'udp', title: 'UDP, also at a port of TCP', needs: ['udp'], run: checkUdp },
   { name: 'same-name', title: 'a Service that is made again under its name', needs: [], run: checkSameName },
   { name: 'two-clusters', title: 'two clusters with the same Service', needs: [], run: checkTwoClusters },

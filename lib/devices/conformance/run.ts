@@ -121,7 +121,7 @@ async function runOne(
   { cleaner, signal }: { readonly cleaner: Bench; readonly signal: AbortSignal },
 ): Promise<{ readonly result: CheckResult | null; readonly interruption: string | null }> {
   const { name, title } = check;
-  const needs = findUnmet(check.needs, bench.capabilities, bench.actions);
+  const needs = findUnmet(check.needs, bench);
   if (needs.length > 0) return { result: { name, title, outcome: 'not run', needs }, interruption: null };
   const why = await tryCheck(check, bench);
   const problem = await clean(cleaner);
