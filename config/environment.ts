@@ -12,6 +12,9 @@ export const configVariable = 'VIPNAT_CONFIG';
 /** The variable by which a manifest says what kind of pod the agent is in. */
 export const podVariable = 'VIPNAT_POD';
 
+/** The variables by which `vipnat device` gets credentials of a device. */
+export const credentialsVariables = ['VIPNAT_DEVICE_USERNAME', 'VIPNAT_DEVICE_PASSWORD'] as const;
+
 /**
  * The variable by which vipnat's own tests say how long the agent rests when nothing calls for a look. Its usual minute hides a
  * trigger that is missing from whoever waits longer. For nobody else: no document names it.
@@ -37,7 +40,13 @@ export function readEnvironment(environment: Environment): SourceReading {
 }
 
 function findUnknown(environment: Environment): string[] {
-  const known = [...optionNames.map(nameVariable), configVariable, podVariable, tickVariable];
+  const known = [
+    ...optionNames.map(nameVariable),
+    ...credentialsVariables,
+    configVariable,
+    podVariable,
+    tickVariable,
+  ];
   return Object.entries(environment)
     .filter(([variable]) => variable.startsWith('VIPNAT_') && !known.includes(variable))
     .filter(([variable, value = '']) => value !== '' && !isServiceLink(variable, value))

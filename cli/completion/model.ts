@@ -5,7 +5,7 @@ import { manifestKinds } from '../generate/manifest/options.ts';
 import { planFormats } from '../grammar/command-context.ts';
 import { createGrammar } from '../grammar/grammar.ts';
 import { configTerms, describeConfigFlag } from '../grammar/help.ts';
-import { seatsActions } from '../grammar/command-context.ts';
+import { deviceActions, seatsActions } from '../grammar/command-context.ts';
 import { releaseWord } from '../grammar/read-services.ts';
 import { commandNames } from '../grammar/invocation.ts';
 import { colourChoices } from '../format/text/screen.ts';
@@ -85,6 +85,7 @@ const pathToWords = new Map<string, readonly string[]>([
   ['help manifest', manifestKinds],
   ['completion', shells],
   ['services', [releaseWord]],
+  ['device', deviceActions],
   ['seats', seatsActions.filter((action) => action !== 'list')],
 ]);
 

@@ -1,6 +1,7 @@
 import { type Family } from '../../lib/address/address.ts';
 import { type NamespacedName } from '../../lib/kubernetes/api-object.ts';
 import { type Config } from '../../config/config.ts';
+import { type Environment } from '../../config/environment.ts';
 import { type DoctorOptions } from '../doctor/facts/options.ts';
 import { type KeepalivedOptions } from '../generate/keepalived/options.ts';
 import { type OptionName } from '../../config/options.ts';
@@ -91,6 +92,36 @@ export interface SeatsOptions {
   readonly namespace: string;
   /** Print JSON. */
   readonly json: boolean;
+}
+
+/** What `vipnat device` does. */
+export const deviceActions = ['conformance', 'list', 'plan', 'state'] as const;
+
+/** `vipnat device`. */
+export interface DeviceOptions {
+  readonly action: (typeof deviceActions)[number];
+  /** The file with its description. */
+  readonly device: string;
+  /** A name or a path; null for what the description says. */
+  readonly driver: string | null;
+  /** A file or a folder; null for variables of the environment. */
+  readonly credentials: string | null;
+  /** For `plan`: the file with the wanted balancer. */
+  readonly balancer: string | null;
+  /** For `conformance`: the names of the checks to run; none for all. */
+  readonly only: readonly string[];
+  /** For `conformance`: at which balancers may listen, three at least; null for any. */
+  readonly ports: readonly number[] | null;
+  /** For `conformance`: remove first what an earlier run has left. */
+  readonly takesLeftovers: boolean;
+  /** Print JSON. */
+  readonly json: boolean;
+}
+
+/** What `device` of device.ts takes. */
+export interface DeviceContext extends Omit<CommandContext<DeviceOptions>, 'config'> {
+  /** Where credentials are unless a file is given. */
+  readonly environment: Environment;
 }
 
 /** `vipnat services release-gates`. */

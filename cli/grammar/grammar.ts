@@ -11,6 +11,7 @@ import { addDrain, addUndrain } from './drain-flags.ts';
 import { addKeepalivedSwitches } from './keepalived-flags.ts';
 import { addBalancerFlags, addServicesFlags } from './services-flags.ts';
 import { readBalancer } from './read-balancer.ts';
+import { addDeviceFlags } from './read-device.ts';
 import { readSeats } from './read-seats.ts';
 import { readServices } from './read-services.ts';
 import { toInvocation } from './to-invocation.ts';
@@ -113,6 +114,7 @@ function addCommands(
   addConfigured(addBalancer(program), readBalancer);
   addConfigured(addServices(program), readServices);
   addConfigured(addSeats(program), readSeats);
+  addDevice(program, onFound);
   program.commandsGroup('Configuration to print:');
   addVrid(program, onFound);
   addConfigured(addKeepalived(program), readKeepalived);
@@ -200,6 +202,13 @@ function addSeats(program: Command): Command {
     .usage('[drain|undrain NODE|rebalance] [options]')
     .option('--namespace <value>', `where the balancers run (default: ${servicesNamespace})`)
     .option('--json', 'print JSON');
+}
+
+function addDevice(program: Command, onFound: GrammarNeeds['onFound']): void {
+  addDeviceFlags(
+    add(program, 'device', 'ask load balancers outside of the cluster, and try drivers of them'),
+    onFound,
+  );
 }
 
 function addVrid(program: Command, onFound: GrammarNeeds['onFound']): void {

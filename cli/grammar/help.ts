@@ -34,6 +34,12 @@ export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--gate', '--gate TYPE'],
   ['--inject-gates', '--inject-gates[=METHOD]'],
   ['--webhook-port', '--webhook-port PORT'],
+  ['--device', '--device FILE'],
+  ['--driver', '--driver DRIVER'],
+  ['--credentials', '--credentials PATH'],
+  ['--balancer', '--balancer FILE'],
+  ['--only', '--only CHECK'],
+  ['--ports', '--ports PORT,…'],
   ...optionNames.map((name): [string, string] => {
     const flag = nameFlag(name);
     const word = flag.slice(flag.lastIndexOf('-') + 1).toUpperCase();
@@ -66,7 +72,7 @@ Examples:
   vipnat run --vip 10.0.0.50         the agent
 
 Exit status: 0 done, or nothing wrong. 1 the command failed.
-2 check, status, services, seats or doctor found something. 3 doctor found failures.
+2 check, status, services, seats, device or doctor found something. 3 doctor found failures.
 78 the command line or configuration is wrong.
 See vipnat help COMMAND for the options of a command. Each option can also be
 a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode).`;
@@ -184,6 +190,20 @@ Kubernetes API and asks no node. drain, undrain and rebalance change an annotati
 each AddressPool, and wait until the seats have moved.
 Exit status: 0 each seat has one node, 1 failed, 2 one has none or two,
 78 bad configuration.`,
+  device: `
+Examples:
+  vipnat device state --device device.yaml --credentials ./secret
+  vipnat device list --device device.yaml --json
+  vipnat device plan --device device.yaml --balancer web.yaml
+  vipnat device conformance --device device.yaml --driver ./driver.mjs
+
+state, list and plan write nothing. list prints what the device has of the cluster that
+the file names, plan what a Service would change. conformance tries a driver on a device
+without clients. It makes balancers for two clusters of its own, and removes them again.
+Without --credentials, the variables VIPNAT_DEVICE_USERNAME and VIPNAT_DEVICE_PASSWORD
+have the credentials.
+Exit status: 0 printed, or no check failed. 1 the device failed. 2 a check failed, or
+state found something. 78 the command line or a file is wrong.`,
   controller: `
 Examples:
   vipnat controller --kubeconfig controller.conf

@@ -7,6 +7,7 @@ import {
   type CheckOptions,
   type CleanupOptions,
   type ControllerOptions,
+  type DeviceOptions,
   type DrainOptions,
   type PlanOptions,
   type RunOptions,
@@ -45,7 +46,11 @@ export function isAboutServices(command: ConfiguredCommand): command is Services
 }
 
 /** What a command line asks for. */
-export type Invocation = TextInvocation | CompletionInvocation | VridInvocation | ConfiguredInvocation;
+export type Invocation = UnconfiguredInvocation | ConfiguredInvocation;
+
+/** One that no option of the configuration is for. */
+export type UnconfiguredInvocation =
+  TextInvocation | CompletionInvocation | VridInvocation | DeviceInvocation;
 
 /** Help or the version, to be printed as it is. */
 export interface TextInvocation {
@@ -64,6 +69,16 @@ export interface VridInvocation {
   readonly kind: 'vrid';
   readonly vip: string;
   readonly json: boolean;
+}
+
+/** `vipnat device`. */
+export interface DeviceInvocation {
+  readonly kind: 'device';
+  readonly options: DeviceOptions;
+  /** When to colour. */
+  readonly colour: ColourChoice;
+  /** What is wrong with the words, one line each. */
+  readonly problems: readonly string[];
 }
 
 /** A command and what it is to be configured with. */
@@ -96,6 +111,7 @@ export const commandNames = [
   'balancer',
   'services',
   'seats',
+  'device',
   'completion',
   'help',
   'version',

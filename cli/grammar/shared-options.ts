@@ -9,7 +9,7 @@ import {
 import { colourChoices } from '../format/text/screen.ts';
 
 /** Commands whose words have states to colour. */
-const colouredCommands = ['check', 'status', 'doctor', 'seats', 'services'];
+const colouredCommands = ['check', 'status', 'doctor', 'seats', 'services', 'device'];
 
 /** `--color` and `--no-color`, for a command that takes them. */
 export function addColour(command: Command): void {

@@ -12,6 +12,7 @@ import {
   type ConfiguredInvocation,
   isAboutServices,
   type ServicesCommand,
+  type UnconfiguredInvocation,
 } from '../grammar/invocation.ts';
 import {
   type ColourChoice,
@@ -38,22 +39,9 @@ export interface ProgramHost {
 export async function runProgram(host: ProgramHost): Promise<number> {
   let form: ErrorForm = { isDebug: host.environment['VIPNAT_LOG_LEVEL'] === 'debug', isJson: false };
   try {
-    const { width, isUnicode } = readHostScreen(host, 'auto');
+    const { width } = readHostScreen(host, 'auto');
     const invocation = parseCommandLine(host.args, version, width ?? proseWidth);
-    if (invocation.kind === 'text') {
-      host.stdout(isUnicode ? invocation.text : toAscii(invocation.text));
-      return exitStatuses.done;
-    }
-    if (invocation.kind === 'completion') {
-      const { completion } = await import('../completion/completion.ts');
-      host.stdout(completion(invocation.shell));
-      return exitStatuses.done;
-    }
-    if (invocation.kind === 'vrid') {
-      const { vrid } = await import('../commands/vrid.ts');
-      host.stdout(vrid(invocation.vip, invocation.json));
-      return exitStatuses.done;
-    }
+    if (invocation.kind !== 'configured') return await runUnconfigured(invocation, host);
     form = guessForm(invocation, host.environment);
     const reading = await checkConfig(invocation, host);
     form = toForm(invocation.command, reading.config);
@@ -62,6 +50,32 @@ export async function runProgram(host: ProgramHost): Promise<number> {
     const { text, exitCode } = formatError(error, form);
     host.stderr(text);
     return exitCode;
+  }
+}
+
+async function runUnconfigured(invocation: UnconfiguredInvocation, host: ProgramHost): Promise<number> {
+  switch (invocation.kind) {
+    case 'text': {
+      const { isUnicode } = readHostScreen(host, 'auto');
+      host.stdout(isUnicode ? invocation.text : toAscii(invocation.text));
+      return exitStatuses.done;
+    }
+    case 'completion': {
+      const { completion } = await import('../completion/completion.ts');
+      host.stdout(completion(invocation.shell));
+      return exitStatuses.done;
+    }
+    case 'vrid': {
+      const { vrid } = await import('../commands/vrid.ts');
+      host.stdout(vrid(invocation.vip, invocation.json));
+      return exitStatuses.done;
+    }
+    case 'device': {
+      const { options, problems, colour } = invocation;
+      if (problems.length > 0) throw new VipnatError('CONFIG_INVALID', problems.join('\n'));
+      const { device } = await import('../commands/device.ts');
+      return await device({ ...host, options, screen: () => readHostScreen(host, colour) });
+    }
   }
 }
 

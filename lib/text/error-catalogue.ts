@@ -205,6 +205,34 @@ export const errorCatalogue = {
       'There is no Service of this name. Or vipnat does not serve the Service, because it has another type or class.',
     remedy: 'Give NAMESPACE/NAME. `vipnat services` lists the Services of vipnat.',
   },
+  DEVICE_SETTINGS_INVALID: {
+    exit: misused,
+    retry: false,
+    meaning:
+      'The description of a device, its credentials, or a wanted balancer is wrong. vipnat asked no device. See [drivers.md](drivers.md#describe-a-device).',
+    remedy: 'Correct the value that the line names.',
+  },
+  DRIVER_NOT_LOADED: {
+    exit: misused,
+    retry: false,
+    meaning:
+      'vipnat has no driver with the name, or cannot load the module of `--driver`. Or the module exports no `createDriver`.',
+    remedy: 'Name a driver of vipnat, or a module as [drivers.md](drivers.md) describes it.',
+  },
+  DEVICE_FAILED: {
+    exit: failed,
+    retry: true,
+    meaning:
+      'A device did not answer as expected. No unit answers, no unit is active, the credentials are wrong, or the driver has a bug.',
+    remedy: 'Do what the line says. `vipnat device state` prints what each unit reports.',
+  },
+  DEVICE_IN_USE: {
+    exit: failed,
+    retry: true,
+    meaning:
+      'The device already has balancers of the conformance suite. Another run uses the device, or an earlier run could not remove its balancers.',
+    remedy: 'If no other run uses the device, add `--remove-leftovers`.',
+  },
   LISTEN_FAILED: {
     exit: failed,
     retry: true,

@@ -4,7 +4,7 @@ import { parseAllDocuments } from 'yaml';
 import { parseCommandLine } from '../../cli/grammar/command-line.ts';
 import { createGrammar } from '../../cli/grammar/grammar.ts';
 import { commandNames } from '../../cli/grammar/invocation.ts';
-import { configVariable, podVariable } from '../../config/environment.ts';
+import { configVariable, credentialsVariables, podVariable } from '../../config/environment.ts';
 import { readConfig } from '../../config/load.ts';
 import { nameVariable, optionNames } from '../../config/options.ts';
 import { expandChoices, isPlaceholder, listCommandLines } from '../support/documents/command-lines.ts';
@@ -114,7 +114,14 @@ describe('every option that stands alone in a sentence', () => {
 test.each(documents)('every variable in $path is one', ({ code }) => {
   // Those that the kubelet sets where there is a Service called vipnat.
   const kubelet = ['VIPNAT_SERVICE_HOST', 'VIPNAT_PORT'];
-  const known = [...optionNames.map(nameVariable), configVariable, podVariable, ...kubelet, 'VIPNAT_'];
+  const known = [
+    ...optionNames.map(nameVariable),
+    ...credentialsVariables,
+    configVariable,
+    podVariable,
+    ...kubelet,
+    'VIPNAT_',
+  ];
   const named = code.flatMap(({ text }) => text.match(/\bVIPNAT_[A-Z_]*/g) ?? []);
   expect(named.filter((name) => !known.includes(name))).toEqual([]);
 });

@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { execa } from 'execa';
 import { sentinelFuse } from '../../../release/executable/executable.ts';
+import { writeDriverExample } from '../../support/documents/driver-example.ts';
 import { findArtifact, makeArtifacts, releaseLimitMs } from '../../support/release/artifacts.ts';
 
 const limitMs = 180_000;
@@ -86,6 +87,24 @@ describe('the executable for amd64', () => {
         '[CONFIG_INVALID] listin is not an option (from bad.yaml line 3). Did you mean listen?',
       );
       expect(stderr).toContain('removed (nat, ');
+    },
+    limitMs,
+  );
+
+  test(
+    'loads a driver of devices from a file',
+    async () => {
+      const { folder, driver, description } = writeDriverExample();
+      try {
+        const words = `device conformance --only ensure-list --device ${description} --driver ${driver}`;
+        expect(await run(`"$0" ${words}`)).toEqual({
+          exitCode: 0,
+          stdout: expect.stringMatching(/^passed {3}ensure-list: .*\n1 passed, 0 failed, 0 not run$/),
+          stderr: '',
+        });
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
     },
     limitMs,
   );

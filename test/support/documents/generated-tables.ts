@@ -1,5 +1,6 @@
 import { topics } from '../../../cli/doctor/checks/diagnose.ts';
 import { definitions } from '../../../lib/services/definitions.ts';
+import { listChecks } from '../../../lib/devices/conformance/list-checks.ts';
 import { describeError, errorCodes } from '../../../lib/text/errors.ts';
 import { fillSection } from './sections.ts';
 
@@ -15,6 +16,7 @@ interface GeneratedTable {
 /** Each document to its tables. `scripts/tables` writes them; a test compares. */
 export const pathToTables: ReadonlyMap<string, readonly GeneratedTable[]> = new Map([
   ['docs/doctor.md', [listFindings()]],
+  ['docs/drivers.md', [listConformance()]],
   ['docs/errors.md', [listErrors()]],
   ['docs/services-reference.md', [listFields('AddressPool'), listFields('VirtualIP')]],
 ]);
@@ -43,6 +45,18 @@ function listFindings(): GeneratedTable {
     name: 'findings',
     heads: ['Code', 'Level', 'Meaning'],
     rows: checks.map(({ code, levels, meaning }) => [`\`${code}\``, levels.join(', '), meaning]),
+  };
+}
+
+function listConformance(): GeneratedTable {
+  return {
+    name: 'checks',
+    heads: ['Check', 'Tries', 'Needs'],
+    rows: listChecks().map(({ name, title, needs }) => [
+      `\`${name}\``,
+      title,
+      needs.map((need) => `\`${need}\``).join(', '),
+    ]),
   };
 }
 

@@ -154,7 +154,7 @@ describe('a command line that cannot be understood', () => {
     [['pln'], 'pln is not a command. Did you mean plan?'],
     [
       ['examine'],
-      'examine is not a command. Commands: run, plan, check, status, doctor, drain, undrain, cleanup, vrid, manifest, keepalived, controller, balancer, services, seats, completion, help, version',
+      'examine is not a command. Commands: run, plan, check, status, doctor, drain, undrain, cleanup, vrid, manifest, keepalived, controller, balancer, services, seats, device, completion, help, version',
     ],
     [['--vip', '10.0.0.50', 'plan'], '--vip comes after the command. Example: vipnat plan --vip …'],
     [['--verbose'], '--verbose is not an option. See vipnat --help'],

@@ -3,6 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { writeDriverExample } from '../../../support/documents/driver-example.ts';
 
 const offline = ['plan', '--offline', '--vip', '10.0.0.50', '--proxy-mode', 'iptables'];
 
@@ -66,6 +67,17 @@ describe('dist/, taken away from its checkout', () => {
     expect(run([...offline, '--kubeconfig', '/etc/passwd'], ['--require', preload]).stderr).not.toContain(
       '/vendor/',
     );
+  });
+
+  test('loads a driver of devices from a file', () => {
+    const { folder: own, driver, description } = writeDriverExample();
+    const words = ['device', 'conformance', '--only', 'ensure-list', '--device', description];
+    expect(run([...words, '--driver', driver])).toEqual({
+      status: 0,
+      stdout: expect.stringMatching(/^passed {3}ensure-list: .*\n1 passed, 0 failed, 0 not run\n$/),
+      stderr: '',
+    });
+    rmSync(own, { recursive: true });
   });
 
   test('is refused by an older Node in one line', () => {

@@ -1,0 +1,72 @@
+import { systemClock } from '../../lib/control/clock.ts';
+import { describeError } from '../../lib/devices/conformance/subject.ts';
+import { type LoadBalancerDriver } from '../../lib/devices/driver.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { conform } from '../device/conform.ts';
+import { type OpenDevice, openDevice } from '../device/open-device.ts';
+import { readWanted } from '../device/read-wanted.ts';
+import { isStateInTrouble } from '../device/judge-state.ts';
+import { formatListJson, formatPlanJson, formatStateJson } from '../format/json/device-json.ts';
+import { formatList, formatPlan, formatState } from '../format/screens/device.ts';
+import { type DeviceContext } from '../grammar/command-context.ts';
+
+/**
+ * `vipnat device`: asks a load balancer outside of the cluster, or tries its driver. All but `conformance` write nothing.
+ * @throws VipnatError DEVICE_SETTINGS_INVALID, DRIVER_NOT_LOADED, DEVICE_FAILED or DEVICE_IN_USE
+ */
+export async function device(context: DeviceContext): Promise<number> {
+  const { options, environment } = context;
+  const opened = await openDevice(options, environment);
+  switch (options.action) {
+    case 'conformance':
+      return await conform(opened, context);
+    case 'list':
+      return await list(opened, context);
+    case 'plan':
+      return await plan(opened, context);
+    case 'state':
+      return await readState(opened, context);
+  }
+}
+
+async function list(
+  opened: OpenDevice,
+  { options: { json }, screen, stdout }: DeviceContext,
+): Promise<number> {
+  const owned = await ask(opened, (driver, signal) => driver.list(signal));
+  stdout(json ? formatListJson(opened, owned) : formatList(owned, screen()));
+  return exitStatuses.done;
+}
+
+async function plan(opened: OpenDevice, { options, screen, stdout }: DeviceContext): Promise<number> {
+  const wanted = await readWanted(options.balancer ?? '', opened.description.cluster);
+  const changes = await ask(opened, (driver, signal) => driver.plan(wanted, signal));
+  stdout(options.json ? formatPlanJson(opened, changes) : formatPlan(changes, screen()));
+  return exitStatuses.done;
+}
+
+async function readState(
+  opened: OpenDevice,
+  { options: { json }, screen, stdout }: DeviceContext,
+): Promise<number> {
+  const state = await ask(opened, (driver, signal) => driver.readState(signal));
+  stdout(json ? formatStateJson(opened, state) : formatState(state, screen()));
+  return isStateInTrouble(state) ? exitStatuses.found : exitStatuses.done;
+}
+
+/** One question. A person ends it, so nothing else does. */
+async function ask<Answer>(
+  { open, description: { name } }: OpenDevice,
+  question: (driver: LoadBalancerDriver, signal: AbortSignal) => Promise<Answer>,
+): Promise<Answer> {
+  const driver = open({ clock: systemClock, beforeCall: () => undefined });
+  try {
+    return await question(driver, new AbortController().signal);
+  } catch (error) {
+    if (error instanceof VipnatError) throw error;
+    throw new VipnatError('DEVICE_FAILED', `cannot read the device ${name}: ${describeError(error)}`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,179 @@
+import { type Balancer } from '../driver.ts';
+import { type Bench, demand } from './bench.ts';
+import { type Check } from './check.ts';
+import { CheckFailed } from './check-failed.ts';
+import { writeUid } from './shapes.ts';
+import { testClusters } from './target.ts';
+
+/** More endpoints than most Services have, and few enough for a device with 50 ms a call. */
+const manyMembers = 50;
+const manyBalancers = 20;
+
+/** How much, and how long, and whose. */
+export const extentChecks: readonly Check[] = [
+  { name: 'many-members', title: `${manyMembers} members`, needs: [], run: checkManyMembers },
+  { name: 'many-balancers', title: `${manyBalancers} balancers`, needs: [], run: checkManyBalancers },
+  {
+    name: 'longest-names',
+    title: 'names of the maximum length, with different ends',
+    needs: [],
+    run: checkLongest,
+  },
+  { name: 'ipv6', title: 'addresses and members of IPv6', needs: ['ipv6', 'IPv6 addresses'], run: checkIpv6 },
+  { name: 'udp', title: 'UDP, also at a port of TCP', needs: ['udp'], run: checkUdp },
+  { name: 'same-name', title: 'a Service that is made again under its name', needs: [], run: checkSameName },
+  { name: 'two-clusters', title: 'two clusters with the same Service', needs: [], run: checkTwoClusters },
+  {
+    name: 'foreign-objects',
+    title: 'an object of another user stays as it is',
+    needs: ['createForeign'],
+    run: checkForeign,
+  },
+];
+
+async function checkManyMembers(bench: Bench): Promise<void> {
+  const { shapes } = bench;
+  const count = Math.min(manyMembers, shapes.memberCount);
+  const choose = (from: number, to: number): Balancer => ({
+    ...shapes.plain(),
+    listeners: [
+      shapes.listener(
+        0,
+        Array.from({ length: to - from }, (_, at) => shapes.member(from + at)),
+      ),
+    ],
+  });
+  const half = Math.ceil(count / 2);
+  for (const wanted of [choose(0, count), choose(0, half), choose(half - 1, count)]) {
+    await bench.open().settle(wanted);
+    await bench.expectSettled(wanted, `with ${wanted.listeners[0]?.members.length ?? 0} members`);
+  }
+}
+
+async function checkManyBalancers(bench: Bench): Promise<void> {
+  const { shapes } = bench;
+  const count = Math.min(manyBalancers, shapes.anotherCount);
+  const all = Array.from({ length: count }, (_, at) => shapes.another(at + 1));
+  const subject = bench.open();
+  for (const wanted of all) await subject.settle(wanted);
+  const fresh = bench.open();
+  await fresh.expectOnly(all, `with ${count} balancers`);
+  for (const wanted of all) await fresh.expectNoPlan(wanted, `with ${count} balancers`);
+  const left = all.filter((_, at) => at % 2 === 1);
+  for (const { id } of all.filter((_, at) => at % 2 === 0)) await subject.settleRemoval(id);
+  await bench.open().expectOnly(left, 'after remove of every second one');
+}
+
+async function checkLongest(bench: Bench): Promise<void> {
+  const { shapes } = bench;
+  const [, cluster] = testClusters;
+  const long = { cluster, namespace: 'n'.repeat(63), name: 's'.repeat(63) };
+  // The last character alone differs: a name that is cut short is the same for both.
+  const one = { ...shapes.plain({ ...long, uid: writeUid(1) }) };
+  const other = {
+    ...one,
+    id: { ...one.id, uid: writeUid(2) },
+    addresses: [shapes.address(1)],
+    listeners: [shapes.listener(0, [shapes.member(2)])],
+  };
+  const before = await bench.listObjects();
+  const subject = bench.open({ cluster });
+  await subject.settle(one);
+  await subject.settle(other);
+  const fresh = bench.open({ cluster });
+  await fresh.expectOnly([one, other], 'with the longest names');
+  await fresh.expectNoPlan(one, 'with the longest names');
+  await fresh.expectNoPlan(other, 'with the longest names');
+  await subject.settleRemoval(one.id);
+  await bench.open({ cluster }).expectOnly([other], 'after remove of one');
+  await subject.settleRemoval(other.id);
+  await bench.expectObjects(before, 'after remove of both');
+}
+
+async function checkIpv6(bench: Bench): Promise<void> {
+  const { shapes } = bench;
+  const only = {
+    ...shapes.plain(),
+    addresses: [shapes.ipv6Address(0)],
+    listeners: [shapes.listener(0, [shapes.ipv6Member(0), shapes.ipv6Member(1)])],
+  };
+  const subject = bench.open();
+  await subject.settle(only);
+  await bench.expectSettled(only, 'with IPv6');
+  const fewer = { ...only, listeners: [shapes.listener(0, [shapes.ipv6Member(1)])] };
+  await subject.settle(fewer);
+  await bench.expectSettled(fewer, 'with a member less');
+}
+
+async function checkUdp(bench: Bench): Promise<void> {
+  const { shapes } = bench;
+  const udp = shapes.listener(0, [shapes.member(0), shapes.member(1)], 'udp');
+  const tcp = shapes.listener(0, [shapes.member(0)]);
+  const subject = bench.open();
+  for (const listeners of [[udp], [udp, tcp], [tcp]]) {
+    const wanted = { ...shapes.plain(), listeners };
+    await subject.settle(wanted);
+    await bench.expectSettled(wanted, `with ${listeners.map(({ protocol }) => protocol).join(' and ')}`);
+  }
+}
+
+async function checkSameName(bench: Bench): Promise<void> {
+  const { shapes } = bench;
+  const former = shapes.plain();
+  const next = {
+    ...shapes.plain({ uid: writeUid(2) }),
+    addresses: [shapes.address(1)],
+    listeners: [shapes.listener(0, [shapes.member(2)])],
+  };
+  const subject = bench.open();
+  await subject.settle(former);
+  await subject.settle(next);
+  await bench.open().expectOnly([former, next], 'with two of one name');
+  await subject.settleRemoval(former.id);
+  await bench.expectSettled(next, 'after remove of the former one');
+}
+
+async function checkTwoClusters(bench: Bench): Promise<void> {
+  const { shapes } = bench;
+  const [first, second] = testClusters.map((cluster, at) => ({
+    ...shapes.plain({ cluster }),
+    addresses: [shapes.address(at)],
+  }));
+  if (first === undefined || second === undefined) throw new TypeError('the test has too few clusters');
+  await bench.open().settle(first);
+  await bench.open({ cluster: second.id.cluster }).settle(second);
+  const expectBoth = async (when: string, ones: readonly Balancer[], others: readonly Balancer[]) => {
+    await bench.open().expectOnly(ones, `${when}, for the first cluster`);
+    await bench.open({ cluster: second.id.cluster }).expectOnly(others, `${when}, for the second cluster`);
+  };
+  await expectBoth('after ensure of both', [first], [second]);
+  const changed = { ...first, listeners: shapes.changed().listeners };
+  await bench.open().settle(changed);
+  await expectBoth('after a change of the first', [changed], [second]);
+  await bench.open().settleRemoval(first.id);
+  await expectBoth('after remove of the first', [], [second]);
+}
+
+async function checkForeign(bench: Bench): Promise<void> {
+  const { shapes } = bench;
+  const foreign = await demand(bench.actions.createForeign)();
+  try {
+    const before = await foreign.read();
+    const expectSame = async (when: string) => {
+      const after = await foreign.read();
+      if (after !== before)
+        throw new CheckFailed(`${when}, the object of another user was "${before}" and is "${after}"`);
+    };
+    await bench.open().expectOnly([], 'with an object of another user');
+    await bench.open().settle(shapes.plain());
+    await expectSame('after ensure');
+    await bench.open().settle(shapes.changed());
+    await bench.expectSettled(shapes.changed(), 'after a change');
+    await expectSame('after a change');
+    await bench.open({ endAt: 3 }).settle(shapes.plain());
+    await bench.open().settleRemoval(shapes.id());
+    await expectSame('after remove');
+  } finally {
+    await foreign.remove();
+  }
+}

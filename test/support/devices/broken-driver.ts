@@ -1,0 +1,110 @@
+import { type Clock } from '../../../lib/control/clock.ts';
+import { DeviceError } from '../../../lib/devices/device-error.ts';
+import {
+  type Balancer,
+  type Capabilities,
+  type DeviceSettings,
+  type DriverContext,
+  type Listener,
+  type LoadBalancerDriver,
+  type Progress,
+} from '../../../lib/devices/driver.ts';
+import { type FakeDevice, type FakeRequest } from './fake-device.ts';
+import { createFakeDriver } from './fake-driver.ts';
+
+/** A driver that breaks one promise, and keeps all others. */
+export interface BrokenDriver {
+  /** What it does wrong. */
+  readonly fault: string;
+  /** The check that is meant for it. */
+  readonly check: string;
+  /** Of the fake that it drives. */
+  readonly capabilities?: Partial<Capabilities>;
+  readonly breakIt: (parts: BrokenParts) => Partial<LoadBalancerDriver>;
+}
+
+/** What a broken driver is made of. */
+export interface BrokenParts {
+  /** The right one. */
+  readonly right: LoadBalancerDriver;
+  readonly device: FakeDevice;
+  readonly clock: Clock;
+  readonly settings: DeviceSettings;
+  readonly context: DriverContext;
+  /** All ids that any driver of this device was ever given: what no driver may have. */
+  readonly memory: Set<string>;
+  /** Another right one. */
+  readonly open: (other: {
+    readonly cluster?: string;
+    readonly context?: DriverContext;
+    readonly device?: FakeDevice;
+  }) => LoadBalancerDriver;
+}
+
+/** Makes it. Its `ensure` and `remove` fail where the device does, as the right one's. */
+export function createBroken(
+  { breakIt }: BrokenDriver,
+  { device, clock, memory }: Pick<BrokenParts, 'device' | 'clock' | 'memory'>,
+): (settings: DeviceSettings, context: DriverContext) => LoadBalancerDriver {
+  return (settings, context) => {
+    const open: BrokenParts['open'] = (other) =>
+      createFakeDriver(other.device ?? device)(
+        { ...settings, cluster: other.cluster ?? settings.cluster },
+        other.context ?? context,
+      );
+    const right = open({});
+    const wrong = breakIt({ right, device, clock, settings, context, memory, open });
+    return {
+      capabilities: device.capabilities,
+      list: (signal) => (wrong.list ?? right.list.bind(right))(signal),
+      plan: (wanted, signal) => (wrong.plan ?? right.plan.bind(right))(wanted, signal),
+      ensure: (wanted, signal) =>
+        failWithDevice(() => (wrong.ensure ?? right.ensure.bind(right))(wanted, signal)),
+      remove: (id, signal) => failWithDevice(() => (wrong.remove ?? right.remove.bind(right))(id, signal)),
+      readState: (signal) => (wrong.readState ?? right.readState.bind(right))(signal),
+    };
+  };
+}
+
+async function failWithDevice(call: () => Promise<Progress>): Promise<Progress> {
+  try {
+    return await call();
+  } catch (error) {
+    if (error instanceof DeviceError && error.message !== rejection)
+      return { result: 'failed', why: error.message };
+    throw error;
+  }
+}
+
+/** With this message a broken driver rejects all the same. */
+export const rejection = 'the driver rejects';
+
+/** A request to the active unit, announced as all are. */
+export async function send(
+  { device, context }: BrokenParts,
+  request: FakeRequest,
+  signal: AbortSignal,
+): Promise<void> {
+  await context.beforeCall(`write ${request.ask} ${'name' in request ? request.name : ''}`);
+  await device.call(device.activeUnit, request, signal);
+}
+
+/** The balancer as the device has it; null for not at all. */
+export async function findOwned(
+  { right }: BrokenParts,
+  { id }: Pick<Balancer, 'id'>,
+  signal: AbortSignal,
+): Promise<Balancer | null> {
+  const owned = await right.list(signal);
+  return owned.find(({ balancer }) => balancer.id.uid === id.uid)?.balancer ?? null;
+}
+
+/** The same balancer, with each listener changed. */
+export function mapListeners(balancer: Balancer, change: (listener: Listener) => Listener): Balancer {
+  return { ...balancer, listeners: balancer.listeners.map(change) };
+}
+
+/** The listener of the same protocol and port. */
+export function findPlace(balancer: Balancer | null, { protocol, port }: Listener): Listener | undefined {
+  return balancer?.listeners.find((one) => one.protocol === protocol && one.port === port);
+}

@@ -1,0 +1,108 @@
+import {
+  type ConformanceTarget,
+  type PendingChange,
+  type TargetActions,
+} from '../../../lib/devices/conformance/target.ts';
+import { type Clock } from '../../../lib/control/clock.ts';
+import {
+  type CreateDriver,
+  type DriverContext,
+  type LoadBalancerDriver,
+} from '../../../lib/devices/driver.ts';
+import { type FakeDevice } from './fake-device.ts';
+import { createFakeDriver, nameMemberObject } from './fake-driver.ts';
+
+/** Opens a driver of the fake for a cluster. */
+export function openFake(
+  device: FakeDevice,
+  cluster: string,
+  context: DriverContext,
+  create: CreateDriver = createFakeDriver(device),
+): LoadBalancerDriver {
+  const settings = {
+    name: 'fake',
+    cluster,
+    units: device.unitNames,
+    credentials: null,
+    ca: null,
+    options: {},
+  };
+  return create(settings, context);
+}
+
+/** The fake as the suite tries it, with all that can happen to it. */
+export function createFakeTarget(device: FakeDevice, clock: Clock): ConformanceTarget {
+  return {
+    clock,
+    open: (cluster, context) => openFake(device, cluster, context),
+    actions: listActions(device),
+  };
+}
+
+function listActions(device: FakeDevice): TargetActions {
+  return {
+    ...onUnits(device),
+    listObjects: soon(() => device.listObjects()),
+    createForeign: soon(() => {
+      device.putForeign('www', 'at 192.0.2.1');
+      return {
+        read: soon(() => device.read('www') ?? 'gone'),
+        remove: soon(() => {
+          device.deleteForeign('www');
+        }),
+      };
+    }),
+    changePending: soon(() => changePending(device)),
+    openSession: ({ id, listeners: [listener] }) => {
+      const member = listener?.members[0];
+      if (listener === undefined || member === undefined) throw new RangeError('no member');
+      const { isOpen, close } = device.openSession(nameMemberObject(id, listener, member));
+      return Promise.resolve({ member, isOpen: soon(isOpen), close: soon(close) });
+    },
+  };
+}
+
+function onUnits(device: FakeDevice): TargetActions {
+  return {
+    switchRole: soon(() => {
+      device.switchRole();
+    }),
+    restart: soon(() => {
+      device.restart();
+    }),
+    forget: soon(() => {
+      device.forget();
+    }),
+    loseNextAnswer: soon(() => {
+      device.loseNextAnswer();
+    }),
+    silence: soon(() => {
+      device.setSilent(true);
+      return soon(() => {
+        device.setSilent(false);
+      });
+    }),
+    refuseWrites: soon(() => {
+      device.setRefusing(true);
+      return soon(() => {
+        device.setRefusing(false);
+      });
+    }),
+    holdAnswers: soon(() => soon(device.hold())),
+  };
+}
+
+function changePending(device: FakeDevice): PendingChange {
+  device.changePending('www', 'at 192.0.2.2');
+  return {
+    isPending: soon(() => device.readPending('www') === 'at 192.0.2.2' && device.read('www') === null),
+    revert: soon(() => {
+      device.changePending('www', null);
+    }),
+  };
+}
+
+/** The fake does all at once; other devices take their time. */
+function soon<Answer>(call: () => Answer): () => Promise<Answer> {
+  return () => Promise.resolve(call());
+}
