@@ -79,13 +79,18 @@ function watchSignals(say: (text: string) => void): Stop {
     received ??= name;
     checks.abort(new Error('interrupted'));
   };
-  for (const name of signals) process.on(name, onSignal);
+  // The first process of a container has a listener that ends it.
+  const former = signals.map((name) => ({ name, listeners: process.listeners(name) }));
+  for (const name of signals) process.removeAllListeners(name).on(name, onSignal);
   return {
     checks: checks.signal,
     removal: removal.signal,
     received: () => received,
     end: () => {
-      for (const name of signals) process.off(name, onSignal);
+      for (const { name, listeners } of former) {
+        process.off(name, onSignal);
+        for (const listener of listeners) process.on(name, listener);
+      }
     },
   };
 }
