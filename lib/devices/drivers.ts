@@ -2,4 +2,6 @@
 import { type CreateDriver } from './driver.ts';
 
 /** By the names that `spec.driver` of a LoadBalancerDevice has. */
-export const drivers: Readonly<Record<string, () => Promise<CreateDriver>>> = {};
+export const drivers: Readonly<Record<string, () => Promise<CreateDriver>>> = {
+  alteon: async () => (await import('./alteon/alteon.ts')).createAlteon,
+};

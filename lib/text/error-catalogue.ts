@@ -256,13 +256,6 @@ export const errorCatalogue = {
       'A balancer already runs in this network namespace. A second one waits: it logs this code once, writes nothing, and takes over when the first one ends. `cleanup` leaves its tables.',
     remedy: 'During an update, nothing. Before `cleanup`, stop the balancer that the line names.',
   },
-  DEVICE_SETTINGS_INVALID: {
-    exit: misused,
-    retry: false,
-    meaning: 'A load balancer outside of the cluster cannot be used with its settings.',
-    remedy:
-      'The line names the setting and what it may be. Correct the LoadBalancerDevice, its Secret, or the options of the command.',
-  },
   INTERNAL_ERROR: {
     exit: failed,
     retry: false,
