@@ -25,8 +25,8 @@ import { readOwned } from './owned.ts';
 import { AlteonRest } from './rest.ts';
 import { type AlteonSettings, readSettings } from './settings.ts';
 import { memberStates, planSteps, type Step } from './steps.ts';
-import { makeRows, ofTable, type Rows } from './tables.ts';
-import { type AlteonStatus, AlteonUnit } from './unit.ts';
+import { makeRows, ofTable, type Rows, tableIds } from './tables.ts';
+import { type AlteonStatus, AlteonUnit, type Configuration } from './unit.ts';
 import { findRefusal, toRows } from './wanted-rows.ts';
 
 /** Makes a driver for one or two units; docs/drivers.md has its options. */
@@ -41,8 +41,14 @@ export const createAlteon: CreateDriver = (settings, context) => {
 /** While a unit applies or saves for longer than a call waits. */
 const retryInMs = 5000;
 
+/** That of what has this mark there are these rows, and no others. */
+interface Target {
+  readonly prefix: string;
+  readonly wanted: Rows;
+}
+
 /** What a change came to before its commit. */
-interface Prepared {
+interface Prepared extends Target {
   readonly steps: readonly Step[];
   /** By `GROUP/SERVER`: the states to set at once. */
   readonly liveStates: ReadonlyMap<string, number>;
@@ -83,7 +89,7 @@ class AlteonDriver implements LoadBalancerDriver {
       const unit = await this.#pair.findActive(signal);
       const { cluster } = this.#settings;
       const prefix = `vipnat_${cluster}_`;
-      const rows = await unit.readRows('Cur', prefix, signal);
+      const rows = await unit.readRows({ configuration: 'Cur', prefix }, signal);
       const memberToState = await unit.readMemberStates(prefix, signal);
       const serverToSessions = await unit.readSessions(prefix, signal);
       return readOwned({ cluster, rows, memberToState, serverToSessions });
@@ -96,7 +102,7 @@ class AlteonDriver implements LoadBalancerDriver {
       const status = await unit.readStatus(signal);
       const prefix = `${formatMark(wanted.id)}_`;
       const rows = toRows(wanted, this.#settings.options);
-      const steps = planSteps(await unit.readRows('Cur', prefix, signal), rows);
+      const steps = planSteps(await unit.readRows({ configuration: 'Cur', prefix }, signal), rows);
       const states = await unit.readMemberStates(prefix, signal);
       const isUnsaved = steps.length === 0 && (await this.#isUnsaved(unit, status, signal));
       const saving = { object: 'saved configuration', before: 'without what is in force', after: 'with it' };
@@ -164,21 +170,18 @@ class AlteonDriver implements LoadBalancerDriver {
     }
   }
 
-  async #prepare(
-    unit: AlteonUnit,
-    { prefix, wanted }: { readonly prefix: string; readonly wanted: Rows },
-    signal: AbortSignal,
-  ): Promise<Prepared> {
+  async #prepare(unit: AlteonUnit, target: Target, signal: AbortSignal): Promise<Prepared> {
+    const { prefix, wanted } = target;
     const status = await unit.awaitRest(signal);
-    if (status.isBusy) return { steps: [], liveStates: new Map(), status, isUnsaved: false };
+    if (status.isBusy) return { ...target, steps: [], liveStates: new Map(), status, isUnsaved: false };
     await this.#refuseForeign(unit, status, signal);
     // An earlier try may have ended anywhere.
     if (status.isPending) await this.#takeBack(unit, signal);
-    const steps = planSteps(await unit.readRows('New', prefix, signal), wanted);
+    const steps = planSteps(await unit.readRows({ configuration: 'New', prefix }, signal), wanted);
     const liveStates = findLiveStates(wanted, await unit.readMemberStates(prefix, signal));
     for (const step of steps) await unit.write(step, signal);
     const isUnsaved = steps.length === 0 && (await this.#isUnsaved(unit, status, signal));
-    return { steps, liveStates, status, isUnsaved };
+    return { ...target, steps, liveStates, status, isUnsaved };
   }
 
   async #commit(unit: AlteonUnit, prepared: Prepared, signal: AbortSignal): Promise<Committed> {
@@ -191,6 +194,7 @@ class AlteonDriver implements LoadBalancerDriver {
     const hasNew = steps.some(({ isNew }) => isNew);
     if (!hasNew) await setLiveStates();
     if (steps.length > 0) {
+      await expectRows(unit, prepared, 'New', signal);
       await this.#refuseForeign(unit, { isPending: true }, signal);
       if ((await unit.act('apply', signal)) === 'running') return running(unit, 'still applies it');
     }
@@ -199,6 +203,7 @@ class AlteonDriver implements LoadBalancerDriver {
       return { ...done, needsSync: status.isInSync === false ? 'if-standby-answers' : 'no' };
     }
     if ((await unit.act('save', signal)) === 'running') return running(unit, 'still saves it');
+    await expectRows(unit, prepared, 'Cur', signal);
     return { ...done, needsSync: 'yes' };
   }
 
@@ -207,8 +212,8 @@ class AlteonDriver implements LoadBalancerDriver {
     const { isPending, isBusy } = await unit.readStatus(signal);
     if (!isPending || isBusy) return;
     const prefix = `vipnat_${this.#settings.cluster}_`;
-    const waiting = await unit.readRows('New', prefix, signal);
-    const steps = planSteps(waiting, await unit.readRows('Cur', prefix, signal));
+    const waiting = await unit.readRows({ configuration: 'New', prefix }, signal);
+    const steps = planSteps(waiting, await unit.readRows({ configuration: 'Cur', prefix }, signal));
     for (const step of steps) await unit.write(step, signal);
   }
 
@@ -264,6 +269,23 @@ function findLiveStates(wanted: Rows, states: ReadonlyMap<string, number>): Read
       const state = Number(State ?? memberStates.enabled);
       return states.has(key) && states.get(key) !== state ? [[key, state] as const] : [];
     }),
+  );
+}
+
+/** A unit that starts again, and a user who reverts, take away what waits: what is left of it must not be applied, nor taken for the whole. */
+async function expectRows(
+  unit: AlteonUnit,
+  { prefix, wanted, steps }: Prepared,
+  configuration: Configuration,
+  signal: AbortSignal,
+): Promise<void> {
+  const ids = steps.length === 0 ? tableIds : [...new Set(steps.map(({ table }) => table))];
+  const found = await unit.readRows({ configuration, prefix, ids }, signal);
+  const asked = new Map(ids.map((id) => [id, ofTable(wanted, id)]));
+  if (planSteps(found, asked).length === 0) return;
+  throw new DeviceError(
+    'refused',
+    `${unit.unit} has lost a part of what was written: it started again, or a user reverted`,
   );
 }
 

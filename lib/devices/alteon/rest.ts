@@ -68,7 +68,7 @@ export class AlteonRest {
     const { clock, beforeCall } = this.#context;
     const call = { server: this.#address.server, method, path, body, limitMs, maxBytes, clock, signal };
     for (let tries = 1; ; tries += 1) {
-      await beforeCall(`${this.unit} ${method} ${path}`);
+      await beforeCall(`${method} ${path} at ${this.unit}`);
       const { status, text } = await this.#call(call);
       if (status >= 200 && status < 300) return text;
       if (!passing.has(status) || tries === maxTries) throw this.#refuse(method, path, { status, text });

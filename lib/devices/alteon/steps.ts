@@ -3,6 +3,8 @@ import { type Fields, ofTable, type Rows, type TableId, tableIds, tables } from 
 
 /** One request that changes what waits to be applied. */
 export interface Step {
+  /** The table of the row that it is about. */
+  readonly table: TableId;
   readonly method: 'POST' | 'PUT' | 'DELETE';
   readonly path: string;
   readonly body: Fields | null;
@@ -49,7 +51,7 @@ interface PlannedStep {
 function create(row: Row, fields: Fields): readonly PlannedStep[] {
   const { id, key } = row;
   const phase = phases.create + tableIds.indexOf(id);
-  const step = { path: toPath(row), change: describe(row, null, fields), isNew: true };
+  const step = { table: id, path: toPath(row), change: describe(row, null, fields), isNew: true };
   if (id === 'groupMember') {
     const { State = memberStates.enabled } = fields;
     const [group = '', server = ''] = key.split('/');
@@ -72,9 +74,7 @@ function change(row: Row, before: Fields, fields: Fields): readonly PlannedStep[
   const was: Fields = Object.fromEntries(changed.map(([column]) => [column, old.get(column) ?? '']));
   const isDrain = row.id === 'groupMember' && body.State === memberStates.drained;
   const step = {
-    method: 'PUT' as const,
-    path: toPath(row),
-    body,
+    ...{ table: row.id, method: 'PUT' as const, path: toPath(row), body },
     change: describe(row, was, body),
     isNew: false,
   };
@@ -89,7 +89,7 @@ function remove(row: Row, fields: Fields, wanted: Rows, current: Rows): readonly
   if (whole !== undefined && ofTable(current, whole).has(first) && !ofTable(wanted, whole).has(first))
     return [];
   const phase = phases.remove + removalOrder.indexOf(id);
-  const step = { path: toPath(row), change: describe(row, fields, null), isNew: false };
+  const step = { table: id, path: toPath(row), change: describe(row, fields, null), isNew: false };
   if (id !== 'groupMember') return [{ phase, step: { ...step, method: 'DELETE', body: null } }];
   const path = toPath({ id: 'group', key: first });
   return [{ phase, step: { ...step, method: 'PUT', path, body: { RemoveServer: second } } }];

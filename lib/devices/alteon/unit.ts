@@ -4,7 +4,7 @@ import { type PairUnit, type UnitRole } from '../pair.ts';
 import { type AlteonRest, type JsonObject, quote } from './rest.ts';
 import { type AlteonOptions } from './settings.ts';
 import { type Step } from './steps.ts';
-import { makeRows, readFields, readKey, type Rows, tableIds, tables } from './tables.ts';
+import { makeRows, readFields, readKey, type Rows, type TableId, tableIds, tables } from './tables.ts';
 
 /** What a unit says of its configuration. */
 export interface AlteonStatus {
@@ -25,6 +25,14 @@ export type Outcome = 'done' | 'running';
 
 /** What waits to be applied, or what is in force. */
 export type Configuration = 'New' | 'Cur';
+
+/** Which rows. */
+export interface RowsQuestion {
+  readonly configuration: Configuration;
+  readonly prefix: string;
+  /** All tables when left out. */
+  readonly ids?: readonly TableId[];
+}
 
 /** Other clients ask as often: goalteon, ApplySaveSync. */
 const pollMs = 200;
@@ -115,10 +123,13 @@ export class AlteonUnit implements PairUnit {
     }
   }
 
-  /** The rows whose names begin so. */
-  async readRows(configuration: Configuration, prefix: string, signal: AbortSignal): Promise<Rows> {
+  /** The rows of these tables whose names begin so. */
+  async readRows(
+    { configuration, prefix, ids = tableIds }: RowsQuestion,
+    signal: AbortSignal,
+  ): Promise<Rows> {
     const rows = makeRows();
-    for (const id of tableIds) {
+    for (const id of ids) {
       const { name, keys, columns } = tables[id];
       const table = `Slb${configuration}Cfg${name}`;
       for (const row of await this.#readTable(table, [...keys, ...Object.keys(columns)], signal)) {

@@ -25,6 +25,11 @@ describe('a fault', () => {
     ],
     ['an answer without its body', { bodiless: 1 }, done],
     [
+      'an answer that gets lost',
+      { lostAnswers: 1 },
+      { result: 'failed', why: expect.stringContaining('broke') },
+    ],
+    [
       'a configuration that is not applied',
       { applyProblem: 'Error: real server limit' },
       { result: 'failed', why: expect.stringContaining('does not apply it: Error: real server limit') },

@@ -43,7 +43,7 @@ let pair: Promise<KeyPair> | null = null;
 export class AlteonSimulator {
   readonly credentials = credentials;
   readonly faults: AlteonFaults = {
-    ...{ unauthorized: 0, notAcceptable: 0, refusedWrites: 0, emptyTables: 0, bodiless: 0 },
+    ...{ unauthorized: 0, notAcceptable: 0, refusedWrites: 0, emptyTables: 0, bodiless: 0, lostAnswers: 0 },
     ...{ applyProblem: null, saveProblem: null, syncProblem: null },
   };
   readonly pace: UnitPace = { applyRequests: 2, saveRequests: 2 };
@@ -136,6 +136,11 @@ export class AlteonSimulator {
       return;
     }
     const { status, body } = this.#answer(at, request, Buffer.concat(parts).toString());
+    if (this.faults.lostAnswers > 0) {
+      this.faults.lostAnswers -= 1;
+      request.socket.destroy();
+      return;
+    }
     const text = typeof body === 'string' ? body : JSON.stringify(body);
     if (this.faults.bodiless > 0 && call.method !== 'GET') {
       this.faults.bodiless -= 1;
@@ -170,6 +175,7 @@ export class AlteonSimulator {
     const [, root, name = '', ...key] = url.pathname.split('/').map(decodeURIComponent);
     if (root !== 'config') return { status: 404, body: '' };
     const action = url.searchParams.get('action');
+    if (action !== null && this.faults.refusedWrites > 0) return unit.refuse();
     if (action !== null) return action === 'sync' ? this.#startSync(at) : unit.act(action);
     if (method !== 'GET') return unit.write(method, name, key, body);
     const nameToAnswer: Readonly<Record<string, () => unknown>> = {

@@ -17,6 +17,8 @@ export interface AlteonFaults {
   refusedWrites: number;
   /** Tables that are empty although they have rows. */
   emptyTables: number;
+  /** Requests that are done, and whose answers get lost. */
+  lostAnswers: number;
   /** Answers that announce a length and have no body. */
   bodiless: number;
   /** What the unit says when it fails; null for it does not. */
@@ -94,6 +96,11 @@ export class AlteonUnitSimulation {
     this.running = structuredClone(this.candidate);
   }
 
+  /** Somebody else reverts. */
+  revert(): void {
+    this.candidate = structuredClone(this.running);
+  }
+
   /** In which state a member works. */
   readMemberState(key: string): number {
     return (
@@ -163,16 +170,19 @@ export class AlteonUnitSimulation {
   }
 
   write(method: string, name: string, key: readonly string[], body: AlteonRow): UnitAnswer {
-    if (this.#faults.refusedWrites > 0) {
-      this.#faults.refusedWrites -= 1;
-      return refuse('the unit is busy');
-    }
+    if (this.#faults.refusedWrites > 0) return this.refuse();
     if (name === 'SlbOperEnhGroupRealServerTable')
       return this.#override(key.join('/'), Number(body['State']));
     const table = name.replace(/^SlbNewCfg/, '');
     if (table === name || schemas[table] === undefined) return refuse(`no table ${name} to write`);
     const problem = writeRow(this.candidate, method, [table, ...key], body);
     return problem === null ? ok : refuse(problem);
+  }
+
+  /** One of the writes that are refused. */
+  refuse(): UnitAnswer {
+    this.#faults.refusedWrites -= 1;
+    return refuse('the unit is busy');
   }
 
   #override(key: string, state: number): UnitAnswer {

@@ -83,6 +83,46 @@ describe('at each call of a change in turn', () => {
     }
   });
 
+  test.each<[string, (world: AlteonWorld) => void]>([
+    [
+      'the answer gets lost',
+      ({ device }) => {
+        device.faults.lostAnswers = 1;
+      },
+    ],
+    [
+      'the unit starts again, and forgets what it has not saved',
+      ({ device }) => {
+        device.activeUnit.restart();
+      },
+    ],
+    [
+      'another user reverts what waits',
+      ({ device: { activeUnit } }) => {
+        activeUnit.revert();
+      },
+    ],
+    [
+      'another user applies what waits',
+      ({ device }) => {
+        device.activeUnit.applyNow();
+      },
+    ],
+  ])('%s: what is done is whole, and stays so', async (_what, disturb) => {
+    const calls = await countCalls();
+    for (let at = 1; at <= calls; at += 1) {
+      const world = await startAt();
+      world.device.onCall = (_call, count) => {
+        if (count === at) disturb(world);
+      };
+      await ensureInTwo(world, at);
+      world.device.activeUnit.restart();
+      expect({ at, served: world.device.readServed() }).toEqual({ at, served: afterServed });
+      expect(await world.driver.list(signal)).toMatchObject([{ balancer: after }]);
+      await stopWorlds();
+    }
+  });
+
   test('the process ends: a fresh driver finishes, and nothing is half meanwhile, or double then', async () => {
     const calls = await countCalls();
     for (let at = 1; at <= calls; at += 1) {
