@@ -98,7 +98,7 @@ export class AlteonRest {
   #parse(path: string, text: string): JsonObject | null {
     const answer = parseObject(text);
     if (text.trim() !== '' && answer === null) {
-      throw new DeviceError('nonsense', `${this.unit} answers ${path} with what is no JSON: ${quote(text)}`);
+      throw new DeviceError('nonsense', `${this.unit} answers ${path} with what is not JSON: ${quote(text)}`);
     }
     const status = answer?.['status'];
     if (status !== 'err' && status !== 'error') return answer;

@@ -48,7 +48,7 @@ export function readSettings(settings: DeviceSettings): AlteonSettings {
   if (new Set(units).size < units.length) throw invalid(settings, 'both units are the same: give two or one');
   if (credentials === null) throw invalid(settings, 'it needs a user name and a password');
   if (credentials.username.includes(':')) throw invalid(settings, 'its user name has a colon');
-  if (ca !== null && !isCertificate(ca)) throw invalid(settings, 'its CA is no certificate in PEM');
+  if (ca !== null && !isCertificate(ca)) throw invalid(settings, 'its CA is not a certificate in PEM');
   return {
     cluster,
     units: units.map((unit) => ({ unit, server: { ...readUnit(settings, unit), ca, credentials } })),
@@ -63,7 +63,7 @@ function readUnit(settings: DeviceSettings, unit: string): { readonly host: stri
   if (!isPlain || url.hash !== '' || url.hostname === '') {
     throw invalid(
       settings,
-      `unit ${JSON.stringify(unit)} is no HOST:PORT and no URL such as https://10.0.0.5`,
+      `unit ${JSON.stringify(unit)} is neither HOST:PORT nor a URL such as https://10.0.0.5`,
     );
   }
   return { host: url.hostname.replaceAll(/^\[|\]$/g, ''), port: url.port === '' ? 443 : Number(url.port) };

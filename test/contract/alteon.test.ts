@@ -1,7 +1,7 @@
 /** The driver for Alteon against a simulated pair: real HTTPS, whole calls, no time. */
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { readTable } from '../../support/devices/alteon-configuration.ts';
-import { type AlteonSimulatorOptions } from '../../support/devices/alteon-simulator.ts';
+import { readTable } from '../support/devices/alteon-configuration.ts';
+import { type AlteonSimulatorOptions } from '../support/devices/alteon-simulator.ts';
 import {
   type AlteonWorld,
   shopId,
@@ -11,7 +11,7 @@ import {
   toAddress,
   toBalancer,
   toListener,
-} from '../../support/devices/alteon-world.ts';
+} from '../support/devices/alteon-world.ts';
 
 afterEach(stopWorlds);
 

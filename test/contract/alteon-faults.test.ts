@@ -1,6 +1,6 @@
 /** What goes wrong with an Alteon or its pair, one fault at a time. */
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { signal, startWorld, stopWorlds, toBalancer } from '../../support/devices/alteon-world.ts';
+import { signal, startWorld, stopWorlds, toBalancer } from '../support/devices/alteon-world.ts';
 
 afterEach(stopWorlds);
 

@@ -1,6 +1,6 @@
 /** A change of an Alteon, with something in the way at each of its calls in turn. */
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { type AlteonConfiguration } from '../../support/devices/alteon-configuration.ts';
+import { type AlteonConfiguration } from '../support/devices/alteon-configuration.ts';
 import {
   type AlteonWorld,
   signal,
@@ -8,7 +8,7 @@ import {
   stopWorlds,
   toBalancer,
   toListener,
-} from '../../support/devices/alteon-world.ts';
+} from '../support/devices/alteon-world.ts';
 
 afterEach(stopWorlds);
 

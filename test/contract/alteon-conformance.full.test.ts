@@ -1,0 +1,51 @@
+/** The conformance suite of drivers, on the driver for Alteon and a simulated pair. */
+import { afterEach, expect, jest, test } from '@jest/globals';
+import { createAlteon } from '../../lib/devices/alteon/alteon.ts';
+import { type ConformanceTarget } from '../../lib/devices/conformance/target.ts';
+import { type AlteonWorld, startWorld, stopWorlds } from '../support/devices/alteon-world.ts';
+import { nameChecks, runSuite } from '../support/devices/run-suite.ts';
+
+// Tens of thousands of requests.
+jest.setTimeout(900_000);
+
+afterEach(stopWorlds);
+
+test.each([2, 1] as const)('the suite is green with units: %j', async (units) => {
+  const world = await startWorld({ units });
+  const results = await runSuite(toTarget(world));
+  expect(results.filter(({ outcome }) => outcome === 'failed')).toEqual([]);
+  expect(nameChecks(results, 'passed').length).toBeGreaterThan(25);
+  expect(world.device.readServed()).toEqual([]);
+});
+
+function toTarget({ device, clock }: AlteonWorld): ConformanceTarget {
+  const { urls, credentials, ca } = device;
+  const settings = { name: 'edge', units: urls, credentials, ca, options: {} };
+  const soon = (act: () => void) => () => {
+    act();
+    return Promise.resolve();
+  };
+  const switchRole = soon(() => {
+    // The standby has what it was given by then.
+    device.settle();
+    device.switchRoles();
+  });
+  return {
+    clock,
+    open: (cluster, context) => createAlteon({ ...settings, cluster }, context),
+    actions: {
+      ...(urls.length === 1 ? {} : { switchRole }),
+      restart: soon(() => {
+        device.activeUnit.restart();
+      }),
+      silence: () => {
+        for (const at of device.units.keys()) device.silent.add(at);
+        return Promise.resolve(
+          soon(() => {
+            device.silent.clear();
+          }),
+        );
+      },
+    },
+  };
+}
