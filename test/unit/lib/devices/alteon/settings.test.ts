@@ -34,7 +34,7 @@ test.each<[Partial<DeviceSettings>, string]>([
   [{ units: ['a:70000'] }, 'unit "a:70000" is neither HOST:PORT nor a URL'],
   [{ credentials: null }, 'it needs a user name and a password'],
   [{ credentials: { username: 'a:b', password: 'secret word' } }, 'its user name has a colon'],
-  [{ ca: 'nonsense' }, 'its CA is no certificate'],
+  [{ ca: 'nonsense' }, 'its CA is not a certificate'],
   [{ options: { rôle: 'x' } }, 'option "rôle" is unknown'],
   [{ options: { role: 'x' } }, 'option role is'],
   [{ options: { listSize: '0' } }, 'option listSize is'],
