@@ -205,6 +205,13 @@ export const errorCatalogue = {
       'There is no Service of this name. Or vipnat does not serve the Service, because it has another type or class.',
     remedy: 'Give NAMESPACE/NAME. `vipnat services` lists the Services of vipnat.',
   },
+  DEVICE_SETTINGS_INVALID: {
+    exit: misused,
+    retry: false,
+    meaning:
+      'The description of a device, its credentials, or a wanted balancer is wrong. vipnat asked no device. See [drivers.md](drivers.md#describe-a-device).',
+    remedy: 'Correct the value that the line names.',
+  },
   LISTEN_FAILED: {
     exit: failed,
     retry: true,
