@@ -5,6 +5,7 @@ import { LeaderElection } from '../../lib/kubernetes/leader.ts';
 import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { electionLease } from '../../lib/services/names.ts';
+import { type FindDriver } from '../devices/device-session.ts';
 import { type Execution } from '../engine/execute.ts';
 import { type ControllerLog } from '../report/controller-log.ts';
 import { type ControllerState } from '../report/pages.ts';
@@ -20,6 +21,8 @@ export interface ControllerPorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: ControllerLog;
+  /** Drivers of devices, by their names. */
+  readonly findDriver: FindDriver;
   /** No node sends new connections to a pod that ends any more, so many seconds after this controller saw that it ends. */
   readonly onDrained: (seconds: number, pod: string) => void;
 }
@@ -109,6 +112,7 @@ export class Controller {
       ...{ kinds, unreadable },
       world: leadership?.world ?? null,
       statistics: leadership?.statistics ?? null,
+      deviceCalls: leadership?.deviceCalls ?? new Map<string, number>(),
       writes: this.#writes,
       webhook: this.#webhook?.state ?? null,
     };
