@@ -41,7 +41,7 @@ export interface DeviceProblem {
   readonly message: string;
 }
 
-/** Published: docs/watch-services.md. */
+/** Published: docs/services-reference.md. */
 export type ProblemReason =
   /** The device does not answer, or it did not work: it is tried again. */
   | 'DeviceFailed'

@@ -21,8 +21,8 @@ export async function readCredentials(
   namespace: string,
   { spec: { credentialsSecret } }: LoadBalancerDevice,
 ): Promise<Credentials> {
-  const name = credentialsSecret?.name;
-  if (name === undefined) return { credentials: null, ca: null };
+  if (credentialsSecret == null) return { credentials: null, ca: null };
+  const { name } = credentialsSecret;
   const what = `the Secret ${namespace}/${name}`;
   const path = `/api/v1/namespaces/${namespace}/secrets/${name}`;
   const answer = await client.read({ title: `reading ${what}`, path, schema }, readMs);
@@ -35,13 +35,15 @@ export async function readCredentials(
     );
   }
   if (answer.outcome === 'unreachable') throw new VipnatError('API_UNREACHABLE', answer.words);
-  const data = answer.object.data ?? {};
-  const [username, password, ca] = ['username', 'password', 'ca.crt'].map((key) => decode(data[key]));
-  if ((username ?? null) === null && (password ?? null) === null)
-    return { credentials: null, ca: ca ?? null };
-  if (typeof username !== 'string' || typeof password !== 'string')
-    throw invalid(`${what} needs both keys, username and password`);
-  return { credentials: { username, password }, ca: ca ?? null };
+  return parseCredentials(answer.object.data ?? {}, what);
+}
+
+function parseCredentials(data: Readonly<Record<string, string>>, what: string): Credentials {
+  const read = (key: string) => decode(data[key]);
+  const [username, password, ca] = [read('username'), read('password'), read('ca.crt')];
+  if (username !== null && password !== null) return { credentials: { username, password }, ca };
+  if (username === null && password === null) return { credentials: null, ca };
+  throw invalid(`${what} needs both keys, username and password`);
 }
 
 function invalid(message: string): VipnatError {

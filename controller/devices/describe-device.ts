@@ -1,4 +1,4 @@
-/** What a device's condition says: reasons are published (docs/watch-services.md). */
+/** What a device's condition says: reasons are published (docs/services-reference.md). */
 import { type DeviceState } from '../../lib/devices/driver.ts';
 import { DeviceError, type DeviceErrorKind } from '../../lib/devices/device-error.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
@@ -6,14 +6,14 @@ import { findErrorCode } from '../../lib/text/errors.ts';
 import { type DeviceReport } from '../cache/device-reports.ts';
 import { shorten } from '../cache/object-parts.ts';
 
-const kindToReason: Readonly<Record<DeviceErrorKind, string>> = {
-  unreachable: 'Unreachable',
-  unauthorized: 'Unauthorized',
-  'no-active-unit': 'NoActiveUnit',
-  'role-changed': 'RoleChanged',
-  'foreign-changes': 'ForeignChanges',
-  refused: 'Refused',
-  nonsense: 'AnswerUnexpected',
+const kindToReason: Readonly<Record<DeviceErrorKind, Pick<Failure, 'reason'>>> = {
+  unreachable: { reason: 'Unreachable' },
+  unauthorized: { reason: 'Unauthorized' },
+  'no-active-unit': { reason: 'NoActiveUnit' },
+  'role-changed': { reason: 'RoleChanged' },
+  'foreign-changes': { reason: 'ForeignChanges' },
+  refused: { reason: 'Refused' },
+  nonsense: { reason: 'AnswerUnexpected' },
 };
 
 /** What went wrong, for a condition, and whether other credentials may help. */
@@ -25,9 +25,10 @@ export interface Failure {
 
 /** Of whatever was thrown. */
 export function describeFailure(error: unknown): Failure {
-  const message = `${toPrintableLine(error instanceof Error ? error.message : String(error)).replace(/\.$/, '')}`;
+  const text = toPrintableLine(error instanceof Error ? error.message : String(error));
+  const message = text.replace(/\.$/, '');
   if (error instanceof DeviceError)
-    return { reason: kindToReason[error.kind], message, isOfCredentials: error.kind === 'unauthorized' };
+    return { ...kindToReason[error.kind], message, isOfCredentials: error.kind === 'unauthorized' };
   const code = findErrorCode(error);
   if (code === 'DEVICE_SETTINGS_INVALID')
     return { reason: 'SettingsInvalid', message, isOfCredentials: false };

@@ -6,7 +6,6 @@
  * Compromise: what is wanted is reckoned from the objects at each turn, and the driver reads before it writes. Nothing is remembered that `list` does
  * not find again: memory only saves calls, and keeps what drains.
  */
-import { type Clock } from '../../lib/control/clock.ts';
 import { KeyedQueue, type QueueStatistics, type TurnResult } from '../../lib/control/keyed-queue.ts';
 import { type Random } from '../../lib/control/random.ts';
 import { type BalancerId, type LoadBalancerDriver, type Progress } from '../../lib/devices/driver.ts';
@@ -148,9 +147,9 @@ export class DeviceWriter {
 
   async #turn(uid: string, failures: number): Promise<TurnResult> {
     const aborting = (this.#aborting = new AbortController());
-    let isLong = false;
+    const limit = { isOver: false };
     const cancel = this.#options.clock.schedule(turnMs, () => {
-      isLong = true;
+      limit.isOver = true;
       aborting.abort();
     });
     try {
@@ -159,7 +158,7 @@ export class DeviceWriter {
     } catch (error) {
       // The next leader goes on from where the device stands.
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
-      this.#fail(uid, failures, isLong ? tooLong : describeFailure(error).message);
+      this.#fail(uid, failures, limit.isOver ? tooLong : describeFailure(error).message);
       return { kind: 'failed' };
     } finally {
       cancel();
@@ -276,8 +275,9 @@ export class DeviceWriter {
       const progress = await call.driver.ensure(balancer, call.signal);
       if (progress.result !== 'done') return this.#wait(held, progress, call.failures);
       held.done(balancer, clock.now());
-      await this.#takeOver(held);
+      this.#tell(uid, { standing: 'serves' });
     }
+    await this.#takeOver(held);
     this.#tell(uid, { standing: 'serves', problem, remark });
     const isUnrest = held.isDraining || problem !== null;
     return { kind: 'again', afterMs: isUnrest ? unrestMs : resyncMs * (0.9 + random() / 5) };

@@ -3,6 +3,7 @@ import { type Address, type Family, parseAddress } from '../../lib/address/addre
 import { formatMember, type Member } from '../../lib/devices/driver.ts';
 import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { type Backend, chooseServing, listBackends } from '../../lib/services/endpoints.ts';
+import { type Pod } from '../../lib/services/pods.ts';
 import { type Service, type ServicePort } from '../../lib/services/services.ts';
 import { maxWeight, readPodWeight } from '../../lib/services/weights.ts';
 import { type World } from '../cache/world.ts';
@@ -52,12 +53,16 @@ function readWeightsOf(key: string, { serviceToPods, pods }: World): ReadonlyMap
   const weights = new Map<string, number>();
   for (const each of serviceToPods.get(key) ?? []) {
     const pod = pods.get(each);
-    const weight = readPodWeight(pod?.metadata.annotations);
-    if (weight === null) continue;
-    for (const { ip } of pod?.status?.podIPs ?? [{ ip: pod?.status?.podIP }])
-      weights.set(parseAddress(ip ?? '')?.text ?? '', weight);
+    const weight = pod === undefined ? null : readPodWeight(pod.metadata.annotations);
+    if (pod !== undefined && weight !== null)
+      for (const text of listAddresses(pod)) weights.set(text, weight);
   }
   return weights;
+}
+
+function listAddresses({ status }: Pod): string[] {
+  const texts = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP];
+  return texts.flatMap((text) => parseAddress(text ?? '') ?? []).map(({ text }) => text);
 }
 
 function toPods({ port, former }: MembersQuery, backends: readonly Backend[]): Member[] {

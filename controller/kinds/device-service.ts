@@ -5,7 +5,13 @@
  * A finalizer names its device. So the Service alone says, after any crash, where something of it may be; and one that moves has two until
  * the device before has nothing of it any more.
  */
-import { chooseDevice, listHolders, toDeviceFinalizer } from '../../lib/services/devices.ts';
+import {
+  chooseDevice,
+  listHolders,
+  type LoadBalancerDevice,
+  toDeviceFinalizer,
+} from '../../lib/services/devices.ts';
+import { type Condition } from '../../lib/services/metadata.ts';
 import { addressReady, formerFinalizer } from '../../lib/services/names.ts';
 import { type Ingress, type Service } from '../../lib/services/services.ts';
 import { type DeviceBalancer } from '../cache/device-reports.ts';
@@ -34,21 +40,11 @@ const waitForDevice: Step = { does: 'wait', waitsFor: 'time', why: 'a device doe
 function serve(service: Service, name: string, world: World): Step {
   const device = world.devices.get(name);
   const holders = listHolders(service);
-  if (device === undefined) {
-    // Where there are no devices at all, such a class may be anybody's.
-    if (world.devices.size === 0 && holders.length === 0) return nothing;
+  // Where there are no devices at all, such a class may be anybody's.
+  if (world.devices.size === 0 && holders.length === 0) return nothing;
+  if (device === undefined)
     return tell(service, { reason: 'NoDevice', message: `There is no LoadBalancerDevice ${name}.` }, world);
-  }
-  if (!holders.includes(name)) {
-    if (typeof device.metadata.deletionTimestamp === 'string')
-      return tell(
-        service,
-        { reason: 'NoDevice', message: `The LoadBalancerDevice ${name} is being deleted.` },
-        world,
-      );
-    const known = service.metadata.finalizers ?? [];
-    return toStep(patchServiceMetadata(service, { finalizers: [...known, toDeviceFinalizer(name)] }));
-  }
+  if (!holders.includes(name)) return hold(service, device, world);
   const balancer = findBalancer(world, name, service);
   if (balancer === undefined) return waitForDevice;
   return (
@@ -60,6 +56,18 @@ function serve(service: Service, name: string, world: World): Step {
     ) ??
     waitForDevice
   );
+}
+
+/** A device that goes gets no more. */
+function hold(
+  service: Service,
+  { metadata: { name, deletionTimestamp } }: LoadBalancerDevice,
+  world: World,
+): Step {
+  const message = `The LoadBalancerDevice ${name} is being deleted.`;
+  if (typeof deletionTimestamp === 'string') return tell(service, { reason: 'NoDevice', message }, world);
+  const known = service.metadata.finalizers ?? [];
+  return toStep(patchServiceMetadata(service, { finalizers: [...known, toDeviceFinalizer(name)] }));
 }
 
 /** Once all devices have nothing of it: its status, then the finalizers. */
@@ -84,47 +92,47 @@ function isAbsent(service: Service, device: string, world: World): boolean {
 
 /** An address is published once the device serves it, and stays so whatever the device says later: nobody else gets it meanwhile. */
 function publish(service: Service, balancer: DeviceBalancer, world: World): Step | null {
-  const { device, standing, addresses, problem } = balancer;
-  const known = getIngress(service);
-  const isServing = standing === 'serves' && addresses.length > 0;
-  const ingress = isServing ? addresses.map((ip) => toIngress(known, ip)) : known;
   const before = service.status?.conditions ?? [];
-  const wanted = describe(balancer, isServing);
+  const ingress = listIngress(service, balancer);
+  const added = ingress.filter((one) => !getIngress(service).includes(one)).map(({ ip }) => ip);
+  const isSame = ingress.length === getIngress(service).length && added.length === 0;
+  const wanted = describe(balancer);
   const conditions = wanted === null ? before : setCondition(before, wanted, world.nowMs);
-  const added = ingress.filter((one) => !known.includes(one)).map(({ ip }) => ip);
-  const isSame = ingress.length === known.length && added.length === 0;
   if (isSame && conditions === before) return null;
   const write = patchServiceStatus(service, {
     loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
     conditions: toJson(conditions),
   });
-  const reason = findCondition(before, addressReady)?.reason;
-  const event: StepEvent | null =
-    added.length > 0
-      ? {
-          type: 'Normal',
-          reason: 'AddressReady',
-          message: `The device ${device} serves ${added.join(', ')}.`,
-        }
-      : toEvent(wanted, reason);
-  const step = toStep(write, event);
+  const message = `The device ${balancer.device} serves ${added.join(', ')}.`;
+  if (added.length > 0) return toStep(write, { type: 'Normal', reason: 'AddressReady', message });
+  const step = toStep(write, toEvent(wanted, findReason(before)));
   // A device that fails is told to each of its Services.
-  return isSame && (problem?.reason === 'DeviceFailed' || reason === 'DeviceFailed')
-    ? { ...step, isLowPriority: true }
-    : step;
+  const isOfDevices = [wanted?.reason, findReason(before)].includes('DeviceFailed');
+  return isSame && isOfDevices ? { ...step, isLowPriority: true } : step;
 }
 
-function toIngress(known: readonly Ingress[], ip: string): Ingress {
-  return known.find((one) => one.ip === ip && isOfDevice(one)) ?? { ip, ipMode: 'Proxy' };
+/** What is there already stays as it is. */
+function listIngress(service: Service, balancer: DeviceBalancer): readonly Ingress[] {
+  const known = getIngress(service);
+  if (!isServing(balancer)) return known;
+  return balancer.addresses.map(
+    (ip) => known.find((one) => one.ip === ip && isOfDevice(one)) ?? { ip, ipMode: 'Proxy' },
+  );
+}
+
+function isServing({ standing, addresses }: DeviceBalancer): boolean {
+  return standing === 'serves' && addresses.length > 0;
+}
+
+function findReason(conditions: readonly Condition[]): string | undefined {
+  return findCondition(conditions, addressReady)?.reason;
 }
 
 /** Null: nothing is to be said yet. */
-function describe(
-  { device, addresses, problem, remark }: DeviceBalancer,
-  isServing: boolean,
-): WantedCondition | null {
+function describe(balancer: DeviceBalancer): WantedCondition | null {
+  const { device, addresses, problem, remark } = balancer;
   if (problem !== null) return { type: addressReady, status: 'False', ...problem };
-  if (!isServing) return null;
+  if (!isServing(balancer)) return null;
   const message = `${addresses.join(', ')}: the device ${device} serves it.${remark === null ? '' : ` ${remark}`}`;
   return { type: addressReady, status: 'True', reason: remark === null ? 'Ready' : 'NotAsAsked', message };
 }
@@ -147,7 +155,7 @@ function tell(
   const wanted: WantedCondition = { type: addressReady, status: 'False', reason, message };
   const conditions = setCondition(before, wanted, world.nowMs);
   if (conditions === before) return waitForDevice;
-  const event = toEvent(wanted, findCondition(before, addressReady)?.reason);
+  const event = toEvent(wanted, findReason(before));
   return toStep(patchServiceStatus(service, { conditions: toJson(conditions) }), event);
 }
 
@@ -178,7 +186,7 @@ function dropHolders(service: Service, devices: readonly string[]): Step | null 
   const finalizers = (service.metadata.finalizers ?? []).filter(
     (each) => !dropped.has(each) && !(isLast && each === formerFinalizer),
   );
-  const message = `${devices.map((name) => `The device ${name} has nothing of it any more.`).join(' ')}`;
+  const message = devices.map((name) => `The device ${name} has nothing of it any more.`).join(' ');
   return toStep(patchServiceMetadata(service, { finalizers }), {
     ...{ type: 'Normal', reason: 'AddressReleased' },
     message,

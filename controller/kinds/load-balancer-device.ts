@@ -3,7 +3,7 @@ import { apiGroup, apiVersion, finalizer } from '../../lib/services/names.ts';
 import { listHolders, type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { findCondition, setCondition, type WantedCondition } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
-import { type Kind, nothing, type Step, type StepEvent, toJson, toStep } from '../engine/step.ts';
+import { type Json, type Kind, nothing, type Step, type StepEvent, toJson, toStep } from '../engine/step.ts';
 import { patchDeviceFinalizers, patchDeviceStatus } from './writes.ts';
 
 /** Devices: their finalizer, and what their writers say of them. */
@@ -67,16 +67,16 @@ function writeStatus(device: LoadBalancerDevice, world: World): Step | null {
     observedGeneration: generation,
   };
   const conditions = setCondition(before, wanted, world.nowMs);
-  const was = [
-    device.status?.units ?? [],
-    device.status?.balancers ?? null,
-    device.status?.observedGeneration,
-  ];
-  const isSame = JSON.stringify(was) === JSON.stringify([units, balancers, generation]);
-  if (isSame && conditions === before) return null;
   const status = { units: toJson(units), balancers, observedGeneration: generation };
+  if (conditions === before && isSame(device.status, status)) return null;
   const write = patchDeviceStatus(device, { ...status, conditions: toJson(conditions) });
   return toStep(write, toEvent(findCondition(before, 'Ready'), wanted));
+}
+
+function isSame(known: LoadBalancerDevice['status'], status: { readonly [field: string]: Json }): boolean {
+  const { units = [], balancers = null, observedGeneration = null } = known ?? {};
+  const text = JSON.stringify([units, balancers, observedGeneration]);
+  return text === JSON.stringify([status['units'], status['balancers'], status['observedGeneration']]);
 }
 
 /** Where the condition begins to say so. */

@@ -104,15 +104,12 @@ export class Controller {
 
   /** How it does now. */
   get state(): ControllerState {
-    const leadership = this.#leadership?.hasBegun === true ? this.#leadership : null;
     const { kinds, unreadable } = this.#leadership ?? { kinds: new Map<string, boolean>(), unreadable: [] };
     return {
       isLeading: this.#election.writeMs > 0,
       holder: this.#election.holder,
       ...{ kinds, unreadable },
-      world: leadership?.world ?? null,
-      statistics: leadership?.statistics ?? null,
-      deviceCalls: leadership?.deviceCalls ?? new Map<string, number>(),
+      ...describeLeadership(this.#leadership?.hasBegun === true ? this.#leadership : null),
       writes: this.#writes,
       webhook: this.#webhook?.state ?? null,
     };
@@ -202,4 +199,12 @@ export class Controller {
   #count(result: Execution['result']): void {
     this.#writes.set(result, (this.#writes.get(result) ?? 0) + 1);
   }
+}
+
+function describeLeadership(
+  leadership: Leadership | null,
+): Pick<ControllerState, 'world' | 'statistics' | 'deviceCalls'> {
+  if (leadership === null) return { world: null, statistics: null, deviceCalls: new Map() };
+  const { world, statistics, deviceCalls } = leadership;
+  return { world, statistics, deviceCalls };
 }

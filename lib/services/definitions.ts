@@ -220,7 +220,7 @@ const deviceStatus = object({
     nullable: true,
     description: 'How many Services the device has something of.',
   },
-  observedGeneration: { type: 'integer', format: 'int64' },
+  observedGeneration: { type: 'integer', format: 'int64', description: 'The generation that this is about.' },
   conditions: conditions('Ready.'),
 });
 

@@ -45,17 +45,22 @@ export const deviceNodes: Resource<DeviceNode> = {
 const leavingTaint = 'ToBeDeletedByClusterAutoscaler';
 
 function toDeviceNode({ metadata, spec, status }: z.output<typeof node>): DeviceNode {
-  const { name: own, resourceVersion, labels, deletionTimestamp } = metadata;
-  const found = status?.conditions ?? [];
-  const isReady = found.some(({ type, status: is }) => type === 'Ready' && is === 'True');
-  const isLeaving =
-    typeof deletionTimestamp === 'string' || spec?.taints?.some(({ key }) => key === leavingTaint) === true;
-  const isExcluded = Object.hasOwn(labels ?? {}, excludedNodeLabel);
+  const { name: own, resourceVersion } = metadata;
+  const isLeaving = (spec?.taints ?? []).some(({ key }) => key === leavingTaint);
   return {
     metadata: { name: own, resourceVersion },
     addresses: (status?.addresses ?? []).flatMap(({ type, address }) =>
       type === 'InternalIP' ? (parseAddress(address) ?? []) : [],
     ),
-    takesConnections: isReady && !isLeaving && !isExcluded && findEnding(found) === null,
+    takesConnections: !isLeaving && isWanted(metadata) && isWell(status?.conditions ?? []),
   };
+}
+
+function isWanted({ labels, deletionTimestamp }: z.output<typeof node>['metadata']): boolean {
+  return typeof deletionTimestamp !== 'string' && !Object.hasOwn(labels ?? {}, excludedNodeLabel);
+}
+
+function isWell(found: z.output<typeof conditions>): boolean {
+  const isReady = found.some(({ type, status }) => type === 'Ready' && status === 'True');
+  return isReady && findEnding(found) === null;
 }

@@ -5,7 +5,6 @@ import { condition, metadata } from './metadata.ts';
 import {
   apiGroup,
   apiVersion,
-  classPrefix,
   deviceFinalizerPrefix,
   loadBalancerClass,
   serviceAnnotations,
@@ -76,10 +75,15 @@ export function chooseDevice(
   if (spec.type !== 'LoadBalancer' || typeof own.deletionTimestamp === 'string') return null;
   const { loadBalancerClass: ofService } = spec;
   if (typeof ofService === 'string')
-    return ofService === loadBalancerClass ? null : readName(ofService, classPrefix);
+    return ofService === loadBalancerClass ? null : readName(ofService, apiGroup);
   const [, ...former] = serviceAnnotations.addresses;
   const hasFormer = former.some((name) => Object.hasOwn(own.annotations ?? {}, name));
   return hasFormer ? (defaultDevice ?? null) : null;
+}
+
+/** Whether a device may have this name: classes and finalizers have it after a slash. */
+export function isDeviceName(text: string): boolean {
+  return /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(text) && text !== readName(loadBalancerClass, apiGroup);
 }
 
 /** The finalizer of a Service for a device. */

@@ -12,9 +12,6 @@ export const loadBalancerClass = 'vipnat.io/lb';
 /** On a Service that has, or is about to get, an address; on a VirtualIP while a Service has it or gives it back; on pools. */
 export const finalizer = 'vipnat.io/load-balancer';
 
-/** Before the `/` of a class: the device of the name after it, see `devices.ts`. `lb` is none. */
-export const classPrefix = apiGroup;
-
 /** Before the `/` of a finalizer: on a Service while the device of the name after it has, or may have, something of it. */
 export const deviceFinalizerPrefix = 'device.vipnat.io';
 

@@ -1,4 +1,10 @@
-import { apiGroup, deviceSecret, electionLease, firstPools, webhookName } from '../../../lib/services/names.ts';
+import {
+  apiGroup,
+  deviceSecret,
+  electionLease,
+  firstPools,
+  webhookName,
+} from '../../../lib/services/names.ts';
 import { type Manifest } from './yaml.ts';
 
 /** The controller's Deployment, its account and its rights. */

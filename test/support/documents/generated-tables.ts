@@ -16,7 +16,7 @@ interface GeneratedTable {
 export const pathToTables: ReadonlyMap<string, readonly GeneratedTable[]> = new Map([
   ['docs/doctor.md', [listFindings()]],
   ['docs/errors.md', [listErrors()]],
-  ['docs/services-reference.md', [listFields('AddressPool'), listFields('VirtualIP')]],
+  ['docs/services-reference.md', ['AddressPool', 'VirtualIP', 'LoadBalancerDevice'].map(listFields)],
 ]);
 
 /**

@@ -68,12 +68,17 @@ function judge(world: World, count: (what: string) => void): string[] {
     }
     complaints.push(...judgeService(world, key, service, count));
   }
-  for (const name of names)
-    for (const { id } of world.devices[name].list('c')) {
-      const service = world.findService(id.uid);
-      if (service === null || readChoice(service) !== name) complaints.push(`${name} still has ${id.uid}`);
-    }
-  return complaints;
+  return [...complaints, ...names.flatMap((name) => judgeRest(world, name))];
+}
+
+/** What is on a device is of a Service that has chosen it, or whose new device cannot have it. */
+function judgeRest(world: World, name: DeviceName): string[] {
+  return world.devices[name].list('c').flatMap(({ id: { uid } }) => {
+    const service = world.findService(uid);
+    const chosen = service === null ? null : readChoice(service);
+    const isKept = chosen !== null && !has(world, chosen, uid);
+    return chosen === name || isKept ? [] : [`${name} still has ${uid}`];
+  });
 }
 
 function judgeService(
@@ -83,24 +88,29 @@ function judgeService(
   count: (what: string) => void,
 ): string[] {
   const chosen = readChoice(service);
-  const holders = (service.metadata.finalizers ?? []).filter((each) => each.startsWith('device.vipnat.io/'));
-  const wanted = chosen === null ? [] : [`device.vipnat.io/${chosen}`];
-  if (holders.join() !== wanted.join()) return [`${key} has the finalizers ${holders.join()}`];
   const addresses = readIngress(service);
-  if (chosen === null) return addresses.length === 0 ? [] : [`${key} has ${addresses.join()}`];
+  const holders = (service.metadata.finalizers ?? []).filter((each) => each.startsWith('device.vipnat.io/'));
+  const complaint = [`${key} has the finalizers ${holders.join()} and ${addresses.join()}`];
+  if (chosen === null) return holders.length + addresses.length === 0 ? [] : complaint;
   const own = world.devices[chosen].list('c').find(({ id }) => id.uid === service.metadata.uid);
-  if (own === undefined) {
-    count('without a balancer');
-    const conditions = JSON.stringify(service.status?.['conditions'] ?? []);
-    return /AddressTaken|NoFreeAddress|OutsideDevice/.test(conditions) ? [] : [`${key} is not on ${chosen}`];
-  }
-  count('served');
+  count(own === undefined ? 'without a balancer' : 'served');
+  // It stays where it was before.
+  if (own === undefined) return lacksAddress(service) ? [] : [`${key} is not on ${chosen}`];
+  if (holders.join() !== `device.vipnat.io/${chosen}`) return complaint;
   const members = own.listeners.flatMap((one) => one.members.filter(({ weight }) => weight > 0));
   const found = [listTexts(own.addresses), members.map(({ address }) => address.text).sort()];
   const expected = [addresses, listReady(world, key)];
   return JSON.stringify(found) === JSON.stringify(expected)
     ? []
     : [`${key}: ${chosen} has ${JSON.stringify(found)}, and the API ${JSON.stringify(expected)}`];
+}
+
+function has(world: World, name: DeviceName, uid: string): boolean {
+  return world.devices[name].list('c').some(({ id }) => id.uid === uid);
+}
+
+function lacksAddress({ status }: StoredObject): boolean {
+  return /AddressTaken|NoFreeAddress|OutsideDevice/.test(JSON.stringify(status?.['conditions'] ?? []));
 }
 
 function listReady(world: World, key: string): string[] {

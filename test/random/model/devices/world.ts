@@ -54,7 +54,7 @@ export class World {
       const spec = { driver: name, cluster: 'c', units: ['u'], targets: 'pods', addresses: [ranges[name]] };
       objects.create('LoadBalancerDevice', name, { spec: { ...spec, callsPerSecond: 100 } });
     }
-    for (const _ of ['first', 'second']) this.startController();
+    for (let index = 0; index < 2; index += 1) this.startController();
   }
 
   startController(): void {
