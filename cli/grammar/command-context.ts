@@ -154,6 +154,8 @@ export interface ControllerOptions {
   readonly namespace: string;
   /** Whether Services without a class are served, too. */
   readonly isDefaultClass: boolean;
+  /** The name of the device of Services without a class that have annotations of another controller; null for none. */
+  readonly defaultDevice: string | null;
   /** Further types of readiness gates, as they were given: `findCommandProblems` says what is wrong with them. */
   readonly gates: readonly string[];
   /** Where the webhook is served, as it was given; null for nowhere. `findCommandProblems` says what is wrong with it. */

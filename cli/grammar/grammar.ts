@@ -176,6 +176,10 @@ function addController(program: Command): Command {
   return add(program, 'controller', 'run the controller, which gives addresses to Services')
     .option('--namespace <value>', `the namespace of vipnat's Leases (default: ${servicesNamespace})`)
     .option('--default-class', 'serve Services without a class too')
+    .option(
+      '--default-device <value>',
+      'the LoadBalancerDevice of Services without a class that have an annotation lb.zcloud.cn/vip or lb.zdns.cn/vip',
+    )
     .option('--gate <value>', 'also open readiness gates of this type; repeat the flag for more', collect)
     .option('--webhook-port <value>', 'serve the webhook that gives pods a readiness gate at this port');
 }

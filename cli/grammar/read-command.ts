@@ -31,6 +31,7 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly keepalivedImage?: string;
   readonly directory?: string;
   readonly defaultClass?: boolean;
+  readonly defaultDevice?: string;
   /** True without a method. */
   readonly injectGates?: string | true;
   readonly webhookPort?: string;
@@ -78,8 +79,9 @@ export function readCheck({ json = false }: Own): Found {
 /** `controller`. */
 export function readController(own: Own): Found {
   const { namespace = servicesNamespace, defaultClass: isDefaultClass = false, gate: gates = [] } = own;
-  const { webhookPort = null } = own;
-  return { command: { name: 'controller', options: { namespace, isDefaultClass, gates, webhookPort } } };
+  const { webhookPort = null, defaultDevice = null } = own;
+  const options = { namespace, isDefaultClass, defaultDevice, gates, webhookPort };
+  return { command: { name: 'controller', options } };
 }
 
 /** `run`. */

@@ -10,6 +10,7 @@ import { parseAddress } from '../../lib/address/address.ts';
 import { type Endpoint } from '../../lib/address/endpoint.ts';
 import { systemClock } from '../../lib/control/clock.ts';
 import { systemRandom } from '../../lib/control/random.ts';
+import { drivers } from '../../lib/devices/drivers.ts';
 import { type StatusServer } from '../../lib/http/status-server.ts';
 import { findVrid } from '../../lib/keepalived/vrid.ts';
 import { findAccess } from '../../lib/kubernetes/access.ts';
@@ -46,12 +47,14 @@ export async function runController(config: Config, options: ControllerOptions):
       ...{ route, clock, random },
       onDrained: (seconds) => meter?.time(seconds),
       client: new RoutedClient(route, clock, ending.signal),
+      findDriver: async (name) => (Object.hasOwn(drivers, name) ? ((await drivers[name]?.()) ?? null) : null),
       log: new ControllerLog(logger, events, clock),
     },
     {
       namespace: options.namespace,
       isDefaultClass: options.isDefaultClass,
       gateTypes: toGateTypes(options.gates),
+      ...(options.defaultDevice === null ? {} : { defaultDevice: options.defaultDevice }),
       identity: `${hostname()}_${randomUUID()}`,
       reserved: reserve(config.vips),
       ...(options.webhookPort === null

@@ -26,6 +26,7 @@ import {
   listOfServiceCidr,
 } from './list-reserved.ts';
 import { isSameList, MultiMap, put } from './multi-map.ts';
+import { listAsked, listDevicesOf, listOfDevice, listOwners } from './device-parts.ts';
 import { listPublishedTexts, listUsers, nameFamily } from './object-parts.ts';
 import { listFirstLabel, noteSince, Selection } from './selection.ts';
 import { type Affected, isNews, News, type Source, type Watch, type Watching } from './watch.ts';
@@ -58,6 +59,14 @@ const indexes: Readonly<Record<keyof Indexes, { [S in keyof Objects]: Index<S> }
   serviceToSlices: { source: 'earlySlices', toKeys: (slice) => [nameEarlyOwner(slice)] },
   namespaceToPods: { source: 'pods', toKeys: ({ metadata }) => [metadata.namespace] },
   nodeToPods: { source: 'pods', toKeys: ({ spec: { nodeName } }) => (nodeName ? [nodeName] : []) },
+  serviceToEndpointSlices: { source: 'endpointSlices', toKeys: listOwners },
+  deviceToServices: { source: 'services', toKeys: listDevicesOf },
+  serviceToBalancers: {
+    source: 'deviceBalancers',
+    toKeys: ({ id: { namespace, name } }) => [`${namespace}/${name}`],
+  },
+  addressToBalancers: { source: 'deviceBalancers', toKeys: ({ addresses }) => [...new Set(addresses)] },
+  addressToAskers: { source: 'services', toKeys: listAsked },
 };
 
 /** Only who writes can find out that another program does, too. */
@@ -87,6 +96,11 @@ export class Cache {
     leases: new Map(),
     livingReports: new Map(),
     silentNodes: new Map(),
+    devices: new Map(),
+    endpointSlices: new Map(),
+    deviceNodes: new Map(),
+    deviceReports: new Map(),
+    deviceBalancers: new Map(),
   };
   readonly #indexes = Object.keys(indexes).map((name) => [name as keyof Indexes, new MultiMap()] as const);
   readonly #sourceToWatches: ReadonlyMap<Source, readonly (readonly [kind: string, watch: Watch])[]>;
@@ -292,6 +306,9 @@ export class Cache {
     },
     silentNodes: ({ key }) => {
       this.#reserveOfNode(key);
+    },
+    devices: ({ key, after }) => {
+      this.#reserve(`LoadBalancerDevice/${key}`, listOfDevice(after));
     },
   };
 

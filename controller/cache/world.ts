@@ -1,11 +1,14 @@
 import { type EndpointSlice } from '../../lib/kubernetes/resources.ts';
 import { type Namespace, type Node, type ServiceCidr } from '../../lib/services/cluster.ts';
+import { type DeviceNode } from '../../lib/services/device-nodes.ts';
+import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { type EarlySlice } from '../../lib/services/early-slices.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Pod } from '../../lib/services/pods.ts';
-import { type Service } from '../../lib/services/services.ts';
+import { type EndpointSlice as ServiceSlice, type Service } from '../../lib/services/services.ts';
 import { type CandidateNodes } from './candidate-nodes.ts';
+import { type DeviceBalancer, type DeviceReport } from './device-reports.ts';
 import { type JudgedPool } from './judge-pools.ts';
 import { type KeptBack } from './kept-back.ts';
 import { type HeardVrids } from './list-reserved.ts';
@@ -18,6 +21,8 @@ export interface Settings {
   readonly gateTypes: ReadonlySet<string>;
   /** Where the Leases of nodes are. Without it they are read only. */
   readonly namespace?: string;
+  /** The device of Services without a class that have annotations of another controller of devices. None unless given. */
+  readonly defaultDevice?: string;
 }
 
 /** A node that has said nothing since its Lease ran out. */
@@ -58,6 +63,15 @@ export interface Objects {
   readonly livingReports: NodeReport;
   /** Nodes whose Lease is over. Those that do not exist are among them. */
   readonly silentNodes: SilentNode;
+  readonly devices: LoadBalancerDevice;
+  /** By `NAMESPACE/NAME`, where there are devices. */
+  readonly endpointSlices: ServiceSlice;
+  /** Nodes as targets, where there are devices. */
+  readonly deviceNodes: DeviceNode;
+  /** By the names of devices. */
+  readonly deviceReports: DeviceReport;
+  /** By `DEVICE UID`: see `toBalancerKey`. */
+  readonly deviceBalancers: DeviceBalancer;
 }
 
 type Found = ReadonlyMap<string, ReadonlySet<string>>;
@@ -82,6 +96,16 @@ export interface Indexes {
   readonly serviceToSlices: Found;
   readonly namespaceToPods: Found;
   readonly nodeToPods: Found;
+  /** Keys of Services to keys of Kubernetes' own EndpointSlices of them. */
+  readonly serviceToEndpointSlices: Found;
+  /** Names of devices to keys of the Services that choose them, or that they may have something of. */
+  readonly deviceToServices: Found;
+  /** Keys of Services to keys of what devices have of them. */
+  readonly serviceToBalancers: Found;
+  /** Addresses, in canonical text, to keys of what devices have there. */
+  readonly addressToBalancers: Found;
+  /** Addresses, in canonical text, to keys of the Services that ask a device for them. */
+  readonly addressToAskers: Found;
 }
 
 /** All that is known of objects. It can be behind the API: versions and confirmations of a step are for that. */
@@ -126,6 +150,7 @@ export const kindToSource = {
   Lease: 'leases',
   Pod: 'pods',
   EndpointSlice: 'earlySlices',
+  LoadBalancerDevice: 'devices',
 } as const satisfies Record<string, keyof Objects>;
 
 /** One of them. */

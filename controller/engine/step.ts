@@ -64,7 +64,10 @@ export type StepReason =
   | 'NodeReportsAddress'
   | 'VridInUse'
   | 'GateTimedOut'
-  | 'PortNotSupported';
+  | 'PortNotSupported'
+  | 'DeviceReady'
+  | 'DeviceFailed'
+  | 'DeviceRefused';
 
 /** The one next step. */
 export type Step =

@@ -5,12 +5,16 @@ import { type Kind, type KindGroup, type Step } from '../engine/step.ts';
 import { addressPool } from './address-pool.ts';
 import { earlySlices } from './early-slices.ts';
 import { lease } from './lease.ts';
+import { loadBalancerDevice } from './load-balancer-device.ts';
 import { pod } from './pod-gate.ts';
 import { service } from './service.ts';
 import { virtualIp } from './virtual-ip.ts';
 
-/** Services, their addresses and pools. */
-export const serviceKinds: KindGroup = { kinds: [lease, addressPool, virtualIp, service], wakeMs: 0 };
+/** Services, their addresses, pools and devices. */
+export const serviceKinds: KindGroup = {
+  kinds: [lease, addressPool, virtualIp, loadBalancerDevice, service],
+  wakeMs: 0,
+};
 
 /** Hundreds of pods can wait for the same nodes, and each report of a node is news to all of them. */
 const wakeMs = 100;

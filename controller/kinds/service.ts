@@ -47,6 +47,7 @@ import { type Condition } from '../../lib/services/metadata.ts';
 import { type Choice } from '../allocate/choose-address.ts';
 import { chooseSeat } from '../allocate/seats.ts';
 import { readWishes } from '../../lib/services/wishes.ts';
+import { nextDeviceStep } from './device-service.ts';
 import { writePortErrors } from './port-errors.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
 import { findTargets, type Situation } from './targets.ts';
@@ -78,6 +79,16 @@ export const service: Kind = {
     { source: 'namespaces', part: ({ metadata }) => metadata.labels, wakes: () => ['addresses'] },
     { source: 'claims', wakes: () => ['addresses'] },
     { source: 'judgements', wakes: () => ['addresses'] },
+    {
+      source: 'devices',
+      part: ({ metadata }) => [metadata.uid, metadata.deletionTimestamp],
+      toKeys: ({ key }, { deviceToServices }) => deviceToServices.get(key) ?? [],
+    },
+    {
+      source: 'deviceBalancers',
+      toKeys: ({ before, after }) =>
+        [before, after].flatMap((one) => (one === null ? [] : [`${one.id.namespace}/${one.id.name}`])),
+    },
   ],
   next: nextServiceStep,
   findReadPath: findVirtualIpPath,
@@ -130,13 +141,14 @@ function listSaidOf({ before, after }: Change<NodeReport>): string[] {
   });
 }
 
-/** Of a Service that is gone: the addresses that it had are looked at for themselves. */
+/** Of a Service that is gone: the addresses that it had are looked at for themselves. What nodes do comes before what devices do. */
 function nextServiceStep(key: string, world: World): Step {
   const known = world.services.get(key);
   if (known === undefined) return nothing;
-  return isServed(known, world.settings.isDefaultClass)
+  const step = isServed(known, world.settings.isDefaultClass)
     ? serveService(known, world)
     : releaseService(known, world);
+  return step.does === 'nothing' ? nextDeviceStep(known, world) : step;
 }
 
 /**

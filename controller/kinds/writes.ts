@@ -1,5 +1,6 @@
 /** The requests that steps of Services, their addresses and pools are made of. */
 import { apiGroup, apiVersion, finalizer } from '../../lib/services/names.ts';
+import { devices, type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { addressPools, type AddressPool, type VirtualIp, virtualIps } from '../../lib/services/objects.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { findFinalizers, isDeleted, isUsed } from '../cache/object-parts.ts';
@@ -71,6 +72,17 @@ export function patchPoolStatus(pool: AddressPool, status: Fields): Write {
   return patchStatus(pool, targetPool(pool), status);
 }
 
+/** Of a device: its finalizers. */
+export function patchDeviceFinalizers(device: LoadBalancerDevice, finalizers: readonly string[]): Write {
+  const { resourceVersion } = device.metadata;
+  return { ...targetDevice(device), method: 'PATCH', body: { metadata: { resourceVersion, finalizers } } };
+}
+
+/** Of a device: how it does. */
+export function patchDeviceStatus(device: LoadBalancerDevice, status: Fields): Write {
+  return patchStatus(device, targetDevice(device), status);
+}
+
 /** That a Service is as it was read; or not there, when `service` is undefined. */
 export function confirmService(namespace: string, name: string, service: Service | undefined): Confirmation {
   return { path: toServicePath(namespace, name), version: service?.metadata.resourceVersion ?? null };
@@ -101,8 +113,12 @@ function targetPool({ metadata: { name } }: AddressPool): Target {
   return { path: `${addressPools.path}/${name}`, kind: 'AddressPool', key: name, confirm: [] };
 }
 
+function targetDevice({ metadata: { name } }: LoadBalancerDevice): Target {
+  return { path: `${devices.path}/${name}`, kind: 'LoadBalancerDevice', key: name, confirm: [] };
+}
+
 function patchStatus(
-  { metadata: { resourceVersion } }: Service | VirtualIp | AddressPool,
+  { metadata: { resourceVersion } }: Service | VirtualIp | AddressPool | LoadBalancerDevice,
   of: Target,
   status: Fields,
 ): Write {

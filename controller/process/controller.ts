@@ -6,6 +6,7 @@ import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { toGateTypesNote } from '../../lib/services/gate-types.ts';
 import { electionLease } from '../../lib/services/names.ts';
+import { type FindDriver } from '../devices/device-session.ts';
 import { type Execution } from '../engine/execute.ts';
 import { type ControllerLog } from '../report/controller-log.ts';
 import { type ControllerState } from '../report/pages.ts';
@@ -21,6 +22,8 @@ export interface ControllerPorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: ControllerLog;
+  /** Drivers of devices, by their names. */
+  readonly findDriver: FindDriver;
   /** No node sends new connections to a pod that ends any more, so many seconds after this controller saw that it ends. */
   readonly onDrained: (seconds: number, pod: string) => void;
 }
@@ -103,14 +106,12 @@ export class Controller {
 
   /** How it does now. */
   get state(): ControllerState {
-    const leadership = this.#leadership?.hasBegun === true ? this.#leadership : null;
     const { kinds, unreadable } = this.#leadership ?? { kinds: new Map<string, boolean>(), unreadable: [] };
     return {
       isLeading: this.#election.writeMs > 0,
       holder: this.#election.holder,
       ...{ kinds, unreadable },
-      world: leadership?.world ?? null,
-      statistics: leadership?.statistics ?? null,
+      ...describeLeadership(this.#leadership?.hasBegun === true ? this.#leadership : null),
       writes: this.#writes,
       webhook: this.#webhook?.state ?? null,
     };
@@ -200,4 +201,12 @@ export class Controller {
   #count(result: Execution['result']): void {
     this.#writes.set(result, (this.#writes.get(result) ?? 0) + 1);
   }
+}
+
+function describeLeadership(
+  leadership: Leadership | null,
+): Pick<ControllerState, 'world' | 'statistics' | 'deviceCalls'> {
+  if (leadership === null) return { world: null, statistics: null, deviceCalls: new Map() };
+  const { world, statistics, deviceCalls } = leadership;
+  return { world, statistics, deviceCalls };
 }

@@ -12,17 +12,21 @@ import { type Change } from '../../lib/kubernetes/object-store.ts';
 import { type Resource, toSliceResource } from '../../lib/kubernetes/resources.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { namespaces, nodes, serviceCidrs } from '../../lib/services/cluster.ts';
+import { deviceNodes } from '../../lib/services/device-nodes.ts';
+import { devices } from '../../lib/services/devices.ts';
 import { earlySlices } from '../../lib/services/early-slices.ts';
 import { type Lease, toLeaseResource } from '../../lib/services/node-report.ts';
 import { addressPools, virtualIps } from '../../lib/services/objects.ts';
 import { type Pod, toPodResource } from '../../lib/services/pods.ts';
-import { services } from '../../lib/services/services.ts';
+import { endpointSlices, services } from '../../lib/services/services.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { Cache } from '../cache/cache.ts';
 import { type ReservedRange } from '../cache/judge-pools.ts';
 import { NodeLeases } from '../cache/node-leases.ts';
 import { type Affected } from '../cache/watch.ts';
 import { type Objects, type Settings, type World } from '../cache/world.ts';
+import { Devices, deviceWatchers } from '../devices/devices.ts';
+import { type FindDriver } from '../devices/device-session.ts';
 import { Engine, type EngineOptions } from '../engine/engine.ts';
 import { gateKinds, kinds, serviceKinds } from '../kinds/kinds.ts';
 import { DrainTimes } from '../report/drain-times.ts';
@@ -38,6 +42,8 @@ export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group'
   readonly electionLease: string;
   /** Addresses and VRIDs that are taken, besides those that the API's objects show. */
   readonly reserved: Reserved;
+  /** Drivers of devices, by their names. */
+  readonly findDriver: FindDriver;
   /** A kind of objects cannot be followed, told after each attempt; and it is followed. */
   readonly onLost: (kind: string, error: VipnatError) => void;
   readonly onFollowed: (kind: string) => void;
@@ -70,20 +76,29 @@ const frozenMs = 10_000;
 /** An informer of any kind. */
 type Follower = Pick<Informer<ApiObject>, 'kind' | 'unreadable' | 'start' | 'stop' | 'catchUp' | 'rewatch'>;
 
+/** What is said of nodes and devices: no objects of the API. */
+type Said = 'leases' | 'livingReports' | 'silentNodes' | 'deviceReports' | 'deviceBalancers';
+
+/** What only devices need. */
+const resourcesOfDevices = { endpointSlices, deviceNodes };
+
 /** What is followed for each source of objects. Living and silent nodes follow from Leases. */
 type Resources = {
-  readonly [S in Exclude<keyof Objects, 'leases' | 'livingReports' | 'silentNodes'>]: Resource<Objects[S]>;
+  readonly [S in Exclude<keyof Objects, Said | keyof typeof resourcesOfDevices>]: Resource<Objects[S]>;
 };
 
 function toResources({ gateTypes }: Settings): Resources {
   return {
     ...{ services, virtualIps, pools: addressPools, namespaces, nodes, serviceCidrs, apiservers },
-    ...{ pods: toPodResource(gateTypes), earlySlices },
+    ...{ pods: toPodResource(gateTypes), earlySlices, devices },
   };
 }
 
 /** Those of apiservers are followed by a right of their own. */
-const titles: Readonly<Partial<Record<string, string>>> = { earlySlices: 'early EndpointSlice' };
+const titles: Readonly<Partial<Record<string, string>>> = {
+  earlySlices: 'early EndpointSlice',
+  deviceNodes: 'Node (for devices)',
+};
 
 /** What only gates need: Services do not wait for it. */
 const ofGates = new Set(
@@ -102,10 +117,13 @@ export class Leadership {
   readonly #gates: Engine;
   readonly #leases: NodeLeases;
   readonly #drains: DrainTimes;
-  readonly #informers: readonly Follower[];
+  readonly #devices: Devices;
+  readonly #informers: Follower[];
   /** Sources that are not listed yet, and those of them that only gates need. */
   readonly #missing = new Set<string>();
   readonly #missingOfGates = new Set<string>();
+  /** What only devices need: followed once there is one. Null until then. */
+  #missingOfDevices: Set<string> | null = null;
   /** Kinds, by the titles that listeners hear, to whether they are not lost. */
   readonly #kinds = new Map<string, boolean>();
   #rewatchedAt = -Infinity;
@@ -113,7 +131,7 @@ export class Leadership {
 
   constructor(options: LeadershipOptions) {
     this.#options = options;
-    this.#cache = new Cache(options.settings, kinds);
+    this.#cache = new Cache(options.settings, [...kinds, ...deviceWatchers]);
     const common = {
       ...options,
       cache: this.#cache,
@@ -126,12 +144,11 @@ export class Leadership {
     this.#leases = new NodeLeases(options, this.#cache);
     const { clock, onDrained } = options;
     this.#drains = new DrainTimes({ clock, onDrained, view: () => this.world });
+    this.#devices = this.#createDevices();
     const resources = toResources(options.settings);
     this.#informers = [
       ...(Object.keys(resources) as (keyof Resources)[]).map((source) =>
-        this.#follow(source, resources[source] as unknown as Resource<ApiObject>, (change) =>
-          this.#cache.take(source, change as never),
-        ),
+        this.#followSource(source, resources[source] as unknown as Resource<ApiObject>),
       ),
       this.#follow<Lease>('leases', toLeaseResource(options.namespace), (change) =>
         this.#leases.change(change),
@@ -151,7 +168,7 @@ export class Leadership {
     this.#cancelTick();
     this.#drains.stop();
     for (const informer of this.#informers) informer.stop();
-    await Promise.all([this.#services.stop(), this.#gates.stop()]);
+    await Promise.all([this.#services.stop(), this.#gates.stop(), this.#devices.stop()]);
   }
 
   /** All that is known. */
@@ -162,6 +179,11 @@ export class Leadership {
   /** How the queues do. */
   get statistics(): QueueStatistics {
     return joinStatistics(this.#services.statistics, this.#gates.statistics);
+  }
+
+  /** Each device, to how many requests it got. */
+  get deviceCalls(): ReadonlyMap<string, number> {
+    return this.#devices.calls;
   }
 
   /** Each kind of objects, to whether it is not lost. */
@@ -179,6 +201,27 @@ export class Leadership {
     return this.#missing.size === 0;
   }
 
+  #createDevices(): Devices {
+    const options = this.#options;
+    return new Devices({
+      ...options,
+      view: () => this.world,
+      onReport: (key, after) => {
+        this.#enqueue(this.#cache.take('deviceReports', { key, after }), null);
+      },
+      onBalancer: (key, after) => {
+        this.#enqueue(this.#cache.take('deviceBalancers', { key, after }), null);
+      },
+      onError: (key, error) => {
+        options.onError({ kind: 'LoadBalancerDevice', key }, error);
+      },
+    });
+  }
+
+  #followSource(source: keyof Objects, resource: Resource<ApiObject>): Follower {
+    return this.#follow(source, resource, (change) => this.#cache.take(source, change as never));
+  }
+
   #follow<T extends ApiObject>(
     source: keyof Objects,
     resource: Resource<T>,
@@ -186,7 +229,7 @@ export class Leadership {
   ): Follower {
     const { route, clock, random, onLost, onFollowed, onUnreadable } = this.#options;
     const { kind } = resource;
-    const missing = ofGates.has(source) ? this.#missingOfGates : this.#missing;
+    const missing = this.#chooseMissing(source);
     const title = titles[source] ?? kind;
     missing.add(source);
     this.#kinds.set(title, true);
@@ -200,11 +243,17 @@ export class Leadership {
         }
         this.#drains.look();
         if (missing.delete(source)) this.#note(missing);
+        if (source === 'devices') this.#followForDevices();
       },
       onUnreadable: (unreadable) => {
         onUnreadable(title, unreadable);
       },
       onLost: (error) => {
+        if (source === 'devices' && error.code === 'API_FORBIDDEN') {
+          // Rights of a version without devices: there are none.
+          if (missing.delete(source)) this.#note(missing);
+          return;
+        }
         this.#kinds.set(title, false);
         onLost(title, error);
       },
@@ -215,6 +264,21 @@ export class Leadership {
     });
   }
 
+  #chooseMissing(source: keyof Objects): Set<string> {
+    if (source in resourcesOfDevices) return (this.#missingOfDevices ??= new Set());
+    return ofGates.has(source) ? this.#missingOfGates : this.#missing;
+  }
+
+  /** Thousands of slices and nodes take memory: who has no device does not pay for it. */
+  #followForDevices(): void {
+    if (this.#missingOfDevices !== null || this.world.devices.size === 0) return;
+    const informers = Object.entries(resourcesOfDevices).map(([source, resource]) =>
+      this.#followSource(source as keyof Objects, resource as unknown as Resource<ApiObject>),
+    );
+    this.#informers.push(...informers);
+    for (const informer of informers) informer.start();
+  }
+
   /** One of some sources was listed for the first time. */
   #note(missing: ReadonlySet<unknown>): void {
     if (missing === this.#missing && missing.size === 0) {
@@ -222,11 +286,13 @@ export class Leadership {
       this.#options.onBegun();
     }
     if (this.#missing.size === 0 && this.#missingOfGates.size === 0) this.#gates.begin();
+    if (this.#missing.size === 0 && this.#missingOfDevices?.size === 0) this.#devices.begin();
   }
 
   #enqueue(affected: Affected, object: string | null): void {
     this.#services.enqueue(affected, object);
     this.#gates.enqueue(affected, object);
+    this.#devices.enqueue(affected);
   }
 
   #tick(): void {

@@ -16,6 +16,8 @@ export interface ControllerState {
   /** Null while it does not lead, or before all objects are known. */
   readonly world: World | null;
   readonly statistics: QueueStatistics | null;
+  /** Devices, to how many requests each got since this process leads. */
+  readonly deviceCalls: ReadonlyMap<string, number>;
   /** Objects that cannot be read, and are left out. */
   readonly unreadable: readonly { readonly kind: string; readonly object: string }[];
   /** Writes since the start, by what became of them. */

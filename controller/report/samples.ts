@@ -106,6 +106,26 @@ export const controllerMetrics = {
     labels: [],
     help: 'Number of nodes whose balancer renews its Lease',
   },
+  vipnat_controller_device_ready: {
+    type: 'gauge',
+    labels: ['device'],
+    help: 'Whether a device outside of the cluster answers, has one active unit, and no changes of other users that are not applied',
+  },
+  vipnat_controller_device_balancers: {
+    type: 'gauge',
+    labels: ['device'],
+    help: 'Number of Services of which a device has something',
+  },
+  vipnat_controller_device_balancers_failing: {
+    type: 'gauge',
+    labels: ['device'],
+    help: 'Number of Services for which a device does not do what they ask for: their condition says why',
+  },
+  vipnat_controller_device_requests_total: {
+    type: 'counter',
+    labels: ['device'],
+    help: 'Requests to the units of a device since this controller began to lead',
+  },
 } as const satisfies Record<string, MetricDefinition>;
 
 /** The one that is timed. */
@@ -140,6 +160,7 @@ export function listControllerSamples({
   kinds,
   unreadable,
   webhook,
+  deviceCalls,
 }: ControllerState): ControllerSample[] {
   const one = (name: ControllerMetric, value: number, labels: Record<string, string> = {}) => {
     return { name, labels, value };
@@ -171,6 +192,7 @@ export function listControllerSamples({
           one('vipnat_controller_services_waiting', countWaiting(world)),
           one('vipnat_controller_gates_waiting', countGates(world)),
           one('vipnat_controller_nodes_living', world.livingReports.size),
+          ...listDeviceSamples(world, deviceCalls, one),
         ]),
   ];
 }
@@ -203,6 +225,25 @@ function listPoolSamples(world: World, one: One): ControllerSample[] {
             one('vipnat_controller_pool_addresses_given', countTaken(judged, family, world), labels),
           ];
     });
+  });
+}
+
+function listDeviceSamples(
+  { devices, deviceReports, deviceBalancers }: World,
+  deviceCalls: ControllerState['deviceCalls'],
+  one: One,
+): ControllerSample[] {
+  const failing = [...deviceBalancers.values()].filter(({ problem }) => problem !== null);
+  return [...devices.keys()].flatMap((device) => {
+    const report = deviceReports.get(device);
+    const count = failing.filter((balancer) => balancer.device === device).length;
+    const labels = { device };
+    return [
+      one('vipnat_controller_device_ready', Number(report?.isReady === true), labels),
+      one('vipnat_controller_device_balancers', report?.balancers ?? 0, labels),
+      one('vipnat_controller_device_balancers_failing', count, labels),
+      one('vipnat_controller_device_requests_total', deviceCalls.get(device) ?? 0, labels),
+    ];
   });
 }
 

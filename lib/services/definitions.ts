@@ -136,6 +136,100 @@ const virtualIpStatus = object({
   conditions: conditions('Programmed, Announced, AddressInUse, Withdrawn and Terminating.'),
 });
 
+/** A name of a cluster, as `isClusterName` judges it. */
+const clusterName = '^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$';
+
+/** Its objects on the device have the old mark, or are another device's: nobody would find them. */
+const isKept = rule('self == oldSelf', 'cannot be changed: make another LoadBalancerDevice');
+
+const deviceSpec = object(
+  {
+    driver: text({
+      maxLength: 40,
+      pattern: '^[a-z0-9-]+$',
+      description: 'The driver, such as alteon or haproxy.',
+      'x-kubernetes-validations': [isKept],
+    }),
+    cluster: text({
+      pattern: clusterName,
+      description:
+        'The name of this cluster in the names of its objects on the device. No two clusters share one.',
+      'x-kubernetes-validations': [isKept],
+    }),
+    units: list(text({ minLength: 1, pattern: String.raw`^\S+$` }), {
+      description: 'Where the device is managed: a URL or HOST:PORT, for a pair those of both units.',
+      minItems: 1,
+      maxItems: 2,
+    }),
+    credentialsSecret: object(
+      { name: text({ minLength: 1 }) },
+      {
+        required: ['name'],
+        description:
+          'A Secret in the namespace of vipnat with the keys username and password. ca.crt signs the certificates of the units.',
+      },
+    ),
+    targets: text({
+      enum: ['pods', 'nodePorts'],
+      default: 'nodePorts',
+      description: 'Where the device sends connections. With pods, it must have routes to them.',
+    }),
+    addresses: list(range, {
+      description: 'Addresses for Services on this device, as an AddressPool has them.',
+      minItems: 1,
+      maxItems: 64,
+    }),
+    callsPerSecond: {
+      type: 'integer',
+      default: 20,
+      minimum: 1,
+      maximum: 1000,
+      description: 'How many requests a second vipnat sends to the device at most.',
+    },
+    options: object(
+      {},
+      {
+        additionalProperties: text({ maxLength: 1024 }),
+        maxProperties: 64,
+        description: 'What the driver documents.',
+      },
+    ),
+  },
+  { required: ['driver', 'cluster', 'units', 'addresses'] },
+);
+
+const deviceStatus = object({
+  units: list(
+    object(
+      {
+        unit: text(),
+        role: text({ description: 'active, standby, unknown or silent.' }),
+        isInSync: {
+          type: 'boolean',
+          nullable: true,
+          description: 'Whether it has what the active unit has.',
+        },
+        why: text({ maxLength: 1024 }),
+      },
+      { required: ['unit', 'role'] },
+    ),
+    { description: 'The units, as they were seen last.' },
+  ),
+  balancers: {
+    type: 'integer',
+    nullable: true,
+    description: 'How many Services the device has something of.',
+  },
+  observedGeneration: { type: 'integer', format: 'int64', description: 'The generation that this is about.' },
+  conditions: conditions('Ready.'),
+});
+
+/** Classes and finalizers have the name after a slash. `vipnat.io/lb` is the class of the nodes. */
+const isNameOfDevice = rule(
+  "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.') && self.metadata.name != 'lb'",
+  'the name must have 63 characters at most and no dot, and must not be lb',
+);
+
 /** What is asked of an object with its name: the address that it stands for. */
 const isNamedForAddress = rule(
   "isIP(self.metadata.name) || isIP(self.metadata.name.replace('-', ':'))",
@@ -187,6 +281,22 @@ const kinds: readonly Kind[] = [
       conditionColumn('Announced'),
       column('Holder', '.status.holder'),
       column('Released', '.status.releasedAt', 'date'),
+      age,
+    ],
+  },
+  {
+    kind: 'LoadBalancerDevice',
+    plural: 'loadbalancerdevices',
+    shortNames: ['lbdevice'],
+    spec: deviceSpec,
+    status: deviceStatus,
+    rules: [isNameOfDevice],
+    columns: [
+      column('Driver', '.spec.driver'),
+      column('Targets', '.spec.targets'),
+      column('Active', '.status.units[?(@.role=="active")].unit'),
+      column('Services', '.status.balancers', 'integer'),
+      conditionColumn('Ready'),
       age,
     ],
   },

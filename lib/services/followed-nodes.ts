@@ -20,7 +20,8 @@ const typeToEnding: Readonly<Record<string, NodeEnding>> = {
  */
 const shutdownWords = 'node is shutting down';
 
-const conditions = z.array(
+/** Conditions of a node. */
+export const conditions = z.array(
   z.object({ type: z.string(), status: z.string(), message: z._default(z.string(), '') }),
 );
 
@@ -59,8 +60,8 @@ function toFollowed({ metadata, status }: z.output<typeof node>): FollowedNode {
   };
 }
 
-/** A kubelet that starts again, or is silent, has Ready False or Unknown for other reasons: its pods go on. */
-function findEnding(found: z.output<typeof conditions>): NodeEnding | null {
+/** Why a node's pods are to get no new connection. A kubelet that starts again, or is silent, has Ready False or Unknown for other reasons: its pods go on. */
+export function findEnding(found: z.output<typeof conditions>): NodeEnding | null {
   for (const { type, status, message } of found) {
     const ending = Object.hasOwn(typeToEnding, type) ? typeToEnding[type] : undefined;
     if (status === 'True' && ending !== undefined) return ending;

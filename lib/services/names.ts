@@ -12,6 +12,15 @@ export const loadBalancerClass = 'vipnat.io/lb';
 /** On a Service that has, or is about to get, an address; on a VirtualIP while a Service has it or gives it back; on pools. */
 export const finalizer = 'vipnat.io/load-balancer';
 
+/** Before the `/` of a finalizer: on a Service while the device of the name after it has, or may have, something of it. */
+export const deviceFinalizerPrefix = 'device.vipnat.io';
+
+/** On Services and Endpoints of another controller of devices, whose annotations vipnat takes over. Source: zdnscloud/elb-controller, 7c95da1. */
+export const formerFinalizer = 'lb.zcloud.cn/protect';
+
+/** The Secret in vipnat's namespace that the controller may read: credentials of devices. */
+export const deviceSecret = 'vipnat-devices';
+
 /** On a Service with a load balancer, whoever's. Source: k8s.io/cloud-provider, service/helpers, LoadBalancerCleanupFinalizer. */
 export const cleanupFinalizer = 'service.kubernetes.io/load-balancer-cleanup';
 
@@ -23,7 +32,7 @@ export const serviceAnnotations = {
   /** Addresses, separated by commas: one of each family at most. */
   addresses: ['vipnat.io/addresses', 'lb.zcloud.cn/vip', 'lb.zdns.cn/vip'],
   /** `random`, `rr`, `hash` or `lc`. */
-  method: ['vipnat.io/method', 'lb.zdns.cn/method'],
+  method: ['vipnat.io/method', 'lb.zcloud.cn/method', 'lb.zdns.cn/method'],
   /** `direct` or `kube-proxy`. */
   way: ['vipnat.io/way'],
   /** Services with the same value may share an address. */

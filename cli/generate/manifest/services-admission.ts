@@ -1,8 +1,10 @@
 import {
   apiGroup,
   cleanupFinalizer,
+  deviceFinalizerPrefix,
   electionLease,
   finalizer,
+  formerFinalizer,
   managedByLabel,
   silentAnnotation,
   webhookName,
@@ -65,8 +67,9 @@ const ofOthers = ['labels', 'annotations', 'ownerReferences'].map((field) => `me
 
 const listOthersFinalizers = (one: string) => {
   const finalizers = `${one}.metadata.finalizers`;
-  const own = [finalizer, cleanupFinalizer].map((name) => `'${name}'`).join(', ');
-  return `(has(${finalizers}) ? ${finalizers} : []).filter(name, !(name in [${own}]))`;
+  const own = [finalizer, cleanupFinalizer, formerFinalizer].map((name) => `'${name}'`).join(', ');
+  const isOwn = `name in [${own}] || name.startsWith('${deviceFinalizerPrefix}/')`;
+  return `(has(${finalizers}) ? ${finalizers} : []).filter(name, !(${isOwn}))`;
 };
 
 const hasOthersFinalizers = `${listOthersFinalizers('object')} == ${listOthersFinalizers('oldObject')}`;
@@ -89,7 +92,7 @@ const controller: Limit = {
   account: controllerName,
   condition: 'is-controller',
   purpose:
-    "The controller writes EndpointSlices of its own. Of pods it writes the conditions only. Of Services and pools it writes its finalizers and the status. On nodes' Leases it writes a note.",
+    "The controller writes EndpointSlices of its own. Of pods it writes the conditions only. Of Services, pools and devices it writes its finalizers and the status. On nodes' Leases it writes a note.",
   resources: [
     { group: 'discovery.k8s.io', name: 'endpointslices', operations: ['CREATE', 'UPDATE', 'DELETE'] },
     { group: 'coordination.k8s.io', name: 'leases', operations: ['UPDATE', 'DELETE'] },
@@ -98,11 +101,13 @@ const controller: Limit = {
       name,
       operations: ['UPDATE'],
     })),
-    ...['addresspools', 'addresspools/status'].map((name) => ({
-      group: apiGroup,
-      name,
-      operations: ['UPDATE'],
-    })),
+    ...['addresspools', 'addresspools/status', 'loadbalancerdevices', 'loadbalancerdevices/status'].map(
+      (name) => ({
+        group: apiGroup,
+        name,
+        operations: ['UPDATE'],
+      }),
+    ),
   ],
   rules: [
     {
@@ -114,8 +119,9 @@ const controller: Limit = {
       message: "the controller may write only a pod's conditions",
     },
     {
-      expression: `!(request.resource.resource in ['services', 'addresspools']) || (${areSame(['spec', ...ofOthers])} && ${hasOthersFinalizers})`,
-      message: 'the controller may write only its finalizers and the status of a Service or an AddressPool',
+      expression: `!(request.resource.resource in ['services', 'addresspools', 'loadbalancerdevices']) || (${areSame(['spec', ...ofOthers])} && ${hasOthersFinalizers})`,
+      message:
+        'the controller may write only its finalizers and the status of a Service, an AddressPool or a LoadBalancerDevice',
     },
     {
       expression: `request.resource.resource != 'leases' || request.name == '${electionLease}' || (request.name.startsWith('${toLeaseName('')}') && (request.operation == 'DELETE' || (${isNote})))`,

@@ -1,4 +1,10 @@
-import { apiGroup, electionLease, firstPools, webhookName } from '../../../lib/services/names.ts';
+import {
+  apiGroup,
+  deviceSecret,
+  electionLease,
+  firstPools,
+  webhookName,
+} from '../../../lib/services/names.ts';
 import { type Manifest } from './yaml.ts';
 
 /** The controller's Deployment, its account and its rights. */
@@ -49,13 +55,18 @@ export function toControllerRights(namespace: string): Manifest[] {
           resources: ['virtualips'],
           verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
         },
-        { apiGroups: [apiGroup], resources: ['addresspools/status', 'virtualips/status'], verbs: ['patch'] },
+        { apiGroups: [apiGroup], resources: ['loadbalancerdevices'], verbs: ['list', 'watch', 'patch'] },
+        {
+          apiGroups: [apiGroup],
+          resources: ['addresspools/status', 'virtualips/status', 'loadbalancerdevices/status'],
+          verbs: ['patch'],
+        },
         { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
       ],
     },
     own: {
       purpose:
-        'To learn what the nodes report. To note and delete Leases of nodes that report no more. To choose one controller that writes, and to create the first pools.',
+        'To learn what the nodes report. To note and delete Leases of nodes that report no more. To choose one controller that writes, and to create the first pools. To read the credentials of devices.',
       // What is created has no name to be limited to.
       rules: [
         { ...leases, verbs: ['list', 'watch', 'create', 'patch', 'delete'] },
@@ -66,6 +77,7 @@ export function toControllerRights(namespace: string): Manifest[] {
           resourceNames: [firstPools],
           verbs: ['get', 'patch'],
         },
+        { apiGroups: [''], resources: ['secrets'], resourceNames: [deviceSecret], verbs: ['get'] },
       ],
     },
   });

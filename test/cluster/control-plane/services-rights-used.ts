@@ -3,7 +3,8 @@ import { createNodeHealth } from '../../../cli/wiring/node-health.ts';
 import { systemClock } from '../../../lib/control/clock.ts';
 import { findAccess } from '../../../lib/kubernetes/access.ts';
 import { ApiRoute } from '../../../lib/kubernetes/route.ts';
-import { silentAnnotation } from '../../../lib/services/names.ts';
+import { devices } from '../../../lib/services/devices.ts';
+import { deviceSecret, silentAnnotation } from '../../../lib/services/names.ts';
 import { toLeaseName } from '../../../lib/services/node-report.ts';
 import { virtualIps } from '../../../lib/services/objects.ts';
 import { startBalancerLife } from '../../support/api/balancer-life.ts';
@@ -37,6 +38,7 @@ export function testRightsUsed(world: () => ServicesWorld): void {
     await waitFor(async () => (await world().api.ask({ method: 'GET', path })).code === 404, stepsMs);
     await world().removePool('brief');
     await leaveLease(world());
+    await lookAtDevice(world());
     await expectUsed(world(), 'vipnat-controller');
   });
 
@@ -66,6 +68,25 @@ export function testRightsUsed(world: () => ServicesWorld): void {
       await life.stop();
     }
   });
+}
+
+/** A device of a driver that there is not: its credentials are read, and it is said. */
+async function lookAtDevice(world: ServicesWorld): Promise<void> {
+  await world.create({
+    apiVersion: 'vipnat.io/v1alpha1',
+    kind: 'LoadBalancerDevice',
+    metadata: { name: 'brief' } as KubernetesObject['metadata'],
+    spec: {
+      ...{ driver: 'none-such', cluster: 'c', units: ['u'], addresses: ['10.0.8.20'] },
+      credentialsSecret: { name: deviceSecret },
+    },
+  });
+  const path = `${devices.path}/brief`;
+  const isSaid = async () =>
+    JSON.stringify((await world.api.ask({ method: 'GET', path })).object).includes('SettingsInvalid');
+  await waitFor(isSaid, stepsMs);
+  await world.api.ask({ method: 'DELETE', path });
+  await waitFor(async () => (await world.api.ask({ method: 'GET', path })).code === 404, stepsMs);
 }
 
 /** That of a node which is gone, as the controller before has noted it. */

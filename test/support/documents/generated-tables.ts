@@ -18,7 +18,7 @@ export const pathToTables: ReadonlyMap<string, readonly GeneratedTable[]> = new 
   ['docs/doctor.md', [listFindings()]],
   ['docs/drivers.md', [listConformance()]],
   ['docs/errors.md', [listErrors()]],
-  ['docs/services-reference.md', [listFields('AddressPool'), listFields('VirtualIP')]],
+  ['docs/services-reference.md', ['AddressPool', 'VirtualIP', 'LoadBalancerDevice'].map(listFields)],
 ]);
 
 /**

@@ -48,11 +48,14 @@ const paths: readonly [RegExp, Kind][] = [
   [/^\/apis\/discovery\.k8s\.io\/v1\/namespaces\/([^/]+)\/endpointslices(?:\/([^/]+))?$/, 'EndpointSlice'],
   [/^\/apis\/vipnat\.io\/v1alpha1\/virtualips(?:\/([^/]+))?(\/status)?$/, 'VirtualIP'],
   [/^\/apis\/vipnat\.io\/v1alpha1\/addresspools(?:\/([^/]+))?(\/status)?$/, 'AddressPool'],
+  [/^\/apis\/vipnat\.io\/v1alpha1\/loadbalancerdevices(?:\/([^/]+))?(\/status)?$/, 'LoadBalancerDevice'],
   [/^\/apis\/coordination\.k8s\.io\/v1\/namespaces\/([^/]+)\/leases(?:\/([^/]+))?$/, 'Lease'],
 ];
 
 /** Kinds whose generation counts changes of what is wanted. */
-const counted: ReadonlySet<Kind> = new Set(['VirtualIP', 'AddressPool', 'EndpointSlice']);
+const counted: ReadonlySet<Kind> = new Set([
+  ...(['VirtualIP', 'AddressPool', 'EndpointSlice', 'LoadBalancerDevice'] as const),
+]);
 
 /** One cluster's objects. */
 export class ObjectApi {

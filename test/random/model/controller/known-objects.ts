@@ -3,6 +3,7 @@ import { type Cache } from '../../../../controller/cache/cache.ts';
 import { type ApiObject } from '../../../../lib/kubernetes/api-object.ts';
 import { type Resource } from '../../../../lib/kubernetes/resources.ts';
 import { namespaces, nodes } from '../../../../lib/services/cluster.ts';
+import { devices } from '../../../../lib/services/devices.ts';
 import { earlySlices } from '../../../../lib/services/early-slices.ts';
 import { addressPools, virtualIps } from '../../../../lib/services/objects.ts';
 import { type Pod, toPodResource } from '../../../../lib/services/pods.ts';
@@ -43,6 +44,8 @@ export class KnownObjects {
         return this.#cache.take('pods', this.note(this.#pods, key, object));
       case 'EndpointSlice':
         return this.#cache.take('earlySlices', this.note(earlySlices, key, object));
+      case 'LoadBalancerDevice':
+        return this.#cache.take('devices', this.note(devices, key, object));
       case 'ConfigMap':
         throw new Error('no controller follows ConfigMaps');
     }

@@ -25,6 +25,7 @@ const lists: readonly (readonly [RegExp, Kind])[] = [
   [/^\/apis\/discovery\.k8s\.io\/v1\/(?:namespaces\/[^/]+\/)?endpointslices$/, 'EndpointSlice'],
   [/^\/apis\/vipnat\.io\/v1alpha1\/virtualips$/, 'VirtualIP'],
   [/^\/apis\/vipnat\.io\/v1alpha1\/addresspools$/, 'AddressPool'],
+  [/^\/apis\/vipnat\.io\/v1alpha1\/loadbalancerdevices$/, 'LoadBalancerDevice'],
   [/^\/apis\/coordination\.k8s\.io\/v1\/namespaces\/[^/]+\/leases$/, 'Lease'],
 ];
 

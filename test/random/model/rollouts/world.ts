@@ -97,6 +97,7 @@ export class World {
       {
         ...{ route, clock, random, client: new RoutedClient(route, clock, new AbortController().signal) },
         log: new ControllerLog(createRecordingLogger(), noEvents, clock),
+        findDriver: () => Promise.resolve(null),
         onDrained: (seconds, pod) => {
           this.#gates.noteDrained(seconds, pod);
         },

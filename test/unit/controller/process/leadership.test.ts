@@ -60,6 +60,7 @@ function createTerm(): Leadership {
     reserved: { ranges: [], vrids: new Set() },
     pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
     writeMs: () => 4000,
+    findDriver: () => Promise.resolve(null),
     onBegun: () => told.push('begun'),
     onLost: (kind, { code }) => told.push(`lost ${kind} ${code}`),
     onFollowed: (kind) => told.push(`followed ${kind}`),

@@ -32,6 +32,7 @@ function list(parts: Partial<Parameters<typeof listControllerSamples>[0]> = {}) 
     world,
     statistics,
     writes: new Map(),
+    deviceCalls: new Map(),
     kinds: new Map(),
     unreadable: [],
     webhook: null,

@@ -1,0 +1,128 @@
+/** Which address a Service is to have on a device. There is no record of it but the Service's status and the device itself. */
+import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
+import { toObjectName } from '../../lib/services/address-name.ts';
+import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
+import {
+  type AddressRange,
+  contains,
+  getNth,
+  mergeRanges,
+  countOfFamily,
+  parseRange,
+} from '../../lib/services/ranges.ts';
+import { type Service } from '../../lib/services/services.ts';
+import { readWishes } from '../../lib/services/wishes.ts';
+import { type DeviceProblem } from '../cache/device-reports.ts';
+import { getIngress, isUsed } from '../cache/object-parts.ts';
+import { type World } from '../cache/world.ts';
+import { isOfDevice } from '../kinds/device-service.ts';
+
+/** Whose address is to be chosen, where. */
+export interface AddressRequest {
+  readonly service: Service;
+  readonly device: LoadBalancerDevice;
+  readonly family: Family;
+  /** What the device has for the Service already, in canonical text. */
+  readonly present: readonly string[];
+}
+
+/** What was chosen. With an address beside it, the problem is that it is not the one that was asked for. */
+export interface AddressChoice {
+  readonly address: Address | null;
+  readonly problem: DeviceProblem | null;
+}
+
+/** More than any device serves. */
+const mostTried = 65_536n;
+
+/** The address that is asked for; else the one that the Service has; else the first one that nobody has. Pure, and the same each time. */
+export function chooseDeviceAddress(request: AddressRequest, world: World): AddressChoice {
+  const { service, family } = request;
+  const wishes = readWishes(service);
+  const asked = wishes.addresses[family];
+  const held = findHeld(request, world);
+  if (asked === undefined && wishes.problem !== null)
+    return { address: held, problem: { reason: 'AddressesMalformed', message: `${wishes.problem}.` } };
+  if (asked !== undefined) {
+    const problem = judgeAsked(request, asked, world);
+    return { address: problem === null ? asked : held, problem };
+  }
+  return held === null ? chooseFree(request, world) : { address: held, problem: null };
+}
+
+function listRanges({ spec }: LoadBalancerDevice): AddressRange[] {
+  return mergeRanges(spec.addresses.flatMap((text) => parseRange(text) ?? []));
+}
+
+/** One that it has there stays, whatever the device's ranges are now. One that its status has from elsewhere must be the device's. */
+function findHeld({ service, device, family, present }: AddressRequest, world: World): Address | null {
+  const [own = null] = present
+    .flatMap((text) => parseAddress(text) ?? [])
+    .filter((one) => one.family === family);
+  if (own !== null) return own;
+  const published = getIngress(service)
+    .filter(isOfDevice)
+    .flatMap(({ ip }) => parseAddress(ip ?? '') ?? []);
+  const ranges = listRanges(device);
+  const isGood = (address: Address) =>
+    address.family === family &&
+    ranges.some((range) => contains(range, address)) &&
+    findOwner(service, address, world) === null;
+  return published.find(isGood) ?? null;
+}
+
+function judgeAsked({ service, device }: AddressRequest, asked: Address, world: World): DeviceProblem | null {
+  const { name } = device.metadata;
+  if (!listRanges(device).some((range) => contains(range, asked)))
+    return {
+      reason: 'OutsideDevice',
+      message: `The device ${name} does not have ${asked.text}: see its spec.addresses.`,
+    };
+  const owner = findOwner(service, asked, world) ?? findElder(service, asked, world);
+  return owner === null ? null : { reason: 'AddressTaken', message: `${owner} has ${asked.text}.` };
+}
+
+function chooseFree({ service, device, family }: AddressRequest, world: World): AddressChoice {
+  const ranges = listRanges(device);
+  const count = countOfFamily(ranges, family);
+  for (let index = 0n; index < count && index < mostTried; index += 1n) {
+    const address = getNth(ranges, family, index);
+    const isAsked = listOthers(world.addressToAskers.get(address.text), service).length > 0;
+    if (!isAsked && findOwner(service, address, world) === null) return { address, problem: null };
+  }
+  const message = `The device ${device.metadata.name} has no free ${family} address: see its spec.addresses.`;
+  return { address: null, problem: { reason: 'NoFreeAddress', message } };
+}
+
+/** Who else has an address: a clause. Whoever has it keeps it, however young. */
+function findOwner(service: Service, address: Address, world: World): string | null {
+  const { text } = address;
+  const [publisher] = listOthers(world.addressToPublishers.get(text), service);
+  if (publisher !== undefined) return `The Service ${publisher}`;
+  for (const key of world.addressToBalancers.get(text) ?? []) {
+    const balancer = world.deviceBalancers.get(key);
+    if (balancer === undefined || balancer.id.uid === service.metadata.uid) continue;
+    if (balancer.standing === 'absent') continue;
+    return `The Service ${balancer.id.namespace}/${balancer.id.name}, on the device ${balancer.device},`;
+  }
+  const virtualIp = world.virtualIps.get(toObjectName(address));
+  return virtualIp !== undefined && isUsed(virtualIp) ? `The VirtualIP ${virtualIp.metadata.name}` : null;
+}
+
+/** Of those that ask for the same, and do not have it, the oldest gets it. */
+function findElder(service: Service, { text }: Address, { addressToAskers, services }: World): string | null {
+  const elder = listOthers(addressToAskers.get(text), service).find((key) => {
+    const other = services.get(key);
+    return other !== undefined && rankAge(other) < rankAge(service);
+  });
+  return elder === undefined ? null : `The older Service ${elder}`;
+}
+
+function rankAge({ metadata: { creationTimestamp, uid } }: Service): string {
+  return `${creationTimestamp ?? ''} ${uid}`;
+}
+
+function listOthers(keys: ReadonlySet<string> | undefined, { metadata }: Service): string[] {
+  const own = `${metadata.namespace}/${metadata.name}`;
+  return [...(keys ?? [])].filter((key) => key !== own);
+}

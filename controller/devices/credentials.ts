@@ -1,0 +1,59 @@
+/** What a device asks of vipnat, and what signs its certificates: one Secret, read by its name. */
+import * as z from 'zod/mini';
+import { type DeviceSettings } from '../../lib/devices/driver.ts';
+import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
+import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
+
+/** Of a Secret, or of none. Never printed. */
+export type Credentials = Pick<DeviceSettings, 'credentials' | 'ca'>;
+
+const schema = z.object({ data: z.nullish(z.record(z.string(), z.string())) });
+
+const readMs = 4000;
+
+/**
+ * Reads them.
+ * @throws VipnatError DEVICE_SETTINGS_INVALID, API_FORBIDDEN or API_UNREACHABLE
+ */
+export async function readCredentials(
+  client: ObjectClient,
+  namespace: string,
+  { spec: { credentialsSecret } }: LoadBalancerDevice,
+): Promise<Credentials> {
+  if (credentialsSecret == null) return { credentials: null, ca: null };
+  const { name } = credentialsSecret;
+  const what = `the Secret ${namespace}/${name}`;
+  const path = `/api/v1/namespaces/${namespace}/secrets/${name}`;
+  const answer = await client.read({ title: `reading ${what}`, path, schema }, readMs);
+  if (answer.outcome === 'gone') throw invalid(`there is no Secret ${namespace}/${name}. Create it`);
+  if (answer.outcome === 'forbidden') {
+    const remedy = `kubectl create role ${name} -n ${namespace} --verb=get --resource=secrets --resource-name=${name}`;
+    throw new VipnatError(
+      'API_FORBIDDEN',
+      `vipnat may not read ${what}. Run: ${remedy}, and bind it to its account`,
+    );
+  }
+  if (answer.outcome === 'unreachable') throw new VipnatError('API_UNREACHABLE', answer.words);
+  return parseCredentials(answer.object.data ?? {}, what);
+}
+
+function parseCredentials(data: Readonly<Record<string, string>>, what: string): Credentials {
+  const read = (key: string) => decode(data[key]);
+  const [username, password, ca] = [read('username'), read('password'), read('ca.crt')];
+  if (username !== null && password !== null) return { credentials: { username, password }, ca };
+  if (username === null && password === null) return { credentials: null, ca };
+  throw invalid(`${what} needs both keys, username and password`);
+}
+
+function invalid(message: string): VipnatError {
+  return new VipnatError('DEVICE_SETTINGS_INVALID', message);
+}
+
+/** `kubectl create secret --from-file` keeps the line feed at the end of a file. */
+function decode(text: string | undefined): string | null {
+  if (text === undefined) return null;
+  return Buffer.from(text, 'base64')
+    .toString('utf8')
+    .replace(/\r?\n$/, '');
+}

@@ -1,0 +1,73 @@
+/** What a device's condition says: reasons are published (docs/services-reference.md). */
+import { type DeviceState } from '../../lib/devices/driver.ts';
+import { DeviceError, type DeviceErrorKind } from '../../lib/devices/device-error.ts';
+import { toPrintableLine } from '../../lib/text/printable.ts';
+import { findErrorCode } from '../../lib/text/errors.ts';
+import { type DeviceReport } from '../cache/device-reports.ts';
+import { shorten } from '../cache/object-parts.ts';
+
+const kindToReason: Readonly<Record<DeviceErrorKind, Pick<Failure, 'reason'>>> = {
+  unreachable: { reason: 'Unreachable' },
+  unauthorized: { reason: 'Unauthorized' },
+  'no-active-unit': { reason: 'NoActiveUnit' },
+  'role-changed': { reason: 'RoleChanged' },
+  'foreign-changes': { reason: 'ForeignChanges' },
+  refused: { reason: 'Refused' },
+  nonsense: { reason: 'AnswerUnexpected' },
+};
+
+/** What went wrong, for a condition, and whether other credentials may help. */
+export interface Failure {
+  readonly reason: string;
+  readonly message: string;
+  readonly isOfCredentials: boolean;
+}
+
+/** Of whatever was thrown. */
+export function describeFailure(error: unknown): Failure {
+  const text = toPrintableLine(error instanceof Error ? error.message : String(error));
+  const message = text.replace(/\.$/, '');
+  if (error instanceof DeviceError)
+    return { ...kindToReason[error.kind], message, isOfCredentials: error.kind === 'unauthorized' };
+  const code = findErrorCode(error);
+  if (code === 'DEVICE_SETTINGS_INVALID')
+    return { reason: 'SettingsInvalid', message, isOfCredentials: false };
+  if (code === 'API_FORBIDDEN' || code === 'API_UNREACHABLE')
+    return { reason: 'CredentialsUnread', message, isOfCredentials: false };
+  return { reason: 'Failed', message, isOfCredentials: false };
+}
+
+/** How a device does that answers. */
+export function describeState({
+  units,
+  foreignChanges,
+}: DeviceState): Pick<DeviceReport, 'units' | 'isReady' | 'reason' | 'message'> {
+  const told = units.map(({ unit, role, isInSync, why }) => ({
+    ...{ unit, role, isInSync },
+    why: toPrintableLine(why),
+  }));
+  const active = units.filter(({ role }) => role === 'active').map(({ unit }) => unit);
+  if (foreignChanges.length > 0) {
+    const changes = shorten(foreignChanges.map(toPrintableLine));
+    const message = `Another user has changed the device, and has not applied it: ${changes}. vipnat changes nothing until then.`;
+    return { units: told, isReady: false, reason: 'ForeignChanges', message };
+  }
+  if (active.length !== 1) {
+    const who =
+      active.length === 0 ? 'No unit is active.' : `More than one unit is active: ${active.join(', ')}.`;
+    return { units: told, isReady: false, reason: 'NoActiveUnit', message: who };
+  }
+  const [first = ''] = active;
+  const behind = told.filter(
+    ({ role, isInSync }) => role === 'silent' || role === 'unknown' || isInSync === false,
+  );
+  if (behind.length === 0)
+    return { units: told, isReady: true, reason: 'Ready', message: `The unit ${first} is active.` };
+  const clauses = behind.map(({ unit, role, why }) => `${unit} (${why === '' ? describeRole(role) : why})`);
+  const message = `The unit ${first} is active. It has no other that could follow it: ${shorten(clauses)}.`;
+  return { units: told, isReady: true, reason: 'NotInSync', message };
+}
+
+function describeRole(role: string): string {
+  return role === 'silent' ? 'it does not answer' : 'it does not have what the active one has';
+}

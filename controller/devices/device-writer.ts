@@ -1,0 +1,358 @@
+/**
+ * Makes one device what Services want of it, from `start` to `stop`: nobody else changes anything there for this cluster.
+ *
+ * Goal: whatever happened to the device, to this process or between both, the device is what the Services say.
+ * Tension: a device has no events, takes seconds, and forgets; Services change faster than it does.
+ * Compromise: what is wanted is reckoned from the objects at each turn, and the driver reads before it writes. Nothing is remembered that `list` does
+ * not find again: memory only saves calls, and keeps what drains.
+ */
+import { KeyedQueue, type QueueStatistics, type TurnResult } from '../../lib/control/keyed-queue.ts';
+import { type Random } from '../../lib/control/random.ts';
+import { type BalancerId, type LoadBalancerDriver, type Progress } from '../../lib/devices/driver.ts';
+import { listHolders, type LoadBalancerDevice } from '../../lib/services/devices.ts';
+import { formerFinalizer } from '../../lib/services/names.ts';
+import { type Service } from '../../lib/services/services.ts';
+import { toPrintableLine } from '../../lib/text/printable.ts';
+import {
+  type DeviceBalancer,
+  type DeviceProblem,
+  type DeviceReport,
+  toBalancerKey,
+} from '../cache/device-reports.ts';
+import { type World } from '../cache/world.ts';
+import { describeFailure, describeState } from './describe-device.ts';
+import { DeviceSession, NotLeadingError, type SessionOptions } from './device-session.ts';
+import { judgeService } from './judge-service.ts';
+import { HeldBalancer } from './held-balancer.ts';
+import { dropFormerFinalizer } from './take-over.ts';
+import { toBalancerId, toWanted, type Wanted } from './wanted-balancer.ts';
+
+/** What a writer needs of the world, and its listeners. */
+export interface WriterOptions extends Omit<SessionOptions, 'onCall'> {
+  readonly random: Random;
+  readonly view: () => World;
+  /** What it knows of the device. */
+  readonly onReport: (device: string, report: DeviceReport) => void;
+  /** What it knows of one Service there; null for nothing any more. */
+  readonly onBalancer: (key: string, balancer: DeviceBalancer | null) => void;
+  /** A fault of ours. */
+  readonly onError: (key: string, error: unknown) => void;
+}
+
+/** The key of a turn that looks at the device itself: no Service's is empty. */
+const deviceKey = '';
+
+/** A unit that fails is known after that, at the latest. */
+const lookMs = 30_000;
+
+/** Everything is compared with the device again after that, and the Secret is read again. */
+const resyncMs = 5 * 60_000;
+
+/** A Service that is gone without its finalizer: somebody took that away. Until then a list may be old. */
+const garbageMs = 60_000;
+
+/** The third failure in a row is told: a pair that changes its roles fails one or two. */
+const toldFailures = 2;
+
+/** An ensure that is on its way for so long is told. */
+const longMs = 30_000;
+
+const tooLong = 'it does not answer in two minutes';
+
+/** What a device could still take as long as it is asked; what hangs for longer ends. */
+const turnMs = 120_000;
+
+/** One device's. */
+export class DeviceWriter {
+  readonly #device: LoadBalancerDevice;
+  readonly #options: WriterOptions;
+  readonly #session: DeviceSession;
+  readonly #queue: KeyedQueue;
+  readonly #uidToHeld = new Map<string, HeldBalancer>();
+  /** Ends the turn under way. */
+  #aborting = new AbortController();
+  #isStopped = false;
+  #listedMs: number | null = null;
+  #renewedMs: number;
+  #calls = 0;
+
+  constructor(device: LoadBalancerDevice, options: WriterOptions) {
+    const { clock, random, onError } = options;
+    this.#device = device;
+    this.#options = options;
+    this.#session = new DeviceSession(device, {
+      ...options,
+      writeMs: () => (this.#isStopped ? 0 : options.writeMs()),
+      onCall: () => {
+        this.#calls += 1;
+      },
+    });
+    this.#renewedMs = clock.now();
+    this.#queue = new KeyedQueue({
+      ...{ clock, random, workers: 1 },
+      toGroup: (uid) => this.#uidToHeld.get(uid)?.id.namespace ?? deviceKey,
+      work: (uid, failures) => this.#turn(uid, failures),
+      onError: (uid, error) => {
+        onError(uid === deviceKey ? this.name : toBalancerKey(this.name, uid), error);
+      },
+    });
+  }
+
+  get name(): string {
+    return this.#device.metadata.name;
+  }
+
+  /** How its queue does. */
+  get statistics(): QueueStatistics {
+    return this.#queue.statistics;
+  }
+
+  /** How many requests went to its units. */
+  get calls(): number {
+    return this.#calls;
+  }
+
+  /** Begins: the device is looked at, and each Service that it may have something of. */
+  start(): void {
+    const { deviceToServices } = this.#options.view();
+    this.#queue.add(deviceKey);
+    for (const key of deviceToServices.get(this.name) ?? []) this.consider(key);
+  }
+
+  /** Something has changed that concerns the Service `NAMESPACE/NAME`, or one that had the name. */
+  consider(key: string): void {
+    const world = this.#options.view();
+    const service = world.services.get(key);
+    const isConcerned = world.deviceToServices.get(this.name)?.has(key) === true;
+    if (service !== undefined && isConcerned) this.#hold(toBalancerId(service, this.#device));
+    for (const each of world.serviceToBalancers.get(key) ?? []) {
+      const balancer = world.deviceBalancers.get(each);
+      if (balancer?.device === this.name) this.#hold(balancer.id);
+    }
+  }
+
+  /** Begins nothing more, and ends when the call under way has. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#aborting.abort();
+    await this.#queue.stop();
+  }
+
+  #hold(id: BalancerId): HeldBalancer {
+    const known = this.#uidToHeld.get(id.uid) ?? new HeldBalancer(id);
+    this.#uidToHeld.set(id.uid, known);
+    this.#queue.add(id.uid);
+    return known;
+  }
+
+  async #turn(uid: string, failures: number): Promise<TurnResult> {
+    const aborting = (this.#aborting = new AbortController());
+    const limit = { isOver: false };
+    const cancel = this.#options.clock.schedule(turnMs, () => {
+      limit.isOver = true;
+      aborting.abort();
+    });
+    try {
+      if (uid === deviceKey) return await this.#look(aborting.signal);
+      return await this.#settle(uid, failures, aborting.signal);
+    } catch (error) {
+      // The next leader goes on from where the device stands.
+      if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
+      this.#fail(uid, failures, limit.isOver ? tooLong : describeFailure(error).message);
+      return { kind: 'failed' };
+    } finally {
+      cancel();
+    }
+  }
+
+  /** Reads how the device does, and what it has where that is due. Never fails: it is looked at again anyway. */
+  async #look(signal: AbortSignal): Promise<TurnResult> {
+    const { random, clock, onReport } = this.#options;
+    try {
+      if (clock.now() - this.#renewedMs >= resyncMs) await this.#renew();
+      const driver = await this.#session.open();
+      if (this.#listedMs === null || clock.now() - this.#listedMs >= resyncMs)
+        await this.#list(driver, signal);
+      this.#report(describeState(await driver.readState(signal)));
+    } catch (error) {
+      if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
+      const failure = describeFailure(error);
+      if (failure.isOfCredentials) await this.#renew();
+      onReport(this.name, this.#toReport({ ...failure, units: [], isReady: false }));
+    }
+    return { kind: 'again', afterMs: lookMs * (0.9 + random() / 5) };
+  }
+
+  /** Where that is not possible, the credentials that are known are as good as before. */
+  async #renew(): Promise<void> {
+    this.#renewedMs = this.#options.clock.now();
+    await this.#session.renew().catch(() => undefined);
+  }
+
+  #report(state: Pick<DeviceReport, 'units' | 'isReady' | 'reason' | 'message'>): void {
+    this.#options.onReport(this.name, this.#toReport(state));
+  }
+
+  #toReport({
+    units,
+    isReady,
+    reason,
+    message,
+  }: Pick<DeviceReport, 'units' | 'isReady' | 'reason' | 'message'>): DeviceReport {
+    const { generation } = this.#device.metadata;
+    const there = [...this.#uidToHeld.values()].filter(({ isThere }) => isThere).length;
+    const balancers = this.#listedMs === null ? null : there;
+    return { generation, units, balancers, isReady, reason, message };
+  }
+
+  /** What the device has of this cluster, whoever wrote it. */
+  async #list(driver: LoadBalancerDriver, signal: AbortSignal): Promise<void> {
+    const owned = await driver.list(signal);
+    const now = this.#options.clock.now();
+    this.#listedMs = now;
+    const uidToBalancer = new Map(owned.map(({ balancer }) => [balancer.id.uid, balancer]));
+    for (const [uid, balancer] of uidToBalancer) {
+      this.#uidToHeld.get(uid)?.find(balancer, now);
+      if (!this.#uidToHeld.has(uid)) {
+        this.#hold(balancer.id).find(balancer, now);
+        this.#tell(uid, { standing: 'unknown' });
+      }
+    }
+    for (const [uid, held] of this.#uidToHeld) {
+      if (!held.isThere || uidToBalancer.has(uid)) continue;
+      held.miss();
+      this.#queue.add(uid);
+    }
+  }
+
+  async #settle(uid: string, failures: number, signal: AbortSignal): Promise<TurnResult> {
+    const { clock, view } = this.#options;
+    const held = this.#uidToHeld.get(uid);
+    if (held === undefined) return { kind: 'done' };
+    const driver = await this.#session.open();
+    if (this.#listedMs === null) await this.#list(driver, signal);
+    const world = view();
+    const service = findService(held.id, world);
+    const intent = judgeService(service, { device: this.#device, isThere: held.isThere, world });
+    if (intent === 'clear' && !held.isCleared) {
+      const goneMs = held.noteGone(service === undefined, clock.now());
+      if (goneMs !== null && goneMs < garbageMs)
+        return { kind: 'again', afterMs: Math.ceil(garbageMs - goneMs) };
+      return await this.#clear(held, { driver, signal, failures });
+    }
+    if (intent !== 'have' || service === undefined) return this.#leave(held, service);
+    const wanted = toWanted(
+      {
+        ...{ service, device: this.#device, capabilities: driver.capabilities, nowMs: clock.now() },
+        ...{ present: held.addresses, former: held.members },
+      },
+      world,
+    );
+    return await this.#have(held, wanted, { driver, signal, failures });
+  }
+
+  /** Nothing is to be done; what was said of what is not there any more is forgotten with its Service, or its finalizer. */
+  #leave(held: HeldBalancer, service: Service | undefined): TurnResult {
+    const isHolder = service !== undefined && listHolders(service).includes(this.name);
+    if (held.isThere || isHolder) return { kind: 'done' };
+    this.#uidToHeld.delete(held.id.uid);
+    this.#options.onBalancer(toBalancerKey(this.name, held.id.uid), null);
+    return { kind: 'done' };
+  }
+
+  async #have(held: HeldBalancer, wanted: Wanted, call: Call): Promise<TurnResult> {
+    const { clock, random } = this.#options;
+    const { uid } = held.id;
+    const { balancer, problem, remark } = wanted;
+    if (balancer === null) {
+      this.#tell(uid, { problem, remark });
+      return { kind: 'again', afterMs: unrestMs };
+    }
+    if (held.isDue(balancer, clock.now(), resyncMs)) {
+      // Before the first call: nobody else gets the address from now on.
+      held.begin(balancer, clock.now());
+      this.#tell(uid, { remark, standing: held.isServing ? 'serves' : 'unknown' });
+      const progress = await call.driver.ensure(balancer, call.signal);
+      if (progress.result !== 'done') return this.#wait(held, progress, call.failures);
+      held.done(balancer, clock.now());
+      this.#tell(uid, { standing: 'serves' });
+    }
+    await this.#takeOver(held);
+    this.#tell(uid, { standing: 'serves', problem, remark });
+    const isUnrest = held.isDraining || problem !== null;
+    return { kind: 'again', afterMs: isUnrest ? unrestMs : resyncMs * (0.9 + random() / 5) };
+  }
+
+  async #clear(held: HeldBalancer, { driver, signal, failures }: Call): Promise<TurnResult> {
+    held.begin(null, this.#options.clock.now());
+    const progress = await driver.remove(held.id, signal);
+    if (progress.result !== 'done') return this.#wait(held, progress, failures);
+    held.clear();
+    this.#tell(held.id.uid, { standing: 'absent', problem: null, remark: null });
+    // Where its Service is gone, nobody has to hear of it.
+    return this.#leave(held, findService(held.id, this.#options.view()));
+  }
+
+  /** What is not done is tried again. */
+  #wait(held: HeldBalancer, progress: Exclude<Progress, { result: 'done' }>, failures: number): TurnResult {
+    const { uid } = held.id;
+    const why = toPrintableLine(progress.why);
+    if (progress.result === 'running') {
+      if (held.runsMs(this.#options.clock.now()) >= longMs)
+        this.#tell(uid, {
+          problem: { reason: 'WaitingForDevice', message: `The device ${this.name}: ${why}.` },
+        });
+      return { kind: 'again', afterMs: Math.min(Math.max(progress.retryInMs, 50), lookMs) };
+    }
+    if (progress.result === 'failed') {
+      this.#fail(uid, failures, why);
+      return { kind: 'failed' };
+    }
+    this.#tell(uid, {
+      problem: { reason: 'DeviceRefused', message: `The device ${this.name} refuses: ${why}.` },
+    });
+    return { kind: 'again', afterMs: resyncMs };
+  }
+
+  #fail(uid: string, failures: number, why: string): void {
+    if (uid === deviceKey || failures < toldFailures) return;
+    const message = `The device ${this.name} does not do what this Service wants: ${why}. vipnat tries again.`;
+    this.#tell(uid, { problem: { reason: 'DeviceFailed', message } });
+  }
+
+  /** What another controller has put on the Service's Endpoints goes first: the Service's own finalizer says that it is still to be done. */
+  async #takeOver(held: HeldBalancer): Promise<void> {
+    const service = findService(held.id, this.#options.view());
+    if (held.isTakenOver || service?.metadata.finalizers?.includes(formerFinalizer) !== true) return;
+    const { client, writeMs } = this.#options;
+    held.isTakenOver = await dropFormerFinalizer(client, held.id, writeMs);
+  }
+
+  #tell(uid: string, parts: Partial<Pick<DeviceBalancer, 'standing' | 'problem' | 'remark'>>): void {
+    const held = this.#uidToHeld.get(uid);
+    if (held === undefined) return;
+    const key = toBalancerKey(this.name, uid);
+    const before = this.#options.view().deviceBalancers.get(key);
+    const problem: DeviceProblem | null = before?.problem ?? null;
+    const after: DeviceBalancer = {
+      ...{ standing: 'unknown', problem, remark: before?.remark ?? null, ...before, ...parts },
+      ...{ device: this.name, id: held.id, addresses: held.claimed, isTakenOver: held.isTakenOver },
+    };
+    if (JSON.stringify(before) !== JSON.stringify(after)) this.#options.onBalancer(key, after);
+  }
+}
+
+/** Members that drain, and addresses that others have, are looked at so often. */
+const unrestMs = 10_000;
+
+/** How a device is called in one turn. */
+interface Call {
+  readonly driver: LoadBalancerDriver;
+  readonly signal: AbortSignal;
+  readonly failures: number;
+}
+
+function findService({ namespace, name, uid }: BalancerId, world: World): Service | undefined {
+  const service = world.services.get(`${namespace}/${name}`);
+  return service?.metadata.uid === uid ? service : undefined;
+}

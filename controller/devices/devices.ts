@@ -1,0 +1,165 @@
+/** One writer for each LoadBalancerDevice, while this process leads and all objects are known. */
+import { joinStatistics, type QueueStatistics } from '../../lib/control/keyed-queue.ts';
+import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
+import { serviceNameLabel } from '../../lib/services/services.ts';
+import { type Watcher } from '../cache/cache.ts';
+import { type DeviceBalancer, type DeviceReport } from '../cache/device-reports.ts';
+import { type Affected, isNews } from '../cache/watch.ts';
+import { type Known } from '../cache/world.ts';
+import { DeviceWriter, type WriterOptions } from './device-writer.ts';
+
+/** What writers are told of, besides steps: see `Affected`. Keys of `Device` are names, those of `DeviceService` are those of Services. */
+export const deviceWatchers: readonly Watcher[] = [
+  { name: 'Device', watches: [{ source: 'devices', part: getParts, toKeys: ({ key }) => [key] }] },
+  {
+    name: 'DeviceService',
+    watches: [
+      {
+        source: 'services',
+        // What is said of a Service is no reason to ask a device again.
+        part: ({ metadata: { uid, deletionTimestamp, annotations, finalizers }, spec, status }) => [
+          ...[uid, deletionTimestamp, annotations, finalizers, spec],
+          status?.loadBalancer,
+        ],
+        toKeys: ({ key }) => [key],
+      },
+      {
+        source: 'endpointSlices',
+        part: ({ metadata: { labels }, addressType, endpoints, ports }) => [
+          labels,
+          addressType,
+          endpoints,
+          ports,
+        ],
+        isAskedBefore: true,
+        toKeys: ({ key }, known) => listOwnersOf(key, known),
+      },
+      {
+        source: 'pods',
+        part: ({ metadata: { annotations }, status }) => [annotations, status?.podIPs],
+        isAskedBefore: true,
+        toKeys: ({ key }, { podToServices }) => podToServices.get(key) ?? [],
+      },
+      {
+        source: 'deviceNodes',
+        part: ({ addresses, takesConnections }) => [addresses, takesConnections],
+        toKeys: (_, { deviceToServices }) => [...deviceToServices.values()].flatMap((keys) => [...keys]),
+      },
+      {
+        // What one device has decides when another one takes it away.
+        source: 'deviceBalancers',
+        part: ({ standing, addresses }) => [standing, addresses],
+        toKeys: ({ before, after }) =>
+          [before, after].flatMap((one) => (one === null ? [] : [`${one.id.namespace}/${one.id.name}`])),
+      },
+    ],
+  },
+];
+
+/** What a writer works with: another one of it takes another writer. */
+function getParts({ metadata, spec }: LoadBalancerDevice): unknown {
+  return [metadata.uid, metadata.generation, spec];
+}
+
+function listOwnersOf(slice: string, { endpointSlices, serviceToEndpointSlices }: Known): string[] {
+  const { metadata } = endpointSlices.get(slice) ?? {};
+  const owner = `${metadata?.namespace ?? ''}/${metadata?.labels?.[serviceNameLabel] ?? ''}`;
+  return serviceToEndpointSlices.has(owner) ? [owner] : [];
+}
+
+/** What writers need, and who hears of what they know. */
+export interface DevicesOptions extends Omit<WriterOptions, 'onReport' | 'onBalancer'> {
+  readonly onReport: (device: string, report: DeviceReport | null) => void;
+  readonly onBalancer: (key: string, balancer: DeviceBalancer | null) => void;
+}
+
+/** Writes from `begin` to `stop`. */
+export class Devices {
+  readonly #options: DevicesOptions;
+  readonly #nameToWriter = new Map<
+    string,
+    { readonly writer: DeviceWriter; readonly device: LoadBalancerDevice }
+  >();
+  /** One writer after the other: none begins before the last call of the one before has ended. */
+  readonly #nameToEnd = new Map<string, Promise<void>>();
+  #hasBegun = false;
+  #isStopped = false;
+
+  constructor(options: DevicesOptions) {
+    this.#options = options;
+  }
+
+  /** All objects are known. */
+  begin(): void {
+    this.#hasBegun = true;
+    for (const name of this.#options.view().devices.keys()) this.#sync(name);
+  }
+
+  /** The cache has taken a change. */
+  enqueue({ keys }: Affected): void {
+    if (!this.#hasBegun || this.#isStopped) return;
+    for (const { kind, key } of keys) {
+      if (kind === 'Device') this.#sync(key);
+      if (kind === 'DeviceService')
+        for (const { writer } of this.#nameToWriter.values()) writer.consider(key);
+    }
+  }
+
+  /** Each device, to how many requests it got. */
+  get calls(): ReadonlyMap<string, number> {
+    return new Map([...this.#nameToWriter].map(([name, { writer }]) => [name, writer.calls]));
+  }
+
+  /** How the queues do; null where there is none. */
+  get statistics(): QueueStatistics | null {
+    const all = [...this.#nameToWriter.values()].map(({ writer }) => writer.statistics);
+    return all.length === 0 ? null : all.reduce(joinStatistics);
+  }
+
+  /** Begins nothing more, and ends when all calls under way have. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const name of this.#nameToWriter.keys()) this.#end(name);
+    await Promise.all(this.#nameToEnd.values());
+  }
+
+  /** Another spec takes another writer, which finds by `list` what the one before has done. */
+  #sync(name: string): void {
+    const device = this.#options.view().devices.get(name) ?? null;
+    const known = this.#nameToWriter.get(name) ?? null;
+    if (
+      known !== null &&
+      device !== null &&
+      !isNews({ key: name, before: known.device, after: device }, getParts)
+    )
+      return;
+    if (known !== null) this.#end(name);
+    if (device === null) return;
+    const writer = new DeviceWriter(device, this.#options);
+    this.#nameToWriter.set(name, { writer, device });
+    void this.#begin(name, writer);
+  }
+
+  async #begin(name: string, writer: DeviceWriter): Promise<void> {
+    await this.#nameToEnd.get(name);
+    if (this.#nameToWriter.get(name)?.writer === writer && !this.#isStopped) writer.start();
+  }
+
+  #end(name: string): void {
+    const known = this.#nameToWriter.get(name);
+    this.#nameToWriter.delete(name);
+    const before = this.#nameToEnd.get(name) ?? Promise.resolve();
+    const end = Promise.all([before, known?.writer.stop()]).then(() => {
+      this.#forget(name);
+    });
+    this.#nameToEnd.set(name, end);
+  }
+
+  /** What the writer knew is as old as it. */
+  #forget(name: string): void {
+    if (this.#isStopped) return;
+    const { onReport, onBalancer, view } = this.#options;
+    onReport(name, null);
+    for (const [key, { device }] of view().deviceBalancers) if (device === name) onBalancer(key, null);
+  }
+}

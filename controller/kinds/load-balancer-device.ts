@@ -1,0 +1,87 @@
+import { type Condition } from '../../lib/services/metadata.ts';
+import { apiGroup, apiVersion, finalizer } from '../../lib/services/names.ts';
+import { listHolders, type LoadBalancerDevice } from '../../lib/services/devices.ts';
+import { findCondition, setCondition, type WantedCondition } from '../cache/object-parts.ts';
+import { type World } from '../cache/world.ts';
+import { type Json, type Kind, nothing, type Step, type StepEvent, toJson, toStep } from '../engine/step.ts';
+import { patchDeviceFinalizers, patchDeviceStatus } from './writes.ts';
+
+/** Devices: their finalizer, and what their writers say of them. */
+export const loadBalancerDevice: Kind = {
+  name: 'LoadBalancerDevice',
+  source: 'devices',
+  subject: { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'LoadBalancerDevice' },
+  watches: [
+    { source: 'devices', toKeys: ({ key }) => [key] },
+    { source: 'deviceReports', toKeys: ({ key }) => [key] },
+    {
+      source: 'services',
+      part: ({ metadata }) => metadata.finalizers,
+      toKeys: (_, { devices }) =>
+        [...devices.values()].filter(isDeleted).map(({ metadata: { name } }) => name),
+    },
+  ],
+  next: nextLoadBalancerDeviceStep,
+};
+
+/** A device that somebody deletes stays until no Service has anything there: without it nobody could take that away. */
+function nextLoadBalancerDeviceStep(name: string, world: World): Step {
+  const device = world.devices.get(name);
+  if (device === undefined) return nothing;
+  return keepFinalizer(device, world) ?? writeStatus(device, world) ?? nothing;
+}
+
+function isDeleted({ metadata }: LoadBalancerDevice): boolean {
+  return typeof metadata.deletionTimestamp === 'string';
+}
+
+function keepFinalizer(device: LoadBalancerDevice, world: World): Step | null {
+  const { finalizers, name } = device.metadata;
+  const known = finalizers ?? [];
+  if (!isDeleted(device))
+    return known.includes(finalizer) ? null : toStep(patchDeviceFinalizers(device, [...known, finalizer]));
+  if (!known.includes(finalizer) || isHolder(name, world)) return null;
+  return toStep(
+    patchDeviceFinalizers(
+      device,
+      known.filter((each) => each !== finalizer),
+    ),
+  );
+}
+
+function isHolder(name: string, { deviceToServices, services }: World): boolean {
+  return [...(deviceToServices.get(name) ?? [])].some((key) => {
+    const service = services.get(key);
+    return service !== undefined && listHolders(service).includes(name);
+  });
+}
+
+function writeStatus(device: LoadBalancerDevice, world: World): Step | null {
+  const report = world.deviceReports.get(device.metadata.name);
+  if (report === undefined || report.generation !== device.metadata.generation) return null;
+  const before: readonly Condition[] = device.status?.conditions ?? [];
+  const { isReady, reason, message, units, balancers, generation } = report;
+  const wanted: WantedCondition = {
+    ...{ type: 'Ready', status: isReady ? 'True' : 'False', reason },
+    ...{ message: isDeleted(device) ? `It goes when no Service is there. ${message}` : message },
+    observedGeneration: generation,
+  };
+  const conditions = setCondition(before, wanted, world.nowMs);
+  const status = { units: toJson(units), balancers, observedGeneration: generation };
+  if (conditions === before && isSame(device.status, status)) return null;
+  const write = patchDeviceStatus(device, { ...status, conditions: toJson(conditions) });
+  return toStep(write, toEvent(findCondition(before, 'Ready'), wanted));
+}
+
+function isSame(known: LoadBalancerDevice['status'], status: { readonly [field: string]: Json }): boolean {
+  const { units = [], balancers = null, observedGeneration = null } = known ?? {};
+  const text = JSON.stringify([units, balancers, observedGeneration]);
+  return text === JSON.stringify([status['units'], status['balancers'], status['observedGeneration']]);
+}
+
+/** Where the condition begins to say so. */
+function toEvent(before: Condition | null, { status, reason, message }: WantedCondition): StepEvent | null {
+  if (before?.status === status && before.reason === reason) return null;
+  if (status === 'False') return { type: 'Warning', reason: 'DeviceFailed', message };
+  return before?.status === 'False' ? { type: 'Normal', reason: 'DeviceReady', message } : null;
+}

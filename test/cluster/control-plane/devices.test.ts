@@ -1,0 +1,213 @@
+/** A controller with the printed rights against a real kube-apiserver, and a device in memory. */
+import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
+import { Controller } from '../../../controller/process/controller.ts';
+import { ControllerLog } from '../../../controller/report/controller-log.ts';
+import { systemClock } from '../../../lib/control/clock.ts';
+import { systemRandom } from '../../../lib/control/random.ts';
+import { findAccess } from '../../../lib/kubernetes/access.ts';
+import { RoutedClient } from '../../../lib/kubernetes/object-client.ts';
+import { ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { devices } from '../../../lib/services/devices.ts';
+import { EventWriter } from '../../../lib/telemetry/writer.ts';
+import { createRecordingLogger } from '../../support/fakes/logger.ts';
+import { PlainDevice } from '../../support/fakes/plain-device.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import { namespace, ServicesWorld, servicesPath, stepsMs, takeoverMs } from './services-world.ts';
+
+jest.setTimeout(180_000);
+
+const device = new PlainDevice();
+const logger = createRecordingLogger();
+let world: ServicesWorld;
+let stop: () => Promise<void> = () => Promise.resolve();
+
+const toDevice = (name: string, spec: object = {}): KubernetesObject => ({
+  apiVersion: 'vipnat.io/v1alpha1',
+  kind: 'LoadBalancerDevice',
+  metadata: { name } as KubernetesObject['metadata'],
+  spec: {
+    ...{
+      driver: 'plain',
+      cluster: 'prod',
+      units: ['u1'],
+      targets: 'pods',
+      addresses: ['10.0.7.10-10.0.7.12'],
+    },
+    ...{ credentialsSecret: { name: 'vipnat-devices' }, ...spec },
+  },
+});
+
+const slicesPath = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices';
+
+const toEndpoints = (...addresses: readonly string[]) =>
+  addresses.map((address) => ({ addresses: [address], conditions: { ready: true } }));
+
+async function createSlice(service: string, ...addresses: readonly string[]): Promise<void> {
+  const labels = { 'kubernetes.io/service-name': service };
+  const object = {
+    ...{ apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata: { name: service, labels } },
+    ...{
+      addressType: 'IPv4',
+      ports: [{ port: 8080, protocol: 'TCP' }],
+      endpoints: toEndpoints(...addresses),
+    },
+  };
+  expect(await world.api.ask({ method: 'POST', path: slicesPath, object })).toMatchObject({ code: 201 });
+}
+
+function startController(identity: string): () => Promise<void> {
+  const readAccess = findAccess(world.kubeconfig, {});
+  if (readAccess === null) throw new Error('no credentials');
+  const [clock, random] = [systemClock, systemRandom];
+  const route = new ApiRoute(readAccess, [], null);
+  const ending = new AbortController();
+  const events = new EventWriter({ route, clock, random, logger, node: 'here' });
+  const controller = new Controller(
+    {
+      ...{ route, clock, random, onDrained: () => undefined },
+      client: new RoutedClient(route, clock, ending.signal),
+      log: new ControllerLog(logger, events, clock),
+      findDriver: (name) => Promise.resolve(name === 'plain' ? device.createDriver : null),
+    },
+    {
+      ...{ namespace, identity, isDefaultClass: false, defaultDevice: 'edge', gateTypes: new Set<string>() },
+      reserved: { ranges: [], vrids: new Set() },
+    },
+  );
+  controller.start();
+  return async () => {
+    await controller.stop();
+    await events.stop();
+    ending.abort();
+  };
+}
+
+beforeAll(async () => {
+  device.password = 'secret';
+  world = await ServicesWorld.start([]);
+  await world.create({
+    ...{ apiVersion: 'v1', kind: 'Secret', stringData: { username: 'vipnat', password: 'secret' } },
+    metadata: { name: 'vipnat-devices', namespace },
+  });
+  stop = startController('first');
+});
+afterAll(async () => {
+  await stop();
+  await world.stop();
+});
+
+const readDevice = async (name: string) =>
+  (await world.api.ask({ method: 'GET', path: `${devices.path}/${name}` })).object as unknown as {
+    readonly metadata: { readonly finalizers?: readonly string[] };
+    readonly status?: {
+      readonly units?: readonly object[];
+      readonly conditions?: readonly { readonly reason: string }[];
+    };
+  };
+
+const listMembers = () =>
+  device
+    .list('prod')
+    .flatMap(({ listeners }) => listeners.flatMap(({ members }) => members))
+    .map(({ address, port }) => `${address.text}:${port}`);
+
+test('the definition refuses what cannot be meant, and another cluster or driver later', async () => {
+  const attempt = async (object: KubernetesObject, method: 'POST' | 'PATCH' = 'POST') => {
+    const path = `${devices.path}${method === 'PATCH' ? `/${object.metadata.name}` : ''}?dryRun=All`;
+    return (await world.api.ask({ method, path, object })).code;
+  };
+  const refused: readonly [string, object][] = [
+    ...(['lb', 'a.b'] as const).map((name): [string, object] => [name, {}]),
+    ...[
+      { cluster: 'Prod' },
+      { units: [] },
+      { units: ['a', 'b', 'c'] },
+      { targets: 'all' },
+      { addresses: ['x'] },
+    ].map((spec): [string, object] => ['tried', spec]),
+  ];
+  for (const [name, spec] of refused)
+    expect([name, spec, await attempt(toDevice(name, spec))]).toEqual([name, spec, 422]);
+  await world.create(toDevice('kept'));
+  for (const spec of [{ cluster: 'test' }, { driver: 'other' }])
+    expect(await attempt({ ...toDevice('kept'), spec }, 'PATCH')).toBe(422);
+  await world.api.ask({ method: 'DELETE', path: `${devices.path}/kept` });
+  await waitFor(
+    async () => (await world.api.ask({ method: 'GET', path: `${devices.path}/kept` })).code === 404,
+    stepsMs,
+  );
+});
+
+test('a device gets its finalizer, and says how it does', async () => {
+  await world.create(toDevice('edge'));
+  await waitFor(
+    async () => (await readDevice('edge')).status?.conditions?.[0]?.reason === 'Ready',
+    takeoverMs,
+  );
+  expect(await readDevice('edge')).toMatchObject({
+    metadata: { finalizers: ['vipnat.io/load-balancer'] },
+    status: { units: [{ unit: 'u1', role: 'active' }] },
+  });
+});
+
+test('a Service of its class is served there, follows its endpoints, and leaves nothing behind', async () => {
+  await createSlice('web', '10.1.0.1', '10.1.0.2');
+  await world.createService('web', { loadBalancerClass: 'vipnat.io/edge' });
+  expect(await world.awaitAddresses('web')).toEqual(['10.0.7.10']);
+  expect(await world.readService('web')).toMatchObject({
+    metadata: { finalizers: expect.arrayContaining(['device.vipnat.io/edge']) as unknown },
+    status: {
+      loadBalancer: { ingress: [{ ip: '10.0.7.10', ipMode: 'Proxy' }] },
+      conditions: [{ type: 'vipnat.io/AddressReady', status: 'True', reason: 'Ready' }],
+    },
+  });
+  expect(listMembers()).toEqual(['10.1.0.1:8080', '10.1.0.2:8080']);
+  const object = { endpoints: toEndpoints('10.1.0.1', '10.1.0.3') };
+  await world.api.ask({ method: 'PATCH', path: `${slicesPath}/web`, object });
+  await waitFor(() => Promise.resolve(listMembers().includes('10.1.0.3:8080')), stepsMs);
+  await world.remove('web');
+  expect([...device.objects]).toEqual([]);
+});
+
+test('a Service of another controller is taken over, with its Endpoints, once they may be written', async () => {
+  await world.createService('old', { loadBalancerClass: null }, { 'lb.zcloud.cn/vip': '10.0.7.12' });
+  const change = { metadata: { finalizers: ['lb.zcloud.cn/protect'] } };
+  await world.api.ask({ method: 'PATCH', path: `${servicesPath}/old`, object: change });
+  await createSlice('old', '10.1.0.9');
+  const endpoints = '/api/v1/namespaces/default/endpoints';
+  const object = { apiVersion: 'v1', kind: 'Endpoints', metadata: { name: 'old', ...change.metadata } };
+  await world.api.ask({ method: 'POST', path: endpoints, object });
+  expect(await world.awaitAddresses('old')).toEqual(['10.0.7.12']);
+  const readFinalizers = async () => (await world.readService('old'))?.metadata.finalizers ?? [];
+  const reads = async () => JSON.stringify((await world.readService('old'))?.status.conditions ?? []);
+  await waitFor(async () => (await reads()).includes('DeviceFailed'), stepsMs);
+  expect(await readFinalizers()).toContain('lb.zcloud.cn/protect');
+  const rules = [{ apiGroups: [''], resources: ['endpoints'], verbs: ['get', 'patch'] }];
+  const metadata = { name: 'vipnat-takes-over' } as KubernetesObject['metadata'];
+  const rbac = 'rbac.authorization.k8s.io';
+  await world.create({ apiVersion: `${rbac}/v1`, kind: 'ClusterRole', metadata, rules });
+  await world.create({
+    ...{ apiVersion: `${rbac}/v1`, kind: 'ClusterRoleBinding', metadata },
+    roleRef: { apiGroup: rbac, kind: 'ClusterRole', name: metadata.name },
+    subjects: [{ kind: 'ServiceAccount', name: 'vipnat-controller', namespace }],
+  });
+  await waitFor(async () => !(await readFinalizers()).includes('lb.zcloud.cn/protect'), takeoverMs);
+  const { object: left } = await world.api.ask({ method: 'GET', path: `${endpoints}/old` });
+  expect(JSON.stringify(left)).not.toContain('lb.zcloud.cn/protect');
+});
+
+test('the next controller goes on, and a device that is deleted stays until no Service is there', async () => {
+  await stop();
+  stop = startController('second');
+  const path = `${devices.path}/edge`;
+  await world.api.ask({ method: 'DELETE', path });
+  await world.createService('late', { loadBalancerClass: 'vipnat.io/edge' });
+  const reads = async () => JSON.stringify((await world.readService('late'))?.status.conditions ?? []);
+  await waitFor(async () => (await reads()).includes('is being deleted'), takeoverMs);
+  expect(device.list('prod').map(({ id }) => id.name)).toEqual(['old']);
+  await world.remove('old');
+  await waitFor(async () => (await world.api.ask({ method: 'GET', path })).code === 404, stepsMs);
+  expect([...device.objects]).toEqual([]);
+  expect(logger.lines.filter(({ level }) => level === 'error')).toEqual([]);
+});

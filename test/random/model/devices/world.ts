@@ -1,0 +1,131 @@
+/** Two controllers, an API and devices in memory, on one clock; and what has to be so at any moment. */
+import { Controller } from '../../../../controller/process/controller.ts';
+import { ControllerLog } from '../../../../controller/report/controller-log.ts';
+import { type Balancer } from '../../../../lib/devices/driver.ts';
+import { parseMark } from '../../../../lib/devices/mark.ts';
+import { RoutedClient } from '../../../../lib/kubernetes/object-client.ts';
+import { noEvents } from '../../../../lib/telemetry/recorder.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
+import { type StoredObject } from '../../../support/fakes/object-api.ts';
+import { listTexts, PlainDevice } from '../../../support/fakes/plain-device.ts';
+import { Random } from '../../fuzz/engine/random.ts';
+import { LifeClock } from '../rollouts/life-clock.ts';
+import { MemoryApi } from '../rollouts/memory-api.ts';
+import { Link } from '../rollouts/memory-network.ts';
+
+/** A name of a device, to its addresses: some are in both. */
+export const ranges = { d1: '10.9.0.1-10.9.0.4', d2: '10.9.0.3-10.9.0.8' } as const;
+
+export type DeviceName = keyof typeof ranges;
+
+/** Objects of nobody's, of another cluster, and of no Service that there is. */
+export const foreign = new Map([
+  ['admin_web', 'by hand'],
+  ['vipnat_other_apps_s0_uid-1', '{"addresses":[]}'],
+]);
+
+/** All is compared in that time. */
+const noticedMs = 6 * 60_000;
+
+export interface Life {
+  readonly clock: LifeClock;
+  readonly link: Link;
+}
+
+export class World {
+  readonly clock = new FakeClock(undefined, 1);
+  readonly random: Random;
+  readonly api: MemoryApi;
+  readonly devices: Readonly<Record<DeviceName, PlainDevice>>;
+  readonly complaints: string[] = [];
+  controllers: Life[] = [];
+  /** When a device forgot something. */
+  forgotMs = -Infinity;
+  #made = 0;
+
+  constructor(seed: number) {
+    this.random = new Random(seed);
+    this.api = new MemoryApi(this.clock, () => undefined);
+    this.devices = { d1: this.#createDevice('d1'), d2: this.#createDevice('d2') };
+    const { objects } = this.api;
+    objects.create('Namespace', 'apps', {});
+    for (const name of ['d1', 'd2'] as const) {
+      const spec = { driver: name, cluster: 'c', units: ['u'], targets: 'pods', addresses: [ranges[name]] };
+      objects.create('LoadBalancerDevice', name, { spec: { ...spec, callsPerSecond: 100 } });
+    }
+    for (let index = 0; index < 2; index += 1) this.startController();
+  }
+
+  startController(): void {
+    const clock = new LifeClock(this.clock);
+    const link = new Link(clock, this.api);
+    const route = link.createRoute();
+    const random = () => this.random.below(1000) / 1000;
+    const settings = { namespace: 'vipnat-system', isDefaultClass: false, defaultDevice: 'd1' };
+    const identity = `c${(this.#made += 1)}`;
+    const log = new ControllerLog(createRecordingLogger(), noEvents, clock);
+    const controller = new Controller(
+      {
+        ...{ route, clock, random, log, onDrained: () => undefined },
+        client: new RoutedClient(route, clock, new AbortController().signal),
+        findDriver: (name) => Promise.resolve(this.devices[name as DeviceName].createDriver),
+      },
+      { ...settings, identity, gateTypes: new Set(), reserved: { ranges: [], vrids: new Set() } },
+    );
+    controller.start();
+    this.controllers.push({ clock, link });
+  }
+
+  findService(uid: string): StoredObject | null {
+    return (
+      [...this.api.objects.list('Service').values()].find(({ metadata }) => metadata.uid === uid) ?? null
+    );
+  }
+
+  #createDevice(name: DeviceName): PlainDevice {
+    const device = new PlainDevice();
+    for (const [key, value] of foreign) device.objects.set(key, value);
+    device.onWrite = (object, value) => {
+      this.#judge(name, object, value);
+    };
+    return device;
+  }
+
+  #judge(name: DeviceName, object: string, value: string | null): void {
+    const mark = parseMark(object, 'c');
+    if (mark === null) this.complaints.push(`${name}: ${object} is of others, and is written`);
+    if (mark === null || mark.rest.length > 0) return;
+    const service = this.findService(mark.id.uid);
+    if (value === null) this.#judgeRemoval(name, object, service);
+    else this.#judgePut(name, mark.id.uid, JSON.parse(value) as Balancer, service);
+  }
+
+  #judgePut(name: DeviceName, uid: string, { addresses }: Balancer, service: StoredObject | null): void {
+    if (service?.metadata.finalizers?.includes(`device.vipnat.io/${name}`) !== true)
+      this.complaints.push(`${name} gets ${uid} without its finalizer`);
+    for (const [other, device] of Object.entries(this.devices))
+      for (const { id, addresses: theirs } of device.list('c'))
+        if (id.uid !== uid && listTexts(theirs).some((text) => listTexts(addresses).includes(text)))
+          this.complaints.push(`${name} gets ${uid} an address that ${id.uid} has on ${other}`);
+  }
+
+  /** What lives and has chosen a device is served by another one first. What a device has forgotten, nobody knows at once. */
+  #judgeRemoval(name: DeviceName, object: string, service: StoredObject | null): void {
+    if (service === null || service.metadata.deletionTimestamp !== undefined) return;
+    if (readChoice(service) === null || this.clock.now() - this.forgotMs < noticedMs) return;
+    const follows = Object.entries(this.devices).some(
+      ([other, device]) =>
+        other !== name && device.list('c').some(({ id }) => id.uid === service.metadata.uid),
+    );
+    if (!follows) this.complaints.push(`${name} loses ${object}, and nothing follows`);
+  }
+}
+
+/** The device that a Service chooses: those of this world have no other classes. */
+export function readChoice({ spec, metadata }: StoredObject): DeviceName | null {
+  if (spec?.['type'] !== 'LoadBalancer') return null;
+  const ofService = spec['loadBalancerClass'] as string | undefined;
+  if (ofService !== undefined) return ofService.replace('vipnat.io/', '') as DeviceName;
+  return JSON.stringify(metadata).includes('lb.zcloud.cn/vip') ? 'd1' : null;
+}

@@ -1,0 +1,158 @@
+/** A device of one unit in memory: named objects, one write a call, and faults to switch on. What each call does is there at once, and stays. */
+import { type Address } from '../../../lib/address/address.ts';
+import { sleep } from '../../../lib/control/clock.ts';
+import { DeviceError } from '../../../lib/devices/device-error.ts';
+import {
+  type Balancer,
+  type BalancerId,
+  type Capabilities,
+  type CreateDriver,
+  type DeviceSettings,
+  type DriverContext,
+  type Listener,
+  type LoadBalancerDriver,
+  type Owned,
+  type Progress,
+} from '../../../lib/devices/driver.ts';
+import { formatMark, parseMark } from '../../../lib/devices/mark.ts';
+
+/** How a call ends. */
+export type CallEnd = 'done' | 'never sent' | 'answer lost';
+
+const whole: Capabilities = {
+  ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: false, affinity: true },
+  ...{ ipv6: true, udp: true, atomicCommit: false, pair: false, pendingChanges: true },
+};
+
+/** The device; drivers of any number of processes may speak to it. */
+export class PlainDevice {
+  readonly objects = new Map<string, string>();
+  readonly calls: string[] = [];
+  capabilities = whole;
+  latencyMs = 5;
+  foreignChanges: readonly string[] = [];
+  refuses: ((id: BalancerId) => string | null) | null = null;
+  /** What becomes of the next call. */
+  chooseEnd: () => CallEnd = () => 'done';
+  /** How often an `ensure` says that it is on its way before it is done. */
+  runs = 0;
+  /** Credentials that it takes; null for any. */
+  password: string | null = null;
+  /** Is told of each write before it is done. */
+  onWrite: (name: string, value: string | null) => void = () => undefined;
+
+  readonly createDriver: CreateDriver = (settings, context) => new PlainDriver(this, settings, context);
+
+  /** All of a cluster, as it serves them. */
+  list(cluster: string): Balancer[] {
+    return [...this.objects].flatMap(([name, value]) => {
+      const found = parseMark(name, cluster);
+      if (found === null || found.rest.length > 0) return [];
+      const listeners = [...this.objects].flatMap(([other, text]) =>
+        other.startsWith(`${name}_`) ? [JSON.parse(text) as Listener] : [],
+      );
+      const own = JSON.parse(value) as Pick<Balancer, 'addresses' | 'method' | 'affinityS'>;
+      return [{ ...own, id: found.id, listeners: listeners.sort((one, other) => one.port - other.port) }];
+    });
+  }
+
+  write(name: string, value: string | null): void {
+    this.onWrite(name, value);
+    if (value === null) this.objects.delete(name);
+    else this.objects.set(name, value);
+  }
+}
+
+class PlainDriver implements LoadBalancerDriver {
+  readonly #device: PlainDevice;
+  readonly #settings: DeviceSettings;
+  readonly #context: DriverContext;
+
+  constructor(device: PlainDevice, settings: DeviceSettings, context: DriverContext) {
+    [this.#device, this.#settings, this.#context] = [device, settings, context];
+  }
+
+  get capabilities(): Capabilities {
+    return this.#device.capabilities;
+  }
+
+  async list(): Promise<readonly Owned[]> {
+    await this.#call('list', () => undefined);
+    return this.#device
+      .list(this.#settings.cluster)
+      .map((balancer) => ({ balancer, memberToSessions: null }));
+  }
+
+  plan(): Promise<never> {
+    throw new Error('no controller plans');
+  }
+
+  async readState(): ReturnType<LoadBalancerDriver['readState']> {
+    await this.#call('state', () => undefined);
+    const [unit = ''] = this.#settings.units;
+    const units = [{ unit, role: 'active' as const, isInSync: null, why: '' }];
+    return { units, foreignChanges: this.#device.foreignChanges };
+  }
+
+  async ensure(wanted: Balancer): Promise<Progress> {
+    const why = this.#device.refuses?.(wanted.id) ?? null;
+    if (why !== null) return { result: 'refused', why };
+    const mark = formatMark(wanted.id);
+    const { addresses, method, affinityS } = wanted;
+    const objects = new Map([
+      [mark, JSON.stringify({ addresses, method, affinityS })],
+      ...wanted.listeners.map(
+        (listener) => [`${mark}_${listener.protocol}_${listener.port}`, JSON.stringify(listener)] as const,
+      ),
+    ]);
+    return await this.#change(mark, objects);
+  }
+
+  async remove(id: BalancerId): Promise<Progress> {
+    return await this.#change(formatMark(id), new Map());
+  }
+
+  /** The parts go before the whole, so that `list` finds what is half gone. */
+  async #change(mark: string, wanted: ReadonlyMap<string, string>): Promise<Progress> {
+    const { objects } = this.#device;
+    try {
+      await this.#call('read', () => undefined);
+      for (const [name, value] of wanted) if (objects.get(name) !== value) await this.#put(name, value);
+      const surplus = [...objects.keys()].filter(
+        (name) => (name === mark || name.startsWith(`${mark}_`)) && !wanted.has(name),
+      );
+      for (const name of surplus.sort().reverse()) await this.#put(name, null);
+    } catch (error) {
+      if (error instanceof DeviceError) return { result: 'failed', why: error.message };
+      throw error;
+    }
+    if (this.#device.runs === 0) return { result: 'done' };
+    this.#device.runs -= 1;
+    return { result: 'running', retryInMs: 500, why: 'it is applied' };
+  }
+
+  async #put(name: string, value: string | null): Promise<void> {
+    await this.#call(value === null ? `delete ${name}` : `put ${name}`, () => {
+      this.#device.write(name, value);
+    });
+  }
+
+  async #call(what: string, act: () => void): Promise<void> {
+    const { clock, beforeCall } = this.#context;
+    await beforeCall(what);
+    const device = this.#device;
+    device.calls.push(what);
+    if (device.password !== null && this.#settings.credentials?.password !== device.password)
+      throw new DeviceError('unauthorized', 'the unit does not take the credentials');
+    const end = device.chooseEnd();
+    if (end === 'never sent') throw new DeviceError('unreachable', 'no unit answers');
+    act();
+    await sleep(clock, device.latencyMs);
+    if (end === 'answer lost') throw new DeviceError('unreachable', 'no unit answers');
+  }
+}
+
+/** In canonical text. */
+export function listTexts(addresses: readonly Address[]): string[] {
+  return addresses.map(({ text }) => text);
+}
