@@ -55,7 +55,7 @@ function checkController({ webhookPort, defaultDevice, isDefaultClass }: Control
     ...(defaultDevice === null || isDeviceName(defaultDevice)
       ? []
       : [
-          `--default-device ${quoteText(defaultDevice)} is not the name of a LoadBalancerDevice. Example: --default-device edge`,
+          `--default-device ${quoteText(defaultDevice)} is not the name of a LoadBalancerDevice. Example: --default-device haproxy-1`,
         ]),
     // Both would serve a Service without a class that has such an annotation.
     ...(defaultDevice !== null && isDefaultClass

@@ -217,8 +217,8 @@ root and no other rights on its host. In a pod it takes the pod's service accoun
 vipnat manifest services prints all that it needs. --vip names addresses that no pool
 may have, such as the API's virtual IP. Pods with the readiness gate
 vipnat.io/load-balancer-ready, or one of --gate, are ready when nodes serve them.
-It also makes load balancers outside of the cluster what Services want: each is a
-LoadBalancerDevice, which Services choose by the class vipnat.io/NAME.
+It also configures load balancers outside of the cluster. Each is a
+LoadBalancerDevice. Services choose one by the class vipnat.io/NAME.
 Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
   vrid: `
 Examples:

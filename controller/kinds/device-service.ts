@@ -97,18 +97,36 @@ function publish(service: Service, balancer: DeviceBalancer, world: World): Step
   const added = ingress.filter((one) => !getIngress(service).includes(one)).map(({ ip }) => ip);
   const isSame = ingress.length === getIngress(service).length && added.length === 0;
   const wanted = describe(balancer);
-  const conditions = wanted === null ? before : setCondition(before, wanted, world.nowMs);
+  const conditions = addCondition(before, wanted, world);
   if (isSame && conditions === before) return null;
   const write = patchServiceStatus(service, {
     loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
     conditions: toJson(conditions),
   });
-  const message = `The device ${balancer.device} serves ${added.join(', ')}.`;
-  if (added.length > 0) return toStep(write, { type: 'Normal', reason: 'AddressReady', message });
+  if (added.length > 0) return toStep(write, toAdded(balancer, added));
   const step = toStep(write, toEvent(wanted, findReason(before)));
-  // A device that fails is told to each of its Services.
-  const isOfDevices = [wanted?.reason, findReason(before)].includes('DeviceFailed');
-  return isSame && isOfDevices ? { ...step, isLowPriority: true } : step;
+  return isSame && isOfDeviceAlone(wanted, before) ? { ...step, isLowPriority: true } : step;
+}
+
+function addCondition(
+  before: readonly Condition[],
+  wanted: WantedCondition | null,
+  { nowMs }: World,
+): readonly Condition[] {
+  return wanted === null ? before : setCondition(before, wanted, nowMs);
+}
+
+function toAdded({ device }: DeviceBalancer, added: readonly (string | undefined)[]): StepEvent {
+  return {
+    type: 'Normal',
+    reason: 'AddressReady',
+    message: `The device ${device} serves ${added.join(', ')}.`,
+  };
+}
+
+/** A device that fails is told to each of its Services. */
+function isOfDeviceAlone(wanted: WantedCondition | null, before: readonly Condition[]): boolean {
+  return [wanted?.reason, findReason(before)].includes('DeviceFailed');
 }
 
 /** What is there already stays as it is. */

@@ -109,7 +109,7 @@ export const controllerMetrics = {
   vipnat_controller_device_ready: {
     type: 'gauge',
     labels: ['device'],
-    help: 'Whether a device outside of the cluster answers, has one active unit, and no changes of other users that are not applied',
+    help: 'Whether a device answers, has one active unit, and no changes of other users that are not applied',
   },
   vipnat_controller_device_balancers: {
     type: 'gauge',

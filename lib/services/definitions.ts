@@ -157,7 +157,7 @@ const deviceSpec = object(
       'x-kubernetes-validations': [isKept],
     }),
     units: list(text({ minLength: 1, pattern: String.raw`^\S+$` }), {
-      description: 'Where the device is managed: a URL or HOST:PORT, for a pair those of both units.',
+      description: 'Addresses for the management of the device, each a URL or HOST:PORT. A pair has two.',
       minItems: 1,
       maxItems: 2,
     }),
@@ -172,7 +172,7 @@ const deviceSpec = object(
     targets: text({
       enum: ['pods', 'nodePorts'],
       default: 'nodePorts',
-      description: 'Where the device sends connections. With pods, it must have routes to them.',
+      description: 'Targets of connections. With pods, the device must have routes to pods.',
     }),
     addresses: list(range, {
       description: 'Addresses for Services on this device, as an AddressPool has them.',
@@ -191,7 +191,7 @@ const deviceSpec = object(
       {
         additionalProperties: text({ maxLength: 1024 }),
         maxProperties: 64,
-        description: 'What the driver documents.',
+        description: 'Options of the driver.',
       },
     ),
   },
@@ -203,7 +203,7 @@ const deviceStatus = object({
     object(
       {
         unit: text(),
-        role: text({ description: 'active, standby, unknown or silent.' }),
+        role: text({ description: 'The role that the unit reports.' }),
         isInSync: {
           type: 'boolean',
           nullable: true,

@@ -34,6 +34,7 @@ describe('what serves Services', () => {
       'Namespace/vipnat-system',
       'CustomResourceDefinition/addresspools.vipnat.io',
       'CustomResourceDefinition/virtualips.vipnat.io',
+      'CustomResourceDefinition/loadbalancerdevices.vipnat.io',
       ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
         (kind) => `${kind}/vipnat-controller`,
       ),
