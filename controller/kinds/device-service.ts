@@ -116,7 +116,7 @@ function addCondition(
   return wanted === null ? before : setCondition(before, wanted, nowMs);
 }
 
-function toAdded({ device }: DeviceBalancer, added: readonly (string | undefined)[]): StepEvent {
+function toAdded({ device }: DeviceBalancer, added: readonly Ingress['ip'][]): StepEvent {
   return {
     type: 'Normal',
     reason: 'AddressReady',
