@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { stringify } from 'yaml';
 import { locateKubeadm, locateNodeComponents } from '../build/build.ts';
@@ -10,12 +10,7 @@ import {
   renderPodNetwork,
 } from '../nodes/disk.ts';
 import { type NodeHost } from '../nodes/hosts.ts';
-
-/** The machine's own folder of units. */
-const machineUnits = '/usr/lib/systemd/system';
-
-/** Services that systemd starts on a bare node. */
-const enabledUnits = ['containerd.service', 'kubelet.service'] as const;
+import { writeUnits } from '../nodes/units.ts';
 
 /** Where a bare node has the pod network, until somebody installs it by copying this file to /etc/cni/net.d. */
 export const podNetworkFile = '/etc/lab/10-lab.conflist';
@@ -44,7 +39,11 @@ export function writeBareDisk(
   write('/etc/default/kubelet', `KUBELET_EXTRA_ARGS=--config-dir=${kubeletFolder}\n`);
   write(`${kubeletFolder}/node.conf`, stringify(renderKubeletPart()));
   writePrograms(options.kubernetes, disk);
-  writeUnits(labFolder, node.name, write);
+  writeUnits(disk, join(labFolder, node.name), {
+    packaged: ['containerd.service', 'keepalived.service'],
+    own: { 'kubelet.service': kubeletUnit, 'kubelet.service.d/10-kubeadm.conf': kubeletDropIn },
+    enabled: ['containerd.service', 'kubelet.service'],
+  });
   cpSync('/var/lib/dpkg', join(disk, '/var/lib/dpkg'), { recursive: true });
 }
 
@@ -75,31 +74,7 @@ function renderKubeletPart(): object {
   return { apiVersion: 'kubelet.config.k8s.io/v1beta1', kind: 'KubeletConfiguration', ...limitsOfNodes };
 }
 
-/** systemd's own targets, containerd's and keepalived's units as Debian has them, and the kubelet's as kubeadm's package has it. */
-function writeUnits(labFolder: string, name: string, write: (path: string, text: string) => void): void {
-  const disk = locateDisk(labFolder, name);
-  const units = join(disk, 'units');
-  mkdirSync(units, { recursive: true });
-  const isNeeded = (unit: string) => unit.endsWith('.target') || unit.endsWith('.slice');
-  for (const unit of [
-    ...readdirSync(machineUnits).filter(isNeeded),
-    'containerd.service',
-    'keepalived.service',
-  ]) {
-    copyFileSync(join(machineUnits, unit), join(units, unit));
-  }
-  write('units/kubelet.service', kubeletUnit);
-  write('units/kubelet.service.d/10-kubeadm.conf', kubeletDropIn);
-  const logs = join(labFolder, name);
-  write(
-    'systemd/system/service.d/logs.conf',
-    `[Service]\nStandardOutput=append:${logs}/%p.log\nStandardError=inherit\n`,
-  );
-  const wants = join(disk, 'systemd/system/multi-user.target.wants');
-  mkdirSync(wants, { recursive: true });
-  for (const unit of enabledUnits) symlinkSync(join(machineUnits, unit), join(wants, unit));
-}
-
+/** The kubelet's as kubeadm's package has it. */
 const kubeletUnit = `[Unit]
 Description=kubelet: The Kubernetes Node Agent
 Wants=network-online.target

@@ -10,8 +10,10 @@ import { NamespaceMachine } from '../machines/namespace-machine.ts';
 import { Sandbox } from '../machines/sandbox.ts';
 import { Service } from '../machines/service.ts';
 import { LabError } from '../settings/error.ts';
+import { locateDisk } from './disk.ts';
 import { type NodeHost, nodes } from './hosts.ts';
 import { bootNode, findNode, nameGroups, waitForRemoval } from './node.ts';
+import { hasUnits } from './units.ts';
 
 /** What a lab of real nodes is made of; nodes are replaced as they boot. */
 export interface NodeLabParts extends LabParts {
@@ -50,8 +52,9 @@ export class NodeLab extends Lab {
     const host = findNodeHost(name);
     if (await this.isOn(name)) throw new LabError(`${name} is on already`);
     const { sandbox, machines, anchors, options } = this.#parts;
-    const { family, kubernetes, isBare = false } = options;
-    const kubelet = isBare ? null : locateNodeComponents(kubernetes).kubelet;
+    const { family, kubernetes } = options;
+    const bootsSystemd = hasUnits(locateDisk(this.folder, name));
+    const kubelet = bootsSystemd ? null : locateNodeComponents(kubernetes).kubelet;
     const machine = await bootNode(host, {
       ...{ sandbox, groups: this.groups, labFolder: this.folder, family, kubelet },
     });

@@ -29,3 +29,9 @@ export async function runPod(lab: NodeLab, node: string): Promise<void> {
     test -e pod`,
   );
 }
+
+/** Runs a node's pod anew after the node was off, where there was one: its namespace has gone, and a shutdown has ended it for good. */
+export async function runPodAgain(lab: NodeLab, node: string): Promise<void> {
+  const words = ['delete', 'pod', `pod-${node}`, '--ignore-not-found', '--grace-period=0', '--force'];
+  if ((await lab.ask(words)) !== '') await runPod(lab, node);
+}

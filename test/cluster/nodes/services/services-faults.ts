@@ -1,12 +1,12 @@
 import { expect, test } from '@jest/globals';
 import { runShell } from '../../../../lab/machines/machine.ts';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitForNodes, waitUntil } from '../../../../lab/nodes/ready.ts';
+import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { waitForServices } from '../../../../lab/services/install.ts';
 import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
-import { onlyLong } from '../../../support/jest/extent.ts';
 import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { type Administrator } from '../install/administrator.ts';
+import { bootAgain } from './power-cycle.ts';
 import { type AddressLoad, type AddressReport, connectWhile } from './services-load.ts';
 
 /** What takes longer has lost its SYN: otherwise a second one would hide until when they failed. */
@@ -38,21 +38,6 @@ export function testServicesFaults(lab: () => NodeLab, administrator: () => Admi
     },
     limitMs,
   );
-
-  for (const name of onlyLong('all pods are replaced, node by node: no connection fails')) {
-    test(
-      name,
-      async () => {
-        const load = { address: await findAddress(), what: 'rolling update of the balancers' };
-        const report = await connectWhile(lab(), load, async () => {
-          await lab().ask(['rollout', 'restart', 'daemonset/vipnat-balancer', ...inNamespace]);
-          await waitForServices(lab());
-        });
-        expect(report.failed).toEqual([]);
-      },
-      limitMs,
-    );
-  }
 
   test(
     'the balancer on the holder is killed: the address stays, and no connection fails',
@@ -138,7 +123,7 @@ export function testServicesFaults(lab: () => NodeLab, administrator: () => Admi
       // Those that were under way, or on the way to a neighbour that has gone.
       expect(lost.lastFailedAt).toBeLessThan(takenAt + failedMs);
       const next = await findHolderNow();
-      const back = await connectWhile(lab(), { ...load, what: 'its return' }, () => boot(lab(), holder));
+      const back = await connectWhile(lab(), { ...load, what: 'its return' }, () => bootAgain(lab(), holder));
       expect(back.failed).toEqual([]);
       expect(await findHolderNow()).toBe(next);
       expect(await askWeb(lab(), holder, load.address, 10)).toMatchObject({ failed: 0 });
@@ -167,29 +152,9 @@ async function loseHolder(
     });
     return { lost, takenAt };
   } catch (error) {
-    await boot(lab, holder);
+    await bootAgain(lab, holder);
     throw error;
   }
-}
-
-/** Boots a node, and waits until its balancer has reported since: the API calls a node ready that was off for a short time. */
-async function boot(lab: NodeLab, node: string): Promise<void> {
-  const sinceMs = Date.now();
-  await lab.boot(node);
-  await waitUntil(`the balancer on ${node} reports`, async () => {
-    const words = [
-      'get',
-      'lease',
-      `vipnat-lb-${node}`,
-      ...inNamespace,
-      '--output',
-      'jsonpath={.spec.renewTime}',
-    ];
-    const renewTime = await lab.ask(words);
-    return Date.parse(renewTime) > sinceMs ? null : `its last report is of ${renewTime}`;
-  });
-  await waitForNodes(lab);
-  await waitForServices(lab);
 }
 
 /** The balancer's pod on a node. */

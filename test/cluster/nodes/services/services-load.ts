@@ -36,22 +36,39 @@ const leadMs = 1000;
 /** Does something while the client outside opens connections to a Service's address, until none fails any more. Tells what it saw. */
 export async function connectWhile(
   lab: NodeLab,
-  { address, what, stricken, limitMs = lostMs }: AddressLoad,
+  load: AddressLoad,
   act: () => Promise<void>,
 ): Promise<AddressReport> {
-  const load = connectWitnessed(
-    (role) => lab.seat('client', `services ${role}`),
-    { host: address, port: webPort, perSecond, durationMs: longestMs, limitMs },
-    (await listWitnesses(lab, stricken)).slice(0, 1),
+  const [report] = await connectToEachWhile(lab, [load], act);
+  if (report === undefined) throw new Error('no report of one load');
+  return report;
+}
+
+/** The same with several addresses, which share the connections of a second. Answers a report for each. */
+export async function connectToEachWhile(
+  lab: NodeLab,
+  loads: readonly AddressLoad[],
+  act: () => Promise<void>,
+): Promise<AddressReport[]> {
+  const witnesses = (await listWitnesses(lab, loads[0]?.stricken)).slice(0, 1);
+  const rate = Math.ceil(perSecond / loads.length);
+  const running = loads.map(({ address, limitMs = lostMs }) =>
+    connectWitnessed(
+      (role) => lab.seat('client', `services ${address} ${role}`),
+      { host: address, port: webPort, perSecond: rate, durationMs: longestMs, limitMs },
+      witnesses,
+    ),
   );
+  const end = () => Promise.all(running.map((load) => load.end()));
   await sleep(leadMs);
   try {
     await act();
   } catch (error) {
-    await load.end();
+    await end();
     throw error;
   }
-  return describe(what, await load.end());
+  const reports = await end();
+  return reports.map((report, at) => describe(loads[at]?.what ?? '', report));
 }
 
 function describe(what: string, report: WitnessedReport): AddressReport {

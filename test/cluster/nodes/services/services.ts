@@ -21,7 +21,10 @@ import { listCrashes } from '../pods/agents.ts';
 import { testGatedDeployment } from './gated-deployment.ts';
 import { testCutOffNode } from './services-cut-off.ts';
 import { testServicesFaults } from './services-faults.ts';
+import { testLocalPolicy } from './services-local.ts';
 import { testRefusedPool } from './services-refused-pool.ts';
+import { testOrderlyShutdown } from './services-shutdown.ts';
+import { testUpgrade } from './services-upgrade.ts';
 
 const page = 'docs/quickstart-services.md';
 
@@ -89,6 +92,12 @@ export function testServices(lab: () => NodeLab): void {
   testRefusedPool(lab);
 
   testGatedDeployment(lab);
+
+  testLocalPolicy(lab);
+
+  testOrderlyShutdown(lab);
+
+  testUpgrade(lab, () => first);
 
   test(
     'a Service that is deleted gives its address back: on no node, and no VirtualIP of it',
