@@ -99,7 +99,6 @@ export const broken = {
     to: '      if (!isLeft(service) && balances.length === 0) this.#cleaner.add(',
     caughtBy: [
       ['model', 'model/rollouts'],
-      ['unit', 'balancer/program/programmer'],
     ],
   },
   twice: {
