@@ -54,7 +54,7 @@ function make(name: string, port: number, spec: object = {}): ApiChange {
 const connectCommand = `${process.execPath} -e '
   const failures = {};
   const tried = Array.from({ length: 24 }, (_, at) => new Promise((done) => {
-    const socket = require("node:net").connect({ host: "${serviceVips.ipv4}", port: 84, localPort: 40000 + at });
+    const socket = require("node:net").connect({ host: "${serviceVips.ipv4}", port: 84, localPort: 31000 + at });
     const end = (word) => { if (word) failures[word] = (failures[word] ?? 0) + 1; socket.resetAndDestroy(); done(); };
     socket.once("connect", () => end("")).once("error", ({ code }) => end(code)).setTimeout(10000, () => end("lost"));
   }));
