@@ -97,9 +97,7 @@ export const broken = {
     file: 'balancer/program/settled-balances.ts',
     from: '      if (!isLeft(service)) this.#cleaner.add(',
     to: '      if (!isLeft(service) && balances.length === 0) this.#cleaner.add(',
-    caughtBy: [
-      ['model', 'model/rollouts'],
-    ],
+    caughtBy: [['model', 'model/rollouts']],
   },
   twice: {
     name: 'gives one address twice',
