@@ -28,11 +28,9 @@ export async function readCredentials(
   const answer = await client.read({ title: `reading ${what}`, path, schema }, readMs);
   if (answer.outcome === 'gone') throw invalid(`there is no Secret ${namespace}/${name}. Create it`);
   if (answer.outcome === 'forbidden') {
-    const remedy = `kubectl create role ${name} -n ${namespace} --verb=get --resource=secrets --resource-name=${name}`;
-    throw new VipnatError(
-      'API_FORBIDDEN',
-      `vipnat may not read ${what}. Run: ${remedy}, and bind it to its account`,
-    );
+    const role = `kubectl create role ${name} -n ${namespace} --verb=get --resource=secrets --resource-name=${name}`;
+    const binding = `kubectl create rolebinding ${name} -n ${namespace} --role=${name} --serviceaccount=${namespace}:vipnat-controller`;
+    throw new VipnatError('API_FORBIDDEN', `vipnat may not read ${what}. Run: ${role} && ${binding}`);
   }
   if (answer.outcome === 'unreachable') throw new VipnatError('API_UNREACHABLE', answer.words);
   return parseCredentials(answer.object.data ?? {}, what);

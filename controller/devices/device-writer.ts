@@ -324,8 +324,7 @@ export class DeviceWriter {
   async #takeOver(held: HeldBalancer): Promise<void> {
     const service = findService(held.id, this.#options.view());
     if (held.isTakenOver || service?.metadata.finalizers?.includes(formerFinalizer) !== true) return;
-    const { client, writeMs } = this.#options;
-    held.isTakenOver = await dropFormerFinalizer(client, held.id, writeMs);
+    held.isTakenOver = await dropFormerFinalizer(this.#options.client, held.id, this.#options);
   }
 
   #tell(uid: string, parts: Partial<Pick<DeviceBalancer, 'standing' | 'problem' | 'remark'>>): void {

@@ -12,19 +12,19 @@ const schema = z.object({
 const readMs = 4000;
 
 /**
- * Takes it off, where it is there. Answers whether it is off now: false where somebody else wrote the Endpoints meanwhile.
+ * Takes it off, where it is there. The namespace is vipnat's own. Answers whether it is off now: false where somebody else wrote the Endpoints meanwhile.
  * @throws VipnatError API_FORBIDDEN, with the remedy, or API_UNREACHABLE
  */
 export async function dropFormerFinalizer(
   client: ObjectClient,
   { namespace, name }: NamespacedName,
-  writeMs: () => number,
+  { writeMs, namespace: own }: { readonly writeMs: () => number; readonly namespace: string },
 ): Promise<boolean> {
   const what = `the Endpoints ${namespace}/${name}`;
   const path = `/api/v1/namespaces/${namespace}/endpoints/${name}`;
   const answer = await client.read({ title: `reading ${what}`, path, schema }, readMs);
   if (answer.outcome === 'gone') return true;
-  if (answer.outcome !== 'found') throw toError(answer.outcome, answer.words);
+  if (answer.outcome !== 'found') throw toError(answer.outcome, answer.words, own);
   const { resourceVersion, finalizers } = answer.object.metadata;
   if (finalizers?.includes(formerFinalizer) !== true) return true;
   const limitMs = writeMs();
@@ -36,11 +36,12 @@ export async function dropFormerFinalizer(
   const { outcome, words } = await client.write({ title, method: 'PATCH', path, body }, limitMs);
   if (outcome === 'taken' || outcome === 'gone') return true;
   if (outcome === 'conflict') return false;
-  throw toError(outcome, words);
+  throw toError(outcome, words, own);
 }
 
-function toError(outcome: string, words: string): VipnatError {
+function toError(outcome: string, words: string, own: string): VipnatError {
   if (outcome !== 'forbidden' && outcome !== 'refused') return new VipnatError('API_UNREACHABLE', words);
-  const remedy = 'kubectl create clusterrole vipnat-takes-over --verb=get,patch --resource=endpoints';
-  return new VipnatError('API_FORBIDDEN', `${words}. Run: ${remedy}, and bind it to vipnat's account`);
+  const role = 'kubectl create clusterrole vipnat-takes-over --verb=get,patch --resource=endpoints';
+  const binding = `kubectl create clusterrolebinding vipnat-takes-over --clusterrole=vipnat-takes-over --serviceaccount=${own}:vipnat-controller`;
+  return new VipnatError('API_FORBIDDEN', `${words}. Run: ${role} && ${binding}`);
 }

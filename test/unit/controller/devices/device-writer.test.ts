@@ -231,7 +231,12 @@ describe('credentials', () => {
 
   test.each<[string, object | null | undefined, string, RegExp]>([
     ['are missing', undefined, 'SettingsInvalid', /there is no Secret vipnat-system\/vipnat-devices/],
-    ['may not be read', null, 'CredentialsUnread', /kubectl create role vipnat-devices/],
+    [
+      'may not be read',
+      null,
+      'CredentialsUnread',
+      /kubectl create role vipnat-devices .* && kubectl create rolebinding vipnat-devices .*:vipnat-controller/,
+    ],
     ['are half there', { data: { username: encode('vipnat') } }, 'SettingsInvalid', /username and password/],
   ])('that %s are named, and no unit is asked', async (_, object, reason, message) => {
     begin(object);
