@@ -96,8 +96,15 @@ interface Failure {
   readonly isConnected: boolean;
 }
 
+/** Whether the local port is another connection's of this host: such a connection never left it, and needs another port. */
+export const isPortTaken = (error: unknown) => ['EADDRINUSE', 'EADDRNOTAVAIL'].includes(nameError(error));
+
 /** Answers who answered: nobody by name, where none is asked for. Never rejects. */
-function tryToConnect(task: ConnectTask, own: OwnTime): Promise<Failure | { apiserver: string }> {
+function tryToConnect(
+  task: ConnectTask,
+  own: OwnTime,
+  portsLeft = 100,
+): Promise<Failure | { apiserver: string }> {
   const { host, port, from, limitMs = defaultLimitMs } = task;
   const question = toQuestion(task);
   return new Promise((resolve) => {
@@ -109,7 +116,8 @@ function tryToConnect(task: ConnectTask, own: OwnTime): Promise<Failure | { apis
       resolve({ apiserver });
     };
     const fail = (error: unknown) => {
-      resolve({ error: nameError(error), isConnected });
+      if (isPortTaken(error) && portsLeft > 1) resolve(tryToConnect(task, own, portsLeft - 1));
+      else resolve({ error: nameError(error), isConnected });
     };
     const place = { localPort: takePort(), ...(from === undefined ? {} : { localAddress: from }) };
     const socket = connect({ host, port, ...place }, () => {

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { nameApiserver } from './certificate-name.ts';
 import { OwnTime } from './own-time.ts';
-import { connectAtRate, nameError, takePort } from './seat-connects.ts';
+import { connectAtRate, isPortTaken, nameError, takePort } from './seat-connects.ts';
 import { holdConnections } from './seat-holds.ts';
 import { watchObject, writeObject } from './seat-watch.ts';
 import { watchTogether } from './seat-watches.ts';
@@ -142,6 +142,7 @@ function request(
 function greet(
   target: { host: string; port: number },
   limitMs: number,
+  portsLeft = 100,
 ): Promise<{ apiserver: string; from: string }> {
   return new Promise((resolve, reject) => {
     const socket = connectPlain({ ...target, localPort: takePort() }, () => socket.write('echo\n'));
@@ -150,7 +151,11 @@ function greet(
       resolve({ apiserver: greeting.toString('latin1').split('\n', 1)[0] ?? '', from: '' });
       socket.end();
     });
-    socket.on('error', reject).on('close', () => {
+    socket.on('error', (error) => {
+      if (isPortTaken(error) && portsLeft > 1) resolve(greet(target, limitMs, portsLeft - 1));
+      else reject(error);
+    });
+    socket.on('close', () => {
       cancel();
       reject(new Error('closed'));
     });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { connectAtRate } from '../../support/network/seat-connects.ts';
 
 const server = createServer((socket) => {
@@ -32,4 +32,26 @@ test('a client that stood still sends what it missed later, at its rate, and los
     apiservers: { someone: 50 },
   });
   expect(performance.now() - begun).toBeGreaterThan(durationMs + standstillMs - 100);
+});
+
+test('a local port that another connection of the host has is left out', async () => {
+  const { port } = server.address() as AddressInfo;
+  const firstLocalPort = 31_000;
+  // Whoever has it, this one or another: the measurement begins with a port that is taken.
+  const holder = connect({ host: '127.0.0.1', port, localPort: firstLocalPort });
+  await Promise.race([once(holder, 'connect'), once(holder, 'error').catch(() => undefined)]);
+  const report = await connectAtRate(
+    {
+      kind: 'connects',
+      host: '127.0.0.1',
+      port,
+      perSecond: 50,
+      durationMs: 100,
+      firstLocalPort,
+      isNamed: true,
+    },
+    new AbortController().signal,
+  );
+  holder.destroy();
+  expect(report).toMatchObject({ sent: 5, failures: [], apiservers: { someone: 5 } });
 });
