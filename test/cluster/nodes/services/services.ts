@@ -25,6 +25,7 @@ import { testLocalPolicy } from './services-local.ts';
 import { testRefusedPool } from './services-refused-pool.ts';
 import { testOrderlyShutdown } from './services-shutdown.ts';
 import { testUpgrade } from './services-upgrade.ts';
+import { testWays } from './services-ways.ts';
 
 const page = 'docs/quickstart-services.md';
 
@@ -94,6 +95,8 @@ export function testServices(lab: () => NodeLab): void {
   testGatedDeployment(lab);
 
   testLocalPolicy(lab);
+
+  testWays(lab);
 
   testOrderlyShutdown(lab);
 
