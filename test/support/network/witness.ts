@@ -31,7 +31,10 @@ export interface WitnessedReport extends ConnectReport {
 
 /** New connections at a steady rate with their witnesses. */
 export interface WitnessedLoad {
-  /** Ends as `Seat.settle` does. Rejects with WaitedTooLong when the witnesses say that nothing can be said. */
+  /**
+   * Ends as `Seat.settle` does. Rejects with WaitedTooLong when the witnesses say that nothing can be said, and where the task's time was over
+   * before: what happened since then had no load.
+   */
   end(): Promise<WitnessedReport>;
   /** The same at the end of the task's time. */
   readonly report: Promise<WitnessedReport>;
@@ -63,11 +66,17 @@ export function connectWitnessed(
     return judge(seen, await Promise.all(witnesses.map(({ straight }) => straight)));
   };
   const report = conclude();
+  let isOver = false;
   // Whoever awaits it later hears of it then.
-  report.catch(() => undefined);
+  report
+    .catch(() => undefined)
+    .finally(() => {
+      isOver = true;
+    });
   return {
     report,
-    end() {
+    async end() {
+      if (isOver) throw new Error(`the load ended by itself, after ${durationMs} ms`);
       connecting.settle();
       return report;
     },

@@ -28,7 +28,7 @@ export interface AddressLoad {
 /** New connections a second. */
 const perSecond = isLong ? 500 : 100;
 
-const longestMs = 5 * 60_000;
+const longestMs = 30 * 60_000;
 
 /** The client runs steadily by then. */
 const leadMs = 1000;
