@@ -38,7 +38,8 @@ async function run(script: string) {
     ip link set lo up; ip address add 10.0.0.50/32 dev lo; mount -t tmpfs tmpfs /run; cd /run`;
   const result = await execa(
     'unshare',
-    [...words, 'bash', '-c', `${alone}\nexec bash -c "$1" ${place}`, amd64, script],
+    // A bash whose standard input is a socket reads ~/.bashrc first.
+    [...words, 'bash', '--norc', '-c', `${alone}\nexec bash --norc -c "$1" ${place}`, amd64, script],
     {
       env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
       extendEnv: false,

@@ -132,7 +132,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
             takeSlice.call(this, service, { ...slice, endpoints });
           },
       ),
-    complaint: /^new connections of .* after it was told/,
+    complaint: /^new connections of .* after it was told|^\S+ is called drained/,
   },
   'does not hear of evictions': {
     apply: () =>
