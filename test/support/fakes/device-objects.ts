@@ -25,8 +25,14 @@ export const whole: Capabilities = {
   ...{ ipv6: true, udp: true, atomicCommit: false, pair: false, pendingChanges: true },
 };
 
-/** Of a name, with four addresses. */
-export function makeDevice(name: string, spec: Fields = {}, metadata: Fields = {}): LoadBalancerDevice {
+/** Of a name, with four addresses; with what its condition says, a controller has looked at it. */
+export function makeDevice(
+  name: string,
+  spec: Fields = {},
+  metadata: Fields = {},
+  condition: Fields | null = null,
+): LoadBalancerDevice {
+  const ready = { type: 'Ready', status: 'True', reason: 'Ready', message: 'The unit u1 is active.' };
   return devices.schema.parse({
     metadata: {
       name,
@@ -37,6 +43,7 @@ export function makeDevice(name: string, spec: Fields = {}, metadata: Fields = {
       ...metadata,
     },
     spec: { driver: 'plain', cluster: 'c', units: ['u1'], addresses: ['10.9.0.1-10.9.0.4'], ...spec },
+    status: condition === null ? undefined : { conditions: [{ ...ready, ...condition }], ...condition },
   });
 }
 

@@ -132,6 +132,22 @@ describe('a device that fails', () => {
     expect(world.report?.message).toContain('/c/slb/virt 7');
   });
 
+  test('says which members drain there, since when, and how many sessions are left', async () => {
+    start();
+    await world.clock.advance(40_000);
+    world.put('endpointSlices', makeSlice('apps/a', ['10.1.0.1', '-10.1.0.2']));
+    world.device.sessions = new Map([['10.1.0.2:8080', 7]]);
+    await world.clock.advance(12_000);
+    const since = world.report?.draining[0]?.since;
+    const drain = { service: 'apps/a', member: '10.1.0.2:8080', since, sessions: null };
+    expect(world.report?.draining).toEqual([drain]);
+    await world.clock.advance(34_000);
+    expect(world.report?.draining).toEqual([{ ...drain, sessions: 7 }]);
+    world.put('endpointSlices', makeSlice('apps/a', ['10.1.0.1']));
+    await world.clock.advance(34_000);
+    expect(world.report?.draining).toEqual([]);
+  });
+
   test('forgets: what is gone is there again when all is compared', async () => {
     start();
     await world.clock.advance(1000);
