@@ -66,15 +66,11 @@ function judge(condition: Condition | undefined): Pick<DeviceView, 'isReady' | '
   return { isReady: status === 'True', reason, why: message.replace(/\.$/, ''), since };
 }
 
-/**
- * The devices that are to have a Service, or have something of it: the one that it chooses first. None for one that nodes serve, and, as the
- * controller has it, for one of a class that no device and no finalizer says anything of where there are no devices. Pure.
- */
+/** The devices that are to have a Service, or have something of it: the one that it chooses first. None for one that nodes serve. Pure. */
 export function listDevicesOf(service: Service, devices: readonly LoadBalancerDevice[]): DeviceOfService[] {
   const holders = listHolders(service);
   const chosen = chooseDevice(service, undefined);
-  const names =
-    chosen === null || (devices.length === 0 && holders.length === 0) ? holders : [chosen, ...holders];
+  const names = [...(chosen === null ? [] : [chosen]), ...holders];
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
   return [...new Set(names)].map((name) => {
     const device = devices.find(({ metadata }) => metadata.name === name);

@@ -5,6 +5,7 @@ import { toPrintableLine } from '../../lib/text/printable.ts';
 import { findErrorCode } from '../../lib/text/errors.ts';
 import { type DeviceReport } from '../cache/device-reports.ts';
 import { shorten } from '../cache/object-parts.ts';
+import { SecretMissingError } from './credentials.ts';
 
 const kindToReason: Readonly<Record<DeviceErrorKind, Pick<Failure, 'reason'>>> = {
   unreachable: { reason: 'Unreachable' },
@@ -29,6 +30,7 @@ export function describeFailure(error: unknown): Failure {
   const message = text.replace(/\.$/, '');
   if (error instanceof DeviceError)
     return { ...kindToReason[error.kind], message, isOfCredentials: error.kind === 'unauthorized' };
+  if (error instanceof SecretMissingError) return { reason: 'SecretMissing', message, isOfCredentials: true };
   const code = findErrorCode(error);
   if (code === 'DEVICE_SETTINGS_INVALID')
     return { reason: 'SettingsInvalid', message, isOfCredentials: false };

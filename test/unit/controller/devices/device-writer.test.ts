@@ -246,7 +246,7 @@ describe('credentials', () => {
   });
 
   test.each<[string, object | null | undefined, string, RegExp]>([
-    ['are missing', undefined, 'SettingsInvalid', /there is no Secret vipnat-system\/vipnat-devices/],
+    ['are missing', undefined, 'SecretMissing', /there is no Secret vipnat-system\/vipnat-devices/],
     [
       'may not be read',
       null,
