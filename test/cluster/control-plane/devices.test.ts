@@ -20,6 +20,7 @@ import { namespace, ServicesWorld, servicesPath, stepsMs, takeoverMs } from './s
 jest.setTimeout(180_000);
 
 const device = new PlainDevice();
+const password = 'known-to-the-device';
 const logger = createRecordingLogger();
 let world: ServicesWorld;
 let stop: () => Promise<void> = () => Promise.resolve();
@@ -86,10 +87,10 @@ function startController(identity: string): () => Promise<void> {
 }
 
 beforeAll(async () => {
-  device.password = 'secret';
+  device.password = password;
   world = await ServicesWorld.start([]);
   await world.create({
-    ...{ apiVersion: 'v1', kind: 'Secret', stringData: { username: 'vipnat', password: 'secret' } },
+    ...{ apiVersion: 'v1', kind: 'Secret', stringData: { username: 'vipnat', password } },
     metadata: { name: 'vipnat-devices', namespace },
   });
   stop = startController('first');
@@ -168,7 +169,27 @@ test('a Service of its class is served there, follows its endpoints, and leaves 
   const object = { endpoints: toEndpoints('10.1.0.1', '10.1.0.3') };
   await world.api.ask({ method: 'PATCH', path: `${slicesPath}/web`, object });
   await waitFor(() => Promise.resolve(listMembers().includes('10.1.0.3:8080')), stepsMs);
+  const { object: slice } = await world.api.ask({ method: 'GET', path: `${slicesPath}/web` });
+  expect((slice as unknown as KubernetesObject).metadata).not.toHaveProperty('finalizers');
   await world.remove('web');
+  expect([...device.objects]).toEqual([]);
+});
+
+test('a Service whose type or annotation changes is cleaned up on the device', async () => {
+  await world.createService('typed', { loadBalancerClass: 'vipnat.io/edge' });
+  await world.createService('noted', { loadBalancerClass: null }, { 'lb.zcloud.cn/vip': '10.0.7.11' });
+  for (const name of ['typed', 'noted']) await world.awaitAddresses(name);
+  expect(device.list('prod')).toHaveLength(2);
+  const changes = {
+    typed: { spec: { type: 'ClusterIP', loadBalancerClass: null } },
+    noted: { metadata: { annotations: { 'lb.zcloud.cn/vip': null } } },
+  };
+  for (const [name, object] of Object.entries(changes)) {
+    await world.api.ask({ method: 'PATCH', path: `${servicesPath}/${name}`, object });
+    await world.awaitAddresses(name, 0);
+    const isFree = async () => ((await world.readService(name))?.metadata.finalizers ?? []).length === 0;
+    await waitFor(isFree, stepsMs);
+  }
   expect([...device.objects]).toEqual([]);
 });
 
@@ -254,4 +275,9 @@ test('the next controller goes on, and a device that is deleted stays until no S
   await waitFor(async () => (await world.api.ask({ method: 'GET', path })).code === 404, stepsMs);
   expect([...device.objects]).toEqual([]);
   expect(logger.lines.filter(({ level }) => level === 'error')).toEqual([]);
+});
+
+test('no line of the log has the credentials', () => {
+  expect(logger.lines.length).toBeGreaterThan(0);
+  expect(JSON.stringify(logger.lines)).not.toContain(password);
 });
