@@ -35,6 +35,8 @@ export interface DeviceBalancer {
   readonly problem: DeviceProblem | null;
   /** What of the Service's wishes it leaves out: a sentence. Null for nothing. */
   readonly remark: string | null;
+  /** The uids of pods with readiness gates that it sends connections to, as far as their weights say so. */
+  readonly gated: readonly string[];
   /** Another controller's finalizer is nowhere but on the Service. */
   readonly isTakenOver: boolean;
 }

@@ -298,7 +298,7 @@ export class DeviceWriter {
   async #have(held: HeldBalancer, wanted: Wanted, call: Call): Promise<TurnResult> {
     const { clock, random } = this.#options;
     const { uid } = held.id;
-    const { balancer, problem, remark } = wanted;
+    const { balancer, problem, remark, gated } = wanted;
     if (balancer === null) {
       this.#tell(uid, { problem, remark });
       return { kind: 'again', afterMs: unrestMs };
@@ -310,8 +310,8 @@ export class DeviceWriter {
       const progress = await call.driver.ensure(balancer, call.signal);
       if (progress.result !== 'done') return this.#wait(held, progress, call.failures);
       held.done(balancer, clock.now());
-      this.#tell(uid, { standing: 'serves' });
     }
+    this.#tell(uid, { standing: 'serves', gated });
     await this.#takeOver(held);
     this.#tell(uid, { standing: 'serves', problem, remark });
     if (held.isDraining) this.#tellDrains();
@@ -330,7 +330,7 @@ export class DeviceWriter {
     const progress = await driver.remove(held.id, signal);
     if (progress.result !== 'done') return this.#wait(held, progress, failures);
     held.clear();
-    this.#tell(held.id.uid, { standing: 'absent', problem: null, remark: null });
+    this.#tell(held.id.uid, { standing: 'absent', problem: null, remark: null, gated: [] });
     // Where its Service is gone, nobody has to hear of it.
     return this.#leave(held, findService(held.id, this.#options.view()));
   }
@@ -369,14 +369,17 @@ export class DeviceWriter {
     held.isTakenOver = await dropFormerFinalizer(this.#options.client, held.id, this.#options);
   }
 
-  #tell(uid: string, parts: Partial<Pick<DeviceBalancer, 'standing' | 'problem' | 'remark'>>): void {
+  #tell(
+    uid: string,
+    parts: Partial<Pick<DeviceBalancer, 'standing' | 'problem' | 'remark' | 'gated'>>,
+  ): void {
     const held = this.#uidToHeld.get(uid);
     if (held === undefined) return;
     const key = toBalancerKey(this.name, uid);
     const before = this.#options.view().deviceBalancers.get(key);
     const problem: DeviceProblem | null = before?.problem ?? null;
     const after: DeviceBalancer = {
-      ...{ standing: 'unknown', problem, remark: before?.remark ?? null, ...before, ...parts },
+      ...{ standing: 'unknown', problem, remark: before?.remark ?? null, gated: [], ...before, ...parts },
       ...{ device: this.name, id: held.id, addresses: held.claimed, isTakenOver: held.isTakenOver },
     };
     if (JSON.stringify(before) !== JSON.stringify(after)) this.#options.onBalancer(key, after);

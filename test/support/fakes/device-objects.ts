@@ -8,6 +8,7 @@ import { type Capabilities } from '../../../lib/devices/driver.ts';
 import { toKey } from '../../../lib/kubernetes/api-object.ts';
 import { type DeviceNode, deviceNodes } from '../../../lib/services/device-nodes.ts';
 import { devices, type LoadBalancerDevice } from '../../../lib/services/devices.ts';
+import { toGateTypes } from '../../../lib/services/gate-types.ts';
 import { finalizer } from '../../../lib/services/names.ts';
 import {
   type EndpointSlice,
@@ -101,7 +102,7 @@ export type DeviceInventory = { readonly [S in keyof Objects]?: readonly Objects
 
 /** A cache that has heard of all of it. */
 export function makeDeviceCache(inventory: DeviceInventory, defaultDevice?: string): Cache {
-  const settings = { isDefaultClass: false, gateTypes: new Set<string>() };
+  const settings = { isDefaultClass: false, gateTypes: toGateTypes([]) };
   const cache = new Cache(defaultDevice === undefined ? settings : { ...settings, defaultDevice }, [
     ...kinds,
     ...deviceWatchers,
@@ -131,6 +132,6 @@ export function makeBalancer(
   const [namespace = '', name = ''] = key.split('/');
   return {
     ...{ device, id: { cluster: 'c', namespace, name, uid: `uid of ${key}` }, standing: 'serves' },
-    ...{ addresses: ['10.9.0.1'], problem: null, remark: null, isTakenOver: false, ...parts },
+    ...{ addresses: ['10.9.0.1'], problem: null, remark: null, gated: [], isTakenOver: false, ...parts },
   };
 }
