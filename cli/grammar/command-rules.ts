@@ -4,16 +4,14 @@ import { type WayEntry, wayToEntry } from '../../agent/decide/ways.ts';
 import { type Config } from '../../config/config.ts';
 import { type ConfigReading } from '../../config/load.ts';
 import { type OptionName } from '../../config/options.ts';
-import { quoteText } from '../../config/setting.ts';
-import { isDeviceName } from '../../lib/services/devices.ts';
 import { servicesNamespace } from '../generate/manifest/options.ts';
 import {
+  checkDefaultDevice,
   checkGates,
   checkNamespace,
   checkWebhookPort,
   findManifestProblems,
 } from '../generate/manifest/problems.ts';
-import { type ControllerOptions } from './command-context.ts';
 import { type ConfiguredCommand, isAboutServices, type ServicesCommand } from './invocation.ts';
 
 /**
@@ -42,28 +40,13 @@ function findOwnProblems(command: ConfiguredCommand): string[] {
     return [
       ...checkNamespace(command.options.namespace, servicesNamespace),
       ...checkGates(listGates(command)),
-      ...(command.name === 'controller' ? checkController(command.options) : []),
+      ...(command.name === 'controller'
+        ? [...checkWebhookPort(command.options.webhookPort), ...checkDefaultDevice(command.options)]
+        : []),
     ];
   return command.name === 'run' && command.options.once && command.options.dryRun
     ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']
     : [];
-}
-
-function checkController({ webhookPort, defaultDevice, isDefaultClass }: ControllerOptions): string[] {
-  return [
-    ...checkWebhookPort(webhookPort),
-    ...(defaultDevice === null || isDeviceName(defaultDevice)
-      ? []
-      : [
-          `--default-device ${quoteText(defaultDevice)} is not the name of a LoadBalancerDevice. Example: --default-device haproxy-1`,
-        ]),
-    // Both would serve a Service without a class that has such an annotation.
-    ...(defaultDevice !== null && isDefaultClass
-      ? [
-          '--default-device and --default-class exclude each other: both are about Services without a class. Leave one out',
-        ]
-      : []),
-  ];
 }
 
 function listGates(command: ServicesCommand): readonly string[] {

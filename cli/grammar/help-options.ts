@@ -54,6 +54,7 @@ const keepalivedFlags = keepalivedSwitches.map((name) => `--${name}`);
 const servicesFlags = [
   '--pool',
   '--default-class',
+  '--default-device',
   '--gate',
   '--inject-gates',
   '--balancer-listen',

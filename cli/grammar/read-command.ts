@@ -78,9 +78,8 @@ export function readCheck({ json = false }: Own): Found {
 
 /** `controller`. */
 export function readController(own: Own): Found {
-  const { namespace = servicesNamespace, defaultClass: isDefaultClass = false, gate: gates = [] } = own;
-  const { webhookPort = null, defaultDevice = null } = own;
-  const options = { namespace, isDefaultClass, defaultDevice, gates, webhookPort };
+  const { namespace = servicesNamespace, webhookPort = null } = own;
+  const options = { namespace, ...readServed(own), webhookPort };
   return { command: { name: 'controller', options } };
 }
 
@@ -180,10 +179,14 @@ function readImages(own: Own) {
 
 function readServicesOptions(own: Own, kind: string | undefined) {
   const { namespace = kind === 'services' ? servicesNamespace : defaultNamespace } = own;
-  const { pool: pools = [], defaultClass: isDefaultClass = false, balancerListen = null } = own;
-  const { gate: gates = [], injectGates = null, nodeProbePort = null } = own;
+  const { pool: pools = [], balancerListen = null, injectGates = null, nodeProbePort = null } = own;
   const injection = injectGates === true ? injectionMethods[0] : injectGates;
-  return { namespace, pools, isDefaultClass, gates, injection, balancerListen, nodeProbePort };
+  return { namespace, pools, ...readServed(own), injection, balancerListen, nodeProbePort };
+}
+
+/** Which Services and gates a controller takes besides its own. */
+function readServed({ defaultClass: isDefaultClass = false, defaultDevice, gate: gates = [] }: Own) {
+  return { isDefaultClass, defaultDevice: defaultDevice ?? null, gates };
 }
 
 function explainKind(word: string | undefined): string {

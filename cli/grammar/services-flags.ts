@@ -11,6 +11,10 @@ export function addServicesFlags(command: Command): Command {
     .option('--pool <value>', 'for services: addresses to give; repeat the flag for more', collect)
     .option('--default-class', 'for services: serve Services without a class too')
     .option(
+      '--default-device <value>',
+      'for services: the LoadBalancerDevice of Services without a class that have an annotation lb.zcloud.cn/vip or lb.zdns.cn/vip',
+    )
+    .option(
       '--gate <value>',
       'for services: also open readiness gates of this type; repeat the flag for more',
       collect,

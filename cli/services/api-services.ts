@@ -3,6 +3,7 @@ import { type NamespacedName } from '../../lib/kubernetes/api-object.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/object-lister.ts';
 import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { earlySlices, selectEarlySlicesOf } from '../../lib/services/early-slices.ts';
+import { devices } from '../../lib/services/devices.ts';
 import { toLeaseResource } from '../../lib/services/node-report.ts';
 import { addressPools, virtualIps } from '../../lib/services/objects.ts';
 import { type Pod } from '../../lib/services/pods.ts';
@@ -58,6 +59,7 @@ export function createServicesApi({ route, clock, namespace }: ApiServicesOption
       earlySlices: await list(one === null ? earlySlices : selectEarlySlicesOf(one)),
       virtualIps: await list(virtualIps),
       pools: await list(addressPools),
+      devices: await list(devices),
       leases: await list(toLeaseResource(namespace)),
     };
     const view = (pods: readonly Pod[]) => viewServices({ ...known, pods }, clock.date().getTime());

@@ -3,6 +3,7 @@ import { type Condition } from '../../lib/services/metadata.ts';
 import { isAwaited } from '../../lib/services/awaited.ts';
 import { addressReady, finalizer, loadBalancerClass } from '../../lib/services/names.ts';
 import { isProgrammed } from '../../lib/services/node-report.ts';
+import { chooseDevice } from '../../lib/services/devices.ts';
 import { type HeardReport } from '../seats/read-reports.ts';
 import {
   type AddressView,
@@ -11,6 +12,7 @@ import {
   type ServiceFacts,
   type ServiceState,
 } from './services-view.ts';
+import { type DeviceOfService } from './view-devices.ts';
 
 /** What is said where no condition says it. Published: none changes its meaning. */
 export const reasons = [
@@ -29,6 +31,8 @@ export const reasons = [
   'NoEndpoints',
   'NoReadyPod',
   'NoLocalPod',
+  'NoDevice',
+  'DeviceNotReady',
 ] as const;
 
 type Reason = (typeof reasons)[number];
@@ -39,8 +43,42 @@ export function judgeService(facts: ServiceFacts, cluster: ClusterView): Judgeme
   if (isLeaving(facts)) return describeLeaving(facts, cluster);
   const isPublished = facts.addresses.some((one) => one.isPublished);
   if (condition?.status === 'False') return quote(isPublished ? 'not served' : 'pending', condition);
-  if (!isPublished) return judgePending(facts, cluster);
-  return judgePublished(facts, cluster) ?? describeReady(condition);
+  const device = findDevice(facts);
+  const trouble = device === undefined ? judgeOnNodes(facts, cluster) : judgeOnDevice(facts, device, cluster);
+  return trouble ?? describeReady(condition);
+}
+
+function judgeOnNodes(facts: ServiceFacts, cluster: ClusterView): Judgement | null {
+  const isPublished = facts.addresses.some((one) => one.isPublished);
+  return isPublished ? judgePublished(facts, cluster) : judgePending(facts, cluster);
+}
+
+/** Of nodes' class, it leaves the devices that still have something of it. */
+function findDevice({ service, devices }: ServiceFacts): DeviceOfService | undefined {
+  return service.spec.loadBalancerClass === loadBalancerClass ? undefined : devices[0];
+}
+
+/** What is wrong with a Service of a device, as far as no condition says it; null where all is well, as far as anybody can tell. */
+function judgeOnDevice(facts: ServiceFacts, device: DeviceOfService, cluster: ClusterView): Judgement | null {
+  const isPublished = facts.addresses.some((one) => one.isPublished);
+  const gone = findNoDevice(device);
+  if (isPublished) {
+    const lack = gone ?? findLack(facts);
+    return lack === null ? null : say(gone === null ? 'no pods' : 'not served', lack);
+  }
+  const problem = findNoController(cluster) ?? gone ?? findUnready(device);
+  const notSeen: Problem = { reason: 'NotSeen', why: `the device ${device.name} does not serve it yet` };
+  return say('pending', problem ?? notSeen, facts.service.metadata.creationTimestamp ?? null);
+}
+
+function findNoDevice({ name, view }: DeviceOfService): Problem | null {
+  return view === null ? { reason: 'NoDevice', why: `there is no LoadBalancerDevice ${name}` } : null;
+}
+
+/** One that is not ready may serve all the same what it has: only who waits for it is told. */
+function findUnready({ name, view }: DeviceOfService): Problem | null {
+  if (view === null || view.isReady === true) return null;
+  return { reason: 'DeviceNotReady', why: `the device ${name} is not ready: ${view.why}` };
 }
 
 /** What is wrong with a Service that has an address; null where all is well. */
@@ -71,20 +109,34 @@ function quote(state: ServiceState, { reason, message, lastTransitionTime }: Con
   return { state, reason, why: message.replace(/\.$/, ''), since: lastTransitionTime ?? null };
 }
 
-function isLeaving({ service: { metadata, spec } }: ServiceFacts): boolean {
+function isLeaving({ service }: ServiceFacts): boolean {
+  const { metadata, spec } = service;
   const ownClass = spec.loadBalancerClass ?? '';
-  const isOthers = ownClass !== '' && ownClass !== loadBalancerClass;
+  const isOfDevice = chooseDevice(service, undefined) !== null;
+  const isOthers = ownClass !== '' && ownClass !== loadBalancerClass && !isOfDevice;
   return typeof metadata.deletionTimestamp === 'string' || spec.type !== 'LoadBalancer' || isOthers;
 }
 
 /** For whom it waits: without a controller, for ever. */
-function describeLeaving({ service, addresses }: ServiceFacts, cluster: ClusterView): Judgement {
+function describeLeaving(facts: ServiceFacts, cluster: ClusterView): Judgement {
+  const { service, addresses } = facts;
   const { controller, reports } = cluster;
   const behind = listBehind(addresses, reports);
-  const what = addresses.length === 0 ? 'the controller removes its finalizer' : 'nodes withdraw its address';
+  const ofDevices = describeDevices(facts);
+  const what =
+    ofDevices ??
+    (addresses.length === 0 ? 'the controller removes its finalizer' : 'nodes withdraw its address');
   const who = behind.length === 0 ? what : `${what}: ${behind.join(', ')}`;
   const why = controller.isLeading ? who : 'no controller leads, so its finalizer stays';
   return say('leaving', { reason: 'Leaving', why }, service.metadata.deletionTimestamp ?? null);
+}
+
+/** Which devices still have something of it, or why one cannot let it go; null for none. */
+function describeDevices({ service, devices }: ServiceFacts): string | null {
+  if (devices.length === 0) return null;
+  const condition = service.status?.conditions?.find(({ type }) => type === addressReady);
+  if (condition?.status === 'False') return condition.message.replace(/\.$/, '');
+  return `the device ${devices.map(({ name }) => name).join(' and ')} gives it up`;
 }
 
 /** The living nodes that have not said that they withdrew an address, as the API has it now. */
@@ -113,10 +165,17 @@ function findNoClass({ service: { spec, metadata }, addresses }: ServiceFacts): 
   return { reason: 'NoClass', why: `it has no loadBalancerClass, and no controller serves it: ${way}` };
 }
 
-function findNobodyGives({ controller, pools }: ClusterView): Problem | null {
-  if (!controller.isLeading)
-    return { reason: 'NoController', why: 'no controller leads, so it gets no address' };
-  return pools.length === 0 ? { reason: 'NoPool', why: 'there is no AddressPool' } : null;
+function findNobodyGives(cluster: ClusterView): Problem | null {
+  const { pools } = cluster;
+  return (
+    findNoController(cluster) ??
+    (pools.length === 0 ? { reason: 'NoPool', why: 'there is no AddressPool' } : null)
+  );
+}
+
+function findNoController({ controller }: ClusterView): Problem | null {
+  if (controller.isLeading) return null;
+  return { reason: 'NoController', why: 'no controller leads, so it gets no address' };
 }
 
 function judgeGiven(given: AddressView, { reports }: ClusterView): Problem {

@@ -1,4 +1,5 @@
 import { type EarlySlice } from '../../lib/services/early-slices.ts';
+import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { type Lease, type NodeMode } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Pod } from '../../lib/services/pods.ts';
@@ -6,6 +7,7 @@ import { type EndpointSlice, type Service } from '../../lib/services/services.ts
 import { type HeardReport } from '../seats/read-reports.ts';
 import { type PodView } from './list-pods.ts';
 import { type ControllerView } from './view-controller.ts';
+import { type DeviceOfService, type DeviceView } from './view-devices.ts';
 
 /** `no pods`: it has its address, and nobody behind it. `leaving`: it is deleted, or is of another type or class by now. */
 export type ServiceState = 'ready' | 'pending' | 'not served' | 'no pods' | 'leaving';
@@ -30,6 +32,8 @@ export interface ServiceObjects {
   readonly pods: readonly Pod[];
   readonly virtualIps: readonly VirtualIp[];
   readonly pools: readonly AddressPool[];
+  /** Load balancers outside of the cluster. */
+  readonly devices: readonly LoadBalancerDevice[];
   /** Of vipnat's namespace. */
   readonly leases: readonly Lease[];
 }
@@ -53,6 +57,8 @@ export interface AddressView {
   readonly holders: readonly HolderView[];
   /** The nodes that may hold it, the one that shall first. */
   readonly nodes: readonly string[];
+  /** The device that has it; null for nodes. */
+  readonly device: string | null;
 }
 
 /** What a Service is judged by. */
@@ -62,6 +68,8 @@ export interface ServiceFacts {
   readonly key: string;
   readonly addresses: readonly AddressView[];
   readonly pods: readonly PodView[];
+  /** The devices that are to have it, or have something of it: the one that it chooses first. None for one that nodes serve. */
+  readonly devices: readonly DeviceOfService[];
   readonly slices: readonly EndpointSlice[];
   /** Those that the controller wrote. */
   readonly earlySlices: readonly EarlySlice[];
@@ -76,6 +84,8 @@ export interface ClusterView {
   /** By nodes' names. */
   readonly reports: readonly HeardReport[];
   readonly pools: readonly AddressPool[];
+  /** By their names. */
+  readonly devices: readonly DeviceView[];
 }
 
 /** All Services of vipnat. */

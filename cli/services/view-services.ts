@@ -16,13 +16,15 @@ import {
   type ServiceView,
 } from './services-view.ts';
 import { viewController } from './view-controller.ts';
+import { findDeviceOf, listDevicesOf, viewDevice } from './view-devices.ts';
 import { findWaiting } from './waiting-pods.ts';
 
 /** How Services do, by what the API has; nodes and controller count as long as their Leases last by this host's date. Pure. */
 export function viewServices(objects: ServiceObjects, nowMs: number): ServicesView {
-  const { services, slices, earlySlices, virtualIps, pools, leases } = objects;
+  const { services, slices, earlySlices, virtualIps, pools, devices, leases } = objects;
   const reports = readReports(leases, nowMs);
-  const cluster = { reports, pools, controller: viewController(leases, nowMs) };
+  const seen = devices.map(viewDevice).sort((one, other) => (one.name < other.name ? -1 : 1));
+  const cluster = { reports, pools, devices: seen, controller: viewController(leases, nowMs) };
   const uidToVirtualIps = groupByUser(virtualIps);
   const keyToSlices = Map.groupBy(slices, nameOwner);
   const keyToEarly = Map.groupBy(earlySlices, nameEarlyOwner);
@@ -33,24 +35,32 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
   const views = services.map((service): ServiceView | null => {
     const key = `${service.metadata.namespace}/${service.metadata.name}`;
     const given = uidToVirtualIps.get(service.metadata.uid) ?? [];
-    if (!isOurs(service, given)) return null;
+    const ofDevices = listDevicesOf(service, devices);
+    if (ofDevices.length === 0 && !isOurs(service, given)) return null;
     const own = keyToSlices.get(key) ?? [];
-    const addresses = listAddresses(service, given, cluster);
+    const addresses = listAddresses(service, given, cluster).map((one) => ({
+      ...one,
+      device: findDeviceOf(one.address, { service, devices }),
+    }));
     const early = keyToEarly.get(key) ?? [];
     const gates = { early, waiting: waiting.get(service.metadata.namespace) ?? [] };
     const candidates = listCandidates(addresses, reports);
     const listed = addGates(listPods(chooseFamily(own)), { ...gates, candidates });
     const pods = addDrains(listed, key, reports);
-    const facts = { service, key, addresses, pods, slices: own, earlySlices: early };
+    const parts = { service, key, addresses, pods, devices: ofDevices };
+    const facts = { ...parts, slices: own, earlySlices: early };
     return { ...facts, ...judgeService(facts, cluster) };
   });
   const ours = views.filter((view) => view !== null);
   return { ...cluster, services: ours.sort((one, other) => (one.key < other.key ? -1 : 1)) };
 }
 
-/** Whether something does not work: of a Service, or of what gives Services their addresses. */
-export function isInTrouble({ services, controller }: ServicesView): boolean {
-  return !controller.isLeading || services.some(({ state }) => !['ready', 'leaving'].includes(state));
+/** Whether something does not work: of a Service, of a device, or of what gives Services their addresses. */
+export function isInTrouble({ services, devices, controller }: ServicesView): boolean {
+  const isUnready = devices.some(({ isReady }) => isReady !== true);
+  return (
+    !controller.isLeading || isUnready || services.some(({ state }) => !['ready', 'leaving'].includes(state))
+  );
 }
 
 /**
@@ -95,7 +105,7 @@ function listAddresses(
   { status }: Service,
   given: readonly VirtualIp[],
   { reports, pools }: ClusterView,
-): AddressView[] {
+): Omit<AddressView, 'device'>[] {
   const published = (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, hostname }) => {
     const text = ip ?? hostname ?? '';
     return text === '' ? [] : [parseAddress(text)?.text ?? text];

@@ -1,6 +1,6 @@
 /** What the controller's writers of devices say of them: steps are decided from it, as from the reports of nodes. It is as old as this leadership. */
 import { type BalancerId } from '../../lib/devices/driver.ts';
-import { type DeviceUnit } from '../../lib/services/devices.ts';
+import { type DeviceDrain, type DeviceUnit } from '../../lib/services/devices.ts';
 
 /** How a device does. */
 export interface DeviceReport {
@@ -9,6 +9,10 @@ export interface DeviceReport {
   readonly units: readonly DeviceUnit[];
   /** How many Services it has something of; null before that was read. */
   readonly balancers: number | null;
+  /** What other users have changed there and not applied: the first 10. */
+  readonly foreignChanges: readonly string[];
+  /** Members that get no new connections: the 100 that have drained for longest. */
+  readonly draining: readonly DeviceDrain[];
   readonly isReady: boolean;
   readonly reason: string;
   readonly message: string;
@@ -31,6 +35,8 @@ export interface DeviceBalancer {
   readonly problem: DeviceProblem | null;
   /** What of the Service's wishes it leaves out: a sentence. Null for nothing. */
   readonly remark: string | null;
+  /** The uids of pods with readiness gates that it sends connections to, as far as their weights say so. */
+  readonly gated: readonly string[];
   /** Another controller's finalizer is nowhere but on the Service. */
   readonly isTakenOver: boolean;
 }

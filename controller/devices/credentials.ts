@@ -8,13 +8,16 @@ import { VipnatError } from '../../lib/text/errors.ts';
 /** Of a Secret, or of none. Never printed. */
 export type Credentials = Pick<DeviceSettings, 'credentials' | 'ca'>;
 
+/** The Secret of a device is not there. */
+export class SecretMissingError extends VipnatError {}
+
 const schema = z.object({ data: z.nullish(z.record(z.string(), z.string())) });
 
 const readMs = 4000;
 
 /**
  * Reads them.
- * @throws VipnatError DEVICE_SETTINGS_INVALID, API_FORBIDDEN or API_UNREACHABLE
+ * @throws SecretMissingError; VipnatError DEVICE_SETTINGS_INVALID, API_FORBIDDEN or API_UNREACHABLE
  */
 export async function readCredentials(
   client: ObjectClient,
@@ -26,7 +29,11 @@ export async function readCredentials(
   const what = `the Secret ${namespace}/${name}`;
   const path = `/api/v1/namespaces/${namespace}/secrets/${name}`;
   const answer = await client.read({ title: `reading ${what}`, path, schema }, readMs);
-  if (answer.outcome === 'gone') throw invalid(`there is no Secret ${namespace}/${name}. Create it`);
+  if (answer.outcome === 'gone')
+    throw new SecretMissingError(
+      'DEVICE_SETTINGS_INVALID',
+      `there is no Secret ${namespace}/${name}. Create it`,
+    );
   if (answer.outcome === 'forbidden') {
     const role = `kubectl create role ${name} -n ${namespace} --verb=get --resource=secrets --resource-name=${name}`;
     const binding = `kubectl create rolebinding ${name} -n ${namespace} --role=${name} --serviceaccount=${namespace}:vipnat-controller`;

@@ -5,6 +5,7 @@ import { toPrintableLine } from '../../lib/text/printable.ts';
 import { findErrorCode } from '../../lib/text/errors.ts';
 import { type DeviceReport } from '../cache/device-reports.ts';
 import { shorten } from '../cache/object-parts.ts';
+import { SecretMissingError } from './credentials.ts';
 
 const kindToReason: Readonly<Record<DeviceErrorKind, Pick<Failure, 'reason'>>> = {
   unreachable: { reason: 'Unreachable' },
@@ -29,6 +30,7 @@ export function describeFailure(error: unknown): Failure {
   const message = text.replace(/\.$/, '');
   if (error instanceof DeviceError)
     return { ...kindToReason[error.kind], message, isOfCredentials: error.kind === 'unauthorized' };
+  if (error instanceof SecretMissingError) return { reason: 'SecretMissing', message, isOfCredentials: true };
   const code = findErrorCode(error);
   if (code === 'DEVICE_SETTINGS_INVALID')
     return { reason: 'SettingsInvalid', message, isOfCredentials: false };
@@ -37,35 +39,43 @@ export function describeFailure(error: unknown): Failure {
   return { reason: 'Failed', message, isOfCredentials: false };
 }
 
+/** What of a report the device itself says. */
+export type Standing = Pick<DeviceReport, 'units' | 'foreignChanges' | 'isReady' | 'reason' | 'message'>;
+
+/** A status has so many of them. */
+const maxForeign = 10;
+
+/** The definition takes so many characters. */
+const maxText = 1024;
+
 /** How a device does that answers. */
-export function describeState({
-  units,
-  foreignChanges,
-}: DeviceState): Pick<DeviceReport, 'units' | 'isReady' | 'reason' | 'message'> {
+export function describeState({ units, foreignChanges: all }: DeviceState): Standing {
   const told = units.map(({ unit, role, isInSync, why }) => ({
     ...{ unit, role, isInSync },
-    why: toPrintableLine(why),
+    why: toPrintableLine(why).slice(0, maxText),
   }));
   const active = units.filter(({ role }) => role === 'active').map(({ unit }) => unit);
-  if (foreignChanges.length > 0) {
-    const changes = shorten(foreignChanges.map(toPrintableLine));
+  const foreignChanges = all.slice(0, maxForeign).map((text) => toPrintableLine(text).slice(0, maxText));
+  const seen = { units: told, foreignChanges };
+  if (all.length > 0) {
+    const changes = shorten(all.map(toPrintableLine));
     const message = `Another user has changed the device, and has not applied it: ${changes}. vipnat changes nothing until then.`;
-    return { units: told, isReady: false, reason: 'ForeignChanges', message };
+    return { ...seen, isReady: false, reason: 'ForeignChanges', message };
   }
   if (active.length !== 1) {
     const who =
       active.length === 0 ? 'No unit is active.' : `More than one unit is active: ${active.join(', ')}.`;
-    return { units: told, isReady: false, reason: 'NoActiveUnit', message: who };
+    return { ...seen, isReady: false, reason: 'NoActiveUnit', message: who };
   }
   const [first = ''] = active;
   const behind = told.filter(
     ({ role, isInSync }) => role === 'silent' || role === 'unknown' || isInSync === false,
   );
   if (behind.length === 0)
-    return { units: told, isReady: true, reason: 'Ready', message: `The unit ${first} is active.` };
+    return { ...seen, isReady: true, reason: 'Ready', message: `The unit ${first} is active.` };
   const clauses = behind.map(({ unit, role, why }) => `${unit} (${why === '' ? describeRole(role) : why})`);
   const message = `The unit ${first} is active. It has no other that could follow it: ${shorten(clauses)}.`;
-  return { units: told, isReady: true, reason: 'NotInSync', message };
+  return { ...seen, isReady: true, reason: 'NotInSync', message };
 }
 
 function describeRole(role: string): string {

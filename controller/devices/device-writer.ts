@@ -8,8 +8,13 @@
  */
 import { KeyedQueue, type QueueStatistics, type TurnResult } from '../../lib/control/keyed-queue.ts';
 import { type Random } from '../../lib/control/random.ts';
-import { type BalancerId, type LoadBalancerDriver, type Progress } from '../../lib/devices/driver.ts';
-import { listHolders, type LoadBalancerDevice } from '../../lib/services/devices.ts';
+import {
+  type BalancerId,
+  type LoadBalancerDriver,
+  type Owned,
+  type Progress,
+} from '../../lib/devices/driver.ts';
+import { type DeviceDrain, listHolders, type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { formerFinalizer } from '../../lib/services/names.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
@@ -19,8 +24,9 @@ import {
   type DeviceReport,
   toBalancerKey,
 } from '../cache/device-reports.ts';
+import { toTime } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
-import { describeFailure, describeState } from './describe-device.ts';
+import { describeFailure, describeState, type Standing } from './describe-device.ts';
 import { DeviceSession, NotLeadingError, type SessionOptions } from './device-session.ts';
 import { judgeService } from './judge-service.ts';
 import { HeldBalancer } from './held-balancer.ts';
@@ -57,6 +63,9 @@ const toldFailures = 2;
 /** An ensure that is on its way for so long is told. */
 const longMs = 30_000;
 
+/** A status has so many of them. */
+const maxDrains = 100;
+
 const tooLong = 'it does not answer in two minutes';
 
 /** What a device could still take as long as it is asked; what hangs for longer ends. */
@@ -75,6 +84,11 @@ export class DeviceWriter {
   #listedMs: number | null = null;
   #renewedMs: number;
   #calls = 0;
+  /** What the device said last; null before that. */
+  #standing: Standing | null = null;
+  #reportedMs = -Infinity;
+  /** What makes a date of a moment of the clock, always the same. */
+  readonly #dateOffsetMs: number;
 
   constructor(device: LoadBalancerDevice, options: WriterOptions) {
     const { clock, random, onError } = options;
@@ -88,6 +102,7 @@ export class DeviceWriter {
       },
     });
     this.#renewedMs = clock.now();
+    this.#dateOffsetMs = clock.date().getTime() - clock.now();
     this.#queue = new KeyedQueue({
       ...{ clock, random, workers: 1 },
       toGroup: (uid) => this.#uidToHeld.get(uid)?.id.namespace ?? deviceKey,
@@ -167,18 +182,21 @@ export class DeviceWriter {
 
   /** Reads how the device does, and what it has where that is due. Never fails: it is looked at again anyway. */
   async #look(signal: AbortSignal): Promise<TurnResult> {
-    const { random, clock, onReport } = this.#options;
+    const { random, clock } = this.#options;
     try {
       if (clock.now() - this.#renewedMs >= resyncMs) await this.#renew();
       const driver = await this.#session.open();
       if (this.#listedMs === null || clock.now() - this.#listedMs >= resyncMs)
         await this.#list(driver, signal);
+      else if (driver.capabilities.sessions && this.#drains.length > 0)
+        this.#count(await driver.list(signal));
       this.#report(describeState(await driver.readState(signal)));
     } catch (error) {
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
       const failure = describeFailure(error);
       if (failure.isOfCredentials) await this.#renew();
-      onReport(this.name, this.#toReport({ ...failure, units: [], isReady: false }));
+      const { reason, message } = failure;
+      this.#report({ units: [], foreignChanges: [], isReady: false, reason, message });
     }
     return { kind: 'again', afterMs: lookMs * (0.9 + random() / 5) };
   }
@@ -189,20 +207,28 @@ export class DeviceWriter {
     await this.#session.renew().catch(() => undefined);
   }
 
-  #report(state: Pick<DeviceReport, 'units' | 'isReady' | 'reason' | 'message'>): void {
-    this.#options.onReport(this.name, this.#toReport(state));
-  }
-
-  #toReport({
-    units,
-    isReady,
-    reason,
-    message,
-  }: Pick<DeviceReport, 'units' | 'isReady' | 'reason' | 'message'>): DeviceReport {
+  #report(standing: Standing): void {
+    this.#standing = standing;
+    this.#reportedMs = this.#options.clock.now();
     const { generation } = this.#device.metadata;
     const there = [...this.#uidToHeld.values()].filter(({ isThere }) => isThere).length;
     const balancers = this.#listedMs === null ? null : there;
-    return { generation, units, balancers, isReady, reason, message };
+    const draining = this.#listDrains();
+    this.#options.onReport(this.name, { generation, ...standing, balancers, draining });
+  }
+
+  get #drains(): readonly HeldBalancer[] {
+    return [...this.#uidToHeld.values()].filter(({ isDraining }) => isDraining);
+  }
+
+  #listDrains(): DeviceDrain[] {
+    const all = this.#drains.flatMap(({ id: { namespace, name }, drains }) =>
+      [...drains].map(([member, drain]) => ({ service: `${namespace}/${name}`, member, ...drain })),
+    );
+    const longest = all.sort((one, other) => one.sinceMs - other.sinceMs).slice(0, maxDrains);
+    return longest.map(({ service, member, sinceMs, sessions }) => {
+      return { service, member, since: toTime(this.#dateOffsetMs + sinceMs), sessions };
+    });
   }
 
   /** What the device has of this cluster, whoever wrote it. */
@@ -210,6 +236,7 @@ export class DeviceWriter {
     const owned = await driver.list(signal);
     const now = this.#options.clock.now();
     this.#listedMs = now;
+    this.#count(owned);
     const uidToBalancer = new Map(owned.map(({ balancer }) => [balancer.id.uid, balancer]));
     for (const [uid, balancer] of uidToBalancer) {
       this.#uidToHeld.get(uid)?.find(balancer, now);
@@ -222,6 +249,14 @@ export class DeviceWriter {
       if (!held.isThere || uidToBalancer.has(uid)) continue;
       held.miss();
       this.#queue.add(uid);
+    }
+  }
+
+  /** Open connections. What else the list has is compared when all is. */
+  #count(owned: readonly Owned[]): void {
+    for (const { balancer, memberToSessions } of owned) {
+      const held = this.#uidToHeld.get(balancer.id.uid);
+      if (held !== undefined) held.sessions = memberToSessions;
     }
   }
 
@@ -263,7 +298,7 @@ export class DeviceWriter {
   async #have(held: HeldBalancer, wanted: Wanted, call: Call): Promise<TurnResult> {
     const { clock, random } = this.#options;
     const { uid } = held.id;
-    const { balancer, problem, remark } = wanted;
+    const { balancer, problem, remark, gated } = wanted;
     if (balancer === null) {
       this.#tell(uid, { problem, remark });
       return { kind: 'again', afterMs: unrestMs };
@@ -275,12 +310,19 @@ export class DeviceWriter {
       const progress = await call.driver.ensure(balancer, call.signal);
       if (progress.result !== 'done') return this.#wait(held, progress, call.failures);
       held.done(balancer, clock.now());
-      this.#tell(uid, { standing: 'serves' });
     }
+    this.#tell(uid, { standing: 'serves', gated });
     await this.#takeOver(held);
     this.#tell(uid, { standing: 'serves', problem, remark });
+    if (held.isDraining) this.#tellDrains();
     const isUnrest = held.isDraining || problem !== null;
     return { kind: 'again', afterMs: isUnrest ? unrestMs : resyncMs * (0.9 + random() / 5) };
+  }
+
+  /** Between two looks at the device, for those who watch a rollout. */
+  #tellDrains(): void {
+    const isDue = this.#options.clock.now() - this.#reportedMs >= unrestMs;
+    if (this.#standing !== null && isDue) this.#report(this.#standing);
   }
 
   async #clear(held: HeldBalancer, { driver, signal, failures }: Call): Promise<TurnResult> {
@@ -288,7 +330,7 @@ export class DeviceWriter {
     const progress = await driver.remove(held.id, signal);
     if (progress.result !== 'done') return this.#wait(held, progress, failures);
     held.clear();
-    this.#tell(held.id.uid, { standing: 'absent', problem: null, remark: null });
+    this.#tell(held.id.uid, { standing: 'absent', problem: null, remark: null, gated: [] });
     // Where its Service is gone, nobody has to hear of it.
     return this.#leave(held, findService(held.id, this.#options.view()));
   }
@@ -327,14 +369,17 @@ export class DeviceWriter {
     held.isTakenOver = await dropFormerFinalizer(this.#options.client, held.id, this.#options);
   }
 
-  #tell(uid: string, parts: Partial<Pick<DeviceBalancer, 'standing' | 'problem' | 'remark'>>): void {
+  #tell(
+    uid: string,
+    parts: Partial<Pick<DeviceBalancer, 'standing' | 'problem' | 'remark' | 'gated'>>,
+  ): void {
     const held = this.#uidToHeld.get(uid);
     if (held === undefined) return;
     const key = toBalancerKey(this.name, uid);
     const before = this.#options.view().deviceBalancers.get(key);
     const problem: DeviceProblem | null = before?.problem ?? null;
     const after: DeviceBalancer = {
-      ...{ standing: 'unknown', problem, remark: before?.remark ?? null, ...before, ...parts },
+      ...{ standing: 'unknown', problem, remark: before?.remark ?? null, gated: [], ...before, ...parts },
       ...{ device: this.name, id: held.id, addresses: held.claimed, isTakenOver: held.isTakenOver },
     };
     if (JSON.stringify(before) !== JSON.stringify(after)) this.#options.onBalancer(key, after);

@@ -36,7 +36,10 @@ export const deviceWatchers: readonly Watcher[] = [
       },
       {
         source: 'pods',
-        part: ({ metadata: { annotations }, status }) => [annotations, status?.podIPs],
+        part: ({ metadata: { annotations, deletionTimestamp }, status }) => [
+          ...[annotations, deletionTimestamp, status?.podIPs],
+          status?.conditions?.map(({ type, status: is }) => [type, is]),
+        ],
         isAskedBefore: true,
         toKeys: ({ key }, { podToServices }) => podToServices.get(key) ?? [],
       },

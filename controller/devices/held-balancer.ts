@@ -17,6 +17,8 @@ export class HeldBalancer {
   #isServing = false;
   /** Another controller's finalizer is off the Service's Endpoints. */
   isTakenOver = false;
+  /** Open connections by member, as `list` counted them last; null where it does not. */
+  sessions: ReadonlyMap<string, number> | null = null;
 
   constructor(id: BalancerId) {
     this.id = id;
@@ -54,6 +56,18 @@ export class HeldBalancer {
 
   get isDraining(): boolean {
     return [...this.#members.values()].some((sinceMs) => sinceMs !== null);
+  }
+
+  /** Members that get no new connections, as `formatMember` writes them, to since when and their open connections as `list` counted them last. */
+  get drains(): ReadonlyMap<string, { readonly sinceMs: number; readonly sessions: number | null }> {
+    const drains = new Map<string, { readonly sinceMs: number; readonly sessions: number | null }>();
+    for (const [name, sinceMs] of this.#members) {
+      const member = name.slice(name.lastIndexOf(' ') + 1);
+      const knownMs = drains.get(member)?.sinceMs ?? Infinity;
+      if (sinceMs !== null && sinceMs < knownMs)
+        drains.set(member, { sinceMs, sessions: this.sessions?.get(member) ?? null });
+    }
+    return drains;
   }
 
   /** `list` has found it. What is known to be there otherwise is compared anew. */

@@ -16,7 +16,8 @@ import { quoteTenant } from '../../lib/text/printable.ts';
 import { type DeviceProblem } from '../cache/device-reports.ts';
 import { type World } from '../cache/world.ts';
 import { chooseDeviceAddress } from './choose-address.ts';
-import { type FormerMembers, listMembers } from './wanted-members.ts';
+import { readGatedSlices } from './gated-pods.ts';
+import { type FormerMembers, listMembers, type MembersQuery } from './wanted-members.ts';
 
 /** A Service, and what its device has for it. */
 export interface BalancerQuery {
@@ -37,6 +38,8 @@ export interface Wanted {
   readonly problem: DeviceProblem | null;
   /** What the device leaves out, as a sentence; null for nothing. */
   readonly remark: string | null;
+  /** The uids of pods with gates that it sends connections to, as if they were open; none of them through the ports of nodes. */
+  readonly gated: readonly string[];
 }
 
 /** Connections of HTTP end within it; what lasts longer can ask for more with `vipnat.io/drain-timeout`. */
@@ -47,24 +50,29 @@ export function toWanted(query: BalancerQuery, world: World): Wanted {
   const { service, device } = query;
   const wishes = readWishes(service);
   const refusal = findRefusal(query, wishes);
-  if (refusal !== null) return { balancer: null, problem: refusal, remark: null };
+  if (refusal !== null) return refuse(refusal);
   const family = chooseFamily(query, wishes);
   if (family === null) {
     const message = `The device ${device.metadata.name} has no addresses of a family that the Service has (${wishes.families.join(', ')}).`;
-    return { balancer: null, problem: { reason: 'NotSupported', message }, remark: null };
+    return refuse({ reason: 'NotSupported', message });
   }
   const { address, problem } = chooseDeviceAddress({ ...query, family }, world);
-  if (address === null) return { balancer: null, problem, remark: null };
+  if (address === null) return refuse(problem);
   const { method, affinityS, lacks } = judgeWishes(query);
   const ports = listPorts(query);
-  const listeners = ports.map((port) => toListener(port, { ...query, family }, world));
-  if (listeners.length === 0) return { balancer: null, problem: describeNoPort(query), remark: null };
+  const { slices, uids } = readGatedSlices(service, device, world);
+  const listeners = ports.map((port) => toListener(port, { ...query, family, slices }, world));
+  if (listeners.length === 0) return refuse(describeNoPort(query));
   const balancer: Balancer = {
     ...{ id: toBalancerId(service, device), addresses: [address], method, affinityS },
     listeners: listeners.sort((one, other) => compareListeners(one, other)),
   };
   const all = [...lacks, ...listLacking(query, wishes, { family, listeners })];
-  return { balancer, problem, remark: toRemark(device, all) };
+  return { balancer, problem, remark: toRemark(device, all), gated: uids };
+}
+
+function refuse(problem: DeviceProblem | null): Wanted {
+  return { balancer: null, problem, remark: null, gated: [] };
 }
 
 /** The mark of a Service on a device. */
@@ -150,14 +158,14 @@ function describeNoPort({ service, device }: BalancerQuery): DeviceProblem {
 
 function toListener(
   port: ServicePort,
-  { service, device, former, nowMs, family }: BalancerQuery & { readonly family: Family },
+  { service, device, former, nowMs, family, slices }: BalancerQuery & Pick<MembersQuery, 'family' | 'slices'>,
   world: World,
 ): Listener {
   const drainMs = readDuration(service, 'drainTimeout').ms ?? usualDrainMs;
   return {
     protocol: port.protocol === 'UDP' ? 'udp' : 'tcp',
     port: port.port,
-    members: listMembers({ service, device, port, family, former, drainMs, nowMs }, world),
+    members: listMembers({ service, device, port, slices, family, former, drainMs, nowMs }, world),
   };
 }
 

@@ -4,7 +4,7 @@ import { formatMember, type Member } from '../../lib/devices/driver.ts';
 import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { type Backend, chooseServing, listBackends } from '../../lib/services/endpoints.ts';
 import { type Pod } from '../../lib/services/pods.ts';
-import { type Service, type ServicePort } from '../../lib/services/services.ts';
+import { type EndpointSlice, type Service, type ServicePort } from '../../lib/services/services.ts';
 import { maxWeight, readPodWeight } from '../../lib/services/weights.ts';
 import { type World } from '../cache/world.ts';
 
@@ -16,6 +16,8 @@ export interface MembersQuery {
   readonly service: Service;
   readonly device: LoadBalancerDevice;
   readonly port: ServicePort;
+  /** Of the Service. */
+  readonly slices: readonly EndpointSlice[];
   readonly family: Family;
   readonly former: FormerMembers;
   /** How long a node's port keeps its open connections after it got its last new one. */
@@ -35,11 +37,8 @@ export function nameMember(protocol: string, port: number, member: Pick<Member, 
  * then, and a node's port for as long as connections may drain.
  */
 export function listMembers(query: MembersQuery, world: World): Member[] {
-  const { service, port, family } = query;
+  const { service, port, slices, family } = query;
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
-  const slices = [...(world.serviceToEndpointSlices.get(key) ?? [])].flatMap(
-    (each) => world.endpointSlices.get(each) ?? [],
-  );
   const { name, protocol } = port;
   const weights = readWeightsOf(key, world);
   const { backends } = listBackends(slices, { family, name, protocol, weights }, new Set());

@@ -60,23 +60,25 @@ function writeStatus(device: LoadBalancerDevice, world: World): Step | null {
   const report = world.deviceReports.get(device.metadata.name);
   if (report === undefined || report.generation !== device.metadata.generation) return null;
   const before: readonly Condition[] = device.status?.conditions ?? [];
-  const { isReady, reason, message, units, balancers, generation } = report;
+  const { isReady, reason, message, units, balancers, foreignChanges, draining, generation } = report;
   const wanted: WantedCondition = {
     ...{ type: 'Ready', status: isReady ? 'True' : 'False', reason },
     ...{ message: isDeleted(device) ? `It goes when no Service is there. ${message}` : message },
     observedGeneration: generation,
   };
   const conditions = setCondition(before, wanted, world.nowMs);
-  const status = { units: toJson(units), balancers, observedGeneration: generation };
+  const lists = { foreignChanges: toJson(foreignChanges), draining: toJson(draining) };
+  const status = { units: toJson(units), balancers, ...lists, observedGeneration: generation };
   if (conditions === before && isSame(device.status, status)) return null;
   const write = patchDeviceStatus(device, { ...status, conditions: toJson(conditions) });
+  if (conditions === before) return { ...toStep(write), isLowPriority: true };
   return toStep(write, toEvent(findCondition(before, 'Ready'), wanted));
 }
 
 function isSame(known: LoadBalancerDevice['status'], status: { readonly [field: string]: Json }): boolean {
-  const { units = [], balancers = null, observedGeneration = null } = known ?? {};
-  const text = JSON.stringify([units, balancers, observedGeneration]);
-  return text === JSON.stringify([status['units'], status['balancers'], status['observedGeneration']]);
+  const { units, foreignChanges, draining, balancers = null, observedGeneration = null } = known ?? {};
+  const before = [units ?? [], balancers, foreignChanges ?? [], draining ?? [], observedGeneration];
+  return JSON.stringify(before) === JSON.stringify(Object.values(status));
 }
 
 /** Where the condition begins to say so. */

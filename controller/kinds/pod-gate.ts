@@ -1,4 +1,6 @@
+import { parseAddress } from '../../lib/address/address.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
+import { chooseDevice, type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
 import {
   isReadyButForUs,
@@ -8,6 +10,8 @@ import {
 } from '../../lib/services/pod-gates.ts';
 import { type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { findBalancer } from '../cache/device-parts.ts';
+import { type DeviceBalancer } from '../cache/device-reports.ts';
 import { listChangedEndpoints, toEndpointText } from '../cache/selection.ts';
 import { type Known, type World } from '../cache/world.ts';
 import { type Kind, nothing, type Step, type StepEvent, toStep } from '../engine/step.ts';
@@ -20,7 +24,7 @@ import {
   toGroupText,
   type WantedEndpoint,
 } from './endpoints.ts';
-import { isJudged, isServed, shorten, toTime } from '../cache/object-parts.ts';
+import { getIngress, isJudged, isServed, shorten, toTime } from '../cache/object-parts.ts';
 
 /** Gates of pods. */
 export const pod: Kind = {
@@ -44,6 +48,20 @@ export const pod: Kind = {
         ]),
     },
     { source: 'earlySlices', toKeys: listChanged },
+    {
+      source: 'deviceBalancers',
+      part: ({ gated, addresses }) => [gated, addresses],
+      toKeys: ({ before, after }, { serviceToPods }) =>
+        [before, after].flatMap((one) =>
+          one === null ? [] : [...(serviceToPods.get(`${one.id.namespace}/${one.id.name}`) ?? [])],
+        ),
+    },
+    {
+      source: 'devices',
+      part: ({ spec: { targets } }) => targets,
+      toKeys: ({ key }, { deviceToServices, serviceToPods }) =>
+        [...(deviceToServices.get(key) ?? [])].flatMap((service) => [...(serviceToPods.get(service) ?? [])]),
+    },
   ],
   next: nextGateStep,
   mayRepeat: true,
@@ -61,7 +79,7 @@ function listChanged(change: Change<EarlySlice>, { serviceToPods, pods }: Known)
 
 /** What opens a gate. Published: docs/services-reference.md has a row for each. */
 interface Verdict {
-  readonly reason: 'LBHealthy' | 'NoService' | 'NotFollowed' | 'Timeout';
+  readonly reason: 'LBHealthy' | 'NoService' | 'NotFollowed' | 'NodePorts' | 'Timeout';
   readonly message: string;
   readonly event?: StepEvent;
 }
@@ -70,8 +88,8 @@ interface Verdict {
 export const timeoutMs = 10 * 60_000;
 
 /**
- * The next step of a pod with gates. They open when every node that may hold an address of its Services sends connections to it; at
- * once where there is none; and after ten minutes anyway. They are never closed again.
+ * The next step of a pod with gates. They open when every node that may hold an address of its Services sends connections to it, and every
+ * device that has one; at once where there is none; and after ten minutes anyway. They are never closed again.
  */
 function nextGateStep(key: string, world: World): Step {
   const { pods, settings, nowMs } = world;
@@ -88,8 +106,13 @@ function nextGateStep(key: string, world: World): Step {
 
 /** What a gate waits for: of one address, the nodes that have not programmed the pod. */
 interface Awaited {
-  /** `unknown`: no node says how far it is with early EndpointSlices. */
-  readonly state: 'done' | 'missing' | 'unknown';
+  readonly state:
+    | 'done'
+    | 'missing'
+    /** No node says how far it is with early EndpointSlices. */
+    | 'unknown'
+    /** A device sends to ports of nodes: these have the pod when it is ready. */
+    | 'node ports';
   /** What is missing, as a clause. It asks each node: a thousand pods may wait for a thousand. */
   readonly explain: () => string;
 }
@@ -98,22 +121,61 @@ function judge(awaited: readonly Awaited[], isOver: boolean): Verdict | null {
   if (awaited.length === 0)
     return { reason: 'NoService', message: 'No Service with an address of vipnat selects the pod.' };
   const missing = awaited.filter(({ state }) => state === 'missing');
-  if (missing.length === 0)
-    return awaited.some(({ state }) => state === 'done')
-      ? { reason: 'LBHealthy', message: 'LB synced successfully' }
-      : { reason: 'NotFollowed', message: 'No balancer follows early EndpointSlices.' };
+  if (missing.length === 0) return judgeDone(new Set(awaited.map(({ state }) => state)));
   if (!isOver) return null;
   const clauses = [...new Set(missing.map(({ explain }) => explain()))].sort();
   const message = `After 10 minutes the gate opens, although ${shorten(clauses)}.`;
   return { reason: 'Timeout', message, event: { type: 'Warning', reason: 'GateTimedOut', message } };
 }
 
+function judgeDone(states: ReadonlySet<Awaited['state']>): Verdict {
+  if (states.has('done')) return { reason: 'LBHealthy', message: 'LB synced successfully' };
+  return states.has('unknown')
+    ? { reason: 'NotFollowed', message: 'No balancer follows early EndpointSlices.' }
+    : {
+        reason: 'NodePorts',
+        message: 'The device sends connections to ports of nodes, which have the pod when it is ready.',
+      };
+}
+
 function listAwaited(pod: Pod, key: string, world: World): Awaited[] {
   return [...(world.podToServices.get(key) ?? [])].flatMap((name) => {
     const service = world.services.get(name);
-    if (service === undefined || !isServed(service, world.settings.isDefaultClass)) return [];
-    return listOfService(pod, service, world);
+    if (service === undefined) return [];
+    const device = chooseDevice(service, world.settings.defaultDevice);
+    if (device !== null) return listOfDevice(pod, service, { device: world.devices.get(device), world });
+    return isServed(service, world.settings.isDefaultClass) ? listOfService(pod, service, world) : [];
   });
+}
+
+/**
+ * A device that sends to pods has got the pod when it has done what its writer asked for with it. One that is not there gets nothing, nor does
+ * a Service that says why it has no address.
+ */
+function listOfDevice(
+  pod: Pod,
+  service: Service,
+  { device, world }: { readonly device: LoadBalancerDevice | undefined; readonly world: World },
+): Awaited[] {
+  const endpoints = listEndpointsOf(pod, service, world);
+  const isRefused = isJudged(service) && getIngress(service).length === 0;
+  if (device === undefined || endpoints.length === 0 || isRefused) return [];
+  if (device.spec.targets !== 'pods') return [{ state: 'node ports', explain: () => '' }];
+  const { name } = device.metadata;
+  const balancer = findBalancer(world, name, service);
+  if (!hasFamilyOf(balancer, endpoints)) return [];
+  return [
+    {
+      state: balancer?.gated.includes(pod.metadata.uid) === true ? 'done' : 'missing',
+      explain: () => `the device ${name} does not send connections to the pod yet`,
+    },
+  ];
+}
+
+/** Whether a device can have one of these endpoints: it serves one family of a Service. As long as nobody knows which, it can. */
+function hasFamilyOf(balancer: DeviceBalancer | undefined, endpoints: readonly WantedEndpoint[]): boolean {
+  const families = (balancer?.addresses ?? []).flatMap((text) => parseAddress(text)?.family ?? []);
+  return families.length === 0 || endpoints.some(({ family }) => families.includes(family));
 }
 
 /**

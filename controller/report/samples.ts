@@ -121,6 +121,21 @@ export const controllerMetrics = {
     labels: ['device'],
     help: 'Number of Services for which a device does not do what they ask for: their condition says why',
   },
+  vipnat_controller_device_unit_in_sync: {
+    type: 'gauge',
+    labels: ['device', 'unit'],
+    help: 'Whether a unit of a device says its role and is not behind. Absent while the device does not answer',
+  },
+  vipnat_controller_device_foreign_changes: {
+    type: 'gauge',
+    labels: ['device'],
+    help: 'Number of changes of other users that wait on a device, 10 at most: vipnat changes nothing there until then',
+  },
+  vipnat_controller_device_members_draining: {
+    type: 'gauge',
+    labels: ['device'],
+    help: 'Number of members on a device that get no new connections, 100 at most',
+  },
   vipnat_controller_device_requests_total: {
     type: 'counter',
     labels: ['device'],
@@ -235,17 +250,26 @@ function listDeviceSamples(
 ): ControllerSample[] {
   const failing = [...deviceBalancers.values()].filter(({ problem }) => problem !== null);
   return [...devices.keys()].flatMap((device) => {
-    const report = deviceReports.get(device);
-    const count = failing.filter((balancer) => balancer.device === device).length;
     const labels = { device };
+    const { isReady, balancers, units, foreignChanges, draining } = deviceReports.get(device) ?? unseen;
+    const count = failing.filter((balancer) => balancer.device === device).length;
     return [
-      one('vipnat_controller_device_ready', Number(report?.isReady === true), labels),
-      one('vipnat_controller_device_balancers', report?.balancers ?? 0, labels),
+      one('vipnat_controller_device_ready', Number(isReady), labels),
+      one('vipnat_controller_device_balancers', balancers ?? 0, labels),
       one('vipnat_controller_device_balancers_failing', count, labels),
+      ...units.map(({ unit, role, isInSync }) => {
+        const isFine = ['active', 'standby'].includes(role) && isInSync !== false;
+        return one('vipnat_controller_device_unit_in_sync', Number(isFine), { device, unit });
+      }),
+      one('vipnat_controller_device_foreign_changes', foreignChanges.length, labels),
+      one('vipnat_controller_device_members_draining', draining.length, labels),
       one('vipnat_controller_device_requests_total', deviceCalls.get(device) ?? 0, labels),
     ];
   });
 }
+
+/** Nobody has looked at it yet. */
+const unseen = { isReady: false, balancers: null, units: [], foreignChanges: [], draining: [] };
 
 function countGates({ pods, settings: { gateTypes } }: World): number {
   const isWaiting = (pod: Pod) =>

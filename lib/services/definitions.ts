@@ -220,6 +220,25 @@ const deviceStatus = object({
     nullable: true,
     description: 'How many Services the device has something of.',
   },
+  foreignChanges: list(text({ maxLength: 1024 }), {
+    description: 'Changes of other users on the device that wait to be applied: the first 10.',
+  }),
+  draining: list(
+    object(
+      {
+        service: text({ description: 'NAMESPACE/NAME.' }),
+        member: text({ description: 'ADDRESS:PORT.' }),
+        since: text({ format: 'date-time' }),
+        sessions: {
+          type: 'integer',
+          nullable: true,
+          description: 'Open connections, as the device counted them last.',
+        },
+      },
+      { required: ['service', 'member', 'since'] },
+    ),
+    { description: 'Members that get no new connections: the 100 that have drained for longest.' },
+  ),
   observedGeneration: { type: 'integer', format: 'int64', description: 'The generation that this is about.' },
   conditions: conditions('Ready.'),
 });

@@ -18,6 +18,16 @@ const unit = z.object({
   why: z._default(z.string(), ''),
 });
 
+const drain = z.object({
+  /** `NAMESPACE/NAME`. */
+  service: z.string(),
+  /** `10.1.2.3:8080`. */
+  member: z.string(),
+  /** As the API writes dates. */
+  since: z.string(),
+  sessions: z.nullish(z.number()),
+});
+
 const device = z.object({
   metadata,
   spec: z.object({
@@ -41,6 +51,9 @@ const device = z.object({
       units: z.nullish(z.array(unit)),
       /** How many Services it has something of. */
       balancers: z.nullish(z.number()),
+      /** What other users have changed on it and not applied. */
+      foreignChanges: z.nullish(z.array(z.string())),
+      draining: z.nullish(z.array(drain)),
       observedGeneration: z.nullish(z.number()),
       /** Ready. */
       conditions: z.nullish(z.array(condition)),
@@ -53,6 +66,9 @@ export type LoadBalancerDevice = z.output<typeof device>;
 
 /** A unit, as the status has it. */
 export type DeviceUnit = z.output<typeof unit>;
+
+/** A member of a Service on a device that gets no new connections, as the status has it. */
+export type DeviceDrain = z.output<typeof drain>;
 
 /** All of them. An older API does not have the kind: then there is none. */
 export const devices: Resource<LoadBalancerDevice> = {

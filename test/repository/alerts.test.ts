@@ -59,6 +59,9 @@ const apiserver = (state: string) =>
 const pool = (what: string) => `vipnat_controller_pool_${what}${on('pool="default",family="ipv4"')}`;
 const seat = (node: string) => `vipnat_balancer_seat_held${on('seat="default/0"', node)}`;
 const leading = (node: string) => `vipnat_controller_leading${on('', node)}`;
+const device = (what: string, labels = '', node = 'm1') =>
+  `vipnat_controller_device_${what}${on(`device="edge"${labels}`, node)}`;
+const unit = (name: string) => device('unit_in_sync', `,unit="${name}"`);
 const drained = (le: string) => `vipnat_controller_drain_start_duration_seconds_bucket${on(`le="${le}"`)}`;
 const kind = (program: string, name: string) => `vipnat_${program}_kind_followed${on(`kind="${name}"`)}`;
 const webhook = (what: string, node: string) => `vipnat_controller_webhook_${what}${on('', node)}`;
@@ -207,6 +210,23 @@ const cases: Readonly<Record<string, Case>> = {
     // The clock of promtool begins in 1970.
     fires: [{ [webhook('certificate_end_timestamp_seconds', 'm1')]: `${59 * 86_400}x20` }, 75, 1],
     quiet: [{ [webhook('certificate_end_timestamp_seconds', 'm1')]: `${240 * 86_400}x20` }, 75],
+  },
+  VipnatDeviceNotReady: {
+    fires: [{ [device('ready')]: '0x10', [device('foreign_changes')]: '0x10' }, 6, 1],
+    // What other users have changed has an alert of its own.
+    quiet: [{ [device('ready')]: '0x10', [device('foreign_changes')]: '2x10' }, 6],
+  },
+  VipnatDeviceForeignChanges: {
+    fires: [{ [device('foreign_changes')]: '2x20' }, 11, 1],
+    quiet: [{ [device('foreign_changes')]: '2 2 0x20' }, 11],
+  },
+  VipnatDeviceUnitBehind: {
+    fires: [{ [unit('a')]: '1x20', [unit('b')]: '0x20' }, 11, 1],
+    quiet: [{ [unit('a')]: '1x20', [unit('b')]: '0 0 1x20' }, 11],
+  },
+  VipnatDeviceNotReconciled: {
+    fires: [{ [device('balancers_failing')]: '3x20' }, 11, 1],
+    quiet: [{ [device('balancers_failing')]: '3 3 0x20' }, 11],
   },
 };
 

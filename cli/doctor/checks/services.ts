@@ -10,6 +10,7 @@ import { type ServicesCluster } from '../facts/services-cluster.ts';
 import { areServicesUsed } from '../facts/services-facts.ts';
 import { install } from '../remedies/remedies.ts';
 import { dataplaneChecks } from './service-dataplanes.ts';
+import { deviceChecks } from './service-devices.ts';
 import { gateChecks } from './service-gates.ts';
 import { poolChecks } from './service-pools.ts';
 import { seatChecks } from './service-seats.ts';
@@ -60,12 +61,19 @@ export const serviceChecks: readonly Check[] = [
     ...check,
     find: ifUsed(check.find),
   })),
+  ...deviceChecks.map((check) => ({ ...check, find: ifKnown(check.find) })),
 ];
 
 const notUsed: NotHere = { notHere: 'Services have no balancer on this host' };
 
 function ifUsed(find: Check['find']): Check['find'] {
   return (facts) => (areServicesUsed(facts.services) ? find(facts) : notUsed);
+}
+
+/** Devices need no balancer and no pool: where the API was asked, they are looked at. */
+function ifKnown(find: Check['find']): Check['find'] {
+  return (facts) =>
+    areServicesUsed(facts.services) || 'value' in facts.services.cluster ? find(facts) : notUsed;
 }
 
 /** What puts a balancer back, or takes away what is left of it: which of both is wanted, a person has to say. */

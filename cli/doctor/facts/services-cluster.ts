@@ -12,6 +12,7 @@ import { createLister } from '../../../lib/kubernetes/object-lister.ts';
 import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { parseObjectName } from '../../../lib/services/address-name.ts';
 import { earlySlices } from '../../../lib/services/early-slices.ts';
+import { devices } from '../../../lib/services/devices.ts';
 import { toLeaseResource } from '../../../lib/services/node-report.ts';
 import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../../lib/services/objects.ts';
 import { countAddresses, getNth, mergeRanges, parseRange } from '../../../lib/services/ranges.ts';
@@ -50,6 +51,7 @@ export async function readServicesCluster({ route, clock, node }: ClusterNeeds):
     slices: await list(endpointSlices),
     earlySlices: await list(earlySlices),
     pods: [],
+    devices: await list(devices),
     leases: await list(toLeaseResource(servicesNamespace)),
   };
   const addresses = await readPlacedAddresses();

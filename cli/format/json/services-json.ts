@@ -36,25 +36,43 @@ export function formatServiceJson({ service, view, events }: ServiceDetails): st
   return `${toPrintableJson(document, 2)}\n`;
 }
 
-function describe({ service, state, reason, why, since, addresses, pods }: ServiceView): object {
+function describe({ service, state, reason, why, since, addresses, pods, devices }: ServiceView): object {
   const { namespace, name } = service.metadata;
   const count = (wanted: string) => pods.filter((pod) => pod.state === wanted).length;
   const waitingForGates = pods.filter(({ gate }) => gate !== null).length;
   return {
     ...{ namespace, name, state, reason, why, since },
-    addresses: addresses.map(({ address, isPublished, seat, virtualIp, holders, nodes }) => ({
-      ...{ address, published: isPublished, pool: virtualIp?.spec.pool ?? null, seat, holders, nodes },
+    addresses: addresses.map(({ address, isPublished, seat, virtualIp, holders, nodes, device }) => ({
+      ...{
+        address,
+        published: isPublished,
+        pool: virtualIp?.spec.pool ?? null,
+        seat,
+        holders,
+        nodes,
+        device,
+      },
+    })),
+    devices: devices.map(({ name: device, view, draining }) => ({
+      ...{ name: device, exists: view !== null },
+      draining: draining.map(({ member, since: from, sessions }) => ({ member, since: from, sessions })),
     })),
     pods: { ready: count('ready'), ending: count('ending'), notReady: count('not ready'), waitingForGates },
   };
 }
 
-function describeCluster({ controller, reports, pools }: ClusterView): object {
+function describeCluster({ controller, reports, pools, devices }: ClusterView): object {
   const { isLeading, holder, silentMs } = controller;
   return {
     controller: { leading: isLeading, holder, silentSeconds: toSeconds(silentMs) },
     pools: pools.map(({ metadata, status }) => ({
       ...{ name: metadata.name, conditions: status?.conditions ?? [] },
+    })),
+    devices: devices.map(({ name, driver, units, balancers, draining, foreignChanges, ...condition }) => ({
+      ...{ name, driver, ready: condition.isReady, reason: condition.reason, why: condition.why },
+      since: condition.since,
+      units: units.map(({ unit, role, isInSync, why }) => ({ unit, role, inSync: isInSync ?? null, why })),
+      ...{ services: balancers, draining, foreignChanges },
     })),
     nodes: reports.map(({ node, mode, isLiving, silentMs: ms, seats, inUse }) => ({
       ...{ node, mode, living: isLiving, silentSeconds: toSeconds(ms), seats, addressesInUse: inUse },

@@ -4,10 +4,13 @@ import { listNodes, type NodeOfService } from '../../services/list-nodes.ts';
 import { type NodeDrain, type PodView } from '../../services/list-pods.ts';
 import { shorten } from '../../services/judge-service.ts';
 import { type ServiceView } from '../../services/services-view.ts';
+import { type DeviceView } from '../../services/view-devices.ts';
 import { layOutParts, layOutText, type Part } from '../text/lay-out.ts';
 import { plainScreen, type Screen } from '../text/screen.ts';
+import { formatSince } from '../text/since.ts';
 import { type Column, formatTable } from '../text/table.ts';
-import { describeGate, formatSince, listNotes, nameAddress, nameHolder, paintState } from './services.ts';
+import { formatDevices } from './device-table.ts';
+import { describeGate, listNotes, nameAddress, nameHolder, paintState } from './services.ts';
 
 const margin = '  ';
 
@@ -18,11 +21,13 @@ export function formatService(details: ServiceDetails, nowMs: number, screen: Sc
     formatHead(service, nowMs, screen),
     formatBlock(['ADDRESS', 'SEAT', 'HOLDER', 'MAY HOLD IT'], listAddressRows(service), screen),
     formatBlock(['ENDPOINT', 'PORTS', 'NODE', 'STATE'], listPodRows(service, nowMs), screen),
+    formatBlock(['MEMBER', 'DEVICE', 'STATE'], listMemberRows(service, nowMs), screen),
     formatBlock(
       ['NODE', 'MODE', 'HEARD', 'PROGRAMMED'],
       listNodes(service, view.reports).map(toNodeRow),
       screen,
     ),
+    formatDevices(listDevices(service), nowMs, screen, margin),
     formatEvents(events, nowMs, screen),
     listNotes(view, nowMs).flatMap((note) => layOutText('', note, screen)),
   ];
@@ -62,8 +67,8 @@ function listAddressRows({ addresses }: ServiceView): Part[][] {
   return addresses.map((one) => [
     { text: nameAddress(one) },
     { text: one.seat ?? 'none' },
-    { text: nameHolder(one), tone: one.holders.length === 1 ? 'good' : 'bad' },
-    { text: one.nodes.join(', ') || 'no node' },
+    { text: nameHolder(one), tone: one.holders.length === 1 || one.device !== null ? 'good' : 'bad' },
+    { text: one.device === null ? one.nodes.join(', ') || 'no node' : 'its units' },
   ]);
 }
 
@@ -100,6 +105,26 @@ function describeNodes(nodes: readonly NodeDrain[]): string {
   const counted = nodes.map(({ node, connections }) => ({ node, count: connections ?? 0 }));
   const busy = counted.filter(({ count }) => count > 0).sort((one, other) => other.count - one.count);
   return busy.length === 0 ? '' : ` (${shorten(busy.map(({ node, count }) => `${node}: ${count}`))})`;
+}
+
+/** What drains on devices: a member is a pod, or the port of a node. */
+function listMemberRows({ devices }: ServiceView, nowMs: number): Part[][] {
+  return devices.flatMap(({ draining }) =>
+    draining.map(({ device, member, since, sessions }): Part[] => [
+      { text: member },
+      { text: device },
+      { text: describeMember(sessions, formatSince(since, nowMs)), tone: 'doubtful' },
+    ]),
+  );
+}
+
+function describeMember(sessions: number | null, age: string): string {
+  const left = sessions === null ? '' : `, ${sessions} session${sessions === 1 ? '' : 's'} left`;
+  return `no new connections for ${age}${left}`;
+}
+
+function listDevices({ devices }: ServiceView): DeviceView[] {
+  return devices.flatMap(({ view }) => view ?? []);
 }
 
 function toNodeRow({ node, report, isProgrammed }: NodeOfService): Part[] {

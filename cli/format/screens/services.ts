@@ -3,8 +3,10 @@ import { type AddressView, type ServiceState, type ServicesView } from '../../se
 import { type ServiceView } from '../../services/services-view.ts';
 import { layOutText, type Part, type Tone } from '../text/lay-out.ts';
 import { plainScreen, type Screen } from '../text/screen.ts';
+import { formatSince } from '../text/since.ts';
 import { layOutTable } from '../text/table.ts';
 import { keepTogether } from '../text/wrap.ts';
+import { formatDevices } from './device-table.ts';
 import { describeSilence } from './seats.ts';
 import { shorten } from '../../services/judge-service.ts';
 import { type GateView } from '../../services/list-pods.ts';
@@ -31,7 +33,8 @@ export function formatServices(view: ServicesView, nowMs: number, screen: Screen
   const notes = [...listGateNotes(view, nowMs), ...listNotes(view, nowMs)];
   const foot = [...notes, summarize(view)].flatMap((note) => layOutText('', note, screen));
   const table = view.services.length === 0 ? [] : [...formatRows(view, nowMs, screen), ''];
-  return [...table, ...foot].map((line) => `${line}\n`).join('');
+  const devices = view.devices.length === 0 ? [] : [...formatDevices(view.devices, nowMs, screen), ''];
+  return [...table, ...devices, ...foot].map((line) => `${line}\n`).join('');
 }
 
 function formatRows({ services }: ServicesView, nowMs: number, screen: Screen): string[] {
@@ -50,19 +53,24 @@ function formatRows({ services }: ServicesView, nowMs: number, screen: Screen): 
 }
 
 /** One row for each address. */
-function toRows({ key, addresses, pods, since, state }: ServiceView, nowMs: number): Part[][] {
+function toRows({ key, addresses, pods, devices, since, state }: ServiceView, nowMs: number): Part[][] {
   const [first, ...more] = addresses;
   return [
     [
       { text: key },
       { text: first === undefined ? 'none' : nameAddress(first) },
-      { text: first === undefined ? '' : nameHolder(first) },
-      { text: countPods(pods) },
+      { text: first === undefined ? nameWanted(devices) : nameHolder(first) },
+      { text: countPods(pods, devices) },
       { text: formatSince(since, nowMs) },
       paintState(state),
     ],
     ...more.map((one) => ['', nameAddress(one), nameHolder(one), '', '', ''].map((text) => ({ text }))),
   ];
+}
+
+/** Where it has no address yet, the device that is to have it. */
+function nameWanted([device]: ServiceView['devices']): string {
+  return device === undefined ? '' : `device ${device.name}`;
 }
 
 /** A state as people see it: in capitals where something does not work. */
@@ -76,18 +84,21 @@ export function nameAddress({ address, isPublished }: AddressView): string {
   return isPublished ? address : `(${address})`;
 }
 
-/** Who holds an address; how such a node balances is said where its own table does not count. */
-export function nameHolder({ holders }: AddressView): string {
+/** Who holds an address, or which device has it; how such a node balances is said where its own table does not count. */
+export function nameHolder({ holders, device }: AddressView): string {
+  if (device !== null) return `device ${device}`;
   const names = holders.map(({ node, mode }) => (mode === 'direct' ? node : `${node} (${mode})`));
   return names.length === 0 ? 'nobody' : names.join(' and ');
 }
 
-function countPods(pods: ServiceView['pods']): string {
+function countPods(pods: ServiceView['pods'], devices: ServiceView['devices']): string {
   const count = (wanted: string) => pods.filter(({ state }) => state === wanted).length;
   const [ready, ending] = [count('ready'), count('ending')];
   const all = ready + count('not ready');
   const gated = pods.filter(({ gate }) => gate !== null).length;
-  const left = pods.reduce((sum, { draining }) => sum + (draining?.connections ?? 0), 0);
+  const onDevices = devices.flatMap(({ draining }) => draining.map(({ sessions }) => sessions ?? 0));
+  const onNodes = pods.map(({ draining }) => draining?.connections ?? 0);
+  const left = [...onNodes, ...onDevices].reduce((sum, count) => sum + count, 0);
   return [
     ready === all ? String(ready) : `${ready} of ${all}`,
     ...(gated === 0 ? [] : [`${gated} gated`]),
@@ -126,12 +137,6 @@ export function describeGate({ since, nodes }: GateView, nowMs: number): string 
   return `waits for its readiness gate${age === '' ? '' : ` (${age})`}${who}`;
 }
 
-/** How long ago something was that the API has the date of. */
-export function formatSince(since: string | null, nowMs: number): string {
-  const ms = nowMs - Date.parse(since ?? '');
-  return Number.isNaN(ms) ? '' : formatAge(Math.max(0, ms));
-}
-
 function summarize({ services }: ServicesView): string {
   if (services.length === 0) return 'no Service of vipnat: none has an address, and none waits for one';
   const counts = [...Map.groupBy(services, ({ state }) => state)].map(
@@ -142,13 +147,13 @@ function summarize({ services }: ServicesView): string {
 
 /** What Services depend on, as far as it is not as it should be. */
 export function listNotes(
-  { controller, pools, reports }: Omit<ServicesView, 'services'>,
+  { controller, pools, devices, reports }: Omit<ServicesView, 'services'>,
   nowMs: number,
 ): string[] {
   const living = reports.filter(({ isLiving }) => isLiving);
   return [
     ...describeController(controller),
-    ...(pools.length === 0
+    ...(pools.length === 0 && devices.length === 0
       ? [
           `there is no AddressPool. To make one: ${keepTogether('vipnat manifest services --pool RANGE')}, with all options that it had before`,
         ]

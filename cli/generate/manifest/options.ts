@@ -46,6 +46,8 @@ export interface ManifestOptions {
   readonly pools: readonly string[];
   /** Whether the controller of `services` serves Services without a class. */
   readonly isDefaultClass: boolean;
+  /** The device of Services without a class that have annotations of another controller, as it was given; null for none. */
+  readonly defaultDevice: string | null;
   /** Further types of readiness gates that this controller opens. */
   readonly gates: readonly string[];
   /** What gives pods the gate in `services`, as it was given: one of injectionMethods, or nonsense; null for nothing. */

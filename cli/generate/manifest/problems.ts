@@ -4,6 +4,7 @@ import { type Config } from '../../../config/config.ts';
 import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
 import { describeOption, nameFlag } from '../../../config/options.ts';
 import { isSafePath } from '../../../lib/keepalived/words.ts';
+import { isDeviceName } from '../../../lib/services/devices.ts';
 import { isGateType } from '../../../lib/services/gate-types.ts';
 import { injectionMethods, webhookPort } from '../../../lib/services/injection.ts';
 import { parseRange } from '../../../lib/services/ranges.ts';
@@ -58,18 +59,40 @@ export function checkWebhookPort(port: string | null): string[] {
   return [`--webhook-port ${quoteText(port)} ${rule}. Example: --webhook-port ${webhookPort}`];
 }
 
+/** What is no device for Services without a class, or beside which all of them have a class. */
+export function checkDefaultDevice({
+  defaultDevice,
+  isDefaultClass,
+}: Pick<ManifestOptions, 'defaultDevice' | 'isDefaultClass'>): string[] {
+  return [
+    ...(defaultDevice === null || isDeviceName(defaultDevice)
+      ? []
+      : [
+          `--default-device ${quoteText(defaultDevice)} is not the name of a LoadBalancerDevice. Example: --default-device haproxy-1`,
+        ]),
+    // Both would serve a Service without a class that has such an annotation.
+    ...(defaultDevice !== null && isDefaultClass
+      ? [
+          '--default-device and --default-class exclude each other: both are about Services without a class. Leave one out',
+        ]
+      : []),
+  ];
+}
+
 function findServicesProblems(options: ManifestOptions, config: Config): string[] {
-  const { kind, pools, isDefaultClass, gates, injection, balancerListen, nodeProbePort } = options;
+  const { kind, pools, isDefaultClass, defaultDevice, gates, injection } = options;
+  const { balancerListen, nodeProbePort } = options;
   if (kind === 'services') {
     return [
       ...[...findPoolProblems(pools), ...checkGates(gates), ...findFolderProblems(config)],
       ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
-      ...findInjectionProblems(injection),
+      ...[...checkDefaultDevice(options), ...findInjectionProblems(injection)],
     ];
   }
   const flags = [
     ...(pools.length === 0 ? [] : ['--pool']),
     ...(isDefaultClass ? ['--default-class'] : []),
+    ...(defaultDevice === null ? [] : ['--default-device']),
     ...(gates.length === 0 ? [] : ['--gate']),
     ...(injection === null ? [] : ['--inject-gates']),
     ...(balancerListen === null ? [] : ['--balancer-listen']),

@@ -47,6 +47,7 @@ export function toCommandLine({ options, config, given }: ManifestRequest): stri
     ...(leastPrivilege ? ['--least-privilege'] : []),
     ...pools.map((pool) => `--pool=${pool}`),
     ...(options.isDefaultClass ? ['--default-class'] : []),
+    ...(options.defaultDevice === null ? [] : [`--default-device=${options.defaultDevice}`]),
     ...options.gates.map((type) => `--gate=${type}`),
     ...toInjectionArguments(options.injection),
     ...(options.balancerListen === null ? [] : [`--balancer-listen=${options.balancerListen}`]),

@@ -103,6 +103,7 @@ function toContainer(request: ManifestRequest): object {
   const args = [
     'controller',
     ...(options.isDefaultClass ? ['--default-class'] : []),
+    ...(options.defaultDevice === null ? [] : [`--default-device=${options.defaultDevice}`]),
     ...options.gates.map((type) => `--gate=${type}`),
     ...(options.injection === 'webhook' ? [`--webhook-port=${webhookPort}`] : []),
     `--namespace=${options.namespace}`,

@@ -80,6 +80,11 @@ describe('the chart', () => {
   test.each([
     ['alone', {}, []],
     ['for Services without a class', { services: { defaultClass: true } }, ['--default-class']],
+    [
+      'for Services of another controller',
+      { services: { defaultDevice: 'edge' } },
+      ['--default-device=edge'],
+    ],
     ['with gates by a policy', { services: { injectGates: 'policy' } }, ['--inject-gates']],
     ['with gates by a webhook', { services: { injectGates: 'webhook' } }, ['--inject-gates=webhook']],
     [

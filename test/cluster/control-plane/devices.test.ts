@@ -7,7 +7,9 @@ import { systemRandom } from '../../../lib/control/random.ts';
 import { findAccess } from '../../../lib/kubernetes/access.ts';
 import { RoutedClient } from '../../../lib/kubernetes/object-client.ts';
 import { ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { watchObjects } from '../../../lib/kubernetes/watch-objects.ts';
 import { devices } from '../../../lib/services/devices.ts';
+import { loadBalancerServices } from '../../../lib/services/services.ts';
 import { EventWriter } from '../../../lib/telemetry/writer.ts';
 import { createRecordingLogger } from '../../support/fakes/logger.ts';
 import { PlainDevice } from '../../support/fakes/plain-device.ts';
@@ -18,6 +20,7 @@ import { namespace, ServicesWorld, servicesPath, stepsMs, takeoverMs } from './s
 jest.setTimeout(180_000);
 
 const device = new PlainDevice();
+const password = 'known-to-the-device';
 const logger = createRecordingLogger();
 let world: ServicesWorld;
 let stop: () => Promise<void> = () => Promise.resolve();
@@ -84,10 +87,10 @@ function startController(identity: string): () => Promise<void> {
 }
 
 beforeAll(async () => {
-  device.password = 'secret';
+  device.password = password;
   world = await ServicesWorld.start([]);
   await world.create({
-    ...{ apiVersion: 'v1', kind: 'Secret', stringData: { username: 'vipnat', password: 'secret' } },
+    ...{ apiVersion: 'v1', kind: 'Secret', stringData: { username: 'vipnat', password } },
     metadata: { name: 'vipnat-devices', namespace },
   });
   stop = startController('first');
@@ -166,14 +169,67 @@ test('a Service of its class is served there, follows its endpoints, and leaves 
   const object = { endpoints: toEndpoints('10.1.0.1', '10.1.0.3') };
   await world.api.ask({ method: 'PATCH', path: `${slicesPath}/web`, object });
   await waitFor(() => Promise.resolve(listMembers().includes('10.1.0.3:8080')), stepsMs);
+  const { object: slice } = await world.api.ask({ method: 'GET', path: `${slicesPath}/web` });
+  expect((slice as unknown as KubernetesObject).metadata).not.toHaveProperty('finalizers');
   await world.remove('web');
   expect([...device.objects]).toEqual([]);
 });
 
-test('a Service of another controller is taken over, with its Endpoints, once they may be written', async () => {
-  await world.createService('old', { loadBalancerClass: null }, { 'lb.zcloud.cn/vip': '10.0.7.12' });
+test('a Service whose type or annotation changes is cleaned up on the device', async () => {
+  await world.createService('typed', { loadBalancerClass: 'vipnat.io/edge' });
+  await world.createService('noted', { loadBalancerClass: null }, { 'lb.zcloud.cn/vip': '10.0.7.11' });
+  for (const name of ['typed', 'noted']) await world.awaitAddresses(name);
+  expect(device.list('prod')).toHaveLength(2);
+  const changes = {
+    typed: { spec: { type: 'ClusterIP', loadBalancerClass: null } },
+    noted: { metadata: { annotations: { 'lb.zcloud.cn/vip': null } } },
+  };
+  for (const [name, object] of Object.entries(changes)) {
+    await world.api.ask({ method: 'PATCH', path: `${servicesPath}/${name}`, object });
+    await world.awaitAddresses(name, 0);
+    const isFree = async () => ((await world.readService(name))?.metadata.finalizers ?? []).length === 0;
+    await waitFor(isFree, stepsMs);
+  }
+  expect([...device.objects]).toEqual([]);
+});
+
+/** The addresses in each version of a Service's status after one, until the one of now. */
+async function readHistory(name: string, version: string): Promise<string[]> {
+  const readAccess = findAccess(world.kubeconfig, {});
+  if (readAccess === null) throw new Error('no credentials');
+  const route = new ApiRoute(readAccess, [], null);
+  const last = (await world.readService(name))?.metadata.resourceVersion;
+  const ending = new AbortController();
+  const history: string[] = [];
+  const watching = watchObjects(
+    loadBalancerServices,
+    { ...(await route.choose()), clock: systemClock, forbidden: route.forbidden, signal: ending.signal },
+    {
+      ...{ version, seconds: 60, silenceSeconds: 60, onBegin: () => undefined, onEnd: () => undefined },
+      onEvent: (event) => {
+        if (event.type !== 'put' || event.object.metadata.name !== name) return;
+        const ingress = event.object.status?.loadBalancer?.ingress ?? [];
+        history.push(ingress.map(({ ip }) => ip ?? '').join());
+        if (event.object.metadata.resourceVersion === last) ending.abort();
+      },
+    },
+  );
+  await watching.catch((error: unknown) => {
+    if (!ending.signal.aborted) throw error;
+  });
+  return history;
+}
+
+test('a Service of another controller is taken over without a gap, with its Endpoints, once they may be written', async () => {
+  const annotations = { 'lb.zcloud.cn/vip': '10.0.7.12', 'lb.zcloud.cn/method': 'lc' };
+  device.objects.set('elb_default_old', 'what the other controller has there');
+  await world.createService('old', { loadBalancerClass: null }, annotations);
   const change = { metadata: { finalizers: ['lb.zcloud.cn/protect'] } };
   await world.api.ask({ method: 'PATCH', path: `${servicesPath}/old`, object: change });
+  const published = { status: { loadBalancer: { ingress: [{ ip: '10.0.7.12' }] } } };
+  const { object: before } = await world.api.ask({
+    ...{ method: 'PATCH', path: `${servicesPath}/old/status`, object: published },
+  });
   await createSlice('old', '10.1.0.9');
   const endpoints = '/api/v1/namespaces/default/endpoints';
   const object = { apiVersion: 'v1', kind: 'Endpoints', metadata: { name: 'old', ...change.metadata } };
@@ -195,6 +251,15 @@ test('a Service of another controller is taken over, with its Endpoints, once th
   await waitFor(async () => !(await readFinalizers()).includes('lb.zcloud.cn/protect'), takeoverMs);
   const { object: left } = await world.api.ask({ method: 'GET', path: `${endpoints}/old` });
   expect(JSON.stringify(left)).not.toContain('lb.zcloud.cn/protect');
+  expect(device.list('prod')).toMatchObject([{ method: 'lc', addresses: [{ text: '10.0.7.12' }] }]);
+  expect(device.objects.get('elb_default_old')).toBe('what the other controller has there');
+  device.objects.delete('elb_default_old');
+  const { resourceVersion } = (before as unknown as KubernetesObject).metadata as {
+    resourceVersion?: string;
+  };
+  const history = await readHistory('old', resourceVersion ?? '');
+  expect(history.length).toBeGreaterThan(2);
+  expect(new Set(history)).toEqual(new Set(['10.0.7.12']));
 });
 
 test('the next controller goes on, and a device that is deleted stays until no Service is there', async () => {
@@ -210,4 +275,9 @@ test('the next controller goes on, and a device that is deleted stays until no S
   await waitFor(async () => (await world.api.ask({ method: 'GET', path })).code === 404, stepsMs);
   expect([...device.objects]).toEqual([]);
   expect(logger.lines.filter(({ level }) => level === 'error')).toEqual([]);
+});
+
+test('no line of the log has the credentials', () => {
+  expect(logger.lines.length).toBeGreaterThan(0);
+  expect(JSON.stringify(logger.lines)).not.toContain(password);
 });

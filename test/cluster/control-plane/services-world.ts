@@ -36,7 +36,11 @@ interface Published {
 
 /** As much of a Service as tests look at. */
 export interface Balanced {
-  readonly metadata: { readonly finalizers?: readonly string[]; readonly uid: string };
+  readonly metadata: {
+    readonly finalizers?: readonly string[];
+    readonly uid: string;
+    readonly resourceVersion: string;
+  };
   readonly status: {
     readonly loadBalancer: { readonly ingress?: readonly Published[] };
     readonly conditions?: readonly {

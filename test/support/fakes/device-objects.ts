@@ -8,6 +8,7 @@ import { type Capabilities } from '../../../lib/devices/driver.ts';
 import { toKey } from '../../../lib/kubernetes/api-object.ts';
 import { type DeviceNode, deviceNodes } from '../../../lib/services/device-nodes.ts';
 import { devices, type LoadBalancerDevice } from '../../../lib/services/devices.ts';
+import { toGateTypes } from '../../../lib/services/gate-types.ts';
 import { finalizer } from '../../../lib/services/names.ts';
 import {
   type EndpointSlice,
@@ -25,8 +26,14 @@ export const whole: Capabilities = {
   ...{ ipv6: true, udp: true, atomicCommit: false, pair: false, pendingChanges: true },
 };
 
-/** Of a name, with four addresses. */
-export function makeDevice(name: string, spec: Fields = {}, metadata: Fields = {}): LoadBalancerDevice {
+/** Of a name, with four addresses; with what its condition says, a controller has looked at it. */
+export function makeDevice(
+  name: string,
+  spec: Fields = {},
+  metadata: Fields = {},
+  condition: Fields | null = null,
+): LoadBalancerDevice {
+  const ready = { type: 'Ready', status: 'True', reason: 'Ready', message: 'The unit u1 is active.' };
   return devices.schema.parse({
     metadata: {
       name,
@@ -37,6 +44,7 @@ export function makeDevice(name: string, spec: Fields = {}, metadata: Fields = {
       ...metadata,
     },
     spec: { driver: 'plain', cluster: 'c', units: ['u1'], addresses: ['10.9.0.1-10.9.0.4'], ...spec },
+    status: condition === null ? undefined : { conditions: [{ ...ready, ...condition }], ...condition },
   });
 }
 
@@ -94,7 +102,7 @@ export type DeviceInventory = { readonly [S in keyof Objects]?: readonly Objects
 
 /** A cache that has heard of all of it. */
 export function makeDeviceCache(inventory: DeviceInventory, defaultDevice?: string): Cache {
-  const settings = { isDefaultClass: false, gateTypes: new Set<string>() };
+  const settings = { isDefaultClass: false, gateTypes: toGateTypes([]) };
   const cache = new Cache(defaultDevice === undefined ? settings : { ...settings, defaultDevice }, [
     ...kinds,
     ...deviceWatchers,
@@ -124,6 +132,6 @@ export function makeBalancer(
   const [namespace = '', name = ''] = key.split('/');
   return {
     ...{ device, id: { cluster: 'c', namespace, name, uid: `uid of ${key}` }, standing: 'serves' },
-    ...{ addresses: ['10.9.0.1'], problem: null, remark: null, isTakenOver: false, ...parts },
+    ...{ addresses: ['10.9.0.1'], problem: null, remark: null, gated: [], isTakenOver: false, ...parts },
   };
 }

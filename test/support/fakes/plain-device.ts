@@ -34,6 +34,8 @@ export class PlainDevice {
   refuses: ((id: BalancerId) => string | null) | null = null;
   /** What becomes of the next call. */
   chooseEnd: () => CallEnd = () => 'done';
+  /** Open connections of members, by `ADDRESS:PORT`; null: they are not counted. */
+  sessions: ReadonlyMap<string, number> | null = null;
   /** How often an `ensure` says that it is on its way before it is done. */
   runs = 0;
   /** Credentials that it takes; null for any. */
@@ -73,14 +75,14 @@ class PlainDriver implements LoadBalancerDriver {
   }
 
   get capabilities(): Capabilities {
-    return this.#device.capabilities;
+    return { ...this.#device.capabilities, sessions: this.#device.sessions !== null };
   }
 
   async list(): Promise<readonly Owned[]> {
     await this.#call('list', () => undefined);
     return this.#device
       .list(this.#settings.cluster)
-      .map((balancer) => ({ balancer, memberToSessions: null }));
+      .map((balancer) => ({ balancer, memberToSessions: this.#device.sessions }));
   }
 
   plan(): Promise<never> {

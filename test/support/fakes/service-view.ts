@@ -94,6 +94,7 @@ export function makeObjects(parts: Partial<ServiceObjects>): ServiceObjects {
     pods: [],
     virtualIps: [],
     pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.19'] }, { status: { seats } })],
+    devices: [],
     leases: [makeElection(), makeNodeLease('w1', 2, { seats: ['pool/0'] }), makeNodeLease('w2')],
     ...parts,
   };

@@ -44,6 +44,10 @@ describe('on a host with Services', () => {
         'node-reports-service-address',
         'service-without-class',
         'webhook-not-trusted',
+        'device-not-ready',
+        'device-secret-missing',
+        'device-missing',
+        'device-finalizer-left',
       ].map((code) => ({ code, level: 'skipped', reason })),
     );
   });

@@ -140,6 +140,7 @@ const ownExamples = new Map([
   ['--pool', '10.0.9.10-10.0.9.99'],
   ['--balancer-listen', '127.0.0.1:10269'],
   ['--node-probe-port', '10256'],
+  ['--default-device', 'edge'],
   ['--gate', 'example.com/load-balancer-ready'],
   ['--config', '/etc/vipnat.yaml'],
   ['--image', 'vipnat:2'],

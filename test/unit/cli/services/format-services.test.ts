@@ -4,6 +4,7 @@ import { formatService } from '../../../../cli/format/screens/service.ts';
 import { formatServices } from '../../../../cli/format/screens/services.ts';
 import { type ServiceView } from '../../../../cli/services/services-view.ts';
 import { viewServices } from '../../../../cli/services/view-services.ts';
+import { makeDevice, makeDeviceService, publishOf } from '../../../support/fakes/device-objects.ts';
 import {
   makePool,
   makeService,
@@ -253,5 +254,82 @@ describe('a pod that drains', () => {
     expect(show(makeNodeLease('w1', 2, drain('10.244.0.1', 3, 1))).text).toMatch(
       /10\.244\.0\.1 .* draining, no new connections for 3\.0 s, 1 connection left \(w1: 1\)\n/,
     );
+  });
+});
+
+describe('a device', () => {
+  const units = [
+    { unit: 'https://10.0.0.11', role: 'active', isInSync: true, why: '' },
+    { unit: 'https://10.0.0.12', role: 'standby', isInSync: false, why: '' },
+  ];
+  const said = {
+    ...{ lastTransitionTime: ago(7200), reason: 'ForeignChanges', status: 'False' },
+    ...{ units, balancers: 2, foreignChanges: ['+ /c/slb/virt 7'] },
+    draining: [{ service: 'shop/a', member: '10.1.2.3:8080', since: ago(12), sessions: 4 }],
+  };
+  const view = viewServices(
+    makeObjects({
+      services: [
+        makeDeviceService('shop/a', 'edge', { status: publishOf('10.9.0.1') }),
+        makeDeviceService('shop/b', 'gone'),
+      ],
+      slices: [makeSlice('shop/a', [['ready', 'w1']])],
+      devices: [makeDevice('edge', { driver: 'alteon' }, {}, said), makeDevice('new')],
+    }),
+    nowMs,
+  );
+
+  test('is shown with its units, what waits there, and the Services that it has', () => {
+    expect(formatServices(view, nowMs)).toBe(`SERVICE  ADDRESS   HOLDER       PODS       SINCE  STATE
+shop/a   10.9.0.1  device edge  1, 4 open         ready
+shop/b   none      device gone  0                 PENDING
+  because there is no LoadBalancerDevice gone
+
+DEVICE  DRIVER  SERVICES  DRAINING  SINCE  STATE
+edge    alteon         2         1  2h00m  NOT READY, ForeignChanges
+  https://10.0.0.11 active
+  https://10.0.0.12 standby, behind
+  because changes of other users wait: + /c/slb/virt 7
+new     plain                    0         NOT READY, NotSeen
+  because no controller has looked at it yet
+
+2 Services: 1 ready, 1 pending
+`);
+  });
+
+  test('is shown with one Service, and the members that drain; programs get the same', () => {
+    const [service] = view.services as [ServiceView];
+    const details = { view, service, events: [] };
+    expect(formatService(details, nowMs)).toBe(`shop/a   ready · 80/TCP · policy Cluster
+
+  ADDRESS   SEAT  HOLDER       MAY HOLD IT
+  10.9.0.1  none  device edge  its units
+
+  ENDPOINT    PORTS  NODE  STATE
+  10.244.0.1  8080   w1    ready
+
+  MEMBER         DEVICE  STATE
+  10.1.2.3:8080  edge    no new connections for 12 s, 4 sessions left
+
+  DEVICE  DRIVER  SERVICES  DRAINING  SINCE  STATE
+  edge    alteon         2         1  2h00m  NOT READY, ForeignChanges
+    https://10.0.0.11 active
+    https://10.0.0.12 standby, behind
+    because changes of other users wait: + /c/slb/virt 7
+`);
+    expect(JSON.parse(formatServiceJson(details))).toMatchObject({
+      service: {
+        addresses: [{ address: '10.9.0.1', device: 'edge' }],
+        devices: [{ name: 'edge', draining: [{ member: '10.1.2.3:8080', since: ago(12), sessions: 4 }] }],
+      },
+      devices: [
+        {
+          ...{ name: 'edge', ready: false, reason: 'ForeignChanges', services: 2, draining: 1 },
+          ...{ since: ago(7200), foreignChanges: ['+ /c/slb/virt 7'] },
+          units: [{ role: 'active' }, { unit: 'https://10.0.0.12', role: 'standby', inSync: false }],
+        },
+        { name: 'new', ready: null },
+      ],
+    });
   });
 });

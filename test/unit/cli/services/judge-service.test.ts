@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { type ServiceObjects } from '../../../../cli/services/services-view.ts';
 import { isInTrouble, viewServices } from '../../../../cli/services/view-services.ts';
+import { makeDevice, makeDeviceService, publishOf } from '../../../support/fakes/device-objects.ts';
 import {
   makePool,
   makeService,
@@ -22,6 +23,8 @@ const waiting = makeService(key, { metadata: { creationTimestamp: ago(60), final
 const virtualIps = [makeVirtualIp('10.0.9.10', [key])];
 const slices = [makeSlice(key, [['ready', 'w1']])];
 const works = { services: [published], virtualIps, slices };
+const onDevice = { services: [makeDeviceService(key, 'edge')] };
+const edge = makeDevice('edge', {}, {}, {});
 const w1 = (parts = {}) => makeNodeLease('w1', 2, { seats: ['pool/0'], ...parts });
 
 function withCondition(condition: object, status: object = {}) {
@@ -141,6 +144,21 @@ describe('a Service', () => {
       { ...works, leases: [makeElection(), w1(), makeNodeLease('w2', 1, { seats: ['pool/0'] })] },
       ...(['not served', 'TwoHolders', 'w1 and w2 both hold 10.0.9.10'] as const),
     ],
+    [
+      'its device is not there',
+      { ...onDevice, devices: [makeDevice('other')] },
+      ...(['pending', 'NoDevice', 'there is no LoadBalancerDevice edge'] as const),
+    ],
+    [
+      'its device cannot be asked',
+      { ...onDevice, devices: [makeDevice('edge', {}, {}, { status: 'False', message: 'No route.' })] },
+      ...(['pending', 'DeviceNotReady', 'the device edge is not ready: No route'] as const),
+    ],
+    [
+      'its device serves it, and no pod is there',
+      { services: [makeDeviceService(key, 'edge', { status: publishOf('10.9.0.1') })], devices: [edge] },
+      ...(['no pods', 'NoEndpoints', 'it has no selector'] as const),
+    ],
     ['it has no EndpointSlice', { ...works, slices: [] }, 'no pods', 'NoEndpoints', 'it has no selector'],
     [
       'no pod is ready',
@@ -170,6 +188,22 @@ describe('a Service', () => {
     expect(judge(objects)).toMatchObject({
       ...{ state, reason, why: expect.stringContaining(why), isTrouble: true },
     });
+  });
+
+  test('that a device gives up is leaving, and says why that cannot end', () => {
+    const metadata = { deletionTimestamp: ago(5) };
+    const ending = makeDeviceService(key, 'edge', { metadata });
+    expect(judge({ services: [ending], devices: [edge] })).toMatchObject({
+      ...{ state: 'leaving', why: 'the device edge gives it up', isTrouble: false },
+    });
+    const condition = {
+      type: 'vipnat.io/AddressReady',
+      status: 'False',
+      reason: 'NoDevice',
+      message: 'No edge.',
+    };
+    const stuck = makeDeviceService(key, 'edge', { metadata, status: { conditions: [condition] } });
+    expect(judge({ services: [stuck] })).toMatchObject({ state: 'leaving', why: 'No edge' });
   });
 
   test('that ends still works where its last pod still answers', () => {

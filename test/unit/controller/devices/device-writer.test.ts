@@ -1,6 +1,11 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { DeviceError } from '../../../../lib/devices/device-error.ts';
-import { makeDevice, makeDeviceService, makeSlice } from '../../../support/fakes/device-objects.ts';
+import {
+  makeDevice,
+  makeDeviceNode,
+  makeDeviceService,
+  makeSlice,
+} from '../../../support/fakes/device-objects.ts';
 import { DeviceWorld } from '../../../support/fakes/device-world.ts';
 
 const toPods = { targets: 'pods' };
@@ -52,6 +57,23 @@ describe('what it costs', () => {
     await world.clock.advance(1000);
     expect(world.takeCalls()).toEqual(['read', `put ${mark}_tcp_80`]);
     expect(readMembers().slice(0, 3)).toEqual(['10.1.0.1 1', '10.1.0.6 1', '10.1.0.1 1']);
+  });
+
+  test('a node that goes drains on the device, by one more write', async () => {
+    start({ targets: 'nodePorts' });
+    world.put('endpointSlices', makeSlice('apps/a', ['10.1.0.1@n1', '10.1.0.2@n2']));
+    for (const [index, name] of ['n1', 'n2'].entries())
+      world.put('deviceNodes', makeDeviceNode(name, `10.0.0.${index}`));
+    await world.clock.advance(1000);
+    expect(readMembers()).toEqual(['10.0.0.0 1', '10.0.0.1 1']);
+    world.takeCalls();
+    world.put(
+      'deviceNodes',
+      makeDeviceNode('n2', '10.0.0.1', { conditions: [{ type: 'Ready', status: 'Unknown' }] }),
+    );
+    await world.clock.advance(1000);
+    expect(readMembers()).toEqual(['10.0.0.0 1', '10.0.0.1 0']);
+    expect(world.takeCalls()).toEqual(['read', `put ${mark}_tcp_80`]);
   });
 
   test('requests are paced, whatever is to be done', async () => {
@@ -130,6 +152,22 @@ describe('a device that fails', () => {
     await world.clock.advance(40_000);
     expect(world.report).toMatchObject({ isReady: false, reason: 'ForeignChanges' });
     expect(world.report?.message).toContain('/c/slb/virt 7');
+  });
+
+  test('says which members drain there, since when, and how many sessions are left', async () => {
+    start();
+    await world.clock.advance(40_000);
+    world.put('endpointSlices', makeSlice('apps/a', ['10.1.0.1', '-10.1.0.2']));
+    world.device.sessions = new Map([['10.1.0.2:8080', 7]]);
+    await world.clock.advance(12_000);
+    const since = world.report?.draining[0]?.since;
+    const drain = { service: 'apps/a', member: '10.1.0.2:8080', since, sessions: null };
+    expect(world.report?.draining).toEqual([drain]);
+    await world.clock.advance(34_000);
+    expect(world.report?.draining).toEqual([{ ...drain, sessions: 7 }]);
+    world.put('endpointSlices', makeSlice('apps/a', ['10.1.0.1']));
+    await world.clock.advance(34_000);
+    expect(world.report?.draining).toEqual([]);
   });
 
   test('forgets: what is gone is there again when all is compared', async () => {
@@ -230,7 +268,7 @@ describe('credentials', () => {
   });
 
   test.each<[string, object | null | undefined, string, RegExp]>([
-    ['are missing', undefined, 'SettingsInvalid', /there is no Secret vipnat-system\/vipnat-devices/],
+    ['are missing', undefined, 'SecretMissing', /there is no Secret vipnat-system\/vipnat-devices/],
     [
       'may not be read',
       null,

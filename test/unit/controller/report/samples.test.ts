@@ -1,11 +1,13 @@
 import { expect, test } from '@jest/globals';
 import { listControllerSamples } from '../../../../controller/report/samples.ts';
+import { makeDevice, makeDeviceCache } from '../../../support/fakes/device-objects.ts';
 import {
   makePod,
   makePool,
   makeService,
   makeVirtualIp,
   makeWorld,
+  nowMs,
   publish,
 } from '../../../support/fakes/service-objects.ts';
 
@@ -89,4 +91,41 @@ test('one with a webhook says how that does, whether it leads or not', () => {
 
 test('one that waits says that it does not lead, and nothing of what it does not know', () => {
   expect(list({ isLeading: false, world: null, statistics: null })).toEqual(['leading{} 0']);
+});
+
+test('a device says whether its units could take over, what waits there, and what drains', () => {
+  const unit = (name: string, role: string, isInSync: boolean | null) => ({
+    unit: name,
+    role,
+    isInSync,
+    why: '',
+  });
+  const cache = makeDeviceCache({ devices: [makeDevice('edge'), makeDevice('new')] });
+  const draining = [{ service: 'a/b', member: '10.1.0.1:80', since: '2027-01-15T08:00:00Z', sessions: 3 }];
+  cache.take('deviceReports', {
+    key: 'edge',
+    after: {
+      ...{ generation: 1, balancers: 2, isReady: false, reason: 'ForeignChanges', message: '' },
+      units: [unit('a', 'active', null), unit('b', 'standby', false), unit('c', 'silent', null)],
+      ...{ foreignChanges: ['x'], draining },
+    },
+  });
+  const told = list({ world: cache.view(nowMs), deviceCalls: new Map([['edge', 7]]) });
+  expect(told.filter((line) => line.startsWith('device_'))).toEqual([
+    'device_ready{device=edge} 0',
+    'device_balancers{device=edge} 2',
+    'device_balancers_failing{device=edge} 0',
+    'device_unit_in_sync{device=edge,unit=a} 1',
+    'device_unit_in_sync{device=edge,unit=b} 0',
+    'device_unit_in_sync{device=edge,unit=c} 0',
+    'device_foreign_changes{device=edge} 1',
+    'device_members_draining{device=edge} 1',
+    'device_requests_total{device=edge} 7',
+    'device_ready{device=new} 0',
+    'device_balancers{device=new} 0',
+    'device_balancers_failing{device=new} 0',
+    'device_foreign_changes{device=new} 0',
+    'device_members_draining{device=new} 0',
+    'device_requests_total{device=new} 0',
+  ]);
 });

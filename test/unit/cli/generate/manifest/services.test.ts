@@ -113,7 +113,7 @@ describe('what serves Services', () => {
 describe("the controller's pods", () => {
   test('have no rights on their nodes, and the options that a controller takes', async () => {
     const words = [
-      '--default-class',
+      '--default-device=edge',
       '--gate=a.example/b',
       '--log-format=json',
       '--run-dir=/srv/x',
@@ -122,7 +122,7 @@ describe("the controller's pods", () => {
     ];
     const { containers } = await findPod('vipnat-controller', ...words);
     const { args, securityContext } = containers[0];
-    const names = ['--default-class', '--gate=a.example/b'];
+    const names = ['--default-device=edge', '--gate=a.example/b'];
     const options = [...names, '--namespace=vipnat-system', '--listen=off', '--log-format=json'];
     expect(args).toEqual(['controller', ...options]);
     expect(securityContext.capabilities).toEqual({ drop: ['ALL'] });
