@@ -35,6 +35,7 @@ export class DeviceSession {
   readonly #options: SessionOptions;
   readonly #pace: TokenQueue;
   #driver: LoadBalancerDriver | null = null;
+  #opening: Promise<LoadBalancerDriver> | null = null;
   #credentials: Credentials | null = null;
 
   constructor(device: LoadBalancerDevice, options: SessionOptions) {
@@ -49,6 +50,18 @@ export class DeviceSession {
    */
   async open(): Promise<LoadBalancerDriver> {
     if (this.#driver !== null) return this.#driver;
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = null;
+    });
+    return await this.#opening;
+  }
+
+  /** How many changes the driver takes at once; 1 before it is open. */
+  get changesAtOnce(): number {
+    return this.#driver?.capabilities.changesAtOnce ?? 1;
+  }
+
+  async #open(): Promise<LoadBalancerDriver> {
     const { client, namespace } = this.#options;
     this.#credentials = await readCredentials(client, namespace, this.#device);
     this.#driver = await this.#create(this.#credentials);
@@ -56,7 +69,7 @@ export class DeviceSession {
   }
 
   /**
-   * Reads the credentials again. Others than before are used from now on.
+   * Reads the credentials again. Others than before are used from now on: nobody may use the driver meanwhile.
    * @throws VipnatError as `open`
    */
   async renew(): Promise<void> {
