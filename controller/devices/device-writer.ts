@@ -198,7 +198,8 @@ export class DeviceWriter {
     } catch (error) {
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
       const failure = describeFailure(error);
-      if (failure.isOfCredentials) await this.#renew();
+      // Other credentials, or another CA, may help with any of them.
+      await this.#renew();
       onReport(this.name, this.#toReport({ ...failure, units: [], isReady: false }));
     }
     return { kind: 'again', afterMs: lookMs * (0.9 + random() / 5) };
