@@ -29,6 +29,7 @@ import { isSameList, MultiMap, put } from './multi-map.ts';
 import { listAsked, listDevicesOf, listOfDevice, listOwners } from './device-parts.ts';
 import { listPublishedTexts, listUsers, nameFamily } from './object-parts.ts';
 import { listFirstLabel, noteSince, Selection } from './selection.ts';
+import { DeviceAddresses } from './taken-addresses.ts';
 import { type Affected, isNews, News, type Source, type Watch, type Watching } from './watch.ts';
 import { type Indexes, type Known, type Objects, type Settings, type World } from './world.ts';
 
@@ -116,6 +117,7 @@ export class Cache {
   readonly #fresh = new Set<string>();
   readonly #judge = new PoolJudge(this.#objects.pools, (text) => this.#hasVirtualIp(text));
   readonly #claims: ClaimStore;
+  readonly #deviceAddresses: DeviceAddresses;
   readonly #vrids = new Reservations<number>(String);
   /** Null: something changed since it was made. */
   #reservedVrids: ReadonlySet<number> | null = null;
@@ -135,6 +137,7 @@ export class Cache {
     const objects = { ...this.#objects, ...found, settings };
     this.#selection = new Selection(objects);
     this.#claims = new ClaimStore(objects, judge);
+    this.#deviceAddresses = new DeviceAddresses(objects);
     this.#known = {
       ...objects,
       ...this.#selection.maps,
@@ -212,6 +215,7 @@ export class Cache {
       generationVersions: this.#nameToGenerationVersion,
       candidates: this.#candidates,
       keptBack: this.#claims,
+      takenAddresses: this.#deviceAddresses,
       reservedVrids: (this.#reservedVrids ??= new Set(this.#vrids)),
       heardVrids: (this.#heardVrids ??= new HeardVrids(livingReports.values())),
       contested: uncontested,
@@ -262,12 +266,20 @@ export class Cache {
       this.#selection.changeService(change);
       this.#claimed = this.#claims.changeService(change, old, now);
       this.#reserve(`Service/${change.key}`, listOfService(change.after));
+      for (const service of [change.before, change.after])
+        if (service !== null)
+          this.#deviceAddresses.touch([
+            ...listPublishedTexts(service),
+            ...listAsked(service, this.#known.settings),
+          ]);
     },
     virtualIps: ({ key, before, after }) => {
       // No step of ours deletes one that a Service has.
       put(this.#lost, key, after === null && listUsers(before).length > 0 ? before : null);
       const isOther = (before === null) !== (after === null);
-      if (isOther && this.#judge.touch(parseObjectName(key)?.text ?? '')) this.#areJudgedAnew = true;
+      const { text = '' } = parseObjectName(key) ?? {};
+      if (isOther && this.#judge.touch(text)) this.#areJudgedAnew = true;
+      this.#deviceAddresses.touch([text]);
       // One that was deleted and made again between two lists has the generation that the other one had.
       if (isNews({ key, before, after }, ({ metadata: { uid, generation } }) => [uid, generation]))
         this.#noteGeneration(key, after);
@@ -309,6 +321,10 @@ export class Cache {
     },
     devices: ({ key, after }) => {
       this.#reserve(`LoadBalancerDevice/${key}`, listOfDevice(after));
+      this.#deviceAddresses.changeDevice(key, after);
+    },
+    deviceBalancers: ({ before, after }) => {
+      this.#deviceAddresses.touch([...(before?.addresses ?? []), ...(after?.addresses ?? [])]);
     },
   };
 

@@ -10,6 +10,7 @@ import { type EndpointSlice as ServiceSlice, type Service } from '../../lib/serv
 import { type CandidateNodes } from './candidate-nodes.ts';
 import { type DeviceBalancer, type DeviceReport } from './device-reports.ts';
 import { type JudgedPool } from './judge-pools.ts';
+import { type TakenAddresses } from './taken-addresses.ts';
 import { type KeptBack } from './kept-back.ts';
 import { type HeardVrids } from './list-reserved.ts';
 
@@ -132,6 +133,8 @@ export interface World extends Known {
   readonly candidates: CandidateNodes;
   /** Addresses that Services name for themselves. */
   readonly keptBack: KeptBack;
+  /** Addresses of devices that somebody has. */
+  readonly takenAddresses: TakenAddresses;
   /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
   readonly reservedVrids: ReadonlySet<number>;
   /** VRIDs that living nodes hear of others. */

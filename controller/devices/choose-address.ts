@@ -2,16 +2,10 @@
 import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
 import { toObjectName } from '../../lib/services/address-name.ts';
 import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
-import {
-  type AddressRange,
-  contains,
-  getNth,
-  mergeRanges,
-  countOfFamily,
-  parseRange,
-} from '../../lib/services/ranges.ts';
+import { type AddressRange, contains, mergeRanges, parseRange } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { readWishes } from '../../lib/services/wishes.ts';
+import { findBalancer } from '../cache/device-parts.ts';
 import { type DeviceProblem } from '../cache/device-reports.ts';
 import { getIngress, isUsed } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
@@ -32,9 +26,6 @@ export interface AddressChoice {
   readonly problem: DeviceProblem | null;
 }
 
-/** More than any device serves. */
-const mostTried = 65_536n;
-
 /** The address that is asked for; else the one that the Service has; else the first one that nobody has. Pure, and the same each time. */
 export function chooseDeviceAddress(request: AddressRequest, world: World): AddressChoice {
   const { service, family } = request;
@@ -44,17 +35,32 @@ export function chooseDeviceAddress(request: AddressRequest, world: World): Addr
   if (asked === undefined && wishes.problem !== null)
     return { address: held, problem: { reason: 'AddressesMalformed', message: `${wishes.problem}.` } };
   if (asked !== undefined) {
-    const problem = judgeAsked(request, asked, world);
+    const problem = judgeAsked(request, { asked, held }, world);
     return { address: problem === null ? asked : held, problem };
   }
   return held === null ? chooseFree(request, world) : { address: held, problem: null };
+}
+
+/** Other devices that have not been read since this process leads: what they have is known by nobody, unless a status has it. */
+function listUnread(
+  { metadata: own }: LoadBalancerDevice,
+  { devices, deviceReports }: World,
+): { readonly name: string; readonly ranges: readonly AddressRange[] }[] {
+  return [...devices.values()].flatMap((device) => {
+    const { name } = device.metadata;
+    const isRead = typeof deviceReports.get(name)?.balancers === 'number';
+    return name === own.name || isRead ? [] : [{ name, ranges: listRanges(device) }];
+  });
 }
 
 function listRanges({ spec }: LoadBalancerDevice): AddressRange[] {
   return mergeRanges(spec.addresses.flatMap((text) => parseRange(text) ?? []));
 }
 
-/** One that it has there stays, whatever the device's ranges are now. One that its status has from elsewhere must be the device's. */
+/**
+ * One that it has there stays, whatever the device's ranges are now. One that its status has from elsewhere must be the device's, and one that was
+ * claimed for it before a call that failed: nobody else can have got it.
+ */
 function findHeld({ service, device, family, present }: AddressRequest, world: World): Address | null {
   const [own = null] = present
     .flatMap((text) => parseAddress(text) ?? [])
@@ -63,35 +69,46 @@ function findHeld({ service, device, family, present }: AddressRequest, world: W
   const published = getIngress(service)
     .filter(isOfDevice)
     .flatMap(({ ip }) => parseAddress(ip ?? '') ?? []);
+  const claimed = (findBalancer(world, device.metadata.name, service)?.addresses ?? []).flatMap(
+    (text) => parseAddress(text) ?? [],
+  );
   const ranges = listRanges(device);
   const isGood = (address: Address) =>
     address.family === family &&
     ranges.some((range) => contains(range, address)) &&
     findOwner(service, address, world) === null;
-  return published.find(isGood) ?? null;
+  return [...published, ...claimed].find(isGood) ?? null;
 }
 
-function judgeAsked({ service, device }: AddressRequest, asked: Address, world: World): DeviceProblem | null {
+function judgeAsked(
+  { service, device }: AddressRequest,
+  { asked, held }: { readonly asked: Address; readonly held: Address | null },
+  world: World,
+): DeviceProblem | null {
   const { name } = device.metadata;
   if (!listRanges(device).some((range) => contains(range, asked)))
     return {
       reason: 'OutsideDevice',
       message: `The device ${name} does not have ${asked.text}: see its spec.addresses.`,
     };
+  const unread = listUnread(device, world).find(({ ranges }) =>
+    ranges.some((range) => contains(range, asked)),
+  );
+  if (unread !== undefined && held?.text !== asked.text) {
+    const message = `The device ${unread.name} has not said yet whether it has ${asked.text}, which it may have.`;
+    return { reason: 'WaitingForDevice', message };
+  }
   const owner = findOwner(service, asked, world) ?? findElder(service, asked, world);
   return owner === null ? null : { reason: 'AddressTaken', message: `${owner} has ${asked.text}.` };
 }
 
-function chooseFree({ service, device, family }: AddressRequest, world: World): AddressChoice {
-  const ranges = listRanges(device);
-  const count = countOfFamily(ranges, family);
-  for (let index = 0n; index < count && index < mostTried; index += 1n) {
-    const address = getNth(ranges, family, index);
-    const isAsked = listOthers(world.addressToAskers.get(address.text), service).length > 0;
-    if (!isAsked && findOwner(service, address, world) === null) return { address, problem: null };
-  }
-  const message = `The device ${device.metadata.name} has no free ${family} address: see its spec.addresses.`;
-  return { address: null, problem: { reason: 'NoFreeAddress', message } };
+function chooseFree({ device, family }: AddressRequest, world: World): AddressChoice {
+  const { name } = device.metadata;
+  const others = listUnread(device, world).flatMap(({ ranges }) => ranges);
+  const address = world.takenAddresses.findFree(name, family, others);
+  if (address !== null) return { address, problem: null };
+  const message = `The device ${name} has no free ${family} address: see its spec.addresses.`;
+  return { address, problem: { reason: 'NoFreeAddress', message } };
 }
 
 /** Who else has an address: a clause. Whoever has it keeps it, however young. */

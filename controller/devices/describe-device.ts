@@ -17,26 +17,22 @@ const kindToReason: Readonly<Record<DeviceErrorKind, Pick<Failure, 'reason'>>> =
   nonsense: { reason: 'AnswerUnexpected' },
 };
 
-/** What went wrong, for a condition, and whether other credentials may help. */
+/** What went wrong, for a condition. */
 export interface Failure {
   readonly reason: string;
   readonly message: string;
-  readonly isOfCredentials: boolean;
 }
 
 /** Of whatever was thrown. */
 export function describeFailure(error: unknown): Failure {
   const text = toPrintableLine(error instanceof Error ? error.message : String(error));
   const message = text.replace(/\.$/, '');
-  if (error instanceof DeviceError)
-    return { ...kindToReason[error.kind], message, isOfCredentials: error.kind === 'unauthorized' };
-  if (error instanceof SecretMissingError) return { reason: 'SecretMissing', message, isOfCredentials: true };
+  if (error instanceof DeviceError) return { ...kindToReason[error.kind], message };
+  if (error instanceof SecretMissingError) return { reason: 'SecretMissing', message };
   const code = findErrorCode(error);
-  if (code === 'DEVICE_SETTINGS_INVALID')
-    return { reason: 'SettingsInvalid', message, isOfCredentials: false };
-  if (code === 'API_FORBIDDEN' || code === 'API_UNREACHABLE')
-    return { reason: 'CredentialsUnread', message, isOfCredentials: false };
-  return { reason: 'Failed', message, isOfCredentials: false };
+  if (code === 'DEVICE_SETTINGS_INVALID') return { reason: 'SettingsInvalid', message };
+  if (code === 'API_FORBIDDEN' || code === 'API_UNREACHABLE') return { reason: 'CredentialsUnread', message };
+  return { reason: 'Failed', message };
 }
 
 /** What of a report the device itself says. */

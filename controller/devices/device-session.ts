@@ -1,7 +1,6 @@
 /** A driver with its credentials: opened when it is needed, and anew when the Secret has changed. */
-import { type Budget } from '../../lib/control/backoff.ts';
 import { type Clock } from '../../lib/control/clock.ts';
-import { TokenQueue } from '../../lib/control/token-queue.ts';
+import { type TokenQueue } from '../../lib/control/token-queue.ts';
 import { type CreateDriver, type LoadBalancerDriver } from '../../lib/devices/driver.ts';
 import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
 import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
@@ -20,6 +19,8 @@ export interface SessionOptions {
   readonly findDriver: FindDriver;
   /** How long a write may take that begins now; 0 for one that may not begin. */
   readonly writeMs: () => number;
+  /** How fast requests go out. */
+  readonly pace: TokenQueue;
   /** A request goes to a unit. */
   readonly onCall: () => void;
 }
@@ -33,14 +34,13 @@ export class NotLeadingError extends Error {
 export class DeviceSession {
   readonly #device: LoadBalancerDevice;
   readonly #options: SessionOptions;
-  readonly #pace: TokenQueue;
   #driver: LoadBalancerDriver | null = null;
+  #opening: Promise<LoadBalancerDriver> | null = null;
   #credentials: Credentials | null = null;
 
   constructor(device: LoadBalancerDevice, options: SessionOptions) {
     this.#device = device;
     this.#options = options;
-    this.#pace = new TokenQueue(toBudget(device.spec.callsPerSecond), options.clock);
   }
 
   /**
@@ -49,6 +49,18 @@ export class DeviceSession {
    */
   async open(): Promise<LoadBalancerDriver> {
     if (this.#driver !== null) return this.#driver;
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = null;
+    });
+    return await this.#opening;
+  }
+
+  /** How many changes the driver takes at once; 1 before it is open. */
+  get changesAtOnce(): number {
+    return this.#driver?.capabilities.changesAtOnce ?? 1;
+  }
+
+  async #open(): Promise<LoadBalancerDriver> {
     const { client, namespace } = this.#options;
     this.#credentials = await readCredentials(client, namespace, this.#device);
     this.#driver = await this.#create(this.#credentials);
@@ -56,7 +68,7 @@ export class DeviceSession {
   }
 
   /**
-   * Reads the credentials again. Others than before are used from now on.
+   * Reads the credentials again. Others than before are used from now on: nobody may use the driver meanwhile.
    * @throws VipnatError as `open`
    */
   async renew(): Promise<void> {
@@ -66,7 +78,7 @@ export class DeviceSession {
   }
 
   async #create(credentials: Credentials): Promise<LoadBalancerDriver> {
-    const { clock, findDriver, writeMs, onCall } = this.#options;
+    const { clock, findDriver, pace, writeMs, onCall } = this.#options;
     const { metadata, spec } = this.#device;
     const create = await findDriver(spec.driver);
     if (create === null)
@@ -79,15 +91,10 @@ export class DeviceSession {
     return create(settings, {
       clock,
       beforeCall: async () => {
-        await this.#pace.take();
+        await pace.take();
         if (writeMs() === 0) throw new NotLeadingError('this controller does not lead');
         onCall();
       },
     });
   }
-}
-
-function toBudget(callsPerSecond: number): Budget {
-  const perSecond = Math.max(1, callsPerSecond);
-  return { capacity: perSecond, refillMs: 1000 / perSecond };
 }

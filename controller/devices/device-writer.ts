@@ -6,6 +6,7 @@
  * Compromise: what is wanted is reckoned from the objects at each turn, and the driver reads before it writes. Nothing is remembered that `list` does
  * not find again: memory only saves calls, and keeps what drains.
  */
+import { SharedLock } from '../../lib/control/shared-lock.ts';
 import { KeyedQueue, type QueueStatistics, type TurnResult } from '../../lib/control/keyed-queue.ts';
 import { type Random } from '../../lib/control/random.ts';
 import {
@@ -68,8 +69,8 @@ const maxDrains = 100;
 
 const tooLong = 'it does not answer in two minutes';
 
-/** What a device could still take as long as it is asked; what hangs for longer ends. */
-const turnMs = 120_000;
+/** What takes long goes on as long as the device answers; what hangs for longer ends. */
+const silenceMs = 120_000;
 
 /** One device's. */
 export class DeviceWriter {
@@ -78,8 +79,12 @@ export class DeviceWriter {
   readonly #session: DeviceSession;
   readonly #queue: KeyedQueue;
   readonly #uidToHeld = new Map<string, HeldBalancer>();
-  /** Ends the turn under way. */
-  #aborting = new AbortController();
+  /** Each ends a turn under way. */
+  readonly #aborting = new Set<AbortController>();
+  /** Changes are made at once where the driver takes them so. A list in the middle of one would show half of it. */
+  readonly #lock = new SharedLock();
+  #listing: Promise<void> | null = null;
+  #calledMs = 0;
   #isStopped = false;
   #listedMs: number | null = null;
   #renewedMs: number;
@@ -99,12 +104,13 @@ export class DeviceWriter {
       writeMs: () => (this.#isStopped ? 0 : options.writeMs()),
       onCall: () => {
         this.#calls += 1;
+        this.#calledMs = clock.now();
       },
     });
     this.#renewedMs = clock.now();
     this.#dateOffsetMs = clock.date().getTime() - clock.now();
     this.#queue = new KeyedQueue({
-      ...{ clock, random, workers: 1 },
+      ...{ clock, random, workers: () => this.#session.changesAtOnce },
       toGroup: (uid) => this.#uidToHeld.get(uid)?.id.namespace ?? deviceKey,
       work: (uid, failures) => this.#turn(uid, failures),
       onError: (uid, error) => {
@@ -149,7 +155,7 @@ export class DeviceWriter {
   /** Begins nothing more, and ends when the call under way has. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#aborting.abort();
+    for (const aborting of this.#aborting) aborting.abort();
     await this.#queue.stop();
   }
 
@@ -161,12 +167,9 @@ export class DeviceWriter {
   }
 
   async #turn(uid: string, failures: number): Promise<TurnResult> {
-    const aborting = (this.#aborting = new AbortController());
-    const limit = { isOver: false };
-    const cancel = this.#options.clock.schedule(turnMs, () => {
-      limit.isOver = true;
-      aborting.abort();
-    });
+    const aborting = new AbortController();
+    this.#aborting.add(aborting);
+    const limit = this.#limit(aborting);
     try {
       if (uid === deviceKey) return await this.#look(aborting.signal);
       return await this.#settle(uid, failures, aborting.signal);
@@ -176,8 +179,24 @@ export class DeviceWriter {
       this.#fail(uid, failures, limit.isOver ? tooLong : describeFailure(error).message);
       return { kind: 'failed' };
     } finally {
-      cancel();
+      limit.cancel();
+      this.#aborting.delete(aborting);
     }
+  }
+
+  /** Ends what waits for a device that has not been asked anything for long. */
+  #limit(aborting: AbortController): { readonly isOver: boolean; readonly cancel: () => void } {
+    const { clock } = this.#options;
+    const beginMs = clock.now();
+    const limit = { isOver: false, cancel: (): void => undefined };
+    const watch = (): void => {
+      const leftMs = silenceMs - (clock.now() - Math.max(beginMs, this.#calledMs));
+      limit.isOver = leftMs <= 0;
+      if (limit.isOver) aborting.abort();
+      else limit.cancel = clock.schedule(leftMs, watch);
+    };
+    watch();
+    return limit;
   }
 
   /** Reads how the device does, and what it has where that is due. Never fails: it is looked at again anyway. */
@@ -186,15 +205,17 @@ export class DeviceWriter {
     try {
       if (clock.now() - this.#renewedMs >= resyncMs) await this.#renew();
       const driver = await this.#session.open();
-      if (this.#listedMs === null || clock.now() - this.#listedMs >= resyncMs)
-        await this.#list(driver, signal);
-      else if (driver.capabilities.sessions && this.#drains.length > 0)
-        this.#count(await driver.list(signal));
+      if (this.#listedMs === null || clock.now() - this.#listedMs >= resyncMs) {
+        await this.#list(signal);
+        this.#compareAll();
+      } else if (driver.capabilities.sessions && this.#drains.length > 0)
+        this.#count(await this.#lock.share(() => driver.list(signal)));
       this.#report(describeState(await driver.readState(signal)));
     } catch (error) {
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
       const failure = describeFailure(error);
-      if (failure.isOfCredentials) await this.#renew();
+      // Other credentials, or another CA, may help with any of them.
+      await this.#renew();
       const { reason, message } = failure;
       this.#report({ units: [], foreignChanges: [], isReady: false, reason, message });
     }
@@ -204,7 +225,8 @@ export class DeviceWriter {
   /** Where that is not possible, the credentials that are known are as good as before. */
   async #renew(): Promise<void> {
     this.#renewedMs = this.#options.clock.now();
-    await this.#session.renew().catch(() => undefined);
+    // Two drivers at once would write each in the middle of the other's change.
+    await this.#lock.alone(() => this.#session.renew()).catch(() => undefined);
   }
 
   #report(standing: Standing): void {
@@ -231,19 +253,36 @@ export class DeviceWriter {
     });
   }
 
-  /** What the device has of this cluster, whoever wrote it. */
-  async #list(driver: LoadBalancerDriver, signal: AbortSignal): Promise<void> {
+  /** What the device has of this cluster, whoever wrote it. Who asks meanwhile gets the same answer. */
+  #list(signal: AbortSignal): Promise<void> {
+    this.#listing ??= this.#lock
+      .alone(() => this.#readList(signal))
+      .finally(() => {
+        this.#listing = null;
+      });
+    return this.#listing;
+  }
+
+  /** Each Service is compared with the device, all of them together: a driver reads for many as for one. */
+  #compareAll(): void {
+    for (const [uid, held] of this.#uidToHeld) {
+      held.suspect();
+      this.#queue.add(uid);
+    }
+  }
+
+  async #readList(signal: AbortSignal): Promise<void> {
+    const driver = await this.#session.open();
     const owned = await driver.list(signal);
     const now = this.#options.clock.now();
     this.#listedMs = now;
     this.#count(owned);
     const uidToBalancer = new Map(owned.map(({ balancer }) => [balancer.id.uid, balancer]));
     for (const [uid, balancer] of uidToBalancer) {
-      this.#uidToHeld.get(uid)?.find(balancer, now);
-      if (!this.#uidToHeld.has(uid)) {
-        this.#hold(balancer.id).find(balancer, now);
-        this.#tell(uid, { standing: 'unknown' });
-      }
+      const held = this.#uidToHeld.get(uid) ?? this.#hold(balancer.id);
+      held.find(balancer, now);
+      // Its addresses are nobody else's from now on, whatever comes before its turn.
+      this.#tell(uid, {});
     }
     for (const [uid, held] of this.#uidToHeld) {
       if (!held.isThere || uidToBalancer.has(uid)) continue;
@@ -261,11 +300,15 @@ export class DeviceWriter {
   }
 
   async #settle(uid: string, failures: number, signal: AbortSignal): Promise<TurnResult> {
-    const { clock, view } = this.#options;
     const held = this.#uidToHeld.get(uid);
     if (held === undefined) return { kind: 'done' };
+    if (this.#listedMs === null) await this.#list(signal);
+    return await this.#lock.share(() => this.#decide(held, failures, signal));
+  }
+
+  async #decide(held: HeldBalancer, failures: number, signal: AbortSignal): Promise<TurnResult> {
+    const { clock, view } = this.#options;
     const driver = await this.#session.open();
-    if (this.#listedMs === null) await this.#list(driver, signal);
     const world = view();
     const service = findService(held.id, world);
     const intent = judgeService(service, { device: this.#device, isThere: held.isThere, world });
@@ -296,14 +339,14 @@ export class DeviceWriter {
   }
 
   async #have(held: HeldBalancer, wanted: Wanted, call: Call): Promise<TurnResult> {
-    const { clock, random } = this.#options;
+    const { clock } = this.#options;
     const { uid } = held.id;
     const { balancer, problem, remark, gated } = wanted;
     if (balancer === null) {
       this.#tell(uid, { problem, remark });
       return { kind: 'again', afterMs: unrestMs };
     }
-    if (held.isDue(balancer, clock.now(), resyncMs)) {
+    if (held.isDue(balancer)) {
       // Before the first call: nobody else gets the address from now on.
       held.begin(balancer, clock.now());
       this.#tell(uid, { remark, standing: held.isServing ? 'serves' : 'unknown' });
@@ -316,7 +359,7 @@ export class DeviceWriter {
     this.#tell(uid, { standing: 'serves', problem, remark });
     if (held.isDraining) this.#tellDrains();
     const isUnrest = held.isDraining || problem !== null;
-    return { kind: 'again', afterMs: isUnrest ? unrestMs : resyncMs * (0.9 + random() / 5) };
+    return isUnrest ? { kind: 'again', afterMs: unrestMs } : { kind: 'done' };
   }
 
   /** Between two looks at the device, for those who watch a rollout. */

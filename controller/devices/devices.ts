@@ -1,5 +1,6 @@
 /** One writer for each LoadBalancerDevice, while this process leads and all objects are known. */
 import { joinStatistics, type QueueStatistics } from '../../lib/control/keyed-queue.ts';
+import { TokenQueue } from '../../lib/control/token-queue.ts';
 import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { serviceNameLabel } from '../../lib/services/services.ts';
 import { type Watcher } from '../cache/cache.ts';
@@ -71,18 +72,27 @@ function listOwnersOf(slice: string, { endpointSlices, serviceToEndpointSlices }
 }
 
 /** What writers need, and who hears of what they know. */
-export interface DevicesOptions extends Omit<WriterOptions, 'onReport' | 'onBalancer'> {
+export interface DevicesOptions extends Omit<WriterOptions, 'onReport' | 'onBalancer' | 'pace'> {
   readonly onReport: (device: string, report: DeviceReport | null) => void;
   readonly onBalancer: (key: string, balancer: DeviceBalancer | null) => void;
+}
+
+interface Written {
+  readonly writer: DeviceWriter;
+  readonly device: LoadBalancerDevice;
+}
+
+interface Pace {
+  readonly callsPerSecond: number;
+  readonly queue: TokenQueue;
 }
 
 /** Writes from `begin` to `stop`. */
 export class Devices {
   readonly #options: DevicesOptions;
-  readonly #nameToWriter = new Map<
-    string,
-    { readonly writer: DeviceWriter; readonly device: LoadBalancerDevice }
-  >();
+  readonly #nameToWriter = new Map<string, Written>();
+  /** By names of devices: the next writer goes on with what the one before has left, or a change of the spec would be a new budget. */
+  readonly #nameToPace = new Map<string, Pace>();
   /** One writer after the other: none begins before the last call of the one before has ended. */
   readonly #nameToEnd = new Map<string, Promise<void>>();
   #hasBegun = false;
@@ -138,9 +148,19 @@ export class Devices {
       return;
     if (known !== null) this.#end(name);
     if (device === null) return;
-    const writer = new DeviceWriter(device, this.#options);
+    const writer = new DeviceWriter(device, { ...this.#options, pace: this.#getPace(device) });
     this.#nameToWriter.set(name, { writer, device });
     void this.#begin(name, writer);
+  }
+
+  #getPace({ metadata: { name }, spec: { callsPerSecond } }: LoadBalancerDevice): TokenQueue {
+    const known = this.#nameToPace.get(name);
+    if (known?.callsPerSecond === callsPerSecond) return known.queue;
+    const perSecond = Math.max(1, callsPerSecond);
+    const budget = { capacity: perSecond, refillMs: 1000 / perSecond };
+    const queue = new TokenQueue(budget, this.#options.clock);
+    this.#nameToPace.set(name, { callsPerSecond, queue });
+    return queue;
   }
 
   async #begin(name: string, writer: DeviceWriter): Promise<void> {

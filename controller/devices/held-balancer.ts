@@ -6,7 +6,7 @@ export class HeldBalancer {
   readonly id: BalancerId;
   /** What the device is known to have, as text; null where that is not known. */
   #text: string | null = null;
-  #doneMs = -Infinity;
+  #isSuspect = false;
   #runningSinceMs: number | null = null;
   #goneSinceMs: number | null = null;
   #members = new Map<string, number | null>();
@@ -87,9 +87,14 @@ export class HeldBalancer {
     this.#isThere = false;
   }
 
-  /** Whether the device is to be asked: it is to be otherwise, or was compared long ago. */
-  isDue(balancer: Balancer, nowMs: number, resyncMs: number): boolean {
-    return toText(balancer) !== this.#text || nowMs - this.#doneMs >= resyncMs * 0.8;
+  /** All is to be compared with the device. */
+  suspect(): void {
+    this.#isSuspect = true;
+  }
+
+  /** Whether the device is to be asked: it is to be otherwise, or is to be compared. */
+  isDue(balancer: Balancer): boolean {
+    return this.#isSuspect || toText(balancer) !== this.#text;
   }
 
   /** A call begins that makes it so; null for one that takes it away. Until it is done, nobody knows what is there. */
@@ -107,7 +112,7 @@ export class HeldBalancer {
   done(balancer: Balancer, nowMs: number): void {
     this.#note(balancer, nowMs);
     this.#text = toText(balancer);
-    this.#doneMs = nowMs;
+    this.#isSuspect = false;
     this.#runningSinceMs = null;
     this.#isServing = true;
     this.#wanted = this.#addresses;

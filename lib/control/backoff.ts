@@ -34,7 +34,8 @@ export function refill({ capacity, refillMs }: Budget, bucket: Bucket, now: numb
 export function takeToken(budget: Budget, bucket: Bucket, now: number): Grant {
   const filled = refill(budget, bucket, now);
   if (filled.tokens > 0) return { bucket: { ...filled, tokens: filled.tokens - 1 }, waitMs: 0 };
-  return { bucket: filled, waitMs: filled.filledAt + budget.refillMs - now };
+  // Fractions of an interval do not add up: without this one that has no token could wait for nothing, and so could all after it.
+  return { bucket: filled, waitMs: Math.max(1, Math.ceil(filled.filledAt + budget.refillMs - now)) };
 }
 
 /** The wait before try number `failures` + 1: doubling from `firstMs`, at most `limitMs`. */

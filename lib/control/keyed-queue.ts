@@ -26,8 +26,8 @@ export type TurnResult =
 export interface KeyedQueueOptions {
   readonly clock: Clock;
   readonly random: Random;
-  /** How many keys are worked on at once. */
-  readonly workers: number;
+  /** How many keys are worked on at once: asked before each turn. */
+  readonly workers: number | (() => number);
   /** What a key is of: keys of one group keep no other group's waiting. All are of one group when left out. */
   readonly toGroup?: (key: string) => string;
   /**
@@ -141,7 +141,8 @@ export class KeyedQueue {
   }
 
   #work(): void {
-    while (this.#working.size < this.#options.workers) {
+    const { workers } = this.#options;
+    while (this.#working.size < (typeof workers === 'number' ? workers : workers())) {
       const key = this.#waiting.take();
       if (key === null) return;
       this.#cancelDelay(key);

@@ -74,6 +74,8 @@ export interface Capabilities {
   readonly pair: boolean;
   /** What stands on the device until somebody applies it is seen, also that of other users. */
   readonly pendingChanges: boolean;
+  /** How many of `ensure` and `remove` it takes at once, of different balancers, as they cost less together. 1 where it is left out. */
+  readonly changesAtOnce?: number;
 }
 
 /** A balancer of ours as the device has it. */

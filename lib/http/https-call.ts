@@ -1,7 +1,7 @@
 import { type ClientRequest, type IncomingMessage } from 'node:http';
-import { request, type RequestOptions } from 'node:https';
+import { Agent, request, type RequestOptions } from 'node:https';
 import { isIP } from 'node:net';
-import { checkServerIdentity, TLSSocket } from 'node:tls';
+import { checkServerIdentity, connect, TLSSocket } from 'node:tls';
 import { type Clock } from '../control/clock.ts';
 
 /** Who is called, and as whom. */
@@ -15,9 +15,15 @@ export interface HttpsServer {
   readonly credentials: { readonly username: string; readonly password: string } | null;
 }
 
+/** Connections to one server: one is kept for a moment, for the next question. See `openHttps`. */
+export interface HttpsConnections {
+  readonly server: HttpsServer;
+  readonly agent: Agent;
+}
+
 /** One question. */
 export interface HttpsCall {
-  readonly server: HttpsServer;
+  readonly connections: HttpsConnections;
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** With its query. */
   readonly path: string;
@@ -48,9 +54,30 @@ export class HttpsError extends Error {
   }
 }
 
+/** Servers keep an idle connection for 5 s and longer: one that is kept for less is not closed right when the next question goes out. */
+const keptMs = 2000;
+
 /**
- * Asks a server over a connection of its own, which it closes. The certificate is always verified. An answer that breaks off before its first byte
- * is an empty one: some devices announce a length and send nothing.
+ * Opens nothing yet. The certificate is verified for each connection. It is so here, and not by an option of each question: Node keeps no connection
+ * for questions that verify by a function of their own.
+ */
+export function openHttps(server: HttpsServer): HttpsConnections {
+  const { host, port, ca } = server;
+  const agent = new Agent({ keepAlive: true, maxFreeSockets: 1, timeout: keptMs });
+  agent.createConnection = () =>
+    connect({
+      ...{ host, port, rejectUnauthorized: true, ALPNProtocols: ['http/1.1'] },
+      ...(ca === null ? {} : { ca }),
+      // An address is no server name in TLS (RFC 6066); the certificate is held against it all the same.
+      servername: isIP(host) === 0 ? host : '',
+      checkServerIdentity: (_host, certificate) => checkServerIdentity(host, certificate),
+    });
+  return { server, agent };
+}
+
+/**
+ * Asks a server, over the connection of the question before where that is still open. An answer that breaks off before its first byte is an empty
+ * one: some devices announce a length and send nothing.
  * @throws HttpsError; what the signal was ended with.
  */
 export async function callHttps(call: HttpsCall): Promise<HttpsAnswer> {
@@ -68,19 +95,19 @@ export async function callHttps(call: HttpsCall): Promise<HttpsAnswer> {
       question.end(call.body ?? undefined);
     });
   } catch (error) {
+    question.destroy();
     call.signal.throwIfAborted();
     throw explain(call, error, question);
   } finally {
     cancel();
-    question.destroy();
   }
 }
 
-function toOptions({ server, method, path, body, signal }: HttpsCall): RequestOptions {
-  const { host, port, ca, credentials } = server;
+function toOptions({ connections, method, path, body, signal }: HttpsCall): RequestOptions {
+  const { agent, server } = connections;
+  const { host, port, credentials } = server;
   return {
-    ...{ host, port, method, path, signal, agent: false, rejectUnauthorized: true },
-    ...(ca === null ? {} : { ca }),
+    ...{ host, port, method, path, signal, agent },
     headers: {
       accept: 'application/json',
       ...(credentials === null ? {} : { authorization: formatBasic(credentials) }),
@@ -88,9 +115,6 @@ function toOptions({ server, method, path, body, signal }: HttpsCall): RequestOp
         ? {}
         : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
     },
-    // An address is no server name in TLS (RFC 6066); the certificate is held against it all the same.
-    servername: isIP(host) === 0 ? host : '',
-    checkServerIdentity: (_host, certificate) => checkServerIdentity(host, certificate),
   };
 }
 
@@ -124,7 +148,11 @@ function isBrokenOff(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'ECONNRESET';
 }
 
-function explain({ server }: HttpsCall, error: unknown, { socket }: ClientRequest): HttpsError {
+function explain(
+  { connections: { server } }: HttpsCall,
+  error: unknown,
+  { socket }: ClientRequest,
+): HttpsError {
   if (error instanceof HttpsError) return error;
   const { code = '', message } = error as NodeJS.ErrnoException;
   const word = code === '' ? message : code;

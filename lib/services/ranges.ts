@@ -94,6 +94,16 @@ export function getNth(ranges: readonly AddressRange[], family: Family, index: b
   throw new RangeError(`no ${family} address has the index ${index}`);
 }
 
+/** The index for which `getNth` answers an address; null where no range has it. */
+export function findIndex(ranges: readonly AddressRange[], address: Address): bigint | null {
+  let before = 0n;
+  for (const range of ranges) {
+    if (contains(range, address)) return before + toNumber(address) - range.first;
+    if (range.family === address.family) before += countAddresses(range);
+  }
+  return null;
+}
+
 function parseCidr(text: string): AddressRange | null {
   const [, base = '', length = ''] = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text.trim()) ?? [];
   const address = parseAddress(base);

@@ -1,5 +1,12 @@
 import { sleep } from '../../control/clock.ts';
-import { callHttps, type HttpsAnswer, type HttpsCall, HttpsError } from '../../http/https-call.ts';
+import {
+  callHttps,
+  type HttpsAnswer,
+  type HttpsCall,
+  type HttpsConnections,
+  HttpsError,
+  openHttps,
+} from '../../http/https-call.ts';
 import { toPrintableLine } from '../../text/printable.ts';
 import { DeviceError } from '../device-error.ts';
 import { type DriverContext } from '../driver.ts';
@@ -25,12 +32,12 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 /** Questions to one unit. All methods reject with a DeviceError that names the unit, with what `beforeCall` throws, or when the signal ends. */
 export class AlteonRest {
   readonly unit: string;
-  readonly #address: AlteonAddress;
+  readonly #connections: HttpsConnections;
   readonly #context: DriverContext;
 
   constructor(address: AlteonAddress, context: DriverContext) {
     this.unit = address.unit;
-    this.#address = address;
+    this.#connections = openHttps(address.server);
     this.#context = context;
   }
 
@@ -66,7 +73,7 @@ export class AlteonRest {
     signal: AbortSignal,
   ): Promise<string> {
     const { clock, beforeCall } = this.#context;
-    const call = { server: this.#address.server, method, path, body, limitMs, maxBytes, clock, signal };
+    const call = { connections: this.#connections, method, path, body, limitMs, maxBytes, clock, signal };
     for (let tries = 1; ; tries += 1) {
       await beforeCall(`${method} ${path} at ${this.unit}`);
       const { status, text } = await this.#call(call);

@@ -11,6 +11,8 @@ export interface Step {
   readonly change: Change;
   /** Whether it makes something that was not there. */
   readonly isNew: boolean;
+  /** Those of a lower one go first, whatever they are about. */
+  readonly phase: number;
 }
 
 /** A member of a group that gets connections, and one whose connections end by themselves. Source: the MIB, slbNewCfgEnhGroupRealServerState. */
@@ -40,33 +42,33 @@ export function planSteps(current: Rows, wanted: Rows): readonly Step[] {
       .filter(([key]) => !ofTable(wanted, id).has(key))
       .flatMap(([key, fields]) => remove({ id, key }, fields, wanted, current)),
   ]);
-  return planned.sort((one, other) => one.phase - other.phase).map(({ step }) => step);
+  return sortSteps(planned);
 }
 
-interface PlannedStep {
-  readonly phase: number;
-  readonly step: Step;
+/** The order in which steps are taken, also those of several plans. */
+export function sortSteps(steps: readonly Step[]): readonly Step[] {
+  return steps.toSorted((one, other) => one.phase - other.phase);
 }
 
-function create(row: Row, fields: Fields): readonly PlannedStep[] {
+function create(row: Row, fields: Fields): readonly Step[] {
   const { id, key } = row;
   const phase = phases.create + tableIds.indexOf(id);
-  const step = { table: id, path: toPath(row), change: describe(row, null, fields), isNew: true };
+  const step = { table: id, path: toPath(row), change: describe(row, null, fields), isNew: true, phase };
   if (id === 'groupMember') {
     const { State = memberStates.enabled } = fields;
     const [group = '', server = ''] = key.split('/');
     const path = toPath({ id: 'group', key: group });
-    const added = { phase, step: { ...step, method: 'PUT' as const, path, body: { AddServer: server } } };
+    const added = { ...step, method: 'PUT' as const, path, body: { AddServer: server } };
     return State === memberStates.enabled
       ? [added]
       : [added, ...change(row, { State: memberStates.enabled }, fields)];
   }
   // A row of the seventh part comes with that of its service.
   const method = id === 'serviceGroup' ? 'PUT' : 'POST';
-  return [{ phase, step: { ...step, method, body: fields } }];
+  return [{ ...step, method, body: fields }];
 }
 
-function change(row: Row, before: Fields, fields: Fields): readonly PlannedStep[] {
+function change(row: Row, before: Fields, fields: Fields): readonly Step[] {
   const old = new Map(Object.entries(before));
   const changed = Object.entries(fields).filter(([column, value]) => old.get(column) !== value);
   if (changed.length === 0) return [];
@@ -76,12 +78,12 @@ function change(row: Row, before: Fields, fields: Fields): readonly PlannedStep[
   const step = {
     ...{ table: row.id, method: 'PUT' as const, path: toPath(row), body },
     change: describe(row, was, body),
-    isNew: false,
+    ...{ isNew: false, phase: isDrain ? phases.drain : phases.change },
   };
-  return [{ phase: isDrain ? phases.drain : phases.change, step }];
+  return [step];
 }
 
-function remove(row: Row, fields: Fields, wanted: Rows, current: Rows): readonly PlannedStep[] {
+function remove(row: Row, fields: Fields, wanted: Rows, current: Rows): readonly Step[] {
   const { id, key } = row;
   const [first = '', second = ''] = key.split('/');
   const whole = goesWith[id];
@@ -89,10 +91,10 @@ function remove(row: Row, fields: Fields, wanted: Rows, current: Rows): readonly
   if (whole !== undefined && ofTable(current, whole).has(first) && !ofTable(wanted, whole).has(first))
     return [];
   const phase = phases.remove + removalOrder.indexOf(id);
-  const step = { table: id, path: toPath(row), change: describe(row, fields, null), isNew: false };
-  if (id !== 'groupMember') return [{ phase, step: { ...step, method: 'DELETE', body: null } }];
+  const step = { table: id, path: toPath(row), change: describe(row, fields, null), isNew: false, phase };
+  if (id !== 'groupMember') return [{ ...step, method: 'DELETE', body: null }];
   const path = toPath({ id: 'group', key: first });
-  return [{ phase, step: { ...step, method: 'PUT', path, body: { RemoveServer: second } } }];
+  return [{ ...step, method: 'PUT', path, body: { RemoveServer: second } }];
 }
 
 /** What goes when another row does needs no request of its own. */

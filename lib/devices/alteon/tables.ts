@@ -136,3 +136,17 @@ function dropOtherFamily(fields: Fields): Fields {
 function readText(value: unknown): string {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }
+
+/** Rows of one cluster, by the marks that their names begin with. */
+export function splitByMark(rows: Rows): ReadonlyMap<string, Rows> {
+  const markToRows = new Map<string, GatheredRows>();
+  for (const [id, ofId] of rows)
+    for (const [key, fields] of ofId) {
+      // A mark has four underscores.
+      const mark = key.split('_', 5).join('_');
+      const own = markToRows.get(mark) ?? makeRows();
+      markToRows.set(mark, own);
+      own.get(id)?.set(key, fields);
+    }
+  return markToRows;
+}

@@ -3,12 +3,20 @@ import { type Cache } from '../../../controller/cache/cache.ts';
 import { type DeviceBalancer, type DeviceReport } from '../../../controller/cache/device-reports.ts';
 import { type Objects } from '../../../controller/cache/world.ts';
 import { Devices } from '../../../controller/devices/devices.ts';
+import { type Clock } from '../../../lib/control/clock.ts';
+import { type CreateDriver } from '../../../lib/devices/driver.ts';
 import { type ObjectClient } from '../../../lib/kubernetes/object-client.ts';
 import { type ObjectWrite } from '../../../lib/kubernetes/write-object.ts';
 import { toKey } from '../../../lib/kubernetes/api-object.ts';
 import { FakeClock } from './clock.ts';
 import { type DeviceInventory, makeDeviceCache } from './device-objects.ts';
 import { PlainDevice } from './plain-device.ts';
+
+interface Others {
+  readonly clock: Clock;
+  readonly createDriver: CreateDriver;
+  readonly objects: ReadonlyMap<string, object>;
+}
 
 /** Starts at once. */
 export class DeviceWorld {
@@ -21,9 +29,15 @@ export class DeviceWorld {
   readonly errors: unknown[] = [];
   devices: Devices;
   isLeading = true;
+  readonly #clock: Clock;
+  readonly #createDriver: CreateDriver;
 
-  constructor(inventory: DeviceInventory) {
+  /** With another clock and another device where they are given. */
+  constructor(inventory: DeviceInventory, { clock, createDriver, objects }: Partial<Others> = {}) {
     this.cache = makeDeviceCache(inventory);
+    this.#clock = clock ?? this.clock;
+    this.#createDriver = createDriver ?? this.device.createDriver;
+    for (const [path, object] of objects ?? []) this.objects.set(path, object);
     this.devices = this.#start();
   }
 
@@ -62,10 +76,10 @@ export class DeviceWorld {
   }
 
   #start(): Devices {
-    const { clock } = this;
+    const clock = this.#clock;
     const devices: Devices = new Devices({
       ...{ clock, random: () => 0.5, client: this.#createClient(), namespace: 'vipnat-system' },
-      findDriver: (name) => Promise.resolve(name === 'plain' ? this.device.createDriver : null),
+      findDriver: (name) => Promise.resolve(name === 'plain' ? this.#createDriver : null),
       writeMs: () => (this.isLeading ? 4000 : 0),
       view: () => this.cache.view(clock.date().getTime()),
       onReport: (key, after) => {

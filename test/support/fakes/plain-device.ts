@@ -1,7 +1,7 @@
 /** A device of one unit in memory: named objects, one write a call, and faults to switch on. What each call does is there at once, and stays. */
 import { type Address } from '../../../lib/address/address.ts';
 import { sleep } from '../../../lib/control/clock.ts';
-import { DeviceError } from '../../../lib/devices/device-error.ts';
+import { DeviceError, type DeviceErrorKind } from '../../../lib/devices/device-error.ts';
 import {
   type Balancer,
   type BalancerId,
@@ -40,6 +40,8 @@ export class PlainDevice {
   runs = 0;
   /** Credentials that it takes; null for any. */
   password: string | null = null;
+  /** How it takes no others. */
+  refusal: DeviceErrorKind = 'unauthorized';
   /** Is told of each write before it is done. */
   onWrite: (name: string, value: string | null) => void = () => undefined;
 
@@ -145,7 +147,7 @@ class PlainDriver implements LoadBalancerDriver {
     const device = this.#device;
     device.calls.push(what);
     if (device.password !== null && this.#settings.credentials?.password !== device.password)
-      throw new DeviceError('unauthorized', 'the unit does not take the credentials');
+      throw new DeviceError(device.refusal, 'the unit does not take the credentials');
     const end = device.chooseEnd();
     if (end === 'never sent') throw new DeviceError('unreachable', 'no unit answers');
     act();

@@ -255,13 +255,18 @@ describe('credentials', () => {
     world.device.password = 'first';
   };
 
-  test('are read by name, and again when a unit does not take them: the next ones serve', async () => {
+  test.each([
+    ['unauthorized', 'Unauthorized'],
+    // As where its certificate comes from another CA.
+    ['unreachable', 'Unreachable'],
+  ] as const)('are read by name, and again when a unit is %s: the next ones serve', async (kind, reason) => {
     begin(secret('first'));
+    world.device.refusal = kind;
     await world.clock.advance(1000);
     expect(world.find('apps/a')).toMatchObject({ standing: 'serves' });
     world.device.password = 'second';
     await world.clock.advance(40_000);
-    expect(world.report).toMatchObject({ isReady: false, reason: 'Unauthorized' });
+    expect(world.report).toMatchObject({ isReady: false, reason });
     world.objects.set(path, secret('second'));
     await world.clock.advance(70_000);
     expect(world.report).toMatchObject({ isReady: true });

@@ -39,8 +39,10 @@ function want({
 }: Case): Wanted {
   const service = makeDeviceService('apps/a', 'd', { spec, metadata, status } as never);
   const made = makeDevice('d', device as never);
-  const { services = [], ...others } = inventory;
-  const world = makeDeviceWorld({ devices: [made], services: [service, ...services], ...others });
+  const { services = [], devices = [], ...others } = inventory;
+  const world = makeDeviceWorld({
+    ...{ ...others, services: [service, ...services], devices: [made, ...devices] },
+  });
   const query = { service, device: made, capabilities: { ...whole, ...capabilities }, present };
   return toWanted({ ...query, former: former ?? new Map(), nowMs: 100_000 }, world);
 }
@@ -230,6 +232,22 @@ describe('an address', () => {
       metadata: { creationTimestamp: '9' },
     });
     expect(asked).toMatchObject({ balancer: null, problem: { reason: 'AddressTaken' } });
+  });
+
+  test('that a device may have which has not been read since this process leads goes to nobody', () => {
+    const devices = [makeDevice('e', { addresses: ['10.9.0.0/31'] })];
+    const spec = { loadBalancerIP: '10.9.0.1' };
+    const nothing = { units: [], foreignChanges: [], draining: [], balancers: 0 };
+    const read = { ...nothing, generation: 1, isReady: true, reason: '', message: '' };
+    const choose = (inventory: DeviceInventory, given: Case = {}) => {
+      const { balancer, problem } = want({ ...given, inventory: { devices, ...inventory } });
+      return [balancer?.addresses[0]?.text, problem?.reason];
+    };
+    expect(choose({})).toEqual(['10.9.0.2', undefined]);
+    expect(choose({}, { spec })).toEqual([undefined, 'WaitingForDevice']);
+    expect(choose({}, { spec, present: ['10.9.0.1'] })).toEqual(['10.9.0.1', undefined]);
+    const deviceReports = [{ metadata: { name: 'e' }, ...read }];
+    expect(choose({ deviceReports }, { spec })).toEqual(['10.9.0.1', undefined]);
   });
 
   test.each<[string, Case, string]>([

@@ -3,7 +3,7 @@ import { type RequestListener } from 'node:http';
 import { createServer } from 'node:https';
 import { type AddressInfo } from 'node:net';
 import { makePair } from '../../../../controller/webhook/certificate.ts';
-import { callHttps, type HttpsCall } from '../../../../lib/http/https-call.ts';
+import { callHttps, type HttpsCall, type HttpsServer, openHttps } from '../../../../lib/http/https-call.ts';
 import { HurriedClock } from '../../../support/devices/hurried-clock.ts';
 
 const stops: (() => void)[] = [];
@@ -23,14 +23,17 @@ async function serve(listener: RequestListener, name = 'localhost') {
   const clock = new HurriedClock();
   const { port } = server.address() as AddressInfo;
   const credentials = { username: 'vipnat', password: 'pass:word' };
+  const open = (changes: Partial<HttpsServer> = {}) =>
+    openHttps({ host: 'localhost', port, ca: cert, credentials, ...changes });
+  const connections = open();
   const call = (changes: Partial<HttpsCall> = {}) =>
     callHttps({
-      server: { host: 'localhost', port, ca: cert, credentials },
+      connections,
       ...{ method: 'GET', path: '/a?b=c', body: null, limitMs: 20_000, maxBytes: 1000, clock },
       signal: new AbortController().signal,
       ...changes,
     });
-  return { call, clock, port, cert, credentials };
+  return { call, clock, open, server };
 }
 
 test('a question is sent as it is, with the credentials, and its answer comes back with any status', async () => {
@@ -62,17 +65,17 @@ test('an answer that is too long is not read, one without an end has a limit, an
 
 test('a server whose certificate is for another name, or from another CA, is told nothing', async () => {
   const told: unknown[] = [];
-  const { call, port, cert, credentials } = await serve((request) => told.push(request.url), 'other.example');
+  const { call, open } = await serve((request) => told.push(request.url), 'other.example');
   await expect(call()).rejects.toMatchObject({
     reason: 'untrusted',
     message: 'its certificate is not for localhost',
   });
   for (const ca of [null, (await makePair('localhost', new Date())).certificate]) {
-    await expect(call({ server: { host: 'localhost', port, ca, credentials } })).rejects.toMatchObject({
+    await expect(call({ connections: open({ ca }) })).rejects.toMatchObject({
       ...{ reason: 'untrusted', message: expect.stringContaining('does not come from the given CA') },
     });
   }
-  await expect(call({ server: { host: '127.0.0.1', port, ca: cert, credentials } })).rejects.toMatchObject({
+  await expect(call({ connections: open({ host: '127.0.0.1' }) })).rejects.toMatchObject({
     reason: 'untrusted',
   });
   expect(told).toEqual([]);
@@ -85,4 +88,18 @@ test('whoever ends the signal ends the call, with what it was ended with', async
   });
   await expect(call({ signal: abort.signal })).rejects.toThrow('enough');
   await expect(call({ signal: abort.signal })).rejects.toThrow('enough');
+});
+
+test('one question after the other has the same connection; after one that failed there is another', async () => {
+  const { call, server } = await serve((request, response) => {
+    if (request.url === '/lost') request.socket.destroy();
+    else response.end('x');
+  });
+  let connections = 0;
+  server.on('secureConnection', () => (connections += 1));
+  for (const path of ['/', '/', '/']) await call({ path });
+  expect(connections).toBe(1);
+  await expect(call({ path: '/lost' })).rejects.toMatchObject({ reason: 'unreachable' });
+  await call();
+  expect(connections).toBe(2);
 });
