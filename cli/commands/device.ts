@@ -3,6 +3,7 @@ import { describeError } from '../../lib/devices/conformance/subject.ts';
 import { type LoadBalancerDriver } from '../../lib/devices/driver.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { configure } from '../device/configure.ts';
 import { conform } from '../device/conform.ts';
 import { type OpenDevice, openDevice } from '../device/open-device.ts';
 import { readWanted } from '../device/read-wanted.ts';
@@ -12,11 +13,16 @@ import { formatList, formatPlan, formatState } from '../format/screens/device.ts
 import { type DeviceContext } from '../grammar/command-context.ts';
 
 /**
- * `vipnat device`: asks a load balancer outside of the cluster, or tries its driver. All but `conformance` write nothing.
+ * `vipnat device`: asks a load balancer outside of the cluster, tries its driver, or prints the configuration of a unit. All but
+ * `conformance` write nothing.
  * @throws VipnatError DEVICE_SETTINGS_INVALID, DRIVER_NOT_LOADED, DEVICE_FAILED or DEVICE_IN_USE
  */
 export async function device(context: DeviceContext): Promise<number> {
   const { options, environment } = context;
+  if (options.action === 'configuration') {
+    context.stdout(await configure(options, environment));
+    return exitStatuses.done;
+  }
   const opened = await openDevice(options, environment);
   switch (options.action) {
     case 'conformance':

@@ -95,7 +95,7 @@ export interface SeatsOptions {
 }
 
 /** What `vipnat device` does. */
-export const deviceActions = ['conformance', 'list', 'plan', 'state'] as const;
+export const deviceActions = ['configuration', 'conformance', 'list', 'plan', 'state'] as const;
 
 /** `vipnat device`. */
 export interface DeviceOptions {
@@ -108,6 +108,8 @@ export interface DeviceOptions {
   readonly credentials: string | null;
   /** For `plan`: the file with the wanted balancer. */
   readonly balancer: string | null;
+  /** For `configuration`: which unit, from 1 on; null for the only one. */
+  readonly unit: number | null;
   /** For `conformance`: the names of the checks to run; none for all. */
   readonly only: readonly string[];
   /** For `conformance`: at which balancers may listen, three at least; null for any. */

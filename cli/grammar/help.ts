@@ -38,6 +38,7 @@ export const configTerms: ReadonlyMap<string, string> = new Map([
   ['--driver', '--driver DRIVER'],
   ['--credentials', '--credentials PATH'],
   ['--balancer', '--balancer FILE'],
+  ['--unit', '--unit NUMBER'],
   ['--only', '--only CHECK'],
   ['--ports', '--ports PORT,…'],
   ['--default-device', '--default-device NAME'],
@@ -197,10 +198,12 @@ Examples:
   vipnat device list --device device.yaml --json
   vipnat device plan --device device.yaml --balancer web.yaml
   vipnat device conformance --device device.yaml --driver ./driver.mjs
+  vipnat device configuration --device device.yaml --credentials ./secret --unit 1
 
 state, list and plan write nothing. list prints what the device has of the cluster that
 the file names, plan what a Service would change. conformance tries a driver on a device
 without clients. It makes balancers for two clusters of its own, and removes them again.
+configuration prints a shell script that writes the files of a unit of HAProxy.
 Without --credentials, the variables VIPNAT_DEVICE_USERNAME and VIPNAT_DEVICE_PASSWORD
 have the credentials.
 Exit status: 0 printed, or no check failed. 1 the device failed. 2 a check failed, or

@@ -14,6 +14,7 @@ interface DeviceWords {
   readonly driver?: string;
   readonly credentials?: string;
   readonly balancer?: string;
+  readonly unit?: string;
   readonly only?: readonly string[];
   readonly ports?: string;
   readonly removeLeftovers?: boolean;
@@ -34,6 +35,7 @@ export function addDeviceFlags(command: Command, onFound: (invocation: DeviceInv
       'a folder with the files username, password and ca.crt, or a file with a line for each (default: two variables)',
     )
     .option('--balancer <value>', 'for plan: the wanted balancer as YAML')
+    .option('--unit <value>', 'for configuration: the number of the unit in spec.units, 1 or 2')
     .option('--only <value>', 'for conformance: run this check; repeat the flag for more', collect)
     .option('--ports <value>', 'for conformance: three ports at which balancers may listen')
     .option('--remove-leftovers', 'for conformance: first remove balancers of an earlier run')
@@ -67,9 +69,10 @@ function readDevice(command: Command, own: DeviceWords): DeviceInvocation {
 
 function readOptions(action: DeviceOptions['action'], own: DeviceWords): DeviceOptions {
   const { device = '', driver = null, credentials = null, balancer = null, only = [], json = false } = own;
+  const unit = own.unit === undefined ? null : Number(own.unit);
   const ports = own.ports === undefined ? null : splitList(own.ports).map(Number);
   const takesLeftovers = own.removeLeftovers === true;
-  return { action, device, driver, credentials, balancer, only, ports, takesLeftovers, json };
+  return { action, device, driver, credentials, balancer, unit, only, ports, takesLeftovers, json };
 }
 
 function checkAction(words: readonly string[], action: DeviceOptions['action'] | undefined): string[] {
@@ -87,6 +90,7 @@ function checkAction(words: readonly string[], action: DeviceOptions['action'] |
 function findProblems(action: DeviceOptions['action'], own: DeviceWords): string[] {
   const flagToAction = [
     ['--balancer', own.balancer, 'plan'],
+    ['--unit', own.unit, 'configuration'],
     ['--only', own.only, 'conformance'],
     ['--ports', own.ports, 'conformance'],
     ['--remove-leftovers', own.removeLeftovers, 'conformance'],
@@ -99,6 +103,9 @@ function findProblems(action: DeviceOptions['action'], own: DeviceWords): string
     ...flagToAction
       .filter(([, value, only]) => value !== undefined && only !== action)
       .map(([flag, , only]) => `${flag} is for vipnat device ${only} only. Leave it out`),
+    ...(own.unit === undefined || /^[12]$/.test(own.unit)
+      ? []
+      : [`--unit ${quoteText(own.unit)} is neither 1 nor 2. Example: --unit 1`]),
     ...checkPorts(own.ports),
   ];
 }

@@ -147,7 +147,7 @@ const deviceSpec = object(
     driver: text({
       maxLength: 40,
       pattern: '^[a-z0-9-]+$',
-      description: 'The driver, such as alteon.',
+      description: 'The driver: alteon or haproxy.',
       'x-kubernetes-validations': [isKept],
     }),
     cluster: text({

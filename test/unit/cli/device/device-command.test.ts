@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runProgram } from '../../../../cli/program/program.ts';
@@ -199,5 +200,52 @@ spec: { cluster: prod, units: [${join(example.folder, 'units', 'inside')}] }
     const { exitCode, stderr } = await run('list', ['--device', description]);
     expect(exitCode).toBe(1);
     expect(stderr).toMatch(/^vipnat: \[DEVICE_FAILED\] cannot read the device edge: unreachable: ENOTDIR/);
+  });
+});
+
+describe('vipnat device configuration', () => {
+  const configure = async (spec: readonly string[], words: readonly string[] = []) => {
+    const head = ['apiVersion: vipnat.io/v1alpha1', 'kind: LoadBalancerDevice', 'metadata: { name: edge }'];
+    const file = join(example.folder, 'edge.yaml');
+    writeFileSync(file, [...head, 'spec:', ...spec.map((line) => `  ${line}`)].join('\n'));
+    writeFileSync(join(example.folder, 'secret'), 'username: vipnat\npassword: a secret word\n');
+    return await run('configuration', [
+      '--device',
+      file,
+      '--credentials',
+      join(example.folder, 'secret'),
+      ...words,
+    ]);
+  };
+  const spec = ['cluster: prod', 'units: [10.0.0.11, 10.0.0.12]', 'addresses: [10.0.9.10-10.0.9.12]'];
+
+  test('prints a script that a shell can read, with the files of the unit and without the password', async () => {
+    const { exitCode, stdout, stderr } = await configure(spec, ['--driver', 'haproxy', '--unit', '2']);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    execFileSync('sh', ['-n'], { input: stdout });
+    expect(stdout.match(/^cat > \S+/gm)).toHaveLength(5);
+    expect(stdout).toContain('    bind 10.0.0.12:9443 ssl ');
+    expect(stdout).toContain('    unicast_src_ip 10.0.0.12\n    unicast_peer {\n        10.0.0.11\n');
+    expect(stdout).not.toContain('a secret word');
+  });
+
+  test.each([
+    [spec, ['--driver', 'alteon'], /has no configuration for the driver "alteon"\. It has one for haproxy/],
+    [spec, ['--driver', 'haproxy'], /edge has two units, and each has files of its own\. Example: --unit 1/],
+    [spec.slice(0, 2), ['--driver', 'haproxy', '--unit', '1'], /spec\.addresses is empty/],
+    [
+      [...spec, 'options: { ports: 1-65535 }'],
+      ['--driver', 'haproxy', '--unit', '1'],
+      /3 addresses with 65535 ports each/,
+    ],
+    [
+      [...spec, 'options: { prots: 80 }'],
+      ['--driver', 'haproxy', '--unit', '1'],
+      /option "prots" is unknown/,
+    ],
+  ] as const)('of %j with %j is refused in one line', async (own, words, message) => {
+    const { exitCode, stdout, stderr } = await configure(own, words);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 78, stdout: '' });
+    expect(stderr).toMatch(message);
   });
 });

@@ -16,14 +16,18 @@ test.each([
     [],
     {},
     [
-      'device needs what to do: conformance, list, plan, state. Example: vipnat device state --device device.yaml',
+      'device needs what to do: configuration, conformance, list, plan, state. Example: vipnat device state --device device.yaml',
     ],
   ],
   [
     ['paln', ...file],
     {},
-    ['paln is none of conformance, list, plan, state. Example: vipnat device plan --device device.yaml'],
+    [
+      'paln is none of configuration, conformance, list, plan, state. Example: vipnat device plan --device device.yaml',
+    ],
   ],
+  [['configuration', ...file, '--unit', '2'], { action: 'configuration', unit: 2 }, []],
+  [['configuration', ...file, '--unit', '0'], {}, ['--unit 0 is neither 1 nor 2. Example: --unit 1']],
   [['list'], {}, ['no device given. Example: --device device.yaml']],
   [['list', 'edge', ...file], {}, ['edge is one word too many. See vipnat device --help']],
   [['plan', ...file], {}, ['plan needs the wanted balancer. Example: --balancer web.yaml']],

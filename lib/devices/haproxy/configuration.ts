@@ -1,0 +1,441 @@
+/**
+ * The files of a unit of HAProxy that vipnat configures.
+ *
+ * Goal: HAProxy has all that cannot be changed at run time, and never serves what it had once.
+ * Tension: what it gets at run time is lost at its end, and what is saved is old from the next change on.
+ * Compromise: its unit of systemd saves maps and servers when it stops or reloads it. They are read once, within a minute, and are emptied then.
+ * While it saves, the driver writes nothing. After a crash HAProxy begins empty: keepalived moves the addresses to the other unit, and
+ * the driver fills the empty one from there.
+ */
+import { createHash } from 'node:crypto';
+import { VipnatError } from '../../text/errors.ts';
+import {
+  type AddressRange,
+  countAddresses,
+  formatRange,
+  fromNumber,
+  mergeRanges,
+} from '../../services/ranges.ts';
+import { type DeviceMethod, type DeviceSettings } from '../driver.ts';
+import { parseAddress } from '../../address/address.ts';
+import { freePlace, maps } from './content.ts';
+import {
+  affinityTimesS,
+  type HaproxyAddress,
+  type HaproxySettings,
+  methods,
+  readSettings,
+} from './settings.ts';
+
+/** A file of a unit's host. */
+export interface UnitFile {
+  readonly path: string;
+  readonly mode: '0644' | '0755';
+  readonly text: string;
+}
+
+/** Where things are on a unit's host. */
+export interface UnitFolders {
+  /** haproxy.cfg and tls.pem. */
+  readonly configuration: string;
+  /** What is saved. */
+  readonly state: string;
+  /** The socket and the role, which a start of the host empties. */
+  readonly run: string;
+  readonly script: string;
+}
+
+/** As docs/device-haproxy.md says. */
+export const usualFolders: UnitFolders = {
+  configuration: '/etc/vipnat-haproxy',
+  state: '/var/lib/vipnat-haproxy',
+  run: '/run/vipnat-haproxy',
+  script: '/usr/local/sbin/vipnat-haproxy',
+};
+
+/** HAProxy has a socket for each address and port. More make its start slow. */
+const maxSockets = 20_000;
+
+/** keepalived has a route and a gratuitous ARP for each. */
+const maxAddresses = 1000;
+
+/**
+ * The files of one unit: `at` is 0 or 1. A pair has keepalived's, too.
+ * @throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant, or make too many sockets.
+ */
+export function configureUnit(
+  settings: DeviceSettings,
+  addresses: readonly AddressRange[],
+  at: number,
+  folders: UnitFolders = usualFolders,
+): readonly UnitFile[] {
+  const read = readSettings(settings);
+  const [unit, other] = [read.units[at], read.units[1 - at]];
+  if (unit === undefined)
+    throw invalid(
+      settings,
+      `it has ${read.units.length} units: --unit is a number from 1 to ${read.units.length}`,
+    );
+  const ranges = mergeRanges(addresses);
+  checkExtent(settings, read, ranges);
+  const files: UnitFile[] = [
+    {
+      path: `${folders.configuration}/haproxy.cfg`,
+      mode: '0644',
+      text: formatHaproxy(read, unit, ranges, folders),
+    },
+    { path: `${folders.state}/${maps.limits}`, mode: '0644', text: formatLimits(read, ranges) },
+    { path: folders.script, mode: '0755', text: formatScript(folders) },
+    { path: '/etc/systemd/system/vipnat-haproxy.service', mode: '0644', text: formatService(folders) },
+  ];
+  if (other === undefined) return files;
+  return [
+    ...files,
+    {
+      path: '/etc/keepalived/keepalived.conf',
+      mode: '0644',
+      text: formatKeepalived(settings, read, { unit, other, ranges }, folders),
+    },
+  ];
+}
+
+/** A shell script that writes these files on the host that runs it. It starts nothing. */
+export function formatInstaller(files: readonly UnitFile[]): string {
+  const folders = [...new Set(files.map(({ path }) => path.slice(0, path.lastIndexOf('/'))))];
+  return [
+    '#!/bin/sh',
+    '# Written by vipnat device configuration. Run it as root on the unit: it writes these files, and starts nothing.',
+    'set -eu',
+    `mkdir -p ${folders.join(' ')}`,
+    ...files.flatMap(({ path, mode, text }) => [
+      '',
+      `cat > ${path} <<'END_OF_FILE'`,
+      text.trimEnd(),
+      'END_OF_FILE',
+      `chmod ${mode} ${path}`,
+    ]),
+    '',
+  ].join('\n');
+}
+
+function checkExtent(
+  settings: DeviceSettings,
+  { options }: HaproxySettings,
+  ranges: readonly AddressRange[],
+): void {
+  const count = Number(ranges.reduce((sum, range) => sum + countAddresses(range), 0n));
+  const ports = options.ports.reduce((sum, { first, last }) => sum + last - first + 1, 0);
+  if (count === 0)
+    throw invalid(settings, 'spec.addresses is empty: it has the addresses that Services may get');
+  if (count > maxAddresses)
+    throw invalid(settings, `spec.addresses has ${count} addresses: at most ${maxAddresses} are possible`);
+  if (count * ports > maxSockets)
+    throw invalid(
+      settings,
+      `${count} addresses with ${ports} ports each are too many: at most ${maxSockets} together`,
+    );
+}
+
+/** One after the other. */
+function listAddresses(ranges: readonly AddressRange[]): string[] {
+  return ranges.flatMap((range) =>
+    Array.from(
+      { length: Number(countAddresses(range)) },
+      (_, at) => fromNumber(range.family, range.first + BigInt(at)).text,
+    ),
+  );
+}
+
+function formatHaproxy(
+  { options, login }: HaproxySettings,
+  { host, port }: HaproxyAddress,
+  ranges: readonly AddressRange[],
+  folders: UnitFolders,
+): string {
+  const ports = options.ports.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`));
+  const binds = listAddresses(ranges).map(
+    (address) => `    bind ${ports.map((range) => `${bracket(address)}:${range}`).join(',')} transparent`,
+  );
+  const loginLength = login.length;
+  return `${formatGlobal(folders)}# The runtime interface. The first line of each connection has a hash of user name and password. Here is a hash of that line.
+frontend vipnat_runtime
+    bind ${bracket(host)}:${port} ssl crt ${folders.configuration}/tls.pem ssl-min-ver TLSv1.2
+    maxconn 50
+    timeout client 30s
+    tcp-request inspect-delay 5s
+    tcp-request content accept if { req.payload(0,${loginLength}),sha2(256),hex -m str ${hash(login)} }
+    tcp-request content reject if { req.len ge ${loginLength} } || WAIT_END
+    default_backend vipnat_runtime
+
+backend vipnat_runtime
+    timeout server 30s
+    server socket unix@${folders.run}/admin.sock
+
+frontend vipnat
+${binds.join('\n')}
+    tcp-request connection set-var(sess.vipnat_port) dst_port
+    tcp-request connection set-var(sess.vipnat_slot) dst,concat(:,sess.vipnat_port),map_str(${maps.frontends})
+    tcp-request connection reject unless { var(sess.vipnat_slot) -m found }
+    use_backend %[var(sess.vipnat_slot)]
+
+# Read by the driver, used by nothing.
+backend vipnat_limits
+    tcp-request content reject if { src,map_str(${maps.limits}) -m found } { src,map_str(${maps.role}) -m found }
+
+# One for each time that a client can stay with its member.
+${affinityTimesS.map((time) => `backend vipnat_affinity_${time}\n    stick-table type string len 80 size 100k expire ${time}s\n`).join('\n')}
+# The slots: each listener of a balancer gets one of its method. Servers without a member are off.
+${methods.flatMap((method) => Array.from({ length: options.slots[method] }, (_, slot) => formatSlot(method, slot + 1, options.members))).join('\n')}
+`;
+}
+
+function formatGlobal(folders: UnitFolders): string {
+  return `# Written by vipnat device configuration. The driver haproxy of vipnat changes the rest at run time.
+global
+    default-path origin ${folders.state}
+    stats socket ${folders.run}/admin.sock user haproxy group haproxy mode 600 level admin
+    stats timeout 30s
+    server-state-file ${folders.state}/servers.state
+    user haproxy
+    group haproxy
+    fd-hard-limit 100000
+    log stdout format short daemon notice
+
+defaults
+    mode tcp
+    log global
+    load-server-state-from-file global
+    timeout connect 3s
+    timeout queue 3s
+    timeout client 24h
+    timeout server 24h
+    option clitcpka
+    option srvtcpka
+    option redispatch 1
+    retries 3
+
+`;
+}
+
+const methodToLines: Readonly<Record<DeviceMethod, readonly string[]>> = {
+  rr: ['balance roundrobin'],
+  lc: ['balance leastconn'],
+  hash: ['balance source', 'hash-type consistent'],
+};
+
+function formatSlot(method: DeviceMethod, number: number, members: number): string {
+  const name = `vipnat_${method}_${number}`;
+  const sticks = affinityTimesS.map((time, at) => {
+    const least = (affinityTimesS[at - 1] ?? 0) + 1;
+    const condition = `be_name,map_str(${maps.owners}),field(7,_) -m int ${least}:${time}`;
+    return `stick on src,concat(/${name}) table vipnat_affinity_${time} if { ${condition} }`;
+  });
+  const { address, port } = freePlace;
+  return [
+    `backend ${name}`,
+    ...methodToLines[method],
+    ...sticks,
+    'default-server check inter 2s fall 2 rise 1',
+    // A saved address comes back only to a server that has a name instead of one.
+    `server-template s ${members} free.invalid:${port} init-addr last,${address} disabled`,
+    '',
+  ]
+    .join('\n    ')
+    .trimEnd();
+}
+
+function formatLimits({ options }: HaproxySettings, ranges: readonly AddressRange[]): string {
+  const ports = options.ports.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`));
+  return `addresses ${ranges.map(formatRange).join(',')}\nports ${ports.join(',')}\n`;
+}
+
+function formatScript({ configuration, state, run }: UnitFolders): string {
+  return `#!/bin/sh
+# Written by vipnat device configuration. Saves what HAProxy has got at run time, and tells HAProxy the role of its host.
+# What is saved is read once, and within a minute: later it would send clients to members that are gone.
+set -eu
+umask 022
+export LC_ALL=C
+configuration=${configuration}
+state=${state}
+run=${run}
+${scriptBody}`;
+}
+
+const scriptBody = `kept='${maps.owners} ${maps.frontends}'
+
+ask() {
+    printf '%s\\n' "$1" | socat -t 20 - "UNIX-CONNECT:$run/admin.sock"
+}
+
+show() {
+    ask "show map $1" | sed -n 's/^0x[0-9a-f]* //p'
+}
+
+# The next start begins with nothing.
+empty() {
+    for map in $kept; do : > "$state/$map"; done
+    echo 1 > "$state/servers.state"
+    printf 'role unknown\\nsaving no\\ncontent empty\\n' > "$state/${maps.role}"
+}
+
+# From the first line on the driver writes nothing here.
+save() {
+    ask 'set map ${maps.role} saving yes' > "$state/answer"
+    for map in $kept; do show "$map" > "$state/$map.new"; done
+    ask 'show servers state' > "$state/servers.state.new"
+    grep -q '^# be_id' "$state/servers.state.new"
+    show ${maps.role} | sed 's/^saving yes$/saving no/' > "$state/${maps.role}.new"
+    for file in $kept servers.state ${maps.role}; do mv "$state/$file.new" "$state/$file"; done
+}
+
+resume() {
+    ask 'set map ${maps.role} saving no' > "$state/answer"
+    empty
+}
+
+case "\${1:-}" in
+prepare) # before a start
+    mkdir -p "$state" "$run"
+    [ -n "$(find "$state/servers.state" -newermt '-60 seconds' 2> /dev/null)" ] || empty
+    sed -i 's/^role .*/role unknown/' "$state/${maps.role}"
+    ;;
+loaded) # after a start
+    empty
+    ;;
+save) # before a stop
+    save || { empty; exit 1; }
+    ;;
+reload) # with the process id of HAProxy's master
+    save || { empty; exit 1; }
+    haproxy -c -q -f "$configuration/haproxy.cfg" || { resume; exit 1; }
+    kill -USR2 "$2"
+    for _ in $(seq 300); do
+        if show ${maps.role} 2> /dev/null | grep -q '^saving no$'; then empty; exit 0; fi
+        sleep 0.1
+    done
+    resume
+    exit 1
+    ;;
+notify) # by keepalived: INSTANCE NAME STATE PRIORITY
+    if [ "$4" = MASTER ]; then role=active; else role=standby; fi
+    echo "$role" > "$run/role.new"
+    mv "$run/role.new" "$run/role"
+    "$0" check || :
+    ;;
+check) # by keepalived: whether this unit can serve
+    role=$(cat "$run/role" 2> /dev/null || echo unknown)
+    ask "set map ${maps.role} role $role;show map ${maps.role}" | grep -q ' content kept$'
+    ;;
+*)
+    echo "usage: $0 prepare|loaded|save|reload PID|notify INSTANCE NAME STATE PRIORITY|check" >&2
+    exit 64
+    ;;
+esac
+`;
+
+function formatService({ configuration, run, script }: UnitFolders): string {
+  return `# Written by vipnat device configuration.
+[Unit]
+Description=HAProxy for Services of Kubernetes, configured by vipnat
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=notify
+RuntimeDirectory=vipnat-haproxy
+RuntimeDirectoryPreserve=yes
+StateDirectory=vipnat-haproxy
+ExecStartPre=${script} prepare
+ExecStart=/usr/sbin/haproxy -Ws -f ${configuration}/haproxy.cfg -p ${run}/haproxy.pid
+ExecStartPost=${script} loaded
+ExecReload=${script} reload $MAINPID
+ExecStop=${script} save
+KillMode=mixed
+SuccessExitStatus=143
+Restart=always
+RestartSec=1
+
+[Install]
+WantedBy=multi-user.target
+`;
+}
+
+function formatKeepalived(
+  settings: DeviceSettings,
+  { options }: HaproxySettings,
+  {
+    unit,
+    other,
+    ranges,
+  }: {
+    readonly unit: HaproxyAddress;
+    readonly other: HaproxyAddress;
+    readonly ranges: readonly AddressRange[];
+  },
+  { script }: UnitFolders,
+): string {
+  for (const { host } of [unit, other])
+    if (parseAddress(host) === null)
+      throw invalid(settings, `unit ${host} of a pair is not an address, which keepalived needs`);
+  const isIpv6 = (text: string) => text.includes(':');
+  const all = listAddresses(ranges);
+  // VRRP announces addresses of one family. The rest comes and goes with them.
+  const [first = ''] = all.filter((text) => isIpv6(text) === isIpv6(unit.host));
+  const line = (text: string) => `        ${text}/${isIpv6(text) ? 128 : 32} dev ${options.interface}`;
+  const announced = first === '' ? all.slice(0, 1) : [first];
+  const rest = all.filter((text) => !announced.includes(text));
+  return `${formatCheck(script)}
+vrrp_instance vipnat_haproxy {
+    state BACKUP
+    interface ${options.interface}
+    virtual_router_id ${options.vrid}
+    priority 100
+    advert_int 0.5
+    unicast_src_ip ${unit.host}
+    unicast_peer {
+        ${other.host}
+    }
+    virtual_ipaddress {
+${announced.map(line).join('\n')}
+    }
+${rest.length === 0 ? '' : `    virtual_ipaddress_excluded {\n${rest.map(line).join('\n')}\n    }\n`}    track_script {
+        vipnat_haproxy
+    }
+    notify "${script} notify"
+}
+`;
+}
+
+function formatCheck(script: string): string {
+  return `# Written by vipnat device configuration.
+global_defs {
+    enable_script_security
+    script_user root
+    vrrp_version 3
+}
+
+vrrp_script vipnat_haproxy {
+    script "${script} check"
+    interval 1
+    timeout 2
+    fall 2
+    rise 1
+    # Who cannot serve still does where the other one cannot either.
+    weight -50
+}
+`;
+}
+
+function bracket(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/** As HAProxy's converter hex prints it. */
+function hash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').toUpperCase();
+}
+
+function invalid({ name }: Pick<DeviceSettings, 'name'>, what: string): VipnatError {
+  return new VipnatError('DEVICE_SETTINGS_INVALID', `device ${name} cannot be used: ${what}`);
+}

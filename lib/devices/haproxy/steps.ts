@@ -1,0 +1,259 @@
+/** What makes a unit's content what is wanted: commands of its runtime interface, in their order. */
+import { DeviceError } from '../device-error.ts';
+import { type Balancer, type Change, formatMember, type Listener, type Member } from '../driver.ts';
+import {
+  chooseSlots,
+  formatKey,
+  formatOwner,
+  freePlace,
+  isFree,
+  maps,
+  readMembers,
+  readMethod,
+  type Server,
+  type UnitContent,
+} from './content.ts';
+
+/** One thing to do. */
+export interface Step {
+  readonly change: Change;
+  readonly commands: readonly string[];
+  /** The slot that it is about. */
+  readonly slot: string;
+}
+
+/** In this order: what is new, what changes, what drains, what goes. A slot is claimed before anything is in it, and free when nothing is. */
+const phases = [
+  ...(['clean', 'claim', 'add', 'change', 'note', 'route', 'drain', 'unroute', 'remove', 'release'] as const),
+];
+
+type Phase = (typeof phases)[number];
+
+/**
+ * Plans for these marks; null for what is to be gone. All else stays as it is.
+ * @throws DeviceError refused where the unit has no room; foreign-changes where an address and port is another balancer's.
+ */
+export function planSteps(
+  unit: string,
+  content: UnitContent,
+  markToWanted: ReadonlyMap<string, Balancer | null>,
+): readonly Step[] {
+  const planner = new Planner(unit, content, markToWanted);
+  for (const { map, reference } of content.strays) planner.dropStray(map, reference);
+  // What goes is planned last: what comes may have its addresses.
+  const inOrder = [...markToWanted].toSorted(
+    ([, one], [, other]) => Number(one === null) - Number(other === null),
+  );
+  for (const [mark, wanted] of inOrder) planner.plan(mark, wanted);
+  return planner.steps;
+}
+
+class Planner {
+  readonly #unit: string;
+  readonly #content: UnitContent;
+  readonly #planned: { readonly phase: Phase; readonly step: Step }[] = [];
+  readonly #taken: Set<string>;
+  readonly #markToKeys: ReadonlyMap<string, ReadonlySet<string>>;
+
+  constructor(unit: string, content: UnitContent, markToWanted: ReadonlyMap<string, Balancer | null>) {
+    this.#unit = unit;
+    this.#content = content;
+    this.#markToKeys = new Map([...markToWanted].map(([mark, wanted]) => [mark, listKeys(wanted)]));
+    this.#taken = new Set(content.slotToOwner.keys());
+  }
+
+  get steps(): readonly Step[] {
+    return this.#planned
+      .toSorted((one, other) => phases.indexOf(one.phase) - phases.indexOf(other.phase))
+      .map(({ step }) => step);
+  }
+
+  dropStray(map: string, reference: string): void {
+    this.#add('clean', { object: `second entry of ${map}`, before: reference, after: null }, '', [
+      `del map ${map} #${reference}`,
+    ]);
+  }
+
+  plan(mark: string, wanted: Balancer | null): void {
+    const { slotToOwner } = this.#content;
+    const own = [...slotToOwner].filter(([, owner]) => owner.mark === mark).map(([slot]) => slot);
+    const used = new Set<string>();
+    for (const listener of wanted?.listeners ?? []) {
+      if (wanted === null) break;
+      const slot = this.#planSlot(mark, wanted, listener);
+      used.add(slot);
+      this.#planServers(slot, listener.members, slotToOwner.has(slot));
+      for (const address of wanted.addresses) {
+        this.#planKey(mark, formatKey(address, listener.port), slot);
+      }
+    }
+    for (const [key, slot] of this.#content.keyToSlot) {
+      const isWanted = [...this.#markToKeys.values()].some((keys) => keys.has(key));
+      if (own.includes(slot) && !isWanted) this.#dropKey('unroute', key, slot);
+    }
+    for (const slot of own.filter((one) => !used.has(one))) this.#release(slot);
+  }
+
+  #planSlot(mark: string, { method, affinityS }: Balancer, { port }: Listener): string {
+    const owner = { mark, port, affinityS: affinityS ?? 0 };
+    const text = formatOwner(owner);
+    const present = chooseSlots(this.#content, mark).get(port);
+    // Where the method changes, a former try may have claimed a slot already.
+    const claimed = [...this.#content.slotToOwner].find(
+      ([slot, other]) => readMethod(slot) === method && other.mark === mark && other.port === port,
+    )?.[0];
+    const own = present !== undefined && readMethod(present) === method ? present : claimed;
+    if (own !== undefined) {
+      this.#note(own, text);
+      return own;
+    }
+    const slots = [...this.#content.slotToServers.keys()].filter((slot) => readMethod(slot) === method);
+    const slot = slots.find((one) => !this.#taken.has(one));
+    if (slot === undefined)
+      throw new DeviceError(
+        'refused',
+        `${this.#unit} has ${slots.length} slots for listeners with ${method}, and all are taken: raise the option slots`,
+      );
+    this.#taken.add(slot);
+    for (const [key, other] of this.#content.keyToSlot) {
+      if (other === slot) this.#dropKey('clean', key, slot);
+    }
+    this.#add('claim', { object: `slot ${slot}`, before: null, after: text }, slot, [
+      `add map ${maps.owners} ${slot} ${text}`,
+    ]);
+    return slot;
+  }
+
+  #note(slot: string, text: string): void {
+    const owner = this.#content.slotToOwner.get(slot);
+    const before = owner === undefined ? '' : formatOwner(owner);
+    if (before === text) return;
+    this.#add('note', { object: `slot ${slot}`, before, after: text }, slot, [
+      `set map ${maps.owners} ${slot} ${text}`,
+    ]);
+  }
+
+  #planServers(slot: string, members: readonly Member[], isOwn: boolean): void {
+    const servers = this.#content.slotToServers.get(slot) ?? [];
+    const nameToServer = new Map(
+      (isOwn ? readMembers(servers) : []).map(({ member, server }) => [formatMember(member), server]),
+    );
+    const stays = new Set(members.flatMap((member) => nameToServer.get(formatMember(member)) ?? []));
+    const leaves = servers.filter((server) => !isFree(server) && !stays.has(server));
+    // The one that has rested for longest has the fewest connections left of what it was before.
+    const free = servers.filter(isFree).toSorted((one, other) => other.ageS - one.ageS);
+    for (const member of members) {
+      const present = nameToServer.get(formatMember(member));
+      if (present !== undefined) this.#changeServer(slot, present, member);
+      else this.#addServer(slot, { free, leaves }, member);
+    }
+    for (const server of leaves) this.#removeServer(isOwn ? 'remove' : 'clean', slot, server);
+  }
+
+  #addServer(
+    slot: string,
+    rooms: { readonly free: Server[]; readonly leaves: Server[] },
+    member: Member,
+  ): void {
+    const isLate = rooms.free.length === 0;
+    // Where there is no room for both, something goes first.
+    const server = rooms.free.shift() ?? rooms.leaves.shift();
+    if (server === undefined) {
+      const count = this.#content.slotToServers.get(slot)?.length ?? 0;
+      throw new DeviceError(
+        'refused',
+        `${this.#unit} has ${count} members at most: raise the option members`,
+      );
+    }
+    const place = `${slot}/${server.name}`;
+    const before = isLate ? formatServer(server) : null;
+    this.#add(
+      isLate ? 'remove' : 'add',
+      { object: `server ${place}`, before, after: formatWanted(member) },
+      slot,
+      [
+        ...(server.isOn ? [`set server ${place} state maint`] : []),
+        `set server ${place} addr ${member.address.text} port ${member.port}`,
+        ...(member.weight > 0
+          ? [`set server ${place} weight ${member.weight}`, `set server ${place} state ready`]
+          : []),
+      ],
+    );
+  }
+
+  #changeServer(slot: string, server: Server, member: Member): void {
+    const place = `${slot}/${server.name}`;
+    const change = { object: `server ${place}`, before: formatServer(server), after: formatWanted(member) };
+    if (member.weight === 0) {
+      if (server.isOn) this.#add('drain', change, slot, [`set server ${place} state maint`]);
+      return;
+    }
+    if (server.isOn && server.weight === member.weight) return;
+    this.#add('change', change, slot, [
+      `set server ${place} weight ${member.weight}`,
+      ...(server.isOn ? [] : [`set server ${place} state ready`]),
+    ]);
+  }
+
+  #removeServer(phase: Phase, slot: string, server: Server): void {
+    const place = `${slot}/${server.name}`;
+    this.#add(phase, { object: `server ${place}`, before: formatServer(server), after: null }, slot, [
+      `set server ${place} state maint`,
+      `set server ${place} addr ${freePlace.address} port ${freePlace.port}`,
+    ]);
+  }
+
+  #planKey(mark: string, key: string, slot: string): void {
+    const { keyToSlot, slotToOwner } = this.#content;
+    const before = keyToSlot.get(key);
+    if (before !== undefined) this.#refuseOthers(mark, key, before);
+    // A slot that was nobody's has lost its former entries.
+    const isThere = before !== undefined && (before !== slot || slotToOwner.has(slot));
+    if (isThere && before === slot) return;
+    const change = { object: `frontend ${key}`, before: before ?? null, after: slot };
+    this.#add('route', change, slot, [`${isThere ? 'set' : 'add'} map ${maps.frontends} ${key} ${slot}`]);
+  }
+
+  #refuseOthers(mark: string, key: string, slot: string): void {
+    const other = this.#content.slotToOwner.get(slot)?.mark;
+    if (other === undefined || other === mark) return;
+    // Where the other one goes or leaves this address in the same change, it is free.
+    if (this.#markToKeys.get(other)?.has(key) === false) return;
+    throw new DeviceError('foreign-changes', `${this.#unit} has ${key} for ${other}: remove that first`);
+  }
+
+  #dropKey(phase: Phase, key: string, slot: string): void {
+    this.#add(phase, { object: `frontend ${key}`, before: slot, after: null }, slot, [
+      `del map ${maps.frontends} ${key}`,
+    ]);
+  }
+
+  #release(slot: string): void {
+    const owner = this.#content.slotToOwner.get(slot);
+    for (const server of this.#content.slotToServers.get(slot) ?? []) {
+      if (!isFree(server)) this.#removeServer('remove', slot, server);
+    }
+    const before = owner === undefined ? '' : formatOwner(owner);
+    this.#add('release', { object: `slot ${slot}`, before, after: null }, slot, [
+      `del map ${maps.owners} ${slot}`,
+    ]);
+  }
+
+  #add(phase: Phase, change: Change, slot: string, commands: readonly string[]): void {
+    this.#planned.push({ phase, step: { change, commands, slot } });
+  }
+}
+
+function formatServer(server: Server): string {
+  return `${server.address}:${server.port} weight ${server.isOn ? server.weight : 0}`;
+}
+
+function formatWanted(member: Member): string {
+  return `${member.address.text}:${member.port} weight ${member.weight}`;
+}
+
+function listKeys(wanted: Balancer | null): ReadonlySet<string> {
+  return new Set(
+    wanted?.listeners.flatMap(({ port }) => wanted.addresses.map((address) => formatKey(address, port))),
+  );
+}

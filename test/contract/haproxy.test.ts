@@ -1,0 +1,259 @@
+/** The driver for HAProxy against real units of it: what clients get, and what a restart leaves. */
+import { afterEach, describe, expect, jest, test } from '@jest/globals';
+import { type Balancer } from '../../lib/devices/driver.ts';
+import { shopId, signal, toListener } from '../support/devices/alteon-world.ts';
+import { HaproxyWorld, stopHaproxyWorlds } from '../support/devices/haproxy-world.ts';
+
+jest.setTimeout(120_000);
+
+afterEach(stopHaproxyWorlds);
+
+const done = { result: 'done' };
+
+function count(answers: readonly string[]): Record<string, number> {
+  return Object.fromEntries(
+    [...new Set(answers)].map((member) => [member, answers.filter((answer) => answer === member).length]),
+  );
+}
+
+async function start(units: 1 | 2 = 1) {
+  const world = await HaproxyWorld.start(units);
+  const [one = '', two = '', three = ''] = await world.startMembers(3);
+  const [unit, other] = world.units;
+  if (unit === undefined) throw new TypeError('there is no unit');
+  const ensure = (members: readonly string[], changes: Partial<Balancer> = {}) =>
+    world.makeDriver().ensure(world.toBalancer(members, changes), signal);
+  return { world, unit, other, one, two, three, ensure };
+}
+
+describe('clients', () => {
+  test('get members by their weights, none that drains, and nothing where there is none', async () => {
+    const { world, one, two, three, ensure } = await start();
+    expect(await world.connectTimes(1)).toEqual(['none']);
+    expect(await ensure([`${one}=3`, two, `${three}=0`])).toEqual(done);
+    expect(count(await world.connectTimes(40))).toEqual({ [one]: 30, [two]: 10 });
+    expect(await ensure([])).toEqual(done);
+    expect(await world.connectTimes(1)).toEqual(['none']);
+    expect(await ensure([two])).toEqual(done);
+    expect(await world.makeDriver().remove(shopId, signal)).toEqual(done);
+    expect(await world.connectTimes(1)).toEqual(['none']);
+  });
+
+  test('get the member with the fewest connections, and the same one by their address', async () => {
+    const { world, one, two, ensure } = await start();
+    expect(await ensure([one, two], { method: 'lc' })).toEqual(done);
+    const wanted = world.toBalancer([one, two], { method: 'lc' });
+    const session = await world.openSession(wanted);
+    const { address, port } = session.member;
+    const others = await world.connectTimes(5);
+    expect(others).toContain(`${address.text}:${port}` === one ? two : one);
+    expect(await ensure([one, two], { method: 'hash' })).toEqual(done);
+    expect(await session.isOpen()).toBe(true);
+    expect(new Set(await world.connectTimes(10)).size).toBe(1);
+  });
+
+  test('stay with their member for their affinity, but not with one that drains', async () => {
+    const { world, one, two, ensure } = await start();
+    expect(await ensure([one, two], { affinityS: 600 })).toEqual(done);
+    const [mine = '', ...more] = await world.connectTimes(6);
+    expect(new Set(more)).toEqual(new Set([mine]));
+    const other = mine === one ? two : one;
+    expect(await ensure([`${mine}=0`, other], { affinityS: 600 })).toEqual(done);
+    expect(await world.connectTimes(2)).toEqual([other, other]);
+    expect(await ensure([mine, other])).toEqual(done);
+    expect(count(await world.connectTimes(4))).toEqual({ [mine]: 2, [other]: 2 });
+  });
+
+  test('get another member where one is dead before anybody has said so', async () => {
+    const { world, one, two, ensure } = await start();
+    await ensure([one, two]);
+    await world.endMember(one);
+    expect(await world.connectTimes(4)).toEqual([two, two, two, two]);
+  });
+});
+
+describe('a change', () => {
+  test('costs two calls at one unit and four at a pair, and nothing is written twice', async () => {
+    for (const units of [1, 2] as const) {
+      const { world, one, two, ensure } = await start(units);
+      const calls: string[] = [];
+      world.beforeCall = (call) => {
+        calls.push(call.split(' ')[0] ?? '');
+      };
+      await ensure([one]);
+      expect(await ensure([one, two])).toEqual(done);
+      expect(await ensure([one, two])).toEqual(done);
+      const [read, write] = [Array<string>(units).fill('read'), Array<string>(units).fill('write')];
+      expect(calls).toEqual([...read, ...write, ...read, ...write, ...read]);
+    }
+  });
+
+  test.each([
+    [
+      'UDP',
+      (world: HaproxyWorld) => ({
+        listeners: [toListener('udp 8080', [])],
+        addresses: world.sites.ipv4.slice(0, 1),
+      }),
+    ],
+    ['a port that no unit has', () => ({ listeners: [toListener('tcp 9000', [])] })],
+    [
+      'an address that no unit has',
+      (world: HaproxyWorld) => ({ addresses: world.sites.memberIpv4.slice(0, 1) }),
+    ],
+    ['an affinity of years', () => ({ affinityS: 100_000_000 })],
+    [
+      'more members than a slot has',
+      () => ({
+        listeners: [
+          toListener(
+            'tcp 8080',
+            Array.from({ length: 65 }, (_, at) => `10.1.0.1:${at + 1}`),
+          ),
+        ],
+      }),
+    ],
+  ] as const)('to %s is refused, and changes nothing', async (_what, change) => {
+    const { world, unit, ensure } = await start();
+    expect(await ensure([], change(world))).toMatchObject({ result: 'refused' });
+    expect(await unit.listObjects()).toEqual([]);
+  });
+
+  test('of more members than there is room for beside the former ones makes room one by one', async () => {
+    const { world, ensure } = await start();
+    const list = (first: number) => Array.from({ length: 64 }, (_, at) => `10.1.0.1:${first + at}`);
+    expect(await ensure(list(1000))).toEqual(done);
+    expect(await ensure(list(1040))).toEqual(done);
+    const [owned] = await world.makeDriver().list(signal);
+    expect(owned?.memberToSessions?.size).toBe(64);
+  });
+
+  test('takes neither a slot nor an address of others, and repairs what somebody changed by hand', async () => {
+    const { world, unit, one, two, ensure } = await start();
+    await ensure([one, two]);
+    const other = world.makeDriver({ cluster: 'other' });
+    const theirs = { ...world.toBalancer([two]), id: { ...shopId, cluster: 'other' } };
+    expect(await other.ensure(theirs, signal)).toMatchObject({
+      result: 'failed',
+      why: expect.stringContaining('_prod_shop_web_'),
+    });
+    const before = await unit.listObjects();
+    await unit.ask(
+      'set server vipnat_rr_1/s1 state maint',
+      'add map vipnat-frontends.map 127.0.0.1:8080 vipnat_rr_1',
+    );
+    await unit.ask(`add map vipnat-owners.map vipnat_rr_1 vipnat_prod_shop_web_1f2e_8080_0`);
+    expect((await world.makeDriver().plan(world.toBalancer([one, two]), signal)).length).toBe(3);
+    expect(await ensure([one, two])).toEqual(done);
+    expect(await unit.listObjects()).toEqual(before);
+  });
+});
+
+describe('a unit', () => {
+  test('that reloads or restarts goes on with what it had, and forgets what it saved then', async () => {
+    const { world, unit, one, two, ensure } = await start();
+    await ensure([one, `${two}=0`], { affinityS: 60 });
+    const before = await unit.listObjects();
+    await unit.reload();
+    expect(await unit.listObjects()).toEqual(before);
+    await unit.stop();
+    await unit.start();
+    expect(await unit.listObjects()).toEqual(before);
+    expect(await world.connectTimes(2)).toEqual([one, one]);
+    // Nobody serves what was there before the last change.
+    await ensure([two]);
+    await unit.crash();
+    await unit.start();
+    expect(await unit.listObjects()).toEqual([]);
+    expect(await world.connectTimes(1)).toEqual(['none']);
+    expect(await ensure([two])).toEqual(done);
+    expect(await world.connectTimes(2)).toEqual([two, two]);
+  });
+
+  test('that saves what it has takes nothing meanwhile, and a change that it gets then is not done', async () => {
+    const { world, unit, one, two, ensure } = await start();
+    await ensure([one]);
+    world.beforeCall = async (call) => {
+      if (call.startsWith('write')) await unit.script('save');
+    };
+    expect(await ensure([two])).toMatchObject({ result: 'running' });
+    world.beforeCall = () => undefined;
+    const before = await unit.listObjects();
+    expect(await ensure([one, two])).toMatchObject({ result: 'running' });
+    expect(await unit.listObjects()).toEqual(before);
+    await unit.stop();
+    await unit.start();
+    expect(await ensure([one, two])).toEqual(done);
+  });
+
+  test('takes no commands without the password, and none from whom it cannot trust', async () => {
+    const { world, ensure, one } = await start();
+    await ensure([one]);
+    const list = (changes: Parameters<HaproxyWorld['makeDriver']>[0]) =>
+      world.makeDriver(changes).list(signal);
+    const kindOf = (call: Promise<unknown>) =>
+      call.then(
+        () => null,
+        (error: unknown) => (error as { readonly kind: string }).kind,
+      );
+    expect(await kindOf(list({ credentials: { username: 'vipnat', password: 'another' } }))).toBe(
+      'unauthorized',
+    );
+    expect(await kindOf(list({ ca: null }))).toBe('unreachable');
+    expect(await kindOf(list({}))).toBeNull();
+  });
+});
+
+describe('a pair', () => {
+  test('has it at both units; a standby that was silent is behind, never in the way, and filled by the next change', async () => {
+    const { world, unit, other, one, two, ensure } = await start(2);
+    await ensure([one]);
+    expect(await other?.listObjects()).toEqual(await unit.listObjects());
+    await other?.crash();
+    expect(await ensure([one, two])).toEqual(done);
+    expect((await world.makeDriver().readState(signal)).units).toMatchObject([
+      { role: 'active', isInSync: true },
+      { role: 'silent' },
+    ]);
+    await other?.start();
+    await other?.setRole('standby');
+    expect((await world.makeDriver().readState(signal)).units[1]).toMatchObject({
+      role: 'standby',
+      isInSync: false,
+      why: expect.stringContaining('behind'),
+    });
+    expect(await ensure([one, two])).toEqual(done);
+    expect(await other?.listObjects()).toEqual(await unit.listObjects());
+    expect((await world.makeDriver().readState(signal)).units[1]).toMatchObject({ isInSync: true, why: '' });
+  });
+
+  test('an active unit that began empty is filled from the other one, and cannot serve until then', async () => {
+    const { world, unit, other, one, two, ensure } = await start(2);
+    const second = { id: { ...shopId, name: 'api', uid: '2f3e' }, addresses: world.sites.ipv4.slice(1, 2) };
+    await ensure([one]);
+    await ensure([two], second);
+    const before = (await unit.listObjects()).toSorted();
+    await unit.script('check');
+    await unit.crash();
+    await unit.start();
+    await unit.setRole('active');
+    await expect(unit.script('check')).rejects.toThrow();
+    expect(await ensure([one])).toEqual(done);
+    await unit.script('check');
+    expect((await unit.listObjects()).toSorted()).toEqual(before);
+    expect((await other?.listObjects())?.toSorted()).toEqual(before);
+  });
+
+  test('of which both or none say that they are active is not changed', async () => {
+    const { unit, other, one, ensure } = await start(2);
+    await other?.setRole('active');
+    expect(await ensure([one])).toMatchObject({ result: 'failed', why: expect.stringContaining('both') });
+    await other?.setRole('standby');
+    await unit.setRole('standby');
+    expect(await ensure([one])).toMatchObject({
+      result: 'failed',
+      why: expect.stringContaining('no unit is active'),
+    });
+    expect(await unit.listObjects()).toEqual([]);
+  });
+});

@@ -1,0 +1,143 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { configureUnit, type UnitFolders } from '../../../lib/devices/haproxy/configuration.ts';
+import { type DeviceSettings } from '../../../lib/devices/driver.ts';
+import { parseRange } from '../../../lib/services/ranges.ts';
+import { waitUntil } from '../jest/waiting.ts';
+
+const run = promisify(execFile);
+
+/** How a unit is made. */
+export interface HaproxyUnitOptions {
+  readonly settings: DeviceSettings;
+  readonly addresses: readonly string[];
+  readonly at: number;
+  /** A certificate and its key, as PEM. */
+  readonly tls: string;
+}
+
+/** A real HAProxy with the files that vipnat prints, in folders of its own. What systemd and keepalived would do, a test does. */
+export class HaproxyUnit {
+  readonly #root: string;
+  readonly #folders: UnitFolders;
+  #process: ChildProcess | null = null;
+
+  private constructor(root: string) {
+    this.#root = root;
+    const [configuration, state, inRun] = ['etc', 'state', 'run'].map((name) => join(root, name));
+    this.#folders = { configuration, state, run: inRun, script: join(root, 'vipnat-haproxy') } as UnitFolders;
+  }
+
+  static async make({ settings, addresses, at, tls }: HaproxyUnitOptions): Promise<HaproxyUnit> {
+    // The worker, which is not root, opens the socket there.
+    const unit = new HaproxyUnit(await mkdtemp(join(tmpdir(), 'vipnat-haproxy-')));
+    await run('chmod', ['755', unit.#root]);
+    const { configuration, state, run: inRun } = unit.#folders;
+    for (const folder of [configuration, state, inRun]) await mkdir(folder);
+    const ranges = addresses.flatMap((text) => parseRange(text) ?? []);
+    for (const { path, text, mode } of configureUnit(settings, ranges, at, unit.#folders)) {
+      if (path.startsWith(unit.#root)) await writeFile(path, text, { mode: Number.parseInt(mode, 8) });
+    }
+    await writeFile(join(configuration, 'tls.pem'), tls);
+    return unit;
+  }
+
+  /** As the unit of systemd does. */
+  async start(): Promise<void> {
+    const { configuration, run: inRun } = this.#folders;
+    await this.script('prepare');
+    // A group of its own: a crash ends the master and its workers.
+    const started = spawn(
+      'haproxy',
+      ['-W', '-f', join(configuration, 'haproxy.cfg'), '-p', join(inRun, 'pid')],
+      {
+        stdio: 'ignore',
+        detached: true,
+      },
+    );
+    this.#process = started;
+    await waitUntil(
+      async () => {
+        if (started.exitCode !== null) throw new Error(`HAProxy has ended with ${started.exitCode}`);
+        return await this.ask('show info').then(
+          () => true,
+          () => false,
+        );
+      },
+      () => 'HAProxy does not answer',
+    );
+    await this.script('loaded');
+  }
+
+  /** In order: what it has is saved. */
+  async stop(): Promise<void> {
+    await this.script('save');
+    await this.#end('SIGTERM');
+  }
+
+  async crash(): Promise<void> {
+    await this.#end('SIGKILL');
+  }
+
+  async reload(): Promise<void> {
+    await this.script('reload', String(this.#process?.pid));
+  }
+
+  /** It takes connections and answers nothing, until `SIGCONT`. */
+  signal(name: 'SIGSTOP' | 'SIGCONT'): void {
+    process.kill(-(this.#process?.pid ?? 0), name);
+  }
+
+  /** As keepalived does when it changes the role. */
+  async setRole(role: 'active' | 'standby'): Promise<void> {
+    await this.script('notify', 'INSTANCE', 'vipnat_haproxy', role === 'active' ? 'MASTER' : 'BACKUP', '100');
+  }
+
+  async script(...args: readonly string[]): Promise<void> {
+    await run(this.#folders.script, args);
+  }
+
+  /** What the runtime interface answers to commands. */
+  async ask(...commands: readonly string[]): Promise<string> {
+    const socket = connect(join(this.#folders.run, 'admin.sock'));
+    socket.end(`${commands.join(';')}\n`);
+    const parts: Buffer[] = [];
+    for await (const part of socket as AsyncIterable<Buffer>) parts.push(part);
+    return Buffer.concat(parts).toString();
+  }
+
+  /** What a driver can change there, without what changes by itself. */
+  async listObjects(): Promise<readonly string[]> {
+    const text = await this.ask(
+      'show map vipnat-owners.map',
+      'show map vipnat-frontends.map',
+      'show servers state',
+    );
+    return text.split('\n').flatMap((line) => {
+      if (line.startsWith('0x')) return [line.replace(/^\S+ /, '')];
+      const [, slot = '', , , address = '', , admin = '', weight = ''] = line.split(' ');
+      const port = line.split(' ')[18];
+      if (!/^vipnat_(?:rr|lc|hash)_/.test(slot) || (address === '192.0.2.1' && port === '1')) return [];
+      return [`${slot} ${address}:${port} admin ${admin} weight ${weight}`];
+    });
+  }
+
+  async remove(): Promise<void> {
+    await this.#end('SIGKILL');
+    await rm(this.#root, { recursive: true });
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const ended = this.#process;
+    this.#process = null;
+    if (ended?.pid === undefined || ended.exitCode !== null || ended.signalCode !== null) return;
+    const exit = new Promise((resolve) => ended.once('exit', resolve));
+    if (signal === 'SIGTERM') ended.kill(signal);
+    else process.kill(-ended.pid, signal);
+    await exit;
+  }
+}
