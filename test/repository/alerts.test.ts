@@ -1,6 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { describe, expect, test } from '@jest/globals';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { balancerMetrics } from '../../balancer/report/samples.ts';
@@ -9,6 +8,7 @@ import { metrics as agentMetrics } from '../../lib/telemetry/catalogue.ts';
 import { commandNames } from '../../cli/grammar/invocation.ts';
 import { readSection, readTable, unquote } from '../support/documents/table.ts';
 import { describeWithPromtool, runPromtool } from './promtool.ts';
+import { makeFolder } from '../support/jest/own-folder.ts';
 
 interface Alert {
   readonly alert: string;
@@ -249,13 +249,7 @@ function toTest(
   };
 }
 
-let folder = '';
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-alerts-'));
-});
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
+const folder = makeFolder('alerts');
 
 function runTests(
   tests: readonly object[],

@@ -1,19 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolder } from '../support/jest/own-folder.ts';
 
-let folder = '';
+const folder = makeFolder('demo-test');
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-demo-test-'));
   for (const program of ['bash', 'dirname', 'id', 'sed']) {
     const { stdout } = await execa('sh', ['-c', `command -v ${program}`]);
     symlinkSync(stdout, join(folder, program));
   }
-});
-afterAll(() => {
-  rmSync(folder, { recursive: true, force: true });
 });
 
 /** Where there are just the programs that the script's own checks take. */

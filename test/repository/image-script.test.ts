@@ -1,25 +1,20 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { describe, expect, test } from '@jest/globals';
+import { chmodSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { ownImage, ownImages, version } from '../support/manifest/printing.ts';
+import { makeFolderEach } from '../support/jest/own-folder.ts';
 
 /** What scripts/image and the stand-ins start themselves. */
 const helpers = ['bash', 'cp', 'dirname', 'git', 'mktemp', 'rm', 'sed', 'sh'];
 
 let folder: string;
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-image-'));
+makeFolderEach('image', async (path) => {
+  folder = path;
   for (const helper of helpers) {
     const { stdout } = await execa('sh', ['-c', `command -v ${helper}`]);
     symlinkSync(stdout, join(folder, helper));
   }
-});
-
-afterEach(() => {
-  rmSync(folder, { recursive: true });
 });
 
 /** What an image is made of, as the stand-in has it. */

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { lintText } from '../../prose/program/lint.ts';
 import { formerSentences } from './former-sentences.ts';
+import { makeFolder } from '../support/jest/own-folder.ts';
 
 /** What the rules find in a text, by default on a page for users: the rule, and the words that its message quotes. */
 async function lint(text: string, path = 'docs/page.md'): Promise<string[]> {
@@ -136,16 +136,12 @@ describe('what is read of', () => {
 });
 
 describe('scripts/lint prose', () => {
-  let folder = '';
+  const folder = makeFolder('prose');
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'prose-'));
     mkdirSync(join(folder, 'docs/adr'), { recursive: true });
     writeFileSync(join(folder, 'README.md'), 'It is told.\n');
     writeFileSync(join(folder, 'docs/clean.md'), 'It is clear.\n');
     writeFileSync(join(folder, 'docs/other.md'), 'Nothing up its sleeve.\n');
-  });
-  afterAll(() => {
-    rmSync(folder, { recursive: true, force: true });
   });
 
   const program = resolve('prose/program/main.ts');

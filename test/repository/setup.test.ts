@@ -6,19 +6,17 @@ import {
   copyFileSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { parts } from '../support/run/parts.ts';
+import { makeFolderEach } from '../support/jest/own-folder.ts';
 
 /** What scripts/setup starts itself. */
 const helpers = [
@@ -41,9 +39,8 @@ const helpers = [
 
 /** A checkout that has nothing but scripts/setup, and a PATH of its own. */
 let checkout: string;
-
-beforeEach(async () => {
-  checkout = mkdtempSync(join(tmpdir(), 'vipnat-setup-'));
+makeFolderEach('setup', async (path) => {
+  checkout = path;
   for (const folder of ['scripts', 'path', 'node_modules/.bin']) {
     mkdirSync(join(checkout, folder), { recursive: true });
   }
@@ -54,10 +51,6 @@ beforeEach(async () => {
     const { stdout } = await execa('sh', ['-c', `command -v ${helper}`]);
     symlinkSync(stdout, join(checkout, 'path', helper));
   }
-});
-
-afterEach(() => {
-  rmSync(checkout, { recursive: true });
 });
 
 function writeProgram(file: string, body: string): void {

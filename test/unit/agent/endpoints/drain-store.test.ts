@@ -1,28 +1,21 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createDrainStore } from '../../../../agent/endpoints/drain-store.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
 const since = new Date('2026-11-23T10:00:00.000Z');
 const later = new Date('2026-11-23T10:00:09.000Z');
 
-let root = '';
-beforeAll(() => {
-  root = mkdtempSync(join(tmpdir(), 'vipnat-drain-'));
-});
-afterAll(() => {
-  rmSync(root, { recursive: true });
-});
+const root = makeFolder('drain');
 
 test('a host is drained from the moment that was saved, until that is taken back', async () => {
   const store = createDrainStore(join(root, 'deep', 'er'));

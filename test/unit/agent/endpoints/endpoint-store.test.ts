@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -11,10 +10,10 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEndpointStore } from '../../../../agent/endpoints/endpoint-store.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
 const toSaved = (...texts: string[]) => ({
   savedAt: '2026-11-21T15:04:05.678Z',
@@ -22,13 +21,7 @@ const toSaved = (...texts: string[]) => ({
 });
 
 describe('the store of the last known apiservers, in a folder', () => {
-  let root = '';
-  beforeAll(() => {
-    root = mkdtempSync(join(tmpdir(), 'vipnat-state-'));
-  });
-  afterAll(() => {
-    rmSync(root, { recursive: true });
-  });
+  const root = makeFolder('state');
 
   test('holds nothing before anything was saved, and makes nothing', async () => {
     expect(await createEndpointStore(join(root, 'none')).load()).toBeNull();

@@ -1,24 +1,18 @@
-import { afterAll, afterEach, expect, test } from '@jest/globals';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { afterEach, expect, test } from '@jest/globals';
 import { endVerdict } from '../../../../agent/health/end.ts';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
 import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { waitUntil } from '../../../support/jest/waiting.ts';
 import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'vipnat-ended-'));
+const folder = makeFolder('ended');
 const own = makeIdentity(folder, 'tls');
 const apiservers = new LocalApiservers();
 
 afterEach(() => {
   apiservers.close();
-});
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
 });
 
 test('a server that closes its connections, and still accepts others, is out until it answers again', async () => {

@@ -1,10 +1,7 @@
-import { afterAll, afterEach, expect, test } from '@jest/globals';
+import { afterEach, expect, test } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
 import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
@@ -12,14 +9,11 @@ import { type Endpoint, formatEndpoint } from '../../../../lib/address/endpoint.
 import { systemClock } from '../../../../lib/control/clock.ts';
 import { sleep, WaitedTooLong, waitUntil } from '../../../support/jest/waiting.ts';
 import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
 const program = fileURLToPath(new URL('../../../support/network/apiserver.ts', import.meta.url));
-const folder = mkdtempSync(join(tmpdir(), 'vipnat-queue-'));
+const folder = makeFolder('queue');
 const own = makeIdentity(folder, 'tls');
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
 
 const apiservers = new LocalApiservers();
 

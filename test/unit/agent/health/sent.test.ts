@@ -1,20 +1,14 @@
-import { afterAll, afterEach, expect, test } from '@jest/globals';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { afterEach, expect, test } from '@jest/globals';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
 import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { findAuthority } from '../../../../lib/files/authority.ts';
 import { sleep, systemClock } from '../../../../lib/control/clock.ts';
 import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'vipnat-sent-'));
+const folder = makeFolder('sent');
 const own = makeIdentity(folder, 'tls');
 const stranger = makeIdentity(folder, 'stranger');
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
 
 const apiservers = new LocalApiservers();
 

@@ -1,6 +1,5 @@
-import { afterAll, afterEach, expect, test } from '@jest/globals';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { afterEach, expect, test } from '@jest/globals';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
 import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
@@ -9,13 +8,10 @@ import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { findAuthority } from '../../../../lib/files/authority.ts';
 import { waitUntil } from '../../../support/jest/waiting.ts';
 import { type Answering, LocalApiservers, makeFutureIdentity, makeIdentity } from './local-apiservers.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'vipnat-trust-'));
+const folder = makeFolder('trust');
 const authority = join(folder, 'ca.crt');
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
 
 const apiservers = new LocalApiservers();
 

@@ -1,26 +1,21 @@
-import { afterAll, afterEach, expect, test } from '@jest/globals';
-import { readFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { afterEach, expect, test } from '@jest/globals';
+import { readFileSync } from 'node:fs';
 import { createServer as createHttpsServer, type Server } from 'node:https';
 import { connect, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type PingConnection } from '../../../../agent/probe/apiserver.ts';
 import { openPingConnection } from '../../../../agent/probe/ping-connection.ts';
 import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { LocalApiservers, makeIdentity } from '../health/local-apiservers.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'vipnat-ping-'));
+const folder = makeFolder('ping');
 const own = makeIdentity(folder, 'tls');
 const apiservers = new LocalApiservers();
 
 afterEach(() => {
   apiservers.close();
-});
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
 });
 
 /** A connection, and what was heard on it. */

@@ -1,7 +1,5 @@
-import { afterAll, afterEach, expect, test } from '@jest/globals';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { afterEach, expect, test } from '@jest/globals';
 import { createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type HeldConnection } from '../../../../agent/probe/apiserver.ts';
 import { findAuthority } from '../../../../lib/files/authority.ts';
@@ -10,18 +8,15 @@ import { type Clock, sleep, systemClock } from '../../../../lib/control/clock.ts
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { LocalApiservers, makeIdentity } from '../health/local-apiservers.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
 /** No measurement, but the end of a question that hangs. */
 const limitMs = 60_000;
 
-const folder = mkdtempSync(join(tmpdir(), 'vipnat-probe-'));
+const folder = makeFolder('probe');
 const own = makeIdentity(folder, 'tls');
 const { key, certificate } = own;
 const stranger = makeIdentity(folder, 'stranger').certificate;
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
 
 const apiservers = new LocalApiservers();
 const listen = (server: Server) => apiservers.listen(server);

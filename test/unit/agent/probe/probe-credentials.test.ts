@@ -1,7 +1,6 @@
-import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:https';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TLSSocket } from 'node:tls';
 import { systemClock } from '../../../../lib/control/clock.ts';
@@ -12,11 +11,12 @@ import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { createCredentialsReader } from '../../../../agent/probe/probe-credentials.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { type Answering, type Identity, LocalApiservers, makeIdentity } from '../health/local-apiservers.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
 /** No measurement, but the end of a question that hangs. */
 const limitMs = 60_000;
 
-const folder = mkdtempSync(join(tmpdir(), 'vipnat-credentials-'));
+const folder = makeFolder('credentials');
 const [own, stranger, client, nextClient] = ['own', 'stranger', 'client', 'next-client'].map((name) =>
   makeIdentity(folder, name),
 ) as [Identity, Identity, Identity, Identity];
@@ -26,10 +26,6 @@ const authorityFile = join(folder, 'ca.crt');
 
 beforeEach(() => {
   writeFileSync(authorityFile, [own, renamed].map(({ certificate }) => readFileSync(certificate)).join(''));
-});
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
 });
 
 const apiservers = new LocalApiservers();

@@ -1,15 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { findClusterRoute } from '../../../../cli/wiring/cluster-route.ts';
 import { readConfig } from '../../../../config/load.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'vipnat-kubeconfig-'));
-afterAll(() => {
-  rmSync(folder, { recursive: true, force: true });
-});
-
+const folder = makeFolder('kubeconfig');
 const makeFile = (name: string) => {
   const path = join(folder, name);
   const text = `{clusters: [{name: a, cluster: {server: 'https://${name}:6443'}}], users: [{name: a, user: {token: t}}],

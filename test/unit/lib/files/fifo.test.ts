@@ -1,21 +1,16 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Fifo } from '../../../../lib/files/fifo.ts';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
-let folder = '';
+let folder: string;
 let path = '';
-
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-fifo-'));
+makeFolderEach('fifo', (made) => {
+  folder = made;
   path = join(folder, 'notify');
-});
-
-afterEach(() => {
-  rmSync(folder, { recursive: true });
 });
 
 /** As keepalived has it: it does not wait for a reader. */

@@ -1,15 +1,12 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { expect, test } from '@jest/globals';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { refuseForeignFile } from '../../../../lib/files/foreign-file.ts';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
 let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-foreign-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+makeFolderEach('foreign', (path) => {
+  folder = path;
 });
 
 const look = (name: string) => refuseForeignFile(join(folder, name), '# by vipnat', 'vipnat keepalived');

@@ -1,19 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readIfThere } from '../../../../lib/files/optional-file.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
 describe('a file that may be there', () => {
-  let root = '';
-  beforeAll(() => {
-    root = mkdtempSync(join(tmpdir(), 'vipnat-read-'));
-  });
-  afterAll(() => {
-    rmSync(root, { recursive: true });
-  });
+  const root = makeFolder('read');
 
   test('is read, also by a link, and one of /proc, which has no size', async () => {
     writeFileSync(join(root, 'file'), 'text\n');

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
@@ -6,32 +6,27 @@ import {
   linkSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { replaceFile } from '../../../../lib/files/replace-file.ts';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
-let root = '';
+let root: string;
 let folder = '';
 let file = '';
 let victim = '';
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'vipnat-replace-'));
+makeFolderEach('replace', (path) => {
+  root = path;
   folder = join(root, 'folder');
   file = join(folder, 'file');
   victim = join(root, 'passwd');
   mkdirSync(folder);
   writeFileSync(victim, 'root:x:0:0\n', { mode: 0o600 });
-});
-afterEach(() => {
-  rmSync(root, { recursive: true });
 });
 
 const toMode = (path: string) => (lstatSync(path).mode & 0o777).toString(8);

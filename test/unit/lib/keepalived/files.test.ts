@@ -1,20 +1,17 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findInstance } from '../../../../lib/keepalived/find.ts';
 import { ForeignRoot } from '../../../../lib/keepalived/foreign-root.ts';
 import { readWhole } from '../../../../lib/keepalived/included.ts';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
 const instance = 'vrrp_instance A {\n  virtual_router_id 51\n  virtual_ipaddress {\n    10.0.0.50\n  }\n}\n';
 
 let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-files-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+makeFolderEach('files', (path) => {
+  folder = path;
 });
 
 const write = (name: string, text: string): string => {

@@ -1,25 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import {
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { describe, expect, test } from '@jest/globals';
+import { mkdtempSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createTrackFile } from '../../../../lib/keepalived/track-file.ts';
+import { makeFolder } from '../../../support/jest/own-folder.ts';
 
 describe("keepalived's track file", () => {
-  let root = '';
-  beforeAll(() => {
-    root = mkdtempSync(join(tmpdir(), 'vipnat-track-'));
-  });
-  afterAll(() => {
-    rmSync(root, { recursive: true });
-  });
+  const root = makeFolder('track');
 
   test('is made with its folder, which others can read, and replaced without leaving anything behind', async () => {
     const folder = join(root, 'vipnat', 'keepalived');

@@ -1,17 +1,15 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir, uptime } from 'node:os';
+import { writeFileSync } from 'node:fs';
+import { uptime } from 'node:os';
 import { join } from 'node:path';
 import { Heartbeat, heartbeatFile, heartbeatProbe } from '../../../../lib/telemetry/heartbeat.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
 let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-heartbeat-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+makeFolderEach('heartbeat', (path) => {
+  folder = path;
 });
 
 /** How a container's shell ends that the kubelet starts; null stands for no file. */

@@ -1,10 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { describe, expect, test } from '@jest/globals';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readChangelogSection, requireTag } from '../../../../release/documents/changelog.ts';
 import { writeReleaseNotes } from '../../../../release/documents/release-notes.ts';
 import { ReleaseError } from '../../../../release/settings/error.ts';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
 const released = `# Changelog
 
@@ -23,11 +23,8 @@ const released = `# Changelog
 const unreleased = '# Changelog\n\n## Unreleased\n\n- First.\n';
 
 let root: string;
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'vipnat-changelog-'));
-});
-afterEach(() => {
-  rmSync(root, { recursive: true });
+makeFolderEach('changelog', (path) => {
+  root = path;
 });
 
 /** A release of a checkout with this changelog, into the same folder. */

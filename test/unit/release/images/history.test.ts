@@ -1,16 +1,13 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeStageIds } from '../../../../release/images/history.ts';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
 let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-layout-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+makeFolderEach('layout', (path) => {
+  folder = path;
 });
 
 const sum = (text: string) => createHash('sha256').update(text).digest('hex');

@@ -1,17 +1,14 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
 let root: string;
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'vipnat-package-'));
+makeFolderEach('package', (path) => {
+  root = path;
   for (const folder of ['run/vipnat/keepalived', 'var/lib/vipnat', 'etc/keepalived'])
     mkdirSync(join(root, folder), { recursive: true });
-});
-afterEach(() => {
-  rmSync(root, { recursive: true });
 });
 
 /** Purges the package of a host whose root is this test's folder, and on which no agent runs. */

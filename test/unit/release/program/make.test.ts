@@ -1,19 +1,16 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { describe, expect, test } from '@jest/globals';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { makeRelease } from '../../../../release/program/make.ts';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
 let root: string;
 let output: string;
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'vipnat-release-'));
+makeFolderEach('release', (path) => {
+  root = path;
   output = join(root, 'dist-release');
   mkdirSync(output);
-});
-afterEach(() => {
-  rmSync(root, { recursive: true });
 });
 
 const release = () => ({ root, version: '1.2.0', revision: 'x', epoch: 0, output, say: () => undefined });

@@ -1,18 +1,15 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { describe, expect, test } from '@jest/globals';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { listSummed, writeSums } from '../../../../release/program/sums.ts';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
 let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-sums-'));
+makeFolderEach('sums', (path) => {
+  folder = path;
   writeFileSync(join(folder, 'b.tgz'), 'b');
   writeFileSync(join(folder, 'a.deb'), 'a');
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
 });
 
 const check = () => execa('sha256sum', ['--check', '--strict', 'SHA256SUMS'], { cwd: folder, reject: false });

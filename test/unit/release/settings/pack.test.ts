@@ -1,16 +1,13 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { expect, test } from '@jest/globals';
+import { chmodSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { packTar } from '../../../../release/settings/pack.ts';
+import { makeFolderEach } from '../../../support/jest/own-folder.ts';
 
 let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-pack-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+makeFolderEach('pack', (path) => {
+  folder = path;
 });
 
 /** Makes the same files in another order, at another time, by somebody with another umask. */

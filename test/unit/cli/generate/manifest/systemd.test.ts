@@ -1,18 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { describe, expect, test } from '@jest/globals';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runProgram } from '../../../../../cli/program/program.ts';
 import { toPackagedSystemdFiles, toSystemdFiles } from '../../../../../cli/generate/manifest/systemd.ts';
 import { print, readWords } from '../../../../support/manifest/printing.ts';
+import { makeFolderEach } from '../../../../support/jest/own-folder.ts';
 
 const words = ['systemd', '--vip', '10.0.0.50'];
 const unit = 'etc/systemd/system/vipnat.service';
@@ -76,11 +68,8 @@ describe('files for systemd', () => {
 
 describe('--directory', () => {
   let root: string;
-  beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'vipnat-root-'));
-  });
-  afterEach(() => {
-    rmSync(root, { recursive: true });
+  makeFolderEach('root', (path) => {
+    root = path;
   });
 
   const write = async (more: readonly string[] = []) => {
