@@ -145,5 +145,6 @@ export class HaproxyUnit {
     if (signal === 'SIGTERM') ended.kill(signal);
     else process.kill(-ended.pid, signal);
     await exit;
+    await this.script('ended');
   }
 }
