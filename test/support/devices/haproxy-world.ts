@@ -20,7 +20,7 @@ import { HurriedClock } from './hurried-clock.ts';
 
 /** Real units of HAProxy on loopback addresses that no other world has, and servers for members. */
 export class HaproxyWorld {
-  readonly clock = new HurriedClock();
+  readonly clock = new HurriedClock(1000);
   readonly units: readonly HaproxyUnit[];
   readonly settings: DeviceSettings;
   readonly sites: Sites;
