@@ -268,53 +268,69 @@ ask() {
     printf '%s\\n' "$1" | socat -t 20 - "UNIX-CONNECT:$run/admin.sock"
 }
 
+# A pipe would hide that HAProxy has not answered.
 show() {
-    ask "show map $1" | sed -n 's/^0x[0-9a-f]* //p'
+    ask "show map $1" > "$run/shown"
+    sed -n 's/^0x[0-9a-f]* //p' "$run/shown"
+}
+
+# Seconds since the host started: a clock can jump.
+uptime() {
+    cut -d . -f 1 /proc/uptime
 }
 
 # The next start begins with nothing.
 empty() {
+    rm -f "$run/saved"
     for map in $kept; do : > "$state/$map"; done
     echo 1 > "$state/servers.state"
     printf 'role unknown\\nsaving no\\ncontent empty\\n' > "$state/${maps.role}"
 }
 
-# From the first line on the driver writes nothing here.
+# From the first line on the driver writes nothing here. HAProxy that answers the last question has answered all.
 save() {
-    ask 'set map ${maps.role} saving yes' > "$state/answer"
-    for map in $kept; do show "$map" > "$state/$map.new"; done
+    ask 'set map ${maps.role} saving yes' > "$run/answer"
+    for map in $kept ${maps.role}; do show "$map" > "$state/$map.new"; done
     ask 'show servers state' > "$state/servers.state.new"
     grep -q '^# be_id' "$state/servers.state.new"
-    show ${maps.role} | sed 's/^saving yes$/saving no/' > "$state/${maps.role}.new"
+    sed -i 's/^saving yes$/saving no/' "$state/${maps.role}.new"
+    show ${maps.role} > "$run/answer"
+    grep -q '^saving yes$' "$run/answer"
     for file in $kept servers.state ${maps.role}; do mv "$state/$file.new" "$state/$file"; done
+    uptime > "$run/saved"
 }
 
 resume() {
-    ask 'set map ${maps.role} saving no' > "$state/answer"
+    ask 'set map ${maps.role} saving no' > "$run/answer" || :
     empty
 }
 
 case "\${1:-}" in
 prepare) # before a start
     mkdir -p "$state" "$run"
-    [ -n "$(find "$state/servers.state" -newermt '-60 seconds' 2> /dev/null)" ] || empty
+    saved=$(cat "$run/saved" 2> /dev/null || :)
+    [ -n "$saved" ] && [ $(($(uptime) - saved)) -le 60 ] || empty
     sed -i 's/^role .*/role unknown/' "$state/${maps.role}"
     ;;
 loaded) # after a start
     empty
     ;;
 save) # before a stop
-    save || { empty; exit 1; }
+    trap empty EXIT
+    trap 'exit 1' HUP INT TERM
+    save
+    trap - EXIT
     ;;
 reload) # with the process id of HAProxy's master
-    save || { empty; exit 1; }
-    haproxy -c -q -f "$configuration/haproxy.cfg" || { resume; exit 1; }
+    trap resume EXIT
+    trap 'exit 1' HUP INT TERM
+    save
+    haproxy -c -q -f "$configuration/haproxy.cfg"
     kill -USR2 "$2"
     for _ in $(seq 300); do
-        if show ${maps.role} 2> /dev/null | grep -q '^saving no$'; then empty; exit 0; fi
+        if show ${maps.role} 2> /dev/null | grep -q '^saving no$'; then trap empty EXIT; exit 0; fi
         sleep 0.1
     done
-    resume
     exit 1
     ;;
 notify) # by keepalived: INSTANCE NAME STATE PRIORITY
@@ -380,11 +396,15 @@ function formatKeepalived(
       throw invalid(settings, `unit ${host} of a pair is not an address, which keepalived needs`);
   const isIpv6 = (text: string) => text.includes(':');
   const all = listAddresses(ranges);
-  // VRRP announces addresses of one family. The rest comes and goes with them.
-  const [first = ''] = all.filter((text) => isIpv6(text) === isIpv6(unit.host));
+  // VRRP announces addresses of its own family, and at least one. The rest comes and goes with them.
+  const [announced] = all.filter((text) => isIpv6(text) === isIpv6(unit.host));
+  if (announced === undefined || isIpv6(unit.host) !== isIpv6(other.host)) {
+    const family = isIpv6(unit.host) ? 'IPv6' : 'IPv4';
+    const what = `the other unit and at least one of spec.addresses must be ${family}, as the unit ${unit.host} is`;
+    throw invalid(settings, what);
+  }
   const line = (text: string) => `        ${text}/${isIpv6(text) ? 128 : 32} dev ${options.interface}`;
-  const announced = first === '' ? all.slice(0, 1) : [first];
-  const rest = all.filter((text) => !announced.includes(text));
+  const rest = all.filter((text) => text !== announced);
   return `${formatCheck(script)}
 vrrp_instance vipnat_haproxy {
     state BACKUP
@@ -397,7 +417,7 @@ vrrp_instance vipnat_haproxy {
         ${other.host}
     }
     virtual_ipaddress {
-${announced.map(line).join('\n')}
+${line(announced)}
     }
 ${rest.length === 0 ? '' : `    virtual_ipaddress_excluded {\n${rest.map(line).join('\n')}\n    }\n`}    track_script {
         vipnat_haproxy

@@ -113,7 +113,8 @@ function readOptions(settings: DeviceSettings): HaproxyOptions {
       settings,
       `option ${JSON.stringify(other)} is unknown: ports, slots, members, interface and vrid are known`,
     );
-  if (!/^[^\s/]{1,15}$/.test(link))
+  // More can be in a name, and would be something else in keepalived's file.
+  if (!/^[\w.:-]{1,15}$/.test(link))
     throw invalid(settings, `option interface is the name of an interface, not ${JSON.stringify(link)}`);
   const options = {
     ports: readPorts(settings, ports),

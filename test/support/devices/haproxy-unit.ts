@@ -79,6 +79,18 @@ export class HaproxyUnit {
     await this.#end('SIGTERM');
   }
 
+  /** Its host starts again an hour after it stopped, with a clock that has stood still meanwhile. */
+  async restartHost(): Promise<void> {
+    await this.stop();
+    await rm(this.#folders.run, { recursive: true });
+    await this.start();
+  }
+
+  /** From now on nothing can be saved. */
+  async blockSaving(): Promise<void> {
+    await mkdir(join(this.#folders.state, 'servers.state.new'));
+  }
+
   async crash(): Promise<void> {
     await this.#end('SIGKILL');
   }
