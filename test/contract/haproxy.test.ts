@@ -1,4 +1,6 @@
 /** The driver for HAProxy against real units of it: what clients get, and what a restart leaves. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { type Balancer } from '../../lib/devices/driver.ts';
 import { shopId, signal, toListener } from '../support/devices/alteon-world.ts';
@@ -236,6 +238,21 @@ describe('a unit', () => {
     );
     expect(await kindOf(list({ ca: null }))).toBe('unreachable');
     expect(await kindOf(list({}))).toBeNull();
+  });
+
+  test('gets no password before it is trusted, whatever Node is told', async () => {
+    const { world } = await start();
+    const [host, port] = (world.settings.units[0] ?? '').split(':');
+    const script = `
+      import { exchangeText } from './lib/http/tls-exchange.ts';
+      const clock = { now: () => 0, schedule: () => () => undefined };
+      const [text, signal] = ['prompt x', new AbortController().signal];
+      const exchange = { host: '${host}', port: ${port}, ca: null, text, limitMs: 1, maxBytes: 1, clock, signal };
+      await exchangeText(exchange).then(() => console.log('sent'), ({ code }) => console.log(code));`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+      env: { ...process.env, NODE_TLS_REJECT_UNAUTHORIZED: '0' },
+    });
+    expect(stdout).toBe('DEPTH_ZERO_SELF_SIGNED_CERT\n');
   });
 });
 
