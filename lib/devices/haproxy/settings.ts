@@ -75,12 +75,14 @@ export function readSettings(settings: DeviceSettings): HaproxySettings {
     throw invalid(settings, `the cluster's name ${JSON.stringify(cluster)} is none`);
   if (units.length < 1 || units.length > 2)
     throw invalid(settings, `it has ${units.length} units: give one or two`);
-  if (new Set(units).size < units.length) throw invalid(settings, 'both units are the same: give two or one');
   if (credentials === null) throw invalid(settings, 'it needs a user name and a password');
   if (ca !== null && !isCertificate(ca)) throw invalid(settings, 'its CA is not a certificate in PEM');
+  const addresses = units.map((unit) => readUnit(settings, unit));
+  if (new Set(addresses.map(({ host, port }) => `${host} ${port}`)).size < units.length)
+    throw invalid(settings, 'both units are the same: give two or one');
   return {
     cluster,
-    units: units.map((unit) => readUnit(settings, unit)),
+    units: addresses,
     options: readOptions(settings),
     login: formatLogin(credentials),
     ca,
