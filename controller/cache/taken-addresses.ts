@@ -78,7 +78,7 @@ export class DeviceAddresses implements TakenAddresses {
     for (let index = stock.next; index < stock.count; index += 1n) {
       const address = getNth(stock.ranges, family, index);
       const other = others.find((range) => contains(range, address));
-      if (other !== undefined) index += other.last - toNumber(address);
+      if (other !== undefined) index += countAfter(address, other, stock.ranges);
       else if (!this.#taken.has(address.text)) return address;
       isAllTaken &&= other === undefined;
       if (isAllTaken) stock.next = index + 1n;
@@ -102,6 +102,13 @@ export class DeviceAddresses implements TakenAddresses {
     const virtualIp = address === null ? undefined : virtualIps.get(toObjectName(address));
     return virtualIp !== undefined && isUsed(virtualIp);
   }
+}
+
+/** How many addresses come right after this one in both the other range and its own: what follows has other numbers. */
+function countAfter(address: Address, other: AddressRange, ranges: readonly AddressRange[]): bigint {
+  const number = toNumber(address);
+  const own = ranges.find((range) => contains(range, address))?.last ?? number;
+  return (own < other.last ? own : other.last) - number;
 }
 
 function listTexts(virtualIp: string): string[] {

@@ -4,6 +4,7 @@ import { type DeviceSettings } from '../../lib/devices/driver.ts';
 import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
 import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
+import { quoteWords } from '../../lib/text/shell-words.ts';
 
 /** Of a Secret, or of none. Never printed. */
 export type Credentials = Pick<DeviceSettings, 'credentials' | 'ca'>;
@@ -27,7 +28,7 @@ export async function readCredentials(
   if (credentialsSecret == null) return { credentials: null, ca: null };
   const { name } = credentialsSecret;
   const what = `the Secret ${namespace}/${name}`;
-  const path = `/api/v1/namespaces/${namespace}/secrets/${name}`;
+  const path = `/api/v1/namespaces/${namespace}/secrets/${encodeURIComponent(name)}`;
   const answer = await client.read({ title: `reading ${what}`, path, schema }, readMs);
   if (answer.outcome === 'gone')
     throw new SecretMissingError(
@@ -35,8 +36,11 @@ export async function readCredentials(
       `there is no Secret ${namespace}/${name}. Create it`,
     );
   if (answer.outcome === 'forbidden') {
-    const role = `kubectl create role ${name} -n ${namespace} --verb=get --resource=secrets --resource-name=${name}`;
-    const binding = `kubectl create rolebinding ${name} -n ${namespace} --role=${name} --serviceaccount=${namespace}:vipnat-controller`;
+    const create = (...words: readonly string[]) =>
+      quoteWords(['kubectl', 'create', ...words, '-n', namespace]);
+    const role = create('role', name, '--verb=get', '--resource=secrets', `--resource-name=${name}`);
+    const account = `--serviceaccount=${namespace}:vipnat-controller`;
+    const binding = create('rolebinding', name, `--role=${name}`, account);
     throw new VipnatError('API_FORBIDDEN', `vipnat may not read ${what}. Run: ${role} && ${binding}`);
   }
   if (answer.outcome === 'unreachable') throw new VipnatError('API_UNREACHABLE', answer.words);

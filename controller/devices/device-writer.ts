@@ -11,6 +11,7 @@ import { KeyedQueue, type QueueStatistics, type TurnResult } from '../../lib/con
 import { type Random } from '../../lib/control/random.ts';
 import {
   type BalancerId,
+  type DeviceState,
   type LoadBalancerDriver,
   type Owned,
   type Progress,
@@ -91,6 +92,8 @@ export class DeviceWriter {
   #calls = 0;
   /** What the device said last; null before that. */
   #standing: Standing | null = null;
+  /** The units that did not say that they have everything; null before any was asked. */
+  #lacking: readonly string[] | null = null;
   #reportedMs = -Infinity;
   /** What makes a date of a moment of the clock, always the same. */
   readonly #dateOffsetMs: number;
@@ -210,7 +213,9 @@ export class DeviceWriter {
         this.#compareAll();
       } else if (driver.capabilities.sessions && this.#drains.length > 0)
         this.#count(await this.#lock.share(() => driver.list(signal)));
-      this.#report(describeState(await driver.readState(signal)));
+      const state = await driver.readState(signal);
+      this.#report(describeState(state));
+      this.#noteLacking(state);
     } catch (error) {
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
       const failure = describeFailure(error);
@@ -220,6 +225,15 @@ export class DeviceWriter {
       this.#report({ units: [], foreignChanges: [], isReady: false, reason, message });
     }
     return { kind: 'again', afterMs: lookMs * (0.9 + random() / 5) };
+  }
+
+  /** A unit that lost what it had is filled by a change: where none comes, a comparison makes one. */
+  #noteLacking({ units }: DeviceState): void {
+    const answering = units.filter(({ role }) => role === 'active' || role === 'standby');
+    const lacking = answering.filter(({ isInSync }) => isInSync !== true).map(({ unit }) => unit);
+    const before = this.#lacking;
+    this.#lacking = lacking;
+    if (before !== null && lacking.some((unit) => !before.includes(unit))) this.#compareAll();
   }
 
   /** Where that is not possible, the credentials that are known are as good as before. */

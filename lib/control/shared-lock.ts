@@ -7,14 +7,18 @@ export class SharedLock {
   /** Begins when all that came before and are alone have ended. */
   share<Result>(act: () => Promise<Result>): Promise<Result> {
     const mine = this.#alone.then(act);
-    this.#sharing = Promise.allSettled([this.#sharing, mine]);
+    // Whatever they answer is not kept: each would hold all before it.
+    this.#sharing = Promise.allSettled([this.#sharing, mine]).then(() => undefined);
     return mine;
   }
 
   /** Begins when all that came before have ended; who comes later waits. */
   alone<Result>(act: () => Promise<Result>): Promise<Result> {
     const mine = Promise.allSettled([this.#alone, this.#sharing]).then(act);
-    this.#alone = mine.catch(() => undefined);
+    this.#alone = mine.then(
+      () => undefined,
+      () => undefined,
+    );
     return mine;
   }
 }

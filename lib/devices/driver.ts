@@ -118,7 +118,7 @@ export interface UnitState {
 /** What a device says of itself. */
 export interface DeviceState {
   readonly units: readonly UnitState[];
-  /** What other users have changed and not applied, as the device prints it; empty for nothing. */
+  /** What other users have changed and not applied, as the device prints it; empty for nothing. It is published: without passwords and keys. */
   readonly foreignChanges: readonly string[];
 }
 

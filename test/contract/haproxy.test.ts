@@ -1,4 +1,6 @@
 /** The driver for HAProxy against real units of it: what clients get, and what a restart leaves. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { type Balancer } from '../../lib/devices/driver.ts';
 import { shopId, signal, toListener } from '../support/devices/alteon-world.ts';
@@ -84,7 +86,8 @@ describe('a change', () => {
       expect(await ensure([one, two])).toEqual(done);
       expect(await ensure([one, two])).toEqual(done);
       const [read, write] = [Array<string>(units).fill('read'), Array<string>(units).fill('write')];
-      expect(calls).toEqual([...read, ...write, ...read, ...write, ...read]);
+      // Of a new listener each unit's slot is claimed first.
+      expect(calls).toEqual([...read, ...write, ...write, ...read, ...write, ...read]);
     }
   });
 
@@ -117,6 +120,21 @@ describe('a change', () => {
     const { world, unit, ensure } = await start();
     expect(await ensure([], change(world))).toMatchObject({ result: 'refused' });
     expect(await unit.listObjects()).toEqual([]);
+  });
+
+  test('of two clusters at one moment gives each a slot of its own', async () => {
+    const { world, one, two, ensure } = await start();
+    const other = world.makeDriver({ cluster: 'other' });
+    const id = { ...shopId, cluster: 'other' };
+    const theirs = world.toBalancer([two], { id, addresses: world.sites.ipv4.slice(1, 2) });
+    world.beforeCall = async (call) => {
+      if (!call.startsWith('write')) return;
+      world.beforeCall = () => undefined;
+      expect(await other.ensure(theirs, signal)).toEqual(done);
+    };
+    expect(await ensure([one])).toEqual(done);
+    expect(await other.plan(theirs, signal)).toEqual([]);
+    expect(await world.connectTimes(2)).toEqual([one, one]);
   });
 
   test('of more members than there is room for beside the former ones makes room one by one', async () => {
@@ -161,13 +179,32 @@ describe('a unit', () => {
     expect(await unit.listObjects()).toEqual(before);
     expect(await world.connectTimes(2)).toEqual([one, one]);
     // Nobody serves what was there before the last change.
-    await ensure([two]);
-    await unit.crash();
-    await unit.start();
-    expect(await unit.listObjects()).toEqual([]);
-    expect(await world.connectTimes(1)).toEqual(['none']);
+    const restarts = [
+      async () => {
+        await unit.crash();
+        // systemd saves after an end that looks like one in order: there is nobody to be asked.
+        await expect(unit.script('save')).rejects.toThrow();
+        await unit.start();
+      },
+      () => unit.restartHost(),
+    ];
+    for (const restart of restarts) {
+      expect(await ensure([two])).toEqual(done);
+      expect(await world.connectTimes(2)).toEqual([two, two]);
+      await restart();
+      expect(await unit.listObjects()).toEqual([]);
+      expect(await world.connectTimes(1)).toEqual(['none']);
+      expect((await world.makeDriver().readState(signal)).units).toMatchObject([{ isInSync: null }]);
+    }
     expect(await ensure([two])).toEqual(done);
-    expect(await world.connectTimes(2)).toEqual([two, two]);
+  });
+
+  test('that cannot save goes on as it was, and takes changes', async () => {
+    const { unit, one, two, ensure } = await start();
+    await ensure([one]);
+    await unit.blockSaving();
+    await expect(unit.reload()).rejects.toThrow();
+    expect(await ensure([two])).toEqual(done);
   });
 
   test('that saves what it has takes nothing meanwhile, and a change that it gets then is not done', async () => {
@@ -201,6 +238,21 @@ describe('a unit', () => {
     );
     expect(await kindOf(list({ ca: null }))).toBe('unreachable');
     expect(await kindOf(list({}))).toBeNull();
+  });
+
+  test('gets no password before it is trusted, whatever Node is told', async () => {
+    const { world } = await start();
+    const [host, port] = (world.settings.units[0] ?? '').split(':');
+    const script = `
+      import { exchangeText } from './lib/http/tls-exchange.ts';
+      const clock = { now: () => 0, schedule: () => () => undefined };
+      const [text, signal] = ['prompt x', new AbortController().signal];
+      const exchange = { host: '${host}', port: ${port}, ca: null, text, limitMs: 1, maxBytes: 1, clock, signal };
+      await exchangeText(exchange).then(() => console.log('sent'), ({ code }) => console.log(code));`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+      env: { ...process.env, NODE_TLS_REJECT_UNAUTHORIZED: '0' },
+    });
+    expect(stdout).toBe('DEPTH_ZERO_SELF_SIGNED_CERT\n');
   });
 });
 

@@ -3,10 +3,19 @@
  * changes there.
  */
 
-/** What a unit prints, as far as it is not all about one cluster's objects. What cannot be read is foreign. */
+/**
+ * What a unit prints, as far as it is not all about one cluster's objects. What cannot be read is foreign. It is published: of objects that may have
+ * passwords and keys there is only which ones they are.
+ */
 export function findForeign(lines: readonly string[], cluster: string): readonly string[] {
   const blocks = toBlocks(lines);
-  return blocks.length === 0 ? lines : blocks.filter(([header = '']) => !isOurs(header, cluster)).flat();
+  if (blocks.length === 0) return lines.length === 0 ? [] : ['changes that vipnat cannot read'];
+  const foreign = blocks.filter(([header = '']) => !isOurs(header, cluster));
+  return foreign.flatMap((block) => block.slice(0, isHarmless(block[0] ?? '') ? block.length : 1));
+}
+
+function isHarmless(header: string): boolean {
+  return /^\s*\/c(?:fg)?\/slb\/(?:real|group|virt)\s/.test(header);
 }
 
 /** Whether one of the objects is of this cluster. */

@@ -11,6 +11,7 @@ import { createHash } from 'node:crypto';
 import { VipnatError } from '../../text/errors.ts';
 import {
   type AddressRange,
+  contains,
   countAddresses,
   formatRange,
   fromNumber,
@@ -19,6 +20,7 @@ import {
 import { type DeviceMethod, type DeviceSettings } from '../driver.ts';
 import { parseAddress } from '../../address/address.ts';
 import { freePlace, maps } from './content.ts';
+import { formatScript } from './unit-script.ts';
 import {
   affinityTimesS,
   type HaproxyAddress,
@@ -120,9 +122,16 @@ export function formatInstaller(files: readonly UnitFile[]): string {
 
 function checkExtent(
   settings: DeviceSettings,
-  { options }: HaproxySettings,
+  { options, units }: HaproxySettings,
   ranges: readonly AddressRange[],
 ): void {
+  const own = units.flatMap(({ host }) => parseAddress(host) ?? []);
+  const moved = own.find((address) => ranges.some((range) => contains(range, address)));
+  if (moved !== undefined)
+    throw invalid(
+      settings,
+      `spec.addresses has ${moved.text}, which is a unit's own and would move to the other unit`,
+    );
   const count = Number(ranges.reduce((sum, range) => sum + countAddresses(range), 0n));
   const ports = options.ports.reduce((sum, { first, last }) => sum + last - first + 1, 0);
   if (count === 0)
@@ -249,95 +258,6 @@ function formatLimits({ options }: HaproxySettings, ranges: readonly AddressRang
   return `addresses ${ranges.map(formatRange).join(',')}\nports ${ports.join(',')}\n`;
 }
 
-function formatScript({ configuration, state, run }: UnitFolders): string {
-  return `#!/bin/sh
-# Written by vipnat device configuration. Saves what HAProxy has got at run time, and tells HAProxy the role of its host.
-# What is saved is read once, and within a minute: later it would send clients to members that are gone.
-set -eu
-umask 022
-export LC_ALL=C
-configuration=${configuration}
-state=${state}
-run=${run}
-${scriptBody}`;
-}
-
-const scriptBody = `kept='${maps.owners} ${maps.frontends}'
-
-ask() {
-    printf '%s\\n' "$1" | socat -t 20 - "UNIX-CONNECT:$run/admin.sock"
-}
-
-show() {
-    ask "show map $1" | sed -n 's/^0x[0-9a-f]* //p'
-}
-
-# The next start begins with nothing.
-empty() {
-    for map in $kept; do : > "$state/$map"; done
-    echo 1 > "$state/servers.state"
-    printf 'role unknown\\nsaving no\\ncontent empty\\n' > "$state/${maps.role}"
-}
-
-# From the first line on the driver writes nothing here.
-save() {
-    ask 'set map ${maps.role} saving yes' > "$state/answer"
-    for map in $kept; do show "$map" > "$state/$map.new"; done
-    ask 'show servers state' > "$state/servers.state.new"
-    grep -q '^# be_id' "$state/servers.state.new"
-    show ${maps.role} | sed 's/^saving yes$/saving no/' > "$state/${maps.role}.new"
-    for file in $kept servers.state ${maps.role}; do mv "$state/$file.new" "$state/$file"; done
-}
-
-resume() {
-    ask 'set map ${maps.role} saving no' > "$state/answer"
-    empty
-}
-
-case "\${1:-}" in
-prepare) # before a start
-    mkdir -p "$state" "$run"
-    [ -n "$(find "$state/servers.state" -newermt '-60 seconds' 2> /dev/null)" ] || empty
-    sed -i 's/^role .*/role unknown/' "$state/${maps.role}"
-    ;;
-loaded) # after a start
-    empty
-    echo 0 > "$state/ended"
-    ;;
-ended) # after an end, whatever it came of
-    echo 1 > "$state/ended"
-    ;;
-save) # before a stop
-    save || { empty; exit 1; }
-    ;;
-reload) # with the process id of HAProxy's master
-    save || { empty; exit 1; }
-    haproxy -c -q -f "$configuration/haproxy.cfg" || { resume; exit 1; }
-    kill -USR2 "$2"
-    for _ in $(seq 300); do
-        if show ${maps.role} 2> /dev/null | grep -q '^saving no$'; then empty; exit 0; fi
-        sleep 0.1
-    done
-    resume
-    exit 1
-    ;;
-notify) # by keepalived: INSTANCE NAME STATE PRIORITY
-    if [ "$4" = MASTER ]; then role=active; else role=standby; fi
-    echo "$role" > "$run/role.new"
-    mv "$run/role.new" "$run/role"
-    "$0" check || :
-    ;;
-check) # by keepalived: whether this unit can serve
-    role=$(cat "$run/role" 2> /dev/null || echo unknown)
-    ask "set map ${maps.role} role $role;show map ${maps.role}" | grep -q ' content kept$'
-    ;;
-*)
-    echo "usage: $0 prepare|loaded|ended|save|reload PID|notify INSTANCE NAME STATE PRIORITY|check" >&2
-    exit 64
-    ;;
-esac
-`;
-
 function formatService({ configuration, run, script }: UnitFolders): string {
   return `# Written by vipnat device configuration.
 [Unit]
@@ -380,16 +300,10 @@ function formatKeepalived(
   },
   folders: UnitFolders,
 ): string {
-  for (const { host } of [unit, other])
-    if (parseAddress(host) === null)
-      throw invalid(settings, `unit ${host} of a pair is not an address, which keepalived needs`);
-  const isIpv6 = (text: string) => text.includes(':');
   const all = listAddresses(ranges);
-  // VRRP announces addresses of one family. The rest comes and goes with them.
-  const [first = ''] = all.filter((text) => isIpv6(text) === isIpv6(unit.host));
+  const announced = chooseAnnounced(settings, [unit, other], all);
   const line = (text: string) => `        ${text}/${isIpv6(text) ? 128 : 32} dev ${options.interface}`;
-  const announced = first === '' ? all.slice(0, 1) : [first];
-  const rest = all.filter((text) => !announced.includes(text));
+  const rest = all.filter((text) => text !== announced);
   return `${formatChecks(folders)}
 vrrp_instance vipnat_haproxy {
     state BACKUP
@@ -403,7 +317,7 @@ vrrp_instance vipnat_haproxy {
         ${other.host}
     }
     virtual_ipaddress {
-${announced.map(line).join('\n')}
+${line(announced)}
     }
 ${rest.length === 0 ? '' : `    virtual_ipaddress_excluded {\n${rest.map(line).join('\n')}\n    }\n`}    track_script {
         vipnat_haproxy
@@ -414,6 +328,25 @@ ${rest.length === 0 ? '' : `    virtual_ipaddress_excluded {\n${rest.map(line).j
     notify "${folders.script} notify"
 }
 `;
+}
+
+const isIpv6 = (text: string) => text.includes(':');
+
+/** VRRP announces addresses of its own family, and at least one. The rest comes and goes with them. */
+function chooseAnnounced(
+  settings: DeviceSettings,
+  units: readonly [HaproxyAddress, HaproxyAddress],
+  addresses: readonly string[],
+): string {
+  for (const { host } of units)
+    if (parseAddress(host) === null)
+      throw invalid(settings, `unit ${host} of a pair is not an address, which keepalived needs`);
+  const [unit, other] = units;
+  const announced = addresses.find((text) => isIpv6(text) === isIpv6(unit.host));
+  if (announced !== undefined && isIpv6(unit.host) === isIpv6(other.host)) return announced;
+  const family = isIpv6(unit.host) ? 'IPv6' : 'IPv4';
+  const what = `the other unit and at least one of spec.addresses must be ${family}, as the unit ${unit.host} is`;
+  throw invalid(settings, what);
 }
 
 function formatChecks({ script, state }: UnitFolders): string {
@@ -434,7 +367,7 @@ vrrp_script vipnat_haproxy {
     weight -50
 }
 
-# Not 0 where HAProxy does not run: this unit gives the addresses away at once.
+# Not 0 where HAProxy does not run: this unit gives the addresses away immediately.
 track_file vipnat_haproxy_ended {
     file "${state}/ended"
     weight 0

@@ -122,6 +122,8 @@ class HaproxyDriver implements LoadBalancerDriver {
       units: units.map((state) => {
         const unit = look.units.find((one) => one.unit === state.unit);
         if (active === undefined || unit === undefined || !look.answering.includes(unit)) return state;
+        if (unit === active && !unit.content.isKept)
+          return { ...state, isInSync: null, why: 'it has had no change since it started' };
         const problem = unit === active ? '' : look.compare(unit, active);
         return { ...state, isInSync: problem === '', why: state.why === '' ? problem : state.why };
       }),
@@ -318,10 +320,18 @@ class Look {
   }
 
   async #writeUnit(unit: LookedUnit, aim: Aim): Promise<Progress> {
-    const steps = this.planUnit(unit, aim);
-    if (steps.length === 0) return { result: 'done' };
-    if (isSaving(unit)) return describeSaving(unit);
-    const words = await unit.write(steps, this.#signal);
+    for (let start = 1; start <= maxStarts; start += 1) {
+      const steps = this.planUnit(unit, aim);
+      if (steps.length === 0) return { result: 'done' };
+      if (isSaving(unit)) return describeSaving(unit);
+      const claims = steps.filter(({ isClaim }) => isClaim);
+      const words = await unit.write(claims.length === 0 ? steps : claims, this.#signal);
+      if (claims.length === 0) return this.#judge(unit, aim, words);
+    }
+    return { result: 'failed', why: `${unit.unit} gives the slots that it had free to another cluster` };
+  }
+
+  #judge(unit: LookedUnit, aim: Aim, words: string): Progress {
     if (isSaving(unit)) return describeSaving(unit);
     const [left] = this.planUnit(unit, aim);
     if (left === undefined) return { result: 'done' };
@@ -355,4 +365,5 @@ const keep: Step = {
   change: { object: 'content', before: 'empty', after: 'kept' },
   commands: [`set map ${maps.role} content kept`],
   slot: '',
+  isClaim: false,
 };

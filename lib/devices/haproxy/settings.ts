@@ -75,12 +75,14 @@ export function readSettings(settings: DeviceSettings): HaproxySettings {
     throw invalid(settings, `the cluster's name ${JSON.stringify(cluster)} is none`);
   if (units.length < 1 || units.length > 2)
     throw invalid(settings, `it has ${units.length} units: give one or two`);
-  if (new Set(units).size < units.length) throw invalid(settings, 'both units are the same: give two or one');
   if (credentials === null) throw invalid(settings, 'it needs a user name and a password');
   if (ca !== null && !isCertificate(ca)) throw invalid(settings, 'its CA is not a certificate in PEM');
+  const addresses = units.map((unit) => readUnit(settings, unit));
+  if (new Set(addresses.map(({ host, port }) => `${host} ${port}`)).size < units.length)
+    throw invalid(settings, 'both units are the same: give two or one');
   return {
     cluster,
-    units: units.map((unit) => readUnit(settings, unit)),
+    units: addresses,
     options: readOptions(settings),
     login: formatLogin(credentials),
     ca,
@@ -113,7 +115,8 @@ function readOptions(settings: DeviceSettings): HaproxyOptions {
       settings,
       `option ${JSON.stringify(other)} is unknown: ports, slots, members, interface and vrid are known`,
     );
-  if (!/^[^\s/]{1,15}$/.test(link))
+  // More can be in a name, and would be something else in keepalived's file.
+  if (!/^[\w.:-]{1,15}$/.test(link))
     throw invalid(settings, `option interface is the name of an interface, not ${JSON.stringify(link)}`);
   const options = {
     ports: readPorts(settings, ports),

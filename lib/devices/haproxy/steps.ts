@@ -20,6 +20,8 @@ export interface Step {
   readonly commands: readonly string[];
   /** The slot that it is about. */
   readonly slot: string;
+  /** Another cluster may claim the same slot at the same time: who was first has it, and nothing may be in it before that is read. */
+  readonly isClaim: boolean;
 }
 
 /** In this order: what is new, what changes, what drains, what goes. A slot is claimed before anything is in it, and free when nothing is. */
@@ -82,14 +84,14 @@ class Planner {
       if (wanted === null) break;
       const slot = this.#planSlot(mark, wanted, listener);
       used.add(slot);
-      this.#planServers(slot, listener.members, slotToOwner.has(slot));
+      this.#planServers(slot, listener.members);
       for (const address of wanted.addresses) {
         this.#planKey(mark, formatKey(address, listener.port), slot);
       }
     }
     for (const [key, slot] of this.#content.keyToSlot) {
       const isWanted = [...this.#markToKeys.values()].some((keys) => keys.has(key));
-      if (own.includes(slot) && !isWanted) this.#dropKey('unroute', key, slot);
+      if (own.includes(slot) && !isWanted) this.#dropKey(key, slot);
     }
     for (const slot of own.filter((one) => !used.has(one))) this.#release(slot);
   }
@@ -115,9 +117,6 @@ class Planner {
         `${this.#unit} has ${slots.length} slots for listeners with ${method}, and all are taken: raise the option slots`,
       );
     this.#taken.add(slot);
-    for (const [key, other] of this.#content.keyToSlot) {
-      if (other === slot) this.#dropKey('clean', key, slot);
-    }
     this.#add('claim', { object: `slot ${slot}`, before: null, after: text }, slot, [
       `add map ${maps.owners} ${slot} ${text}`,
     ]);
@@ -133,10 +132,12 @@ class Planner {
     ]);
   }
 
-  #planServers(slot: string, members: readonly Member[], isOwn: boolean): void {
+  #planServers(slot: string, members: readonly Member[]): void {
+    // What somebody has left in a slot that gets no connections yet is to get none at all.
+    const isRouted = [...this.#content.keyToSlot.values()].includes(slot);
     const servers = this.#content.slotToServers.get(slot) ?? [];
     const nameToServer = new Map(
-      (isOwn ? readMembers(servers) : []).map(({ member, server }) => [formatMember(member), server]),
+      readMembers(servers).map(({ member, server }) => [formatMember(member), server]),
     );
     const stays = new Set(members.flatMap((member) => nameToServer.get(formatMember(member)) ?? []));
     const leaves = servers.filter((server) => !isFree(server) && !stays.has(server));
@@ -147,7 +148,7 @@ class Planner {
       if (present !== undefined) this.#changeServer(slot, present, member);
       else this.#addServer(slot, { free, leaves }, member);
     }
-    for (const server of leaves) this.#removeServer(isOwn ? 'remove' : 'clean', slot, server);
+    for (const server of leaves) this.#removeServer(isRouted ? 'remove' : 'clean', slot, server);
   }
 
   #addServer(
@@ -204,14 +205,13 @@ class Planner {
   }
 
   #planKey(mark: string, key: string, slot: string): void {
-    const { keyToSlot, slotToOwner } = this.#content;
-    const before = keyToSlot.get(key);
+    const before = this.#content.keyToSlot.get(key);
     if (before !== undefined) this.#refuseOthers(mark, key, before);
-    // A slot that was nobody's has lost its former entries.
-    const isThere = before !== undefined && (before !== slot || slotToOwner.has(slot));
-    if (isThere && before === slot) return;
+    if (before === slot) return;
     const change = { object: `frontend ${key}`, before: before ?? null, after: slot };
-    this.#add('route', change, slot, [`${isThere ? 'set' : 'add'} map ${maps.frontends} ${key} ${slot}`]);
+    this.#add('route', change, slot, [
+      `${before === undefined ? 'add' : 'set'} map ${maps.frontends} ${key} ${slot}`,
+    ]);
   }
 
   #refuseOthers(mark: string, key: string, slot: string): void {
@@ -222,8 +222,8 @@ class Planner {
     throw new DeviceError('foreign-changes', `${this.#unit} has ${key} for ${other}: remove that first`);
   }
 
-  #dropKey(phase: Phase, key: string, slot: string): void {
-    this.#add(phase, { object: `frontend ${key}`, before: slot, after: null }, slot, [
+  #dropKey(key: string, slot: string): void {
+    this.#add('unroute', { object: `frontend ${key}`, before: slot, after: null }, slot, [
       `del map ${maps.frontends} ${key}`,
     ]);
   }
@@ -240,7 +240,7 @@ class Planner {
   }
 
   #add(phase: Phase, change: Change, slot: string, commands: readonly string[]): void {
-    this.#planned.push({ phase, step: { change, commands, slot } });
+    this.#planned.push({ phase, step: { change, commands, slot, isClaim: phase === 'claim' } });
   }
 }
 

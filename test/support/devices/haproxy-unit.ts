@@ -1,5 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -83,6 +83,18 @@ export class HaproxyUnit {
   async stop(): Promise<void> {
     await this.script('save');
     await this.#end('SIGTERM');
+  }
+
+  /** Its host starts again an hour after it stopped, with a clock that has stood still meanwhile. */
+  async restartHost(): Promise<void> {
+    await this.stop();
+    await rm(this.#folders.run, { recursive: true });
+    await this.start();
+  }
+
+  /** From now on nothing can be saved. */
+  async blockSaving(): Promise<void> {
+    await mkdir(join(this.#folders.state, 'servers.state.new'));
   }
 
   async crash(): Promise<void> {

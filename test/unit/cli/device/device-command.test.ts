@@ -239,6 +239,21 @@ describe('vipnat device configuration', () => {
       /3 addresses with 65535 ports each/,
     ],
     [
+      [...spec.slice(0, 2), 'addresses: [10.0.0.0/24]'],
+      ['--driver', 'haproxy', '--unit', '1'],
+      /spec\.addresses has 10\.0\.0\.11, which is a unit's own/,
+    ],
+    [
+      ['cluster: prod', 'units: [10.0.0.11, "10.0.0.11:9443"]', ...spec.slice(2)],
+      ['--driver', 'haproxy', '--unit', '1'],
+      /both units are the same/,
+    ],
+    [
+      [...spec.slice(0, 2), 'addresses: [2001:db8::1]'],
+      ['--driver', 'haproxy', '--unit', '1'],
+      /at least one of spec\.addresses must be IPv4, as the unit 10\.0\.0\.11 is/,
+    ],
+    [
       [...spec, 'options: { prots: 80 }'],
       ['--driver', 'haproxy', '--unit', '1'],
       /option "prots" is unknown/,

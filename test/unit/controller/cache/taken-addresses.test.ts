@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals';
 import { type Cache } from '../../../../controller/cache/cache.ts';
 import { type World } from '../../../../controller/cache/world.ts';
 import { toWanted } from '../../../../controller/devices/wanted-balancer.ts';
+import { toBlock } from '../../../../lib/services/ranges.ts';
 import { countSteps } from '../../../support/fakes/count-steps.ts';
 import {
   makeBalancer,
@@ -54,6 +55,13 @@ test('whoever comes and goes, the first free address is the first that nobody ha
     else if (one !== null) full += 1;
   }
   expect(Math.min(free, full)).toBeGreaterThan(100);
+});
+
+test('a range that another device may have is passed over, and nothing behind it', () => {
+  const device = makeDevice('d', { addresses: ['10.9.0.1-10.9.0.9', '10.9.1.1'] });
+  const { takenAddresses } = makeDeviceWorld({ devices: [device] });
+  const others = [toBlock({ family: 'ipv4', text: '10.9.0.0' }, 24)].flatMap((range) => range ?? []);
+  expect(takenAddresses.findFree('d', 'ipv4', others)?.text).toBe('10.9.1.1');
 });
 
 test('a Service that waits for an address costs as little on a device with many as on one with few', () => {

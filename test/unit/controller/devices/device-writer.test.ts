@@ -110,6 +110,19 @@ describe('a device that fails', () => {
     expect(world.report).toMatchObject({ isReady: true, reason: 'Ready', balancers: 1 });
   });
 
+  test('and forgets what it had, has it again after the next look', async () => {
+    start();
+    world.device.isInSync = true;
+    await world.clock.advance(100_000);
+    world.device.objects.clear();
+    world.device.isInSync = null;
+    await world.clock.advance(40_000);
+    expect(world.device.list('c')).toHaveLength(1);
+    world.takeCalls();
+    await world.clock.advance(100_000);
+    expect(world.takeCalls()).toEqual([]);
+  });
+
   test('and loses the answers to its writes, has each balancer once', async () => {
     start();
     world.device.chooseEnd = () => 'answer lost';
@@ -288,6 +301,15 @@ describe('credentials', () => {
     expect(world.report?.message).toMatch(message);
     expect(world.find('apps/a')?.problem?.message).toMatch(message);
     expect(world.device.calls).toEqual([]);
+  });
+
+  test('of a name that a shell would run are named in words for it', async () => {
+    start({ credentialsSecret: { name: '../x;reboot' } });
+    world.objects.set(path.replace('vipnat-devices', '..%2Fx%3Breboot'), null);
+    await world.clock.advance(1000);
+    expect(world.report?.message).toMatch(
+      /create role '\.\.\/x;reboot' .* create rolebinding '\.\.\/x;reboot' /,
+    );
   });
 
   test('are in nothing that is told', async () => {
