@@ -210,7 +210,9 @@ export class DeviceWriter {
         this.#compareAll();
       } else if (driver.capabilities.sessions && this.#drains.length > 0)
         this.#count(await this.#lock.share(() => driver.list(signal)));
-      this.#report(describeState(await driver.readState(signal)));
+      const state = await driver.readState(signal);
+      this.#report(describeState(state));
+      if (state.units.some(({ isInSync }) => isInSync === false)) this.#compareOne();
     } catch (error) {
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
       const failure = describeFailure(error);
@@ -269,6 +271,14 @@ export class DeviceWriter {
       held.suspect();
       this.#queue.add(uid);
     }
+  }
+
+  /** With any Service a driver brings each unit to what the active one has. */
+  #compareOne(): void {
+    const held = [...this.#uidToHeld.values()].find(({ isThere }) => isThere);
+    if (held === undefined) return;
+    held.suspect();
+    this.#queue.add(held.id.uid);
   }
 
   async #readList(signal: AbortSignal): Promise<void> {

@@ -31,6 +31,7 @@ export class PlainDevice {
   capabilities = whole;
   latencyMs = 5;
   foreignChanges: readonly string[] = [];
+  isInSync: boolean | null = null;
   refuses: ((id: BalancerId) => string | null) | null = null;
   /** What becomes of the next call. */
   chooseEnd: () => CallEnd = () => 'done';
@@ -94,7 +95,7 @@ class PlainDriver implements LoadBalancerDriver {
   async readState(): ReturnType<LoadBalancerDriver['readState']> {
     await this.#call('state', () => undefined);
     const [unit = ''] = this.#settings.units;
-    const units = [{ unit, role: 'active' as const, isInSync: null, why: '' }];
+    const units = [{ unit, role: 'active' as const, isInSync: this.#device.isInSync, why: '' }];
     return { units, foreignChanges: this.#device.foreignChanges };
   }
 
