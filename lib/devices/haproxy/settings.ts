@@ -76,7 +76,11 @@ export function readSettings(settings: DeviceSettings): HaproxySettings {
   if (units.length < 1 || units.length > 2)
     throw invalid(settings, `it has ${units.length} units: give one or two`);
   if (new Set(units).size < units.length) throw invalid(settings, 'both units are the same: give two or one');
-  if (credentials === null) throw invalid(settings, 'it needs a user name and a password');
+  if (credentials === null)
+    throw invalid(
+      settings,
+      'it has no credentials: name them in spec.credentialsSecret, for vipnat device by --credentials',
+    );
   if (ca !== null && !isCertificate(ca)) throw invalid(settings, 'its CA is not a certificate in PEM');
   return {
     cluster,

@@ -239,7 +239,7 @@ describe('vipnat device configuration', () => {
       /3 addresses with 65535 ports each/,
     ],
     [
-      [...spec, 'options: { prots: 80 }'],
+      [...spec, 'options: { prots: "80" }'],
       ['--driver', 'haproxy', '--unit', '1'],
       /option "prots" is unknown/,
     ],
