@@ -10,6 +10,8 @@ export interface TlsExchange {
   /** What signs its certificate, as PEM; null for what the system trusts. */
   readonly ca: string | null;
   readonly text: string;
+  /** From now until there is a connection: the other side's kernel makes it, however busy its programs are. */
+  readonly connectLimitMs: number;
   /** From now until the answer has ended. */
   readonly limitMs: number;
   /** A longer answer is not read to its end. */
@@ -24,11 +26,14 @@ export interface TlsExchange {
  * @throws an Error, with Node's code where it has one; what the signal was ended with.
  */
 export async function exchangeText(exchange: TlsExchange): Promise<string> {
-  const { signal, clock, limitMs } = exchange;
+  const { signal, clock, limitMs, connectLimitMs } = exchange;
   signal.throwIfAborted();
   const socket = open(exchange);
   const onAbort = () => socket.destroy(new Error('aborted'));
   signal.addEventListener('abort', onAbort);
+  const cancelConnect = scheduleLimit(clock, connectLimitMs, () => {
+    if (socket.connecting) socket.destroy(new Error(`no connection within ${connectLimitMs / 1000} s`));
+  });
   const cancel = scheduleLimit(clock, limitMs, () => {
     socket.destroy(new Error(`no answer within ${limitMs / 1000} s`));
   });
@@ -39,6 +44,7 @@ export async function exchangeText(exchange: TlsExchange): Promise<string> {
     throw error;
   } finally {
     cancel();
+    cancelConnect();
     signal.removeEventListener('abort', onAbort);
     socket.destroy();
   }

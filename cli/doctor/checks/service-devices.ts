@@ -158,7 +158,7 @@ function describeFinalizer({ key, service }: ServiceView, name: string): Finding
   return {
     level: 'fail',
     title: `the Service ${key} has the finalizer ${toPrintableLine(finalizer)}, and there is no such LoadBalancerDevice`,
-    why: 'The device may still have something of the Service. Nobody removes it there, and a deleted Service stays.',
+    why: 'The device may still have something of the Service. No program removes it there, and a deleted Service stays.',
     remedy: [
       '# create the LoadBalancerDevice again: vipnat then removes what is left there, and the finalizer',
       `# only if the device is gone for good, or has nothing of the Service: ${command}`,

@@ -14,7 +14,7 @@ export const extentChecks: readonly Check[] = [
   { name: 'many-members', title: `${manyMembers} members`, needs: [], run: checkManyMembers },
   {
     name: 'many-balancers',
-    title: `${manyBalancers} balancers, as many at once as the driver takes`,
+    title: `${manyBalancers} balancers, as many together as the driver takes`,
     needs: [],
     run: checkManyBalancers,
   },

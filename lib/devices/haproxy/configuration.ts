@@ -5,7 +5,7 @@
  * Tension: what it gets at run time is lost at its end, and what is saved is old from the next change on.
  * Compromise: its unit of systemd saves maps and servers when it stops or reloads it. They are read once, within a minute, and are emptied then.
  * While it saves, the driver writes nothing. After a crash HAProxy begins empty: keepalived moves the addresses to the other unit, and
- * the driver fills the empty one from there.
+ * the driver fills the empty one from there. systemd tells keepalived by a file that HAProxy has ended: a look each second would come late.
  */
 import { createHash } from 'node:crypto';
 import { VipnatError } from '../../text/errors.ts';
@@ -302,6 +302,10 @@ prepare) # before a start
     ;;
 loaded) # after a start
     empty
+    echo 0 > "$state/ended"
+    ;;
+ended) # after an end, whatever it came of
+    echo 1 > "$state/ended"
     ;;
 save) # before a stop
     save || { empty; exit 1; }
@@ -328,7 +332,7 @@ check) # by keepalived: whether this unit can serve
     ask "set map ${maps.role} role $role;show map ${maps.role}" | grep -q ' content kept$'
     ;;
 *)
-    echo "usage: $0 prepare|loaded|save|reload PID|notify INSTANCE NAME STATE PRIORITY|check" >&2
+    echo "usage: $0 prepare|loaded|ended|save|reload PID|notify INSTANCE NAME STATE PRIORITY|check" >&2
     exit 64
     ;;
 esac
@@ -351,6 +355,7 @@ ExecStart=/usr/sbin/haproxy -Ws -f ${configuration}/haproxy.cfg -p ${run}/haprox
 ExecStartPost=${script} loaded
 ExecReload=${script} reload $MAINPID
 ExecStop=${script} save
+ExecStopPost=${script} ended
 KillMode=mixed
 SuccessExitStatus=143
 Restart=always
@@ -373,7 +378,7 @@ function formatKeepalived(
     readonly other: HaproxyAddress;
     readonly ranges: readonly AddressRange[];
   },
-  { script }: UnitFolders,
+  folders: UnitFolders,
 ): string {
   for (const { host } of [unit, other])
     if (parseAddress(host) === null)
@@ -385,12 +390,13 @@ function formatKeepalived(
   const line = (text: string) => `        ${text}/${isIpv6(text) ? 128 : 32} dev ${options.interface}`;
   const announced = first === '' ? all.slice(0, 1) : [first];
   const rest = all.filter((text) => !announced.includes(text));
-  return `${formatCheck(script)}
+  return `${formatChecks(folders)}
 vrrp_instance vipnat_haproxy {
     state BACKUP
     interface ${options.interface}
     virtual_router_id ${options.vrid}
-    priority 100
+    # The higher it is, the sooner this unit takes over.
+    priority 200
     advert_int 0.5
     unicast_src_ip ${unit.host}
     unicast_peer {
@@ -402,12 +408,15 @@ ${announced.map(line).join('\n')}
 ${rest.length === 0 ? '' : `    virtual_ipaddress_excluded {\n${rest.map(line).join('\n')}\n    }\n`}    track_script {
         vipnat_haproxy
     }
-    notify "${script} notify"
+    track_file {
+        vipnat_haproxy_ended
+    }
+    notify "${folders.script} notify"
 }
 `;
 }
 
-function formatCheck(script: string): string {
+function formatChecks({ script, state }: UnitFolders): string {
   return `# Written by vipnat device configuration.
 global_defs {
     enable_script_security
@@ -423,6 +432,12 @@ vrrp_script vipnat_haproxy {
     rise 1
     # Who cannot serve still does where the other one cannot either.
     weight -50
+}
+
+# Not 0 where HAProxy does not run: this unit gives the addresses away at once.
+track_file vipnat_haproxy_ended {
+    file "${state}/ended"
+    weight 0
 }
 `;
 }

@@ -6,6 +6,9 @@ import { type HaproxyAddress, type HaproxySettings } from './settings.ts';
 /** A unit answers within milliseconds; a host that is nearly dead gets this long. */
 const limitMs = 10_000;
 
+/** So long each change of a pair waits for a unit that is gone. A SYN that is lost comes again after a second. */
+const connectLimitMs = 2000;
+
 /** A hundred thousand servers, with room. */
 const maxBytes = 64 * 1024 * 1024;
 
@@ -45,7 +48,8 @@ export class HaproxyRuntime {
     const { login, ca } = this.#settings;
     const text = `${[login, ...commands, 'quit'].join('\n')}\n`;
     try {
-      const answer = await exchangeText({ host, port, ca, text, limitMs, maxBytes, clock, signal });
+      const limits = { connectLimitMs, limitMs, maxBytes };
+      const answer = await exchangeText({ host, port, ca, text, ...limits, clock, signal });
       return this.#split(answer, commands.length);
     } catch (error) {
       signal.throwIfAborted();

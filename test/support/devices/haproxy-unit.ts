@@ -1,13 +1,13 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { configureUnit, type UnitFolders } from '../../../lib/devices/haproxy/configuration.ts';
 import { type DeviceSettings } from '../../../lib/devices/driver.ts';
 import { parseRange } from '../../../lib/services/ranges.ts';
 import { waitUntil } from '../jest/waiting.ts';
+import { TemporaryFolder } from '../network/at-end.ts';
 
 const run = promisify(execFile);
 
@@ -18,29 +18,40 @@ export interface HaproxyUnitOptions {
   readonly at: number;
   /** A certificate and its key, as PEM. */
   readonly tls: string;
+  /** The words in front of HAProxy that run it on the unit's host; none where that is this one. */
+  readonly enter?: readonly string[];
 }
 
 /** A real HAProxy with the files that vipnat prints, in folders of its own. What systemd and keepalived would do, a test does. */
 export class HaproxyUnit {
-  readonly #root: string;
+  /** keepalived's file. */
+  readonly keepalived: string;
+  readonly #root: TemporaryFolder;
+  readonly #enter: readonly string[];
   readonly #folders: UnitFolders;
   #process: ChildProcess | null = null;
 
-  private constructor(root: string) {
-    this.#root = root;
-    const [configuration, state, inRun] = ['etc', 'state', 'run'].map((name) => join(root, name));
-    this.#folders = { configuration, state, run: inRun, script: join(root, 'vipnat-haproxy') } as UnitFolders;
+  private constructor(enter: readonly string[]) {
+    this.#root = new TemporaryFolder('haproxy');
+    this.#enter = enter;
+    const [configuration, state, inRun] = ['etc', 'state', 'run'].map((name) => join(this.#root.path, name));
+    const script = join(this.#root.path, 'vipnat-haproxy');
+    this.#folders = { configuration, state, run: inRun, script } as UnitFolders;
+    this.keepalived = join(this.#root.path, 'keepalived.conf');
   }
 
-  static async make({ settings, addresses, at, tls }: HaproxyUnitOptions): Promise<HaproxyUnit> {
+  static async make(options: HaproxyUnitOptions): Promise<HaproxyUnit> {
+    const { settings, addresses, at, tls, enter = [] } = options;
+    const unit = new HaproxyUnit(enter);
+    const { path: root } = unit.#root;
     // The worker, which is not root, opens the socket there.
-    const unit = new HaproxyUnit(await mkdtemp(join(tmpdir(), 'vipnat-haproxy-')));
-    await run('chmod', ['755', unit.#root]);
+    await run('chmod', ['755', root]);
     const { configuration, state, run: inRun } = unit.#folders;
     for (const folder of [configuration, state, inRun]) await mkdir(folder);
     const ranges = addresses.flatMap((text) => parseRange(text) ?? []);
     for (const { path, text, mode } of configureUnit(settings, ranges, at, unit.#folders)) {
-      if (path.startsWith(unit.#root)) await writeFile(path, text, { mode: Number.parseInt(mode, 8) });
+      const file = path.startsWith(root) ? path : join(root, basename(path));
+      await writeFile(file, text, { mode: Number.parseInt(mode, 8) });
     }
     await writeFile(join(configuration, 'tls.pem'), tls);
     return unit;
@@ -51,14 +62,9 @@ export class HaproxyUnit {
     const { configuration, run: inRun } = this.#folders;
     await this.script('prepare');
     // A group of its own: a crash ends the master and its workers.
-    const started = spawn(
-      'haproxy',
-      ['-W', '-f', join(configuration, 'haproxy.cfg'), '-p', join(inRun, 'pid')],
-      {
-        stdio: 'ignore',
-        detached: true,
-      },
-    );
+    const files = ['-f', join(configuration, 'haproxy.cfg'), '-p', join(inRun, 'pid')];
+    const [tool = '', ...words] = [...this.#enter, 'haproxy', '-W', ...files];
+    const started = spawn(tool, words, { stdio: 'ignore', detached: true });
     this.#process = started;
     await waitUntil(
       async () => {
@@ -128,7 +134,7 @@ export class HaproxyUnit {
 
   async remove(): Promise<void> {
     await this.#end('SIGKILL');
-    await rm(this.#root, { recursive: true });
+    this.#root.remove();
   }
 
   async #end(signal: NodeJS.Signals): Promise<void> {
@@ -139,5 +145,6 @@ export class HaproxyUnit {
     if (signal === 'SIGTERM') ended.kill(signal);
     else process.kill(-ended.pid, signal);
     await exit;
+    await this.script('ended');
   }
 }

@@ -20,7 +20,7 @@ import { HurriedClock } from './hurried-clock.ts';
 
 /** Real units of HAProxy on loopback addresses that no other world has, and servers for members. */
 export class HaproxyWorld {
-  readonly clock = new HurriedClock();
+  readonly clock = new HurriedClock(1000);
   readonly units: readonly HaproxyUnit[];
   readonly settings: DeviceSettings;
   readonly sites: Sites;
@@ -229,8 +229,8 @@ async function closeServer(server: Server | undefined): Promise<void> {
   await new Promise((resolve) => server.close(resolve));
 }
 
-/** As docs/device-haproxy.md says. */
-async function makeCertificate(
+/** A certificate for all units and its key, as docs/device-haproxy.md says. */
+export async function makeCertificate(
   hosts: readonly string[],
 ): Promise<{ readonly ca: string; readonly tls: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'vipnat-haproxy-tls-'));

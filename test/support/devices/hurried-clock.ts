@@ -1,12 +1,15 @@
 import { type Cancel, type Clock } from '../../../lib/control/clock.ts';
 
-/** What is longer is a limit, not a pause. */
-const longestPauseMs = 5000;
-
 /** A clock for what talks to real servers: pauses take no time, and count. Limits are over when the test says so. */
 export class HurriedClock implements Clock {
   #nowMs = 0;
   readonly #limits = new Set<() => void>();
+  readonly #longestPauseMs: number;
+
+  /** What is longer is a limit, not a pause. */
+  constructor(longestPauseMs = 5000) {
+    this.#longestPauseMs = longestPauseMs;
+  }
 
   now(): number {
     return this.#nowMs;
@@ -17,7 +20,7 @@ export class HurriedClock implements Clock {
   }
 
   schedule(delayMs: number, callback: () => void): Cancel {
-    if (delayMs > longestPauseMs) {
+    if (delayMs > this.#longestPauseMs) {
       this.#limits.add(callback);
       return () => this.#limits.delete(callback);
     }
