@@ -60,10 +60,9 @@ const schema = z.object({
       options: z.nullish(
         z.record(
           z.string(),
-          z.pipe(
-            z.union([z.string(), z.number(), z.boolean()], { error: 'is neither a text nor a number' }),
-            z.transform(String),
-          ),
+          z.string({
+            error: "is not a text. The API takes texts only: put the value in quotes, such as '61'",
+          }),
           { error: 'is not a map of texts' },
         ),
       ),

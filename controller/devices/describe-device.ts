@@ -69,7 +69,10 @@ export function describeState({ units, foreignChanges: all }: DeviceState): Stan
   );
   if (behind.length === 0)
     return { ...seen, isReady: true, reason: 'Ready', message: `The unit ${first} is active.` };
-  const clauses = behind.map(({ unit, role, why }) => `${unit} (${why === '' ? describeRole(role) : why})`);
+  // Some drivers name the unit themselves.
+  const clauses = behind.map(({ unit, role, why }) =>
+    why.startsWith(unit) ? why : `${unit} (${why === '' ? describeRole(role) : why})`,
+  );
   const message = `The unit ${first} is active. It has no other that could follow it: ${shorten(clauses)}.`;
   return { ...seen, isReady: true, reason: 'NotInSync', message };
 }

@@ -234,6 +234,7 @@ export class DeviceWriter {
     const before = this.#lacking;
     this.#lacking = lacking;
     if (before !== null && lacking.some((unit) => !before.includes(unit))) this.#compareAll();
+    else if (units.some(({ isInSync }) => isInSync === false)) this.#compareOne();
   }
 
   /** Where that is not possible, the credentials that are known are as good as before. */
@@ -283,6 +284,14 @@ export class DeviceWriter {
       held.suspect();
       this.#queue.add(uid);
     }
+  }
+
+  /** With any Service a driver brings each unit to what the active one has. */
+  #compareOne(): void {
+    const held = [...this.#uidToHeld.values()].find(({ isThere }) => isThere);
+    if (held === undefined) return;
+    held.suspect();
+    this.#queue.add(held.id.uid);
   }
 
   async #readList(signal: AbortSignal): Promise<void> {

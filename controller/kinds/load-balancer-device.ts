@@ -78,7 +78,12 @@ function writeStatus(device: LoadBalancerDevice, world: World): Step | null {
 function isSame(known: LoadBalancerDevice['status'], status: { readonly [field: string]: Json }): boolean {
   const { units, foreignChanges, draining, balancers = null, observedGeneration = null } = known ?? {};
   const before = [units ?? [], balancers, foreignChanges ?? [], draining ?? [], observedGeneration];
-  return JSON.stringify(before) === JSON.stringify(Object.values(status));
+  return toText(before) === toText(Object.values(status));
+}
+
+/** The API drops a field of null. */
+function toText(value: unknown): string {
+  return JSON.stringify(value, (_key, each: unknown) => each ?? undefined);
 }
 
 /** Where the condition begins to say so. */

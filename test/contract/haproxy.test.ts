@@ -119,6 +119,8 @@ describe('a change', () => {
   ] as const)('to %s is refused, and changes nothing', async (_what, change) => {
     const { world, unit, ensure } = await start();
     expect(await ensure([], change(world))).toMatchObject({ result: 'refused' });
+    const planned = world.makeDriver().plan(world.toBalancer([], change(world)), signal);
+    await expect(planned).rejects.toMatchObject({ kind: 'refused' });
     expect(await unit.listObjects()).toEqual([]);
   });
 
@@ -236,7 +238,10 @@ describe('a unit', () => {
     expect(await kindOf(list({ credentials: { username: 'vipnat', password: 'another' } }))).toBe(
       'unauthorized',
     );
-    expect(await kindOf(list({ ca: null }))).toBe('unreachable');
+    await expect(list({ ca: null })).rejects.toMatchObject({
+      kind: 'unreachable',
+      message: expect.stringContaining('ca.crt'),
+    });
     expect(await kindOf(list({}))).toBeNull();
   });
 

@@ -46,7 +46,11 @@ export function readSettings(settings: DeviceSettings): AlteonSettings {
   if (units.length < 1 || units.length > 2)
     throw invalid(settings, `it has ${units.length} units: give one or two`);
   if (new Set(units).size < units.length) throw invalid(settings, 'both units are the same: give two or one');
-  if (credentials === null) throw invalid(settings, 'it needs a user name and a password');
+  if (credentials === null)
+    throw invalid(
+      settings,
+      'it has no credentials: name them in spec.credentialsSecret, for vipnat device by --credentials',
+    );
   if (credentials.username.includes(':')) throw invalid(settings, 'its user name has a colon');
   if (ca !== null && !isCertificate(ca)) throw invalid(settings, 'its CA is not a certificate in PEM');
   return {

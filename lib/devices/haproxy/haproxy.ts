@@ -90,6 +90,8 @@ class HaproxyDriver implements LoadBalancerDriver {
   }
 
   async plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]> {
+    const why = findRefusal(wanted);
+    if (why !== null) throw new DeviceError('refused', why);
     const look = this.#look(signal);
     const active = await look.findActive();
     const aim = look.aim(active, wanted.id, wanted);
@@ -104,7 +106,7 @@ class HaproxyDriver implements LoadBalancerDriver {
 
   async ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress> {
     const why = findRefusal(wanted);
-    if (why !== null) return { result: 'refused', why: `HAProxy cannot have it: ${why}` };
+    if (why !== null) return { result: 'refused', why };
     return await this.#change(wanted.id, wanted, signal);
   }
 
@@ -154,9 +156,9 @@ class HaproxyDriver implements LoadBalancerDriver {
 
 function findRefusal({ listeners, affinityS }: Balancer): string | null {
   const udp = listeners.find(({ protocol }) => protocol === 'udp');
-  if (udp !== undefined) return `it listens to UDP at port ${udp.port}`;
+  if (udp !== undefined) return `HAProxy cannot have it: it listens to UDP at port ${udp.port}`;
   return affinityS !== null && affinityS > longestAffinityS
-    ? `its affinity is longer than ${longestAffinityS} s`
+    ? `HAProxy cannot have it: its affinity is longer than ${longestAffinityS} s`
     : null;
 }
 

@@ -79,9 +79,13 @@ export class HaproxyRuntime {
   }
 }
 
-const codeToWords = new Map([
+const codeToWords = new Map<string, string>([
   ['ECONNREFUSED', 'connection refused'],
   ['ECONNRESET', 'the connection broke'],
   ['ENOTFOUND', 'its name is unknown'],
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'its certificate is for another host'],
+  ['CERT_HAS_EXPIRED', 'its certificate has expired'],
+  ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'].map(
+    (code) => [code, 'ca.crt of the credentials is missing, or has not signed its certificate'] as const,
+  ),
 ]);

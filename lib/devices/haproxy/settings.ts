@@ -75,7 +75,11 @@ export function readSettings(settings: DeviceSettings): HaproxySettings {
     throw invalid(settings, `the cluster's name ${JSON.stringify(cluster)} is none`);
   if (units.length < 1 || units.length > 2)
     throw invalid(settings, `it has ${units.length} units: give one or two`);
-  if (credentials === null) throw invalid(settings, 'it needs a user name and a password');
+  if (credentials === null)
+    throw invalid(
+      settings,
+      'it has no credentials: name them in spec.credentialsSecret, for vipnat device by --credentials',
+    );
   if (ca !== null && !isCertificate(ca)) throw invalid(settings, 'its CA is not a certificate in PEM');
   const addresses = units.map((unit) => readUnit(settings, unit));
   if (new Set(addresses.map(({ host, port }) => `${host} ${port}`)).size < units.length)

@@ -1,4 +1,5 @@
 /** A controller with the printed rights against a real kube-apiserver, and a device in memory. */
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { Controller } from '../../../controller/process/controller.ts';
 import { ControllerLog } from '../../../controller/report/controller-log.ts';
@@ -11,10 +12,11 @@ import { watchObjects } from '../../../lib/kubernetes/watch-objects.ts';
 import { devices } from '../../../lib/services/devices.ts';
 import { loadBalancerServices } from '../../../lib/services/services.ts';
 import { EventWriter } from '../../../lib/telemetry/writer.ts';
+import { parseDocument } from '../../support/documents/document.ts';
 import { createRecordingLogger } from '../../support/fakes/logger.ts';
 import { PlainDevice } from '../../support/fakes/plain-device.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
 import { namespace, ServicesWorld, servicesPath, stepsMs, takeoverMs } from './services-world.ts';
 
 jest.setTimeout(180_000);
@@ -132,6 +134,12 @@ test('the definition refuses what cannot be meant, and another cluster or driver
   ];
   for (const [name, spec] of refused)
     expect([name, spec, await attempt(toDevice(name, spec))]).toEqual([name, spec, 422]);
+  // What a page says a file has, the API takes.
+  for (const page of ['device-haproxy', 'drivers']) {
+    const { code } = parseDocument(page, readFileSync(`docs/${page}.md`, 'utf8'));
+    const [text = ''] = code.map((one) => one.text).filter((one) => one.includes('kind: LoadBalancerDevice'));
+    expect([page, await Promise.all(parse(text).map((one) => attempt(one)))]).toEqual([page, [201]]);
+  }
   await world.create(toDevice('kept'));
   for (const spec of [{ cluster: 'test' }, { driver: 'other' }])
     expect(await attempt({ ...toDevice('kept'), spec }, 'PATCH')).toBe(422);

@@ -254,7 +254,7 @@ describe('vipnat device configuration', () => {
       /at least one of spec\.addresses must be IPv4, as the unit 10\.0\.0\.11 is/,
     ],
     [
-      [...spec, 'options: { prots: 80 }'],
+      [...spec, 'options: { prots: "80" }'],
       ['--driver', 'haproxy', '--unit', '1'],
       /option "prots" is unknown/,
     ],

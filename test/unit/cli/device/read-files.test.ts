@@ -29,7 +29,7 @@ describe('a description', () => {
     const spec = [
       'spec:\n  driver: alteon\n  cluster: prod\n  units: [https://10.0.0.11, https://10.0.0.12]\n',
       '  targets: pods\n  credentialsSecret: { name: edge }\n  addresses: [10.0.9.0/30]\n',
-      '  options: { partition: 2, sync: true }\nstatus: { units: [] }\n',
+      '  options: { partition: "2" }\nstatus: { units: [] }\n',
     ].join('');
     const path = write(`kind: Secret\ndata: {}\n---\n${head}${spec}`);
     expect(await readDescription(path)).toEqual({
@@ -38,7 +38,7 @@ describe('a description', () => {
       cluster: 'prod',
       units: ['https://10.0.0.11', 'https://10.0.0.12'],
       addresses: [parseRange('10.0.9.0/30')],
-      options: { partition: '2', sync: 'true' },
+      options: { partition: '2' },
     });
   });
 
@@ -56,7 +56,10 @@ describe('a description', () => {
       /spec\.addresses\.0 is not a range/,
     ],
     [`${head}spec: { cluster: prod, unit: [a] }`, /spec\.unit is not a field\. Did you mean units\?/],
-    [`${head}spec: { cluster: prod, units: [a], options: { a: [1] } }`, /spec\.options\.a is neither/],
+    [
+      `${head}spec: { cluster: prod, units: [a], options: { vrid: 61 } }`,
+      /spec\.options\.vrid is not a text\. The API/,
+    ],
   ])('that is wrong is refused: %j', async (text, message) => {
     await expect(readDescription(write(text))).rejects.toMatchObject({
       code: 'DEVICE_SETTINGS_INVALID',

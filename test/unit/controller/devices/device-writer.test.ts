@@ -183,11 +183,15 @@ describe('a device that fails', () => {
     expect(world.report?.draining).toEqual([]);
   });
 
-  test('forgets: what is gone is there again when all is compared', async () => {
+  test('forgets: what is gone is there again when all is compared, or after the next look where a unit is behind', async () => {
     start();
     await world.clock.advance(1000);
     world.device.objects.clear();
     await world.clock.advance(340_000);
+    expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.2 1']);
+    world.device.objects.clear();
+    world.device.isInSync = false;
+    await world.clock.advance(34_000);
     expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.2 1']);
   });
 });

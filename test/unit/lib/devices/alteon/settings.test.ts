@@ -32,7 +32,7 @@ test.each<[Partial<DeviceSettings>, string]>([
   [{ units: ['http://a'] }, 'unit "http://a" is neither HOST:PORT nor a URL'],
   [{ units: ['https://a/config'] }, 'unit "https://a/config" is neither HOST:PORT nor a URL'],
   [{ units: ['a:70000'] }, 'unit "a:70000" is neither HOST:PORT nor a URL'],
-  [{ credentials: null }, 'it needs a user name and a password'],
+  [{ credentials: null }, 'it has no credentials: name them in spec.credentialsSecret'],
   [{ credentials: { username: 'a:b', password: 'secret word' } }, 'its user name has a colon'],
   [{ ca: 'nonsense' }, 'its CA is not a certificate'],
   [{ options: { rôle: 'x' } }, 'option "rôle" is unknown'],
