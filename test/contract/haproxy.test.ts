@@ -249,22 +249,24 @@ describe('a pair', () => {
 
   test('a unit gives the addresses away when HAProxy ends, even if nobody takes them, and has them again when it runs', async () => {
     const namespaces = new Namespaces();
-    const host = await namespaces.create('unit');
-    const cable = 'ip link add eth0 type veth peer name other\nip link set other up\nip link set eth0 up';
-    await namespaces.shell(host, `${cable}\nip addr add 10.0.0.11/24 dev eth0`);
-    const { ca, tls } = await makeCertificate(['10.0.0.11']);
-    const credentials = { username: 'vipnat', password: 'a word' };
-    const units = ['10.0.0.11:9443', '10.0.0.12:9443'];
-    const unit = await HaproxyUnit.make({
-      settings: { ...{ name: 'edge', cluster: 'prod', units, credentials, ca }, options: {} },
-      ...{ addresses: ['10.0.0.200'], at: 0, tls, enter: ['ip', 'netns', 'exec', host] },
-    });
-    const waitForAddress = (isWanted: boolean) =>
-      waitUntil(
-        async () => (await namespaces.shell(host, 'ip addr')).includes('10.0.0.200/32') === isWanted,
-        () => `the unit ${isWanted ? 'does not get' : 'keeps'} the address`,
-      );
+    const units: HaproxyUnit[] = [];
     try {
+      const host = await namespaces.create('unit');
+      const cable = 'ip link add eth0 type veth peer name other\nip link set other up\nip link set eth0 up';
+      await namespaces.shell(host, `${cable}\nip addr add 10.0.0.11/24 dev eth0`);
+      const { ca, tls } = await makeCertificate(['10.0.0.11']);
+      const credentials = { username: 'vipnat', password: 'a word' };
+      const pair = { name: 'edge', cluster: 'prod', units: ['10.0.0.11:9443', '10.0.0.12:9443'] };
+      const unit = await HaproxyUnit.make({
+        settings: { ...pair, credentials, ca, options: {} },
+        ...{ addresses: ['10.0.0.200'], at: 0, tls, enter: ['ip', 'netns', 'exec', host] },
+      });
+      units.push(unit);
+      const waitForAddress = (isWanted: boolean) =>
+        waitUntil(
+          async () => (await namespaces.shell(host, 'ip addr')).includes('10.0.0.200/32') === isWanted,
+          () => `the unit ${isWanted ? 'does not get' : 'keeps'} the address`,
+        );
       await unit.start();
       const words = ['--dont-fork', '--log-console', '--use-file', unit.keepalived];
       namespaces.start(host, ['keepalived', ...words]);
@@ -274,7 +276,7 @@ describe('a pair', () => {
       await unit.start();
       await waitForAddress(true);
     } finally {
-      await unit.remove();
+      for (const unit of units) await unit.remove();
       await namespaces.close();
     }
   });
