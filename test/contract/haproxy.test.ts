@@ -4,7 +4,10 @@ import { promisify } from 'node:util';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { type Balancer } from '../../lib/devices/driver.ts';
 import { shopId, signal, toListener } from '../support/devices/alteon-world.ts';
-import { HaproxyWorld, stopHaproxyWorlds } from '../support/devices/haproxy-world.ts';
+import { HaproxyUnit } from '../support/devices/haproxy-unit.ts';
+import { HaproxyWorld, makeCertificate, stopHaproxyWorlds } from '../support/devices/haproxy-world.ts';
+import { waitUntil } from '../support/jest/waiting.ts';
+import { Namespaces } from '../support/network/namespaces.ts';
 
 jest.setTimeout(120_000);
 
@@ -299,6 +302,40 @@ describe('a pair', () => {
     await unit.script('check');
     expect((await unit.listObjects()).toSorted()).toEqual(before);
     expect((await other?.listObjects())?.toSorted()).toEqual(before);
+  });
+
+  test('a unit gives the addresses away when HAProxy ends, even if nobody takes them, and has them again when it runs', async () => {
+    const namespaces = new Namespaces();
+    const units: HaproxyUnit[] = [];
+    try {
+      const host = await namespaces.create('unit');
+      const cable = 'ip link add eth0 type veth peer name other\nip link set other up\nip link set eth0 up';
+      await namespaces.shell(host, `${cable}\nip addr add 10.0.0.11/24 dev eth0`);
+      const { ca, tls } = await makeCertificate(['10.0.0.11']);
+      const credentials = { username: 'vipnat', password: 'a word' };
+      const pair = { name: 'edge', cluster: 'prod', units: ['10.0.0.11:9443', '10.0.0.12:9443'] };
+      const unit = await HaproxyUnit.make({
+        settings: { ...pair, credentials, ca, options: {} },
+        ...{ addresses: ['10.0.0.200'], at: 0, tls, enter: ['ip', 'netns', 'exec', host] },
+      });
+      units.push(unit);
+      const waitForAddress = (isWanted: boolean) =>
+        waitUntil(
+          async () => (await namespaces.shell(host, 'ip addr')).includes('10.0.0.200/32') === isWanted,
+          () => `the unit ${isWanted ? 'does not get' : 'keeps'} the address`,
+        );
+      await unit.start();
+      const words = ['--dont-fork', '--log-console', '--use-file', unit.keepalived];
+      namespaces.start(host, ['keepalived', ...words]);
+      await waitForAddress(true);
+      await unit.crash();
+      await waitForAddress(false);
+      await unit.start();
+      await waitForAddress(true);
+    } finally {
+      for (const unit of units) await unit.remove();
+      await namespaces.close();
+    }
   });
 
   test('of which both or none say that they are active is not changed', async () => {

@@ -311,7 +311,8 @@ vrrp_instance vipnat_haproxy {
     virtual_router_id ${options.vrid}
     # The higher it is, the sooner this unit takes over.
     priority 200
-    advert_int 0.5
+    # Three that are missed take less than a second: a client sends a lost SYN again then.
+    advert_int 0.3
     unicast_src_ip ${unit.host}
     unicast_peer {
         ${other.host}
