@@ -8,7 +8,7 @@ import { metrics as agentMetrics } from '../../lib/telemetry/catalogue.ts';
 import { commandNames } from '../../cli/grammar/invocation.ts';
 import { readSection, readTable, unquote } from '../support/documents/table.ts';
 import { describeWithPromtool, runPromtool } from './promtool.ts';
-import { makeFolder } from '../support/jest/own-folder.ts';
+import { makeFolder } from '../support/network/own-folder.ts';
 
 interface Alert {
   readonly alert: string;

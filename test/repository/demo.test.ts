@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '../support/jest/own-folder.ts';
+import { makeFolder } from '../support/network/own-folder.ts';
 
 const folder = makeFolder('demo-test');
 beforeAll(async () => {

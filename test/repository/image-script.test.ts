@@ -3,7 +3,7 @@ import { chmodSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { ownImage, ownImages, version } from '../support/manifest/printing.ts';
-import { makeFolderEach } from '../support/jest/own-folder.ts';
+import { makeFolderEach } from '../support/network/own-folder.ts';
 
 /** What scripts/image and the stand-ins start themselves. */
 const helpers = ['bash', 'cp', 'dirname', 'git', 'mktemp', 'rm', 'sed', 'sh'];

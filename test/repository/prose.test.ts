@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { lintText } from '../../prose/program/lint.ts';
 import { formerSentences } from './former-sentences.ts';
-import { makeFolder } from '../support/jest/own-folder.ts';
+import { makeFolder } from '../support/network/own-folder.ts';
 
 /** What the rules find in a text, by default on a page for users: the rule, and the words that its message quotes. */
 async function lint(text: string, path = 'docs/page.md'): Promise<string[]> {

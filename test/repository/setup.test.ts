@@ -16,7 +16,7 @@ import { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { parts } from '../support/run/parts.ts';
-import { makeFolderEach } from '../support/jest/own-folder.ts';
+import { makeFolderEach } from '../support/network/own-folder.ts';
 
 /** What scripts/setup starts itself. */
 const helpers = [

@@ -1,4 +1,4 @@
-import { type Random } from './random.ts';
+import { type Random } from '../../../support/random/random.ts';
 
 /** What a shell, a terminal, a YAML reader or a tool's own grammar would take for more than text. */
 const hostileTexts = [

@@ -1,5 +1,5 @@
 import { edgeNumbers, addressTexts, makeHostileText } from './hostile.ts';
-import { type Random } from './random.ts';
+import { type Random } from '../../../support/random/random.ts';
 
 type Mutation = (text: string, random: Random, corpus: readonly string[]) => string;
 

@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { timeProcessor } from '../../../support/host/processor-time.ts';
 import { isLong } from '../../../support/jest/extent.ts';
-import { Random } from './random.ts';
+import { Random } from '../../../support/random/random.ts';
 import { type TargetName, targets } from './targets.ts';
 
 /** Which part of a target's cases the default run takes: `scripts/test --long` takes all, and then as many others nine times. */

@@ -1,7 +1,7 @@
 import { type Config } from '../../../../config/config.ts';
 import { optionNames, nameFlag, nameVariable } from '../../../../config/options.ts';
 import { addressTexts, edgeNumbers, makeHostileText } from '../engine/hostile.ts';
-import { type Random } from '../engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 
 const good: Readonly<Record<string, readonly string[]>> = {
   vip: ['10.0.0.50:6443', '10.0.0.51', '[fd00::50]:6443', '10.0.0.50, fd00::51'],

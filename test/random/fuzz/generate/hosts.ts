@@ -12,7 +12,7 @@ import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { readCaptures } from '../engine/captures.ts';
 import { makeHostileText } from '../engine/hostile.ts';
 import { mutateText } from '../engine/mutate.ts';
-import { type Random } from '../engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { makeConfig } from './config.ts';
 import { mutateJson } from './json.ts';
 import { makeTables, printTables } from './tables.ts';

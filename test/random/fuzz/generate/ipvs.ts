@@ -1,6 +1,6 @@
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { type RealServer, type VirtualServer } from '../../../../lib/kube-proxy/ipvs.ts';
-import { type Random } from '../engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { makeEndpoint } from './balances.ts';
 
 /** Virtual servers of every protocol and family, also by firewall mark. */

@@ -1,5 +1,5 @@
 import { edgeNumbers, addressTexts, makeHostileText } from '../engine/hostile.ts';
-import { type Random } from '../engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 
 /** What stands where something else should. */
 function makeValue(random: Random): unknown {

@@ -3,7 +3,7 @@ import { serviceChain } from '../../../../agent/api/kubernetes-service.ts';
 import { vipChainName } from '../../../../lib/netfilter/rules/balance.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { addressTexts, edgeNumbers, makeHostileText } from '../engine/hostile.ts';
-import { type Random } from '../engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 
 /** The VIPs that the rules of the captures and of these generators are about. */
 export const vips = ['10.0.0.50:6443', '10.77.0.50:6443', '[fd00::50]:6443'].map(toEndpoint);

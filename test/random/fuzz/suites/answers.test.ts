@@ -25,7 +25,7 @@ import { mutateJson } from '../generate/json.ts';
 import { makeHostileText } from '../engine/hostile.ts';
 import { mutateText } from '../engine/mutate.ts';
 import { hasControl, insist, insistOnEndpoint, isIn } from '../engine/properties.ts';
-import { type Random } from '../engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { fuzz } from '../engine/run.ts';
 
 jest.setTimeout(3_600_000);

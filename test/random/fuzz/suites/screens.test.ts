@@ -27,7 +27,7 @@ import { lookAtOddHost, makeOddHost } from '../generate/hosts.ts';
 import { makeHostileText } from '../engine/hostile.ts';
 import { mutateText } from '../engine/mutate.ts';
 import { hasControl, insist, insistOnPrintable } from '../engine/properties.ts';
-import { type Random } from '../engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { attempt, fuzz } from '../engine/run.ts';
 import { splitShellWords } from './shell.ts';
 

@@ -11,7 +11,7 @@ import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-o
 import { addressTexts, edgeNumbers, makeHostileText } from '../engine/hostile.ts';
 import { mutateText } from '../engine/mutate.ts';
 import { insist } from '../engine/properties.ts';
-import { type Random } from '../engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { fuzz } from '../engine/run.ts';
 
 jest.setTimeout(3_600_000);

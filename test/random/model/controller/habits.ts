@@ -2,7 +2,7 @@
  * What a walk does often, and what it never does. Faults need a few things to meet, and a walk in which everything happens equally
  * often seldom has them close together: so each walk draws its own habits (swarm testing).
  */
-import { type Random } from '../../fuzz/engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 
 /** Of one walk. */
 export interface Habits {

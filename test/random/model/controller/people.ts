@@ -1,7 +1,7 @@
 /** What people and other programs do to the objects. Each answers a sentence about it, or null when it could not be done. */
 import { excludedNodeLabel, finalizer } from '../../../../lib/services/names.ts';
 import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { type Random } from '../../fuzz/engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { busy } from './busy.ts';
 import { type Cluster, ourClass } from './cluster.ts';
 import { listAllUsers } from './invariants.ts';

@@ -1,6 +1,6 @@
 /** What Deployments and kubelets do to pods. Each answers a sentence about it, or null when it could not be done. */
 import { gateType } from '../../../../lib/services/names.ts';
-import { type Random } from '../../fuzz/engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { type Cluster, ourClass } from './cluster.ts';
 import { findOwner, foreignGate, listConditions, otherGate } from './pod-facts.ts';
 import { listIps, mayBeOurs } from './invariants.ts';

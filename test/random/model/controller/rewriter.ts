@@ -1,7 +1,7 @@
 /** Another program that takes back what a controller writes into one object's status, each time. */
 import { type Write } from '../../../../controller/engine/step.ts';
 import { type Kind, type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
-import { type Random } from '../../fuzz/engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { type Cluster } from './cluster.ts';
 import { listIps, mayBeOurs } from './invariants.ts';
 

@@ -1,5 +1,5 @@
 /** Things that seldom meet by themselves: an address goes from one Service to another while somebody does not know of it. */
-import { type Random } from '../../fuzz/engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { type Cluster, type Leaders, ourClass } from './cluster.ts';
 import { listIps, mayBeOurs, toName } from './invariants.ts';
 import { busy } from './busy.ts';

@@ -1,5 +1,5 @@
 import { type Kind } from '../../../support/fakes/object-api.ts';
-import { Random } from '../../fuzz/engine/random.ts';
+import { Random } from '../../../support/random/random.ts';
 import { Cluster, type Leaders, type Surroundings } from './cluster.ts';
 import { drawHabits, type Habits } from './habits.ts';
 import { type Decide, type SimulatedController } from './controller.ts';

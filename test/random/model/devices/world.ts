@@ -9,7 +9,7 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
 import { type StoredObject } from '../../../support/fakes/object-api.ts';
 import { listTexts, PlainDevice } from '../../../support/fakes/plain-device.ts';
-import { Random } from '../../fuzz/engine/random.ts';
+import { Random } from '../../../support/random/random.ts';
 import { LifeClock } from '../rollouts/life-clock.ts';
 import { MemoryApi } from '../rollouts/memory-api.ts';
 import { Link } from '../rollouts/memory-network.ts';

@@ -1,7 +1,7 @@
 /** What kubelets do: pods run, are ready, and end. */
 import { type Clock } from '../../../../lib/control/clock.ts';
 import { type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
-import { type Random } from '../../fuzz/engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { isTrue, listConditions } from '../controller/pod-facts.ts';
 import { type Machine } from './machine.ts';
 import { type MemoryApi } from './memory-api.ts';

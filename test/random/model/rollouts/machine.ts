@@ -9,7 +9,7 @@ import { type ConnectOutcome } from '../../../../lib/probe/connect.ts';
 import { toLeaseResource } from '../../../../lib/services/node-report.ts';
 import { startBalancerLife } from '../../../support/api/balancer-life.ts';
 import { createRecordingLogger, type RecordingLogger } from '../../../support/fakes/logger.ts';
-import { type Random } from '../../fuzz/engine/random.ts';
+import { type Random } from '../../../support/random/random.ts';
 import { LifeClock } from './life-clock.ts';
 import { MachineKernel, type Connection } from './machine-kernel.ts';
 import { Link } from './memory-network.ts';

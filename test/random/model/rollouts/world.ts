@@ -8,7 +8,7 @@ import { noEvents } from '../../../../lib/telemetry/recorder.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
 import { type Written } from '../../../support/fakes/object-api.ts';
-import { Random } from '../../fuzz/engine/random.ts';
+import { Random } from '../../../support/random/random.ts';
 import { otherGate } from '../controller/pod-facts.ts';
 import { GateWatch } from './gate-watch.ts';
 import { judgeForgotten } from './judge-forgotten.ts';

@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { createDrainStore } from '../../../../agent/endpoints/drain-store.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 const since = new Date('2026-11-23T10:00:00.000Z');
 const later = new Date('2026-11-23T10:00:09.000Z');

@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path';
 import { createEndpointStore } from '../../../../agent/endpoints/endpoint-store.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 const toSaved = (...texts: string[]) => ({
   savedAt: '2026-11-21T15:04:05.678Z',

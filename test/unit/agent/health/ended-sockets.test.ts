@@ -5,7 +5,7 @@ import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { waitUntil } from '../../../support/jest/waiting.ts';
 import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 const folder = makeFolder('ended');
 const own = makeIdentity(folder, 'tls');

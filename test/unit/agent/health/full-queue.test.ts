@@ -9,7 +9,7 @@ import { type Endpoint, formatEndpoint } from '../../../../lib/address/endpoint.
 import { systemClock } from '../../../../lib/control/clock.ts';
 import { sleep, WaitedTooLong, waitUntil } from '../../../support/jest/waiting.ts';
 import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 const program = fileURLToPath(new URL('../../../support/network/apiserver.ts', import.meta.url));
 const folder = makeFolder('queue');

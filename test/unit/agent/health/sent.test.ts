@@ -4,7 +4,7 @@ import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { findAuthority } from '../../../../lib/files/authority.ts';
 import { sleep, systemClock } from '../../../../lib/control/clock.ts';
 import { LocalApiservers, makeIdentity } from './local-apiservers.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 const folder = makeFolder('sent');
 const own = makeIdentity(folder, 'tls');

@@ -8,7 +8,7 @@ import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { findAuthority } from '../../../../lib/files/authority.ts';
 import { waitUntil } from '../../../support/jest/waiting.ts';
 import { type Answering, LocalApiservers, makeFutureIdentity, makeIdentity } from './local-apiservers.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 const folder = makeFolder('trust');
 const authority = join(folder, 'ca.crt');

@@ -8,7 +8,7 @@ import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { LocalApiservers, makeIdentity } from '../health/local-apiservers.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 const folder = makeFolder('ping');
 const own = makeIdentity(folder, 'tls');

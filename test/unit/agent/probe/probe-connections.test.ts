@@ -8,7 +8,7 @@ import { type Clock, sleep, systemClock } from '../../../../lib/control/clock.ts
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { LocalApiservers, makeIdentity } from '../health/local-apiservers.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 /** No measurement, but the end of a question that hangs. */
 const limitMs = 60_000;

@@ -11,7 +11,7 @@ import { createApiserver } from '../../../../agent/probe/probe-connections.ts';
 import { createCredentialsReader } from '../../../../agent/probe/probe-credentials.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { type Answering, type Identity, LocalApiservers, makeIdentity } from '../health/local-apiservers.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 /** No measurement, but the end of a question that hangs. */
 const limitMs = 60_000;

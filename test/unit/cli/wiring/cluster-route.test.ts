@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { findClusterRoute } from '../../../../cli/wiring/cluster-route.ts';
 import { readConfig } from '../../../../config/load.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 const folder = makeFolder('kubeconfig');
 const makeFile = (name: string) => {

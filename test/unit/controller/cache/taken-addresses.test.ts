@@ -14,7 +14,7 @@ import {
   whole,
 } from '../../../support/fakes/device-objects.ts';
 import { makeVirtualIp } from '../../../support/fakes/service-objects.ts';
-import { Random } from '../../../random/fuzz/engine/random.ts';
+import { Random } from '../../../support/random/random.ts';
 
 /** Somebody comes, changes or goes. */
 function changeSomething(cache: Cache, random: Random): void {

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { refuseForeignFile } from '../../../../lib/files/foreign-file.ts';
-import { makeFolderEach } from '../../../support/jest/own-folder.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 
 let folder: string;
 makeFolderEach('foreign', (path) => {

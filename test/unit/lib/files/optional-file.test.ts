@@ -4,7 +4,7 @@ import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { readIfThere } from '../../../../lib/files/optional-file.ts';
-import { makeFolder } from '../../../support/jest/own-folder.ts';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 
 describe('a file that may be there', () => {
   const root = makeFolder('read');

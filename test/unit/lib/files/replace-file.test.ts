@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { replaceFile } from '../../../../lib/files/replace-file.ts';
-import { makeFolderEach } from '../../../support/jest/own-folder.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 
 let root: string;
 let folder = '';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { findInstance } from '../../../../lib/keepalived/find.ts';
 import { ForeignRoot } from '../../../../lib/keepalived/foreign-root.ts';
 import { readWhole } from '../../../../lib/keepalived/included.ts';
-import { makeFolderEach } from '../../../support/jest/own-folder.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 
 const instance = 'vrrp_instance A {\n  virtual_router_id 51\n  virtual_ipaddress {\n    10.0.0.50\n  }\n}\n';
 

@@ -5,7 +5,7 @@ import { uptime } from 'node:os';
 import { join } from 'node:path';
 import { Heartbeat, heartbeatFile, heartbeatProbe } from '../../../../lib/telemetry/heartbeat.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { makeFolderEach } from '../../../support/jest/own-folder.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 
 let folder: string;
 makeFolderEach('heartbeat', (path) => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { readChangelogSection, requireTag } from '../../../../release/documents/changelog.ts';
 import { writeReleaseNotes } from '../../../../release/documents/release-notes.ts';
 import { ReleaseError } from '../../../../release/settings/error.ts';
-import { makeFolderEach } from '../../../support/jest/own-folder.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 
 const released = `# Changelog
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolderEach } from '../../../support/jest/own-folder.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 
 let root: string;
 makeFolderEach('package', (path) => {

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execaSync } from 'execa';
 import { makeRelease } from '../../../../release/program/make.ts';
-import { makeFolderEach } from '../../../support/jest/own-folder.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 
 let root: string;
 let output: string;

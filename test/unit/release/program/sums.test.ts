@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { listSummed, writeSums } from '../../../../release/program/sums.ts';
-import { makeFolderEach } from '../../../support/jest/own-folder.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 
 let folder: string;
 makeFolderEach('sums', (path) => {

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { packTar } from '../../../../release/settings/pack.ts';
-import { makeFolderEach } from '../../../support/jest/own-folder.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 
 let folder: string;
 makeFolderEach('pack', (path) => {

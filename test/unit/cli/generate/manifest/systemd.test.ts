@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { runProgram } from '../../../../../cli/program/program.ts';
 import { toPackagedSystemdFiles, toSystemdFiles } from '../../../../../cli/generate/manifest/systemd.ts';
 import { print, readWords } from '../../../../support/manifest/printing.ts';
-import { makeFolderEach } from '../../../../support/jest/own-folder.ts';
+import { makeFolderEach } from '../../../../support/network/own-folder.ts';
 
 const words = ['systemd', '--vip', '10.0.0.50'];
 const unit = 'etc/systemd/system/vipnat.service';

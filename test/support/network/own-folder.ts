@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach } from '@jest/globals';
-import { TemporaryFolder } from '../network/at-end.ts';
+import { TemporaryFolder } from './at-end.ts';
 
 /** Makes a folder for the tests of a file or of a block, which goes after the last of them. Answers its path. */
 export function makeFolder(name: string): string {
