@@ -70,7 +70,7 @@ export function testRightsUsed(world: () => ServicesWorld): void {
   });
 }
 
-/** A device of a driver that there is not: its credentials are read, and it is said. */
+/** A device whose Secret is not there: that is asked for, and it is said. */
 async function lookAtDevice(world: ServicesWorld): Promise<void> {
   await world.create({
     apiVersion: 'vipnat.io/v1alpha1',
@@ -83,7 +83,7 @@ async function lookAtDevice(world: ServicesWorld): Promise<void> {
   });
   const path = `${devices.path}/brief`;
   const isSaid = async () =>
-    JSON.stringify((await world.api.ask({ method: 'GET', path })).object).includes('SettingsInvalid');
+    JSON.stringify((await world.api.ask({ method: 'GET', path })).object).includes('SecretMissing');
   await waitFor(isSaid, stepsMs);
   await world.api.ask({ method: 'DELETE', path });
   await waitFor(async () => (await world.api.ask({ method: 'GET', path })).code === 404, stepsMs);
