@@ -3,8 +3,8 @@
  *
  * Goal: what is changed is changed at the unit that serves, wholly or not at all.
  * Tension: units change their roles whenever they like, also between two calls, and nothing can be locked.
- * Compromise: one unit is pinned for a transaction. It is asked whether it is still active right before and right after the commit. Where it is
- * not, the transaction starts again at the other one. What was not committed is taken back.
+ * Compromise: one unit is pinned for a transaction. It alone is asked whether it is still active right before and right after the commit. Where it
+ * is not, the transaction starts again at the other one. What was not committed is taken back. Two that are active at once are seen when one begins.
  */
 import { DeviceError } from './device-error.ts';
 import { type UnitState } from './driver.ts';
@@ -80,8 +80,7 @@ export class DevicePair<Unit extends PairUnit> {
       const answers = await this.#askAll(this.#units, signal);
       const pinned = choose(answers);
       const answering = answers.filter(({ error }) => error === null).map(({ unit }) => unit);
-      const isActive = async () =>
-        choose(await this.#askAll(answering, signal), answers.length === 1) === pinned;
+      const isActive = async () => isTakenForActive(await ask(pinned, signal), answers.length === 1);
       const restore = () => tryToTakeBack(transaction, pinned);
       const prepared = await orRestore(restore, () => transaction.prepare(pinned));
       if (!(await orRestore(restore, isActive))) {
@@ -119,13 +118,13 @@ async function ask<Unit extends PairUnit>(unit: Unit, signal: AbortSignal): Prom
   }
 }
 
-function choose<Unit extends PairUnit>(
-  answers: readonly Answer<Unit>[],
-  isAlone = answers.length === 1,
-): Unit {
-  const active = answers.filter(
-    ({ role, error }) => role === 'active' || (isAlone && role === 'unknown' && error === null),
-  );
+function isTakenForActive({ role, error }: Answer<unknown>, isAlone: boolean): boolean {
+  return role === 'active' || (isAlone && role === 'unknown' && error === null);
+}
+
+function choose<Unit extends PairUnit>(answers: readonly Answer<Unit>[]): Unit {
+  const isAlone = answers.length === 1;
+  const active = answers.filter((answer) => isTakenForActive(answer, isAlone));
   const [one, other] = active;
   if (other !== undefined) throw new DeviceError('no-active-unit', 'both units say that they are active');
   if (one !== undefined) return one.unit;

@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
+import { sleep } from '../../lib/control/clock.ts';
 import { type Balancer } from '../../lib/devices/driver.ts';
 import { shopId, signal, toListener } from '../support/devices/alteon-world.ts';
 import { HaproxyUnit } from '../support/devices/haproxy-unit.ts';
@@ -285,6 +286,41 @@ describe('a pair', () => {
     expect(await ensure([one, two])).toEqual(done);
     expect(await other?.listObjects()).toEqual(await unit.listObjects());
     expect((await world.makeDriver().readState(signal)).units[1]).toMatchObject({ isInSync: true, why: '' });
+  });
+
+  test('a unit that let a call wait in vain is left out of changes for 10 s, unless no other one is active', async () => {
+    const { world, unit, other, one, two } = await start(2);
+    const driver = world.makeDriver();
+    const [, name = ''] = world.settings.units;
+    let [asked, isStopped] = [0, false];
+    world.beforeCall = (call) => {
+      if (!call.includes(name)) return;
+      asked += 1;
+      // What the call waits for is over as soon as it waits.
+      if (isStopped)
+        setImmediate(() => {
+          world.clock.expire();
+        });
+    };
+    const ensure = async (...members: readonly string[]) => {
+      asked = 0;
+      expect(await driver.ensure(world.toBalancer(members), signal)).toEqual(done);
+      return asked;
+    };
+    await ensure(one);
+    other?.signal('SIGSTOP');
+    isStopped = true;
+    expect(await ensure(one, two)).toBe(1);
+    expect(await ensure(two)).toBe(0);
+    expect((await driver.readState(signal)).units[1]).toMatchObject({ role: 'silent' });
+    for (let second = 0; second < 10; second += 1) await sleep(world.clock, 1000);
+    expect(await ensure(one)).toBe(1);
+    other?.signal('SIGCONT');
+    isStopped = false;
+    await unit.setRole('standby');
+    await other?.setRole('active');
+    expect(await ensure(one, two)).toBeGreaterThan(0);
+    expect(await other?.listObjects()).toEqual(await unit.listObjects());
   });
 
   test('an active unit that began empty is filled from the other one, and cannot serve until then', async () => {

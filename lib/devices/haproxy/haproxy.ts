@@ -5,7 +5,8 @@
  * Tension: HAProxy cannot get a frontend at run time, forgets at its end all that it got there, and knows of no other unit.
  * Compromise: the configuration has slots, which `vipnat device configuration` makes. A map says which address and port has which slot, and another
  * one whose each slot is. Both units are written, each by one call, which reads back what it wrote. A unit that began empty is filled from the
- * other one. What a unit saves before it starts again is in `configuration.ts`.
+ * other one. What a unit saves before it starts again is in `configuration.ts`. A unit that lets a call wait in vain is left out of changes for a
+ * while, as long as the other one is active: else each change would wait for it.
  */
 import { describeBalancer } from '../conformance/compare.ts';
 import { DeviceError } from '../device-error.ts';
@@ -37,6 +38,7 @@ import {
 } from './content.ts';
 import { HaproxyRuntime } from './runtime.ts';
 import { type HaproxySettings, longestAffinityS, readSettings } from './settings.ts';
+import { SilentUnits } from './silent-units.ts';
 import { planSteps, type Step } from './steps.ts';
 
 /** Makes a driver for one or two units; docs/device-haproxy.md has its options. */
@@ -56,10 +58,12 @@ class HaproxyDriver implements LoadBalancerDriver {
   readonly capabilities: Capabilities;
   readonly #settings: HaproxySettings;
   readonly #context: DriverContext;
+  readonly #silentUnits: SilentUnits;
 
   constructor(settings: HaproxySettings, context: DriverContext) {
     this.#settings = settings;
     this.#context = context;
+    this.#silentUnits = new SilentUnits(context.clock);
     this.capabilities = {
       ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
       ...{
@@ -133,15 +137,27 @@ class HaproxyDriver implements LoadBalancerDriver {
     };
   }
 
-  #look(signal: AbortSignal, what: 'content' | 'with sessions' = 'content'): Look {
-    return new Look(this.#settings, this.#context, { signal, asksSessions: what === 'with sessions' });
+  #look(signal: AbortSignal, what: Asked = 'content'): Look {
+    return new Look(this.#settings, this.#context, { signal, what, silentUnits: this.#silentUnits });
+  }
+
+  async #lookForChange(signal: AbortSignal): Promise<{ readonly look: Look; readonly active: LookedUnit }> {
+    if (this.#silentUnits.areLeftOut) {
+      try {
+        const look = this.#look(signal, 'content of others');
+        return { look, active: await look.findActive() };
+      } catch (error) {
+        if (!(error instanceof DeviceError)) throw error;
+      }
+    }
+    const look = this.#look(signal);
+    return { look, active: await look.findActive() };
   }
 
   async #change(id: BalancerId, wanted: Balancer | null, signal: AbortSignal): Promise<Progress> {
     try {
       for (let start = 1; start <= maxStarts; start += 1) {
-        const look = this.#look(signal);
-        const active = await look.findActive();
+        const { look, active } = await this.#lookForChange(signal);
         const progress = await look.write(look.aim(active, id, wanted));
         if (active.role === 'active') return progress;
       }
@@ -162,15 +178,26 @@ function findRefusal({ listeners, affinityS }: Balancer): string | null {
     : null;
 }
 
+/** What a look asks for. `content of others`: of those that answered when they were asked last. */
+type Asked = 'content' | 'with sessions' | 'content of others';
+
+/** How a unit is looked at. */
+interface UnitLook {
+  /** It is no unit of a pair. */
+  readonly isAlone: boolean;
+  readonly what: Asked;
+  readonly silentUnits: SilentUnits;
+}
+
 /** A unit, as it was when it was last asked in one call of the driver. */
 class LookedUnit implements PairUnit {
   readonly unit: string;
   readonly #runtime: HaproxyRuntime;
-  readonly #look: { readonly isAlone: boolean; readonly asksSessions: boolean };
+  readonly #look: UnitLook;
   #found: UnitContent | null = null;
   placeToSessions: ReadonlyMap<string, number> = new Map();
 
-  constructor(runtime: HaproxyRuntime, look: { readonly isAlone: boolean; readonly asksSessions: boolean }) {
+  constructor(runtime: HaproxyRuntime, look: UnitLook) {
     this.unit = runtime.unit;
     this.#runtime = runtime;
     this.#look = look;
@@ -193,9 +220,12 @@ class LookedUnit implements PairUnit {
 
   async readRole(signal: AbortSignal): Promise<UnitRole> {
     const asked = askContent();
-    const { asksSessions } = this.#look;
+    const { what, silentUnits } = this.#look;
+    if (what === 'content of others' && silentUnits.isLeftOut(this.unit))
+      throw new DeviceError('unreachable', `${this.unit} did not answer a moment ago`);
+    const asksSessions = what === 'with sessions';
     const commands = [...asked, ...(asksSessions ? ['show stat -1 4 -1'] : [])];
-    const answers = await this.#runtime.run('read', commands, signal);
+    const answers = await this.#run('read', commands, signal);
     this.#found = readContent(this.unit, answers.slice(0, asked.length));
     if (asksSessions) this.placeToSessions = readSessions(answers.at(-1) ?? '');
     return {
@@ -209,13 +239,17 @@ class LookedUnit implements PairUnit {
     const commands = steps.flatMap((step) => step.commands);
     const slots = [...new Set(steps.map(({ slot }) => slot))].filter((slot) => slot !== '');
     const own = slots.length > maxAskedSlots ? null : slots;
-    const answers = await this.#runtime.run('write', [...commands, ...askContent(own)], signal);
+    const answers = await this.#run('write', [...commands, ...askContent(own)], signal);
     const read = readContent(this.unit, answers.slice(commands.length));
     // What was not asked for is as it was.
     this.#found = { ...read, slotToServers: new Map([...this.content.slotToServers, ...read.slotToServers]) };
     return (
       answers.slice(0, commands.length).find((answer) => answer !== '' && !usualAnswer.test(answer)) ?? ''
     );
+  }
+
+  #run(kind: 'read' | 'write', commands: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
+    return this.#look.silentUnits.watch(this.unit, () => this.#runtime.run(kind, commands, signal));
   }
 }
 
@@ -243,11 +277,11 @@ class Look {
   constructor(
     settings: HaproxySettings,
     context: DriverContext,
-    { signal, asksSessions }: { readonly signal: AbortSignal; readonly asksSessions: boolean },
+    { signal, ...how }: Omit<UnitLook, 'isAlone'> & { readonly signal: AbortSignal },
   ) {
     const isAlone = settings.units.length === 1;
     this.units = settings.units.map(
-      (address) => new LookedUnit(new HaproxyRuntime(address, settings, context), { isAlone, asksSessions }),
+      (address) => new LookedUnit(new HaproxyRuntime(address, settings, context), { isAlone, ...how }),
     );
     this.pair = new DevicePair(this.units);
     this.#cluster = settings.cluster;

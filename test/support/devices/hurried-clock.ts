@@ -3,7 +3,7 @@ import { type Cancel, type Clock } from '../../../lib/control/clock.ts';
 /** A clock for what talks to real servers: pauses take no time, and count. Limits are over when the test says so. */
 export class HurriedClock implements Clock {
   #nowMs = 0;
-  readonly #limits = new Set<() => void>();
+  readonly #limits = new Map<() => void, number>();
   readonly #longestPauseMs: number;
 
   /** What is longer is a limit, not a pause. */
@@ -21,7 +21,7 @@ export class HurriedClock implements Clock {
 
   schedule(delayMs: number, callback: () => void): Cancel {
     if (delayMs > this.#longestPauseMs) {
-      this.#limits.add(callback);
+      this.#limits.set(callback, delayMs);
       return () => this.#limits.delete(callback);
     }
     const immediate = setImmediate(() => {
@@ -35,8 +35,9 @@ export class HurriedClock implements Clock {
 
   /** All limits are over now. */
   expire(): void {
-    const limits = [...this.#limits];
+    const limits = new Map(this.#limits);
     this.#limits.clear();
-    for (const callback of limits) callback();
+    this.#nowMs += Math.max(0, ...limits.values());
+    for (const callback of limits.keys()) callback();
   }
 }

@@ -102,8 +102,8 @@ describe('a transaction', () => {
   test('whose unit is asked right before and right after its commit', async () => {
     const world = new World('active', 'standby');
     await world.transact();
-    const asked = ['ask A', 'ask B'];
-    expect(world.log).toEqual([...asked, 'prepare A', ...asked, 'commit A', ...asked, 'finish (answers) A']);
+    const begin = ['ask A', 'ask B', 'prepare A'];
+    expect(world.log).toEqual([...begin, 'ask A', 'commit A', 'ask A', 'finish (answers) A']);
   });
 });
 
