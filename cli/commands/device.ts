@@ -71,8 +71,10 @@ async function ask<Answer>(
     return await question(driver, new AbortController().signal);
   } catch (error) {
     if (error instanceof VipnatError) throw error;
-    throw new VipnatError('DEVICE_FAILED', `cannot read the device ${name}: ${describeError(error)}`, {
-      cause: error,
-    });
+    const words = describeError(error);
+    const line = words.startsWith('refused: ')
+      ? `the device ${name} ${words}`
+      : `cannot read the device ${name}: ${words}`;
+    throw new VipnatError('DEVICE_FAILED', line, { cause: error });
   }
 }

@@ -130,7 +130,7 @@ export interface LoadBalancerDriver {
   readonly capabilities: Capabilities;
   /** All that has our mark and our cluster's name. Objects of others are not listed. */
   list(signal: AbortSignal): Promise<readonly Owned[]>;
-  /** What `ensure` would do. Writes nothing. Empty when the device has it. */
+  /** What `ensure` would do. Writes nothing. Empty when the device has it. Rejects with a DeviceError `refused` what `ensure` would refuse. */
   plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]>;
   /** Makes it so: first what is new, then what changes, then weights of 0, and at last what goes. `done` only when the device serves so. */
   ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress>;

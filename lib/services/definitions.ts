@@ -139,6 +139,9 @@ const virtualIpStatus = object({
 /** A name of a cluster, as `isClusterName` judges it. */
 const clusterName = '^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$';
 
+/** Source: RFC 1123, as Kubernetes reads it for the names of most objects. */
+const objectName = String.raw`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`;
+
 /** Its objects on the device have the old mark, or are another device's: nobody would find them. */
 const isKept = rule('self == oldSelf', 'cannot be changed: make another LoadBalancerDevice');
 
@@ -162,7 +165,7 @@ const deviceSpec = object(
       maxItems: 2,
     }),
     credentialsSecret: object(
-      { name: text({ minLength: 1 }) },
+      { name: text({ maxLength: 253, pattern: objectName }) },
       {
         required: ['name'],
         description:

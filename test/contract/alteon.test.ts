@@ -92,6 +92,7 @@ describe('what is ensured', () => {
   ])('and that no unit can have for %s is refused before anything is asked', async (_what, wanted) => {
     const world = await startWorld();
     expect(await world.ensure(wanted)).toMatchObject({ result: 'refused' });
+    await expect(world.driver.plan(wanted, signal)).rejects.toMatchObject({ kind: 'refused' });
     expect(world.device.calls).toEqual([]);
   });
 

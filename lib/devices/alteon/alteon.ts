@@ -1,5 +1,6 @@
 /** Radware's Alteon, by its REST interface. */
 import { SharedLock } from '../../control/shared-lock.ts';
+import { DeviceError } from '../device-error.ts';
 import {
   type Balancer,
   type BalancerId,
@@ -66,8 +67,10 @@ class AlteonDriver implements LoadBalancerDriver {
     });
   }
 
-  plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]> {
-    return this.#lock.alone(async () => {
+  async plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]> {
+    const why = refuse(wanted);
+    if (why !== null) throw new DeviceError('refused', why);
+    return await this.#lock.alone(async () => {
       signal.throwIfAborted();
       const unit = await this.#pair.findActive(signal);
       const status = await unit.readStatus(signal);
@@ -91,8 +94,8 @@ class AlteonDriver implements LoadBalancerDriver {
   }
 
   async ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress> {
-    const why = findRefusal(wanted);
-    if (why !== null) return { result: 'refused', why: `an Alteon cannot have it: ${why}` };
+    const why = refuse(wanted);
+    if (why !== null) return { result: 'refused', why };
     const rows = toRows(wanted, this.#settings.options);
     return await this.#changes.change({ mark: formatMark(wanted.id), wanted: rows }, signal);
   }
@@ -120,4 +123,9 @@ class AlteonDriver implements LoadBalancerDriver {
       foreignChanges: await readForeign(active, status, this.#settings.cluster, signal),
     };
   }
+}
+
+function refuse(wanted: Balancer): string | null {
+  const why = findRefusal(wanted);
+  return why === null ? null : `an Alteon cannot have it: ${why}`;
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
-import { rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runProgram } from '../../../../cli/program/program.ts';
 import { listChecks } from '../../../../lib/devices/conformance/list-checks.ts';
@@ -200,6 +200,27 @@ spec: { cluster: prod, units: [${join(example.folder, 'units', 'inside')}] }
     const { exitCode, stderr } = await run('list', ['--device', description]);
     expect(exitCode).toBe(1);
     expect(stderr).toMatch(/^vipnat: \[DEVICE_FAILED\] cannot read the device edge: unreachable: ENOTDIR/);
+  });
+
+  test('tells what the driver refuses, and asks no unit for that', async () => {
+    writeFileSync(join(example.folder, 'secret'), 'username: vipnat\npassword: word\n');
+    writeFileSync(web(), readFileSync(web(), 'utf8').replace(/port: \d+/, 'port: 65535'));
+    const words = [
+      '--driver',
+      'alteon',
+      '--credentials',
+      join(example.folder, 'secret'),
+      '--balancer',
+      web(),
+    ];
+    const description = join(example.folder, 'alteon.yaml');
+    const head = 'apiVersion: vipnat.io/v1alpha1\nkind: LoadBalancerDevice\nmetadata: { name: edge }\n';
+    writeFileSync(description, `${head}spec: { cluster: prod, units: ["https://127.0.0.1:1"] }\n`);
+    const { exitCode, stderr } = await run('plan', ['--device', description, ...words]);
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(
+      /^vipnat: \[DEVICE_FAILED\] the device edge refused: an Alteon cannot have it: port 65535/,
+    );
   });
 });
 
