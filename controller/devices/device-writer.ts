@@ -16,7 +16,7 @@ import {
   type Owned,
   type Progress,
 } from '../../lib/devices/driver.ts';
-import { type DeviceDrain, listHolders, type LoadBalancerDevice } from '../../lib/services/devices.ts';
+import { listHolders, type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { formerFinalizer } from '../../lib/services/names.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
@@ -26,12 +26,13 @@ import {
   type DeviceReport,
   toBalancerKey,
 } from '../cache/device-reports.ts';
-import { toTime } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
 import { describeFailure, describeState, type Standing } from './describe-device.ts';
 import { DeviceSession, NotLeadingError, type SessionOptions } from './device-session.ts';
 import { judgeService } from './judge-service.ts';
 import { HeldBalancer } from './held-balancer.ts';
+import { limitSilence } from './limit-silence.ts';
+import { listDrains } from './list-drains.ts';
 import { dropFormerFinalizer } from './take-over.ts';
 import { toBalancerId, toWanted, type Wanted } from './wanted-balancer.ts';
 
@@ -65,13 +66,7 @@ const toldFailures = 2;
 /** An ensure that is on its way for so long is told. */
 const longMs = 30_000;
 
-/** A status has so many of them. */
-const maxDrains = 100;
-
 const tooLong = 'it does not answer in two minutes';
-
-/** What takes long goes on as long as the device answers; what hangs for longer ends. */
-const silenceMs = 120_000;
 
 /** One device's. */
 export class DeviceWriter {
@@ -172,7 +167,7 @@ export class DeviceWriter {
   async #turn(uid: string, failures: number): Promise<TurnResult> {
     const aborting = new AbortController();
     this.#aborting.add(aborting);
-    const limit = this.#limit(aborting);
+    const limit = limitSilence(this.#options.clock, () => this.#calledMs, aborting);
     try {
       if (uid === deviceKey) return await this.#look(aborting.signal);
       return await this.#settle(uid, failures, aborting.signal);
@@ -185,21 +180,6 @@ export class DeviceWriter {
       limit.cancel();
       this.#aborting.delete(aborting);
     }
-  }
-
-  /** Ends what waits for a device that has not been asked anything for long. */
-  #limit(aborting: AbortController): { readonly isOver: boolean; readonly cancel: () => void } {
-    const { clock } = this.#options;
-    const beginMs = clock.now();
-    const limit = { isOver: false, cancel: (): void => undefined };
-    const watch = (): void => {
-      const leftMs = silenceMs - (clock.now() - Math.max(beginMs, this.#calledMs));
-      limit.isOver = leftMs <= 0;
-      if (limit.isOver) aborting.abort();
-      else limit.cancel = clock.schedule(leftMs, watch);
-    };
-    watch();
-    return limit;
   }
 
   /** Reads how the device does, and what it has where that is due. Never fails: it is looked at again anyway. */
@@ -250,22 +230,12 @@ export class DeviceWriter {
     const { generation } = this.#device.metadata;
     const there = [...this.#uidToHeld.values()].filter(({ isThere }) => isThere).length;
     const balancers = this.#listedMs === null ? null : there;
-    const draining = this.#listDrains();
+    const draining = listDrains(this.#drains, this.#dateOffsetMs);
     this.#options.onReport(this.name, { generation, ...standing, balancers, draining });
   }
 
   get #drains(): readonly HeldBalancer[] {
     return [...this.#uidToHeld.values()].filter(({ isDraining }) => isDraining);
-  }
-
-  #listDrains(): DeviceDrain[] {
-    const all = this.#drains.flatMap(({ id: { namespace, name }, drains }) =>
-      [...drains].map(([member, drain]) => ({ service: `${namespace}/${name}`, member, ...drain })),
-    );
-    const longest = all.sort((one, other) => one.sinceMs - other.sinceMs).slice(0, maxDrains);
-    return longest.map(({ service, member, sinceMs, sessions }) => {
-      return { service, member, since: toTime(this.#dateOffsetMs + sinceMs), sessions };
-    });
   }
 
   /** What the device has of this cluster, whoever wrote it. Who asks meanwhile gets the same answer. */
