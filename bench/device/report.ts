@@ -1,15 +1,8 @@
-import { describeLoad } from '../shared/load.ts';
-import { describeRun } from '../shared/machine.ts';
 import { writeSection } from '../shared/page.ts';
 import { listVersions } from '../shared/programs.ts';
-import { pickPercentile } from '../shared/statistics.ts';
+import { failedOfSent, percentiles, renderTable, sum } from '../shared/round-table.ts';
 import { record, type RoundRecord } from './record.ts';
 import { setUpNames, setUps } from './set-ups.ts';
-
-const titles = [
-  ...['during the update', 'rounds', 'failed', 'failing p50', 'failing p99', 'slow p50', 'slow p99'],
-  ...['stale', 'update p50', 'update p99'],
-];
 
 /** Writes a table of what is on record into docs/benchmarks.md. Answers the file's path. */
 export async function writeReport(): Promise<string> {
@@ -22,35 +15,16 @@ export function renderReport(
   rounds: readonly RoundRecord[],
   versions: readonly (readonly [string, string])[],
 ): string {
-  const rows = setUpNames.flatMap((name) => {
-    const some = rounds.filter(({ setUp }) => setUp === name);
-    return some.length === 0 ? [] : [[setUps[name].title, ...summarize(some)]];
-  });
-  const line = titles.map((_, column) => (column === 0 ? '-' : '-:'));
-  const dates = rounds.map(({ at }) => at);
-  return [
-    describeRun('scripts/bench device', dates, versions),
-    describeLoad(rounds.map(({ load }) => load)),
-    '',
-    ...[titles, line, ...rows].map((cells) => `| ${cells.join(' | ')} |`),
-  ].join('\n');
-}
-
-function summarize(rounds: readonly RoundRecord[]): string[] {
-  const sum = (read: (round: RoundRecord) => number) =>
-    rounds.reduce((total, round) => total + read(round), 0).toLocaleString('en-US');
-  const pick = (read: (round: RoundRecord) => number) =>
-    [50, 99].map((percent) => formatMs(pickPercentile(rounds.map(read), percent) ?? 0));
-  return [
-    String(rounds.length),
-    `${sum(({ failed }) => failed)} of ${sum(({ sent }) => sent)}`,
-    ...pick(({ failedMs }) => failedMs),
-    ...pick(({ slowedMs }) => slowedMs),
-    sum(({ stale }) => stale),
-    ...pick(({ updateMs }) => updateMs),
-  ];
-}
-
-function formatMs(ms: number): string {
-  return ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(1)} s`;
+  return renderTable<RoundRecord>({
+    ...{ command: 'scripts/bench device', versions, rounds },
+    heads: ['during the update'],
+    rows: setUpNames.map((name) => ({ heads: [setUps[name].title], has: ({ setUp }) => setUp === name })),
+    columns: [
+      failedOfSent,
+      percentiles('failing', ({ failedMs }) => failedMs),
+      percentiles('slow', ({ slowedMs }) => slowedMs),
+      { titles: ['stale'], summarize: (some) => [sum(some, ({ stale }) => stale)] },
+      percentiles('update', ({ updateMs }) => updateMs),
+    ],
+  }).join('\n');
 }

@@ -1,16 +1,9 @@
-import { describeLoad } from '../shared/load.ts';
-import { describeRun } from '../shared/machine.ts';
 import { writeSection } from '../shared/page.ts';
 import { listVersions } from '../shared/programs.ts';
-import { pickPercentile } from '../shared/statistics.ts';
+import { cutOfHeld, failedOfSent, percentiles, renderTable } from '../shared/round-table.ts';
 import { faults } from './faults.ts';
 import { record, type RoundRecord } from './record.ts';
 import { setUpNames, setUps } from './set-ups.ts';
-
-const titles = [
-  ...['fault', 'in front of the pods', 'rounds', 'failed', 'failing p50', 'failing p99'],
-  ...['slow p50', 'slow p99', 'long ones reset'],
-];
 
 /** Writes a table of what is on record into docs/benchmarks.md. Answers the file's path. */
 export async function writeReport(kubernetes: string): Promise<string> {
@@ -23,40 +16,20 @@ export function renderReport(
   rounds: readonly RoundRecord[],
   versions: readonly (readonly [string, string])[],
 ): string {
-  const rows = setUpNames.flatMap((name) => {
-    const some = rounds.filter(({ setUp }) => setUp === name);
-    const { fault, title } = setUps[name];
-    return some.length === 0 ? [] : [[`\`${fault}\``, title, ...summarize(some)]];
+  const lines = renderTable<RoundRecord>({
+    ...{ command: 'scripts/bench pod-node', versions, rounds },
+    heads: ['fault', 'in front of the pods'],
+    rows: setUpNames.map((name) => ({
+      heads: [`\`${setUps[name].fault}\``, setUps[name].title],
+      has: ({ setUp }) => setUp === name,
+    })),
+    columns: [
+      failedOfSent,
+      percentiles('failing', ({ failedMs }) => failedMs),
+      percentiles('slow', ({ slowedMs }) => slowedMs),
+      cutOfHeld('long ones reset'),
+    ],
   });
-  const line = titles.map((_, column) => (column < 2 ? '-' : '-:'));
-  return [
-    describeRun(
-      'scripts/bench pod-node',
-      rounds.map(({ at }) => at),
-      versions,
-    ),
-    describeLoad(rounds.map(({ load }) => load)),
-    '',
-    ...[titles, line, ...rows].map((cells) => `| ${cells.join(' | ')} |`),
-    '',
-    ...Object.entries(faults).map(([name, { meaning }]) => `- \`${name}\`: ${meaning}`),
-  ].join('\n');
-}
-
-function summarize(rounds: readonly RoundRecord[]): string[] {
-  const sum = (read: (round: RoundRecord) => number) =>
-    rounds.reduce((total, round) => total + read(round), 0).toLocaleString('en-US');
-  const pick = (read: (round: RoundRecord) => number) =>
-    [50, 99].map((percent) => formatMs(pickPercentile(rounds.map(read), percent) ?? 0));
-  return [
-    String(rounds.length),
-    `${sum(({ failed }) => failed)} of ${sum(({ sent }) => sent)}`,
-    ...pick(({ failedMs }) => failedMs),
-    ...pick(({ slowedMs }) => slowedMs),
-    `${sum(({ cut }) => cut)} of ${sum(({ held }) => held)}`,
-  ];
-}
-
-function formatMs(ms: number): string {
-  return ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(1)} s`;
+  const meanings = Object.entries(faults).map(([name, { meaning }]) => `- \`${name}\`: ${meaning}`);
+  return [...lines, '', ...meanings].join('\n');
 }

@@ -71,8 +71,8 @@ export const actionlintModule: ComponentModule = {
   hasStagingModules: false,
 };
 
-/** The newest release of MetalLB: Services in layer 2 mode, for a comparison. */
-const metallbVersion = 'v0.16.2';
+/** A release of MetalLB: Services in layer 2 mode, for a comparison. Later ones need a module that not every module proxy has: frr-k8s v0.0.27. */
+const metallbVersion = 'v0.16.1';
 
 /** MetalLB's program for nodes. */
 export const metallbModule: ComponentModule = {
