@@ -171,11 +171,11 @@ describe('keepalived as a static pod', () => {
         changeMs,
       );
 
-      expect(await run('drain')).toMatchObject({ exitCode: 0 });
+      expect(await run('drain')).toMatchObject({ exitCode: 0, stderr: '' });
       await waitFor(() => hasMovedFrom(holder), changeMs);
       const listFiles = () => runShell(lab().machine(holder), 'ls /var/lib/vipnat');
       expect((await listFiles()).split('\n')).toContain('drained');
-      expect(await run('undrain')).toMatchObject({ exitCode: 0 });
+      expect(await run('undrain')).toMatchObject({ exitCode: 0, stderr: '' });
       expect((await listFiles()).split('\n')).not.toContain('drained');
     },
     limitMs,

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import type { Extent } from '../jest/extent.ts';
 import type { RunOptions } from './arguments.ts';
 import type { Addition } from './changes.ts';
@@ -91,8 +92,11 @@ function keepTitles(words: readonly string[]): string[] {
   return index === -1 ? [] : words.slice(index, index + 2);
 }
 
-/** How many labs fit in at once: one takes 2.5 GB of memory. With `--long` the figures are for one lab, which has the processors for itself. */
+/**
+ * How many labs fit in at once: one takes 2.5 GB of memory, and two processors: beside another one on two of them keepalived's checks time out.
+ * With `--long` the figures are for one lab, which has the processors for itself.
+ */
 export function countLabs(extent: Extent): number {
   const [, available = '0'] = /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8')) ?? [];
-  return extent !== 'long' && Number(available) >= 9_000_000 ? 2 : 1;
+  return extent !== 'long' && Number(available) >= 9_000_000 && availableParallelism() >= 4 ? 2 : 1;
 }

@@ -141,7 +141,8 @@ async function waitForCondition(lab: NodeLab, type: string): Promise<void> {
 }
 
 async function readConditions(lab: NodeLab): Promise<readonly Condition[]> {
-  const path = 'jsonpath={.items[0].status.conditions}';
+  // Its ReplicaSet may not have made a pod yet: an index would be an error then.
+  const path = 'jsonpath={.items[*].status.conditions}';
   const text = await lab.ask(['get', 'pods', '--selector', 'run=nginx', '--output', path]);
   return text === '' ? [] : (JSON.parse(text) as Condition[]);
 }
