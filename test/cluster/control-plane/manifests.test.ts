@@ -171,11 +171,15 @@ describe('keepalived as a static pod', () => {
         changeMs,
       );
 
-      expect(await run('drain')).toMatchObject({ exitCode: 0, stderr: '' });
+      // An agent that has just started knows of no other apiserver yet that is ready.
+      await waitFor(async () => (await run('drain', '--dry-run')).exitCode === 0, changeMs);
+      const isDrained = expect.stringContaining('is drained since');
+      expect(await run('drain')).toMatchObject({ exitCode: 0, stderr: isDrained });
       await waitFor(() => hasMovedFrom(holder), changeMs);
       const listFiles = () => runShell(lab().machine(holder), 'ls /var/lib/vipnat');
       expect((await listFiles()).split('\n')).toContain('drained');
-      expect(await run('undrain')).toMatchObject({ exitCode: 0, stderr: '' });
+      const isUndrained = expect.stringContaining('is no longer drained');
+      expect(await run('undrain')).toMatchObject({ exitCode: 0, stderr: isUndrained });
       expect((await listFiles()).split('\n')).not.toContain('drained');
     },
     limitMs,
