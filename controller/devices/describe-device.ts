@@ -44,8 +44,13 @@ const maxForeign = 10;
 /** The definition takes so many characters. */
 const maxText = 1024;
 
-/** How a device does that answers. */
-export function describeState({ units, foreignChanges: all }: DeviceState): Standing {
+/** How a device does that answers. `unread` says why its credentials could not be read again; null where they could. */
+export function describeState(state: DeviceState, unread: Failure | null): Standing {
+  const standing = describeUnits(state);
+  return unread === null || !standing.isReady ? standing : describeUnread(standing, unread);
+}
+
+function describeUnits({ units, foreignChanges: all }: DeviceState): Standing {
   const told = units.map(({ unit, role, isInSync, why }) => ({
     ...{ unit, role, isInSync },
     why: toPrintableLine(why).slice(0, maxText),
@@ -75,6 +80,11 @@ export function describeState({ units, foreignChanges: all }: DeviceState): Stan
   );
   const message = `The unit ${first} is active. It has no other that could follow it: ${shorten(clauses)}.`;
   return { ...seen, isReady: true, reason: 'NotInSync', message };
+}
+
+function describeUnread(standing: Standing, { message }: Failure): Standing {
+  const told = `The device works with the credentials that vipnat read before. A controller that starts now has none: ${message}.`;
+  return { ...standing, reason: 'CredentialsUnread', message: told };
 }
 
 function describeRole(role: string): string {

@@ -19,6 +19,7 @@ import {
 import { listHolders, type LoadBalancerDevice } from '../../lib/services/devices.ts';
 import { formerFinalizer } from '../../lib/services/names.ts';
 import { type Service } from '../../lib/services/services.ts';
+import { findErrorCode } from '../../lib/text/errors.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
 import {
   type DeviceBalancer,
@@ -27,7 +28,7 @@ import {
   toBalancerKey,
 } from '../cache/device-reports.ts';
 import { type World } from '../cache/world.ts';
-import { describeFailure, describeState, type Standing } from './describe-device.ts';
+import { describeFailure, describeState, type Failure, type Standing } from './describe-device.ts';
 import { DeviceSession, NotLeadingError, type SessionOptions } from './device-session.ts';
 import { judgeService } from './judge-service.ts';
 import { HeldBalancer } from './held-balancer.ts';
@@ -84,6 +85,8 @@ export class DeviceWriter {
   #isStopped = false;
   #listedMs: number | null = null;
   #renewedMs: number;
+  /** Why the credentials could not be read again; null where they could. */
+  #unread: Failure | null = null;
   #calls = 0;
   /** What the device said last; null before that. */
   #standing: Standing | null = null;
@@ -186,7 +189,7 @@ export class DeviceWriter {
   async #look(signal: AbortSignal): Promise<TurnResult> {
     const { random, clock } = this.#options;
     try {
-      if (clock.now() - this.#renewedMs >= resyncMs) await this.#renew();
+      if (this.#unread !== null || clock.now() - this.#renewedMs >= resyncMs) await this.#renew();
       const driver = await this.#session.open();
       if (this.#listedMs === null || clock.now() - this.#listedMs >= resyncMs) {
         await this.#list(signal);
@@ -194,7 +197,7 @@ export class DeviceWriter {
       } else if (driver.capabilities.sessions && this.#drains.length > 0)
         this.#count(await this.#lock.share(() => driver.list(signal)));
       const state = await driver.readState(signal);
-      this.#report(describeState(state));
+      this.#report(describeState(state, this.#unread));
       this.#noteLacking(state);
     } catch (error) {
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
@@ -220,8 +223,14 @@ export class DeviceWriter {
   /** Where that is not possible, the credentials that are known are as good as before. */
   async #renew(): Promise<void> {
     this.#renewedMs = this.#options.clock.now();
-    // Two drivers at once would write each in the middle of the other's change.
-    await this.#lock.alone(() => this.#session.renew()).catch(() => undefined);
+    try {
+      // Two drivers at once would write each in the middle of the other's change.
+      await this.#lock.alone(() => this.#session.renew());
+      this.#unread = null;
+    } catch (error) {
+      // Of an API that does not answer, others tell.
+      if (findErrorCode(error) !== 'API_UNREACHABLE') this.#unread = describeFailure(error);
+    }
   }
 
   #report(standing: Standing): void {

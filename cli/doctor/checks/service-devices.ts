@@ -15,7 +15,7 @@ export const deviceChecks: readonly Check[] = [
     code: 'device-not-ready',
     levels: ['warn', 'fail'],
     meaning:
-      'The condition `Ready` of a LoadBalancerDevice is not true. If it is true, and a unit does not answer or is behind, it is a warning.',
+      'The condition `Ready` of a LoadBalancerDevice is not true. If it is true, but a unit or the Secret is away, it is a warning.',
     find: of(({ devices }) => devices.filter(({ reason }) => reason !== secretMissing).flatMap(judgeDevice)),
   },
   {
@@ -59,6 +59,15 @@ function judgeDevice(device: DeviceView): Finding[] {
     '# see its units, and what waits there: vipnat services',
     `# what to do for the reason ${toPrintableLine(reason)}: docs/services-reference.md#conditions`,
   ];
+  if (isReady === true && reason === 'CredentialsUnread')
+    return [
+      {
+        level: 'warn',
+        title: `the credentials of the LoadBalancerDevice ${name} are gone: ${said}`,
+        why: 'The controller still has them. If another one leads, the device no longer follows its Services.',
+        remedy: see,
+      },
+    ];
   if (isReady === true)
     return [
       {

@@ -26,6 +26,11 @@ test.each<[string, Partial<ServiceObjects>, string, string, string, RegExp]>([
     ...(['device-not-ready', 'warn', 'u2 is behind', /vipnat services/] as const),
   ],
   [
+    'works with credentials that are gone',
+    { devices: [say('CredentialsUnread', 'There is no Secret.', 'True')] },
+    ...(['device-not-ready', 'warn', 'There is no Secret', /reason CredentialsUnread: docs/] as const),
+  ],
+  [
     'was never looked at',
     { devices: [makeDevice('edge')] },
     ...(['device-not-ready', 'warn', 'no controller has looked', /logs -l/] as const),

@@ -307,6 +307,21 @@ describe('credentials', () => {
     expect(world.device.calls).toEqual([]);
   });
 
+  test('that are gone while the device works are told, and until they are there again', async () => {
+    begin(secret('first'));
+    await world.clock.advance(1000);
+    world.objects.delete(path);
+    await world.clock.advance(6 * 60_000);
+    expect(world.report).toMatchObject({ isReady: true, reason: 'CredentialsUnread' });
+    expect(world.report?.message).toMatch(
+      /read before\. .* there is no Secret vipnat-system\/vipnat-devices/,
+    );
+    expect(world.find('apps/a')).toMatchObject({ standing: 'serves', problem: null });
+    world.objects.set(path, secret('first'));
+    await world.clock.advance(40_000);
+    expect(world.report).toMatchObject({ isReady: true, reason: 'Ready' });
+  });
+
   test('of a name that a shell would run are named in words for it', async () => {
     start({ credentialsSecret: { name: '../x;reboot' } });
     world.objects.set(path.replace('vipnat-devices', '..%2Fx%3Breboot'), null);
