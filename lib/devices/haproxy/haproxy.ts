@@ -144,7 +144,7 @@ class HaproxyDriver implements LoadBalancerDriver {
   async #lookForChange(signal: AbortSignal): Promise<{ readonly look: Look; readonly active: LookedUnit }> {
     if (this.#silentUnits.areLeftOut) {
       try {
-        const look = this.#look(signal, 'content of others');
+        const look = this.#look(signal, 'content of answering units');
         return { look, active: await look.findActive() };
       } catch (error) {
         if (!(error instanceof DeviceError)) throw error;
@@ -178,8 +178,8 @@ function findRefusal({ listeners, affinityS }: Balancer): string | null {
     : null;
 }
 
-/** What a look asks for. `content of others`: of those that answered when they were asked last. */
-type Asked = 'content' | 'with sessions' | 'content of others';
+/** What a look asks for. `content of answering units`: of those that answered when they were asked last. */
+type Asked = 'content' | 'with sessions' | 'content of answering units';
 
 /** How a unit is looked at. */
 interface UnitLook {
@@ -221,7 +221,7 @@ class LookedUnit implements PairUnit {
   async readRole(signal: AbortSignal): Promise<UnitRole> {
     const asked = askContent();
     const { what, silentUnits } = this.#look;
-    if (what === 'content of others' && silentUnits.isLeftOut(this.unit))
+    if (what === 'content of answering units' && silentUnits.isLeftOut(this.unit))
       throw new DeviceError('unreachable', `${this.unit} did not answer a moment ago`);
     const asksSessions = what === 'with sessions';
     const commands = [...asked, ...(asksSessions ? ['show stat -1 4 -1'] : [])];
