@@ -15,7 +15,7 @@ const ownTerms: readonly Term[] = [
     'looks?(?= (?:took|takes|succeed|succeeded|found|that|for|begins?))',
     '"sync" (the agent), "check" (a command)',
   ],
-  ["(?<!\\bVIP )(?<!\\bVIP's )holders?", '"VIP holder"'],
+  ["(?<!\\b(?:VIP|VIP's|seat) )holders?", '"VIP holder", "seat holder"'],
   ['edges?', '"rule that leads to kube-proxy\'s chain"'],
   ['fights?|fighting', '"rule conflict"'],
   ['ours?', '"vipnat\'s"'],
@@ -77,5 +77,8 @@ const grammar: readonly Term[] = [
   ['only (?:\\S+ ){1,6}(?:is|are|does|do) not', 'what works, then what does not'],
 ];
 
+/** The words that a reader has to guess at: comments do without them, too. */
+export const privateTerms: readonly Term[] = [...ownTerms, ...everydayTerms, ...figures];
+
 /** All of them. */
-export const terms: readonly Term[] = [...ownTerms, ...everydayTerms, ...figures, ...grammar];
+export const terms: readonly Term[] = [...privateTerms, ...grammar];
