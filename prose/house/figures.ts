@@ -59,7 +59,9 @@ export function measureHouse(root: string): House {
 
 function mapImports(sources: readonly Source[]): Map<string, Set<string>> {
   const paths = new Set(sources.map(({ path }) => path));
-  return new Map(sources.map(({ path, imports }) => [path, new Set(imports).intersection(paths)]));
+  return new Map(
+    sources.map(({ path, imports }) => [path, new Set(imports.filter((imported) => paths.has(imported)))]),
+  );
 }
 
 function listPastDoors({ path, imports }: Source): string[] {

@@ -3,6 +3,7 @@
  *   --lower        lowers the ceilings to the figures
  *   --words FILE…  lists the private words of these files, or of all
  */
+import { existsSync } from 'node:fs';
 import { compareWithCeilings, figureNames, lowerCeilings, readCeilings } from './ceilings.ts';
 import { figureToMeaning, measureHouse } from './figures.ts';
 import { findPrivateWords } from './private-words.ts';
@@ -34,6 +35,10 @@ function checkHouse(isToLower: boolean): void {
 }
 
 function listWords(files: readonly string[]): void {
+  const missing = files.filter((file) => !existsSync(file));
+  for (const file of missing) console.error(`lint: ${file} is not a file`);
+  if (missing.length > 0) process.exitCode = 1;
+
   const patterns = files.length > 0 ? files : [productFiles];
   const words = patterns.flatMap((pattern) => readSources(root, pattern)).flatMap(findPrivateWords);
   for (const { kind, path, line, message } of words) console.log(`${path}:${line} ${kind} ${message}`);

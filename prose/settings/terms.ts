@@ -58,6 +58,11 @@ const figures: readonly Term[] = [
   ['pardon(?:s|ed)?|forgive[sn]?', '"grace period"'],
   ['makes? way|sleeve|takes? (?:\\S+ ){1,3}along|(?:does|do) without|make do|puts? right', plain],
   ['hears?|heard|hearing', '"receives", "detects", "learns"'],
+  ['newcomers?|leavers?|first sight', '"new", "no longer listed", "initial state"'],
+  ['doubts?|doubted|undoubted', '"uncorroborated", "not confirmed"'],
+  ['rivals?|contested', '"conflict"'],
+  ['standings?', '"status", "validity"'],
+  ['kept back', '"excluded", "reserved"'],
   ['heed(?:s|ed)?', '"obeys", "follows"'],
   ['wish(?:es|ed)?', '"requests", "needs"'],
 ];
