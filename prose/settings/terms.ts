@@ -15,7 +15,7 @@ const ownTerms: readonly Term[] = [
     'looks?(?= (?:took|takes|succeed|succeeded|found|that|for|begins?))',
     '"sync" (the agent), "check" (a command)',
   ],
-  ["(?<!\\bVIP )(?<!\\bVIP's )holders?", '"VIP holder"'],
+  ["(?<!\\b(?:VIP|VIP's|seat) )holders?", '"VIP holder", "seat holder"'],
   ['edges?', '"rule that leads to kube-proxy\'s chain"'],
   ['fights?|fighting', '"rule conflict"'],
   ['ours?', '"vipnat\'s"'],
@@ -58,6 +58,11 @@ const figures: readonly Term[] = [
   ['pardon(?:s|ed)?|forgive[sn]?', '"grace period"'],
   ['makes? way|sleeve|takes? (?:\\S+ ){1,3}along|(?:does|do) without|make do|puts? right', plain],
   ['hears?|heard|hearing', '"receives", "detects", "learns"'],
+  ['newcomers?|leavers?|first sight', '"new", "no longer listed", "initial state"'],
+  ['doubts?|doubted|undoubted', '"uncorroborated", "not confirmed"'],
+  ['rivals?|contested', '"conflict"'],
+  ['standings?', '"status", "validity"'],
+  ['kept back', '"excluded", "reserved"'],
   ['heed(?:s|ed)?', '"obeys", "follows"'],
   ['wish(?:es|ed)?', '"requests", "needs"'],
 ];
@@ -77,5 +82,8 @@ const grammar: readonly Term[] = [
   ['only (?:\\S+ ){1,6}(?:is|are|does|do) not', 'what works, then what does not'],
 ];
 
+/** The words that a reader has to guess at: comments do without them, too. */
+export const privateTerms: readonly Term[] = [...ownTerms, ...everydayTerms, ...figures];
+
 /** All of them. */
-export const terms: readonly Term[] = [...ownTerms, ...everydayTerms, ...figures, ...grammar];
+export const terms: readonly Term[] = [...privateTerms, ...grammar];

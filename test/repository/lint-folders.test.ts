@@ -4,8 +4,11 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 
-/** Files to those that they import. */
+/** Files to those that they import, or that they import types of. */
 type Tree = Readonly<Record<string, readonly string[]>>;
+
+/** Before the path of a file of which nothing but types is imported. */
+const typesOf = 'types of ';
 
 /** A small checkout of which every import is one that may be. */
 const goodTree: Tree = {
@@ -55,7 +58,12 @@ function lintFolders(tree: Tree): Verdict {
 
 function renderModule(file: string, imports: readonly string[]): string {
   const up = '../'.repeat(file.split('/').length - 1);
-  return [...imports.map((path) => `import '${up}${path}';\n`), 'export const value = 1;\n'].join('');
+  const lines = imports.map((path) =>
+    path.startsWith(typesOf)
+      ? `import { type value } from '${up}${path.slice(typesOf.length)}';\n`
+      : `import '${up}${path}';\n`,
+  );
+  return [...lines, 'export const value = 1;\n'].join('');
 }
 
 /** Imports that go the wrong way: what they are, from which file, of which other, and the fence that refuses them. */
@@ -134,6 +142,12 @@ const circle: Tree = {
   'demo/stage/kinds.ts': [],
 };
 
+/** Each of two files needs a type of the other. */
+const typeCircle = (folder: string): Tree => ({
+  [`${folder}/one.ts`]: [`${typesOf}${folder}/other.ts`],
+  [`${folder}/other.ts`]: [`${typesOf}${folder}/one.ts`],
+});
+
 const unused: Tree = { 'agent/health/unused.ts': ['lib/text/errors.ts'] };
 
 test('scripts/lint folders passes a tree whose arrows go down', () => {
@@ -156,6 +170,8 @@ describe('scripts/lint folders refuses', () => {
     const tree: Record<string, readonly string[]> = {
       ...goodTree,
       ...circle,
+      ...typeCircle('agent/health'),
+      ...typeCircle('lab/machines'),
       'lab/machines/unused.ts': [],
       ...unused,
     };
@@ -178,6 +194,11 @@ describe('scripts/lint folders refuses', () => {
     expect(verdict.text.replaceAll(/\s+/g, ' ')).toContain(
       'error no-folder-cycle: demo/stage → demo/screen → demo/stage',
     );
+  });
+
+  test('files of the product that import types of each other', () => {
+    expect(verdict.text).toContain('error no-type-cycle: agent/health/one.ts');
+    expect(verdict.text).not.toContain('cycle: lab/machines/one.ts');
   });
 
   test('a file without imports that nothing imports', () => {

@@ -3,7 +3,7 @@ import type { FailedTest, JestResult } from './jest-run.ts';
 
 /** ESLint takes longer than all others together, and one processor. */
 const slow = 'eslint';
-const others = ['types', 'format', 'folders', 'shell', 'prose'];
+const others = ['types', 'format', 'folders', 'house', 'shell', 'prose'];
 
 /** Runs all checks of scripts/lint. What a check prints is shown where it failed. */
 export async function runLint(say: (line: string) => void): Promise<JestResult> {
