@@ -1,7 +1,7 @@
 /** Load balancers outside of the cluster, as the API has them, and which of them a Service chooses. */
 import * as z from 'zod/mini';
 import { type Resource } from '../kubernetes/resources.ts';
-import { condition, metadata } from './metadata.ts';
+import { describeConditions, metadata } from './metadata.ts';
 import {
   apiGroup,
   apiVersion,
@@ -10,56 +10,109 @@ import {
   serviceAnnotations,
 } from './names.ts';
 import { type Service } from './services.ts';
+import { range, rule, strict } from './strict.ts';
 
 const unit = z.object({
   unit: z.string(),
-  role: z.string(),
-  isInSync: z.nullish(z.boolean()),
-  why: z._default(z.string(), ''),
+  role: z.string().register(strict, { description: 'The role that the unit reports.' }),
+  isInSync: z.nullish(z.boolean()).register(strict, {
+    nullable: true,
+    description: 'Whether it has what the active unit has.',
+  }),
+  why: z._default(z.string(), '').register(strict, { maxLength: 1024 }),
 });
 
 const drain = z.object({
-  /** `NAMESPACE/NAME`. */
-  service: z.string(),
-  /** `10.1.2.3:8080`. */
-  member: z.string(),
-  /** As the API writes dates. */
-  since: z.string(),
-  sessions: z.nullish(z.number()),
+  service: z.string().register(strict, { description: 'NAMESPACE/NAME.' }),
+  member: z.string().register(strict, { description: 'ADDRESS:PORT.' }),
+  since: z.string().register(strict, { format: 'date-time' }),
+  sessions: z.nullish(z.number()).register(strict, {
+    nullable: true,
+    description: 'Open connections, as the device counted them last.',
+  }),
 });
 
-const device = z.object({
-  metadata,
-  spec: z.object({
-    driver: z.string(),
-    /** The cluster's name in each mark on the device. */
-    cluster: z.string(),
-    /** One, or two of a pair. */
-    units: z.array(z.string()),
-    /** In vipnat's own namespace: `username`, `password`, `ca.crt`. */
-    credentialsSecret: z.nullish(z.object({ name: z.string() })),
-    /** `pods`, where the device can route to them, or `nodePorts`. */
-    targets: z._default(z.string(), 'nodePorts'),
-    /** Which addresses Services may have there, as those of an AddressPool. */
-    addresses: z.array(z.string()),
-    /** How many requests a second it gets at most. */
-    callsPerSecond: z._default(z.number(), 20),
-    options: z.nullish(z.record(z.string(), z.string())),
+/** A name of a cluster, as `isClusterName` judges it. */
+const clusterName = '^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$';
+
+/** Source: RFC 1123, as Kubernetes reads it for the names of most objects. */
+const objectName = String.raw`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`;
+
+/** Its objects on the device have the old mark, or are another device's: nobody would find them. */
+const isKept = rule('self == oldSelf', 'cannot be changed: make another LoadBalancerDevice');
+
+const deviceSpec = z.object({
+  driver: z.string().register(strict, {
+    maxLength: 40,
+    pattern: '^[a-z0-9-]+$',
+    description: 'The driver: alteon or haproxy.',
+    'x-kubernetes-validations': [isKept],
   }),
-  status: z.nullish(
-    z.object({
-      units: z.nullish(z.array(unit)),
-      /** How many Services it has something of. */
-      balancers: z.nullish(z.number()),
-      /** What other users have changed on it and not applied. */
-      foreignChanges: z.nullish(z.array(z.string())),
-      draining: z.nullish(z.array(drain)),
-      observedGeneration: z.nullish(z.number()),
-      /** Ready. */
-      conditions: z.nullish(z.array(condition)),
+  cluster: z.string().register(strict, {
+    pattern: clusterName,
+    description:
+      'The name of this cluster in the names of its objects on the device. No two clusters share one.',
+    'x-kubernetes-validations': [isKept],
+  }),
+  units: z.array(z.string().register(strict, { minLength: 1, pattern: String.raw`^\S+$` })).register(strict, {
+    description: 'Addresses for the management of the device, each a URL or HOST:PORT. A pair has two.',
+    minItems: 1,
+    maxItems: 2,
+  }),
+  credentialsSecret: z
+    .nullish(z.object({ name: z.string().register(strict, { pattern: objectName }) }))
+    .register(strict, {
+      description:
+        'A Secret in the namespace of vipnat with the keys username and password. ca.crt signs the certificates of the units.',
     }),
-  ),
+  targets: z
+    ._default(z.string().register(strict, { enum: ['pods', 'nodePorts'] }), 'nodePorts')
+    .register(strict, {
+      description: 'Targets of connections. With pods, the device must have routes to pods.',
+    }),
+  addresses: z.array(range).register(strict, {
+    description: 'Addresses for Services on this device, as an AddressPool has them.',
+    minItems: 1,
+    maxItems: 64,
+  }),
+  callsPerSecond: z._default(z.number(), 20).register(strict, {
+    minimum: 1,
+    maximum: 1000,
+    description: 'How many requests a second vipnat sends to the device at most.',
+  }),
+  options: z
+    .nullish(z.record(z.string(), z.string().register(strict, { maxLength: 1024 })))
+    .register(strict, { maxProperties: 64, description: 'Options of the driver.' }),
 });
+
+const deviceStatus = z.object({
+  units: z.nullish(z.array(unit)).register(strict, { description: 'The units, as they were seen last.' }),
+  balancers: z.nullish(z.number()).register(strict, {
+    nullable: true,
+    description: 'How many Services the device has something of.',
+  }),
+  foreignChanges: z.nullish(z.array(z.string().register(strict, { maxLength: 1024 }))).register(strict, {
+    description: 'Changes of other users on the device that wait to be applied: the first 10.',
+  }),
+  draining: z.nullish(z.array(drain)).register(strict, {
+    description: 'Members that get no new connections: the 100 that have drained for longest.',
+  }),
+  observedGeneration: z.nullish(z.number()).register(strict, {
+    format: 'int64',
+    description: 'The generation that this is about.',
+  }),
+  conditions: describeConditions('Ready.'),
+});
+
+/** Classes and finalizers have the name after a slash. `vipnat.io/lb` is the class of the nodes. */
+const isNameOfDevice = rule(
+  "size(self.metadata.name) <= 63 && !self.metadata.name.contains('.') && self.metadata.name != 'lb'",
+  'the name must have 63 characters at most and no dot, and must not be lb',
+);
+
+const device = z
+  .object({ metadata, spec: deviceSpec, status: z.nullish(deviceStatus) })
+  .register(strict, { 'x-kubernetes-validations': [isNameOfDevice] });
 
 /** A load balancer outside of the cluster. */
 export type LoadBalancerDevice = z.output<typeof device>;

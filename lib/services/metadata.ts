@@ -8,6 +8,7 @@ import {
   serviceAnnotations,
   weightsAnnotation,
 } from './names.ts';
+import { strict } from './strict.ts';
 
 const known = new Set<string>([
   ...Object.values(serviceAnnotations).flat(),
@@ -36,14 +37,26 @@ export const metadata = z.object({
 
 /** Of meta/v1. `observedGeneration` is the generation of the object that the condition is about. */
 export const condition = z.object({
-  type: z.string(),
-  /** True, False or Unknown; whatever else another program writes. */
-  status: z.string(),
-  reason: z._default(z.string(), ''),
-  message: z._default(z.string(), ''),
-  lastTransitionTime: z.nullish(z.string()),
-  observedGeneration: z.nullish(z.number()),
+  type: z.string().register(strict, { maxLength: 316 }),
+  /** Another program may write anything. */
+  status: z.string().register(strict, { enum: ['True', 'False', 'Unknown'] }),
+  reason: z._default(z.string(), '').register(strict, { maxLength: 1024 }),
+  message: z._default(z.string(), '').register(strict, { maxLength: 32_768 }),
+  lastTransitionTime: z.nullish(z.string()).register(strict, { format: 'date-time' }),
+  observedGeneration: z.nullish(z.number()).register(strict, { format: 'int64' }),
 });
 
 /** One condition of an object's status. */
 export type Condition = z.output<typeof condition>;
+
+/** Those of an object's status, as its schema has them. */
+export type Conditions = z.ZodMiniOptional<z.ZodMiniNullable<z.ZodMiniArray<typeof condition>>>;
+
+/** One of each type, in the status of a kind of ours. The description names the types. */
+export function describeConditions(description: string): Conditions {
+  return z.nullish(z.array(condition)).register(strict, {
+    description,
+    'x-kubernetes-list-type': 'map',
+    'x-kubernetes-list-map-keys': ['type'],
+  });
+}

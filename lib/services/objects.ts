@@ -1,70 +1,124 @@
 /**
- * The objects that the controller and the balancer share, as the API has them. Their schemas in the API
- * (CustomResourceDefinitions) are stricter: see `definitions.ts`. What is read here must not fail for an object that a later
- * version wrote, so that a rollback works.
+ * The objects that the controller and the balancer share, as the API has them. What is `strict` of a field is not asked of what is
+ * read: only the API asks it, by the CustomResourceDefinitions that `definitions.ts` prints of these schemas.
  */
 import * as z from 'zod/mini';
 import { type Resource } from '../kubernetes/resources.ts';
-import { condition, metadata } from './metadata.ts';
+import { describeConditions, metadata } from './metadata.ts';
 import { apiGroup, apiVersion } from './names.ts';
+import { duration, isAdvert, isInOrder, range, rule, strict, vridsPattern } from './strict.ts';
+
+const labelValue = z.string().register(strict, { maxLength: 63 });
+
+/** What `label-selector.ts` refuses otherwise. */
+const withValues = {
+  properties: { operator: { enum: ['In', 'NotIn'] }, values: { minItems: 1 } },
+  required: ['values'],
+};
+const withoutValues = {
+  properties: { operator: { enum: ['Exists', 'DoesNotExist'] }, values: { maxItems: 0 } },
+};
+
+const requirement = z
+  .object({
+    key: z.string().register(strict, { maxLength: 317 }),
+    operator: z.string().register(strict, { enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'] }),
+    values: z.nullish(z.array(labelValue)),
+  })
+  .register(strict, { anyOf: [withValues, withoutValues] });
 
 /** LabelSelector of meta/v1. An empty one selects all. */
 const labelSelector = z.object({
-  matchLabels: z.nullish(z.record(z.string(), z.string())),
-  matchExpressions: z.nullish(
-    z.array(z.object({ key: z.string(), operator: z.string(), values: z.nullish(z.array(z.string())) })),
-  ),
+  matchLabels: z.nullish(z.record(z.string(), labelValue)),
+  matchExpressions: z.nullish(z.array(requirement)),
 });
 
 /** Which objects are meant, by their labels. */
 export type LabelSelector = z.output<typeof labelSelector>;
 
-/** A VRRP instance. The controller names seats, the balancers hold them. */
-const seat = z.object({
-  /** From 0, once in a pool. `POOL/INDEX` names the seat. */
-  index: z.number(),
-  /** Of the seat's family, and of no network: see `anchors.ts`. Whoever has it on the interface lo holds the seat. */
-  anchor: z._default(z.string(), ''),
-  /** Its virtual_router_id. */
-  vrid: z._default(z.number(), 0),
-  /** An address of the pool: adverts take the interface in whose subnet it is, unless the pool names one. */
-  network: z._default(z.string(), ''),
-  /** The names of the nodes that may hold it, the one that shall first. */
-  nodes: z.array(z.string()),
-});
+/** A VRRP instance. The controller names seats, the balancers hold them. An older controller wrote some with fewer fields. */
+const seat = z
+  .object({
+    /** From 0, once in a pool. `POOL/INDEX` names the seat. */
+    index: z.number(),
+    /** Of the seat's family, and of no network: see `anchors.ts`. Whoever has it on the interface lo holds the seat. */
+    anchor: z._default(z.string(), '').register(strict, {
+      description: 'An address that only the node of the seat has, on its interface lo.',
+    }),
+    vrid: z._default(z.number(), 0).register(strict, {
+      default: undefined,
+      description: 'The virtual_router_id.',
+    }),
+    /** An address of the pool: adverts take the interface in whose subnet it is, unless the pool names one. */
+    network: z._default(z.string(), '').register(strict, {
+      description: 'Adverts go to the network of this address.',
+    }),
+    /** The names of the nodes that may hold it, the one that shall first. */
+    nodes: z.array(z.string()),
+  })
+  .register(strict, { required: ['index', 'anchor', 'vrid', 'network', 'nodes'] });
 
 /** A part of a pool's addresses of one family that one node holds at a time. */
 export type Seat = z.output<typeof seat>;
 
+const poolSpec = z.object({
+  addresses: z.array(range).register(strict, {
+    description: 'Addresses for Services: 10.0.9.10-10.0.9.99, fd00:9::/120, or one address.',
+    minItems: 1,
+    maxItems: 64,
+  }),
+  autoAssign: z._default(z.boolean(), true).register(strict, {
+    description: 'Whether Services get its addresses if they name neither a pool nor an address.',
+  }),
+  priority: z._default(z.number().register(strict, { format: 'int32' }), 0).register(strict, {
+    description: 'The pool with the highest priority gives addresses first.',
+  }),
+  serviceSelector: z.nullish(labelSelector).register(strict, {
+    description: 'The Services that may get its addresses. All when it is empty.',
+  }),
+  namespaceSelector: z.nullish(labelSelector).register(strict, {
+    description: 'The namespaces whose Services may get its addresses. All when it is empty.',
+  }),
+  nodeSelector: z.nullish(labelSelector).register(strict, {
+    description: 'The nodes that may hold its addresses. All when it is empty.',
+  }),
+  interface: z._default(z.string(), 'auto').register(strict, {
+    maxLength: 15,
+    pattern: String.raw`^[^\s/]+$`,
+    description: 'The interface that gets the addresses; auto takes the interface in their subnet.',
+  }),
+  seats: z._default(z.number(), 4).register(strict, {
+    minimum: 1,
+    maximum: 32,
+    description: 'In how many parts the addresses of each family are held, each by one node at a time.',
+  }),
+  vrids: z.nullish(z.string()).register(strict, {
+    maxLength: 7,
+    pattern: vridsPattern,
+    description: 'The virtual_router_ids of its seats, such as 51-60. By default, free ones are chosen.',
+    'x-kubernetes-validations': [isInOrder],
+  }),
+  advert: z._default(duration, '300ms').register(strict, {
+    description: 'The time between two VRRP adverts of a seat.',
+    'x-kubernetes-validations': [isAdvert],
+  }),
+  reuseAfter: z._default(duration, '60s').register(strict, {
+    description: 'How long the pool keeps a returned address while other addresses are free.',
+  }),
+  shareAcrossNamespaces: z._default(z.boolean(), false).register(strict, {
+    description: 'Whether Services of different namespaces may share an address.',
+  }),
+});
+
 const pool = z.object({
   metadata,
-  spec: z.object({
-    /** `10.0.9.10-10.0.9.99`, `fd00:9::/120` or one address. */
-    addresses: z.array(z.string()),
-    autoAssign: z._default(z.boolean(), true),
-    /** The higher first. */
-    priority: z._default(z.number(), 0),
-    serviceSelector: z.nullish(labelSelector),
-    namespaceSelector: z.nullish(labelSelector),
-    /** Of the nodes that may hold the pool's addresses. */
-    nodeSelector: z.nullish(labelSelector),
-    /** The name of the interface that gets the addresses, or `auto`: the one whose subnet has them. */
-    interface: z._default(z.string(), 'auto'),
-    /** For each family. */
-    seats: z._default(z.number(), 4),
-    /** The virtual_router_ids of seats: `51-60`, or `51`. */
-    vrids: z.nullish(z.string()),
-    /** A Go duration, of whole milliseconds: how often the holder says that it lives. */
-    advert: z._default(z.string(), '300ms'),
-    /** Whether Services of different namespaces may share an address. */
-    shareAcrossNamespaces: z._default(z.boolean(), false),
-    /** A Go duration: for how long an address that was given back goes to nobody while others are free. */
-    reuseAfter: z._default(z.string(), '60s'),
-  }),
+  spec: poolSpec,
   status: z.nullish(
     z.object({
-      seats: z.nullish(z.array(seat)),
-      conditions: z.nullish(z.array(condition)),
+      seats: z.nullish(z.array(seat)).register(strict, {
+        description: 'The seats: their virtual_router_ids, and the nodes that may hold them, in order.',
+      }),
+      conditions: describeConditions('Accepted, Available and Seated.'),
     }),
   ),
 });
@@ -82,39 +136,65 @@ const absentNode = z.object({ node: z.string(), renewal: z.string() });
 /** A node that did not hear of an address. */
 export type AbsentNode = z.output<typeof absentNode>;
 
-const virtualIp = z.object({
-  metadata,
-  spec: z.object({
-    pool: z.string(),
-    /** The index of the seat that holds it. */
-    seat: z.number(),
-    shareKey: z._default(z.string(), ''),
-    /** Who has it: nobody while it waits until it may be given again. */
-    services: z.array(user),
-    /**
-     * Who gives it back: balancers serve none of them. Each stays here until every living node has forgotten it and its status no
-     * longer has the address. While somebody is here, no further Service gets the address.
-     */
-    leaving: z._default(z.array(user), []),
-    /** The namespaces of those that gave it back. Until it may be given again, no Service of another namespace can name it. */
-    formerNamespaces: z._default(z.array(z.string()), []),
-    /**
-     * Nodes whose Lease was over when the address was given, with the last renewal that was heard. As long as no other one is heard,
-     * such a node does not serve the address.
-     */
-    absent: z._default(z.array(absentNode), []),
+const virtualIpSpec = z.object({
+  pool: z.string().register(strict, {
+    minLength: 1,
+    description: 'The AddressPool that has the address.',
   }),
-  status: z.nullish(
-    z.object({
-      holder: z.nullish(z.string()),
-      mode: z.nullish(z.string()),
-      /** RFC 3339: since when nobody has it. */
-      releasedAt: z.nullish(z.string()),
-      /** Programmed, Announced, AddressInUse, Withdrawn, Terminating. */
-      conditions: z.nullish(z.array(condition)),
-    }),
-  ),
+  seat: z.number().register(strict, {
+    minimum: 0,
+    description: 'The index of the seat that holds the address. The status of the pool has the seats.',
+  }),
+  shareKey: z._default(z.string(), '').register(strict, {
+    description: 'Services with the same key may share the address.',
+  }),
+  services: z.array(user).register(strict, {
+    maxItems: 1000,
+    description: 'Services that have the address. The list is empty while the address waits.',
+  }),
+  /**
+   * Balancers serve none of them. Each stays here until every living node has forgotten it and its status no longer has the
+   * address. While somebody is here, no further Service gets the address.
+   */
+  leaving: z._default(z.array(user), []).register(strict, {
+    maxItems: 1000,
+    description: 'Services that give the address back. No living node serves them.',
+  }),
+  formerNamespaces: z._default(z.array(labelValue), []).register(strict, {
+    maxItems: 1000,
+    description:
+      'The namespaces of Services that gave the address back: until reuseAfter is over, only these can name it.',
+  }),
+  /** With the last renewal that was heard. As long as no other one is heard, such a node does not serve the address. */
+  absent: z._default(z.array(absentNode), []).register(strict, {
+    maxItems: 5000,
+    description: 'Nodes whose Lease was over when the address was given: they do not serve it.',
+  }),
 });
+
+const virtualIpStatus = z.object({
+  holder: z.nullish(z.string()).register(strict, {
+    description: 'The node that holds the address, as its balancer reports.',
+  }),
+  mode: z.nullish(z.string()).register(strict, {
+    description: 'How that node balances the address: direct or kube-proxy.',
+  }),
+  releasedAt: z.nullish(z.string()).register(strict, {
+    format: 'date-time',
+    description: 'Since when no Service has the address.',
+  }),
+  conditions: describeConditions('Programmed, Announced, AddressInUse, Withdrawn and Terminating.'),
+});
+
+/** What is asked of an object with its name: the address that it stands for. */
+const isNamedForAddress = rule(
+  "isIP(self.metadata.name) || isIP(self.metadata.name.replace('-', ':'))",
+  'the name must be an address, with - in place of :',
+);
+
+const virtualIp = z
+  .object({ metadata, spec: virtualIpSpec, status: z.nullish(virtualIpStatus) })
+  .register(strict, { 'x-kubernetes-validations': [isNamedForAddress] });
 
 /** An address that is given. Its name is the address (`address-name.ts`), so that one exists at most. */
 export type VirtualIp = z.output<typeof virtualIp>;

@@ -1,23 +1,17 @@
-/** What the schemas of vipnat's definitions are made of. */
+/** What the definitions ask of a field beyond what is read of it. */
+import * as z from 'zod/mini';
 
-/** A schema as OpenAPI v3 has it. */
-export type Schema = Readonly<Record<string, unknown>>;
+/** Of a schema, as OpenAPI v3 says it: a description, bounds, rules. It replaces what `definitions.ts` prints for the schema. */
+export type Strictness = Readonly<Record<string, unknown>>;
 
-/** A string, short unless more is said. */
-export const text = (more: Schema = {}): Schema => ({ type: 'string', maxLength: 253, ...more });
-
-/** An array. */
-export const list = (items: Schema, more: Schema = {}): Schema => ({ type: 'array', items, ...more });
-
-/** An object with these properties. */
-export const object = (properties: Schema, more: Schema = {}): Schema => ({
-  type: 'object',
-  properties,
-  ...more,
-});
+/**
+ * Schemas to what the API asks of them. Reading asks for none of it: an object that a later version wrote must not fail, so that a
+ * rollback works.
+ */
+export const strict = z.registry<Strictness>();
 
 /** A rule of CEL, and what is said where it is broken. */
-export const rule = (rule: string, message: string): Schema => ({ rule, message });
+export const rule = (rule: string, message: string): Strictness => ({ rule, message });
 
 const isRange = `isIP(self) || isCIDR(self) || (self.split('-').size() == 2
   && self.split('-').all(part, isIP(part.trim())))`.replaceAll(/\s+/g, ' ');
@@ -70,7 +64,7 @@ const isInOrderOfBits =
   );
 
 /** Addresses, as people write them. */
-export const range = text({
+export const range = z.string().register(strict, {
   maxLength: 100,
   'x-kubernetes-validations': [
     rule(isRange, 'must be an address, FIRST-LAST, or a CIDR'),
@@ -86,7 +80,7 @@ export const range = text({
 const durationPattern = String.raw`^(\d{1,9}ms|\d{1,9}(\.\d{1,3})?s|\d{1,9}(\.\d{1,4})?m|\d{1,9}(\.\d{1,5})?h)+$`;
 
 /** A duration as Go writes it, in whole milliseconds. */
-export const duration = (more: Schema): Schema => text({ maxLength: 30, pattern: durationPattern, ...more });
+export const duration = z.string().register(strict, { maxLength: 30, pattern: durationPattern });
 
 /** Of the time between two adverts. */
 export const isAdvert = rule(
@@ -94,57 +88,14 @@ export const isAdvert = rule(
   'must be from 100ms to 10s',
 );
 
-/** A number from 1 to 255, as a regular expression. */
-export const vrid = String.raw`(25[0-5]|2[0-4]\d|1\d\d|[1-9]\d?)`;
+/** A number from 1 to 255. */
+const vrid = String.raw`(25[0-5]|2[0-4]\d|1\d\d|[1-9]\d?)`;
 
-/** Of `FIRST-LAST`, or of one number. */
+/** Virtual_router_ids: `FIRST-LAST`, or one number. */
+export const vridsPattern = `^${vrid}(-${vrid})?$`;
+
+/** Of virtual_router_ids. */
 export const isInOrder = rule(
   "self.split('-').size() == 1 || int(self.split('-')[0]) <= int(self.split('-')[1])",
   'the first number must not be greater than the last',
 );
-
-/** What an expression of a selector takes: `label-selector.ts` refuses others. */
-const withValues = {
-  properties: { operator: { enum: ['In', 'NotIn'] }, values: { minItems: 1 } },
-  required: ['values'],
-};
-const withoutValues = {
-  properties: { operator: { enum: ['Exists', 'DoesNotExist'] }, values: { maxItems: 0 } },
-};
-
-/** A LabelSelector of meta/v1. */
-export const selector = (description: string): Schema => {
-  const labels = object({}, { additionalProperties: text({ maxLength: 63 }) });
-  const expression = object(
-    {
-      key: text({ maxLength: 317 }),
-      operator: text({ enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'] }),
-      values: list(text({ maxLength: 63 })),
-    },
-    { required: ['key', 'operator'], anyOf: [withValues, withoutValues] },
-  );
-  return object(
-    {
-      matchLabels: { type: 'object', additionalProperties: labels['additionalProperties'] },
-      matchExpressions: list(expression),
-    },
-    { description },
-  );
-};
-
-/** Conditions of meta/v1, one of each type. */
-export const conditions = (description: string): Schema =>
-  list(
-    object(
-      {
-        type: text({ maxLength: 316 }),
-        status: text({ enum: ['True', 'False', 'Unknown'] }),
-        reason: text({ maxLength: 1024 }),
-        message: text({ maxLength: 32_768 }),
-        lastTransitionTime: text({ format: 'date-time' }),
-        observedGeneration: { type: 'integer', format: 'int64' },
-      },
-      { required: ['type', 'status'] },
-    ),
-    { description, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
-  );
