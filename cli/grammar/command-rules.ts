@@ -39,19 +39,17 @@ function findOwnProblems(command: ConfiguredCommand): string[] {
   if (isAboutServices(command))
     return [
       ...checkNamespace(command.options.namespace, servicesNamespace),
-      ...checkGates(listGates(command)),
       ...(command.name === 'controller'
-        ? [...checkWebhookPort(command.options.webhookPort), ...checkDefaultDevice(command.options)]
+        ? [
+            ...checkGates(command.options.gates),
+            ...checkWebhookPort(command.options.webhookPort),
+            ...checkDefaultDevice(command.options),
+          ]
         : []),
     ];
   return command.name === 'run' && command.options.once && command.options.dryRun
     ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']
     : [];
-}
-
-function listGates(command: ServicesCommand): readonly string[] {
-  if (command.name === 'controller') return command.options.gates;
-  return command.name === 'services' ? (command.options.release?.gates ?? []) : [];
 }
 
 /** What tells how this host is, of whatever vipnat has there. */
