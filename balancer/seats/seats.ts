@@ -109,11 +109,6 @@ export class Seats {
     this.#serving = new ServingKeeper(trackFile, clock, report);
   }
 
-  /** Those that this node may hold, as of the last look. */
-  get planned(): readonly PlannedSeat[] {
-    return this.#planned?.plan.seats ?? [];
-  }
-
   /** Begins to look. Writes nothing before the first `update`: what a former life has left goes on until then. */
   start(): void {
     this.#notices.start();
