@@ -12,7 +12,7 @@ import {
   checkWebhookPort,
   findManifestProblems,
 } from '../generate/manifest/problems.ts';
-import { type ConfiguredCommand, isAboutServices, type ServicesCommand } from './invocation.ts';
+import { type ConfiguredCommand, isAboutServices } from './invocation.ts';
 
 /**
  * What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called
