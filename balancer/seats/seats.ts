@@ -12,7 +12,7 @@ import { Announcement } from './announcement.ts';
 import { ConfigurationKeeper, type ConfigurationPorts } from './configuration-keeper.ts';
 import { type FindAddressUsers, Newcomers } from './newcomers.ts';
 import { type HostAddress, type HostNetworks, isUsable, listAlone, listSubnets } from './place-address.ts';
-import { type PlannedSeat, planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
+import { planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
 import { renderSeats } from './render-seats.ts';
 import { isHeld, limitSeats, listHeld, listMissing, listNewcomers, type SeatsView } from './wanted-seats.ts';
 
