@@ -10,7 +10,6 @@ import { type AgentInfo } from '../http/presence.ts';
 import { type VrrpState } from '../../lib/keepalived/notices.ts';
 import { nameInstance } from '../keepalived/names.ts';
 import { describeDrift } from '../decide/plan.ts';
-import { type UntrackedPackets } from '../decide/untracked-packets.ts';
 
 /** One apiserver as a VIP sees it. */
 export interface BackendStatus {
@@ -45,8 +44,6 @@ export interface HostStatus {
   readonly vips: readonly VipStatus[];
   /** The drain of this host; null where it is not drained. */
   readonly drain: Drain | null;
-  /** What keeps packets from being tracked; left out where nobody has looked. */
-  readonly untracked?: readonly UntrackedPackets[];
 }
 
 /** What was found beside the assessment. */

@@ -139,8 +139,7 @@ export class NodeReporter {
     if (this.#isNeeded || this.#words === null || this.#said === null) return true;
     const { programmed, announced, draining, ...rest } = this.#words;
     const { programmed: before, announced: saidAnnounced, draining: saidDraining, ...others } = this.#said;
-    // What other hosts do can wait for the renewal.
-    if (!isDeepStrictEqual({ ...rest, heard: [] }, { ...others, heard: [] })) return true;
+    if (!isDeepStrictEqual(rest, others)) return true;
     if (!isDeepStrictEqual(listCounted(draining), listCounted(saidDraining))) return true;
     if (this.#isWaitedFor(programmed, before)) return true;
     // What was said last may lack addresses that were on their way to an interface.

@@ -12,7 +12,7 @@ import { Announcement } from './announcement.ts';
 import { ConfigurationKeeper, type ConfigurationPorts } from './configuration-keeper.ts';
 import { type FindAddressUsers, Newcomers } from './newcomers.ts';
 import { type HostAddress, type HostNetworks, isUsable, listAlone, listSubnets } from './place-address.ts';
-import { type PlannedSeat, planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
+import { planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
 import { renderSeats } from './render-seats.ts';
 import { isHeld, limitSeats, listHeld, listMissing, listNewcomers, type SeatsView } from './wanted-seats.ts';
 
@@ -107,11 +107,6 @@ export class Seats {
       this.#lookIn(0);
     });
     this.#serving = new ServingKeeper(trackFile, clock, report);
-  }
-
-  /** Those that this node may hold, as of the last look. */
-  get planned(): readonly PlannedSeat[] {
-    return this.#planned?.plan.seats ?? [];
   }
 
   /** Begins to look. Writes nothing before the first `update`: what a former life has left goes on until then. */

@@ -15,7 +15,6 @@ import { formatServicesCheck } from '../format/screens/services-check.ts';
 import { formatCheckJson } from '../format/json/check-json.ts';
 import { createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
-import { readUntracked } from '../wiring/read-untracked.ts';
 
 /**
  * `vipnat check`: says how the rules differ from what `run` and the balancer of this host would have written. Exit `done` in sync, `found`
@@ -45,17 +44,14 @@ async function checkVips(
   { config, given, options, screen, stdout, stderr }: CheckContext,
 ): Promise<boolean> {
   const [assessment, agent] = await Promise.all([lookAtHost(config, stderr), findAgent()]);
-  const [{ drops, problems }, { untracked, gaps }] = await Promise.all([
-    lookForDrops(assessment),
-    readUntracked(assessment),
-  ]);
+  const { drops, problems } = await lookForDrops(assessment);
   const flags = quoteWords(toArguments(config, given));
-  const unread = [...describeUnread(assessment.observation.unread), ...problems, ...gaps];
+  const unread = [...describeUnread(assessment.observation.unread), ...problems];
   const isInSync = assessment.plan.tables.length === 0 && assessment.missingSwitches.length === 0;
   stdout(
     options.json
-      ? formatCheckJson(assessment, { drops, untracked, unread, services }, nameNode(config))
-      : `${formatCheck({ assessment, drops, untracked, unread, config, agent, flags }, screen())}${formatServicesCheck(services, screen())}`,
+      ? formatCheckJson(assessment, { drops, unread, services }, nameNode(config))
+      : `${formatCheck({ assessment, drops, unread, config, agent, flags }, screen())}${formatServicesCheck(services, screen())}`,
   );
   return isInSync;
 }

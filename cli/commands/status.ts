@@ -16,7 +16,6 @@ import { formatBalancerJson } from '../format/json/balancer-json.ts';
 import { formatStatusJson } from '../format/json/status-json.ts';
 import { createHostKernel, lookAtHost } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
-import { readUntracked } from '../wiring/read-untracked.ts';
 import { clearScreen, waitForNext } from '../wiring/wait-for-next.ts';
 
 /**
@@ -61,6 +60,5 @@ async function readStatus(config: Config, stderr: (text: string) => void): Promi
       .catch(() => null),
     readLiveDetails(createHostKernel(), config),
   ]);
-  const { untracked } = await readUntracked(assessment);
-  return { ...toHostStatus(assessment, { agent, activity, drain, ...findings }), untracked };
+  return toHostStatus(assessment, { agent, activity, drain, ...findings });
 }

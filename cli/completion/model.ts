@@ -6,7 +6,6 @@ import { planFormats } from '../grammar/command-context.ts';
 import { createGrammar } from '../grammar/grammar.ts';
 import { configTerms, describeConfigFlag } from '../grammar/help.ts';
 import { deviceActions, seatsActions } from '../grammar/command-context.ts';
-import { releaseWord } from '../grammar/read-services.ts';
 import { commandNames } from '../grammar/invocation.ts';
 import { colourChoices } from '../format/text/screen.ts';
 
@@ -84,7 +83,6 @@ const pathToWords = new Map<string, readonly string[]>([
   ['help', commandNames],
   ['help manifest', manifestKinds],
   ['completion', shells],
-  ['services', [releaseWord]],
   ['device', deviceActions],
   ['seats', seatsActions.filter((action) => action !== 'list')],
 ]);

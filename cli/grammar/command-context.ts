@@ -126,20 +126,8 @@ export interface DeviceContext extends Omit<CommandContext<DeviceOptions>, 'conf
   readonly environment: Environment;
 }
 
-/** `vipnat services release-gates`. */
-export interface ReleaseOptions {
-  /** Open the gates. Else print only what would be written. */
-  readonly isConfirmed: boolean;
-  /** Whose pods; null for all namespaces. */
-  readonly podNamespace: string | null;
-  /** Further types of readiness gates, as they were given: `findCommandProblems` says what is wrong with them. */
-  readonly gates: readonly string[];
-}
-
 /** `vipnat services`. */
 export interface ServicesOptions {
-  /** Open gates instead of printing Services; null prints these. */
-  readonly release: ReleaseOptions | null;
   /** The one to print; null for all. */
   readonly service: NamespacedName | null;
   /** Where the Leases of balancers and controllers are. */

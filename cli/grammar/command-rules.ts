@@ -12,7 +12,7 @@ import {
   checkWebhookPort,
   findManifestProblems,
 } from '../generate/manifest/problems.ts';
-import { type ConfiguredCommand, isAboutServices, type ServicesCommand } from './invocation.ts';
+import { type ConfiguredCommand, isAboutServices } from './invocation.ts';
 
 /**
  * What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called
@@ -39,19 +39,17 @@ function findOwnProblems(command: ConfiguredCommand): string[] {
   if (isAboutServices(command))
     return [
       ...checkNamespace(command.options.namespace, servicesNamespace),
-      ...checkGates(listGates(command)),
       ...(command.name === 'controller'
-        ? [...checkWebhookPort(command.options.webhookPort), ...checkDefaultDevice(command.options)]
+        ? [
+            ...checkGates(command.options.gates),
+            ...checkWebhookPort(command.options.webhookPort),
+            ...checkDefaultDevice(command.options),
+          ]
         : []),
     ];
   return command.name === 'run' && command.options.once && command.options.dryRun
     ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']
     : [];
-}
-
-function listGates(command: ServicesCommand): readonly string[] {
-  if (command.name === 'controller') return command.options.gates;
-  return command.name === 'services' ? (command.options.release?.gates ?? []) : [];
 }
 
 /** What tells how this host is, of whatever vipnat has there. */

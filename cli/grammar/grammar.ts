@@ -186,19 +186,10 @@ function addController(program: Command): Command {
 
 function addServices(program: Command): Command {
   return add(program, 'services', 'print each Service with its address, and why it does not work')
-    .usage('[NS/NAME|release-gates] [options]')
-    .option(
-      '--namespace <value>',
-      `where the balancers run (default: ${servicesNamespace}); with release-gates, the namespace of the pods (default: all)`,
-    )
+    .usage('[NS/NAME] [options]')
+    .option('--namespace <value>', `where the balancers run (default: ${servicesNamespace})`)
     .option('--json', 'print JSON')
-    .option('--watch [value]', 'print again every so many seconds (default: 2)')
-    .option('--yes', 'for release-gates: open the gates; without it, print only what it would write')
-    .option(
-      '--gate <value>',
-      'for release-gates: also open readiness gates of this type; repeat the flag for more',
-      collect,
-    );
+    .option('--watch [value]', 'print again every so many seconds (default: 2)');
 }
 
 function addSeats(program: Command): Command {

@@ -168,16 +168,11 @@ Examples:
   vipnat services default/web        one Service, with its pods, nodes and events
   vipnat services --watch
   vipnat services --json
-  vipnat services release-gates      what opens the gates of pods that wait
-  vipnat services release-gates --yes --namespace shop
 
 services reads the Kubernetes API and asks no node. It lists the Services of vipnat,
 and those without a class that have no address. The reason is printed below a Service
-that does not work. release-gates opens readiness gates of vipnat that are not open, for
-when no controller runs any more. Without --yes it prints what it would write. New pods
-wait as before, until the gate is gone from their Deployments.
-Exit status: 0 all Services work, 1 failed, 2 one does not, or no controller leads.
-release-gates: 0 no pod waits, 1 failed or pods are left, 2 without --yes, pods wait.
+that does not work.
+Exit status: 0 all Services work, 1 failed, 2 one does not, or no controller leads,
 78 bad configuration.`,
   seats: `
 Examples:

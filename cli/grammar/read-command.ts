@@ -37,7 +37,6 @@ export interface Own extends KeepalivedWords, DoctorWords {
   readonly webhookPort?: string;
   readonly pool?: readonly string[];
   readonly gate?: readonly string[];
-  readonly yes?: boolean;
   readonly balancerListen?: string;
   readonly nodeAddress?: readonly string[];
   readonly nodeProbePort?: string;

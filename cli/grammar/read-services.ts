@@ -6,44 +6,20 @@ import { type Found, type Own, readInterval } from './read-command.ts';
 /** From one screen of --watch to the next: each lists all Services anew. */
 const defaultWatchMs = 2000;
 
-/** What `services` does instead of printing. */
-export const releaseWord = 'release-gates';
-
-/** `services`, whose word names one, or asks for something else. */
+/** `services`, whose word names one. */
 export function readServices(own: Own, words: readonly string[]): Found {
   const { namespace = servicesNamespace, json = false, watch } = own;
   const { watchMs, problems } = readInterval(watch, defaultWatchMs);
   const [word] = words;
-  if (word === releaseWord) return readRelease(own, problems);
   const service = word === undefined ? null : readName(word);
   // Words beside an unknown option may be its values: then only the option is told.
   const isUnclear = words.some((other) => other.startsWith('-'));
   const isWrong = word !== undefined && service === null && !isUnclear;
   return {
-    command: { name: 'services', options: { release: null, service, namespace, json, watchMs } },
+    command: { name: 'services', options: { service, namespace, json, watchMs } },
     wordCount: 1,
-    problems: [...(isWrong ? [explainName(word)] : []), ...problems, ...findMisplaced(own)],
+    problems: [...(isWrong ? [explainName(word)] : []), ...problems],
   };
-}
-
-/** Here `--namespace` is that of the pods: whoever limits a change to a namespace must not change others. */
-function readRelease(own: Own, problems: readonly string[]): Found {
-  const { namespace = null, json = false, yes: isConfirmed = false, gate: gates = [], watch } = own;
-  const release = { isConfirmed, podNamespace: namespace, gates };
-  const options = { release, service: null, namespace: namespace ?? servicesNamespace, json, watchMs: null };
-  const isWatch = watch !== undefined && problems.length === 0;
-  return {
-    command: { name: 'services', options },
-    wordCount: 1,
-    problems: [...problems, ...(isWatch ? [`--watch does not go with ${releaseWord}. Leave it out`] : [])],
-  };
-}
-
-function findMisplaced({ yes, gate }: Own): string[] {
-  const flags = [...(yes === undefined ? [] : ['--yes']), ...(gate === undefined ? [] : ['--gate'])];
-  return flags.map(
-    (flag) => `${flag} is for vipnat services ${releaseWord} only. Example: vipnat services ${releaseWord}`,
-  );
 }
 
 /** Names of namespaces and Services (RFC 1123, a label). */

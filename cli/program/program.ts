@@ -225,11 +225,6 @@ async function runServicesCommand(command: ServicesCommand, context: SharedConte
       return seats({ ...context, options: command.options });
     }
     case 'services': {
-      const { release, json } = command.options;
-      if (release !== null) {
-        const { releaseGates } = await import('../commands/release-gates.ts');
-        return releaseGates({ ...context, options: { ...release, json } });
-      }
       const { services } = await import('../commands/services.ts');
       return services({ ...context, options: command.options });
     }

@@ -1,5 +1,5 @@
 import { type Drained, readDrained } from '../../lib/services/drained.ts';
-import { type HeardVrid, type Lease, type NodeMode } from '../../lib/services/node-report.ts';
+import { type Lease, type NodeMode } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type HeardReport, readReports } from './read-reports.ts';
 
@@ -38,8 +38,6 @@ export interface NodeView {
   readonly inUse: readonly string[];
   /** Seats and addresses that it may hold and cannot, to clauses that say why. */
   readonly unheld: Readonly<Record<string, string>>;
-  /** See NodeReport. */
-  readonly heard: readonly HeardVrid[];
 }
 
 /** All seats of a cluster. */
@@ -71,8 +69,8 @@ export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: num
   );
   return {
     seats: seats.sort((one, other) => one.pool.localeCompare(other.pool) || one.index - other.index),
-    nodes: reports.map(({ node, mode, silentMs, isLiving, inUse, unheld = {}, heard = [] }) => ({
-      ...{ node, mode, silentMs, isLiving, inUse, unheld, heard },
+    nodes: reports.map(({ node, mode, silentMs, isLiving, inUse, unheld = {} }) => ({
+      ...{ node, mode, silentMs, isLiving, inUse, unheld },
     })),
     drained: new Map(pools.map((pool) => [pool.metadata.name, readDrained(pool)])),
   };

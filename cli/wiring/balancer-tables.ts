@@ -1,7 +1,6 @@
 import { families } from '../../lib/address/address.ts';
 import { acceptChains, planAccept } from '../../balancer/decide/accept-forwarded.ts';
 import { balancerRole } from '../../balancer/process/presence.ts';
-import { hearingTable } from '../../balancer/hearing/hearing-table.ts';
 import { tableName } from '../../balancer/table/table.ts';
 import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { findHolder } from '../../lib/http/presence.ts';
@@ -50,13 +49,16 @@ export async function removeBalancerTables({
   };
 }
 
-/** Removes all tables that a balancer writes, or only looks for them. Answers them with their families. Rejects as the kernel does. */
+/** A balancer before wrote it: senders of VRRP adverts. */
+const formerTable = 'vipnat-vrrp';
+
+/** Removes all tables that a balancer writes, or wrote, or only looks for them. Answers them with their families. Rejects as the kernel does. */
 export async function removeTables(
   kernel: Pick<BalancerKernel, 'readHandles' | 'apply'>,
   dryRun: boolean,
 ): Promise<string[]> {
   const tables: string[] = [];
-  for (const name of [tableName, hearingTable, trialTable]) {
+  for (const name of [tableName, formerTable, trialTable]) {
     const handles = await kernel.readHandles(name);
     tables.push(
       ...families

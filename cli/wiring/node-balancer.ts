@@ -1,8 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { Balancer } from '../../balancer/process/balancer.ts';
 import { type BalancerView } from '../../balancer/process/ports.ts';
-import { Hearing } from '../../balancer/hearing/hearing.ts';
-import { HearingLog } from '../../balancer/hearing/hearing-log.ts';
 import { type NodeHealth } from '../../balancer/nodes/node-health.ts';
 import { ApiVips } from '../../balancer/report/api-vips.ts';
 import { BalancerCounter } from '../../balancer/report/balancer-counts.ts';
@@ -54,7 +52,6 @@ export class NodeBalancer {
   readonly #balancer: Balancer;
   readonly #nodes: NodeHealth;
   readonly #addresses: NodeAddresses;
-  readonly #hearing: Hearing;
   readonly #node: string;
   readonly #counter: BalancerCounter;
   readonly #apiVips = new ApiVips(createBalancerKernel(), () => {
@@ -97,7 +94,6 @@ export class NodeBalancer {
       this.#say();
     });
     this.#nodes = this.#createNodes(options);
-    this.#hearing = this.#createHearing(logger);
     this.#balancer = new Balancer({
       ...common,
       route,
@@ -125,22 +121,6 @@ export class NodeBalancer {
       listAddresses: () => this.#addresses.list,
       onChange: () => {
         this.#balancer.noteOutages();
-        this.#say();
-      },
-    });
-  }
-
-  #createHearing(logger: Logger): Hearing {
-    return new Hearing({
-      clock: systemClock,
-      kernel: this.#apiVips.kernel,
-      report: new HearingLog(logger),
-      listOwn: () => {
-        if (this.#view === null) return null;
-        const all = this.#view.pools.flatMap(({ status }) => status?.seats ?? []);
-        return { all, planned: this.#seats.planned };
-      },
-      onChange: () => {
         this.#say();
       },
     });
@@ -177,14 +157,12 @@ export class NodeBalancer {
     this.#seats.start();
     this.#reporter.start();
     this.#balancer.start();
-    this.#hearing.start();
   }
 
   /** Ends what is under way. The tables, the seats and the Lease stay. */
   async stop(): Promise<void> {
     this.#nodes.stop();
     this.#addresses.stop();
-    await this.#hearing.stop();
     await this.#balancer.stop();
     await this.#seats.stop();
     await this.#reporter.stop({ isLeaving: false });
@@ -230,7 +208,6 @@ export class NodeBalancer {
     this.#reporter.say({
       ...{ programmed: this.#programmed, mode, seats, inUse, unheld, addresses },
       ...{ apiVips: this.#apiVips.addresses, announced: announced ?? '0' },
-      heard: this.#hearing.heard,
       ...listServices({ left: this.#view.left, dropping: this.#view.dropping }),
       ...{ unsupported: listUntranslatedProtocols(), draining: draining.slice(0, maxDraining) },
       // Who holds nothing asks seldom, and all nodes would say the same.

@@ -20,8 +20,6 @@ export interface SeatsRequest {
   readonly others: Readonly<Record<'older' | 'younger', readonly Seat[]>>;
   /** VRIDs that others on the network use. */
   readonly reservedVrids: ReadonlySet<number>;
-  /** Whether another program on a network of the nodes was heard to use a VRID. Better such a one than none: keepalived drops what names another anchor. */
-  readonly isHeard: (family: Family, vrid: number) => boolean;
 }
 
 /** The seats of both families, by their indexes. Fewer than the pool asks for where no VRID is free. */
@@ -81,14 +79,20 @@ function addSeat(indexes: Set<number>): Seat {
  * Services.
  */
 function numberSeats(request: SeatsRequest, family: Family, seats: readonly Seat[]): Seat[] {
-  const { pool, isUsed } = request;
+  const { pool, isUsed, reservedVrids } = request;
   const older = ofFamily(request.others.older, family);
   const younger = ofFamily(request.others.younger, family);
   // Two clusters on one network begin at different numbers. keepalived ignores adverts with its VRID and another anchor.
   const shuffle = (numbers: readonly number[], of: string) =>
     rotate(numbers, hashToNumber(`${of} ${pool.metadata.uid} ${family}`));
   const wanted = pool.spec.vrids == null ? shuffle(allVrids, 'VRIDs') : parseVrids(pool.spec.vrids);
-  const vrids = shareOutVrids(request, { family, seats, wanted, older, younger });
+  const mayStay = ({ vrid, index }: Seat) =>
+    wanted.includes(vrid) && (isUsed(index) || !reservedVrids.has(vrid));
+  const vrids = shareOut(
+    seats.map((seat) => (mayStay(seat) ? seat.vrid : 0)),
+    wanted.filter((vrid) => !reservedVrids.has(vrid)),
+    { older: older.map(({ vrid }) => vrid), younger: younger.map(({ vrid }) => vrid) },
+  );
   const anchors = shareOut(seats.map(toNumber), shuffle(anchorNumbers, 'anchors'), {
     older: older.map(toNumber),
     younger: younger.map(toNumber),
@@ -99,39 +103,6 @@ function numberSeats(request: SeatsRequest, family: Family, seats: readonly Seat
     const part = { anchor: toAnchor(family, anchor), vrid, network: keepNetwork(network, request, family) };
     return [{ index, ...part, nodes }];
   });
-}
-
-interface VridsRequest {
-  readonly family: Family;
-  readonly seats: readonly Seat[];
-  /** In the order in which they are given. */
-  readonly wanted: readonly number[];
-  readonly older: readonly Seat[];
-  readonly younger: readonly Seat[];
-}
-
-/** A seat that no Service uses leaves a VRID that another program uses, if there is one that nobody uses. */
-function shareOutVrids(
-  { isUsed, reservedVrids, isHeard }: SeatsRequest,
-  { family, seats, wanted, older, younger }: VridsRequest,
-): (number | null)[] {
-  const taken = new Set([...seats, ...older, ...younger].map(({ vrid }) => vrid));
-  const free = wanted.filter((vrid) => !reservedVrids.has(vrid));
-  const [heard, quiet] = [true, false].map((is) => free.filter((vrid) => isHeard(family, vrid) === is));
-  let spare = quiet?.filter((vrid) => !taken.has(vrid)).length ?? 0;
-  const mayStay = ({ vrid, index }: Seat) => {
-    if (!wanted.includes(vrid)) return false;
-    if (isUsed(index)) return true;
-    if (reservedVrids.has(vrid)) return false;
-    if (!isHeard(family, vrid)) return true;
-    spare -= 1;
-    return spare < 0;
-  };
-  return shareOut(
-    seats.map((seat) => (mayStay(seat) ? seat.vrid : 0)),
-    [...(quiet ?? []), ...(heard ?? [])],
-    { older: older.map(({ vrid }) => vrid), younger: younger.map(({ vrid }) => vrid) },
-  );
 }
 
 function toNumber({ anchor }: Seat): number {

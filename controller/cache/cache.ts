@@ -16,7 +16,6 @@ import { CandidateNodes } from './candidate-nodes.ts';
 import { PoolJudge, Reservations, type ReservedRange } from './judge-pools.ts';
 import { ClaimStore } from './kept-back.ts';
 import {
-  HeardVrids,
   listApiVrids,
   listClaimed,
   listOfApiservers,
@@ -121,8 +120,6 @@ export class Cache {
   readonly #vrids = new Reservations<number>(String);
   /** Null: something changed since it was made. */
   #reservedVrids: ReadonlySet<number> | null = null;
-  /** Null: a living node has heard others since it was made. */
-  #heardVrids: HeardVrids | null = null;
   #candidates: CandidateNodes | null = null;
   /** What the change under way concludes. */
   #areJudgedAnew = false;
@@ -217,7 +214,6 @@ export class Cache {
       keptBack: this.#claims,
       takenAddresses: this.#deviceAddresses,
       reservedVrids: (this.#reservedVrids ??= new Set(this.#vrids)),
-      heardVrids: (this.#heardVrids ??= new HeardVrids(livingReports.values())),
       contested: uncontested,
       nowMs,
     };
@@ -311,10 +307,9 @@ export class Cache {
     leases: ({ before, after }) => {
       if (before?.isProven !== after?.isProven) this.#candidates = null;
     },
-    livingReports: (change) => {
+    livingReports: ({ key }) => {
       this.#candidates = null;
-      if (isNews(change, ({ heard }) => heard)) this.#heardVrids = null;
-      this.#reserveOfNode(change.key);
+      this.#reserveOfNode(key);
     },
     silentNodes: ({ key }) => {
       this.#reserveOfNode(key);

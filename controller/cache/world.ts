@@ -12,7 +12,6 @@ import { type DeviceBalancer, type DeviceReport } from './device-reports.ts';
 import { type JudgedPool } from './judge-pools.ts';
 import { type TakenAddresses } from './taken-addresses.ts';
 import { type KeptBack } from './kept-back.ts';
-import { type HeardVrids } from './list-reserved.ts';
 
 /** What the controller is told at its start. */
 export interface Settings {
@@ -137,8 +136,6 @@ export interface World extends Known {
   readonly takenAddresses: TakenAddresses;
   /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
   readonly reservedVrids: ReadonlySet<number>;
-  /** VRIDs that living nodes hear of others. */
-  readonly heardVrids: HeardVrids;
   /** Keys of Services whose status another program rewrites, to who may be it: names of field managers, or none. */
   readonly contested: ReadonlyMap<string, readonly string[]>;
   /** The date, as milliseconds since 1970. It can jump. */

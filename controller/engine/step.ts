@@ -62,7 +62,6 @@ export type StepReason =
   | 'NotAsAsked'
   | 'PoolRefused'
   | 'NodeReportsAddress'
-  | 'VridInUse'
   | 'GateTimedOut'
   | 'PortNotSupported'
   | 'DeviceReady'

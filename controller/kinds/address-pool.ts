@@ -21,15 +21,7 @@ import {
   type WantedCondition,
 } from '../cache/object-parts.ts';
 import { type World } from '../cache/world.ts';
-import {
-  type Kind,
-  nothing,
-  type Step,
-  type StepEvent,
-  type StepReason,
-  toJson,
-  toStep,
-} from '../engine/step.ts';
+import { type Kind, nothing, type Step, type StepEvent, toJson, toStep } from '../engine/step.ts';
 import { patchPoolFinalizers, patchPoolStatus } from './writes.ts';
 
 /** kubeadm gives it to control-plane nodes. */
@@ -60,7 +52,7 @@ export const addressPool: Kind = {
     {
       // A drain leaves out who can serve only while somebody else can.
       source: 'livingReports',
-      part: ({ mode, unheld, heard }) => [mode, unheld, heard],
+      part: ({ mode, unheld }) => [mode, unheld],
       toKeys: (_, { pools }) => pools.keys(),
     },
   ],
@@ -109,31 +101,23 @@ function writeStatus(judged: JudgedPool, world: World): Step | null {
   const areSame = JSON.stringify(seats) === JSON.stringify(pool.status?.seats ?? []);
   if (areSame && conditions === before) return null;
   const write = patchPoolStatus(pool, { seats: toJson(seats), conditions: toJson(conditions) });
-  const pair = (type: string): ConditionPair => ({
-    before: findCondition(before, type),
-    after: findCondition(conditions, type),
-  });
-  return toStep(write, toEvent(refusal, pair('Accepted')) ?? toNewEvent('VridInUse', pair('Seated')));
-}
-
-/** A condition, as it was and as it is to be. */
-interface ConditionPair {
-  readonly before: Condition | null;
-  readonly after: Condition | null;
+  return toStep(
+    write,
+    toEvent(refusal, findCondition(before, 'Accepted'), findCondition(conditions, 'Accepted')),
+  );
 }
 
 /** Told once of each refusal, and when Nodes begin to report addresses of Services. */
-function toEvent(refusal: JudgedPool['refusal'], accepted: ConditionPair): StepEvent | null {
-  const event = toNewEvent('NodeReportsAddress', accepted);
-  if (event !== null) return event;
-  if (refusal === null || refusal.reason === 'Deleted' || accepted.before?.status === 'False') return null;
+function toEvent(
+  refusal: JudgedPool['refusal'],
+  before: Condition | null,
+  after: Condition | null,
+): StepEvent | null {
+  const isNew = after?.reason !== before?.reason;
+  if (isNew && after?.reason === 'NodeReportsAddress')
+    return { type: 'Warning', reason: 'NodeReportsAddress', message: after.message };
+  if (refusal === null || refusal.reason === 'Deleted' || before?.status === 'False') return null;
   return { type: 'Warning', reason: 'PoolRefused', message: refusal.message };
-}
-
-/** Where the condition begins to have that reason. */
-function toNewEvent(reason: StepReason, { before, after }: ConditionPair): StepEvent | null {
-  if (after?.reason !== reason || before?.reason === reason) return null;
-  return { type: 'Warning', reason, message: after.message };
 }
 
 /** A pool that is refused keeps its seats, and gets no more. Nodes come and go under it as under any other. */
@@ -152,7 +136,6 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] 
       : assignSeats({
           ...{ pool, ranges, nodes, reservedVrids: world.reservedVrids },
           isUsed: findUsedSeats(pool, world),
-          isHeard: (family, vrid) => world.heardVrids.has(family, vrid),
           findGiven: (family) => findGiven(pool, family, world),
           others: listOthers(pool, world),
         });
@@ -223,8 +206,6 @@ function describeSeats(judged: JudgedPool, seats: readonly Seat[], world: World)
     return unseated('NoNode', `No node may hold its addresses: see nodeSelector, ${labelHint}.`);
   const unheld = describeUnheld(pool, seats, world);
   if (unheld?.isNobody === true) return unseated('CannotBeHeld', unheld.message);
-  const shared = describeShared(pool, seats, world);
-  if (shared !== null) return { type, status: 'True', reason: 'VridInUse', message: shared };
   if (unheld !== null) return { type, status: 'True', reason: 'SomeNodesCannot', message: unheld.message };
   const wanted = families.filter((family) => countOfFamily(ranges, family) > 0n).length * pool.spec.seats;
   const message =
@@ -232,21 +213,6 @@ function describeSeats(judged: JudgedPool, seats: readonly Seat[], world: World)
       ? `It has ${seats.length} of ${wanted} seats: no VRID is free for further ones.`
       : 'Every seat has nodes.';
   return { type, status: 'True', reason: 'Seated', message };
-}
-
-/** The first seat whose VRID another program uses on the network of its adverts. Null where there is none. */
-function describeShared(
-  { metadata: { name } }: AddressPool,
-  seats: readonly Seat[],
-  { heardVrids }: World,
-): string | null {
-  for (const seat of seats) {
-    const others = heardVrids.listSharing(name, seat);
-    if (others.length === 0) continue;
-    const who = `The seat ${name}/${seat.index} has the VRID ${seat.vrid}. So has ${shorten(others)}.`;
-    return `${who} Give spec.vrids a free range: the seat's Services do not answer for about a second. Or give the other host another VRID.`;
-  }
-  return null;
 }
 
 /** Seats that nodes say they cannot hold: those that nobody can, else those that others can. Null where each can hold all. */

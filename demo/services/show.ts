@@ -170,9 +170,7 @@ async function showCleanup({ lab, screen, say }: Stage): Promise<void> {
   const verdict = traces.length === 0 ? 'no node has a trace' : 'TRACES ARE LEFT';
   screen.step(`The Service is deleted in ${format(deletedMs)}, and then vipnat: ${verdict}`);
   screen.show(traces.join('\n'));
-  screen.show(
-    'Looked for: tables vipnat-lb and vipnat-vrrp, addresses of the pool, balancers, their keepalived.',
-  );
+  screen.show('Looked for: tables vipnat-lb, addresses of the pool, balancers, their keepalived.');
   screen.expect(traces.length === 0, 'no node has a trace');
 }
 

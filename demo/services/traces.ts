@@ -2,7 +2,7 @@ import { parseAddress } from '../../lib/address/address.ts';
 import { contains, parseRange } from '../../lib/services/ranges.ts';
 import { type NodeLab } from '../../lab/nodes/node-lab.ts';
 
-const tables = ['vipnat-lb', 'vipnat-vrrp'].flatMap((name) => [`ip ${name}`, `ip6 ${name}`]);
+const tables = ['ip vipnat-lb', 'ip6 vipnat-lb'];
 
 /** What nodes still have of Services, a phrase for each: tables of the balancer, addresses of the pool, programs. */
 export async function findTraces(lab: NodeLab, nodes: readonly string[], pool: string): Promise<string[]> {

@@ -55,17 +55,17 @@ export class Api {
   }
 
   /** A failure to ask is answered as a Status, like the apiserver's own. */
-  async #ask(server: string, { method, path, object, token }: ApiQuestion): Promise<ApiAnswer> {
+  async #ask(server: string, question: ApiQuestion): Promise<ApiAnswer> {
+    const { method, path, object, token } = question;
     const { authority, admin } = this.#certificates;
     const identity =
       token === undefined
         ? ['--cert', admin.certificate, '--key', admin.key]
         : ['--header', `authorization: Bearer ${token}`];
     const body = object === undefined ? [] : ['--data-binary', '@-'];
-    const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
     const command = [
       ...['curl', '--silent', '--show-error', '--max-time', String(limitSeconds), '--cacert', authority],
-      ...[...identity, '--header', `content-type: ${contentType}`, ...body, '--request', method],
+      ...[...identity, '--header', `content-type: ${toContentType(question)}`, ...body, '--request', method],
       ...['--write-out', '\\n%{http_code}', `https://${server}:${apiserverPort}${path}`],
     ];
     const input = object === undefined ? '' : JSON.stringify(object);
@@ -74,6 +74,12 @@ export class Api {
     const end = stdout.lastIndexOf('\n');
     return { code: Number(stdout.slice(end + 1)), object: readObject(stdout.slice(0, end)) };
   }
+}
+
+/** What a body of a question is. */
+export function toContentType({ method, isStrategic = false }: ApiQuestion): string {
+  if (method !== 'PATCH') return 'application/json';
+  return isStrategic ? 'application/strategic-merge-patch+json' : 'application/merge-patch+json';
 }
 
 /** Anything that can be created. */
@@ -89,6 +95,8 @@ export interface ApiQuestion {
   readonly path: string;
   /** What is sent; with PATCH, what is merged into the object. */
   readonly object?: object;
+  /** With PATCH: a strategic merge patch, which merges lists by their keys. */
+  readonly isStrategic?: boolean;
   /** Who asks; the administrator by default. */
   readonly token?: string;
 }

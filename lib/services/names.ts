@@ -102,7 +102,6 @@ export const reportAnnotations = {
   addresses: 'vipnat.io/node-addresses',
   silent: 'vipnat.io/silent-nodes',
   apiVips: 'vipnat.io/api-virtual-ips',
-  heard: 'vipnat.io/vrids-heard',
 } as const;
 
 /** On a node's Lease: the last renewal, once the controller has judged that the Lease is over. Another renewal makes it void. */

@@ -52,23 +52,7 @@ export interface NodeReport {
   readonly silent?: readonly SilentNode[];
   /** Virtual IPs of the Kubernetes API for which this node has rules of `vipnat run`, as canonical text. Absent where it has none. */
   readonly apiVips?: readonly string[];
-  /** VRIDs that others on the networks of its node use, see maxHeard. Absent where it has heard none. */
-  readonly heard?: readonly HeardVrid[];
 }
-
-/** A VRID, and who uses it that is none of the nodes with the seats of this cluster. Its family is that of `from`. */
-export interface HeardVrid {
-  readonly vrid: number;
-  /** Who sends the adverts. */
-  readonly from: string;
-  /** The interface of the node that they come by. */
-  readonly device: string;
-  /** The seat, `POOL/INDEX`, whose adverts the node sends by that interface with the same VRID; null for none. */
-  readonly seat: string | null;
-}
-
-/** How many of them a report has: those of seats come first. */
-export const maxHeard = 32;
 
 /** An endpoint that takes no new connection on a node. */
 export interface DrainingEndpoint {
@@ -133,14 +117,14 @@ export const leaseDurationMs = 40_000;
 
 /** What a report says of that which it leaves out. */
 const unsaid = {
-  ...{ addresses: [], silent: [], apiVips: [], draining: [], heard: [] },
+  ...{ addresses: [], silent: [], apiVips: [], draining: [] },
   ...{ unheld: {}, left: {}, dropping: {} },
 } as const;
 
 /** The annotations that say it. */
 export function toAnnotations(report: NodeReport): Record<string, string> {
   const { programmed, seats, mode, inUse, unsupported, announced } = report;
-  const { addresses, silent, apiVips, draining, unheld, left, dropping, heard } = { ...unsaid, ...report };
+  const { addresses, silent, apiVips, draining, unheld, left, dropping } = { ...unsaid, ...report };
   return {
     [reportAnnotations.programmed]: JSON.stringify(programmed),
     [reportAnnotations.seats]: JSON.stringify(seats),
@@ -156,7 +140,6 @@ export function toAnnotations(report: NodeReport): Record<string, string> {
     [reportAnnotations.left]: JSON.stringify(left),
     [reportAnnotations.dropping]: JSON.stringify(dropping),
     [reportAnnotations.apiVips]: JSON.stringify(apiVips),
-    [reportAnnotations.heard]: JSON.stringify(heard),
   };
 }
 
@@ -224,9 +207,6 @@ const drains = z.array(
 );
 const clauses = z.record(z.string(), z.string());
 const silentNodes = z.array(z.object({ node: z.string(), since: z.string() }));
-const heardVrids = z.array(
-  z.object({ vrid: z.number(), from: z.string(), device: z.string(), seat: z.nullable(z.string()) }),
-);
 const programmed = z.partial(
   z.object({
     virtualips: z.string(),
@@ -251,7 +231,6 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
   const addresses = parseJson(texts, read('addresses'), []);
   const silent = parseJson(silentNodes, read('silent'), []).slice(0, maxSilent);
   const apiVips = parseJson(texts, read('apiVips'), []).slice(0, maxApiVips);
-  const heard = parseJson(heardVrids, read('heard'), []).slice(0, maxHeard);
   const announced = read('announced');
   const mode = nodeModes.find((one) => one === read('mode')) ?? 'none';
   return {
@@ -261,7 +240,7 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
       seats: parseJson(texts, read('seats'), []),
       mode,
       inUse: parseJson(texts, read('inUse'), []).slice(0, maxInUse),
-      ...omitEmpty({ unsupported, draining, addresses, silent, apiVips, heard }),
+      ...omitEmpty({ unsupported, draining, addresses, silent, apiVips }),
       ...(Object.keys(unheld).length === 0 ? {} : { unheld }),
       ...(isNumber(announced) ? { announced } : {}),
       ...listServices({ left, dropping }),

@@ -36,7 +36,6 @@ const ofServices = {
   NotAsAsked: { type: 'Warning', action: 'Allocate' },
   PoolRefused: { type: 'Warning', action: 'Allocate' },
   NodeReportsAddress: { type: 'Warning', action: 'Allocate' },
-  VridInUse: { type: 'Warning', action: 'Allocate' },
   PortNotSupported: { type: 'Warning', action: 'Allocate' },
   DeviceReady: { type: 'Normal', action: 'Allocate' },
   DeviceFailed: { type: 'Warning', action: 'Allocate' },

@@ -19,10 +19,9 @@ const readNames = (cell = '') => unquote(cell).split(', ');
 
 /** Strings that a pattern finds in the sources that write conditions. */
 const findStrings = (pattern: RegExp) =>
-  globSync([
-    'controller/{allocate,cache,devices,engine,kinds}/*.ts',
-    'cli/services/release-gates.ts',
-  ]).flatMap((path) => [...readFileSync(path, 'utf8').matchAll(pattern)].map(([, found = '']) => found));
+  globSync('controller/{allocate,cache,devices,engine,kinds}/*.ts').flatMap((path) =>
+    [...readFileSync(path, 'utf8').matchAll(pattern)].map(([, found = '']) => found),
+  );
 
 const sort = (names: Iterable<string>) => [...new Set(names)].sort();
 

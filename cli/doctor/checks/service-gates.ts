@@ -59,5 +59,5 @@ function remedyOfNodes(nodes: readonly string[]): string[] {
 
 const remedyOfController = [
   '# see why no controller leads: kubectl -n vipnat-system describe pod -l app.kubernetes.io/name=vipnat-controller',
-  '# only if you remove vipnat: this command prints what opens the gates, and changes nothing: vipnat services release-gates',
+  '# only if you remove vipnat: docs/services.md says how kubectl opens the gates',
 ];

@@ -1,7 +1,6 @@
 import { type ForwardChain } from '../../../lib/kernel/port.ts';
 import { toPrintableJson } from '../../../lib/text/printable.ts';
 import { type UnreadText } from '../../../agent/observe/unread.ts';
-import { type UntrackedPackets } from '../../../agent/decide/untracked-packets.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type ServicesCheck } from '../../balancer/check-services.ts';
 import { isUsed } from '../../balancer/host-balancer.ts';
@@ -13,8 +12,6 @@ import { toHostAnswer } from './json.ts';
 export interface Besides {
   /** Chains of others that drop what is balanced. */
   readonly drops: readonly Pick<ForwardChain, 'table' | 'name'>[];
-  /** Rules of others that keep packets from being tracked. */
-  readonly untracked: readonly UntrackedPackets[];
   /** What could not be read. */
   readonly unread: readonly UnreadText[];
   /** What is said of Services on this host. */
@@ -23,11 +20,11 @@ export interface Besides {
 
 /**
  * `check --json`, version 1: what `status --json` says of the host, then each difference with what it means for people, and
- * what of others drops what is balanced or keeps it from being tracked. Ends with a newline.
+ * what of others drops what is balanced. Ends with a newline.
  */
 export function formatCheckJson(
   assessment: Assessment,
-  { drops, untracked, unread, services }: Besides,
+  { drops, unread, services }: Besides,
   node: string,
 ): string {
   const { plan, decisions } = assessment;
@@ -46,13 +43,7 @@ export function formatCheckJson(
   const balancer = isUsed(services.host)
     ? { ...describeBalancer(services.host), drift: services.drift, unread: services.unread }
     : null;
-  const untrackedPackets = untracked.map(({ place, rule, packets, isSure }) => ({
-    place,
-    rule,
-    packets,
-    isSure,
-  }));
-  const besides = { foreignDrops, untrackedPackets, unread, balancer };
+  const besides = { foreignDrops, unread, balancer };
   const answer = { ...toHostAnswer(assessment, node), drift, ...besides };
   return `${toPrintableJson(answer, 2)}\n`;
 }

@@ -15,13 +15,12 @@ export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
       holders,
       nodes: candidates,
     })),
-    nodes: nodes.map(({ node, mode, silentMs, inUse, unheld, heard }) => ({
+    nodes: nodes.map(({ node, mode, silentMs, inUse, unheld }) => ({
       node,
       mode,
       silentSeconds: silentMs === null ? null : silentMs / 1000,
       addressesInUse: inUse,
       cannotHold: Object.entries(unheld).map(([name, why]) => ({ name, why })),
-      vridsHeard: heard,
     })),
     drained: [...drained].flatMap(([pool, all]) => all.map(({ node, seat }) => ({ pool, node, seat }))),
   };

@@ -11,7 +11,6 @@ import {
   findLocalClientWarnings,
   type LocalClientWarning,
 } from '../../../agent/decide/local-client-warnings.ts';
-import { describeUntracked, type UntrackedPackets } from '../../../agent/decide/untracked-packets.ts';
 import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
 import { type AgentInfo } from '../../../agent/http/presence.ts';
 import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../../agent/report/unnamed-vips.ts';
@@ -27,8 +26,6 @@ export interface CheckFindings {
   readonly assessment: Assessment;
   /** Chains of other software that drop what is forwarded. */
   readonly drops: readonly ForwardChain[];
-  /** Rules of other software that keep packets from being tracked. */
-  readonly untracked: readonly UntrackedPackets[];
   /** What could not be read. */
   readonly unread: readonly UnreadText[];
   readonly config: Pick<Config, 'sysctls'>;
@@ -104,10 +101,7 @@ function layOutMarked(
   ];
 }
 
-function formatWarnings(
-  { assessment, drops, untracked, unread, agent }: CheckFindings,
-  screen: Screen,
-): string[] {
+function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, screen: Screen): string[] {
   const layOut = (line: string) => layOutMarked({ indent: '', line, mark: 'warning:' }, screen);
   return [
     ...unread.flatMap(({ code, text }) => layOut(`warning: [${code}] ${text}`)),
@@ -116,7 +110,6 @@ function formatWarnings(
       describeLocalClients(one).flatMap(layOut),
     ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
-    ...untracked.flatMap((one) => warn(describeUntracked(one), one.exemptions).flatMap(layOut)),
     ...findDropRules(assessment).flatMap((one) =>
       warn(describeDropRule(one), [one.deletion]).flatMap(layOut),
     ),

@@ -51,7 +51,6 @@ function listNotes(view: SeatsView): string[] {
       .flatMap(({ node, unheld }) =>
         Object.entries(unheld).map(([name, why]) => `${node} cannot hold ${name}: ${why}`),
       ),
-    ...listShared(view),
     ...[...view.drained].flatMap(([pool, drained]) => {
       const text = formatDrained(drained);
       return text === null ? [] : [`drained in pool ${pool}: ${text}`];
@@ -62,17 +61,6 @@ function listNotes(view: SeatsView): string[] {
           `${misplaced.map(({ seat }) => seat).join(', ')}: another node comes first. To move them: ${keepTogether('vipnat seats rebalance')}`,
         ]),
   ];
-}
-
-/** Once for each seat and other host, however many nodes hear it. */
-function listShared({ nodes }: SeatsView): string[] {
-  const heard = nodes.filter(({ isLiving }) => isLiving).flatMap((one) => one.heard);
-  const shared = heard.flatMap(({ vrid, from, seat }) =>
-    seat === null
-      ? []
-      : [`${from} uses the VRID ${vrid} of the seat ${seat}, too: give spec.vrids of the pool a free range`],
-  );
-  return [...new Set(shared)];
 }
 
 /** A node whose Lease has run out. */

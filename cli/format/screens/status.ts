@@ -9,7 +9,6 @@ import { describeKubeProxy } from '../../../agent/decide/describe.ts';
 import { describeDrift } from '../../../agent/decide/plan.ts';
 import { describeSources, findLocalClientWarnings } from '../../../agent/decide/local-client-warnings.ts';
 import { describeDropRule, findDropRules } from '../../../agent/decide/drop-rules.ts';
-import { describeUntracked } from '../../../agent/decide/untracked-packets.ts';
 import { describeUnread } from '../../../agent/observe/unread.ts';
 import {
   type HostStatus,
@@ -70,7 +69,6 @@ function formatFoot(status: HostStatus, screen: Screen): string[] {
     ),
     ...[
       ...new Set(assessment.refused),
-      ...(status.untracked ?? []).map(describeUntracked),
       ...findDropRules(assessment).map(describeDropRule),
       ...findLocalClientWarnings(assessment, status.agent !== null).map(({ text }) => text),
     ].flatMap((text) => layOutText(toLabel('warning'), toPrintableLine(text), screen)),

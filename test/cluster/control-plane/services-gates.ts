@@ -4,7 +4,7 @@ import { execa } from 'execa';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { type EarlySlice, selectEarlySlicesOf } from '../../../lib/services/early-slices.ts';
-import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
+import { type KubernetesObject } from '../../support/manifest/printing.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { electionLease, gateType, gateTypesAnnotation } from '../../../lib/services/names.ts';
 import { addressPools } from '../../../lib/services/objects.ts';
@@ -126,30 +126,23 @@ export function testGates(world: () => ServicesWorld): void {
     expect(JSON.parse(annotations?.[gateTypesAnnotation] ?? '')).toEqual([seedGate, gateType].sort());
   });
 
-  test('release-gates opens gates that no controller opens, with the rights that its page prints', async () => {
+  test('the patch of docs/services.md opens a gate that no controller opens, and changes nothing again', async () => {
     const gate = 'other.example/never-opened';
-    const run = await createReleaser(world());
     await createPod('left-1', '10.244.1.20', gate);
+    const path = `${podsPath}/left-1/status`;
     const status = { conditions: [...(await readConditions('left-1')), { type: gate, status: 'False' }] };
-    await world().api.ask({ method: 'PATCH', path: `${podsPath}/left-1/status`, object: { status } });
-    const words = ['--gate', gate, '--namespace', 'default'];
-    const printed = await run(...words);
-    expect(printed.stdout).toContain(
-      'kubectl patch pod left-1 --namespace default --subresource status --patch',
-    );
-    expect(printed.stderr).toMatch(/pods? waits? .* add --yes\nthe policy vipnat-gates still gives new pods/);
-    expect(printed.exitCode).toBe(2);
-    expect(await isOpen('left-1', gate)).toBe(false);
-    expect((await run(...words, '--yes')).exitCode).toBe(0);
-    const conditions = await readConditions('left-1');
-    expect(conditions.find(({ type }) => type === gate)).toMatchObject({
-      status: 'True',
-      reason: 'Released',
-    });
-    expect(conditions).toHaveLength(4);
-    expect(await run(...words, '--yes')).toMatchObject({
-      ...{ exitCode: 0, stderr: expect.stringMatching(/^no pod waits for a gate of vipnat\n/) },
-    });
+    await world().api.ask({ method: 'PATCH', path, object: { status } });
+    const page = readFileSync('docs/services.md', 'utf8');
+    const [, patch = ''] = /--patch '(.*)' <\/dev\/null/.exec(page) ?? [];
+    const object = JSON.parse(patch.replace("'$gate'", gate)) as object;
+    const openGate = async () => {
+      const { object: pod } = await world().api.ask({ method: 'PATCH', path, object, isStrategic: true });
+      return (pod['metadata'] as { resourceVersion: string }).resourceVersion;
+    };
+    const version = await openGate();
+    expect(await isOpen('left-1', gate)).toBe(true);
+    expect(await readConditions('left-1')).toHaveLength(4);
+    expect(await openGate()).toBe(version);
     await world().api.ask({ method: 'DELETE', path: `${podsPath}/left-1?gracePeriodSeconds=0` });
   });
 
@@ -213,25 +206,4 @@ async function showService(world: ServicesWorld, address: string): Promise<strin
   const { stdout } = await execa(program, args, { reject: false });
   await world.api.ask({ method: 'DELETE', path: `${slicesPath}/gated-k` });
   return stdout;
-}
-
-/** Makes the account that the page of the command describes, and answers what runs the command with its rights. */
-async function createReleaser(world: ServicesWorld) {
-  const page = readFileSync('docs/watch-services.md', 'utf8');
-  const [, text = ''] = /```yaml\n((?:(?!```)[^])*vipnat-gate-releaser(?:(?!```)[^])*)```/.exec(page) ?? [];
-  const name = 'vipnat-gate-releaser';
-  for (const role of parse(text)) await world.create(role);
-  const metadata = { name } as KubernetesObject['metadata'];
-  await world.create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } });
-  await world.create({
-    ...{ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRoleBinding', metadata },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
-    subjects: [{ kind: 'ServiceAccount', name, namespace }],
-  });
-  const kubeconfig = world.api.writeKubeconfig(name, await world.requestToken(namespace, name));
-  return async (...words: string[]) => {
-    const all = ['services', 'release-gates', ...words, '--kubeconfig', kubeconfig];
-    const [program = '', ...args] = vipnatCommand(...all);
-    return await execa(program, args, { reject: false });
-  };
 }

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { execa } from 'execa';
 import { buildComponents, locateComponents } from '../../../lab/build/build.ts';
 import { type Certificates, createCertificates } from '../../../lab/certificates/certificates.ts';
-import { type ApiAnswer, type ApiQuestion } from '../../../lab/control-plane/api.ts';
+import { type ApiAnswer, type ApiQuestion, toContentType } from '../../../lab/control-plane/api.ts';
 import { defaultOptions } from '../../../lab/settings/options.ts';
 import { findFreePort } from '../../support/network/free-port.ts';
 import { tell } from '../../support/lab/test-lab.ts';
@@ -86,13 +86,13 @@ export class SingleApiserver {
   }
 
   /** Asks as the administrator, or as whose token is given; answers whatever is answered, 0 for nothing. */
-  ask({ method, path, object, token }: ApiQuestion): Promise<ApiAnswer> {
+  ask(asked: ApiQuestion): Promise<ApiAnswer> {
+    const { method, path, object, token } = asked;
     const { admin, authority } = this.#certificates;
     const identity =
       token === undefined ? { cert: readFileSync(admin.certificate), key: readFileSync(admin.key) } : {};
-    const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
     const headers = {
-      'content-type': contentType,
+      'content-type': toContentType(asked),
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     };
     return new Promise((resolve) => {

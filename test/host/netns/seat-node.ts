@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
-import { type HeardVrid } from '../../../lib/services/node-report.ts';
 import { prompt } from '../../support/host/keepalived.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { locateDisk, type Namespaces } from '../../support/network/namespaces.ts';
@@ -19,7 +18,6 @@ interface Told {
     readonly inUse: readonly string[];
     readonly announced: string | null;
   };
-  readonly heard?: readonly HeardVrid[];
   readonly level?: string;
   readonly message?: string;
 }
@@ -151,11 +149,6 @@ export class SeatNode {
   /** Up to which version it says that its interface has all addresses of these. */
   get announced(): string | null {
     return this.told.findLast(({ state }) => state !== undefined)?.state?.announced ?? null;
-  }
-
-  /** The VRIDs that it has ever heard from others, as it told them last. */
-  get heard(): readonly HeardVrid[] {
-    return this.told.findLast(({ heard }) => heard !== undefined)?.heard ?? [];
   }
 
   /** Virtual addresses on its interface, and anchors on lo, as the kernel has them; sorted. */

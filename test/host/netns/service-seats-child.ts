@@ -3,13 +3,10 @@
  * For service-seats.test.ts.
  */
 import { createInterface } from 'node:readline';
-import { Hearing } from '../../../balancer/hearing/hearing.ts';
-import { HearingLog } from '../../../balancer/hearing/hearing-log.ts';
 import { createHostSeats } from '../../../balancer/seats/host-seats.ts';
 import { type SeatsInput } from '../../../balancer/seats/plan-seats.ts';
 import { SeatsLog } from '../../../balancer/seats/seats-log.ts';
 import { systemClock } from '../../../lib/control/clock.ts';
-import { createBalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
 import { type Logger } from '../../../lib/telemetry/logger.ts';
 
 /** What a line can be. */
@@ -36,23 +33,10 @@ const seats = createHostSeats({
   onState: (state) => print({ state }),
   onPlanned: () => undefined,
 });
-let pools: SeatsInput['pools'] = [];
-const hearing = new Hearing({
-  // A round each second.
-  clock: { ...systemClock, schedule: (ms, callback) => systemClock.schedule(ms / 30, callback) },
-  kernel: createBalancerKernel(),
-  report: new HearingLog(logger),
-  listOwn: () => ({ all: pools.flatMap(({ status }) => status?.seats ?? []), planned: seats.planned }),
-  onChange: () => print({ heard: hearing.heard }),
-});
 seats.start();
-hearing.start();
 for await (const line of createInterface({ input: process.stdin })) {
   const order = JSON.parse(line) as SeatsOrder;
-  if ('input' in order) {
-    ({ pools } = order.input);
-    seats.update(order.input);
-  } else seats.setServing(order.isServing);
+  if ('input' in order) seats.update(order.input);
+  else seats.setServing(order.isServing);
 }
-await hearing.stop();
 await seats.stop();

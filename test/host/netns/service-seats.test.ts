@@ -77,15 +77,9 @@ test(
 );
 
 test(
-  'only adverts have anchors, and a cluster with the same VRIDs and other anchors takes nothing, but is heard',
+  'only adverts have anchors, and a cluster with the same VRIDs and other anchors takes nothing',
   async () => {
     await network.start(give('10.77.0.60', 'fd77::60'));
-    await sleep(3000);
-    expect(network.nodes.map((node) => node.told.filter(({ heard }) => heard !== undefined))).toEqual([
-      [],
-      [],
-      [],
-    ]);
     const heard = network.client.shell(
       "timeout -s INT 8 tcpdump -nn -l -i eth0 'not (ip proto 112 or ip6 proto 112)' 2>/dev/null || true",
     );
@@ -99,17 +93,6 @@ test(
     await network.waitForOneHolder(...anchors, ...others.map(({ anchor }) => anchor));
     await network.waitForOneHolder('10.77.0.60', 'fd77::60', '10.77.0.70', 'fd77::70');
     expect(await network.listHolders('10.77.0.70')).toEqual(['m3']);
-    const expected = seats.map(({ index, vrid }) => ({
-      ...{ vrid, device: 'eth0', seat: `default/${index}` },
-      from: index < 4 ? '10.77.0.13' : expect.stringMatching(/^fe80::/),
-    }));
-    for (const node of network.nodes.filter((one) => one !== m3)) {
-      await waitUntil(
-        () => Promise.resolve(node.heard.length === seats.length),
-        () => `${node.name} hears others: ${JSON.stringify(node.heard)}`,
-      );
-      expect(node.heard.toSorted((one, other) => one.vrid - other.vrid)).toEqual(expected);
-    }
     const text = await heard;
     await network.waitForOneHolder(...anchors, ...others.map(({ anchor }) => anchor));
     expect(text).toContain('10.77.0.70');

@@ -23,8 +23,6 @@ export class FakeBalancerKernel implements Pick<
   failure: Error | null = null;
   /** What nft refuses wherever it is in a script. */
   refuses: RegExp | null = null;
-  /** A table that nft does not list. */
-  unlistable: string | null = null;
   /** How often nft was asked whether it would take a script. */
   questions = 0;
   missing: MissingFeatures = { ipv4: [], ipv6: [] };
@@ -34,7 +32,6 @@ export class FakeBalancerKernel implements Pick<
   async listTable(table: string): Promise<string> {
     this.lists += 1;
     await Promise.resolve();
-    if (table === this.unlistable) throw new VipnatError('TOOL_FAILED', `nft cannot list ${table}`);
     return print(table, this.#tables.get(table));
   }
 

@@ -107,18 +107,6 @@ describe('a node', () => {
     expect(api.annotations['vipnat.io/draining']).toBe('[]');
   });
 
-  test('says with the next renewal which VRIDs others use', async () => {
-    const { clock, api, reporter } = startReporter();
-    reporter.say(words);
-    await clock.advance(100);
-    const before = api.writes;
-    reporter.say({ ...words, heard: [{ vrid: 51, from: '10.77.0.9', device: 'eth0', seat: null }] });
-    await clock.advance(9000);
-    expect(api.writes).toBe(before);
-    await clock.advance(1000);
-    expect(api.annotations['vipnat.io/vrids-heard']).toContain('10.77.0.9');
-  });
-
   test('renews it each 10 s, with all that it has programmed by then', async () => {
     const { clock, api, reporter } = startReporter();
     reporter.say(words);

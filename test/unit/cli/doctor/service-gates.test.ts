@@ -83,7 +83,7 @@ describe('pod-waits-for-gate', () => {
         ...{ code: 'pod-waits-for-gate', why: expect.stringContaining('No controller leads') },
         remedy: [
           expect.stringMatching(/^# /),
-          expect.stringMatching(/^# .*: vipnat services release-gates$/),
+          expect.stringMatching(/^# .*docs\/services\.md says how kubectl opens the gates$/),
         ],
       },
     ]);

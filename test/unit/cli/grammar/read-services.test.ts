@@ -12,18 +12,6 @@ test.each([
   [['shop/Web'], {}, [`shop/Web is not NAMESPACE/NAME. ${example}`]],
   [['a/b/c'], {}, [`a/b/c is not NAMESPACE/NAME. ${example}`]],
   [['shop/web', 'more'], {}, ['more is one word too many. See vipnat services --help']],
-  [['release-gates'], { release: { isConfirmed: false, podNamespace: null, gates: [] }, service: null }, []],
-  [
-    ['release-gates', '--yes', '--namespace', 'shop', '--gate', 'a.example/b'],
-    { release: { isConfirmed: true, podNamespace: 'shop', gates: ['a.example/b'] } },
-    [],
-  ],
-  [['release-gates', '--watch'], {}, ['--watch does not go with release-gates. Leave it out']],
-  [
-    ['shop/web', '--yes'],
-    { release: null },
-    ['--yes is for vipnat services release-gates only. Example: vipnat services release-gates'],
-  ],
   [['shop/web', '--jsno'], {}, ['--jsno is not an option of services. Did you mean --json?']],
 ])('the command line of services says which: %j', (words, options, problems) => {
   expect(parseCommandLine(['services', ...words], '1.2.3')).toMatchObject({

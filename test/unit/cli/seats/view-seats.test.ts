@@ -24,14 +24,8 @@ const objects: SeatObjects = {
     makeLease('w1', ['default/0', 'default/1', 'default/10'], {
       inUse: ['10.0.9.30'],
       unheld: { 'default/2': '10.0.9.12 is in no subnet of this host (it has eth0)' },
-      heard: [
-        { vrid: 1, from: '10.0.9.7', device: 'eth0', seat: 'default/0' },
-        { vrid: 9, from: '10.0.9.7', device: 'eth0', seat: null },
-      ],
     }),
-    makeLease('w2', ['default/10'], {
-      heard: [{ vrid: 1, from: '10.0.9.7', device: 'eth0', seat: 'default/0' }],
-    }),
+    makeLease('w2', ['default/10']),
     makeLease('w3', ['default/2'], { agoMs: 600_000 }),
     makeLease('w4', [], { mode: 'none' }),
     { metadata: { name: 'vipnat-controller', uid: 'u', resourceVersion: '1', generation: 0 }, spec: {} },
@@ -50,7 +44,6 @@ w3 has said nothing for 10m00s
 w4 can serve no Service: it holds no seat
 another host on the network of w1 answers for 10.0.9.30
 w1 cannot hold default/2: 10.0.9.12 is in no subnet of this host (it has eth0)
-10.0.9.7 uses the VRID 1 of the seat default/0, too: give spec.vrids of the pool a free range
 drained in pool default: w4
 default/1: another node comes first. To move them: vipnat seats rebalance
 `);
@@ -97,7 +90,6 @@ default/1: another node comes first. To move them: vipnat seats rebalance
           silentSeconds: 3,
           addressesInUse: ['10.0.9.30'],
           cannotHold: [{ name: 'default/2' }],
-          vridsHeard: [{ vrid: 1, from: '10.0.9.7', seat: 'default/0' }, { vrid: 9 }],
         },
         { node: 'w2' },
         { node: 'w3', silentSeconds: 600 },

@@ -19,7 +19,6 @@ function assign({ before = [], spec = {}, ...others }: Parts = {}) {
     nodes: ['node-1', 'node-2'],
     others: { older: [], younger: [] },
     reservedVrids: new Set(),
-    isHeard: () => false,
     ...others,
   });
 }
@@ -90,21 +89,6 @@ test('a VRID that others use goes only from a seat that no Service uses', () => 
   const reservedVrids = new Set([51, 52]);
   const after = assign({ before, spec: { vrids: '51-60' }, reservedVrids, isUsed: (index) => index === 1 });
   expect(listVrids(after)).toEqual([55, 52, 53, 54]);
-});
-
-test('a VRID that another program was heard to use is given last, and leaves a seat only for one that nobody uses', () => {
-  const spec = { vrids: '51-56' };
-  const hear =
-    (...vrids: readonly number[]) =>
-    (family: string, vrid: number) =>
-      family === 'ipv4' && vrids.includes(vrid);
-  expect(listVrids(assign({ spec, isHeard: hear(51, 52, 53) }))).toEqual([54, 55, 56, 51]);
-  const before = assign({ spec });
-  const isUsed = (index: number) => index === 1;
-  const moved = assign({ before, spec, isHeard: hear(51, 52, 53, 56), isUsed });
-  expect(listVrids(moved)).toEqual([55, 52, 53, 54]);
-  expect(assign({ before: moved, spec, isHeard: hear(51, 52, 53, 56), isUsed })).toEqual(moved);
-  expect(listVrids(assign({ before, spec, isHeard: () => true }))).toEqual([51, 52, 53, 54]);
 });
 
 test('a used seat stays although no VRID is left for it', () => {

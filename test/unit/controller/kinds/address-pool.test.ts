@@ -139,32 +139,6 @@ describe('an AddressPool', () => {
       });
       expect(look(makeReport('node-1', 1), makeReport('node-2', 1))).toMatchObject({ reason: 'Seated' });
     });
-
-    test('keeps the VRID of a used seat that another program uses, says who does, and tells it once', () => {
-      const heard = (vrid: number) =>
-        ['10.0.9.7', '10.0.9.8'].map((from) => ({ vrid, from, device: 'eth0', seat: 'pool/0' }));
-      const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'])];
-      const reports = [
-        makeReport('node-2', 1, { heard: heard(1) }),
-        makeReport('node-1', 1, { heard: heard(1) }),
-      ];
-      const step = decide({ pools, nodes, reports, virtualIps }, of);
-      const message =
-        'The seat pool/0 has the VRID 1. So has 10.0.9.7 (node-1 detects it on eth0), 10.0.9.8 (node-1 detects it on eth0). ' +
-        "Give spec.vrids a free range: the seat's Services do not answer for about a second. Or give the other host another VRID.";
-      const seated = { type: 'Seated', status: 'True', reason: 'VridInUse', message };
-      const { status } = getWrite(step).body as { status: Record<string, unknown> };
-      expect(status).toMatchObject({
-        seats: [{ vrid: 1 }],
-        conditions: expect.arrayContaining([expect.objectContaining(seated)]),
-      });
-      expect(step).toMatchObject({ event: { type: 'Warning', reason: 'VridInUse', message } });
-      const told = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status })];
-      expect(decide({ pools: told, nodes, reports, virtualIps }, of).does).toBe('nothing');
-      // A seat that has another VRID by now, and one that no Service uses.
-      expect(look(makeReport('node-1', 1, { heard: heard(9) }))).toMatchObject({ reason: 'Seated' });
-      expect(look(...reports)).toMatchObject({ reason: 'Seated' });
-    });
   });
 
   test('that has shrunk under its Services has free addresses', () => {

@@ -17,7 +17,7 @@ test('what the API has a virtual IP for is no trace of Services', () => {
 
 test.each([
   ['table ip vipnat-lb\n', 'table ip vipnat-lb'],
-  ['table ip6 vipnat-vrrp\n', 'table ip6 vipnat-vrrp'],
+  ['table ip6 vipnat-lb\n', 'table ip6 vipnat-lb'],
   ['2: eth0    inet 10.77.0.219/32 scope global eth0\n', 'address 10.77.0.219'],
   [
     'keepalived --vrrp --use-file /run/vipnat-lb/keepalived.conf\n',

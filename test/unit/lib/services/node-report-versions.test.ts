@@ -44,7 +44,6 @@ const current = {
   'vipnat.io/left-to-kube-proxy': '{"default/web":"it has more than 2000 source ranges"}',
   'vipnat.io/clients-dropped': '{"default/dns":"rp_filter of flannel.1 is 1"}',
   'vipnat.io/api-virtual-ips': '["10.77.0.50"]',
-  'vipnat.io/vrids-heard': '[{"vrid":51,"from":"10.77.0.9","device":"eth0","seat":null}]',
   'vipnat.io/announced': '119',
 };
 
@@ -69,7 +68,6 @@ const report: NodeReport = {
   left: { 'default/web': 'it has more than 2000 source ranges' },
   dropping: { 'default/dns': 'rp_filter of flannel.1 is 1' },
   apiVips: ['10.77.0.50'],
-  heard: [{ vrid: 51, from: '10.77.0.9', device: 'eth0', seat: null }],
   announced: '119',
 };
 

@@ -22,7 +22,6 @@ const report: NodeReport = {
   unsupported: ['SCTP'],
   apiVips: ['10.0.9.50', 'fd00:9::50'],
   unheld: { 'default/1': 'it has no address of its own' },
-  heard: [{ vrid: 51, from: '10.0.9.9', device: 'eth0', seat: 'default/0' }],
 };
 
 const toLease = (annotations: Record<string, string>, name = toLeaseName(report.node)): Lease => ({

@@ -17,7 +17,7 @@ test('check as JSON names every difference, and what it means for people', async
   kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\nCOMMIT\n`);
   const assessment = await lookOnce(kernel, ordinaryConfig);
   expect(
-    JSON.parse(formatCheckJson(assessment, { drops: [], untracked: [], unread: [], services }, 'master-1')),
+    JSON.parse(formatCheckJson(assessment, { drops: [], unread: [], services }, 'master-1')),
   ).toMatchObject({
     version: 1,
     node: 'master-1',
@@ -35,7 +35,6 @@ test('check as JSON names every difference, and what it means for people', async
       },
     ],
     foreignDrops: [],
-    untrackedPackets: [],
     balancer: null,
   });
 });
@@ -45,19 +44,12 @@ test('in sync there is no difference, and drops of others are named all the same
   await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
   const drop = { table: 'inet firewall', name: 'forward' };
   const unread = [{ code: 'TOOL_FAILED', text: 'vipnat cannot read nat of ip6tables-nft' }] as const;
-  const lost = {
-    place: 'table raw of iptables-nft',
-    rule: '-j NOTRACK',
-    packets: ['packets to 10.0.0.50:6443'],
-  };
-  const untracked = [{ ...lost, isSure: true, exemptions: [] }];
-  const besides = { drops: [drop], untracked, unread, services };
+  const besides = { drops: [drop], unread, services };
   const text = formatCheckJson(await lookOnce(kernel, ordinaryConfig), besides, 'master-1');
   expect(JSON.parse(text)).toMatchObject({
     inSync: true,
     drift: [],
     foreignDrops: [{ table: 'inet firewall', chain: 'forward' }],
-    untrackedPackets: [{ ...lost, isSure: true }],
     unread,
   });
   expect(text.endsWith('}\n')).toBe(true);

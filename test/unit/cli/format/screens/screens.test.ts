@@ -61,7 +61,6 @@ async function readStatus(): Promise<HostStatus> {
 const checked: Omit<CheckFindings, 'assessment'> = {
   unread: [],
   drops: [],
-  untracked: [],
   config: { sysctls: 'set' },
   agent: null,
   flags: '--vip=10.0.0.50:6443',
@@ -142,18 +141,6 @@ test('check and status warn of what a source names and vipnat does not use', asy
   const assessment = { ...found.assessment, refused: [sentence] };
   expect(formatCheck({ ...checked, assessment })).toContain(`warning: ${sentence}\n`);
   expect(formatStatus({ ...found, assessment })).toContain(`warning     ${sentence}\n`);
-});
-
-test('check and status warn of rules that keep packets from being tracked; check says what exempts them', async () => {
-  const found = await readStatus();
-  const [rule, exemption] = ['-p tcp -m tcp --dport 6443 -j NOTRACK', 'iptables-nft -t raw -I PREROUTING'];
-  const packets = { place: 'table raw of iptables-nft', packets: ['packets to 10.0.0.50:6443'] };
-  const untracked = [{ ...packets, rule, isSure: true, exemptions: [exemption] }];
-  const sentence = `table raw of iptables-nft keeps packets to 10.0.0.50:6443 from being tracked, so vipnat's rules do not see them: ${rule}\n`;
-  expect(formatCheck({ ...checked, assessment: found.assessment, untracked })).toContain(
-    `warning: ${sentence}         ${exemption}\n`,
-  );
-  expect(formatStatus({ ...found, untracked })).toContain(`warning     ${sentence}`);
 });
 
 test('check keeps the rules of a virtual IP that nobody named, and says what removes them', async () => {

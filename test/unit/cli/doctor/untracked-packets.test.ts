@@ -1,9 +1,8 @@
 import { beforeAll, expect, test } from '@jest/globals';
 import { type Assessment } from '../../../../agent/decide/assess.ts';
-import { findUntrackedPackets } from '../../../../agent/decide/untracked-packets.ts';
+import { findUntrackedPackets } from '../../../../cli/doctor/facts/untracked-packets.ts';
 import { type EarlyRules } from '../../../../lib/kernel/real/early-rules.ts';
 import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
-import { countSteps } from '../../../support/fakes/count-steps.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 
 /** A host whose VIP 10.0.0.50:6443 is balanced over 10.77.0.11 to 13. */
@@ -122,17 +121,3 @@ test.each<[string, EarlyRules, (exemptions: readonly string[]) => EarlyRules]>([
   expect(exemptions.length).toBeGreaterThan(0);
   expect(find(exempt(exemptions))).toEqual([]);
 });
-
-test.each(['-j DROP', '-p udp -j CT --notrack'])(
-  'a long list of rules that keep none from being tracked is gone through once, not for each apiserver: %s',
-  (rest) => {
-    const list = Array.from({ length: 500 }, (_, at) => `PREROUTING -s 192.0.2.${at % 256}/32 ${rest}`);
-    const { decisions, observation } = assessment;
-    const count = (times: number) =>
-      countSteps(() => {
-        const more = Array.from({ length: times }, () => decisions).flat();
-        findUntrackedPackets([raw(list)], { decisions: more, observation });
-      });
-    expect(count(3) - count(1)).toBeLessThan(list.length);
-  },
-);

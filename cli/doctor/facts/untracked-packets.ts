@@ -2,16 +2,14 @@
  * Packets of balanced connections that rules of others keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
  * nft. What is not tracked is not translated. Nothing of vipnat can undo that.
  */
-import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
-import { families, type Family } from '../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type EarlyRules } from '../../lib/kernel/real/early-rules.ts';
-import { mayMatch, surelyMatches } from '../../lib/netfilter/iptables/may-match.ts';
-import { type Packet } from '../../lib/netfilter/iptables/packets.ts';
-import { quoteWords } from '../../lib/text/shell-words.ts';
-import { type Assessment } from './assess.ts';
-import { isBalanced } from './decision.ts';
-import { type EarlyChains, type EarlyRule, parseEarlyRules } from './early-chains.ts';
+import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { type EarlyRules } from '../../../lib/kernel/real/early-rules.ts';
+import { mayMatch, surelyMatches } from '../../../lib/netfilter/iptables/may-match.ts';
+import { type Packet } from '../../../lib/netfilter/iptables/packets.ts';
+import { quoteWords } from '../../../lib/text/shell-words.ts';
+import { type Assessment } from '../../../agent/decide/assess.ts';
+import { isBalanced } from '../../../agent/decide/decision.ts';
+import { type EarlyChains, type EarlyRule, type EndPackets, parseEarlyRules } from './early-chains.ts';
 
 /** A rule that keeps packets of balanced connections from being tracked. */
 export interface UntrackedPackets {
@@ -40,22 +38,13 @@ export function findUntrackedPackets(
   ]);
   const found = rules
     .map(parseEarlyRules)
-    .flatMap((place) => families.flatMap((family) => narrow(place, family)))
     .flatMap((place) => probes.flatMap((probe) => tryProbe(place, probe)));
   return [...Map.groupBy(found, ({ place, rule }) => `${place} ${rule}`).values()].flatMap(merge);
 }
 
-/** One sentence, without its full stop. */
-export function describeUntracked({ place, rule, packets, isSure }: UntrackedPackets): string {
-  const verb = isSure ? 'keeps' : 'may keep';
-  return `${place} ${verb} ${packets.join(', ')} from being tracked, so vipnat's rules do not see them: ${rule}`;
-}
-
 /** A packet, and where its way on this host begins. */
-interface Probe {
+interface Probe extends EndPackets {
   readonly hook: 'prerouting' | 'output';
-  readonly direction: 'to' | 'from';
-  readonly endpoint: Endpoint;
   readonly packet: Packet;
 }
 
@@ -71,28 +60,9 @@ function toProbe(hook: Probe['hook'], direction: Probe['direction'], endpoint: E
   return { hook, direction, endpoint, packet };
 }
 
-/** Any packet of TCP. */
-const anyPacket: Packet = {
-  ...{ source: null, destination: null, states: ['UNTRACKED'], isTranslated: false },
-  isFromOutside: false,
-};
-
-/**
- * A place as it is for TCP of one family. None where no rule then keeps any packet from being tracked: lists of tens of thousands of
- * others' addresses are gone through once, not once for each packet.
- */
-function narrow(place: EarlyChains, family: Family): EarlyChains[] {
-  if (place.family !== null && place.family !== family) return [];
-  const isFor = ({ family: of, rule }: EarlyRule) =>
-    (of === null || of === family) && mayMatch(rule, anyPacket);
-  const chains = new Map([...place.chains].map(([name, rules]) => [name, rules.filter(isFor)]));
-  const rules = [...chains.values()].flat();
-  return rules.some(({ verdict }) => verdict === 'notrack') ? [{ ...place, family, chains }] : [];
-}
-
 function tryProbe(place: EarlyChains, probe: Probe): UntrackedPackets[] {
   const { hook, direction, endpoint, packet } = probe;
-  if (place.family !== endpoint.family) return [];
+  if (place.family !== null && place.family !== endpoint.family) return [];
   return place.bases
     .filter((base) => base.hook === hook)
     .flatMap(({ chain }) => {
@@ -101,31 +71,9 @@ function tryProbe(place: EarlyChains, probe: Probe): UntrackedPackets[] {
       return {
         ...{ place: place.place, rule: hit.text, isSure: hit.isSure },
         packets: [`packets ${direction} ${formatEndpoint(endpoint)}`],
-        exemptions: [quoteWords([...place.insert(chain), ...exempt(place, probe)])],
+        exemptions: [quoteWords(place.exempt(chain, probe))],
       };
     });
-}
-
-function exempt(
-  { insert }: EarlyChains,
-  { direction, endpoint: { family, address, port } }: Probe,
-): string[] {
-  const isTo = direction === 'to';
-  return insert('')[0] === 'nft'
-    ? [
-        familyToNft[family],
-        isTo ? 'daddr' : 'saddr',
-        address,
-        'tcp',
-        isTo ? 'dport' : 'sport',
-        String(port),
-        'accept',
-      ]
-    : [
-        ...['-p', 'tcp', isTo ? '-d' : '-s', address, isTo ? '--dport' : '--sport', String(port)],
-        '-j',
-        'ACCEPT',
-      ];
 }
 
 /** The kernel takes no deeper jumps. */
@@ -141,7 +89,7 @@ interface Hit {
 function walk(chains: EarlyChains['chains'], chain: string, packet: Packet, depth = 0): Hit | 'end' | null {
   const walkInto = (to: string) => (depth === maxDepth ? null : walk(chains, to, packet, depth + 1));
   let isReached = true;
-  for (const one of (chains.get(chain) ?? []).filter(({ rule }) => mayMatch(rule, packet))) {
+  for (const one of (chains.get(chain) ?? []).filter((each) => mayConcern(each, packet))) {
     const found = follow(one, walkInto);
     const isSure = surelyMatches(one.rule, packet);
     if (isHit(found)) return { ...found, isSure: found.isSure && isSure && isReached };
@@ -149,6 +97,11 @@ function walk(chains: EarlyChains['chains'], chain: string, packet: Packet, dept
     if (found !== null) isReached = false;
   }
   return null;
+}
+
+function mayConcern({ family, rule }: EarlyRule, packet: Packet): boolean {
+  const end = packet.source ?? packet.destination;
+  return (family === null || family === end?.family) && mayMatch(rule, packet);
 }
 
 /** What ends in a chain may go on in the one that led to it. */

@@ -1,10 +1,12 @@
 /** Chains that packets pass before connections are tracked, understood: of iptables' table raw, and of nftables. */
-import { type EarlyRules } from '../../lib/kernel/real/early-rules.ts';
-import { splitLines } from '../../lib/kernel/tools/save-lines.ts';
-import { toolName } from '../../lib/kernel/tools/tool-name.ts';
-import { parseRule, type Rule } from '../../lib/netfilter/iptables/rule.ts';
-import { readNftObjects } from '../../lib/netfilter/nftables/objects.ts';
-import { type Family } from '../../lib/address/address.ts';
+import { type EarlyRules } from '../../../lib/kernel/real/early-rules.ts';
+import { splitLines } from '../../../lib/kernel/tools/save-lines.ts';
+import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { parseRule, type Rule } from '../../../lib/netfilter/iptables/rule.ts';
+import { readNftObjects } from '../../../lib/netfilter/nftables/objects.ts';
+import { type Family } from '../../../lib/address/address.ts';
+import { type Endpoint } from '../../../lib/address/endpoint.ts';
+import { familyToNft } from '../../../lib/kernel/netlink/nft-chains.ts';
 
 /** What becomes of a packet that a rule matches. */
 export type EarlyVerdict =
@@ -33,8 +35,14 @@ export interface EarlyChains {
   readonly chains: ReadonlyMap<string, readonly EarlyRule[]>;
   /** Where packets begin: of packets that arrive, and of those that this host sends. */
   readonly bases: readonly { readonly hook: 'prerouting' | 'output'; readonly chain: string }[];
-  /** The words of the tool that put a rule first in a chain: `iptables-nft -t raw -I PREROUTING`. */
-  readonly insert: (chain: string) => string[];
+  /** The words of the command that lets packets pass a chain as they are, tracked. */
+  readonly exempt: (chain: string, packets: EndPackets) => string[];
+}
+
+/** Packets of TCP to an endpoint, or from it. */
+export interface EndPackets {
+  readonly direction: 'to' | 'from';
+  readonly endpoint: Endpoint;
 }
 
 /** Pure. Rejects text of nft that is not one whole table, as readNftObjects does. */
@@ -65,7 +73,10 @@ function parseIptables({ family, dialect, text }: Extract<EarlyRules, { kind: 'i
       { hook: 'prerouting', chain: 'PREROUTING' },
       { hook: 'output', chain: 'OUTPUT' },
     ],
-    insert: (chain) => [tool, '-t', 'raw', '-I', chain],
+    exempt: (chain, { direction, endpoint: { address, port } }) => {
+      const [host, end] = direction === 'to' ? ['-d', '--dport'] : ['-s', '--sport'];
+      return [tool, '-t', 'raw', '-I', chain, '-p', 'tcp', host, address, end, String(port), '-j', 'ACCEPT'];
+    },
   };
 }
 
@@ -97,7 +108,11 @@ function parseNft({ table, text }: Extract<EarlyRules, { kind: 'nftables' }>): E
     bases: heads.flatMap(({ hook, chain }) =>
       hook === 'prerouting' || hook === 'output' ? [{ hook, chain }] : [],
     ),
-    insert: (chain) => ['nft', 'insert', 'rule', ...table.split(' '), chain],
+    exempt: (chain, { direction, endpoint: { family, address, port } }) => {
+      const [host, end] = direction === 'to' ? ['daddr', 'dport'] : ['saddr', 'sport'];
+      const match = [familyToNft[family], host, address, 'tcp', end, String(port)];
+      return ['nft', 'insert', 'rule', ...table.split(' '), chain, ...match, 'accept'];
+    },
   };
 }
 
