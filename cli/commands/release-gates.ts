@@ -9,13 +9,21 @@ import { type VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { formatReleased, formatReleaseJson, formatReleasePlan } from '../format/screens/release-gates.ts';
 import { servicesNamespace } from '../generate/manifest/options.ts';
-import { type CommandContext, type ReleaseOptions } from '../grammar/command-context.ts';
+import { type CommandContext } from '../command/command.ts';
 import { releaseGates as release, selectClosed, toOpening } from '../services/release-gates.ts';
 import { viewController } from '../services/view-controller.ts';
 import { findClusterRoute } from '../wiring/cluster-route.ts';
 
 /** What `release-gates` takes. */
-export type ReleaseContext = CommandContext<ReleaseOptions & { readonly json: boolean }>;
+export type ReleaseContext = CommandContext<{
+  /** Open the gates. Else print only what would be written. */
+  readonly isConfirmed: boolean;
+  /** Whose pods; null for all namespaces. */
+  readonly podNamespace: string | null;
+  /** Further types of readiness gates. */
+  readonly gates: readonly string[];
+  readonly json: boolean;
+}>;
 
 /**
  * `vipnat services release-gates`: opens gates of vipnat that are not open, or only prints what it would write. A gate that another program
