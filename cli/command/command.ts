@@ -144,3 +144,8 @@ export interface LoadedCommand {
   readonly row: CommandRow;
   readonly command: Command;
 }
+
+/** Loads all these commands, for what prints about them. */
+export async function loadCommands(rows: readonly CommandRow[]): Promise<LoadedCommand[]> {
+  return await Promise.all(rows.map(async (row) => ({ row, command: await row.load() })));
+}

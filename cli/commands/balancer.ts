@@ -10,7 +10,6 @@ import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { createLogger, type Logger } from '../../lib/telemetry/logger.ts';
 import { address } from '../../config/values.ts';
 import { type Address } from '../../lib/address/address.ts';
-import { quoteText } from '../../config/setting.ts';
 import { type CommandContext, defineCommand } from '../command/command.ts';
 import { bySchema, list, orElse, text } from '../flags/flag.ts';
 import { probePortMeaning, servicesNamespace } from '../generate/manifest/options.ts';

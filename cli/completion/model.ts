@@ -1,4 +1,4 @@
-import { type CommandRow, type LoadedCommand } from '../command/command.ts';
+import { type CommandRow, loadCommands, type LoadedCommand } from '../command/command.ts';
 import { listOptions } from '../command/options.ts';
 import { type Flag } from '../flags/flag.ts';
 
@@ -42,8 +42,7 @@ export interface CompletedCommand extends CompletedPlace {
 
 /** All commands with the options that their help lists. */
 export async function listCompletions(table: readonly CommandRow[]): Promise<CompletedCommand[]> {
-  const commands = await Promise.all(table.map(async (row) => ({ row, command: await row.load() })));
-  const found = commands.map(toCompleted);
+  const found = (await loadCommands(table)).map(toCompleted);
   const help = found.find(({ path }) => path === 'help');
   // Behind help stand the words of all commands, and of their kinds.
   return found.map((command) => (command === help ? withTopics(command, found) : command));

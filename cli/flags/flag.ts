@@ -125,12 +125,12 @@ export function eachBySchema<Value>(
   schema: z.ZodMiniType<Value>,
   example: string,
 ): Reader<readonly string[], readonly Value[]> {
-  const readOne = bySchema<Value | null>(schema as z.ZodMiniType<Value | null>, null, example);
+  const readOne = bySchema<Value | null>(schema, null, example);
   return (texts, reading) =>
     texts
       .flatMap(splitList)
       .map((each) => readOne(each, reading))
-      .filter((value) => value !== null) as Value[];
+      .filter((value) => value !== null);
 }
 
 /** Reports a text that is none of some words. */

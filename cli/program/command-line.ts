@@ -50,19 +50,20 @@ export async function parseCommandLine(
   const row = table.find(({ name }) => name === args[0]);
   const loaded = row === undefined ? null : { row, command: await row.load() };
   const isHelp = args.includes('--help') || args.includes('-h');
-  let found: Command | null = null;
+  const found: Command[] = [];
   const grammar = createGrammar(
     {
       version,
       width,
       onFound: (command) => {
-        found = command;
+        found.push(command);
       },
     },
     loaded === null ? null : { ...loaded, kind: findKind(loaded, args[1]), isHelp },
   );
   const text = parse(grammar, args, loaded);
-  return loaded === null || found === null ? { kind: 'text', text } : toInvocation(loaded, found);
+  const [called] = found;
+  return loaded === null || called === undefined ? { kind: 'text', text } : toInvocation(loaded, called);
 }
 
 function findKind({ command }: LoadedCommand, word = ''): string {

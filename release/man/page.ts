@@ -1,4 +1,4 @@
-import { type LoadedCommand } from '../../cli/command/command.ts';
+import { loadCommands, type LoadedCommand } from '../../cli/command/command.ts';
 import { type CommandOption, describeCommand, listOptions } from '../../cli/command/options.ts';
 import { programHelp, programSummary } from '../../cli/program/grammar.ts';
 import { table } from '../../cli/program/table.ts';
@@ -12,7 +12,7 @@ export async function renderManualPage({
   epoch,
 }: Pick<Release, 'version' | 'epoch'>): Promise<string> {
   const date = new Date(epoch * 1000).toISOString().slice(0, 10);
-  const commands = await Promise.all(table.map(async (row) => ({ row, command: await row.load() })));
+  const commands = await loadCommands(table);
   const sections = [
     `.TH VIPNAT 1 "${date}" "vipnat ${version}" "User Commands"\n.nh\n.ad l\n`,
     `${heading('Name', 1)}vipnat \\- ${fill(lowerFirst(programSummary))}\n`,
