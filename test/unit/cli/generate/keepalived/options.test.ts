@@ -45,7 +45,7 @@ describe('the switches of vipnat keepalived', () => {
         name,
         /peers|vrid/.test(name) ? [text] : text,
       ]);
-      expect(readFlags(keepalivedFlags, Object.fromEntries(read)).options).toEqual(options);
+      expect(readFlags(keepalivedFlags, Object.fromEntries(read) as Words).options).toEqual(options);
     }
   });
 
