@@ -12,7 +12,6 @@ import { type CommandContext, defineCommand } from '../command/command.ts';
 import { type OptionsOf, toggle } from '../flags/flag.ts';
 import { createPorts, recallMemory } from '../wiring/one-shot-host.ts';
 import { runPlan } from './plan.ts';
-import { runAgent } from '../wiring/run-agent.ts';
 import { version } from '../wiring/version.ts';
 import { WriteBudget } from '../../agent/reconcile/write-budget.ts';
 import { type ForwardingListener } from '../../agent/report/loop-observer.ts';
@@ -55,7 +54,11 @@ async function runOrPrint(context: RunContext): Promise<number> {
       options: { format: 'commands', json: false, family: null, offline: false },
     });
   const info = { version, pid: process.pid, since: systemClock.date().toISOString() };
-  if (!options.once) return runAgent(config, info);
+  if (!options.once) {
+    // Help, completion and mistakes load this file, too.
+    const { runAgent } = await import('../wiring/run-agent.ts');
+    return runAgent(config, info);
+  }
   const release = await claimPresence(info);
   try {
     return await runOnce(context);
