@@ -16,7 +16,7 @@ import { defaultNamespace, type ManifestOptions, servicesFlags } from './options
 export function findManifestProblems(
   options: ManifestOptions,
   config: Config,
-  unread: ReadonlySet<string> = new Set(),
+  unread: ReadonlySet<string>,
 ): string[] {
   const { kind, image, namespace } = options;
   const problems = [...findKeepalivedProblems(options, unread), ...findSystemdProblems(options, config)];
