@@ -8,7 +8,13 @@ import { type StatusServer } from '../../lib/http/status-server.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { createLogger, type Logger } from '../../lib/telemetry/logger.ts';
-import { type BalancerContext } from '../grammar/command-context.ts';
+import { address } from '../../config/values.ts';
+import { type Address } from '../../lib/address/address.ts';
+import { type CommandContext, defineCommand } from '../command/command.ts';
+import { bySchema, list, orElse, text } from '../flags/flag.ts';
+import { probePortMeaning, servicesNamespace } from '../generate/manifest/options.ts';
+import { findProbePortProblems, readProbePort } from '../generate/manifest/probe-port.ts';
+import { checkNamespace } from '../generate/manifest/problems.ts';
 import { createBalancerPages } from '../wiring/balancer-pages.ts';
 import { nameNode } from '../wiring/node-name.ts';
 import { findRoute } from '../wiring/one-shot-host.ts';
@@ -19,12 +25,66 @@ import { takePlace } from '../wiring/take-place.ts';
 import { waitForSignal } from '../wiring/wait-for-signal.ts';
 import { version } from '../wiring/version.ts';
 
+type BalancerContext = Pick<CommandContext<BalancerOptions>, 'config' | 'options' | 'given'>;
+
+interface BalancerOptions {
+  /** Where vipnat's objects of the Kubernetes API are that belong to a namespace. */
+  readonly namespace: string;
+  /** At which other nodes reach this one, in canonical text; empty to find out. */
+  readonly nodeAddresses: readonly string[];
+  /** The TCP port at which other nodes are asked whether they live; 0 for not at all. */
+  readonly probePort: number;
+}
+
+const readAddress = bySchema<Address | null>(address, null, '10.0.0.21');
+
+const flags = {
+  namespace: text(
+    'NAME',
+    `where vipnat's own objects are (default: ${servicesNamespace})`,
+    orElse(servicesNamespace),
+  ),
+  nodeAddress: list(
+    'ADDR,…',
+    'the address of this node for other nodes; repeat the flag for more (default: by its default route)',
+    // The downward API gives all addresses of a pod's host in one text, and none before it has any.
+    (texts, reading) =>
+      texts
+        .flatMap((each) => each.split(','))
+        .filter((each) => each !== '')
+        .flatMap((each) => readAddress(each, reading)?.text ?? []),
+  ),
+  nodeProbePort: text('PORT', probePortMeaning, (given, { report }) => {
+    findProbePortProblems(given ?? null).forEach(report);
+    return readProbePort(given ?? null);
+  }),
+};
+
+/** `vipnat balancer`. */
+export const balancer = defineCommand({
+  help: `
+Examples:
+  vipnat balancer                    in a pod, with its service account
+  vipnat balancer --kubeconfig /etc/vipnat/kubeconfig --node-name worker-1
+
+The balancer serves Services of type LoadBalancer that have an address. It writes the
+tables vipnat-lb of nftables, and touches nothing of vipnat run. When it stops, its
+rules work for 30 more seconds. Then kube-proxy's rules count.
+Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
+  flags,
+  heeds: ['kubeconfig', 'nodeName', 'runDir', 'listen', 'logLevel', 'logFormat'],
+  hasLog: () => true,
+  check: ({ options }) => checkNamespace(options.namespace, servicesNamespace),
+  run: ({ options: { namespace, nodeAddress: nodeAddresses, nodeProbePort }, ...context }) =>
+    runBalancer({ ...context, options: { namespace, nodeAddresses, probePort: nodeProbePort } }),
+});
+
 /**
- * `vipnat balancer`: runs until SIGTERM or SIGINT. Its tables stay when it ends, and count for 30 s. While another balancer runs
+ * Runs until SIGTERM or SIGINT. Its tables stay when it ends, and count for 30 s. While another balancer runs
  * on this host it waits for that one to end, and writes nothing.
  * @throws VipnatError API_CREDENTIALS_INVALID without credentials for the Kubernetes API
  */
-export async function balancer({ config, options, given }: BalancerContext): Promise<number> {
+async function runBalancer({ config, options, given }: BalancerContext): Promise<number> {
   const route = findRoute({ ...config, vips: [] });
   if (route === null) {
     throw new VipnatError(

@@ -7,7 +7,9 @@ import { toArguments } from '../../config/arguments.ts';
 import { findForeignDrops } from '../../agent/decide/foreign-drops.ts';
 import { findAgent } from '../../agent/http/presence.ts';
 import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
-import { type CheckContext } from '../grammar/command-context.ts';
+import { type CommandContext, defineCommand } from '../command/command.ts';
+import { color, hostOptions, json } from '../command/shared-flags.ts';
+import { type OptionsOf } from '../flags/flag.ts';
 import { formatCheck } from '../format/screens/check.ts';
 import { checkServices, type ServicesCheck } from '../balancer/check-services.ts';
 import { formatBalancerJson } from '../format/json/balancer-json.ts';
@@ -16,11 +18,31 @@ import { formatCheckJson } from '../format/json/check-json.ts';
 import { createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
 
+const flags = { json, color };
+
+type CheckContext = CommandContext<OptionsOf<typeof flags>>;
+
+/** `vipnat check`. */
+export const check = defineCommand({
+  help: `
+Examples:
+  vipnat check --vip 10.0.0.50
+  vipnat check --vip 10.0.0.50 --json
+
+If an agent runs here, no option is needed: the command takes the agent's options.
+Exit status: 0 in sync, 1 failed, 2 drift, 78 bad configuration.`,
+  flags,
+  heeds: hostOptions,
+  agentScope: () => 'host',
+  check: ({ noVip }) => noVip(),
+  run: compare,
+});
+
 /**
- * `vipnat check`: says how the rules differ from what `run` and the balancer of this host would have written. Exit `done` in sync, `found`
+ * Says how the rules differ from what `run` and the balancer of this host would have written. Exit `done` in sync, `found`
  * with drift.
  */
-export async function check(context: CheckContext): Promise<number> {
+async function compare(context: CheckContext): Promise<number> {
   const { config } = context;
   const services = await checkServices({ route: findRoute({ ...config, vips: [] }), node: nameNode(config) });
   if (config.vips.length === 0) return reportServices(services, context);

@@ -15,7 +15,9 @@ import { planRouteRemoval, type RouteChange } from '../../agent/decide/source-ro
 import { findUntracked } from '../../agent/decide/untracked.ts';
 import { understandRules } from '../../agent/observe/understand-rules.ts';
 import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
-import { type CleanupContext } from '../grammar/command-context.ts';
+import { type CommandContext, defineCommand } from '../command/command.ts';
+import { json } from '../command/shared-flags.ts';
+import { type OptionsOf, toggle } from '../flags/flag.ts';
 import { formatErrorLine } from '../format/text/error-text.ts';
 import {
   formatRemoval,
@@ -29,13 +31,41 @@ import { removeDrain } from '../wiring/remove-drain.ts';
 import { createHostKernel } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
 
+const flags = { dryRun: toggle('print what cleanup would remove, and change nothing'), json };
+
+/** `vipnat cleanup`. */
+export const cleanup = defineCommand({
+  help: `
+Examples:
+  vipnat cleanup
+  vipnat cleanup --dry-run           what cleanup would remove
+  vipnat cleanup --vip 10.0.0.50     only the rules of this virtual IP
+
+Removes the rules of vipnat from every backend and both families, also rules of earlier
+versions, and ends a drain. With --vip, other virtual IPs keep their rules. The hooks go
+with the last virtual IP. Only the flag --vip counts here, not VIPNAT_VIP or a file.
+Stop a running agent or balancer first.
+Exit status: 0 no rule of vipnat is left, 1 failed, 78 bad configuration.`,
+  flags,
+  heeds: ['vip', 'stateDir', 'logLevel'],
+  run: removeAll,
+});
+
 /**
- * `vipnat cleanup`: removes every rule and chain of ours, of every version, dialect and family, the balancer's tables and this host's drain; with
+ * Removes every rule and chain of ours, of every version, dialect and family, the balancer's tables and this host's drain; with
  * --vip only those of that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
  * written, or a program runs that would write them again, the others are removed all the same, and it ends with `failed`.
  */
-export async function cleanup({ config, options, stdout, stderr }: CleanupContext): Promise<number> {
-  const { dryRun, json, isNarrowed } = options;
+async function removeAll({
+  config,
+  flags: given,
+  options,
+  stdout,
+  stderr,
+}: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
+  const { dryRun, json: isJson } = options;
+  // A variable or a file says what the agent balances, and does not count.
+  const isNarrowed = given['vip'] !== undefined;
   const vips = isNarrowed ? config.vips : null;
   const agent = await findAgent();
   const own = agent === null || dryRun ? await removeOwn(vips, dryRun) : leaveOwn(agent);
@@ -59,9 +89,9 @@ export async function cleanup({ config, options, stdout, stderr }: CleanupContex
     // One obstacle, such as a missing right, is told once.
     problems: [...seen, ...more.filter(({ code }) => !seen.some((one) => one.code === code))],
   };
-  if (json) stdout(formatRemovalJson(removal, nameNode(config)));
+  if (isJson) stdout(formatRemovalJson(removal, nameNode(config)));
   else if (dryRun) stdout(formatRemovalCommands(removal, nameNode(config)));
-  stderr(`${json ? '' : formatRemoval(removal)}${formatProblems(removal.problems)}`);
+  stderr(`${isJson ? '' : formatRemoval(removal)}${formatProblems(removal.problems)}`);
   if (agent !== null && dryRun) {
     stderr(`an agent (pid ${agent.pid}) is running here: stop it before cleanup\n`);
   }

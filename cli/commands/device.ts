@@ -10,14 +10,40 @@ import { readWanted } from '../device/read-wanted.ts';
 import { isStateInTrouble } from '../device/judge-state.ts';
 import { formatListJson, formatPlanJson, formatStateJson } from '../format/json/device-json.ts';
 import { formatList, formatPlan, formatState } from '../format/screens/device.ts';
-import { type DeviceContext } from '../grammar/command-context.ts';
+import { definePlainCommand } from '../command/command.ts';
+import { deviceFlags, deviceWords, deviceActions, type DeviceContext } from '../device/flags.ts';
+
+/** `vipnat device`. */
+export const device = definePlainCommand({
+  addition: `ACTION is one of ${deviceActions.join(', ')}`,
+  usage: 'ACTION --device FILE [options]',
+  help: `
+Examples:
+  vipnat device state --device device.yaml --credentials ./secret
+  vipnat device list --device device.yaml --json
+  vipnat device plan --device device.yaml --balancer web.yaml
+  vipnat device conformance --device device.yaml --driver ./driver.mjs
+  vipnat device configuration --device device.yaml --credentials ./secret --unit 1
+
+state, list and plan write nothing. list prints what the device has of the cluster that
+the file names, plan what a Service would change. conformance tries a driver on a device
+without clients. It makes balancers for two clusters of its own, and removes them again.
+configuration prints a shell script that writes the files of a unit of HAProxy.
+Without --credentials, the variables VIPNAT_DEVICE_USERNAME and VIPNAT_DEVICE_PASSWORD
+have the credentials.
+Exit status: 0 printed, or no check failed. 1 the device failed. 2 a check failed, or
+state found something. 78 the command line or a file is wrong.`,
+  flags: deviceFlags,
+  words: deviceWords,
+  run: askDevice,
+});
 
 /**
- * `vipnat device`: asks a load balancer outside of the cluster, tries its driver, or prints the configuration of a unit. All but
+ * Asks a load balancer outside of the cluster, tries its driver, or prints the configuration of a unit. All but
  * `conformance` write nothing.
  * @throws VipnatError DEVICE_SETTINGS_INVALID, DRIVER_NOT_LOADED, DEVICE_FAILED or DEVICE_IN_USE
  */
-export async function device(context: DeviceContext): Promise<number> {
+async function askDevice(context: DeviceContext): Promise<number> {
   const { options, environment } = context;
   if (options.action === 'configuration') {
     context.stdout(await configure(options, environment));

@@ -10,18 +10,68 @@ import { type Health, type HealthView } from '../../agent/health/usable.ts';
 import { askAgentDrain, type DrainState } from '../../agent/http/agent-drain.ts';
 import { askAgentHealth } from '../../agent/http/agent-health.ts';
 import { formatDrain, formatUndrain } from '../format/screens/drain.ts';
-import { type DrainContext } from '../grammar/command-context.ts';
+import { type CommandContext, defineCommand, type Words } from '../command/command.ts';
+import { type OptionsOf, toggle } from '../flags/flag.ts';
 import { nameNode } from '../wiring/node-name.ts';
 
 /** One look at a busy host, and a write. */
 const patienceMs = 15_000;
 const pauseMs = 100;
 
+const dryRun = toggle('print what it would change, and change nothing');
+const flags = { dryRun, force: toggle('also if no other apiserver takes new connections') };
+
+/** The node that is meant; null for this host. */
+const words: Words<{ readonly node: string | null }> = {
+  count: () => 1,
+  read: ([node]) => ({ node: node ?? null }),
+};
+
+type UndrainContext = CommandContext<OptionsOf<{ dryRun: typeof dryRun }> & { readonly node: string | null }>;
+type DrainContext = UndrainContext & CommandContext<OptionsOf<typeof flags>>;
+
+const shared = {
+  usage: '[NODE] [options]',
+  words,
+  heeds: ['nodeName', 'stateDir', 'runDir', 'logLevel'],
+} as const;
+
+/** `vipnat drain`. */
+export const drain = defineCommand({
+  ...shared,
+  help: `
+Examples:
+  vipnat drain                       before maintenance of this master
+  vipnat drain --dry-run             what drain would change
+
+The apiserver of this host gets no new connections, and open ones continue. The virtual
+IPs move to another master. Agents see it within two seconds. It lasts until vipnat
+undrain, also over a restart of the agent and of the host. Run it on the master itself.
+Exit status: 0 drained, 1 failed or refused, 78 bad configuration.`,
+  flags,
+  run: drainHost,
+});
+
+/** `vipnat undrain`. */
+export const undrain = defineCommand({
+  ...shared,
+  help: `
+Examples:
+  vipnat undrain                     after maintenance of this master
+  vipnat undrain --dry-run           what undrain would change
+
+The apiserver of this host gets new connections again, once it has given three good
+answers. The virtual IPs stay where they are.
+Exit status: 0 no longer drained, 1 failed, 78 bad configuration.`,
+  flags: { dryRun },
+  run: undrainHost,
+});
+
 /**
- * `vipnat drain`: writes into the state folder that this host is drained, and waits until its agent keeps it so.
+ * Writes into the state folder that this host is drained, and waits until its agent keeps it so.
  * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent says
  */
-export async function drain({ config, options, stdout, stderr }: DrainContext): Promise<number> {
+async function drainHost({ config, options, stdout, stderr }: DrainContext): Promise<number> {
   checkNode(nameNode(config), options.node, 'drain');
   const store = createDrainStore(config.stateDir);
   const [state, health] = await Promise.all([askAgentDrain(), askAgentHealth()]);
@@ -49,10 +99,10 @@ export async function drain({ config, options, stdout, stderr }: DrainContext): 
 }
 
 /**
- * `vipnat undrain`: takes it back. Without an agent it removes the rule itself.
+ * Takes it back. Without an agent it removes the rule itself.
  * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent or nft says
  */
-export async function undrain({ config, options, stdout, stderr }: DrainContext): Promise<number> {
+async function undrainHost({ config, options, stdout, stderr }: UndrainContext): Promise<number> {
   checkNode(nameNode(config), options.node, 'undrain');
   const store = createDrainStore(config.stateDir);
   if (options.dryRun) {

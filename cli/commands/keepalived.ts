@@ -7,10 +7,33 @@ import { planVrrp } from '../generate/keepalived/plan-vrrp.ts';
 import { notWritten, refuseForeignFile } from '../../lib/files/foreign-file.ts';
 import { keepalivedMark, renderKeepalived } from '../generate/keepalived/render.ts';
 import { type Vrrp, type VrrpInstance } from '../generate/keepalived/vrrp.ts';
-import { type KeepalivedContext } from '../grammar/command-context.ts';
+import { type CommandContext, defineCommand } from '../command/command.ts';
+import { keepalivedFlags, type KeepalivedOptions } from '../generate/keepalived/options.ts';
 
-/** `vipnat keepalived`: prints or writes keepalived.conf for this node, and tells a person how it was filled in. */
-export async function keepalived({ config, options, stdout, stderr }: KeepalivedContext): Promise<number> {
+/** `vipnat keepalived`. */
+export const keepalived = defineCommand({
+  help: `
+Examples:
+  vipnat keepalived --vip 10.0.0.50
+  vipnat keepalived --vip 10.0.0.50 --peers 10.0.0.11,10.0.0.12,10.0.0.13
+  vipnat keepalived --vip 10.0.0.50 --interface eth0 --advert 300ms
+
+The configuration goes to standard output, a line for each virtual IP to standard
+error. Run it on each master with the same options. Only --output writes a file.
+Exit status: 0 printed, 78 bad configuration, or a value that this host does not show.`,
+  flags: keepalivedFlags,
+  heeds: ['vip', 'endpoints', 'runDir', 'logLevel'],
+  check: ({ noVip }) => noVip(),
+  run: printOrWrite,
+});
+
+/** Prints or writes keepalived.conf for this node, and tells a person how it was filled in. */
+async function printOrWrite({
+  config,
+  options,
+  stdout,
+  stderr,
+}: CommandContext<KeepalivedOptions>): Promise<number> {
   const vrrp = planVrrp({ config, options, hostname: hostname(), interfaces: readInterfaces() });
   const text = renderKeepalived(vrrp);
   if (options.output === null) stdout(text);

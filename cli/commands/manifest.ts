@@ -2,12 +2,86 @@ import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { writeHostFiles } from '../generate/manifest/host-files.ts';
 import { printManifest } from '../generate/manifest/print.ts';
 import { toSystemdFiles } from '../generate/manifest/systemd.ts';
-import { type ManifestContext } from '../grammar/command-context.ts';
+import { findNearest } from '../../config/nearest.ts';
+import { type OptionName, optionNames } from '../../config/options.ts';
+import { quoteText } from '../../config/setting.ts';
+import { type CommandContext, defineCommand, type Words } from '../command/command.ts';
+import {
+  manifestFlags,
+  type ManifestKind,
+  manifestKinds,
+  type ManifestOptions,
+} from '../generate/manifest/options.ts';
+import { findManifestProblems } from '../generate/manifest/problems.ts';
 import { ownImages } from '../wiring/image.ts';
 import { ownProgram } from '../wiring/own-program.ts';
 
-/** `vipnat manifest`: prints what runs the agent, or writes the files of systemd; looks at nothing else of this host. */
-export async function manifest({ config, options, given, stdout, stderr }: ManifestContext): Promise<number> {
+/** The first word is the kind. */
+const words: Words<{ readonly kind: ManifestKind }> = {
+  count: () => 1,
+  choices: manifestKinds,
+  read: ([word], { isUnclear, report }) => {
+    const kind = manifestKinds.find((candidate) => candidate === word);
+    if (kind === undefined && !isUnclear) report(explainKind(word));
+    return { kind: kind ?? manifestKinds[0] };
+  },
+};
+
+const kinds = new Map<ManifestKind, readonly OptionName[]>([
+  ['daemonset', optionNames.filter((name) => name !== 'nodeName')],
+  ['static-pod', optionNames],
+  ['keepalived', ['vip', 'endpoints', 'runDir']],
+  ['systemd', optionNames],
+  ['services', ['vip', 'runDir', 'listen', 'logLevel', 'logFormat']],
+]);
+
+/** `vipnat manifest`. */
+export const manifest = defineCommand({
+  addition: `KIND is one of ${manifestKinds.join(', ')}`,
+  usage: 'KIND [options]',
+  help: `
+Examples:
+  vipnat manifest daemonset --vip 10.0.0.50 | kubectl apply -f -
+  vipnat manifest static-pod --vip 10.0.0.50 > vipnat.yaml
+  vipnat manifest keepalived --vip 10.0.0.50 --peers 10.0.0.11,10.0.0.12
+  vipnat manifest systemd --vip 10.0.0.50 --directory /
+  vipnat manifest services --pool 10.0.9.10-10.0.9.99 | kubectl apply -f -
+
+See vipnat help manifest KIND for all options of a kind. Options of the configuration
+become arguments of the agent. Paths in them are paths on the nodes. static-pod always
+has least privilege. keepalived is a static pod too. systemd prints a unit, a file of
+tmpfiles.d and a drop-in for keepalived's unit. vipnat never replaces a file of other
+software.
+Exit status: 0 printed or written, 1 failed, 78 bad configuration.`,
+  flags: manifestFlags,
+  words,
+  heeds: ['vip'],
+  kinds,
+  isForElsewhere: true,
+  check: ({ options, config, unread, noVip }) => [
+    ...(options.kind === 'services' ? [] : noVip()),
+    ...findManifestProblems(options, config, unread),
+  ],
+  run: printManifests,
+});
+
+function explainKind(word: string | undefined): string {
+  const example = findNearest(word ?? '', manifestKinds) ?? manifestKinds[0];
+  const what =
+    word === undefined
+      ? `manifest needs a kind: ${manifestKinds.join(', ')}`
+      : `${quoteText(word)} is none of ${manifestKinds.join(', ')}`;
+  return `${what}. Example: vipnat manifest ${example} --vip 10.0.0.50`;
+}
+
+/** Prints what runs the agent, or writes the files of systemd; looks at nothing else of this host. */
+async function printManifests({
+  config,
+  options,
+  given,
+  stdout,
+  stderr,
+}: CommandContext<ManifestOptions>): Promise<number> {
   const request = { config, options, given, ownImages, ownProgram };
   if (options.directory === null) {
     stdout(printManifest(request));

@@ -1,11 +1,17 @@
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type Config } from '../../config/config.ts';
 import { describeInSync } from '../../agent/decide/describe.ts';
+import { type WayEntry, wayToEntry } from '../../agent/decide/ways.ts';
+import { type OptionName } from '../../config/options.ts';
 import { describeUnread } from '../../agent/observe/unread.ts';
 import { formatErrorLine } from '../format/text/error-text.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
-import { planOffline, type PlannedState } from '../../agent/decide/offline.ts';
-import { type PlanContext, type PlanOptions } from '../grammar/command-context.ts';
+import { chooseOfflineWay, planOffline, type PlannedState } from '../../agent/decide/offline.ts';
+import { findNearest } from '../../config/nearest.ts';
+import { families, type Family } from '../../lib/address/address.ts';
+import { type CommandContext, defineCommand } from '../command/command.ts';
+import { hostOptions, json } from '../command/shared-flags.ts';
+import { type Flag, type OptionsOf, reportChoice, text, toggle } from '../flags/flag.ts';
 import { formatCommands } from '../format/screens/commands.ts';
 import { selectFamily } from '../format/screens/family.ts';
 import {
@@ -18,8 +24,73 @@ import { formatNft, formatRestore } from '../format/screens/restore.ts';
 import { nameNode } from '../wiring/node-name.ts';
 import { type Screen } from '../format/text/screen.ts';
 
-/** `vipnat plan`: prints what `run` would write now, and what the balancer of this host would, and writes nothing. */
-export async function plan(context: PlanContext): Promise<number> {
+/** How it prints, the default first. */
+const formats = ['commands', 'restore', 'nft'] as const;
+
+const format: Flag<(typeof formats)[number]> = {
+  ...text(
+    'FORMAT',
+    `how to print the plan: ${formats.join(', ').replace(',', ' (default),')}`,
+    (given, reading) => {
+      const { all, report } = reading;
+      const found = formats.find((candidate) => candidate === given) ?? 'commands';
+      if (given === undefined) return found;
+      if (given === 'json') report('--format json is spelled --json. Example: vipnat plan --json');
+      else if (all['json'] === true) {
+        report('--json and --format exclude each other: each says how to print the plan. Leave one out');
+      } else if (found !== given) {
+        reportChoice(given, { choices: formats, example: findNearest(given, formats) ?? 'restore' }, reading);
+      }
+      return found;
+    },
+  ),
+  choices: formats,
+};
+
+const family: Flag<Family | null> = {
+  ...text('FAMILY', `print one family only: ${families.join(', ')}`, (given, reading) => {
+    const found = families.find((candidate) => candidate === given) ?? null;
+    if (given === undefined || found !== null) return found;
+    reportChoice(given, { choices: families, example: given.includes('6') ? 'ipv6' : 'ipv4' }, reading);
+    return null;
+  }),
+  choices: families,
+};
+
+const flags = {
+  format,
+  json,
+  family,
+  offline: toggle('read nothing of this host; needs --proxy-mode'),
+};
+
+type PlanOptions = OptionsOf<typeof flags>;
+type PlanContext = CommandContext<PlanOptions>;
+
+/** `vipnat plan`. */
+export const plan = defineCommand({
+  help: `
+Examples:
+  vipnat plan --vip 10.0.0.50
+  vipnat plan --vip 10.0.0.50 --format restore --family ipv4
+  vipnat plan --vip 10.0.0.50 --json
+  vipnat plan --vip 10.0.0.50 --offline --proxy-mode ipvs --cluster-ip 10.96.0.1
+
+plan changes nothing. Rules go to standard output, all else to standard error.
+If an agent runs here, no option is needed: the command takes the agent's options.
+Exit status: 0 printed or nothing to change, 1 failed, 78 bad configuration.`,
+  flags,
+  heeds: [...hostOptions, 'nodeName'],
+  agentScope: ({ offline }) => (offline ? null : 'given'),
+  check: ({ options: { offline }, config, unreadable, noVip }) => [
+    ...noVip(),
+    ...(offline ? findOfflineProblems(config, unreadable) : []),
+  ],
+  run: runPlan,
+});
+
+/** Prints what `run` would write now, and what the balancer of this host would, and writes nothing. */
+export async function runPlan(context: PlanContext): Promise<number> {
   const { config, options, stdout } = context;
   const services = await planServices(context);
   if (config.vips.length > 0) return await planVips(context, services);
@@ -45,7 +116,7 @@ async function planVips(
   for (const { code, text } of describeUnread(state.observation.unread)) {
     stderr(`${formatErrorLine(code, toPrintableLine(text))}\n`);
   }
-  stdout(format(state, { config, options, screen: screen(), services }));
+  stdout(formatPlan(state, { config, options, screen: screen(), services }));
   if (isInSync(state)) {
     for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);
   }
@@ -69,7 +140,7 @@ interface Form {
   readonly services: ServicesPlan | null;
 }
 
-function format(state: PlannedState, { config, options, screen, services }: Form): string {
+function formatPlan(state: PlannedState, { config, options, screen, services }: Form): string {
   if (options.json) return formatJson(state, nameNode(config), services);
   switch (options.format) {
     case 'nft':
@@ -80,3 +151,47 @@ function format(state: PlannedState, { config, options, screen, services }: Form
       return `${isInSync(state) ? '' : formatCommands(state, nameNode(config), screen)}${formatServicesPlan(services)}`;
   }
 }
+
+/** Nothing may be read, so whatever the way to balance needs must be given. */
+function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>): string[] {
+  if (unreadable.has('proxyMode') || unreadable.has('mode')) return [];
+  if (config.proxyMode === 'auto') {
+    return ["--offline needs kube-proxy's proxy mode, because it reads nothing: add --proxy-mode iptables"];
+  }
+  const { name, needs } = explainNeed(config);
+  const isLacking = (family: Family) =>
+    config.vips.some((vip) => vip.family === family) && needs !== null && !hasGiven(config, needs, family);
+  if (needs === null || unreadable.has(needs)) return [];
+  const { what, examples } = needsInWords[needs];
+  return families
+    .filter(isLacking)
+    .map((family) => `${name} needs ${what} with --offline: add ${examples[family]}`);
+}
+
+type Need = NonNullable<WayEntry['needs']>;
+
+/** Which choice of the user's asks for what: a forced way for its own, else kube-proxy's mode for the way it leads to. */
+function explainNeed({ mode, proxyMode }: Config): { name: string; needs: Need | null } {
+  const { needs } = wayToEntry[chooseOfflineWay({ mode, proxyMode })];
+  if (mode !== 'auto') return { name: mode, needs };
+  return { name: proxyMode === 'none' ? 'balancing without kube-proxy' : proxyMode, needs };
+}
+
+function hasGiven(config: Config, need: Need, family: Family): boolean {
+  if (need === 'clusterIp') return config.clusterIps[family] !== undefined;
+  return config.endpoints.some((endpoint) => endpoint.family === family);
+}
+
+const needsInWords: Readonly<Record<Need, { what: string; examples: Readonly<Record<Family, string>> }>> = {
+  clusterIp: {
+    what: 'the ClusterIP',
+    examples: { ipv4: '--cluster-ip 10.96.0.1', ipv6: '--cluster-ip fd00:10:96::1' },
+  },
+  endpoints: {
+    what: 'the apiservers',
+    examples: {
+      ipv4: '--endpoints 10.0.0.11:6443,10.0.0.12:6443',
+      ipv6: '--endpoints [fd00::11]:6443,[fd00::12]:6443',
+    },
+  },
+};

@@ -7,22 +7,58 @@ import { observeAndAssess } from '../../agent/reconcile/look.ts';
 import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
 import { formatErrorLine } from '../format/text/error-text.ts';
-import { type RunContext } from '../grammar/command-context.ts';
+import { optionNames } from '../../config/options.ts';
+import { type CommandContext, defineCommand } from '../command/command.ts';
+import { type OptionsOf, toggle } from '../flags/flag.ts';
 import { createPorts, recallMemory } from '../wiring/one-shot-host.ts';
-import { plan } from './plan.ts';
-import { runAgent } from '../wiring/run-agent.ts';
+import { runPlan } from './plan.ts';
 import { version } from '../wiring/version.ts';
 import { WriteBudget } from '../../agent/reconcile/write-budget.ts';
 import { type ForwardingListener } from '../../agent/report/loop-observer.ts';
 import { switchOnForwarding } from '../../agent/reconcile/switch-forwarding.ts';
 
+const flags = {
+  once: toggle('write the rules once, and end'),
+  dryRun: toggle('print what run would write, and end'),
+};
+
+type RunContext = CommandContext<OptionsOf<typeof flags>>;
+
 /** `vipnat run`: the agent; with --once it converges and ends, with --dry-run it prints like `plan` and ends. */
-export async function run(context: RunContext): Promise<number> {
+export const run = defineCommand({
+  help: `
+Examples:
+  vipnat run --vip 10.0.0.50
+  vipnat run --vip 10.0.0.50 --dry-run
+  vipnat run --config /etc/vipnat.yaml
+
+When the agent stops, its rules keep working. vipnat cleanup removes them.
+Exit status: 0 ended by a signal or done, 1 failed, 78 bad configuration.`,
+  flags,
+  heeds: optionNames,
+  hasLog: ({ once, dryRun }) => !once && !dryRun,
+  check: ({ options: { once, dryRun }, noVip }) => [
+    ...(once && dryRun
+      ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']
+      : []),
+    ...noVip(),
+  ],
+  run: runOrPrint,
+});
+
+async function runOrPrint(context: RunContext): Promise<number> {
   const { config, options } = context;
   if (options.dryRun)
-    return plan({ ...context, options: { format: 'commands', json: false, family: null, offline: false } });
+    return runPlan({
+      ...context,
+      options: { format: 'commands', json: false, family: null, offline: false },
+    });
   const info = { version, pid: process.pid, since: systemClock.date().toISOString() };
-  if (!options.once) return runAgent(config, info);
+  if (!options.once) {
+    // Help, completion and mistakes load this file, too.
+    const { runAgent } = await import('../wiring/run-agent.ts');
+    return runAgent(config, info);
+  }
   const release = await claimPresence(info);
   try {
     return await runOnce(context);

@@ -6,7 +6,9 @@ import { askAgentActivity } from '../../agent/http/agent-activity.ts';
 import { findAgent } from '../../agent/http/presence.ts';
 import { readLiveDetails } from '../../agent/report/live-details.ts';
 import { type HostStatus, isInTrouble, toHostStatus } from '../../agent/report/host-status.ts';
-import { type StatusContext } from '../grammar/command-context.ts';
+import { type CommandContext, defineCommand } from '../command/command.ts';
+import { color, hostOptions, json, watch } from '../command/shared-flags.ts';
+import { type OptionsOf } from '../flags/flag.ts';
 import { type HostBalancer, readHostBalancer } from '../balancer/host-balancer.ts';
 import { findTrouble } from '../balancer/view-balancer.ts';
 import { formatHostServices } from '../format/screens/host-services.ts';
@@ -18,15 +20,37 @@ import { createHostKernel, lookAtHost } from '../wiring/one-shot-host.ts';
 import { nameNode } from '../wiring/node-name.ts';
 import { clearScreen, waitForNext } from '../wiring/wait-for-next.ts';
 
+const flags = { json, watch: watch(1000), color };
+
+type StatusContext = CommandContext<OptionsOf<typeof flags>>;
+
+/** `vipnat status`. */
+export const status = defineCommand({
+  help: `
+Examples:
+  vipnat status --vip 10.0.0.50
+  vipnat status --vip 10.0.0.50 --json
+  vipnat status --vip 10.0.0.50 --watch=5
+
+status needs neither the agent nor the API, and changes nothing.
+If an agent runs here, no option is needed: the command takes the agent's options.
+Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad configuration.`,
+  flags,
+  heeds: [...hostOptions, 'nodeName', 'runDir'],
+  agentScope: () => 'host',
+  check: ({ noVip }) => noVip(),
+  run: printStatus,
+});
+
 /**
- * `vipnat status`: how it is, on one screen: each VIP, and Services where this host has them. Exit `done`, or `found` when a VIP is
+ * How it is, on one screen: each VIP, and Services where this host has them. Exit `done`, or `found` when a VIP is
  * not balanced, the rules are not as they should be, or this node does not balance Services. With --watch it ends when it is stopped, or when nobody reads its output any more.
  */
-export async function status({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
-  const { json, watchMs } = options;
+async function printStatus({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
+  const { json: isJson, watch: watchMs } = options;
   for (;;) {
     const [found, services] = await Promise.all([readStatus(config, stderr), readHostBalancer()]);
-    const text = json
+    const text = isJson
       ? formatAllJson(found, services, nameNode(config))
       : formatAll(found, services, screen());
     stdout(watchMs !== null && screen().isTerminal ? `${clearScreen}${text}` : text);

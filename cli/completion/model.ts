@@ -1,13 +1,6 @@
-import { type Command, type Option } from 'commander';
-import { families } from '../../lib/address/address.ts';
-import { listChoices, nameFlag, optionNames } from '../../config/options.ts';
-import { manifestKinds } from '../generate/manifest/options.ts';
-import { planFormats } from '../grammar/command-context.ts';
-import { createGrammar } from '../grammar/grammar.ts';
-import { configTerms, describeConfigFlag } from '../grammar/help.ts';
-import { deviceActions, seatsActions } from '../grammar/command-context.ts';
-import { commandNames } from '../grammar/invocation.ts';
-import { colourChoices } from '../format/text/screen.ts';
+import { type CommandRow, loadCommands, type LoadedCommand } from '../command/command.ts';
+import { listOptions } from '../command/options.ts';
+import { type Flag } from '../flags/flag.ts';
 
 /** The shells that can be completed in. */
 export const shells = ['bash', 'zsh', 'fish'] as const;
@@ -21,7 +14,7 @@ export interface CompletedOption {
   /** One phrase. */
   readonly meaning: string;
   /** Whether it has a value: none, one behind `=` only, or one in any way. */
-  readonly takes: 'nothing' | 'optional' | 'value';
+  readonly takes: Flag['takes'];
   readonly value: CompletedValue;
 }
 
@@ -48,17 +41,37 @@ export interface CompletedCommand extends CompletedPlace {
 }
 
 /** All commands with the options that their help lists. */
-export function listCompletions(): CompletedCommand[] {
-  return commandNames.map((name) => {
-    const command = findCommand(name);
-    return {
-      ...listPlace(command, name),
-      meaning: command.summary() || command.description(),
-      kinds: (commandToKinds.get(name) ?? []).map((kind) => {
-        return listPlace(findCommand(name, kind), `${name} ${kind}`);
-      }),
-    };
-  });
+export async function listCompletions(table: readonly CommandRow[]): Promise<CompletedCommand[]> {
+  const found = (await loadCommands(table)).map(toCompleted);
+  const help = found.find(({ path }) => path === 'help');
+  // Behind help stand the words of all commands, and of their kinds.
+  return found.map((command) => (command === help ? withTopics(command, found) : command));
+}
+
+function toCompleted(loaded: LoadedCommand): CompletedCommand {
+  const { row, command } = loaded;
+  const words = command.words?.choices ?? command.argument?.choices ?? [];
+  const kinds = [...(command.heeds === undefined ? [] : (command.kinds?.keys() ?? []))];
+  return {
+    path: row.name,
+    meaning: row.summary,
+    words,
+    options: listCompletedOptions(loaded),
+    kinds: kinds.map((kind) => ({
+      path: `${row.name} ${kind}`,
+      words: [],
+      options: listCompletedOptions(loaded, kind),
+    })),
+  };
+}
+
+function withTopics(help: CompletedCommand, commands: readonly CompletedCommand[]): CompletedCommand {
+  const withKinds = commands.filter(({ kinds }) => kinds.length > 0);
+  return {
+    ...help,
+    words: commands.map(({ path }) => path),
+    kinds: withKinds.map(({ path, words }) => ({ path: `help ${path}`, words, options: help.options })),
+  };
 }
 
 /** All places: the commands and their kinds. */
@@ -66,64 +79,17 @@ export function listPlaces(commands: readonly CompletedCommand[]): CompletedPlac
   return commands.flatMap((command) => [command, ...command.kinds]);
 }
 
-function findCommand(name: string, kind?: string): Command {
-  const needs = { version: '', word: name, nextWord: kind, onFound: () => undefined };
-  const command = createGrammar(needs).commands.find((candidate) => candidate.name() === name);
-  if (command === undefined) throw new TypeError(`the grammar has no command ${name}`);
-  return command;
+function listCompletedOptions(loaded: LoadedCommand, kind = ''): CompletedOption[] {
+  const options = listOptions(loaded, kind).flatMap(({ flag, takes, explain }): CompletedOption[] => {
+    const { term, meaning, isShown, choices } = explain();
+    return isShown ? [{ flag, meaning, takes, value: findValue(term, choices) }] : [];
+  });
+  const unknown = { kind: 'unknown' } as const;
+  return [...options, { flag: '--help', meaning: 'print this help', takes: 'nothing', value: unknown }];
 }
 
-const commandToKinds = new Map<string, readonly string[]>([
-  ['manifest', manifestKinds],
-  ['help', ['manifest']],
-]);
-
-const pathToWords = new Map<string, readonly string[]>([
-  ['manifest', manifestKinds],
-  ['help', commandNames],
-  ['help manifest', manifestKinds],
-  ['completion', shells],
-  ['device', deviceActions],
-  ['seats', seatsActions.filter((action) => action !== 'list')],
-]);
-
-function listPlace(command: Command, path: string): CompletedPlace {
-  return { path, words: pathToWords.get(path) ?? [], options: listOptions(command) };
-}
-
-function listOptions(command: Command): CompletedOption[] {
-  const shown = command.options.filter(({ hidden }) => !hidden);
-  const options = shown.map((option) => ({
-    flag: option.long ?? '',
-    meaning: describeConfigFlag(option.long ?? '') ?? option.description,
-    takes: readArity(option),
-    value: findValue(option.long ?? ''),
-  }));
-  const help = {
-    flag: '--help',
-    meaning: 'print this help',
-    takes: 'nothing',
-    value: { kind: 'unknown' },
-  } as const;
-  return [...options, help];
-}
-
-function readArity({ required, optional }: Option): CompletedOption['takes'] {
-  if (required) return 'value';
-  return optional ? 'optional' : 'nothing';
-}
-
-const flagToWords = new Map<string, readonly string[]>([
-  ['--format', planFormats],
-  ['--family', families],
-  ['--color', colourChoices],
-]);
-
-function findValue(flag: string): CompletedValue {
-  const name = optionNames.find((candidate) => nameFlag(candidate) === flag);
-  const words = flagToWords.get(flag) ?? (name === undefined ? [] : listChoices(name));
+function findValue(term: string, words: readonly string[]): CompletedValue {
   if (words.length > 0) return { kind: 'words', words };
-  const term = configTerms.get(flag) ?? '';
   if (/ (?:FILE|PATH)$/.test(term)) return { kind: 'file' };
   return { kind: term.endsWith(' FOLDER') ? 'folder' : 'unknown' };
 }

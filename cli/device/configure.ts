@@ -1,6 +1,6 @@
 import { type Environment } from '../../config/environment.ts';
 import { configurations } from '../../lib/devices/drivers.ts';
-import { type DeviceOptions } from '../grammar/command-context.ts';
+import { type DeviceOptions } from './flags.ts';
 import { readCredentials } from './read-credentials.ts';
 import { readDescription } from './read-description.ts';
 import { invalid } from './read-yaml.ts';

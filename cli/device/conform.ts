@@ -9,7 +9,7 @@ import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { formatConformanceJson } from '../format/json/device-json.ts';
 import { formatResult, formatSummary } from '../format/screens/conformance.ts';
-import { type DeviceContext } from '../grammar/command-context.ts';
+import { type DeviceContext } from './flags.ts';
 import { chooseSites } from './choose-sites.ts';
 import { type OpenDevice } from './open-device.ts';
 
@@ -33,7 +33,7 @@ export async function conform(opened: OpenDevice, context: DeviceContext): Promi
       checks,
       signal: stop.checks,
       lastSignal: stop.removal,
-      takesLeftovers: options.takesLeftovers,
+      takesLeftovers: options.removeLeftovers,
       onResult: (result) => {
         if (!options.json) stdout(formatResult(result, screen()));
       },

@@ -7,7 +7,7 @@ import {
   type LoadBalancerDriver,
 } from '../../lib/devices/driver.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
-import { type DeviceOptions } from '../grammar/command-context.ts';
+import { type DeviceOptions } from './flags.ts';
 import { loadDriver } from './load-driver.ts';
 import { readCredentials } from './read-credentials.ts';
 import { type DeviceDescription, readDescription } from './read-description.ts';

@@ -3,17 +3,8 @@ import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { toAscii, toPrintableLine } from '../../lib/text/printable.ts';
 import { configVariable, type Environment } from '../../config/environment.ts';
 import { type ConfigReading, type ConfigSources, readConfig } from '../../config/load.ts';
-import { type CheckContext } from '../grammar/command-context.ts';
-import { parseCommandLine } from '../grammar/command-line.ts';
-import { findCommandProblems, isAboutHost } from '../grammar/command-rules.ts';
+import { type ConfiguredCommand, type PlainContext } from '../command/command.ts';
 import { type ErrorForm, formatError } from '../format/text/error-text.ts';
-import {
-  type ConfiguredCommand,
-  type ConfiguredInvocation,
-  isAboutServices,
-  type ServicesCommand,
-  type UnconfiguredInvocation,
-} from '../grammar/invocation.ts';
 import {
   type ColourChoice,
   proseWidth,
@@ -23,6 +14,8 @@ import {
 } from '../format/text/screen.ts';
 import { type DiagnosticReading, type Scope } from '../wiring/running-agent.ts';
 import { version } from '../wiring/version.ts';
+import { type CallInvocation, parseCommandLine } from './command-line.ts';
+import { table } from './table.ts';
 
 /** What the program has of its process. */
 export interface ProgramHost {
@@ -39,13 +32,21 @@ export interface ProgramHost {
 export async function runProgram(host: ProgramHost): Promise<number> {
   let form: ErrorForm = { isDebug: host.environment['VIPNAT_LOG_LEVEL'] === 'debug', isJson: false };
   try {
-    const { width } = readHostScreen(host, 'auto');
-    const invocation = parseCommandLine(host.args, version, width ?? proseWidth);
-    if (invocation.kind !== 'configured') return await runUnconfigured(invocation, host);
-    form = guessForm(invocation, host.environment);
-    const reading = await checkConfig(invocation, host);
-    form = toForm(invocation.command, reading.config);
-    return await runCommand(invocation, reading, host);
+    const { width, isUnicode } = readHostScreen(host, 'auto');
+    const call = await parseCommandLine(host.args, version, width ?? proseWidth);
+    if (call.kind === 'text') {
+      host.stdout(isUnicode ? call.text : toAscii(call.text));
+      return exitStatuses.done;
+    }
+    const { command } = call;
+    if (command.heeds === undefined) {
+      refuseProblems(call.problems);
+      return await command.run(toContext(call, host));
+    }
+    form = guessForm(command, call, host.environment);
+    const { config, given } = await checkConfig(command, call, host);
+    form = toForm(command, call, config);
+    return await command.run({ ...toContext(call, host), config, given, flags: call.flags });
   } catch (error) {
     const { text, exitCode } = formatError(error, form);
     host.stderr(text);
@@ -53,30 +54,18 @@ export async function runProgram(host: ProgramHost): Promise<number> {
   }
 }
 
-async function runUnconfigured(invocation: UnconfiguredInvocation, host: ProgramHost): Promise<number> {
-  switch (invocation.kind) {
-    case 'text': {
-      const { isUnicode } = readHostScreen(host, 'auto');
-      host.stdout(isUnicode ? invocation.text : toAscii(invocation.text));
-      return exitStatuses.done;
-    }
-    case 'completion': {
-      const { completion } = await import('../completion/completion.ts');
-      host.stdout(completion(invocation.shell));
-      return exitStatuses.done;
-    }
-    case 'vrid': {
-      const { vrid } = await import('../commands/vrid.ts');
-      host.stdout(vrid(invocation.vip, invocation.json));
-      return exitStatuses.done;
-    }
-    case 'device': {
-      const { options, problems, colour } = invocation;
-      if (problems.length > 0) throw new VipnatError('CONFIG_INVALID', problems.join('\n'));
-      const { device } = await import('../commands/device.ts');
-      return await device({ ...host, options, screen: () => readHostScreen(host, colour) });
-    }
-  }
+function toContext(
+  { options, words }: CallInvocation,
+  host: ProgramHost,
+): PlainContext<CallInvocation['options']> {
+  const { environment, stdout, stderr } = host;
+  const { color = 'auto' } = options as { readonly color?: ColourChoice };
+  const screen = () => readHostScreen(host, color);
+  return { options, words, environment, screen, stdout, stderr, table };
+}
+
+function refuseProblems(problems: readonly string[]): void {
+  if (problems.length > 0) throw new VipnatError('CONFIG_INVALID', problems.join('\n'));
 }
 
 function readHostScreen({ environment, terminal }: ProgramHost, colour: ColourChoice): Screen {
@@ -84,46 +73,68 @@ function readHostScreen({ environment, terminal }: ProgramHost, colour: ColourCh
 }
 
 /** Before the configuration is read: what a flag or a variable says. */
-function guessForm({ command, flags }: ConfiguredInvocation, environment: Environment): ErrorForm {
-  return toForm(command, {
-    logLevel: flags['logLevel'] ?? environment['VIPNAT_LOG_LEVEL'],
-    logFormat: flags['logFormat'] ?? environment['VIPNAT_LOG_FORMAT'],
+function guessForm(command: ConfiguredCommand, call: CallInvocation, environment: Environment): ErrorForm {
+  return toForm(command, call, {
+    logLevel: call.flags['logLevel'] ?? environment['VIPNAT_LOG_LEVEL'],
+    logFormat: call.flags['logFormat'] ?? environment['VIPNAT_LOG_FORMAT'],
   });
 }
 
-/** Only agent and balancer have a log: what ends by itself speaks to a person, or to the person's script. */
 function toForm(
   command: ConfiguredCommand,
+  { options }: CallInvocation,
   { logLevel, logFormat }: { readonly logLevel: unknown; readonly logFormat: unknown },
 ): ErrorForm {
-  const hasLog =
-    command.name === 'balancer' ||
-    command.name === 'controller' ||
-    (command.name === 'run' && !command.options.once && !command.options.dryRun);
+  const hasLog = command.hasLog?.(options) === true;
   return { isDebug: logLevel === 'debug', isJson: hasLog && logFormat === 'json' };
 }
 
 async function checkConfig(
-  invocation: ConfiguredInvocation,
+  command: ConfiguredCommand,
+  call: CallInvocation,
   { environment, stderr }: ProgramHost,
 ): Promise<ConfigReading> {
-  const { command, flags, problems } = invocation;
   const variable = environment[configVariable];
-  const file = invocation.file ?? (variable === '' ? undefined : variable);
-  const isForElsewhere = command.name === 'manifest';
-  const sources = { flags, environment, file, isForElsewhere };
-  const { reading, notes, reason } = isAboutHost(command)
-    ? await askAgentFirst(sources, command.name === 'plan' ? 'given' : 'host')
-    : { reading: await readConfig(sources), notes: [], reason: null };
-  const isForServices = isAboutHost(command) && reading.config.vips.length === 0 && (await hasServices());
-  const all = [
-    ...problems,
+  const file = call.file ?? (variable === '' ? undefined : variable);
+  const { isForElsewhere = false } = command;
+  const sources = { flags: call.flags, environment, file, isForElsewhere };
+  const scope = command.agentScope?.(call.options) ?? null;
+  const { reading, notes, reason } =
+    scope === null
+      ? { reading: await readConfig(sources), notes: [], reason: null }
+      : await askAgentFirst(sources, scope);
+  const isForServices = scope !== null && reading.config.vips.length === 0 && (await hasServices());
+  refuseProblems([
+    ...call.problems,
     ...reading.problems,
-    ...findCommandProblems(command, reading, reason, isForServices),
-  ];
-  if (all.length > 0) throw new VipnatError('CONFIG_INVALID', all.join('\n'));
+    ...findCommandProblems({ ...call, command }, reading, { reason, isForServices }),
+  ]);
   for (const note of notes) stderr(`${toPrintableLine(note)}\n`);
   return reading;
+}
+
+/** Why there may be no virtual IP. */
+interface Lack {
+  /** Why the running agent was of no help; null where it was, or nobody asked it. */
+  readonly reason: string | null;
+  /** Whether this host has Services, so that what tells how it is may be about them alone. */
+  readonly isForServices: boolean;
+}
+
+/**
+ * What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called
+ * missing.
+ */
+export function findCommandProblems(
+  { command, options, unread }: Pick<CallInvocation, 'options' | 'unread'> & { command: ConfiguredCommand },
+  { config, unreadable }: Pick<ConfigReading, 'config' | 'unreadable'>,
+  { reason, isForServices }: Lack = { reason: null, isForServices: false },
+): readonly string[] {
+  const isLacking = config.vips.length === 0 && !unreadable.has('vip') && !isForServices;
+  const why = reason === null ? '' : `, and ${reason}`;
+  const noVip = (hint = '') =>
+    isLacking ? [`no virtual IP given${why}${hint}. Example: --vip 10.0.0.50:6443`] : [];
+  return command.check?.({ options, config, unreadable, unread, noVip }) ?? [];
 }
 
 /** Whether Services have anything on this host: then these commands need no virtual IP of the API. */
@@ -136,97 +147,4 @@ async function hasServices(): Promise<boolean> {
 async function askAgentFirst(sources: ConfigSources, scope: Scope): Promise<DiagnosticReading> {
   const { readDiagnosticConfig } = await import('../wiring/running-agent.ts');
   return await readDiagnosticConfig(sources, scope);
-}
-
-type OtherCommand = Extract<
-  ConfiguredCommand,
-  { readonly name: 'drain' | 'undrain' | 'keepalived' | 'manifest' }
->;
-
-function isOther(command: ConfiguredCommand): command is OtherCommand {
-  return ['drain', 'undrain', 'keepalived', 'manifest'].includes(command.name);
-}
-
-/** What a command is given, but for its own switches. */
-type SharedContext = Omit<CheckContext, 'options'>;
-
-/** Each command loads its own part only: what prints rules in 100 ms must not wait for what the agent needs. */
-async function runCommand(
-  { command, colour }: ConfiguredInvocation,
-  { config, given }: ConfigReading,
-  host: ProgramHost,
-): Promise<number> {
-  const screen = () => readHostScreen(host, colour);
-  const context = { config, screen, stdout: host.stdout, stderr: host.stderr };
-  if (isOther(command)) return await runOtherCommand(command, { ...context, given });
-  if (isAboutServices(command)) return await runServicesCommand(command, { ...context, given });
-  switch (command.name) {
-    case 'run': {
-      const { run } = await import('../commands/run.ts');
-      return run({ ...context, options: command.options });
-    }
-    case 'plan': {
-      const { plan } = await import('../commands/plan.ts');
-      return plan({ ...context, options: command.options });
-    }
-    case 'check': {
-      const { check } = await import('../commands/check.ts');
-      return check({ ...context, options: command.options, given });
-    }
-    case 'status': {
-      const { status } = await import('../commands/status.ts');
-      return status({ ...context, options: command.options });
-    }
-    case 'doctor': {
-      const { doctor } = await import('../commands/doctor.ts');
-      return doctor({ ...context, options: command.options, given });
-    }
-    case 'cleanup': {
-      const { cleanup } = await import('../commands/cleanup.ts');
-      return cleanup({ ...context, options: command.options });
-    }
-  }
-}
-
-/** What changes how this host takes part, or prints files for other programs. */
-async function runOtherCommand(command: OtherCommand, context: SharedContext): Promise<number> {
-  switch (command.name) {
-    case 'drain': {
-      const { drain } = await import('../commands/drain.ts');
-      return drain({ ...context, options: command.options });
-    }
-    case 'undrain': {
-      const { undrain } = await import('../commands/drain.ts');
-      return undrain({ ...context, options: command.options });
-    }
-    case 'keepalived': {
-      const { keepalived } = await import('../commands/keepalived.ts');
-      return keepalived({ ...context, options: command.options });
-    }
-    case 'manifest': {
-      const { manifest } = await import('../commands/manifest.ts');
-      return manifest({ ...context, options: command.options });
-    }
-  }
-}
-
-async function runServicesCommand(command: ServicesCommand, context: SharedContext): Promise<number> {
-  switch (command.name) {
-    case 'balancer': {
-      const { balancer } = await import('../commands/balancer.ts');
-      return balancer({ ...context, options: command.options });
-    }
-    case 'controller': {
-      const { runController } = await import('../wiring/run-controller.ts');
-      return runController(context.config, command.options);
-    }
-    case 'seats': {
-      const { seats } = await import('../commands/seats.ts');
-      return seats({ ...context, options: command.options });
-    }
-    case 'services': {
-      const { services } = await import('../commands/services.ts');
-      return services({ ...context, options: command.options });
-    }
-  }
 }

@@ -11,7 +11,6 @@ import { isInPath } from '../../lib/kernel/tools/toolbox.ts';
 import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
-import { type CleanupOptions } from '../grammar/command-context.ts';
 import { type UnreadText } from '../../agent/observe/unread.ts';
 
 /** What became of what the balancer has written. */
@@ -31,7 +30,10 @@ export interface BalancerRemoval {
 export async function removeBalancerTables({
   dryRun,
   isNarrowed,
-}: Omit<CleanupOptions, 'json'>): Promise<BalancerRemoval> {
+}: {
+  readonly dryRun: boolean;
+  readonly isNarrowed: boolean;
+}): Promise<BalancerRemoval> {
   if (isNarrowed || !isInPath('nft')) return { tables: [], chains: [], problems: [] };
   const holder = dryRun ? null : await findHolder(balancerRole);
   if (holder !== null) {

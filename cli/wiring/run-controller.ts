@@ -21,12 +21,25 @@ import { createLogger, type Logger } from '../../lib/telemetry/logger.ts';
 import { EventWriter } from '../../lib/telemetry/writer.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { type ControllerOptions } from '../grammar/command-context.ts';
 import { type ControllerMeter, createControllerMeter } from './controller-pages.ts';
 import { createPodHeartbeat } from './pod-heartbeat.ts';
 import { createProbeServer } from './probe-server.ts';
 import { version } from './version.ts';
 import { waitForSignal } from './wait-for-signal.ts';
+
+/** What `vipnat controller` is asked for, checked. */
+export interface ControllerOptions {
+  /** Where the Leases are. */
+  readonly namespace: string;
+  /** Whether Services without a class are served, too. */
+  readonly isDefaultClass: boolean;
+  /** The name of the device of Services without a class that have annotations of another controller; null for none. */
+  readonly defaultDevice: string | null;
+  /** Further types of readiness gates. */
+  readonly gates: readonly string[];
+  /** Where the webhook is served; null for nowhere. */
+  readonly webhookPort: string | null;
+}
 
 /**
  * `vipnat controller`: runs until SIGTERM or SIGINT, and then gives its Lease back.

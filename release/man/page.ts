@@ -1,23 +1,25 @@
-import { type Command, type Option } from 'commander';
-import { commandHelp, configTerms, describeConfigFlag, programHelp } from '../../cli/grammar/help.ts';
-import { createGrammar } from '../../cli/grammar/grammar.ts';
-import { commandNames } from '../../cli/grammar/invocation.ts';
-import { manifestKinds } from '../../cli/generate/manifest/options.ts';
+import { loadCommands, type LoadedCommand } from '../../cli/command/command.ts';
+import { type CommandOption, describeCommand, listOptions } from '../../cli/command/options.ts';
+import { programHelp, programSummary } from '../../cli/program/grammar.ts';
+import { table } from '../../cli/program/table.ts';
 import { groupToHeading, nameFlag, nameVariable, optionNames } from '../../config/options.ts';
 import { type Release } from '../settings/release.ts';
 import { escapeRoff, fill, heading, item, paragraphs } from './roff.ts';
 
-/** vipnat.1: all commands and options, as the grammar has them. */
-export function renderManualPage({ version, epoch }: Pick<Release, 'version' | 'epoch'>): string {
+/** vipnat.1: all commands and options, as the table of commands has them. */
+export async function renderManualPage({
+  version,
+  epoch,
+}: Pick<Release, 'version' | 'epoch'>): Promise<string> {
   const date = new Date(epoch * 1000).toISOString().slice(0, 10);
-  const grammar = grammarOf(undefined);
+  const commands = await loadCommands(table);
   const sections = [
     `.TH VIPNAT 1 "${date}" "vipnat ${version}" "User Commands"\n.nh\n.ad l\n`,
-    `${heading('Name', 1)}vipnat \\- ${fill(lowerFirst(grammar.description()))}\n`,
-    `${heading('Synopsis', 1)}${commandNames.map(renderSynopsis).join('.br\n')}`,
-    `${heading('Description', 1)}${fill(grammar.description())}\n${paragraphs(programHelp)}`,
-    `${heading('Commands', 1)}${commandNames.map(renderCommand).join('')}`,
-    `${heading('Configuration', 1)}${renderConfiguration()}`,
+    `${heading('Name', 1)}vipnat \\- ${fill(lowerFirst(programSummary))}\n`,
+    `${heading('Synopsis', 1)}${commands.map(renderSynopsis).join('.br\n')}`,
+    `${heading('Description', 1)}${fill(programSummary)}\n${paragraphs(programHelp)}`,
+    `${heading('Commands', 1)}${commands.map(renderCommand).join('')}`,
+    `${heading('Configuration', 1)}${renderConfiguration(commands)}`,
     `${heading('Files', 1)}${files.map(([path, meaning]) => item(path, meaning)).join('')}`,
     `${heading('See also', 1)}${seeAlso}`,
   ];
@@ -40,66 +42,52 @@ const seeAlso = `.BR iptables (8),
 .BR nft (8)
 `;
 
-/** The grammar with the options of one command. */
-function grammarOf(word: string | undefined, nextWord?: string): Command {
-  return createGrammar({ version: '', word, nextWord, onFound: () => undefined });
+function renderSynopsis({ row, command: { usage = '[options]' } }: LoadedCommand): string {
+  return `\\fBvipnat ${row.name}\\fR ${escapeRoff(usage)}\n`;
 }
 
-function findCommand(name: string, kind?: string): Command {
-  const command = grammarOf(name, kind).commands.find((candidate) => candidate.name() === name);
-  if (command === undefined) throw new TypeError(`the grammar has no command ${name}`);
-  return command;
-}
-
-function renderSynopsis(name: string): string {
-  return `\\fBvipnat ${name}\\fR ${escapeRoff(findCommand(name).usage())}\n`;
-}
-
-function renderCommand(name: (typeof commandNames)[number]): string {
-  const command = findCommand(name);
-  const kinds = name === 'manifest' ? manifestKinds.map((kind) => findCommand(name, kind)) : [];
-  const own = listOwnOptions([command, ...kinds]);
-  const taken = command.options.filter(({ hidden, long }) => !hidden && isConfigured(long ?? ''));
-  const configured = taken.map(({ long }) => long ?? '').join(', ');
+function renderCommand(loaded: LoadedCommand): string {
+  const { row, command } = loaded;
+  const shown = listOptions(loaded).filter(({ explain }) => explain().isShown);
+  const taken = shown.filter(({ isConfigured }) => isConfigured).map(({ flag }) => flag);
   return [
-    heading(`vipnat ${name} ${command.usage()}`, 2),
-    `${fill(upperFirst(`${command.description()}.`))}\n`,
-    ...own.map(renderOption),
-    ...(configured === ''
+    heading(`vipnat ${row.name} ${command.usage ?? '[options]'}`, 2),
+    `${fill(upperFirst(`${describeCommand(loaded)}.`))}\n`,
+    ...listOwnOptions(loaded).map(renderOption),
+    ...(taken.length === 0
       ? []
-      : [paragraphs(`This command also takes these options of the configuration: ${configured}.`)]),
-    paragraphs(commandHelp[name]),
+      : [paragraphs(`This command also takes these options of the configuration: ${taken.join(', ')}.`)]),
+    paragraphs(command.help),
   ].join('');
 }
 
-/** The options that only this command has, each once. */
-function listOwnOptions(commands: readonly Command[]): Option[] {
-  const shown = commands.flatMap(({ options }) => options.filter(({ hidden }) => !hidden));
-  const flagToOption = new Map(shown.map((option) => [option.long ?? '', option]));
-  return [...flagToOption].filter(([flag]) => !isConfigured(flag)).map(([, option]) => option);
+/** The options that only this command has, each once: those of its help, then those of each kind. */
+function listOwnOptions(loaded: LoadedCommand): CommandOption[] {
+  const { command } = loaded;
+  const kinds = ['', ...(command.heeds === undefined ? [] : (command.kinds?.keys() ?? []))];
+  const shown = kinds.flatMap((kind) =>
+    listOptions(loaded, kind).filter(({ isConfigured, explain }) => !isConfigured && explain().isShown),
+  );
+  return [...new Map(shown.map((option) => [option.flag, option])).values()];
 }
 
-function isConfigured(flag: string): boolean {
-  return flag === '--config' || optionNames.some((name) => nameFlag(name) === flag);
-}
-
-function renderOption({ long, flags, description }: Option): string {
-  const flag = long ?? '';
-  return item(configTerms.get(flag) ?? flags, describeConfigFlag(flag) ?? description);
+function renderOption({ explain }: CommandOption): string {
+  const { term, meaning } = explain();
+  return item(term, meaning);
 }
 
 /** All options of the configuration, which `run` takes, by the headings of its help. */
-function renderConfiguration(): string {
-  const { options } = findCommand('run');
+function renderConfiguration(commands: readonly LoadedCommand[]): string {
+  const options = commands.filter(({ row }) => row.name === 'run').flatMap((run) => listOptions(run));
   const groups = Object.values(groupToHeading).map((title) => {
-    const members = options.filter((option) => option.helpGroupHeading === title);
+    const members = options.filter(({ explain }) => explain().heading === title);
     return `${heading(title.replace(/:$/, ''), 2)}${members.map(renderConfigured).join('')}`;
   });
   return groups.join('');
 }
 
-function renderConfigured(option: Option): string {
-  const name = optionNames.find((candidate) => nameFlag(candidate) === option.long);
+function renderConfigured(option: CommandOption): string {
+  const name = optionNames.find((candidate) => nameFlag(candidate) === option.flag);
   if (name === undefined) return renderOption(option);
   const places = `Environment variable: ${nameVariable(name)}. Key in a file: ${name}.`;
   return `${renderOption(option)}.br\n${fill(places)}\n`;

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { toPackagedSystemdFiles } from '../../cli/generate/manifest/systemd.ts';
-import { completion } from '../../cli/completion/completion.ts';
+import { formatCompletion } from '../../cli/completion/completion.ts';
+import { table } from '../../cli/program/table.ts';
 import { readChangelog } from '../documents/changelog.ts';
 import { renderExecutableLicenses } from '../documents/licenses.ts';
 import { renderSbom } from '../documents/sbom.ts';
@@ -40,10 +41,10 @@ export async function listContents(
   const executable = join(release.output, nameExecutable(release, architecture));
   const texts: readonly (readonly [string, string])[] = [
     ...toPackagedSystemdFiles(program, settingsFile).map(({ path, text }) => [path, text] as const),
-    ['/usr/share/bash-completion/completions/vipnat', completion('bash')],
-    [`/usr/share/zsh/${packagerToZshFolder[packager]}/_vipnat`, completion('zsh')],
-    ['/usr/share/fish/vendor_completions.d/vipnat.fish', completion('fish')],
-    ['/usr/share/man/man1/vipnat.1.gz', renderManualPage(release)],
+    ['/usr/share/bash-completion/completions/vipnat', await formatCompletion('bash', table)],
+    [`/usr/share/zsh/${packagerToZshFolder[packager]}/_vipnat`, await formatCompletion('zsh', table)],
+    ['/usr/share/fish/vendor_completions.d/vipnat.fish', await formatCompletion('fish', table)],
+    ['/usr/share/man/man1/vipnat.1.gz', await renderManualPage(release)],
     ...(await listDocuments(release, architecture, packager)),
   ];
   return [

@@ -1,5 +1,5 @@
-import { describeOption, groupToHeading, listChoices, nameFlag, optionNames } from '../../config/options.ts';
-import { describeConfigFlag } from '../../cli/grammar/help.ts';
+import { describeOption, groupToHeading, listChoices, optionNames } from '../../config/options.ts';
+import { explainConfigOption } from '../../cli/command/options.ts';
 import { wrap } from '../../cli/format/text/wrap.ts';
 
 /** The configuration of the packages' service. */
@@ -26,7 +26,7 @@ const head = `# The configuration of the service vipnat. It starts when it has a
 
 function renderOption(name: (typeof optionNames)[number]): string {
   const { example, isList } = describeOption(name);
-  const meaning = wrap(describeConfigFlag(nameFlag(name)) ?? '', 100);
+  const meaning = wrap(explainConfigOption(name).meaning, 100);
   const list = `[${example.split(',').map(quote).join(', ')}]`;
   const isWord = listChoices(name).length > 0;
   return `${meaning.map((line) => `# ${line}\n`).join('')}#${name}: ${isList ? list : isWord ? example : quote(example)}\n`;

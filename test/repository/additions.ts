@@ -174,4 +174,37 @@ export function watchExample({ clock, onTrigger, onProblem }: SourceOptions): So
 };
 
 /** Each in the place where the order of a catalogue has it. */
-export const additions: readonly Addition[] = [option, error, check, metric, trigger];
+const command: Addition = {
+  title: 'a command',
+  name: 'example',
+  files: new Map([
+    [
+      'cli/commands/example.ts',
+      () => `import { definePlainCommand } from '../command/command.ts';
+import { json } from '../command/shared-flags.ts';
+
+/** An example. */
+export const example = definePlainCommand({
+  help: 'Exit status: 0 printed.',
+  flags: { json },
+  run: ({ options, stdout }) => {
+    stdout(options.json ? '{}' : '');
+    return Promise.resolve(0);
+  },
+});
+`,
+    ],
+    [
+      'cli/program/table.ts',
+      insertAfter(
+        "(await import('../commands/version.ts')).printVersion,\n  },\n",
+        `{ name: 'example', group: itself, summary: 'an example',
+  load: async () => (await import('../commands/example.ts')).example },\n`,
+      ),
+    ],
+    ['docs/commands.md', insertRowAfter('vipnat version', '| `vipnat example` | prints an example | 0 |')],
+  ]),
+  heldElsewhere: [],
+};
+
+export const additions: readonly Addition[] = [option, error, check, metric, trigger, command];

@@ -1,9 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { accessSync, constants, existsSync, globSync, readFileSync } from 'node:fs';
 import { parseAllDocuments } from 'yaml';
-import { parseCommandLine } from '../../cli/grammar/command-line.ts';
-import { createGrammar } from '../../cli/grammar/grammar.ts';
-import { commandNames } from '../../cli/grammar/invocation.ts';
+import { loadCommands } from '../../cli/command/command.ts';
+import { listOptions } from '../../cli/command/options.ts';
+import { parseCommandLine } from '../../cli/program/command-line.ts';
+import { commandNames, table } from '../../cli/program/table.ts';
 import { configVariable, credentialsVariables, podVariable } from '../../config/environment.ts';
 import { readConfig } from '../../config/load.ts';
 import { nameVariable, optionNames } from '../../config/options.ts';
@@ -11,6 +12,9 @@ import { expandChoices, isPlaceholder, listCommandLines } from '../support/docum
 import { type Code, readDocuments } from '../support/documents/document.ts';
 
 const documents = readDocuments();
+const ownFlags = (await loadCommands(table)).flatMap((command) =>
+  listOptions(command).map(({ flag }) => flag),
+);
 
 /** Options in documents that neither vipnat nor a script has, and whose they are. */
 const foreignOptions: Readonly<Record<string, string>> = {
@@ -29,8 +33,8 @@ const foreignOptions: Readonly<Record<string, string>> = {
 async function findProblems(words: readonly string[]): Promise<string[]> {
   const line = `vipnat ${words.join(' ')}`;
   try {
-    const invocation = parseCommandLine(words, '0');
-    if (invocation.kind !== 'configured') return [];
+    const invocation = await parseCommandLine(words, '0');
+    if (invocation.kind !== 'call' || invocation.command.heeds === undefined) return [];
     const { flags, problems } = invocation;
     const isConcrete = !words.some(isPlaceholder);
     const reading = { flags, environment: {}, file: undefined, isForElsewhere: true };
@@ -43,8 +47,7 @@ async function findProblems(words: readonly string[]): Promise<string[]> {
 
 /** `vipnat` alone is the program's name, and `vipnat manifest` in a sentence that of a command. */
 const isName = ({ language }: Code, [word = '', ...more]: readonly string[]) =>
-  word === '' ||
-  (language === null && more.length === 0 && (commandNames as readonly string[]).includes(word));
+  word === '' || (language === null && more.length === 0 && commandNames.some((name) => name === word));
 
 const listWords = (code: readonly Code[]) =>
   code
@@ -90,15 +93,12 @@ describe('every command in a document', () => {
 });
 
 describe('every option that stands alone in a sentence', () => {
-  const own = commandNames.flatMap((word) => {
-    const { commands } = createGrammar({ version: '0', word, onFound: () => undefined });
-    return commands.flatMap(({ options }) => options.map(({ long }) => long ?? ''));
-  });
   const programs = globSync(['scripts/*', '{lab,bench,demo}/**/*.ts']).filter(
     (path) => path !== 'scripts/lint',
   );
   const scripts = programs.map((path) => readFileSync(path, 'utf8')).join('\n');
-  const isKnown = (flag: string) => own.includes(flag) || flag in foreignOptions || scripts.includes(flag);
+  const isKnown = (flag: string) =>
+    ownFlags.includes(flag) || flag in foreignOptions || scripts.includes(flag);
 
   test.each(documents)('of $path is one of vipnat, a script, or a program that is named here', ({ code }) => {
     const spans = code.filter(({ language }) => language === null);

@@ -8,12 +8,12 @@ import {
   optionNames,
   schema,
 } from '../../config/options.ts';
-import { commandNames } from '../../cli/grammar/invocation.ts';
-import { keepalivedSwitches } from '../../cli/generate/keepalived/options.ts';
+import { commandNames, table } from '../../cli/program/table.ts';
+import { keepalivedFlags } from '../../cli/generate/keepalived/options.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { readDocument } from '../../config/document.ts';
 import { describeReason, eventReasons } from '../../lib/telemetry/reasons.ts';
-import { commandHelp } from '../../cli/grammar/help.ts';
+import { loadCommands } from '../../cli/command/command.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { fillTables, pathToTables } from '../support/documents/generated-tables.ts';
 import { readSection, readTable, unquote } from '../support/documents/table.ts';
@@ -77,7 +77,7 @@ describe('docs/configuration.md', () => {
 test('docs/configuration.md has an item for every switch of keepalived, and no other', () => {
   const [, section = ''] = /\n## keepalived\n([^]*?)\n## /.exec(configuration) ?? [];
   const items = [...section.matchAll(/^- `--([a-z-]+) [^`]+`: /gm)].map(([, name]) => name);
-  expect(items).toEqual(keepalivedSwitches);
+  expect(items).toEqual(Object.keys(keepalivedFlags));
 });
 
 test.each([...pathToTables])('%s has the tables that scripts/tables writes', async (path, tables) => {
@@ -109,7 +109,9 @@ test('docs/errors.md has a row for every exit status, in the order of the table 
 test('docs/commands.md and the help of each command name only exit statuses that are in the table', async () => {
   const page = await readFile('docs/commands.md', 'utf8');
   const cells = [...page.matchAll(/^\| `vipnat [a-z]+.*\|([^|]+)\|$/gm)].map(([, cell = '']) => cell);
-  const helps = Object.values(commandHelp).map((text) => /^Exit status: [^]*$/m.exec(text)?.[0] ?? 'none');
+  const helps = (await loadCommands(table)).map(
+    ({ command: { help } }) => /^Exit status: [^]*$/m.exec(help)?.[0] ?? 'none',
+  );
   const named = [...cells, ...helps].flatMap((text) => text.match(/\b\d+\b/g) ?? ['none']);
   expect(cells).toHaveLength(commandNames.length);
   const known: readonly string[] = Object.values(exitStatuses).map(String);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { readdirSync, readFileSync } from 'node:fs';
-import { commandHelp } from '../../cli/grammar/help.ts';
+import { manifest } from '../../cli/commands/manifest.ts';
 import { findPodSpec, print } from '../support/manifest/printing.ts';
 
 /** What is written by hand has tests of its own, and the chart's other files are nobody's output. */
@@ -32,7 +32,7 @@ const firstArguments: ReadonlyMap<string, string> = new Map([
 
 describe('each vipnat manifest that people are told', () => {
   const texts = [
-    commandHelp.manifest,
+    manifest.help,
     ...['docs/commands.md', 'docs/install.md'].map((file) => readFileSync(file, 'utf8')),
   ];
   const commands = texts.flatMap((text) => [

@@ -1,34 +1,7 @@
 import * as z from 'zod/mini';
-import { type Address } from '../../../lib/address/address.ts';
 import { safeInterface } from '../../../lib/keepalived/words.ts';
-import { quoteText, splitList } from '../../../config/setting.ts';
-import { address, duration, list, wholeNumber } from '../../../config/values.ts';
-
-/** The own switches of `vipnat keepalived`, checked. */
-export interface KeepalivedOptions {
-  /** The interface of all virtual IPs; null finds one for each. Its name is safe to print anywhere. */
-  readonly interface: string | null;
-  /** The masters; empty for those of `--endpoints`. This node may be one of them, and any may be named twice. */
-  readonly peers: readonly Address[];
-  /** virtual_router_ids, 1 to 255: none, one for all addresses, or one for each in the order of `--vip`. */
-  readonly vrid: readonly number[];
-  /** 1 to 254; null derives it from the masters' addresses. */
-  readonly priority: number | null;
-  /** From one advert to the next, in milliseconds: 100 to 10,000, in hundredths of a second. */
-  readonly advert: number;
-  /** The file to write to; null for standard output. */
-  readonly output: string | null;
-}
-
-/** The same as words of the command line; of a list, each text can hold several values with commas. */
-export interface KeepalivedWords {
-  readonly interface?: string;
-  readonly peers?: readonly string[];
-  readonly vrid?: readonly string[];
-  readonly priority?: string;
-  readonly advert?: string;
-  readonly output?: string;
-}
+import { address, duration, wholeNumber } from '../../../config/values.ts';
+import { bySchema, eachBySchema, list, type OptionsOf, text } from '../../flags/flag.ts';
 
 /** keepalived takes 255 for the address's owner, which tracking cannot lower. */
 const largestPriority = 254;
@@ -36,64 +9,73 @@ const largestPriority = 254;
 /** RFC 3768's own default. */
 const defaultAdvertMs = 1000;
 
-const schema = z.object({
-  interface: z._default(
-    z.nullable(z.string().check(z.regex(safeInterface, { error: 'is not a name of an interface' }))),
-    null,
+const interfaceName = z.string().check(z.regex(safeInterface, { error: 'is not a name of an interface' }));
+
+// VRRPv3 has hundredths of a second (RFC 9568, section 5.2.7).
+const advert = duration(100, 10_000).check(z.multipleOf(10, { error: 'is not a multiple of 10ms' }));
+
+const outputFile = z.string().check(z.minLength(1, { error: 'names no file' }));
+
+/** What says how keepalived.conf is filled in, which its manifest takes too. */
+export const vrrpFlags = {
+  /** The interface of all virtual IPs; null finds one for each. Its name is safe to print anywhere. */
+  interface: text(
+    'NAME',
+    'the interface of the virtual IPs, if vipnat cannot detect it',
+    bySchema(z.nullable(interfaceName), null, 'eth0'),
   ),
-  peers: z._default(list(address), []),
-  vrid: z._default(list(wholeNumber(1, 255)), []),
-  priority: z._default(z.nullable(wholeNumber(1, largestPriority)), null),
-  // VRRPv3 has hundredths of a second (RFC 9568, section 5.2.7).
-  advert: z._default(
-    duration(100, 10_000).check(z.multipleOf(10, { error: 'is not a multiple of 10ms' })),
-    defaultAdvertMs,
+  /** The masters; empty for those of `--endpoints`. This node may be one of them, and any may be named twice. */
+  peers: list(
+    'ADDR,…',
+    "the masters' addresses, for unicast; this node may be one (default: --endpoints, or multicast)",
+    eachBySchema(address, '10.0.0.11,10.0.0.12,10.0.0.13'),
   ),
-  output: z._default(z.nullable(z.string().check(z.minLength(1, { error: 'names no file' }))), null),
-});
+  /** virtual_router_ids, 1 to 255: none, one for all addresses, or one for each in the order of `--vip`. */
+  vrid: list(
+    'N,…',
+    'virtual_router_id, one for each VIP (default: the last byte plus 1)',
+    eachBySchema(wholeNumber(1, 255), '51'),
+  ),
+  /** 1 to 254; null derives it from the masters' addresses. */
+  priority: text(
+    'N',
+    "from 1 to 254 (default: by this node's place among the masters)",
+    bySchema(z.nullable(wholeNumber(1, largestPriority)), null, '110'),
+  ),
+  /** From one advert to the next, in milliseconds: 100 to 10,000, in hundredths of a second. */
+  advert: text(
+    'DURATION',
+    'the time between two adverts, such as 300ms (default: 1s)',
+    bySchema(advert, defaultAdvertMs, '300ms'),
+  ),
+};
 
-const examples = {
-  interface: 'eth0',
-  peers: '10.0.0.11,10.0.0.12,10.0.0.13',
-  vrid: '51',
-  priority: '110',
-  advert: '300ms',
-  output: '/etc/keepalived/keepalived.conf',
-} as const satisfies Record<keyof KeepalivedOptions, string>;
+/** The flags of `vipnat keepalived`. */
+export const keepalivedFlags = {
+  ...vrrpFlags,
+  /** The file to write to; null for standard output. */
+  output: text(
+    'FILE',
+    'a file to write to (default: standard output)',
+    bySchema(z.nullable(outputFile), null, '/etc/keepalived/keepalived.conf'),
+  ),
+};
 
-/** The names of the switches, without dashes. */
-export const keepalivedSwitches = Object.keys(examples) as readonly (keyof KeepalivedOptions)[];
+/** What they are read as. */
+export type KeepalivedOptions = OptionsOf<typeof keepalivedFlags>;
 
-/** Reads the switches; one line for each problem, and then the defaults. */
-export function readKeepalivedOptions(words: KeepalivedWords): {
-  readonly options: KeepalivedOptions;
-  readonly problems: readonly string[];
-} {
-  const given = {
-    ...words,
-    ...(words.peers && { peers: words.peers.flatMap(splitList) }),
-    ...(words.vrid && { vrid: words.vrid.flatMap(splitList) }),
-  };
-  const result = schema.safeParse(given);
-  if (result.success) return { options: result.data, problems: [] };
-  const problems = result.error.issues.map(({ path, message }) => {
-    const name = path[0] as keyof KeepalivedOptions;
-    const value = given[name];
-    const text = typeof value === 'object' ? value[Number(path[1])] : value;
-    return `--${name} ${quoteText(text ?? '')} ${message}. Example: --${name} ${examples[name]}`;
-  });
-  return { options: schema.parse({}), problems };
-}
+/** Those that say how keepalived.conf is filled in. */
+export type VrrpOptions = OptionsOf<typeof vrrpFlags>;
 
 /** The flags that stand for checked switches, `--peers=10.0.0.11,10.0.0.12`; one with its default gets none. */
-export function toKeepalivedArguments(options: KeepalivedOptions): string[] {
-  const { interface: device, peers, vrid, priority, advert, output } = options;
+export function toKeepalivedArguments(options: VrrpOptions & Partial<KeepalivedOptions>): string[] {
+  const { interface: device, peers, vrid, priority, advert: advertMs, output = null } = options;
   return [
     ...(device === null ? [] : [`--interface=${device}`]),
     ...(peers.length === 0 ? [] : [`--peers=${peers.map(({ text }) => text).join()}`]),
     ...(vrid.length === 0 ? [] : [`--vrid=${vrid.join()}`]),
     ...(priority === null ? [] : [`--priority=${priority}`]),
-    ...(advert === defaultAdvertMs ? [] : [`--advert=${advert}ms`]),
+    ...(advertMs === defaultAdvertMs ? [] : [`--advert=${advertMs}ms`]),
     ...(output === null ? [] : [`--output=${output}`]),
   ];
 }

@@ -6,7 +6,7 @@ import { type Config } from '../../../config/config.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { chooseInterface } from './interface.ts';
 import { isSafePath, safeInterface, toRouterId } from '../../../lib/keepalived/words.ts';
-import { type KeepalivedOptions } from './options.ts';
+import { type VrrpOptions } from './options.ts';
 import { findOwnAddress } from './own-address.ts';
 import { commonPriority, rankPriority } from './priority.ts';
 import { assignVrids } from './vrids.ts';
@@ -17,7 +17,7 @@ import { type Vrrp, type VrrpInstance } from './vrrp.ts';
 /** What a node's keepalived is planned from. */
 export interface VrrpNeeds {
   readonly config: Pick<Config, 'vips' | 'endpoints' | 'runDir'>;
-  readonly options: KeepalivedOptions;
+  readonly options: VrrpOptions;
   /** The host's name, whatever is in it. */
   readonly hostname: string;
   /** Of this host, link-local and loopback ones left out. */
@@ -102,7 +102,7 @@ function placeInstance(
 function listMasters(
   vip: Address,
   { endpoints }: Pick<Config, 'endpoints'>,
-  { peers }: KeepalivedOptions,
+  { peers }: VrrpOptions,
 ): string[] {
   const known = peers.length > 0 ? peers : endpoints.map(({ family, address: text }) => ({ family, text }));
   return [...new Set(known.filter(({ family }) => family === vip.family).map(({ text }) => text))].sort();

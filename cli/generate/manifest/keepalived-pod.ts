@@ -65,7 +65,7 @@ function toSpec(request: ManifestRequest): Part {
 function toWriter(request: ManifestRequest, file: string): object {
   const { config, given, options } = request;
   const names = new Set(configNames.filter((name) => given.has(name)));
-  const switches = toKeepalivedArguments({ ...options.keepalived, output: file });
+  const switches = toKeepalivedArguments({ ...options, output: file });
   return {
     name: 'configuration',
     image: chooseImage(request),

@@ -9,13 +9,17 @@ import { isGateType } from '../../../lib/services/gate-types.ts';
 import { injectionMethods, webhookPort } from '../../../lib/services/injection.ts';
 import { parseRange } from '../../../lib/services/ranges.ts';
 import { quoteText } from '../../../config/setting.ts';
-import { toKeepalivedArguments } from '../keepalived/options.ts';
-import { defaultNamespace, type ManifestOptions } from './options.ts';
+import { toKeepalivedArguments, vrrpFlags } from '../keepalived/options.ts';
+import { defaultNamespace, type ManifestOptions, servicesFlags } from './options.ts';
 
-/** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each. */
-export function findManifestProblems(options: ManifestOptions, config: Config): string[] {
+/** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each; flags that are `unread` left out. */
+export function findManifestProblems(
+  options: ManifestOptions,
+  config: Config,
+  unread: ReadonlySet<string>,
+): string[] {
   const { kind, image, namespace } = options;
-  const problems = [...findKeepalivedProblems(options), ...findSystemdProblems(options, config)];
+  const problems = [...findKeepalivedProblems(options, unread), ...findSystemdProblems(options, config)];
   if (image !== null && !isImage(image)) {
     problems.push(
       `--image ${quoteText(image)} is not an image reference. Example: --image registry.example/vipnat:0.1.0`,
@@ -62,8 +66,8 @@ export function checkWebhookPort(port: string | null): string[] {
 /** What is no device for Services without a class, or beside which all of them have a class. */
 export function checkDefaultDevice({
   defaultDevice,
-  isDefaultClass,
-}: Pick<ManifestOptions, 'defaultDevice' | 'isDefaultClass'>): string[] {
+  defaultClass,
+}: Pick<ManifestOptions, 'defaultDevice' | 'defaultClass'>): string[] {
   return [
     ...(defaultDevice === null || isDeviceName(defaultDevice)
       ? []
@@ -71,7 +75,7 @@ export function checkDefaultDevice({
           `--default-device ${quoteText(defaultDevice)} is not the name of a LoadBalancerDevice. Example: --default-device haproxy-1`,
         ]),
     // Both would serve a Service without a class that has such an annotation.
-    ...(defaultDevice !== null && isDefaultClass
+    ...(defaultDevice !== null && defaultClass
       ? [
           '--default-device and --default-class exclude each other: both are about Services without a class. Leave one out',
         ]
@@ -80,25 +84,22 @@ export function checkDefaultDevice({
 }
 
 function findServicesProblems(options: ManifestOptions, config: Config): string[] {
-  const { kind, pools, isDefaultClass, defaultDevice, gates, injection } = options;
-  const { balancerListen, nodeProbePort } = options;
+  const { kind, pool, gate, injectGates, balancerListen, nodeProbePort } = options;
   if (kind === 'services') {
     return [
-      ...[...findPoolProblems(pools), ...checkGates(gates), ...findFolderProblems(config)],
+      ...[...findPoolProblems(pool), ...checkGates(gate), ...findFolderProblems(config)],
       ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
-      ...[...checkDefaultDevice(options), ...findInjectionProblems(injection)],
+      ...[...checkDefaultDevice(options), ...findInjectionProblems(injectGates)],
     ];
   }
-  const flags = [
-    ...(pools.length === 0 ? [] : ['--pool']),
-    ...(isDefaultClass ? ['--default-class'] : []),
-    ...(defaultDevice === null ? [] : ['--default-device']),
-    ...(gates.length === 0 ? [] : ['--gate']),
-    ...(injection === null ? [] : ['--inject-gates']),
-    ...(balancerListen === null ? [] : ['--balancer-listen']),
-    ...(nodeProbePort === null ? [] : ['--node-probe-port']),
-  ];
-  return flags.map((flag) => `${flag} is for vipnat manifest services only. Leave it out`);
+  const names = Object.keys(servicesFlags) as (keyof typeof servicesFlags)[];
+  return names
+    .filter((name) => isGiven(options[name]))
+    .map((name) => `${nameFlag(name)} is for vipnat manifest services only. Leave it out`);
+}
+
+function isGiven(value: boolean | string | readonly string[] | null): boolean {
+  return value !== null && value !== false && (typeof value !== 'object' || value.length > 0);
 }
 
 function findInjectionProblems(injection: string | null): string[] {
@@ -149,7 +150,8 @@ function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Con
   ];
 }
 
-function findKeepalivedProblems({ kind, keepalivedImage, keepalived }: ManifestOptions): string[] {
+function findKeepalivedProblems(options: ManifestOptions, unread: ReadonlySet<string>): string[] {
+  const { kind, keepalivedImage } = options;
   const problems: string[] = [];
   if (keepalivedImage !== null && kind !== 'keepalived' && kind !== 'services') {
     problems.push(
@@ -159,8 +161,8 @@ function findKeepalivedProblems({ kind, keepalivedImage, keepalived }: ManifestO
     const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
     problems.push(`--keepalived-image ${quoteText(keepalivedImage)} is not an image reference. ${example}`);
   }
-  if (kind === 'keepalived') return problems;
-  const flags = toKeepalivedArguments(keepalived).map((text) => text.replace(/=.*/, ''));
+  if (kind === 'keepalived' || Object.keys(vrrpFlags).some((name) => unread.has(name))) return problems;
+  const flags = toKeepalivedArguments(options).map((text) => text.replace(/=.*/, ''));
   return [
     ...problems,
     ...flags.map((flag) => `${flag} is for vipnat manifest keepalived only. Leave it out`),

@@ -4,7 +4,7 @@ import { type Config } from '../../../config/config.ts';
 import { type OptionName } from '../../../config/options.ts';
 import { injectionMethods } from '../../../lib/services/injection.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
-import { defaultNamespace, type ManifestOptions, type OwnImages, servicesNamespace } from './options.ts';
+import { chooseNamespace, type ManifestOptions, type OwnImages } from './options.ts';
 
 /** All that a manifest is made of. Checked: there is a VIP, and `findManifestProblems` finds nothing. */
 export interface ManifestRequest {
@@ -35,21 +35,20 @@ export function chooseKeepalivedImage({ options, ownImages }: ManifestRequest): 
 
 /** The command that prints the same manifest, wherever it is run, as a shell takes it. */
 export function toCommandLine({ options, config, given }: ManifestRequest): string {
-  const { kind, image, namespace, leastPrivilege, keepalivedImage, keepalived, pools } = options;
-  const usualNamespace = kind === 'services' ? servicesNamespace : defaultNamespace;
+  const { kind, image, namespace, leastPrivilege, keepalivedImage, pool } = options;
   return quoteWords([
     ...['vipnat', 'manifest', kind],
     ...toArguments(config, given),
-    ...toKeepalivedArguments(keepalived),
+    ...toKeepalivedArguments(options),
     ...(keepalivedImage === null ? [] : [`--keepalived-image=${keepalivedImage}`]),
     ...(image === null ? [] : [`--image=${image}`]),
-    ...(namespace === usualNamespace ? [] : [`--namespace=${namespace}`]),
+    ...(namespace === chooseNamespace(kind) ? [] : [`--namespace=${namespace}`]),
     ...(leastPrivilege ? ['--least-privilege'] : []),
-    ...pools.map((pool) => `--pool=${pool}`),
-    ...(options.isDefaultClass ? ['--default-class'] : []),
+    ...pool.map((range) => `--pool=${range}`),
+    ...(options.defaultClass ? ['--default-class'] : []),
     ...(options.defaultDevice === null ? [] : [`--default-device=${options.defaultDevice}`]),
-    ...options.gates.map((type) => `--gate=${type}`),
-    ...toInjectionArguments(options.injection),
+    ...options.gate.map((type) => `--gate=${type}`),
+    ...toInjectionArguments(options.injectGates),
     ...(options.balancerListen === null ? [] : [`--balancer-listen=${options.balancerListen}`]),
     ...(options.nodeProbePort === null ? [] : [`--node-probe-port=${options.nodeProbePort}`]),
   ]);

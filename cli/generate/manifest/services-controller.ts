@@ -47,9 +47,9 @@ export function toControllerDeployment(request: ManifestRequest): Manifest {
 }
 
 /** Other pools make other pods: a controller reads at its start what it is to create. */
-function toPodMetadata({ options: { pools } }: ManifestRequest): object {
-  const annotations = { [firstPoolsRanges]: pools.join(',') };
-  return pools.length === 0 ? { labels } : { labels, annotations };
+function toPodMetadata({ options: { pool } }: ManifestRequest): object {
+  const annotations = { [firstPoolsRanges]: pool.join(',') };
+  return pool.length === 0 ? { labels } : { labels, annotations };
 }
 
 /** Source: kubeadm; it is the label and the taint of control-plane nodes. */
@@ -102,10 +102,10 @@ function toContainer(request: ManifestRequest): object {
   const names = [...given].filter((option) => optionNames.has(option));
   const args = [
     'controller',
-    ...(options.isDefaultClass ? ['--default-class'] : []),
+    ...(options.defaultClass ? ['--default-class'] : []),
     ...(options.defaultDevice === null ? [] : [`--default-device=${options.defaultDevice}`]),
-    ...options.gates.map((type) => `--gate=${type}`),
-    ...(options.injection === 'webhook' ? [`--webhook-port=${webhookPort}`] : []),
+    ...options.gate.map((type) => `--gate=${type}`),
+    ...(options.injectGates === 'webhook' ? [`--webhook-port=${webhookPort}`] : []),
     `--namespace=${options.namespace}`,
     ...toArguments({ ...config, listen }, new Set([...names, 'listen'])),
   ];

@@ -11,16 +11,16 @@ import { type Manifest } from './yaml.ts';
 
 /** Everything that gives addresses to Services: objects, controller and balancers with their rights, and a pool where one is asked for. */
 export function toServicesManifests(request: ManifestRequest): Manifest[] {
-  const { namespace, pools, injection } = request.options;
+  const { namespace, pool, injectGates } = request.options;
   return [
     toNamespace(namespace),
     ...definitions.map((object): Manifest => ({ object, comments: [] })),
     ...toControllerRights(namespace),
     ...toBalancerRights(namespace),
     ...toPolicies(namespace),
-    ...(injection === 'policy' ? toInjection() : []),
-    ...(injection === 'webhook' ? toWebhook(namespace) : []),
-    ...(pools.length === 0 ? [] : [toFirstPools(namespace, pools)]),
+    ...(injectGates === 'policy' ? toInjection() : []),
+    ...(injectGates === 'webhook' ? toWebhook(namespace) : []),
+    ...(pool.length === 0 ? [] : [toFirstPools(namespace, pool)]),
     toControllerDeployment(request),
     toBalancerDaemonSet(request),
   ];

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Shell, shells } from '../../../cli/completion/model.ts';
-import { commandNames } from '../../../cli/grammar/invocation.ts';
+import { commandNames } from '../../../cli/program/table.ts';
 import { manifestKinds } from '../../../cli/generate/manifest/options.ts';
 import { isFull } from '../../support/jest/extent.ts';
 import { runCommand } from '../../support/network/namespaces.ts';

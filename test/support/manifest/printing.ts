@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { parseAllDocuments } from 'yaml';
-import { parseCommandLine } from '../../../cli/grammar/command-line.ts';
-import { findCommandProblems } from '../../../cli/grammar/command-rules.ts';
+import { type ManifestOptions } from '../../../cli/generate/manifest/options.ts';
 import { type Environment } from '../../../config/environment.ts';
-import { readConfig } from '../../../config/load.ts';
+import { checkCall } from '../documents/call.ts';
 import { printManifest } from '../../../cli/generate/manifest/print.ts';
 
 /** package.json's version, and the image of a build that names no other. */
@@ -19,14 +18,9 @@ const ownProgram = ['/usr/bin/node', '/opt/vipnat/vipnat.js'];
 
 /** What `vipnat manifest` with these words reads, and everything that is wrong with them. */
 export async function readWords(words: readonly string[], environment: Environment = {}) {
-  const invocation = parseCommandLine(['manifest', ...words], version);
-  if (invocation.kind !== 'configured' || invocation.command.name !== 'manifest') {
-    throw new TypeError(`no manifest: ${words.join(' ')}`);
-  }
-  const { command, flags, file } = invocation;
-  const reading = await readConfig({ flags, environment, file, isForElsewhere: true });
-  const problems = [...invocation.problems, ...reading.problems, ...findCommandProblems(command, reading)];
-  return { request: { ...reading, options: command.options, ownImages, ownProgram }, problems };
+  const { call, reading, problems } = await checkCall(['manifest', ...words], environment);
+  const options = call.options as ManifestOptions;
+  return { request: { ...reading, options, ownImages, ownProgram }, problems };
 }
 
 /** What a built `vipnat manifest` with these words prints. */

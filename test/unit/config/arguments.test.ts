@@ -1,16 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
-import { parseCommandLine } from '../../../cli/grammar/command-line.ts';
 import { toArguments } from '../../../config/arguments.ts';
 import { type Flags } from '../../../config/flags.ts';
 import { readConfig } from '../../../config/load.ts';
+import { readCall } from '../../support/documents/call.ts';
 import { describeOption, nameFlag, optionNames } from '../../../config/options.ts';
 
 const read = (flags: Flags) => readConfig({ flags, environment: {}, file: undefined, isForElsewhere: true });
 
 /** What a process makes of it that is started with these arguments. */
 const readArguments = async (args: readonly string[]) => {
-  const invocation = parseCommandLine(['run', ...args], '1.2.3');
-  return await read(invocation.kind === 'configured' ? invocation.flags : {});
+  return await read((await readCall(['run', ...args])).flags);
 };
 
 describe('arguments', () => {

@@ -3,7 +3,8 @@ import { formatCommands } from '../../../../cli/format/screens/commands.ts';
 import { formatJson } from '../../../../cli/format/json/json.ts';
 import { formatNft } from '../../../../cli/format/screens/restore.ts';
 import { planVrrp } from '../../../../cli/generate/keepalived/plan-vrrp.ts';
-import { readKeepalivedOptions } from '../../../../cli/generate/keepalived/options.ts';
+import { readFlags } from '../../../../cli/flags/flag.ts';
+import { keepalivedFlags } from '../../../../cli/generate/keepalived/options.ts';
 import { renderKeepalived } from '../../../../cli/generate/keepalived/render.ts';
 import { parseNotice } from '../../../../lib/keepalived/notices.ts';
 import { expandConfiguration } from '../../../../lib/keepalived/expand.ts';
@@ -97,8 +98,7 @@ test('keepalived.conf has no word that its options or this host could put a line
       };
     },
     check: ({ words: given, runDir, hostname, device }) => {
-      const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-      const { options, problems } = readKeepalivedOptions(present);
+      const { options, problems } = readFlags(keepalivedFlags, given);
       for (const problem of problems) insistOnPrintable(new VipnatError('CONFIG_INVALID', problem).message);
       const config = {
         vips: [toEndpoint('10.77.0.50:6443')],

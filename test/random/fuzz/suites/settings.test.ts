@@ -1,6 +1,6 @@
 import { jest, test } from '@jest/globals';
 import { isDeepStrictEqual } from 'node:util';
-import { parseCommandLine } from '../../../../cli/grammar/command-line.ts';
+import { parseCommandLine } from '../../../../cli/program/command-line.ts';
 import { toArguments } from '../../../../config/arguments.ts';
 import { quoteWords } from '../../../../lib/text/shell-words.ts';
 import { readDocument } from '../../../../config/document.ts';
@@ -63,10 +63,8 @@ test('options from any source: a configuration whose addresses are in it, which 
     name: 'flags and variables',
     make: makeConfigWords,
     check: async ({ environment, args }) => {
-      const invocation = await attemptLater(() =>
-        Promise.resolve(parseCommandLine(['check', ...args], '0.1.0')),
-      );
-      if (invocation instanceof VipnatError || invocation.kind !== 'configured') return;
+      const invocation = await attemptLater(() => parseCommandLine(['check', ...args], '0.1.0'));
+      if (invocation instanceof VipnatError || invocation.kind !== 'call') return;
       const { flags } = invocation;
       const { config, problems, given } = await readConfig({
         flags,
@@ -82,8 +80,8 @@ test('options from any source: a configuration whose addresses are in it, which 
         isDeepStrictEqual(splitShellWords(quoteWords(words)), words),
         'a shell takes its words apart otherwise',
       );
-      const again = parseCommandLine(['check', ...words], '0.1.0');
-      if (again.kind !== 'configured') throw new Error('its own flags are no command line');
+      const again = await parseCommandLine(['check', ...words], '0.1.0');
+      if (again.kind !== 'call') throw new Error('its own flags are no command line');
       const read = await readConfig({
         flags: again.flags,
         environment: {},

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { completion } from '../../../../cli/completion/completion.ts';
+import { formatCompletion } from '../../../../cli/completion/completion.ts';
+import { table } from '../../../../cli/program/table.ts';
 import { CompletingShell } from '../../../support/terminal/completing-shell.ts';
 
 let bash: CompletingShell;
-beforeAll(() => {
-  bash = new CompletingShell('bash', completion('bash'));
+beforeAll(async () => {
+  bash = new CompletingShell('bash', await formatCompletion('bash', table));
 });
 afterAll(() => {
   bash.remove();
@@ -22,8 +23,8 @@ test.each([
   expect(bash.type([line]).map((answer) => answer.words)).toEqual([words]);
 });
 
-test('a shell that is none is refused', () => {
-  expect(() => completion('tcsh')).toThrow(
+test('a shell that is none is refused', async () => {
+  await expect(formatCompletion('tcsh', table)).rejects.toThrow(
     'tcsh is none of bash, zsh, fish. Example: vipnat completion bash',
   );
 });

@@ -20,7 +20,9 @@ async function runWith(args: readonly string[], environment: Environment = {}) {
 
 describe('the program', () => {
   test('prints help and version to standard output and is done', async () => {
-    expect(await runWith(['--version'])).toEqual({ exitCode: 0, stdout: 'from source\n', stderr: '' });
+    for (const word of ['--version', 'version']) {
+      expect(await runWith([word])).toEqual({ exitCode: 0, stdout: 'from source\n', stderr: '' });
+    }
     expect(await runWith(['plan', '--help'])).toMatchObject({ exitCode: 0, stderr: '' });
   });
 

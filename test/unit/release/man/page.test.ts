@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { commandNames } from '../../../../cli/grammar/invocation.ts';
+import { commandNames } from '../../../../cli/program/table.ts';
 import { nameFlag, nameVariable, optionNames } from '../../../../config/options.ts';
 import { renderManualPage } from '../../../../release/man/page.ts';
 import { escapeRoff, paragraphs } from '../../../../release/man/roff.ts';
 
-const page = renderManualPage({ version: '1.2.3', epoch: 1_767_225_600 });
+const page = await renderManualPage({ version: '1.2.3', epoch: 1_767_225_600 });
 
 describe('vipnat.1', () => {
   test('has the version and the day of the commit', () => {

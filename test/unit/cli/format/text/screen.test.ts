@@ -1,5 +1,4 @@
 import { describe, expect, test } from '@jest/globals';
-import { parseCommandLine } from '../../../../../cli/grammar/command-line.ts';
 import { readScreen } from '../../../../../cli/format/text/screen.ts';
 import { type Environment } from '../../../../../config/environment.ts';
 
@@ -42,25 +41,5 @@ describe('a screen', () => {
     [{ LC_ALL: '', LC_CTYPE: 'C.utf8', LANG: 'C' }, true],
   ])('with %j can show Unicode: %p', (environment, isUnicode) => {
     expect(onTerminal(environment).isUnicode).toBe(isUnicode);
-  });
-});
-
-describe('--color', () => {
-  test.each([
-    [[], 'auto'],
-    [['--color', 'always'], 'always'],
-    [['--color=never'], 'never'],
-    [['--no-color'], 'never'],
-  ])('with %j is %s', (words, colour) => {
-    expect(parseCommandLine(['status', ...words], '0')).toMatchObject({ colour, problems: [] });
-  });
-
-  test('that is no choice is one problem, and a command without states has none', () => {
-    expect(parseCommandLine(['check', '--color=blue'], '0')).toMatchObject({
-      problems: ['--color blue is none of auto, always, never. Example: --color always'],
-    });
-    expect(parseCommandLine(['vrid', '--help'], '0')).toMatchObject({
-      text: expect.not.stringContaining('--color'),
-    });
   });
 });

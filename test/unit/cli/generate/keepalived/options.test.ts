@@ -1,13 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  type KeepalivedWords,
-  readKeepalivedOptions,
-  toKeepalivedArguments,
-} from '../../../../../cli/generate/keepalived/options.ts';
+import { keepalivedFlags, toKeepalivedArguments } from '../../../../../cli/generate/keepalived/options.ts';
+import { readFlags } from '../../../../../cli/flags/flag.ts';
+
+/** What each flag is given. */
+type Words = Partial<Record<keyof typeof keepalivedFlags, string | readonly string[]>>;
 
 describe('the switches of vipnat keepalived', () => {
   test('have defaults', () => {
-    expect(readKeepalivedOptions({})).toEqual({
+    expect(readFlags(keepalivedFlags, {})).toMatchObject({
       options: { interface: null, peers: [], vrid: [], priority: null, advert: 1000, output: null },
       problems: [],
     });
@@ -22,7 +22,7 @@ describe('the switches of vipnat keepalived', () => {
       advert: '0.3s',
       output: '/etc/keepalived/keepalived.conf',
     };
-    expect(readKeepalivedOptions(words).options).toEqual({
+    expect(readFlags(keepalivedFlags, words).options).toEqual({
       interface: 'eth0.100',
       peers: [
         { family: 'ipv4', text: '10.0.0.11' },
@@ -39,17 +39,17 @@ describe('the switches of vipnat keepalived', () => {
   test('come to arguments that are read as the same', () => {
     const words = { interface: 'eth0', peers: ['10.0.0.11,fd00::11'], vrid: ['51'], priority: '9' };
     for (const given of [{}, { ...words, advert: '0.3s', output: '/x' }, words]) {
-      const { options } = readKeepalivedOptions(given);
+      const { options } = readFlags(keepalivedFlags, given);
       const flags = toKeepalivedArguments(options).map((text) => /^--([a-z]+)=(.*)$/.exec(text)?.slice(1));
       const read = flags.map(([name = '', text = ''] = []) => [
         name,
         /peers|vrid/.test(name) ? [text] : text,
       ]);
-      expect(readKeepalivedOptions(Object.fromEntries(read) as KeepalivedWords).options).toEqual(options);
+      expect(readFlags(keepalivedFlags, Object.fromEntries(read) as Words).options).toEqual(options);
     }
   });
 
-  test.each<[KeepalivedWords, string]>([
+  test.each<[Words, string]>([
     [
       { interface: 'eth0 {' },
       '--interface "eth0 {" is not a name of an interface. Example: --interface eth0',
@@ -80,10 +80,10 @@ describe('the switches of vipnat keepalived', () => {
     [{ advert: '50ms' }, '--advert 50ms is not between 100ms and 10s. Example: --advert 300ms'],
     [{ advert: '305ms' }, '--advert 305ms is not a multiple of 10ms. Example: --advert 300ms'],
   ])('%j are refused with an example', (words, problem) => {
-    expect(readKeepalivedOptions(words).problems).toEqual([problem]);
+    expect(readFlags(keepalivedFlags, words).problems).toEqual([problem]);
   });
 
   test('tell all that is wrong', () => {
-    expect(readKeepalivedOptions({ vrid: ['0,256'], advert: 'x' }).problems).toHaveLength(3);
+    expect(readFlags(keepalivedFlags, { vrid: ['0,256'], advert: 'x' }).problems).toHaveLength(3);
   });
 });

@@ -1,8 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  type KeepalivedWords,
-  readKeepalivedOptions,
-} from '../../../../../cli/generate/keepalived/options.ts';
+import { keepalivedFlags } from '../../../../../cli/generate/keepalived/options.ts';
+import { readFlags } from '../../../../../cli/flags/flag.ts';
 import { planVrrp } from '../../../../../cli/generate/keepalived/plan-vrrp.ts';
 import { type Vrrp } from '../../../../../cli/generate/keepalived/vrrp.ts';
 import { parseAddress } from '../../../../../lib/address/address.ts';
@@ -10,7 +8,10 @@ import { parseEndpoint } from '../../../../../lib/address/endpoint.ts';
 import { VipnatError } from '../../../../../lib/text/errors.ts';
 import { toEndpoint } from '../../../../support/fakes/endpoints.ts';
 
-interface Node extends KeepalivedWords {
+/** What each flag is given. */
+type Words = Partial<Record<keyof typeof keepalivedFlags, string | readonly string[]>>;
+
+interface Node extends Words {
   readonly vips?: readonly string[];
   readonly endpoints?: readonly string[];
   /** `eth0 10.0.0.11/24` */
@@ -29,7 +30,7 @@ function planFor({
   hostname = 'm1',
   ...words
 }: Node): Vrrp {
-  const { options, problems } = readKeepalivedOptions(words);
+  const { options, problems } = readFlags(keepalivedFlags, words);
   expect(problems).toEqual([]);
   const toVip = (text: string) => parseEndpoint(text, 6443) ?? toEndpoint(text);
   const interfaces = host.map((line) => {

@@ -1,17 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFile } from 'node:fs/promises';
 import { parse as parseYaml } from 'yaml';
-import { parseCommandLine } from '../../../../../cli/grammar/command-line.ts';
-import { readConfig } from '../../../../../config/load.ts';
 import { endpointSlices, services } from '../../../../../agent/api/kubernetes-objects.ts';
-import {
-  findPodSpec,
-  parse,
-  print,
-  readWords,
-  ownImage,
-  version,
-} from '../../../../support/manifest/printing.ts';
+import { findPodSpec, parse, print, readWords, ownImage } from '../../../../support/manifest/printing.ts';
+import { checkCall } from '../../../../support/documents/call.ts';
 
 const vip = ['--vip', '10.0.0.50'];
 const controlPlane = 'node-role.kubernetes.io/control-plane';
@@ -185,10 +177,7 @@ describe('what was given', () => {
     const { request, problems } = await readWords(words);
     expect(problems).toEqual([]);
     const { args } = findPodSpec(await print(words)).containers[0];
-    const invocation = parseCommandLine(args, version);
-    const flags = invocation.kind === 'configured' ? invocation.flags : {};
-    const { config } = await readConfig({ flags, environment: {}, file: undefined, isForElsewhere: true });
-    expect(config).toEqual(request.config);
+    expect((await checkCall(args)).reading.config).toEqual(request.config);
   });
 
   test('may be a variable as well', async () => {

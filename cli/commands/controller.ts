@@ -1,0 +1,56 @@
+import {
+  checkDefaultDevice,
+  checkGates,
+  checkNamespace,
+  checkWebhookPort,
+} from '../generate/manifest/problems.ts';
+import { servicesNamespace } from '../generate/manifest/options.ts';
+import { defineCommand } from '../command/command.ts';
+import { list, orElse, text, toggle } from '../flags/flag.ts';
+
+const flags = {
+  namespace: text(
+    'NAME',
+    `the namespace of vipnat's Leases (default: ${servicesNamespace})`,
+    orElse(servicesNamespace),
+  ),
+  defaultClass: toggle('serve Services without a class too'),
+  defaultDevice: text(
+    'NAME',
+    'the LoadBalancerDevice of Services without a class that have an annotation lb.zcloud.cn/vip or lb.zdns.cn/vip',
+  ),
+  gate: list('TYPE', 'also open readiness gates of this type; repeat the flag for more'),
+  webhookPort: text('PORT', 'serve the webhook that gives pods a readiness gate at this port'),
+};
+
+/** `vipnat controller`. */
+export const controller = defineCommand({
+  help: `
+Examples:
+  vipnat controller --kubeconfig controller.conf
+  vipnat controller --namespace vipnat-system --default-class
+  vipnat controller --gate example.com/load-balancer-ready
+
+Gives addresses of AddressPools to Services of type LoadBalancer, and withdraws them.
+Start it as often as you like: one process leads, and the others wait. It needs no
+root and no other rights on its host. In a pod it takes the pod's service account.
+vipnat manifest services prints all that it needs. --vip names addresses that no pool
+may have, such as the API's virtual IP. Pods with the readiness gate
+vipnat.io/load-balancer-ready, or one of --gate, are ready when nodes serve them.
+It also configures load balancers outside of the cluster. Each is a
+LoadBalancerDevice. Services choose one by the class vipnat.io/NAME.
+Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
+  flags,
+  heeds: ['vip', 'kubeconfig', 'listen', 'logLevel', 'logFormat'],
+  hasLog: () => true,
+  check: ({ options }) => [
+    ...checkNamespace(options.namespace, servicesNamespace),
+    ...checkGates(options.gate),
+    ...checkWebhookPort(options.webhookPort),
+    ...checkDefaultDevice(options),
+  ],
+  run: async ({ config, options: { defaultClass: isDefaultClass, gate: gates, ...options } }) => {
+    const { runController } = await import('../wiring/run-controller.ts');
+    return await runController(config, { ...options, isDefaultClass, gates });
+  },
+});
