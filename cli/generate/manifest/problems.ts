@@ -11,6 +11,7 @@ import { parseRange } from '../../../lib/services/ranges.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
 import { defaultNamespace, type ManifestOptions } from './options.ts';
+import { toPodArguments, toServicesArguments } from './request.ts';
 
 /** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each. */
 export function findManifestProblems(options: ManifestOptions, config: Config): string[] {
@@ -80,25 +81,19 @@ export function checkDefaultDevice({
 }
 
 function findServicesProblems(options: ManifestOptions, config: Config): string[] {
-  const { kind, pools, isDefaultClass, defaultDevice, gates, injection } = options;
-  const { balancerListen, nodeProbePort } = options;
-  if (kind === 'services') {
-    return [
-      ...[...findPoolProblems(pools), ...checkGates(gates), ...findFolderProblems(config)],
-      ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
-      ...[...checkDefaultDevice(options), ...findInjectionProblems(injection)],
-    ];
-  }
-  const flags = [
-    ...(pools.length === 0 ? [] : ['--pool']),
-    ...(isDefaultClass ? ['--default-class'] : []),
-    ...(defaultDevice === null ? [] : ['--default-device']),
-    ...(gates.length === 0 ? [] : ['--gate']),
-    ...(injection === null ? [] : ['--inject-gates']),
-    ...(balancerListen === null ? [] : ['--balancer-listen']),
-    ...(nodeProbePort === null ? [] : ['--node-probe-port']),
+  const { kind, pools, gates, injection, balancerListen, nodeProbePort } = options;
+  if (kind !== 'services') return refuse(toServicesArguments(options), 'vipnat manifest services only');
+  return [
+    ...[...findPoolProblems(pools), ...checkGates(gates), ...findFolderProblems(config)],
+    ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
+    ...[...checkDefaultDevice(options), ...findInjectionProblems(injection)],
   ];
-  return flags.map((flag) => `${flag} is for vipnat manifest services only. Leave it out`);
+}
+
+/** One line for each flag of arguments that are for something else. */
+function refuse(args: readonly string[], whose: string): string[] {
+  const flags = new Set(args.map((text) => text.replace(/=[^]*/, '')));
+  return [...flags].map((flag) => `${flag} is for ${whose}. Leave it out`);
 }
 
 function findInjectionProblems(injection: string | null): string[] {
@@ -126,20 +121,15 @@ function findFolderProblems({ runDir }: Config): string[] {
 
 /** What is written into a unit, and into a line of a shell in it, has to mean itself there. */
 function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Config): string[] {
-  const { kind, image, namespace, leastPrivilege, directory } = options;
+  const { kind, directory } = options;
   if (kind !== 'systemd') {
-    return directory === null ? [] : ['--directory is for vipnat manifest systemd only. Leave it out'];
+    return directory === null ? [] : refuse(['--directory'], 'vipnat manifest systemd only');
   }
-  const podFlags = [
-    ...(image === null ? [] : ['--image']),
-    ...(namespace === defaultNamespace ? [] : ['--namespace']),
-    ...(leastPrivilege ? ['--least-privilege'] : []),
-  ];
   const paths = { '--run-dir': runDir, '--state-dir': stateDir };
   // An empty variable of a script is not the root folder.
   return [
     ...(directory === '' ? ['--directory "" names no folder. Example: --directory /'] : []),
-    ...podFlags.map((flag) => `${flag} is for pods, and systemd has none. Leave it out`),
+    ...refuse(toPodArguments(options), 'pods, and systemd has none'),
     ...Object.entries(paths)
       .filter(([, path]) => !/^\/[\w./@+-]+$/.test(path))
       .map(
@@ -153,18 +143,14 @@ function findKeepalivedProblems({ kind, keepalivedImage, keepalived }: ManifestO
   const problems: string[] = [];
   if (keepalivedImage !== null && kind !== 'keepalived' && kind !== 'services') {
     problems.push(
-      '--keepalived-image is for vipnat manifest keepalived and vipnat manifest services only. Leave it out',
+      ...refuse(['--keepalived-image'], 'vipnat manifest keepalived and vipnat manifest services only'),
     );
   } else if (keepalivedImage !== null && !isImage(keepalivedImage)) {
     const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
     problems.push(`--keepalived-image ${quoteText(keepalivedImage)} is not an image reference. ${example}`);
   }
   if (kind === 'keepalived') return problems;
-  const flags = toKeepalivedArguments(keepalived).map((text) => text.replace(/=.*/, ''));
-  return [
-    ...problems,
-    ...flags.map((flag) => `${flag} is for vipnat manifest keepalived only. Leave it out`),
-  ];
+  return [...problems, ...refuse(toKeepalivedArguments(keepalived), 'vipnat manifest keepalived only')];
 }
 
 /** Source: the grammar of github.com/distribution/reference 0.6, by which container runtimes read image names. */

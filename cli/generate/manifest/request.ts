@@ -35,27 +35,37 @@ export function chooseKeepalivedImage({ options, ownImages }: ManifestRequest): 
 
 /** The command that prints the same manifest, wherever it is run, as a shell takes it. */
 export function toCommandLine({ options, config, given }: ManifestRequest): string {
-  const { kind, image, namespace, leastPrivilege, keepalivedImage, keepalived, pools } = options;
-  const usualNamespace = kind === 'services' ? servicesNamespace : defaultNamespace;
   return quoteWords([
-    ...['vipnat', 'manifest', kind],
+    ...['vipnat', 'manifest', options.kind],
     ...toArguments(config, given),
-    ...toKeepalivedArguments(keepalived),
-    ...(keepalivedImage === null ? [] : [`--keepalived-image=${keepalivedImage}`]),
-    ...(image === null ? [] : [`--image=${image}`]),
-    ...(namespace === usualNamespace ? [] : [`--namespace=${namespace}`]),
-    ...(leastPrivilege ? ['--least-privilege'] : []),
-    ...pools.map((pool) => `--pool=${pool}`),
-    ...(options.isDefaultClass ? ['--default-class'] : []),
-    ...(options.defaultDevice === null ? [] : [`--default-device=${options.defaultDevice}`]),
-    ...options.gates.map((type) => `--gate=${type}`),
-    ...toInjectionArguments(options.injection),
-    ...(options.balancerListen === null ? [] : [`--balancer-listen=${options.balancerListen}`]),
-    ...(options.nodeProbePort === null ? [] : [`--node-probe-port=${options.nodeProbePort}`]),
+    ...toKeepalivedArguments(options.keepalived),
+    ...(options.keepalivedImage === null ? [] : [`--keepalived-image=${options.keepalivedImage}`]),
+    ...toPodArguments(options),
+    ...toServicesArguments(options),
   ]);
 }
 
-function toInjectionArguments(injection: string | null): string[] {
-  if (injection === null) return [];
-  return injection === injectionMethods[0] ? ['--inject-gates'] : [`--inject-gates=${injection}`];
+/** The flags of pods that stand for checked options, `--image=a/b:1`; one with its default gets none. */
+export function toPodArguments({ kind, image, namespace, leastPrivilege }: ManifestOptions): string[] {
+  const usualNamespace = kind === 'services' ? servicesNamespace : defaultNamespace;
+  return [
+    ...(image === null ? [] : [`--image=${image}`]),
+    ...(namespace === usualNamespace ? [] : [`--namespace=${namespace}`]),
+    ...(leastPrivilege ? ['--least-privilege'] : []),
+  ];
+}
+
+/** The flags of `services` alone, in the same way. */
+export function toServicesArguments(options: ManifestOptions): string[] {
+  const { pools, isDefaultClass, defaultDevice, gates, injection, balancerListen, nodeProbePort } = options;
+  const usual = injection === injectionMethods[0];
+  return [
+    ...pools.map((pool) => `--pool=${pool}`),
+    ...(isDefaultClass ? ['--default-class'] : []),
+    ...(defaultDevice === null ? [] : [`--default-device=${defaultDevice}`]),
+    ...gates.map((type) => `--gate=${type}`),
+    ...(injection === null ? [] : [usual ? '--inject-gates' : `--inject-gates=${injection}`]),
+    ...(balancerListen === null ? [] : [`--balancer-listen=${balancerListen}`]),
+    ...(nodeProbePort === null ? [] : [`--node-probe-port=${nodeProbePort}`]),
+  ];
 }
