@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -7,11 +7,12 @@ import { packTar } from '../settings/pack.ts';
 import { type Release } from '../settings/release.ts';
 import { printManifest } from './print-manifest.ts';
 
-/** What the templates change by the chart's values: as scripts/manifests writes it, with this release's image. */
+/** What the templates change by the chart's values: as `vipnat manifest` prints it. */
 const bases = {
   'daemonset.yaml': ['daemonset', '--vip', '10.0.0.50'],
   'daemonset-least-privilege.yaml': ['daemonset', '--vip', '10.0.0.50', '--least-privilege'],
-  'services.yaml': ['services'],
+  'services.yaml': ['services', '--inject-gates'],
+  'services-webhook.yaml': ['services', '--inject-gates=webhook'],
 } as const;
 
 /** Packs the chart as `helm install` takes it, whatever the image of this release is called. */
@@ -20,11 +21,7 @@ export async function makeChart(release: Release): Promise<readonly string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'vipnat-chart-'));
   try {
     const chart = join(folder, 'vipnat');
-    cpSync(join(release.root, 'manifests/chart'), chart, { recursive: true });
-    for (const [name, words] of Object.entries(bases)) {
-      const text = await printManifest(release, words);
-      writeFileSync(join(chart, 'base', name), text);
-    }
+    await writeChart(release.root, chart, (words) => printManifest(release, words));
     nameImage(release, chart);
     // Chart.yaml first, as helm package has it; by the pinned Node.js, whose zlib is the same everywhere.
     const tar = await packTar(release, folder, ['vipnat/Chart.yaml', ...listRest()]);
@@ -34,6 +31,29 @@ export async function makeChart(release: Release): Promise<readonly string[]> {
   }
   return [file];
 }
+
+/**
+ * Writes the whole chart into a folder: what a checkout has of it, and the objects that `vipnat manifest` prints (ADR 47). Definitions
+ * are in `crds/`, because Helm installs these before all else.
+ */
+export async function writeChart(
+  root: string,
+  folder: string,
+  print: (words: readonly string[]) => Promise<string>,
+): Promise<void> {
+  cpSync(join(root, 'manifests/chart'), folder, { recursive: true });
+  for (const name of ['base', 'crds']) mkdirSync(join(folder, name), { recursive: true });
+  for (const [name, words] of Object.entries(bases)) {
+    const documents = (await print(words)).trimEnd().split('\n---\n');
+    const isDefinition = (text: string) => /^kind: CustomResourceDefinition$/m.test(text);
+    const others = documents.filter((text) => !isDefinition(text));
+    writeFileSync(join(folder, 'base', name), joinDocuments(others));
+    if (name === 'services.yaml')
+      writeFileSync(join(folder, 'crds', name), joinDocuments(documents.filter(isDefinition)));
+  }
+}
+
+const joinDocuments = (documents: readonly string[]) => `${documents.join('\n---\n')}\n`;
 
 const listRest = () =>
   ['README.md', 'values.yaml', 'values.schema.json', 'base', 'crds', 'templates'].map(

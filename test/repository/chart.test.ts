@@ -1,8 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { parse, parseAllDocuments } from 'yaml';
+import { parse } from 'yaml';
 import { listChoices, optionNames } from '../../config/options.ts';
-import { definitions } from '../../lib/services/definitions.ts';
 import { version } from '../support/manifest/printing.ts';
 
 const read = (file: string) => readFileSync(`manifests/chart/${file}`, 'utf8');
@@ -17,13 +16,6 @@ const schema = JSON.parse(read('values.schema.json')) as Schema;
 const values = parse(read('values.yaml')) as Record<string, unknown>;
 
 describe("the chart's", () => {
-  test('definitions are those that vipnat manifest services prints', () => {
-    const documents = parseAllDocuments(read('crds/services.yaml')).map(
-      (document) => document.toJS() as object,
-    );
-    expect(documents).toEqual(JSON.parse(JSON.stringify(definitions)));
-  });
-
   test('version is that of the package, and so is the image that it runs', () => {
     expect(parse(read('Chart.yaml'))).toMatchObject({ version, appVersion: version });
   });

@@ -12,10 +12,11 @@ import { toArguments } from '../../../config/arguments.ts';
 import { type OptionName } from '../../../config/options.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
 import { locateKeepalivedFile } from '../../../agent/keepalived/serving-file.ts';
-import { escapeVariables, onTheHost, type Part, toConfined } from './pod.ts';
-import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';
+import { escapeVariables, toConfined, toInitContainer, toKeepalivedContainer } from './container.ts';
+import { onTheHost } from './pod.ts';
+import { type ManifestRequest } from './request.ts';
 import { toStaticPod } from './static-pod.ts';
-import { type Manifest } from './yaml.ts';
+import { type Manifest, type Part } from './yaml.ts';
 
 /** keepalived's files of its own: those that say who it is. */
 const pidFolder = '/run/keepalived';
@@ -66,34 +67,23 @@ function toWriter(request: ManifestRequest, file: string): object {
   const { config, given, options } = request;
   const names = new Set(configNames.filter((name) => given.has(name)));
   const switches = toKeepalivedArguments({ ...options, output: file });
-  return {
-    name: 'configuration',
-    image: chooseImage(request),
-    imagePullPolicy: 'IfNotPresent',
+  return toInitContainer(request, 'configuration', {
     args: ['keepalived', ...toArguments(config, names), ...switches].map(escapeVariables),
-    resources: { requests: { cpu: '10m', memory: '64Mi' } },
     securityContext: toConfined([]),
-    terminationMessagePolicy: 'FallbackToLogsOnError',
     volumeMounts: [{ name: 'keepalived', mountPath: dirname(file) }],
-  };
+  });
 }
 
 function toKeeper(request: ManifestRequest, file: string): object {
   const pids = [`--pid=${pidFolder}/keepalived.pid`, `--vrrp_pid=${pidFolder}/vrrp.pid`];
-  return {
-    name: 'keepalived',
-    image: chooseKeepalivedImage(request),
-    // A registry that cannot be reached must not keep the VIP from coming up.
-    imagePullPolicy: 'IfNotPresent',
+  return toKeepalivedContainer(request, {
     // Images of keepalived start all kinds of scripts.
     command: ['keepalived'],
     args: ['--dont-fork', '--log-console', '--vrrp', `--use-file=${escapeVariables(file)}`, ...pids],
-    resources: { requests: { cpu: '10m', memory: '16Mi' } },
     securityContext: toConfined(['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW']),
-    terminationMessagePolicy: 'FallbackToLogsOnError',
     volumeMounts: [
       { name: 'keepalived', mountPath: dirname(file) },
       { name: 'run', mountPath: pidFolder },
     ],
-  };
+  });
 }

@@ -1,20 +1,15 @@
 import { forwardingSwitch } from '../../../lib/kernel/host/forwarding.ts';
 import { families } from '../../../lib/address/address.ts';
+import { podParameter } from '../../../agent/http/pages.ts';
 import { type PodKind } from '../../../agent/http/pod-kind.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { toArguments } from '../../../config/arguments.ts';
-import { podVariable } from '../../../config/environment.ts';
-import { nameVariable, type OptionName } from '../../../config/options.ts';
-import { toProbes } from './probes.ts';
-import { chooseImage, isPrivileged, type ManifestRequest } from './request.ts';
-import { findVolumes, toPodVolumes, toVolumeMounts } from './volumes.ts';
-import { type Comment } from './yaml.ts';
-
-/** A part of an object, with comments for it, their paths from that part on. */
-export interface Part {
-  readonly value: object;
-  readonly comments: readonly Comment[];
-}
+import { type OptionName } from '../../../config/options.ts';
+import { asRoot, escapeVariables, nodeName, toConfined, toVipnatContainer } from './container.ts';
+import { askOnHost, type Readiness, toProbes } from './probes.ts';
+import { isPrivileged, type ManifestRequest } from './request.ts';
+import { findVolumes, type HostVolume, toPodVolumes, toVolumeMounts } from './volumes.ts';
+import { nestComments, type Part } from './yaml.ts';
 
 /** What all pods have in common: a part of the node, in its network. */
 export const onTheHost = {
@@ -34,7 +29,7 @@ export const everyTaint = [{ operator: 'Exists' }];
 /** The spec of a pod that runs the agent on the host's network, without what says where and as whom it runs. */
 export function toPodSpec(request: ManifestRequest, kind: PodKind): Part {
   const volumes = findVolumes(request.config, isPrivileged(request));
-  const container = toContainer(request, kind);
+  const container = toContainer(request, kind, volumes);
   return {
     value: {
       ...onTheHost,
@@ -44,77 +39,51 @@ export function toPodSpec(request: ManifestRequest, kind: PodKind): Part {
       volumes: toPodVolumes(volumes),
     },
     comments: [
-      ...container.comments.map(({ path, text }) => ({ path: ['containers', 0, ...path], text })),
+      ...nestComments(['containers', 0], container.comments),
       ...volumes.map(({ purpose }, index) => ({ path: ['volumes', index], text: purpose })),
     ],
   };
 }
 
-function toContainer(request: ManifestRequest, kind: PodKind): Part {
-  const volumes = findVolumes(request.config, isPrivileged(request));
-  const probes = toProbes(request.config, kind);
+function toContainer(request: ManifestRequest, kind: PodKind, volumes: readonly HostVolume[]): Part {
+  const probes = toProbes(toReadiness(request, kind));
   const security = isPrivileged(request) ? privileged : toLeastPrivilege(request.config.vips);
   return {
-    value: {
+    value: toVipnatContainer(request, {
       name: 'vipnat',
-      image: chooseImage(request),
-      // Also for a tag `latest`: an image that was loaded by hand is nowhere to be pulled from.
-      imagePullPolicy: 'IfNotPresent',
+      kind,
       args: ['run', ...toContainerArguments(request)],
-      env: [{ name: podVariable, value: kind }, ...(needsNodeName(request) ? [nodeName] : [])],
-      resources: { requests: { cpu: '20m', memory: '128Mi' } },
-      ...probes.value,
-      securityContext: security.value,
-      // What a wrong configuration is told then stands in `kubectl describe pod`.
-      terminationMessagePolicy: 'FallbackToLogsOnError',
-      volumeMounts: toVolumeMounts(volumes),
-    },
+      env: needsNodeName(request) ? [nodeName] : [],
+      fields: {
+        ...probes.value,
+        securityContext: security.value,
+        volumeMounts: toVolumeMounts(volumes),
+      },
+    }),
     comments: [
       { path: ['resources'], text: resourcesComment },
       ...probes.comments,
-      ...security.comments.map(({ path, text }) => ({ path: ['securityContext', ...path], text })),
+      ...nestComments(['securityContext'], security.comments),
     ],
   };
+}
+
+function toReadiness({ config: { listen } }: ManifestRequest, kind: PodKind): Readiness | null {
+  if (listen === null) return null;
+  const purpose = 'The probe names its pod, because another agent answers while this pod waits.';
+  return { probe: askOnHost(listen, `/readyz?${podParameter}=${kind}`), purpose };
 }
 
 /** Sources: docs/benchmarks.md, "A network that loses packets", and `scripts/test nodes`; the tools that it starts come and go beside it. */
 const resourcesComment = `Measured: under 2 % of a core and 69 to 82 MiB, or up to 108 MiB with credentials (docs/benchmarks.md).
 The pod has no limits: they would slow the agent down when an apiserver dies.`;
 
-/** Events are about the Node, whose name only Kubernetes knows. */
-const nodeName = {
-  name: nameVariable('nodeName'),
-  valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } },
-};
-
-/** Without credentials there are no events. */
+/** Events are about the Node. Without credentials there are none. */
 function needsNodeName({ options, config }: ManifestRequest): boolean {
   return config.nodeName === null && (options.kind === 'daemonset' || config.kubeconfig !== null);
 }
 
-/** The image may name another user, and capabilities are root's. */
-const root = { runAsUser: 0 };
-
-const privileged: Part = { value: { privileged: true, ...root }, comments: [] };
-
-/**
- * SELinux's type of containers may write nothing of the host's, so a pod without this would lack its folders and the lock wherever
- * SELinux is enforced. It is the type that privileged containers get anyway; the level keeps what they write readable
- * for the host. A runtime without SELinux ignores both.
- */
-const seLinuxOptions = { type: 'spc_t', level: 's0' };
-
-/** As root, but with these capabilities only, on a root file system that it cannot write. */
-export function toConfined(capabilities: readonly string[]): object {
-  return {
-    ...root,
-    allowPrivilegeEscalation: false,
-    readOnlyRootFilesystem: true,
-    capabilities: { drop: ['ALL'], ...(capabilities.length === 0 ? {} : { add: capabilities }) },
-    seccompProfile: { type: 'RuntimeDefault' },
-    seLinuxOptions,
-  };
-}
+const privileged: Part = { value: { privileged: true, ...asRoot }, comments: [] };
 
 /** The kernel forgets that route as soon as IPv6 is forwarded, unless told so before. */
 const advertisedNote =
@@ -144,9 +113,4 @@ function toContainerArguments(request: ManifestRequest): string[] {
     ? toArguments({ ...config, sysctls: 'check' }, new Set<OptionName>([...given, 'sysctls']))
     : toArguments(config, given);
   return args.map(escapeVariables);
-}
-
-/** Kubernetes puts variables in place of `$(NAME)` in arguments, and takes `$$` for `$`. */
-export function escapeVariables(text: string): string {
-  return text.replaceAll('$', () => '$$');
 }

@@ -1,35 +1,32 @@
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { podParameter } from '../../../agent/http/pages.ts';
-import { type PodKind } from '../../../agent/http/pod-kind.ts';
 import { heartbeatProbe } from '../../../lib/telemetry/heartbeat.ts';
-import { type Config } from '../../../config/config.ts';
-import { type Comment } from './yaml.ts';
+import { type Part } from './yaml.ts';
 
-/** The probes of a container, and comments for them. */
-export interface Probes {
-  readonly value: object;
-  readonly comments: readonly Comment[];
+/** How the kubelet asks whether a container is ready, and what people are told of it. */
+export interface Readiness {
+  readonly probe: object;
+  readonly purpose: string;
 }
 
 /**
- * How the kubelet asks the agent of a pod of this kind: whether it is alive by a program in its container, and whether it is
- * ready from the host's network, unless nothing is served there. Only a loop that hangs for minutes is a reason to start
- * anew: what it last wrote stays either way.
+ * The probes of vipnat's container: whether it is alive is asked by a program in the container, and whether it is ready over HTTP,
+ * unless nothing is served. Only a loop that hangs for minutes is a reason to start anew: what it last wrote stays either
+ * way. `reason` says why no port is asked whether it is alive.
  */
-export function toProbes({ listen }: Pick<Config, 'listen'>, pod: PodKind): Probes {
+export function toProbes(readiness: Readiness | null, reason = sharedPorts): Part {
   const isAlive = { exec: { command: [...heartbeatProbe] } };
   return {
     value: {
       startupProbe: { ...isAlive, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 30 },
-      ...(listen === null ? {} : { readinessProbe: toReadiness(listen, pod) }),
+      ...(readiness === null ? {} : { readinessProbe: readiness.probe }),
       livenessProbe: { ...isAlive, periodSeconds: 20, timeoutSeconds: 10, failureThreshold: 6 },
     },
     comments: [
       {
         path: ['startupProbe'],
-        text: 'vipnat writes until when it is alive, in seconds since boot. No port is used, because pods share the ports of the host.',
+        text: `vipnat writes until when it is alive, in seconds since boot. No port is used, because ${reason}.`,
       },
-      ...(listen === null ? [] : [readinessComment]),
+      ...(readiness === null ? [] : [{ path: ['readinessProbe'], text: readiness.purpose }]),
       {
         path: ['livenessProbe'],
         text: 'It fails only if vipnat hangs. If the API or a tool fails, a restart would not help.',
@@ -38,18 +35,15 @@ export function toProbes({ listen }: Pick<Config, 'listen'>, pod: PodKind): Prob
   };
 }
 
-function toReadiness(listen: Endpoint, pod: PodKind): object {
-  const httpGet = { path: `/readyz?${podParameter}=${pod}`, host: chooseHost(listen), port: listen.port };
-  return { httpGet, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 };
+const sharedPorts = 'pods share the ports of the host';
+
+/** Asks a server in the network of the node: one that listens at every address, at the loopback one. */
+export function askOnHost({ address, port }: Endpoint, path: string): object {
+  const host = loopbacks.get(address) ?? address;
+  return { httpGet: { path, host, port }, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 };
 }
 
-const readinessComment: Comment = {
-  path: ['readinessProbe'],
-  text: 'The probe names its pod, because another agent answers while this pod waits.',
-};
-
-/** Where a server is asked that listens at an address: one that listens at every address, at the loopback one. */
-export function chooseHost({ address }: Endpoint): string {
-  if (address === '0.0.0.0') return '127.0.0.1';
-  return address === '::' ? '::1' : address;
-}
+const loopbacks: ReadonlyMap<string, string> = new Map([
+  ['0.0.0.0', '127.0.0.1'],
+  ['::', '::1'],
+]);

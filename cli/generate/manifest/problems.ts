@@ -10,7 +10,8 @@ import { injectionMethods, webhookPort } from '../../../lib/services/injection.t
 import { parseRange } from '../../../lib/services/ranges.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { toKeepalivedArguments, vrrpFlags } from '../keepalived/options.ts';
-import { defaultNamespace, type ManifestOptions, servicesFlags } from './options.ts';
+import { defaultNamespace, type ManifestOptions } from './options.ts';
+import { toPodArguments, toServicesArguments } from './request.ts';
 
 /** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each; flags that are `unread` left out. */
 export function findManifestProblems(
@@ -85,21 +86,18 @@ export function checkDefaultDevice({
 
 function findServicesProblems(options: ManifestOptions, config: Config): string[] {
   const { kind, pool, gate, injectGates, balancerListen, nodeProbePort } = options;
-  if (kind === 'services') {
-    return [
-      ...[...findPoolProblems(pool), ...checkGates(gate), ...findFolderProblems(config)],
-      ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
-      ...[...checkDefaultDevice(options), ...findInjectionProblems(injectGates)],
-    ];
-  }
-  const names = Object.keys(servicesFlags) as (keyof typeof servicesFlags)[];
-  return names
-    .filter((name) => isGiven(options[name]))
-    .map((name) => `${nameFlag(name)} is for vipnat manifest services only. Leave it out`);
+  if (kind !== 'services') return refuse(toServicesArguments(options), 'vipnat manifest services only');
+  return [
+    ...[...findPoolProblems(pool), ...checkGates(gate), ...findFolderProblems(config)],
+    ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
+    ...[...checkDefaultDevice(options), ...findInjectionProblems(injectGates)],
+  ];
 }
 
-function isGiven(value: boolean | string | readonly string[] | null): boolean {
-  return value !== null && value !== false && (typeof value !== 'object' || value.length > 0);
+/** One line for each flag of arguments that are for something else. */
+function refuse(args: readonly string[], whose: string): string[] {
+  const flags = new Set(args.map((text) => text.replace(/=[^]*/, '')));
+  return [...flags].map((flag) => `${flag} is for ${whose}. Leave it out`);
 }
 
 function findInjectionProblems(injection: string | null): string[] {
@@ -127,20 +125,15 @@ function findFolderProblems({ runDir }: Config): string[] {
 
 /** What is written into a unit, and into a line of a shell in it, has to mean itself there. */
 function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Config): string[] {
-  const { kind, image, namespace, leastPrivilege, directory } = options;
+  const { kind, directory } = options;
   if (kind !== 'systemd') {
-    return directory === null ? [] : ['--directory is for vipnat manifest systemd only. Leave it out'];
+    return directory === null ? [] : refuse(['--directory'], 'vipnat manifest systemd only');
   }
-  const podFlags = [
-    ...(image === null ? [] : ['--image']),
-    ...(namespace === defaultNamespace ? [] : ['--namespace']),
-    ...(leastPrivilege ? ['--least-privilege'] : []),
-  ];
   const paths = { '--run-dir': runDir, '--state-dir': stateDir };
   // An empty variable of a script is not the root folder.
   return [
     ...(directory === '' ? ['--directory "" names no folder. Example: --directory /'] : []),
-    ...podFlags.map((flag) => `${flag} is for pods, and systemd has none. Leave it out`),
+    ...refuse(toPodArguments(options), 'pods, and systemd has none'),
     ...Object.entries(paths)
       .filter(([, path]) => !/^\/[\w./@+-]+$/.test(path))
       .map(
@@ -155,18 +148,14 @@ function findKeepalivedProblems(options: ManifestOptions, unread: ReadonlySet<st
   const problems: string[] = [];
   if (keepalivedImage !== null && kind !== 'keepalived' && kind !== 'services') {
     problems.push(
-      '--keepalived-image is for vipnat manifest keepalived and vipnat manifest services only. Leave it out',
+      ...refuse(['--keepalived-image'], 'vipnat manifest keepalived and vipnat manifest services only'),
     );
   } else if (keepalivedImage !== null && !isImage(keepalivedImage)) {
     const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
     problems.push(`--keepalived-image ${quoteText(keepalivedImage)} is not an image reference. ${example}`);
   }
   if (kind === 'keepalived' || Object.keys(vrrpFlags).some((name) => unread.has(name))) return problems;
-  const flags = toKeepalivedArguments(options).map((text) => text.replace(/=.*/, ''));
-  return [
-    ...problems,
-    ...flags.map((flag) => `${flag} is for vipnat manifest keepalived only. Leave it out`),
-  ];
+  return [...problems, ...refuse(toKeepalivedArguments(options), 'vipnat manifest keepalived only')];
 }
 
 /** Source: the grammar of github.com/distribution/reference 0.6, by which container runtimes read image names. */

@@ -35,26 +35,36 @@ export function chooseKeepalivedImage({ options, ownImages }: ManifestRequest): 
 
 /** The command that prints the same manifest, wherever it is run, as a shell takes it. */
 export function toCommandLine({ options, config, given }: ManifestRequest): string {
-  const { kind, image, namespace, leastPrivilege, keepalivedImage, pool } = options;
   return quoteWords([
-    ...['vipnat', 'manifest', kind],
+    ...['vipnat', 'manifest', options.kind],
     ...toArguments(config, given),
     ...toKeepalivedArguments(options),
-    ...(keepalivedImage === null ? [] : [`--keepalived-image=${keepalivedImage}`]),
-    ...(image === null ? [] : [`--image=${image}`]),
-    ...(namespace === chooseNamespace(kind) ? [] : [`--namespace=${namespace}`]),
-    ...(leastPrivilege ? ['--least-privilege'] : []),
-    ...pool.map((range) => `--pool=${range}`),
-    ...(options.defaultClass ? ['--default-class'] : []),
-    ...(options.defaultDevice === null ? [] : [`--default-device=${options.defaultDevice}`]),
-    ...options.gate.map((type) => `--gate=${type}`),
-    ...toInjectionArguments(options.injectGates),
-    ...(options.balancerListen === null ? [] : [`--balancer-listen=${options.balancerListen}`]),
-    ...(options.nodeProbePort === null ? [] : [`--node-probe-port=${options.nodeProbePort}`]),
+    ...(options.keepalivedImage === null ? [] : [`--keepalived-image=${options.keepalivedImage}`]),
+    ...toPodArguments(options),
+    ...toServicesArguments(options),
   ]);
 }
 
-function toInjectionArguments(injection: string | null): string[] {
-  if (injection === null) return [];
-  return injection === injectionMethods[0] ? ['--inject-gates'] : [`--inject-gates=${injection}`];
+/** The flags of pods that stand for checked options, `--image=a/b:1`; one with its default gets none. */
+export function toPodArguments({ kind, image, namespace, leastPrivilege }: ManifestOptions): string[] {
+  return [
+    ...(image === null ? [] : [`--image=${image}`]),
+    ...(namespace === chooseNamespace(kind) ? [] : [`--namespace=${namespace}`]),
+    ...(leastPrivilege ? ['--least-privilege'] : []),
+  ];
+}
+
+/** The flags of `services` alone, in the same way. */
+export function toServicesArguments(options: ManifestOptions): string[] {
+  const { pool, defaultClass, defaultDevice, gate, injectGates, balancerListen, nodeProbePort } = options;
+  const usual = injectGates === injectionMethods[0];
+  return [
+    ...pool.map((range) => `--pool=${range}`),
+    ...(defaultClass ? ['--default-class'] : []),
+    ...(defaultDevice === null ? [] : [`--default-device=${defaultDevice}`]),
+    ...gate.map((type) => `--gate=${type}`),
+    ...(injectGates === null ? [] : [usual ? '--inject-gates' : `--inject-gates=${injectGates}`]),
+    ...(balancerListen === null ? [] : [`--balancer-listen=${balancerListen}`]),
+    ...(nodeProbePort === null ? [] : [`--node-probe-port=${nodeProbePort}`]),
+  ];
 }

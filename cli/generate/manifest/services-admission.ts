@@ -11,6 +11,7 @@ import {
 } from '../../../lib/services/names.ts';
 import { toLeaseName } from '../../../lib/services/node-report.ts';
 import { serviceNameLabel } from '../../../lib/services/services.ts';
+import { toPolicyManifests } from './objects.ts';
 import { balancerName, controllerName } from './services-rights.ts';
 import { type Manifest } from './yaml.ts';
 
@@ -26,11 +27,8 @@ interface Limit {
   readonly account: string;
   readonly condition: string;
   readonly purpose: string;
-  readonly resources: readonly {
-    readonly group: string;
-    readonly name: string;
-    readonly operations: readonly string[];
-  }[];
+  /** Of a group of the API a resource and its operations, as words. */
+  readonly resources: readonly (readonly [group: string, resource: string, operations: string])[];
   readonly rules: readonly { readonly expression: string; readonly message: string }[];
 }
 
@@ -40,7 +38,7 @@ const balancer: Limit = {
   account: balancerName,
   condition: 'is-balancer',
   purpose: "A balancer writes its own node's Lease, and no other.",
-  resources: [{ group: 'coordination.k8s.io', name: 'leases', operations: ['CREATE', 'UPDATE'] }],
+  resources: [['coordination.k8s.io', 'leases', 'CREATE UPDATE']],
   rules: [
     {
       expression: `!has(${extra}) || !('${nodeNameKey}' in ${extra}) || object.metadata.name == '${toLeaseName('')}' + ${nodeName}`,
@@ -94,19 +92,11 @@ const controller: Limit = {
   purpose:
     "The controller writes EndpointSlices of its own. Of pods it writes the conditions only. Of Services, pools and devices it writes its finalizers and the status. On nodes' Leases it writes a note.",
   resources: [
-    { group: 'discovery.k8s.io', name: 'endpointslices', operations: ['CREATE', 'UPDATE', 'DELETE'] },
-    { group: 'coordination.k8s.io', name: 'leases', operations: ['UPDATE', 'DELETE'] },
-    ...['services', 'services/status', 'pods/status'].map((name) => ({
-      group: '',
-      name,
-      operations: ['UPDATE'],
-    })),
+    ['discovery.k8s.io', 'endpointslices', 'CREATE UPDATE DELETE'],
+    ['coordination.k8s.io', 'leases', 'UPDATE DELETE'],
+    ...['services', 'services/status', 'pods/status'].map((name) => ['', name, 'UPDATE'] as const),
     ...['addresspools', 'addresspools/status', 'loadbalancerdevices', 'loadbalancerdevices/status'].map(
-      (name) => ({
-        group: apiGroup,
-        name,
-        operations: ['UPDATE'],
-      }),
+      (name) => [apiGroup, name, 'UPDATE'] as const,
     ),
   ],
   rules: [
@@ -136,7 +126,7 @@ const webhook: Limit = {
   account: controllerName,
   condition: 'is-controller',
   purpose: "The controller writes the webhook's Secret, and no other.",
-  resources: [{ group: '', name: 'secrets', operations: ['CREATE', 'UPDATE'] }],
+  resources: [['', 'secrets', 'CREATE UPDATE']],
   rules: [
     {
       expression: `object.metadata.name == '${webhookName}' && object.type == 'Opaque'`,
@@ -157,31 +147,25 @@ export function toPolicies(namespace: string): Manifest[] {
 
 function toPolicy(limit: Limit, namespace: string): Manifest[] {
   const { name, account, condition, purpose, resources, rules } = limit;
-  const labels = { 'app.kubernetes.io/name': name };
-  const apiVersion = 'admissionregistration.k8s.io/v1';
   const expression = `request.userInfo.username == 'system:serviceaccount:${namespace}:${account}'`;
-  const policy = {
-    apiVersion,
+  return toPolicyManifests({
     kind: 'ValidatingAdmissionPolicy',
-    metadata: { name, labels },
+    name,
+    purpose,
     spec: {
       matchConstraints: {
-        resourceRules: resources.map(({ group, name: resource, operations }) => ({
-          ...{ apiGroups: [group], apiVersions: ['*'], operations, resources: [resource] },
+        resourceRules: resources.map(([group, resource, operations]) => ({
+          ...{
+            apiGroups: [group],
+            apiVersions: ['*'],
+            operations: operations.split(' '),
+            resources: [resource],
+          },
         })),
       },
       matchConditions: [{ name: condition, expression }],
       validations: rules,
     },
-  };
-  const binding = {
-    apiVersion,
-    kind: 'ValidatingAdmissionPolicyBinding',
-    metadata: { name, labels },
-    spec: { policyName: name, validationActions: ['Deny'] },
-  };
-  return [
-    { object: policy, comments: [{ path: ['spec'], text: purpose }] },
-    { object: binding, comments: [] },
-  ];
+    binding: { validationActions: ['Deny'] },
+  });
 }

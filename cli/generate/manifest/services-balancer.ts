@@ -5,21 +5,27 @@
  * Tension: a container, a pod or both can go at any moment, and keepalived takes off only the addresses that its own file names.
  * Compromise: their folder is the node's, in memory: it lasts as long as addresses on interfaces do, which is until the node boots.
  */
-import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { readBalancerListen } from './balancer-listen.ts';
 import { toArguments } from '../../../config/arguments.ts';
-import { podVariable } from '../../../config/environment.ts';
-import { nameVariable, type OptionName } from '../../../config/options.ts';
+import { type OptionName } from '../../../config/options.ts';
 import { serviceAccountFolder } from '../../../lib/kubernetes/access.ts';
 import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
-import { escapeVariables, everyTaint, onLinux, onTheHost, toConfined } from './pod.ts';
-import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';
-import { chooseHost, toProbes } from './probes.ts';
+import {
+  escapeVariables,
+  nodeName,
+  toConfined,
+  toFieldVariable,
+  toKeepalivedContainer,
+  toVipnatContainer,
+} from './container.ts';
+import { toDaemonSet } from './objects.ts';
+import { everyTaint, onLinux, onTheHost } from './pod.ts';
+import { type ManifestRequest } from './request.ts';
+import { askOnHost, toProbes } from './probes.ts';
 import { balancerName as name } from './services-rights.ts';
 import { type HostVolume, lock, toFolderVolume, toPodVolumes, toVolumeMounts } from './volumes.ts';
-import { type Comment, type Manifest } from './yaml.ts';
-
-const labels = { 'app.kubernetes.io/name': name };
+import { type Manifest, nestComments, type Part } from './yaml.ts';
 
 /** The addresses of the pod's host. Source: core/v1, PodStatus.hostIPs; Kubernetes has it since 1.30. */
 const addressVariable = 'HOST_ADDRESSES';
@@ -32,70 +38,44 @@ const optionNames = new Set<OptionName>(['logLevel', 'logFormat']);
  * seat to a node that is excluded from load balancers.
  */
 export function toBalancerDaemonSet(request: ManifestRequest): Manifest {
-  const object = {
-    apiVersion: 'apps/v1',
-    kind: 'DaemonSet',
-    metadata: { name, namespace: request.options.namespace, labels },
-    spec: {
-      selector: { matchLabels: labels },
-      // The node's seats have moved by then, and the next node may be their holder.
-      minReadySeconds: 10,
-      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 1 } },
-      template: { metadata: { labels }, spec: toPodSpec(request) },
-    },
-  };
-  const isServed = readBalancerListen(request.options) !== null;
-  const all = [...comments, ...(isServed ? [readinessComment] : [])];
-  return { object, comments: all.map(({ path, text }) => ({ path: ['spec', ...path], text })) };
+  const text = "A node's tables count for 30 more seconds without a balancer.";
+  return toDaemonSet({ name, namespace: request.options.namespace }, toPodSpec(request), [
+    { path: ['spec', 'updateStrategy'], text },
+  ]);
 }
 
-const podKind = 'daemonset';
+function toPodSpec(request: ManifestRequest): Part {
+  const runPurpose = "keepalived's configuration, also after the pod is replaced. A boot empties /run.";
+  const run = toFolderVolume('run', chooseFolder(request), runPurpose);
+  const balancer = toBalancer(request, run);
+  return {
+    value: {
+      serviceAccountName: name,
+      // keepalived reads what each host of the segment sends: it gets no token.
+      automountServiceAccountToken: false,
+      ...onTheHost,
+      ...onLinux,
+      shareProcessNamespace: true,
+      // Seats are handed over at once.
+      terminationGracePeriodSeconds: 10,
+      tolerations: everyTaint,
+      containers: [balancer.value, toKeepalived(request, run)],
+      volumes: [...toPodVolumes([lock, run]), tokenVolume],
+    },
+    comments: [
+      { path: ['tolerations'], text: 'Each node balances for its own programs and pods.' },
+      {
+        path: ['shareProcessNamespace'],
+        text: 'The balancer tells keepalived to read its configuration again.',
+      },
+      ...nestComments(['containers', 0], balancer.comments),
+      ...[lock.purpose, run.purpose, tokenPurpose].map((text, index) => ({ path: ['volumes', index], text })),
+    ],
+  };
+}
 
 const tokenPurpose =
   "The balancer's credentials, as Kubernetes mounts them. keepalived's container has none.";
-
-const runPurpose = "keepalived's configuration, also after the pod is replaced. A boot empties /run.";
-
-/** Whether it is alive is said by its heartbeat: an API that is away, or a port that another program has, restarts nothing. */
-const probes = toProbes({ listen: null }, podKind);
-
-const pod = ['template', 'spec'];
-
-const comments: readonly Comment[] = [
-  { path: ['updateStrategy'], text: "A node's tables count for 30 more seconds without a balancer." },
-  { path: [...pod, 'tolerations'], text: 'Each node balances for its own programs and pods.' },
-  {
-    path: [...pod, 'shareProcessNamespace'],
-    text: 'The balancer tells keepalived to read its configuration again.',
-  },
-  ...probes.comments.map(({ path, text }) => ({ path: [...pod, 'containers', 0, ...path], text })),
-  { path: [...pod, 'volumes', 0], text: lock.purpose },
-  { path: [...pod, 'volumes', 1], text: runPurpose },
-  { path: [...pod, 'volumes', 2], text: tokenPurpose },
-];
-
-const readinessComment: Comment = {
-  path: [...pod, 'containers', 0, 'readinessProbe'],
-  text: 'An update continues when the new balancer has written its tables. It stays ready while the API is away.',
-};
-
-function toPodSpec(request: ManifestRequest): object {
-  const path = chooseFolder(request);
-  const run = toFolderVolume('run', path, runPurpose);
-  return {
-    serviceAccountName: name,
-    // keepalived reads what each host of the segment sends: it gets no token.
-    automountServiceAccountToken: false,
-    ...onTheHost,
-    ...onLinux,
-    shareProcessNamespace: true,
-    // Seats are handed over at once.
-    terminationGracePeriodSeconds: 10,
-    tolerations: everyTaint,
-    containers: [toBalancer(request, run), toKeepalived(request, run)],
-    volumes: [...toPodVolumes([lock, run]), tokenVolume],
-  };
-}
 
 /** Source: the ServiceAccount admission plugin of kube-apiserver, which adds the same to pods that say nothing. */
 const tokenVolume = {
@@ -114,7 +94,7 @@ function chooseFolder({ config, given }: ManifestRequest): string {
   return given.has('runDir') ? config.runDir.replace(/\/$/, '') : usualRunFolder;
 }
 
-function toBalancer(request: ManifestRequest, run: HostVolume): object {
+function toBalancer(request: ManifestRequest, run: HostVolume): Part {
   const { options, config, given } = request;
   const names = new Set([...given].filter((option) => optionNames.has(option)));
   const args = [
@@ -126,31 +106,28 @@ function toBalancer(request: ManifestRequest, run: HostVolume): object {
   const listen = readBalancerListen(options);
   if (listen !== null) args.push(`--listen=${formatEndpoint(listen)}`);
   if (options.nodeProbePort !== null) args.push(`--node-probe-port=${options.nodeProbePort}`);
-  return {
+  // Whether it is alive is said by its heartbeat: an API that is away, or a port that another program has, restarts nothing.
+  const probes = toProbes(
+    listen === null ? null : { probe: askOnHost(listen, '/readyz'), purpose: readyPurpose },
+  );
+  const value = toVipnatContainer(request, {
     name: 'balancer',
-    image: chooseImage(request),
-    imagePullPolicy: 'IfNotPresent',
+    kind: 'daemonset',
     // Of both families, with a comma between.
     args: [...args.map(escapeVariables), `--node-address=$(${addressVariable})`],
-    env: [
-      { name: podVariable, value: podKind },
-      { name: nameVariable('nodeName'), valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
-      { name: addressVariable, valueFrom: { fieldRef: { fieldPath: 'status.hostIPs' } } },
-    ],
-    resources: { requests: { cpu: '20m', memory: '128Mi' } },
-    ...probes.value,
-    ...(listen === null ? {} : { readinessProbe: toReadiness(listen) }),
-    securityContext: toConfined(['NET_ADMIN', 'NET_RAW']),
-    terminationMessagePolicy: 'FallbackToLogsOnError',
-    volumeMounts: [...toVolumeMounts([lock, run]), tokenMount],
-  };
+    env: [nodeName, toFieldVariable(addressVariable, 'status.hostIPs')],
+    fields: {
+      ...probes.value,
+      securityContext: toConfined(['NET_ADMIN', 'NET_RAW']),
+      volumeMounts: [...toVolumeMounts([lock, run]), tokenMount],
+    },
+  });
+  return { value, comments: probes.comments };
 }
 
-/** The host's port, as the pod has the host's network. It stays ready while the API is away: its tables count all the same. */
-function toReadiness(listen: Endpoint): object {
-  const httpGet = { path: '/readyz', host: chooseHost(listen), port: listen.port };
-  return { httpGet, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 };
-}
+/** Its tables count also while the API is away. */
+const readyPurpose =
+  'An update continues when the new balancer has written its tables. It stays ready while the API is away.';
 
 /**
  * A keepalived that ended in order has removed its pid files, and its addresses. Then its file may be from long ago: the balancer
@@ -170,14 +147,9 @@ const script = [
 const keepalivedCapabilities = ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW', 'SETGID'];
 
 function toKeepalived(request: ManifestRequest, run: HostVolume): object {
-  return {
-    name: 'keepalived',
-    image: chooseKeepalivedImage(request),
-    imagePullPolicy: 'IfNotPresent',
+  return toKeepalivedContainer(request, {
     command: ['sh', '-c', script, 'sh', escapeVariables(run.path)],
-    resources: { requests: { cpu: '10m', memory: '16Mi' } },
     securityContext: toConfined(keepalivedCapabilities),
-    terminationMessagePolicy: 'FallbackToLogsOnError',
     volumeMounts: toVolumeMounts([run]),
-  };
+  });
 }

@@ -1,49 +1,35 @@
 import { type Config } from '../../../config/config.ts';
 import { toArguments } from '../../../config/arguments.ts';
-import { podVariable } from '../../../config/environment.ts';
 import { type OptionName } from '../../../config/options.ts';
 import { webhookPort } from '../../../lib/services/injection.ts';
 import { firstPoolsRanges } from '../../../lib/services/names.ts';
-import { escapeVariables, onLinux } from './pod.ts';
-import { toProbes } from './probes.ts';
-import { chooseImage, type ManifestRequest } from './request.ts';
+import { escapeVariables, toBounded, toVipnatContainer } from './container.ts';
+import { toLabels, toManifest } from './objects.ts';
+import { onLinux } from './pod.ts';
+import { type Readiness, toProbes } from './probes.ts';
+import { type ManifestRequest } from './request.ts';
 import { controllerName as name } from './services-rights.ts';
-import { type Comment, type Manifest } from './yaml.ts';
+import { type Manifest, nestComments, type Part } from './yaml.ts';
 
-const labels = { 'app.kubernetes.io/name': name };
+const labels = toLabels(name);
 
 /** The options that the controller takes. */
 const optionNames = new Set<OptionName>(['vip', 'listen', 'logLevel', 'logFormat']);
 
 /** The controller: two replicas, of which one leads. */
 export function toControllerDeployment(request: ManifestRequest): Manifest {
-  const { namespace } = request.options;
-  const template = ['spec', 'template', 'spec'];
-  const container = [...template, 'containers', 0];
-  const comments: Comment[] = [
-    { path: ['spec', 'replicas'], text: 'One leads, and the other takes over.' },
-    { path: [...template, 'affinity'], text: affinityText },
-    ...(chooseListen(request) === null
-      ? []
-      : [
-          {
-            path: [...container, 'readinessProbe'],
-            text: 'A controller that waits for its turn is ready.',
-          },
-        ]),
-    { path: [...container, 'startupProbe'], text: livenessText },
-  ];
-  const object = {
-    apiVersion: 'apps/v1',
-    kind: 'Deployment',
-    metadata: { name, namespace, labels },
-    spec: {
-      replicas: 2,
-      selector: { matchLabels: labels },
-      template: { metadata: toPodMetadata(request), spec: toPodSpec(request) },
-    },
+  const container = toContainer(request);
+  const spec = {
+    replicas: 2,
+    selector: { matchLabels: labels },
+    template: { metadata: toPodMetadata(request), spec: toPodSpec(container) },
   };
-  return { object, comments };
+  const { namespace } = request.options;
+  return toManifest({ apiVersion: 'apps/v1', kind: 'Deployment', name, namespace }, { spec }, [
+    { path: ['spec', 'replicas'], text: 'One leads, and the other takes over.' },
+    { path: ['spec', 'template', 'spec', 'affinity'], text: affinityText },
+    ...nestComments(['spec', 'template', 'spec', 'containers', 0], container.comments),
+  ]);
 }
 
 /** Other pools make other pods: a controller reads at its start what it is to create. */
@@ -60,7 +46,7 @@ const onControlPlane = { matchExpressions: [{ key: controlPlane, operator: 'Exis
 const affinityText =
   "Not both on one node, where there are two. Root on the node has the controller's rights, so nodes without pods of tenants are better.";
 
-function toPodSpec(request: ManifestRequest): object {
+function toPodSpec(container: Part): object {
   const term = { labelSelector: { matchLabels: labels }, topologyKey: 'kubernetes.io/hostname' };
   return {
     serviceAccountName: name,
@@ -77,17 +63,12 @@ function toPodSpec(request: ManifestRequest): object {
       },
     },
     securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
-    containers: [toContainer(request)],
+    containers: [container.value],
   };
 }
 
-const podKind = 'deployment';
-
-const livenessText =
-  'The controller writes until when it is alive, in seconds since boot. No port is used, because each pod can connect to it.';
-
 /** Whether it is alive is said by its heartbeat: every pod of the cluster can reach its port, and could fill it. */
-const isAlive = toProbes({ listen: null }, podKind);
+const portIsOpen = 'each pod can connect to it';
 
 /** The pod has a network of its own, where the kubelet and Prometheus have to reach it. */
 const everywhere: NonNullable<Config['listen']> = { family: 'ipv4', address: '0.0.0.0', port: 10_268 };
@@ -96,7 +77,7 @@ function chooseListen({ config, given }: ManifestRequest): Config['listen'] {
   return given.has('listen') ? config.listen : everywhere;
 }
 
-function toContainer(request: ManifestRequest): object {
+function toContainer(request: ManifestRequest): Part {
   const { options, config, given } = request;
   const listen = chooseListen(request);
   const names = [...given].filter((option) => optionNames.has(option));
@@ -109,24 +90,19 @@ function toContainer(request: ManifestRequest): object {
     `--namespace=${options.namespace}`,
     ...toArguments({ ...config, listen }, new Set([...names, 'listen'])),
   ];
-  return {
+  const probes = toProbes(listen === null ? null : toReadiness(listen.port), portIsOpen);
+  const value = toVipnatContainer(request, {
     name: 'controller',
-    image: chooseImage(request),
-    imagePullPolicy: 'IfNotPresent',
+    kind: 'deployment',
     args: args.map(escapeVariables),
-    env: [{ name: podVariable, value: podKind }],
-    resources: { requests: { cpu: '20m', memory: '128Mi' } },
-    ...isAlive.value,
-    ...(listen === null ? {} : { readinessProbe: toReadiness(listen.port) }),
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'] },
-    },
-    terminationMessagePolicy: 'FallbackToLogsOnError',
-  };
+    fields: { ...probes.value, securityContext: toBounded([]) },
+  });
+  return { value, comments: probes.comments };
 }
 
-function toReadiness(port: number): object {
-  return { httpGet: { path: '/readyz', port }, periodSeconds: 5, timeoutSeconds: 5 };
+function toReadiness(port: number): Readiness {
+  return {
+    probe: { httpGet: { path: '/readyz', port }, periodSeconds: 5, timeoutSeconds: 5 },
+    purpose: 'A controller that waits for its turn is ready.',
+  };
 }

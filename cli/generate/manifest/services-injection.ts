@@ -15,9 +15,8 @@ import {
   gateType,
   loadBalancerClass,
 } from '../../../lib/services/names.ts';
+import { toPolicyManifests } from './objects.ts';
 import { type Manifest } from './yaml.ts';
-
-const apiVersion = 'admissionregistration.k8s.io/v1';
 
 const service = 'params.spec';
 const pod = 'object.spec';
@@ -54,21 +53,26 @@ const addPause = `${pod}.?terminationGracePeriodSeconds.orValue(${defaultGraceSe
     Object.spec.containers{name: container.name, lifecycle: ${lifecycle}{
       preStop: ${lifecycle}.preStop{sleep: ${lifecycle}.preStop.sleep{seconds: ${pauseSeconds}}}}})}}`;
 
+/** Which namespaces ask for gates. */
+export const askingNamespaces = { matchLabels: { [gatesLabel]: 'enabled' } };
+
+/** What becomes of new pods there. */
+export const injectionPurpose = `In namespaces with the label ${gatesLabel}=enabled, new pods of vipnat's Services get a readiness gate and a pause.`;
+
+/** New pods. */
+export const newPods = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] };
+
 /** The policy and its binding. A namespace asks for it by a label. */
 export function toInjection(): Manifest[] {
-  const metadata = { name, labels: { 'app.kubernetes.io/name': name } };
-  const policy = {
-    ...{ apiVersion, kind: 'MutatingAdmissionPolicy', metadata },
+  return toPolicyManifests({
+    kind: 'MutatingAdmissionPolicy',
+    name,
+    purpose: injectionPurpose,
     spec: {
       // A container that a webhook adds afterwards gets its pause too.
       ...{ failurePolicy: 'Ignore', reinvocationPolicy: 'IfNeeded' },
       paramKind: { apiVersion: 'v1', kind: 'Service' },
-      matchConstraints: {
-        namespaceSelector: { matchLabels: { [gatesLabel]: 'enabled' } },
-        resourceRules: [
-          { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] },
-        ],
-      },
+      matchConstraints: { namespaceSelector: askingNamespaces, resourceRules: [newPods] },
       matchConditions: [
         { name: 'is-server', expression: isServer },
         { name: 'is-served', expression: isServed },
@@ -79,14 +83,6 @@ export function toInjection(): Manifest[] {
         { patchType: 'ApplyConfiguration', applyConfiguration: { expression: addPause } },
       ],
     },
-  };
-  const binding = {
-    ...{ apiVersion, kind: 'MutatingAdmissionPolicyBinding', metadata },
-    spec: { policyName: name, paramRef: { selector: {}, parameterNotFoundAction: 'Allow' } },
-  };
-  const purpose = `In namespaces with the label ${gatesLabel}=enabled, new pods of vipnat's Services get a readiness gate and a pause.`;
-  return [
-    { object: policy, comments: [{ path: ['spec'], text: purpose }] },
-    { object: binding, comments: [] },
-  ];
+    binding: { paramRef: { selector: {}, parameterNotFoundAction: 'Allow' } },
+  });
 }

@@ -5,6 +5,7 @@ import {
   firstPools,
   webhookName,
 } from '../../../lib/services/names.ts';
+import { allow, type Account, type Rights, toAccount, toRole } from './rights.ts';
 import { type Manifest } from './yaml.ts';
 
 /** The controller's Deployment, its account and its rights. */
@@ -13,160 +14,100 @@ export const controllerName = 'vipnat-controller';
 /** The balancer's DaemonSet, its account and its rights. */
 export const balancerName = 'vipnat-balancer';
 
-interface Rule {
-  readonly apiGroups: readonly string[];
-  readonly resources: readonly string[];
-  readonly resourceNames?: readonly string[];
-  readonly verbs: readonly string[];
-}
-
-/** Rules, and what they are for. */
-interface Purpose {
-  readonly rules: readonly Rule[];
-  readonly purpose: string;
-}
-
-/** Rules of all namespaces, and of vipnat's own. */
-interface Rights {
-  readonly cluster: Purpose;
-  readonly own: Purpose;
+/** Of all namespaces, and of vipnat's own. */
+interface AllRights {
+  readonly cluster: Rights;
+  readonly own: Rights;
 }
 
 /** An account with what controller/kinds/ asks for, and nothing else. */
 export function toControllerRights(namespace: string): Manifest[] {
-  return toManifests(controllerName, namespace, {
-    cluster: {
-      purpose:
-        'To follow Services, pods, nodes, namespaces, ServiceCIDRs and the addresses of apiservers. To give addresses, and to write finalizers, statuses and events. To open readiness gates by EndpointSlices of its own.',
-      rules: [
-        { apiGroups: [''], resources: ['services'], verbs: ['get', 'list', 'watch', 'patch'] },
-        { apiGroups: [''], resources: ['services/status'], verbs: ['patch'] },
-        { apiGroups: [''], resources: ['nodes', 'namespaces', 'pods'], verbs: ['list', 'watch'] },
-        { apiGroups: [''], resources: ['pods/status'], verbs: ['patch'] },
-        {
-          apiGroups: ['discovery.k8s.io'],
-          resources: ['endpointslices'],
-          verbs: ['list', 'watch', 'create', 'patch', 'delete'],
-        },
-        { apiGroups: ['networking.k8s.io'], resources: ['servicecidrs'], verbs: ['list', 'watch'] },
-        { apiGroups: [apiGroup], resources: ['addresspools'], verbs: ['list', 'watch', 'create', 'patch'] },
-        {
-          apiGroups: [apiGroup],
-          resources: ['virtualips'],
-          verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
-        },
-        { apiGroups: [apiGroup], resources: ['loadbalancerdevices'], verbs: ['list', 'watch', 'patch'] },
-        {
-          apiGroups: [apiGroup],
-          resources: ['addresspools/status', 'virtualips/status', 'loadbalancerdevices/status'],
-          verbs: ['patch'],
-        },
-        { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
-      ],
-    },
-    own: {
-      purpose:
-        'To learn what the nodes report. To note and delete Leases of nodes that report no more. To choose one controller that writes, and to create the first pools. To read the credentials of devices.',
-      // What is created has no name to be limited to.
-      rules: [
-        { ...leases, verbs: ['list', 'watch', 'create', 'patch', 'delete'] },
-        { ...leases, resourceNames: [electionLease], verbs: ['get'] },
-        {
-          apiGroups: [''],
-          resources: ['configmaps'],
-          resourceNames: [firstPools],
-          verbs: ['get', 'patch'],
-        },
-        { apiGroups: [''], resources: ['secrets'], resourceNames: [deviceSecret], verbs: ['get'] },
-      ],
-    },
-  });
+  const account = { name: controllerName, namespace };
+  return [toAccount(account), ...toRoles(controllerName, account, controller)];
 }
 
 /** An account with what balancer/follow/ and balancer/report/ ask for, and nothing else. */
 export function toBalancerRights(namespace: string): Manifest[] {
-  const follow = ['list', 'watch'];
-  return toManifests(balancerName, namespace, {
-    cluster: {
-      purpose:
-        'To follow Services, their pods, who has which address, and nodes: their zones, and whether they shut down.',
-      rules: [
-        { apiGroups: [''], resources: ['services', 'nodes'], verbs: follow },
-        { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: follow },
-        { apiGroups: [apiGroup], resources: ['addresspools', 'virtualips'], verbs: follow },
-      ],
-    },
-    own: {
-      purpose:
-        'To report what this node has done, in the Lease of the node, and to learn where other nodes are.',
-      rules: [{ ...leases, verbs: ['get', 'list', 'create', 'patch'] }],
-    },
-  });
+  const account = { name: balancerName, namespace };
+  return [toAccount(account), ...toRoles(balancerName, account, balancer)];
 }
 
 /** What the controller's account needs besides to keep the webhook's certificate. */
 export function toWebhookRights(namespace: string): Manifest[] {
-  const ofWebhook = { resourceNames: [webhookName], verbs: ['list', 'watch', 'patch'] };
-  const secrets = { apiGroups: [''], resources: ['secrets'] };
-  const rights: Rights = {
-    cluster: {
-      purpose:
-        'To write which certificates the API server trusts. This right also allows to change what the webhook is asked about.',
-      rules: [
-        {
-          apiGroups: ['admissionregistration.k8s.io'],
-          resources: ['mutatingwebhookconfigurations'],
-          ...ofWebhook,
-        },
-      ],
-    },
-    own: {
-      purpose:
-        'To make and renew the certificate of the webhook. An admission policy lets it create no other Secret.',
-      // What is created has no name to be limited to.
-      rules: [
-        { ...secrets, verbs: ['create'] },
-        { ...secrets, ...ofWebhook },
-      ],
-    },
-  };
-  return toRoles({ name: webhookName, account: controllerName, namespace }, rights);
+  return toRoles(webhookName, { name: controllerName, namespace }, webhook);
 }
 
-const rbac = 'rbac.authorization.k8s.io';
-const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] };
-
-function toManifests(name: string, namespace: string, rights: Rights): Manifest[] {
-  const labels = { 'app.kubernetes.io/name': name };
-  const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace, labels } };
-  return [{ object: account, comments: [] }, ...toRoles({ name, account: name, namespace }, rights)];
+function toRoles(name: string, account: Account, { cluster, own }: AllRights): Manifest[] {
+  return [
+    ...toRole({ name, namespace: null }, account, cluster),
+    ...toRole({ name, namespace: account.namespace }, account, own),
+  ];
 }
 
-interface RoleNames {
-  readonly name: string;
-  readonly account: string;
-  readonly namespace: string;
-}
+const leases = 'coordination.k8s.io';
 
-function toRoles({ name, account, namespace }: RoleNames, rights: Rights): Manifest[] {
-  const toRole = ({ rules, purpose }: Purpose, where: string | null): Manifest[] => {
-    const kind = where === null ? 'ClusterRole' : 'Role';
-    const labels = { 'app.kubernetes.io/name': name };
-    const metadata = { name, ...(where === null ? {} : { namespace: where }), labels };
-    const binding = {
-      apiVersion: `${rbac}/v1`,
-      kind: `${kind}Binding`,
-      metadata,
-      roleRef: { apiGroup: rbac, kind, name },
-      subjects: [{ kind: 'ServiceAccount', name: account, namespace }],
-    };
-    return [
-      {
-        object: { apiVersion: `${rbac}/v1`, kind, metadata, rules },
-        comments: [{ path: ['rules'], text: purpose }],
-      },
-      { object: binding, comments: [] },
-    ];
-  };
-  return [...toRole(rights.cluster, null), ...toRole(rights.own, namespace)];
-}
+const controller: AllRights = {
+  cluster: {
+    purpose:
+      'To follow Services, pods, nodes, namespaces, ServiceCIDRs and the addresses of apiservers. To give addresses, and to write finalizers, statuses and events. To open readiness gates by EndpointSlices of its own.',
+    rules: [
+      allow('', 'services', 'get list watch patch'),
+      allow('', 'services/status', 'patch'),
+      allow('', 'nodes namespaces pods', 'list watch'),
+      allow('', 'pods/status', 'patch'),
+      allow('discovery.k8s.io', 'endpointslices', 'list watch create patch delete'),
+      allow('networking.k8s.io', 'servicecidrs', 'list watch'),
+      allow(apiGroup, 'addresspools', 'list watch create patch'),
+      allow(apiGroup, 'virtualips', 'get list watch create patch delete'),
+      allow(apiGroup, 'loadbalancerdevices', 'list watch patch'),
+      allow(apiGroup, 'addresspools/status virtualips/status loadbalancerdevices/status', 'patch'),
+      allow('events.k8s.io', 'events', 'create patch'),
+    ],
+  },
+  own: {
+    purpose:
+      'To learn what the nodes report. To note and delete Leases of nodes that report no more. To choose one controller that writes, and to create the first pools. To read the credentials of devices.',
+    // What is created has no name to be limited to.
+    rules: [
+      allow(leases, 'leases', 'list watch create patch delete'),
+      allow(leases, 'leases', 'get', [electionLease]),
+      allow('', 'configmaps', 'get patch', [firstPools]),
+      allow('', 'secrets', 'get', [deviceSecret]),
+    ],
+  },
+};
+
+const balancer: AllRights = {
+  cluster: {
+    purpose:
+      'To follow Services, their pods, who has which address, and nodes: their zones, and whether they shut down.',
+    rules: [
+      allow('', 'services nodes', 'list watch'),
+      allow('discovery.k8s.io', 'endpointslices', 'list watch'),
+      allow(apiGroup, 'addresspools virtualips', 'list watch'),
+    ],
+  },
+  own: {
+    purpose:
+      'To report what this node has done, in the Lease of the node, and to learn where other nodes are.',
+    rules: [allow(leases, 'leases', 'get list create patch')],
+  },
+};
+
+const webhook: AllRights = {
+  cluster: {
+    purpose:
+      'To write which certificates the API server trusts. This right also allows to change what the webhook is asked about.',
+    rules: [
+      allow('admissionregistration.k8s.io', 'mutatingwebhookconfigurations', 'list watch patch', [
+        webhookName,
+      ]),
+    ],
+  },
+  own: {
+    purpose:
+      'To make and renew the certificate of the webhook. An admission policy lets it create no other Secret.',
+    // What is created has no name to be limited to.
+    rules: [allow('', 'secrets', 'create'), allow('', 'secrets', 'list watch patch', [webhookName])],
+  },
+};

@@ -1,6 +1,7 @@
-import { type Part, toPodSpec } from './pod.ts';
+import { toManifest } from './objects.ts';
+import { toPodSpec } from './pod.ts';
 import { type ManifestRequest } from './request.ts';
-import { type Manifest } from './yaml.ts';
+import { type Manifest, nestComments, type Part } from './yaml.ts';
 
 /** The value of the class system-node-critical. For a file the kubelet does not look it up; kubeadm writes it out too. */
 const systemNodeCritical = 2_000_001_000;
@@ -12,13 +13,7 @@ export function toStaticPodManifest(request: ManifestRequest): Manifest {
 
 /** A pod for the kubelet's folder of manifests, of a spec that says nothing of priority and credentials. */
 export function toStaticPod(name: string, namespace: string, pod: Part): Manifest {
-  return {
-    object: {
-      apiVersion: 'v1',
-      kind: 'Pod',
-      metadata: { name, namespace, labels: { 'app.kubernetes.io/name': name } },
-      spec: { automountServiceAccountToken: false, priority: systemNodeCritical, ...pod.value },
-    },
-    comments: pod.comments.map(({ path, text }) => ({ path: ['spec', ...path], text })),
-  };
+  const spec = { automountServiceAccountToken: false, priority: systemNodeCritical, ...pod.value };
+  const head = { apiVersion: 'v1', kind: 'Pod', name, namespace };
+  return toManifest(head, { spec }, nestComments(['spec'], pod.comments));
 }

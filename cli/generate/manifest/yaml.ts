@@ -13,6 +13,17 @@ export interface Manifest {
   readonly comments: readonly Comment[];
 }
 
+/** A part of an object, with comments for it, their paths from that part on. */
+export interface Part {
+  readonly value: object;
+  readonly comments: readonly Comment[];
+}
+
+/** Comments of a part that is at `path`, with their paths from there on where that path begins. */
+export function nestComments(path: Comment['path'], comments: readonly Comment[]): Comment[] {
+  return comments.map((comment) => ({ path: [...path, ...comment.path], text: comment.text }));
+}
+
 /** Manifests as one YAML text: whoever reads it, by YAML 1.1 as Kubernetes does or by 1.2, gets the same objects. */
 export function formatManifests(manifests: readonly Manifest[]): string {
   return manifests.map(formatManifest).join('---\n');

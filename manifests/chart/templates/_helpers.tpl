@@ -1,14 +1,23 @@
 {{/*
-base/ has the objects that `vipnat manifest daemonset` prints. The templates read them, and change what values ask for. So only one
-place defines how vipnat runs.
+base/ has the objects that `vipnat manifest` prints. The templates read them, and change what values ask for. So only one place
+defines how vipnat runs.
 */}}
+
+{{/* A file of base/. Takes a list: the root, the path of the file. */}}
+{{- define "vipnat.base" -}}
+{{- $text := (index . 0).Files.Get (index . 1) -}}
+{{- if not $text -}}
+{{- fail "this folder of the sources is no whole chart. scripts/release chart makes the chart" -}}
+{{- end -}}
+{{- $text -}}
+{{- end -}}
 
 {{/* An object of base/ by its kind, as YAML. Takes a list: the root, the kind. */}}
 {{- define "vipnat.object" -}}
 {{- $root := index . 0 -}}
 {{- $kind := index . 1 -}}
 {{- $file := ternary "base/daemonset-least-privilege.yaml" "base/daemonset.yaml" $root.Values.leastPrivilege -}}
-{{- range splitList "\n---\n" ($root.Files.Get $file) -}}
+{{- range include "vipnat.base" (list $root $file) | splitList "\n---\n" -}}
 {{- $object := fromYaml . -}}
 {{- if eq $object.kind $kind -}}
 {{- $_ := set $object.metadata "labels" (merge (include "vipnat.labels" $root | fromYaml) $object.metadata.labels) -}}

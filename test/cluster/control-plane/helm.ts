@@ -1,4 +1,6 @@
-import { beforeAll } from '@jest/globals';
+import { afterAll, beforeAll } from '@jest/globals';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { buildHelm, locateHelm } from '../../../lab/build/build.ts';
@@ -7,10 +9,11 @@ import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { writeKubeconfig } from '../../../lab/certificates/kubeconfig.ts';
 import { type CommandResult } from '../../../lab/machines/machine.ts';
 import { apiserverPort, masters } from '../../support/network/layout.ts';
-import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
+import { writeChart } from '../../../release/cluster/chart.ts';
+import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
 
-/** Where the chart is. */
-export const chartFolder = join(rootFolder, 'manifests/chart');
+/** Where the chart of this checkout is, as a release packs it, once `useHelm` has made it. */
+export const chartFolder = mkdtempSync(join(tmpdir(), 'vipnat-chart-'));
 
 /** Helm has to be compiled where nobody has done so yet. */
 const buildLimitMs = 15 * 60_000;
@@ -18,11 +21,15 @@ const buildLimitMs = 15 * 60_000;
 /** Nothing of the caller's own Helm is read or written. */
 const environment = { HELM_NO_PLUGINS: '1', HOME: '/nonexistent' };
 
-/** Real Helm, for all tests of a file. */
+/** Real Helm and the chart, for all tests of a file. */
 export function useHelm(): void {
   beforeAll(async () => {
+    await writeChart(rootFolder, chartFolder, print);
     await buildHelm((line) => process.stderr.write(`${line}\n`));
   }, buildLimitMs);
+  afterAll(() => {
+    rmSync(chartFolder, { recursive: true });
+  });
 }
 
 /** Runs `helm` with values, which it reads from its standard input. Never rejects for a failure. */

@@ -1,0 +1,42 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { definitions } from '../../../../lib/services/definitions.ts';
+import { writeChart } from '../../../../release/cluster/chart.ts';
+import { type KubernetesObject, parse, print } from '../../../support/manifest/printing.ts';
+
+let folder = '';
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'vipnat-chart-'));
+  await writeChart('.', folder, print);
+});
+afterAll(() => {
+  rmSync(folder, { recursive: true });
+});
+
+const read = (file: string) => parse(readFileSync(join(folder, file), 'utf8'));
+const isDefinition = ({ kind }: KubernetesObject) => kind === 'CustomResourceDefinition';
+
+describe('the whole chart', () => {
+  test('has what a checkout has of it, and what vipnat manifest prints', () => {
+    const own = readdirSync('manifests/chart');
+    expect(readdirSync(folder).sort()).toEqual([...own, 'base', 'crds'].sort());
+    expect(own).not.toContain('base');
+  });
+
+  test.each([
+    ['daemonset.yaml', ['daemonset', '--vip=10.0.0.50']],
+    ['daemonset-least-privilege.yaml', ['daemonset', '--vip=10.0.0.50', '--least-privilege']],
+    ['services.yaml', ['services', '--inject-gates']],
+    ['services-webhook.yaml', ['services', '--inject-gates=webhook']],
+  ])('has every object but definitions in base/%s', async (file, words) => {
+    const printed = parse(await print(words)).filter((object) => !isDefinition(object));
+    expect(read(`base/${file}`)).toEqual(printed);
+  });
+
+  test('has every definition in crds/, once', () => {
+    expect(readdirSync(join(folder, 'crds'))).toEqual(['services.yaml']);
+    expect(read('crds/services.yaml')).toEqual(JSON.parse(JSON.stringify(definitions)));
+  });
+});
