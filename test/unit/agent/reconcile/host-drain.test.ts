@@ -185,6 +185,21 @@ describe('the VIP that a drained host has given up', () => {
     expect(linesOf(next, 'warn').join()).toContain('the VIP may stay, because no other host took it');
   });
 
+  test('is missed by the silences of this drain alone: those of one before count for nothing', async () => {
+    const world = await start(true);
+    giveUp(world, false);
+    await world.clock.advance(7000);
+    world.drain.since = null;
+    world.agent.checkDrain();
+    await world.clock.advance(60_000);
+    world.drain.since = since;
+    world.agent.checkDrain();
+    await world.clock.advance(7000);
+    expect(warnings(world)).toEqual([]);
+    await world.clock.advance(10_000);
+    expect(warnings(world)).toHaveLength(1);
+  });
+
   test('is not missed for a silence that ends, nor where it has not left', async () => {
     const world = await start(true);
     await world.clock.advance(60_000);
