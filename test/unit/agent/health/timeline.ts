@@ -65,9 +65,9 @@ function listCauses(world: Monitored): Verb[] {
       },
     ],
     [
-      /^(block|drain|undrain|close \w+) (.*)$/,
+      /^(block|drain|undrain|close held|close pings) (.*)$/,
       (cause = '', who = '') => {
-        listOf(who).forEach(toCause[cause]);
+        listOf(who).forEach((text) => toCause[cause]?.(text));
       },
     ],
     [

@@ -1,6 +1,7 @@
 import { expect } from '@jest/globals';
 import { type Config } from '../../../../config/config.ts';
-import { VipnatError } from '../../../../lib/text/errors.ts';
+import { type ErrorCode, VipnatError } from '../../../../lib/text/errors.ts';
+import { type AgentWorld } from '../../../support/agent/running-agent.ts';
 import { type Behaviour } from '../../../support/fakes/apiserver.ts';
 import { playSteps, testTimelines, type Verb } from '../timeline.ts';
 import { flowTo, Host, listTexts, toName, toText } from './host.ts';
@@ -9,27 +10,29 @@ import { flowTo, Host, listTexts, toName, toText } from './host.ts';
 export interface Beginning {
   readonly config?: Partial<Config>;
   readonly prepare?: (host: Host) => void;
+  /** What each of its agents is started with. */
+  readonly world?: AgentWorld;
 }
 
 /**
  * Plays what happens to an agent, on a host whose kube-proxy lists m1, m2 and m3. The agent has run for five seconds,
  * unless the first step is `before`: then it is for the timeline to `start` it.
  */
-export async function play(timeline: string, { config, prepare }: Beginning = {}): Promise<Host> {
+export async function play(timeline: string, { config, prepare, world }: Beginning = {}): Promise<Host> {
   const host = new Host();
   host.config = { ...host.config, ...config };
   const [, before, steps = ''] = /^(before; *)?(.*)$/s.exec(timeline) ?? [];
   if (before === undefined) host.proxy(listTexts('m1 m2 m3'));
   prepare?.(host);
   if (before === undefined) {
-    await host.start();
+    await host.start(world);
     await host.clock.advance(5000);
   }
   const marks = { writes: host.kernel.applied.length, lines: 0 };
   await playSteps(steps, [
     ...listCauses(host),
     ...listFaults(host),
-    ...listLives(host),
+    ...listLives(host, world),
     ...listChecks(host),
     ...listMarks(host, marks),
   ]);
@@ -100,9 +103,15 @@ function listCauses(host: Host): Verb[] {
       },
     ],
     [
-      /^unhook$/,
-      () => {
-        kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
+      /^unhook(?: (OUTPUT))?$/,
+      (chain = 'PREROUTING') => {
+        kernel.run('ipv4', 'nft', `*nat\n-F ${chain}\nCOMMIT\n`);
+      },
+    ],
+    [
+      /^leave (VIPNAT-\w+)$/,
+      (chain) => {
+        kernel.run('ipv4', 'nft', `*nat\n:${chain} - [0:0]\nCOMMIT\n`);
       },
     ],
   ];
@@ -121,9 +130,10 @@ function listFaults({ kernel }: Host): Verb[] {
       },
     ],
     [
-      /^fail (\S+)(?: (\d+) times)?$/,
-      (tool = '', times = '1') => {
-        const code = tool === 'connections' || tool === 'netlink' ? 'NETLINK_FAILED' : 'TOOL_FAILED';
+      /^fail (\S+)(?: as (\w+))?(?: (\d+) times)?$/,
+      (tool = '', named, times = '1') => {
+        const usual = tool === 'connections' || tool === 'netlink' ? 'NETLINK_FAILED' : 'TOOL_FAILED';
+        const code = (named ?? usual) as ErrorCode;
         for (let time = 0; time < Number(times); time += 1) faults.failNext({ tool, code });
       },
     ],
@@ -149,9 +159,9 @@ function listFaults({ kernel }: Host): Verb[] {
 }
 
 /** How agents come and go. */
-function listLives(host: Host): Verb[] {
+function listLives(host: Host, world?: AgentWorld): Verb[] {
   return [
-    [/^start$/, () => host.start()],
+    [/^start$/, () => host.start(world)],
     [/^stop$/, () => host.running.agent.stop()],
     [
       /^end within (\d+)$/,

@@ -17,8 +17,11 @@ test('who is behind is named in order, whoever came first: a condition says the 
     { w1: 4, w2: 4, w3: 9, w4: 4 },
     { w4: 4, w3: 9, w2: 4, w1: 4 },
   ];
-  for (const order of orders)
-    expect(createCandidates(order).listBehind('default', '5')).toEqual(['w1', 'w2', 'w4']);
+  for (const order of orders) {
+    const candidates = createCandidates(order);
+    expect(candidates.listBehind('default', '5')).toEqual(['w1', 'w2', 'w4']);
+    expect(candidates.listNotForgotten('5')).toEqual(['w1', 'w2', 'w4']);
+  }
 });
 
 test('all have a version when the last one has, and a pool without nodes has each', () => {
