@@ -131,7 +131,7 @@ function listFaults({ kernel }: Host): Verb[] {
     ],
     [
       /^fail (\S+)(?: as (\w+))?(?: (\d+) times)?$/,
-      (tool = '', named, times = '1') => {
+      (tool = '', named: string | undefined, times = '1') => {
         const usual = tool === 'connections' || tool === 'netlink' ? 'NETLINK_FAILED' : 'TOOL_FAILED';
         const code = (named ?? usual) as ErrorCode;
         for (let time = 0; time < Number(times); time += 1) faults.failNext({ tool, code });
