@@ -45,6 +45,8 @@ export class KubeApi {
   /** Pages with more objects than this never end; null: each does. */
   mostInTime: number | null = null;
   manner: Manner = 'well';
+  /** Whether each watch ends as soon as it has begun, as behind a proxy that cuts it. */
+  endsWatches = false;
   /** How a watch from a forgotten version is refused: by an event, or by the answer itself. */
   refusesBy: 'event' | 'status' = 'event';
   readonly #server: Server;
@@ -229,6 +231,10 @@ export class KubeApi {
     }
     response.writeHead(200, { 'content-type': 'application/json' });
     response.flushHeaders();
+    if (this.endsWatches) {
+      response.end();
+      return;
+    }
     if (isGone) {
       send(response, { type: 'ERROR', object: gone });
       response.end();

@@ -9,7 +9,7 @@ import { local, Monitored, second, third } from './monitored.ts';
 const hourMs = 3_600_000;
 
 /** What piles up does so in every hour. */
-const hours = isLong ? 24 : 6;
+const hours = isLong ? 24 : 2;
 
 /** Some two million timers in a day, on a machine that may be busy. */
 const limitMs = 240_000;

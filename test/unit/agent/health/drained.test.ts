@@ -1,70 +1,23 @@
 import { expect, test } from '@jest/globals';
-import { local, Monitored, second, third } from './monitored.ts';
+import { Monitored, second, third } from './monitored.ts';
+import { testHealth } from './timeline.ts';
 
 /** A drain check each two seconds, with the connect that is due then. */
-const noticeMs = 2300;
+const noticed = 'm2 draining within 2300';
 
-test('one whose host is drained gets no new connections, and keeps those that are open', async () => {
-  const world = await Monitored.start();
-  world.apiservers.drain(second);
-  expect(await world.waitFor(second, 'draining')).toBeLessThanOrEqual(noticeMs);
-  expect(world.changes).toMatchObject([
-    { endpoint: second, urgency: 'urgent', reason: 'its host is drained' },
-  ]);
-  expect(world.monitor.view.get(second)).toMatchObject({ isDrained: true, staleConnections: 'none' });
-  await world.clock.advance(600_000);
-  expect(world.changes).toHaveLength(1);
-  expect(world.monitor.view.get(second)).toMatchObject({ state: 'draining', staleConnections: 'none' });
-});
-
-test('one whose host is no longer drained warms up, and then is ready', async () => {
-  const world = await Monitored.start();
-  world.apiservers.drain(second);
-  await world.waitFor(second, 'draining');
-  await world.clock.advance(60_000);
-  world.apiservers.drain(second, false);
-  expect(await world.waitFor(second, 'warming')).toBeLessThanOrEqual(noticeMs);
-  const warmingMs = await world.waitFor(second, 'ready');
-  expect(warmingMs).toBeGreaterThan(1900);
-  expect(warmingMs).toBeLessThanOrEqual(3100);
-  expect(world.find(second).isDrained).toBe(false);
-});
-
-test('one that comes back while its host is drained is draining, and never ready', async () => {
-  const world = await Monitored.start();
-  world.apiservers.drain(second);
-  await world.waitFor(second, 'draining');
-  world.apiservers.set(second, 'refusing');
-  await world.waitFor(second, 'dead');
-  expect(world.monitor.view.get(second)).not.toHaveProperty('isDrained');
-  await world.clock.advance(60_000);
-  world.apiservers.set(second, 'healthy');
-  await world.clock.advance(30_000);
-  expect(world.states).toEqual(['ready', 'draining', 'ready']);
-  expect(world.changes.map(({ state }) => state)).not.toContain('ready');
-});
-
-test('a drain that leaves no other apiserver still takes none away that lives: all of them drain', async () => {
-  const world = await Monitored.start();
-  world.apiservers.set(third, 'refusing');
-  world.apiservers.drain(local);
-  world.apiservers.drain(second);
-  await world.clock.advance(10_000);
-  expect(world.states).toEqual(['draining', 'draining', 'dead']);
-});
-
-test('one that is shut down while its host is drained, and back after that, becomes ready', async () => {
-  const world = await Monitored.start();
-  world.apiservers.drain(second);
-  await world.waitFor(second, 'draining');
-  world.apiservers.set(second, 'failing');
-  await world.clock.advance(5000);
-  world.apiservers.drain(second, false);
-  await world.clock.advance(5000);
-  expect(world.states).toEqual(['ready', 'draining', 'ready']);
-  expect(world.find(second)).toMatchObject({ isDrained: false, reason: expect.stringContaining('shutdown') });
-  world.apiservers.set(second, 'healthy');
-  await world.waitFor(second, 'ready');
+testHealth({
+  'one whose host is drained gets no new connections, and keeps those that are open':
+    `drain m2; ${noticed}; changes m2 draining at once; m2 says ^its host is drained$; m2 is drained; m2 stale none;` +
+    'wait 600000; changes m2 draining at once; m2 stale none',
+  'one whose host is no longer drained warms up, and then is ready': `drain m2; ${noticed}; wait 60000; undrain m2; m2 warming within 2300; m2 ready after 1900 within 3100; m2 is undrained`,
+  'one that comes back while its host is drained is draining, and never ready':
+    `drain m2; ${noticed}; m2 refusing; m2 dead; m2 is undrained; wait 60000; m2 healthy; wait 30000;` +
+    'states ready draining ready; changes m2 draining at once, m2 dead, m2 draining',
+  'a drain that leaves no other apiserver still takes none away that lives: all of them drain':
+    'm3 refusing; drain m1 m2; wait 10000; states draining draining dead',
+  'one that is shut down while its host is drained, and back after that, becomes ready':
+    `drain m2; ${noticed}; m2 failing; wait 5000; undrain m2; wait 5000; states ready draining ready;` +
+    'm2 is undrained; m2 says shutdown; m2 healthy; m2 ready',
 });
 
 test('one drain check is made in two seconds, and none of an apiserver that accepts nothing', async () => {

@@ -55,9 +55,9 @@ test('an apiserver that stands still for 1.5 s with a full accept queue gets no 
   apiservers.atEnd(() => {
     monitor.stop();
   });
-  const isThere = (state: string) =>
+  const isThere = (...states: string[]) =>
     waitUntil(
-      () => Promise.resolve(seen.has(state)),
+      () => Promise.resolve(states.some((state) => seen.has(state))),
       () => JSON.stringify([...seen]),
     );
   await waitUntil(
@@ -75,9 +75,12 @@ test('an apiserver that stands still for 1.5 s with a full accept queue gets no 
   }
   await isThere('dead half-open');
   await sleep(Math.max(0, 1500 - (performance.now() - stoppedAt)));
+  const stoppedSeen = [...seen];
+  seen.clear();
   child.kill('SIGCONT');
   const lastedMs = performance.now() - stoppedAt;
   if (lastedMs > longestStopMs) throw new WaitedTooLong(`it stood still for ${lastedMs} ms`);
-  await isThere('warming none');
-  expect([...seen].filter((state) => state.endsWith(' all'))).toEqual([]);
+  // One that a busy machine found dead late was so for under a second, and is ready at once.
+  await isThere('warming none', 'ready none');
+  expect([...stoppedSeen, ...seen].filter((state) => state.endsWith(' all'))).toEqual([]);
 });

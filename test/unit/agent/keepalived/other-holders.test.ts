@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { type RunningAgent, startAgent } from '../../../support/agent/running-agent.ts';
+import { advanceUntil } from '../../advance-until.ts';
 
 const vip = '10.0.0.50';
 const node = '10.0.0.11';
@@ -58,7 +59,7 @@ describe('a VIP that this node holds', () => {
     expect(world.link.asked.length).toBeGreaterThan(2);
     world.link.others.set(vip, mac);
     const before = world.link.asked.length;
-    while (world.link.asked.length === before) await world.clock.advance(100);
+    await advanceUntil(world.clock, 'it is asked for', () => world.link.asked.length > before, 100);
     world.link.others.clear();
     await world.clock.advance(60_000);
     expect(said(world)).toEqual([]);

@@ -4,6 +4,7 @@ import { Pinger } from '../../../../agent/probe/pinger.ts';
 import { ProbeBudget } from '../../../../agent/probe/probe-budget.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { advanceUntil } from '../../advance-until.ts';
 
 /** A connection as the pinger made it, on which a test says what is heard. */
 interface Made {
@@ -90,7 +91,7 @@ test('it is told again while that lasts, and the first sign of life ends it', as
   await world.clock.advance(20_000);
   expect(world.told.length).toBeGreaterThan(2);
   const findOpen = () => world.made.findIndex(({ isClosed }) => !isClosed);
-  while (findOpen() === -1) await world.clock.advance(10);
+  await advanceUntil(world.clock, 'a connection is open', () => findOpen() !== -1);
   const [open, { length }] = [findOpen(), world.told];
   world.hear(open, false);
   expect(world.told.slice(length)).toEqual([`alive ${world.clock.now()}`]);

@@ -2,132 +2,48 @@ import { describe, expect, test } from '@jest/globals';
 import { type ApiView, type ClusterApi } from '../../../../agent/api/cluster-api.ts';
 import { observeAndAssess } from '../../../../agent/reconcile/look.ts';
 import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { nobodyProbes } from '../../../support/fakes/health.ts';
-import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { restoreCaptures } from '../../../support/agent/captured-host.ts';
-import {
-  linesOf,
-  ordinaryConfig,
-  type RunningAgent,
-  startAgent,
-} from '../../../support/agent/running-agent.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import { listTexts, toText } from './host.ts';
+import { play, testAgent } from './timeline.ts';
 
-const nft = { family: 'ipv4', dialect: 'nft' } as const;
-const texts = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443', '10.77.0.14:6443'];
-const three = texts.slice(0, 3);
-const chain = 'KUBE-SVC-NPX46M4PTMTKRN6Y';
+const three = listTexts('m1 m2 m3');
 const source = "the API's EndpointSlice kubernetes";
 
-/** An agent that has followed a kube-proxy and an API, both with these apiservers, for two seconds. */
-async function startInSync(texts: readonly string[] = three): Promise<RunningAgent> {
-  const clock = new FakeClock();
-  const kernel = new FakeKernel(clock);
-  syncKubeProxy(
-    kernel,
-    nft,
-    texts.map((text) => toEndpoint(text)),
-  );
-  const running = startAgent({ clock, kernel });
-  await clock.advance(10);
-  running.api.list('ipv4', texts);
-  await clock.advance(2000);
-  return running;
-}
-
-/** Where our rules send new connections: addresses, or kube-proxy's chain. */
-function listTargets({ kernel }: Pick<RunningAgent, 'kernel'>): string[] {
-  const rules = kernel
-    .show('ipv4', 'nft')
-    .matchAll(/^-A VIPNAT-[0-9a-f]{10} .*(?:--to-destination|-j) (10\S+|KUBE-SVC-\w+)/gm);
-  return [...rules].map(([, target = '']) => target);
-}
-
-describe('an apiserver that the API lists and kube-proxy does not', () => {
-  test('is balanced over as soon as it has proven itself, and by kube-proxy once that has it', async () => {
-    const running = await startInSync();
-    const { clock, kernel, api } = running;
-    expect(listTargets(running)).toEqual([chain]);
-    api.list('ipv4', texts);
-    await clock.advance(5000);
-    expect(listTargets(running)).toEqual(texts);
-    expect(linesOf(running, 'info').at(-1)).toMatch(
-      /kube-proxy's list is out of date: it names 3 apiservers \(.*\), and 4 apiservers are usable \(the API's EndpointSlice kubernetes\)/,
-    );
-    syncKubeProxy(
-      kernel,
-      nft,
-      texts.map((text) => toEndpoint(text)),
-    );
-    await clock.advance(2000);
-    expect(listTargets(running)).toEqual([chain]);
-  });
-
-  test('is remembered, also by the next process', async () => {
-    const { clock, api, store } = await startInSync();
-    api.list('ipv4', texts);
-    await clock.advance(5000);
-    expect(store.saves.at(-1)?.endpoints.map(formatEndpoint)).toEqual(texts);
-  });
+testAgent({
+  'an apiserver that the API lists and kube-proxy does not is balanced over as soon as it has proven itself, remembered, and by kube-proxy once that has it':
+    'api m1 m2 m3; wait 2000; targets proxy; api m1 m2 m3 m4; wait 100; targets proxy; wait 4900; targets m1 m2 m3 m4;' +
+    "1 line of info kube-proxy's list is out of date: it names 3 apiservers \\(.*\\), and 4 apiservers are usable \\(the API's EndpointSlice kubernetes\\);" +
+    'saved m1 m2 m3, m1 m2 m3 m4; proxy m1 m2 m3 m4; wait 2000; targets proxy',
+  'an apiserver that the API no longer lists gets no connection, though kube-proxy still has it':
+    'api m1 m2 m3; wait 2000; api m1 m2; wait 100; targets m1 m2',
+  'an API that lists none is none: the next source counts, and the set is never emptied':
+    'api m1 m2 m3; wait 2000; api none; wait 120000; targets proxy',
+  'losing the API changes nothing in the kernel, and neither does its return (I10)':
+    'api m1 m2 m3; wait 2000; api m1 m2 m3 m4; wait 5000; mark; api lost; wait 600000; api regained; wait 60000;' +
+    'writes 0; no line',
+  'a lost API leaves its word until kube-proxy hears of something else: that is newer':
+    'api m1 m2 m3 m4; wait 5000; api m1 m2 m3; wait 5000; targets proxy; api lost; wait 60000; proxy m2 m3 m4;' +
+    'wait 10000; targets proxy; api regained; wait 100; targets m2 m3',
 });
 
-test('an apiserver that the API no longer lists gets no connection, though kube-proxy still has it', async () => {
-  const running = await startInSync();
-  running.api.list('ipv4', three.slice(0, 2));
-  await running.clock.advance(100);
-  expect(listTargets(running)).toEqual(three.slice(0, 2));
-});
-
-test('an API that lists none is none: the next source counts, and the set is never emptied', async () => {
-  const running = await startInSync();
-  running.api.list('ipv4', []);
-  await running.clock.advance(120_000);
-  expect(listTargets(running)).toEqual([chain]);
-});
-
-describe('losing the API', () => {
-  test('changes nothing in the kernel, and neither does its return (I10)', async () => {
-    const running = await startInSync();
-    const { clock, kernel, api } = running;
-    api.list('ipv4', texts);
-    await clock.advance(5000);
-    const [writes, lines] = [kernel.applied.length, running.logger.lines.length];
-    api.lose();
-    await clock.advance(600_000);
-    api.regain();
-    await clock.advance(60_000);
-    expect(kernel.applied).toHaveLength(writes);
-    expect(running.logger.lines).toHaveLength(lines);
-  });
-
-  test('leaves its word until kube-proxy hears of something else: that is newer', async () => {
-    const running = await startInSync();
-    const { clock, kernel, api } = running;
-    api.lose();
-    await clock.advance(60_000);
-    syncKubeProxy(
-      kernel,
-      nft,
-      texts.slice(1).map((text) => toEndpoint(text)),
-    );
-    await clock.advance(10_000);
-    expect(listTargets(running)).toEqual([chain]);
-    api.regain();
-    await clock.advance(100);
-    expect(listTargets(running)).toEqual(texts.slice(1, 3));
-  });
+test('an apiserver that goes down is named to the API as one not to follow, until it is back', async () => {
+  const down = await play('api m1 m2 m3; wait 2000; m1 refusing; wait 1000');
+  expect([...down.running.api.unwell]).toEqual(three.slice(0, 1));
+  down.set(toText('m1'), 'healthy');
+  await down.clock.advance(10_000);
+  expect([...down.running.api.unwell]).toEqual([]);
 });
 
 test('what the API lists and no apiserver can be at gets no connection, and is said once', async () => {
-  const running = await startInSync();
+  const host = await play('api m1 m2 m3; wait 2000');
   const hostile = ['10.0.0.50:6443', '127.0.0.1:6443', '224.0.0.1:6443', '169.254.1.1:6443'];
-  running.api.list('ipv4', [...hostile, ...three], { refused: ['"x" is no IPv4 address'] });
-  await running.clock.advance(120_000);
-  expect(listTargets(running)).toEqual([chain]);
-  expect(linesOf(running, 'warn')).toEqual([
+  host.running.api.list('ipv4', [...hostile, ...three], { refused: ['"x" is no IPv4 address'] });
+  await host.clock.advance(120_000);
+  expect(host.targets).toBe('proxy');
+  expect(host.lines('warn')).toEqual([
     `10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (${source}). Set --advertise-address of each kube-apiserver to its own host's address`,
     `127.0.0.1:6443 is a loopback address, so vipnat does not use it as an apiserver (${source})`,
     `169.254.1.1:6443 is a link-local address, so vipnat does not use it as an apiserver (${source})`,
@@ -137,14 +53,14 @@ test('what the API lists and no apiserver can be at gets no connection, and is s
 });
 
 test('an API that lists more than any control plane has is not believed', async () => {
-  const running = await startInSync();
-  running.api.list(
+  const host = await play('api m1 m2 m3; wait 2000');
+  host.running.api.list(
     'ipv4',
     Array.from({ length: 101 }, (_, index) => `10.78.0.${index + 1}:6443`),
   );
-  await running.clock.advance(2000);
-  expect(listTargets(running)).toEqual([chain]);
-  expect(linesOf(running, 'warn')).toEqual([
+  await host.clock.advance(2000);
+  expect(host.targets).toBe('proxy');
+  expect(host.lines('warn')).toEqual([
     `the list names 101 apiservers, more than a control plane has. vipnat uses no apiserver of this list (${source})`,
   ]);
 });
@@ -196,19 +112,5 @@ describe('the reason', () => {
     expect((await seen({ ipv4: '10.96.0.99' })).decisions[0]?.reason).toContain(
       'no TCP virtual server 10.96.0.99:443',
     );
-  });
-});
-
-describe('an apiserver that goes down', () => {
-  test('is named to the API as one not to follow, until it is back', async () => {
-    const { clock, apiservers, api } = await startInSync();
-    const [first = ''] = texts;
-    expect([...api.unwell]).toEqual([]);
-    apiservers.set(first, 'refusing');
-    await clock.advance(1000);
-    expect([...api.unwell]).toEqual([first]);
-    apiservers.set(first, 'healthy');
-    await clock.advance(10_000);
-    expect([...api.unwell]).toEqual([]);
   });
 });

@@ -1,12 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { VipnatError } from '../../../../lib/text/errors.ts';
-import { linesOf, ordinaryConfig, startAgent } from '../../../support/agent/running-agent.ts';
+import { linesOf } from '../../../support/agent/running-agent.ts';
 import { FakeDrain } from '../../../support/fakes/drain.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { play } from './timeline.ts';
 
-const [own, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'] as const;
+const [own, second, third] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;
 const since = new Date('2026-11-23T10:00:00.000Z');
 
 const toAddress = (address: string) => ({ family: 'ipv4', address, device: 'eth0' }) as const;
@@ -18,17 +17,17 @@ const warnings = (world: World) => linesOf(world, 'warn').filter((line) => vacan
 
 /** An agent on the host of the first of three apiservers, which holds the VIP. */
 async function start(isDrained = false, vipStaysSince: Date | null = null) {
-  const clock = new FakeClock();
-  const kernel = new FakeKernel(clock);
-  kernel.addAddress(toAddress('10.0.0.11'));
-  kernel.addAddress(vip);
-  const config = { ...ordinaryConfig, endpoints: [own, second, third].map(toEndpoint) };
   const drain = new FakeDrain();
   if (isDrained) drain.since = since;
   drain.vipStaysSince = vipStaysSince;
-  const world = { ...startAgent({ clock, kernel, config, ports: { drain } }), drain };
-  await clock.advance(5000);
-  return world;
+  const { running, kernel } = await play('before; start; wait 5000', {
+    config: { endpoints: [own, second, third].map(toEndpoint) },
+    prepare: (host) => {
+      for (const address of [toAddress('10.77.0.11'), vip]) host.kernel.addAddress(address);
+    },
+    world: { ports: { drain } },
+  });
+  return { ...running, kernel, drain };
 }
 
 type World = Awaited<ReturnType<typeof start>>;
@@ -183,6 +182,21 @@ describe('the VIP that a drained host has given up', () => {
     const next = await start(true, since);
     expect(next.trackFile.values).toEqual([0]);
     expect(linesOf(next, 'warn').join()).toContain('the VIP may stay, because no other host took it');
+  });
+
+  test('is missed by the silences of this drain alone: those of one before count for nothing', async () => {
+    const world = await start(true);
+    giveUp(world, false);
+    await world.clock.advance(7000);
+    world.drain.since = null;
+    world.agent.checkDrain();
+    await world.clock.advance(60_000);
+    world.drain.since = since;
+    world.agent.checkDrain();
+    await world.clock.advance(7000);
+    expect(warnings(world)).toEqual([]);
+    await world.clock.advance(10_000);
+    expect(warnings(world)).toHaveLength(1);
   });
 
   test('is not missed for a silence that ends, nor where it has not left', async () => {

@@ -10,6 +10,7 @@ import {
   type RunningAgent,
   startAgent,
 } from '../../../support/agent/running-agent.ts';
+import { advanceUntil } from '../../advance-until.ts';
 
 const nft = { family: 'ipv4', dialect: 'nft' } as const;
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map(toEndpoint);
@@ -100,9 +101,9 @@ describe('a stranger that undoes every write at once', () => {
       run(kernel, `*nat\n:VIPNAT-POSTROUTING - [0:0]\n${rounds.shift() ?? rule}COMMIT\n`);
     };
     kernel.afterApply();
-    while (!linesOf(agent, 'error').some((line) => line.includes('another program keeps undoing'))) {
-      await clock.advance(100);
-    }
+    const isTold = () =>
+      linesOf(agent, 'error').some((line) => line.includes('another program keeps undoing'));
+    await advanceUntil(clock, 'a fight is told', isTold, 100);
     kernel.afterApply = () => undefined;
     // Others write beside us, and have it looked at again and again.
     for (let index = 0; index < 10; index += 1) {

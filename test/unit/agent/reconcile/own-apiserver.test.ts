@@ -1,238 +1,138 @@
 import { describe, expect, test } from '@jest/globals';
 import { type Config } from '../../../../config/config.ts';
-import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
-import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
+import { type Behaviour } from '../../../support/fakes/apiserver.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
-import { FakeStore } from '../../../support/fakes/store.ts';
-import {
-  linesOf,
-  ordinaryConfig,
-  type RunningAgent,
-  startAgent,
-} from '../../../support/agent/running-agent.ts';
+import { forEach } from '../timeline.ts';
+import { listTexts, toText } from './host.ts';
+import { type Beginning, play, testAgent } from './timeline.ts';
 
-const nft = { family: 'ipv4', dialect: 'nft' } as const;
-const vip = toEndpoint('10.77.0.50:6443');
-const old = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
-const own = '10.77.0.99:6443';
-const config: Config = { ...ordinaryConfig, vips: [vip] };
-const savedAt = '2026-11-21T15:04:05.678Z';
-
-/** Where our rules send new connections. */
-function listTargets({ kernel }: Pick<RunningAgent, 'kernel'>, family: 'ipv4' | 'ipv6' = 'ipv4'): string[] {
-  const rules = kernel
-    .show(family, 'nft')
-    .matchAll(/^-A VIPNAT-\w+ .*(?:--to-destination|-j) (\S*[\d-]\S*)$/gm);
-  return [...rules].map(([, target = '']) => target).filter((target) => !target.startsWith('VIPNAT'));
-}
-
-interface Setting {
-  readonly config?: Config;
-  readonly saved?: readonly string[];
-  /** How the old addresses are. */
-  readonly lost?: Behaviour;
-  /** How whoever listens at this host's own address is. */
-  readonly local?: Behaviour;
-}
-
+/** The old apiservers are m1, m2 and m3; m9 is at this host's own address, and nobody lists it. */
+const old = listTexts('m1 m2 m3');
+const own = toText('m9');
 const addresses = [
   ['docker0', '172.17.0.1'],
   ['cni0', '10.244.1.1'],
   ['kube-ipvs0', '10.77.0.51'],
-  ['eth0', '10.77.0.99'],
+  ['eth0', '10.77.0.19'],
   ['eth0', '10.77.0.50'],
   ['eth0', 'fd77::99'],
   ['cni0', 'fd00:244:1::1'],
   ['eth0', 'fe80::1'],
 ] as const;
+const vips = [toEndpoint('10.77.0.50:6443')];
 
-function createKernel(clock: FakeClock): FakeKernel {
-  const kernel = new FakeKernel(clock);
-  for (const [device, address] of addresses) {
-    kernel.addAddress({ family: address.includes(':') ? 'ipv6' : 'ipv4', address, device });
-  }
-  return kernel;
+interface Setting {
+  readonly config?: Partial<Config>;
+  readonly saved?: readonly string[];
+  /** How the old addresses are, and whoever listens at this host's own. */
+  readonly lost?: Behaviour;
+  readonly local?: Behaviour;
 }
 
 /** A master whose address is a new one, with the VIP, a pod bridge and a runtime's bridge. */
-async function startOnMaster(
-  setting: Setting = {},
-): Promise<RunningAgent & { readonly apiservers: FakeApiservers }> {
-  const { saved = old, lost = 'silent', local = 'healthy' } = setting;
-  const clock = new FakeClock();
-  const kernel = createKernel(clock);
-  const apiservers = new FakeApiservers(clock);
-  for (const text of saved) apiservers.set(text, lost);
-  for (const text of [own, '[fd77::99]:6443']) apiservers.set(text, local);
-  const store = new FakeStore();
-  if (saved.length > 0) await store.save({ savedAt, endpoints: saved.map((text) => toEndpoint(text)) });
-  const memory = { ...emptyState, ...(await recallApiservers(store, () => undefined)) };
-  return startAgent({ clock, kernel, apiservers, store, memory, config: setting.config ?? config });
+function onMaster({ config, saved = old, lost = 'silent', local = 'healthy' }: Setting = {}): Beginning {
+  return {
+    config: { vips, ...config },
+    prepare: (host) => {
+      for (const [device, address] of addresses)
+        host.kernel.addAddress({ family: address.includes(':') ? 'ipv6' : 'ipv4', address, device });
+      const endpoints = saved.map((text) => toEndpoint(text));
+      if (saved.length > 0) void host.store.save({ savedAt: '2026-11-21T15:04:05.678Z', endpoints });
+      for (const text of [...old, ...saved]) host.set(text, lost);
+      for (const text of [own, '[fd77::99]:6443']) host.set(text, local);
+    },
+  };
 }
 
-describe.each(['silent', 'refusing', 'unreachable'] as const)(
-  'on a host whose address has changed, while the old ones are %s',
-  (lost) => {
-    test('the VIP goes to the local apiserver, and keepalived keeps it', async () => {
-      const running = await startOnMaster({ lost });
-      await running.clock.advance(3000);
-      expect(listTargets(running)).toEqual([own]);
-      await running.clock.advance(60_000);
-      expect(listTargets(running)).toEqual([own]);
-      expect(running.trackFile.values).toEqual([0]);
-      expect(running.kernel.breaches).toEqual([]);
-    });
+const start = 'before; start; wait 5000;';
 
-    test('--endpoints with old addresses alone does no harm either', async () => {
-      const endpoints = old.map((text) => toEndpoint(text));
-      const running = await startOnMaster({ lost, saved: [], config: { ...config, endpoints } });
-      for (const text of old) running.apiservers.set(text, lost);
-      await running.clock.advance(5000);
-      expect(listTargets(running)).toEqual([own]);
-      expect(running.trackFile.values).toEqual([0]);
-    });
+testAgent(
+  {
+    ...forEach(['silent', 'refusing', 'unreachable'], (lost) => [
+      `while the old addresses are ${lost}, the VIP goes to the local apiserver, and keepalived keeps it`,
+      `before; m1 m2 m3 ${lost}; start; wait 3000; targets m9; wait 60000; targets m9; told 0`,
+    ]),
+    'an agent that starts again writes nothing': `${start} targets m9; mark; stop; start; wait 30000; writes 0; targets m9; told 0`,
+    'as soon as somebody lists apiservers that live, all is as ever, and the local address is asked no more': `${start} proxy m9 m8; wait 20000; targets proxy; proxy m8; wait 90000; watched m8`,
+    'it gets nothing while one that is listed lives':
+      'before; m2 healthy; start; wait 60000; targets m2; watched m1 m2 m3',
+    'it gives way to one that was named before and lives': `${start} targets m9; m2 healthy; wait 10000; targets m2`,
+    'one that comes up later than the agent serves within a second':
+      'before; m9 refusing; start; wait 45000; m9 healthy; wait 1000; targets m9',
+    'when the local one dies as well, all that are listed are kept': `${start} targets m9; m1 m2 m3 m9 refusing; wait 5000; targets m1 m2 m3`,
   },
+  onMaster(),
+);
+
+testAgent(
+  forEach(['silent', 'refusing', 'unreachable'], (lost) => [
+    `--endpoints with old addresses alone, which are ${lost}, does no harm either`,
+    `before; m1 m2 m3 ${lost}; start; wait 5000; targets m9; told 0`,
+  ]),
+  onMaster({ saved: [], config: { endpoints: old.map((text) => toEndpoint(text)) } }),
 );
 
 test('the Kubernetes API is asked there too, so that the new list is learnt', async () => {
-  const running = await startOnMaster();
-  await running.clock.advance(3000);
+  const { running } = await play(start, onMaster());
   expect(running.api.known?.own?.map(formatEndpoint)).toContain(own);
 });
 
-test('the log says that it is this node’s own apiserver, and why', async () => {
-  const running = await startOnMaster({ lost: 'refusing' });
-  await running.clock.advance(5000);
-  expect(linesOf(running, 'info').join()).toContain(
-    "1 apiserver is usable (this node's own, which no source lists, because 10.77.0.11:6443 is dead, 10.77.0.12:6443 is dead, 10.77.0.13:6443 is dead)",
-  );
-});
-
-test('of those that are not heard the log says just that', async () => {
-  const running = await startOnMaster();
-  await running.clock.advance(5000);
-  expect(linesOf(running, 'info').join()).toContain(
-    "1 apiserver is usable (this node's own, which no source lists, because 10.77.0.11:6443 does not answer",
+test.each([
+  ['refusing', ' is dead, 10.77.0.12:6443 is dead, 10.77.0.13:6443 is dead)'],
+  ['silent', ' does not answer'],
+] as const)('the log says that it is this node’s own apiserver, and why: %s', async (lost, why) => {
+  const host = await play(start, onMaster({ lost }));
+  expect(host.lines('info').join()).toContain(
+    `1 apiserver is usable (this node's own, which no source lists, because 10.77.0.11:6443${why}`,
   );
 });
 
 test('two VIPs, one of each family, go to the local apiserver at the address of theirs', async () => {
   const saved = [...old, '[fd77::11]:6443', '[fd77::12]:6443'];
-  const vips = [vip, toEndpoint('[fd77::50]:6443')];
-  const running = await startOnMaster({ saved, config: { ...config, vips } });
-  await running.clock.advance(5000);
-  expect(listTargets(running)).toEqual([own]);
-  expect(listTargets(running, 'ipv6')).toEqual(['[fd77::99]:6443']);
-  expect(running.trackFile.values).toEqual([0]);
+  const config = { vips: [...vips, toEndpoint('[fd77::50]:6443')] };
+  const { kernel } = await play(`${start} targets m9; told 0`, onMaster({ saved, config }));
+  const targets = [...kernel.show('ipv6', 'nft').matchAll(/--to-destination (\S+)/g)];
+  expect(targets.map(([, target]) => target)).toEqual(['[fd77::99]:6443']);
 });
 
-test('two VIPs of one family both go there', async () => {
-  const vips = [vip, toEndpoint('10.77.0.52:8443')];
-  const running = await startOnMaster({ config: { ...config, vips } });
-  await running.clock.advance(5000);
-  expect(listTargets(running)).toEqual([own, own]);
-});
+testAgent(
+  { 'two VIPs of one family both go there': `${start} targets m9 m9` },
+  onMaster({ config: { vips: [...vips, toEndpoint('10.77.0.52:8443')] } }),
+);
 
-test('an agent that starts again writes nothing', async () => {
-  const running = await startOnMaster();
-  await running.clock.advance(5000);
-  await running.agent.stop();
-  const { kernel, clock, store } = running;
-  const writes = kernel.applied.length;
-  const memory = { ...emptyState, ...(await recallApiservers(store, () => undefined)) };
-  const apiservers = new FakeApiservers(clock);
-  for (const text of old) apiservers.set(text, 'silent');
-  const again = startAgent({ clock, kernel, apiservers, store, memory, config });
-  await clock.advance(30_000);
-  expect(kernel.applied).toHaveLength(writes);
-  expect(listTargets(again)).toEqual([own]);
-  expect(again.trackFile.values).toEqual([0]);
-});
-
-test('as soon as somebody lists apiservers that live, all is as ever, and the local address is asked no more', async () => {
-  const running = await startOnMaster();
-  await running.clock.advance(5000);
-  const listed = [own, '10.77.0.98:6443'].map((text) => toEndpoint(text));
-  syncKubeProxy(running.kernel, nft, listed);
-  await running.clock.advance(20_000);
-  expect(listTargets(running)).toEqual(['KUBE-SVC-NPX46M4PTMTKRN6Y']);
-  syncKubeProxy(running.kernel, nft, listed.slice(1));
-  await running.clock.advance(90_000);
-  expect([...running.agent.health.keys()]).toEqual(['10.77.0.98:6443']);
-});
-
-test('it gets nothing while one that is listed lives', async () => {
-  const running = await startOnMaster();
-  running.apiservers.set('10.77.0.12:6443', 'healthy');
-  await running.clock.advance(60_000);
-  expect(listTargets(running)).toEqual(['10.77.0.12:6443']);
-  expect([...running.agent.health.keys()]).toEqual(old);
-});
-
-test('it gives way to one that was named before and lives', async () => {
-  const running = await startOnMaster();
-  await running.clock.advance(5000);
-  running.apiservers.set('10.77.0.12:6443', 'healthy');
-  await running.clock.advance(10_000);
-  expect(listTargets(running)).toEqual(['10.77.0.12:6443']);
-});
-
-test('one that comes up later than the agent serves within a second', async () => {
-  const running = await startOnMaster({ local: 'refusing' });
-  await running.clock.advance(45_000);
-  running.apiservers.set(own, 'healthy');
-  await running.clock.advance(1000);
-  expect(listTargets(running)).toEqual([own]);
-});
-
-describe('on a host without an apiserver', () => {
-  test('nothing is said of its own address, nor sent there', async () => {
-    const running = await startOnMaster({ local: 'refusing', lost: 'refusing' });
-    await running.clock.advance(120_000);
-    expect(listTargets(running)).toEqual(old);
-    expect([...running.agent.health.keys()]).toEqual(old);
-    const said = running.logger.lines.map(({ message }) => message);
+describe('on a host without an apiserver of its own', () => {
+  test('all that are listed are kept, and none is mentioned beside them', async () => {
+    const host = await play(
+      'before; start; wait 120000; targets m1 m2 m3; watched m1 m2 m3',
+      onMaster({ local: 'refusing', lost: 'refusing' }),
+    );
+    const said = host.running.logger.lines.map(({ message }) => message);
     // Its own connections come from there: that says nothing of an apiserver.
     const ofApiservers = said.filter((line) => !line.startsWith('local clients now connect to '));
-    expect(ofApiservers.join('\n')).not.toContain('10.77.0.99');
+    expect(ofApiservers.join('\n')).not.toContain('10.77.0.19');
   });
 });
 
 describe.each(['hanging up', 'frozen', 'failing', 'ailing'] as const)(
   'on a host where something that is %s listens at the port of apiservers',
   (local) => {
-    test('it is nobody: all that are listed are kept, and none is mentioned beside them', async () => {
-      const running = await startOnMaster({ local, lost: 'refusing' });
-      await running.clock.advance(60_000);
-      expect(listTargets(running)).toEqual(old);
-      expect([...running.agent.health.keys()]).toEqual(old);
-    });
-
-    test('and nobody else is heard, keepalived gives the VIP away', async () => {
-      const running = await startOnMaster({ local });
-      await running.clock.advance(60_000);
-      expect(listTargets(running)).toEqual(old);
-      expect(running.trackFile.values.at(-1)).toBe(1);
-    });
+    testAgent(
+      {
+        'it is nobody: all that are listed are kept, and none is mentioned beside them':
+          'before; m1 m2 m3 refusing; start; wait 60000; targets m1 m2 m3; watched m1 m2 m3',
+        'and nobody else is heard, keepalived gives the VIP away':
+          'before; start; wait 60000; targets m1 m2 m3; told last 1',
+      },
+      onMaster({ local }),
+    );
   },
 );
 
-test('where no apiserver is known the VIP is its holder’s, as ever', async () => {
-  const running = await startOnMaster({ saved: [] });
-  await running.clock.advance(10_000);
-  expect(listTargets(running)).toEqual([]);
-  expect([...running.agent.health.keys()]).toEqual([]);
-});
-
-test('when the local one dies as well, all that are listed are kept', async () => {
-  const running = await startOnMaster({ lost: 'refusing' });
-  await running.clock.advance(5000);
-  running.apiservers.set(own, 'refusing');
-  await running.clock.advance(5000);
-  expect(listTargets(running)).toEqual(old);
-});
+testAgent(
+  {
+    'where no apiserver is known the VIP is its holder’s, as ever':
+      'before; start; wait 10000; targets none; watched nobody',
+  },
+  onMaster({ saved: [] }),
+);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeNodes, useFakeNodes } from './fake-nodes.ts';
+import { advanceUntil } from '../../advance-until.ts';
 
 const { start, started } = useFakeNodes();
 
@@ -83,7 +84,7 @@ describe('a node that holds addresses', () => {
       nodes.set(round % 2 === 0 ? 'silent' : 'open', 'w2');
       const before = nodes.connects.length;
       const isAsked = () => nodes.connects.slice(before).some(({ address }) => address === '10.0.0.2');
-      while (!isAsked()) await nodes.clock.advance(10);
+      await advanceUntil(nodes.clock, 'it is asked', isAsked);
     }
     expect(nodes.told).toEqual([]);
   });

@@ -1,8 +1,7 @@
 /** A balancer beside an API that is slow, behind, frozen, gone, or large. */
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import { useCertificates } from '../../../support/api/api-world.ts';
 import { BalancerWorld } from '../../../support/api/balancer-world.ts';
-import { makeEndpoints } from '../../../support/kube-api/service-objects.ts';
 
 jest.setTimeout(180_000);
 
@@ -26,49 +25,22 @@ const start = async () => {
 /** Past the proof of each watch. */
 const settle = () => world.pass(3);
 
-describe('a watch', () => {
-  test('that is frozen is noticed after a minute and a half, and what happened meanwhile is read', async () => {
-    await start();
-    await settle();
-    world.api.freezeWatches();
-    world.list('web', '10.244.3.3');
-    await world.pass(60, 1000);
-    expect(await world.print()).not.toContain('10.244.3.3');
-    await world.pass(30, 1000);
-    await world.untilPrinted(/10\.244\.3\.3/);
-  });
-
-  test.each(['event', 'status'] as const)(
-    'from a version that the API has forgotten is refused (by %s): all is listed again',
-    async (means) => {
-      await start();
-      await settle();
-      world.api.refusesBy = means;
-      world.api.freezeWatches();
-      world.api.store.putUnseen('EndpointSlice', makeEndpoints('web', [{ port: 8080 }], ['10.244.3.3']));
-      world.api.breakConnections();
-      await world.untilPrinted(/10\.244\.3\.3/);
-      expect(await world.print()).toContain('10.77.0.61');
-    },
-  );
-
-  test('that repeats what is known, or is behind it, changes nothing', async () => {
-    await start();
-    await settle();
-    const { store } = world.api;
-    const former = store.events.filter(({ kind }) => kind === 'EndpointSlice').at(-1)?.object;
-    world.list('other', '10.244.3.3');
-    await world.untilPrinted(/10\.244\.3\.3/);
-    const [scripts, table] = [world.kernel.scripts.length, await world.print()];
-    for (const type of ['ADDED', 'MODIFIED', 'DELETED'])
-      world.api.sendTo('EndpointSlice', `${JSON.stringify({ type, object: former })}\n`);
-    await world.pass(5);
-    expect(former?.metadata.name).toContain('other');
-    expect(await world.print()).toBe(table);
-    expect(world.kernel.scripts.slice(scripts).filter((script) => script.includes('10.244'))).toEqual([]);
-    world.list('other', '10.244.4.4');
-    await world.untilPrinted(/10\.244\.4\.4/);
-  });
+test('a watch that repeats what is known, or is behind it, changes nothing', async () => {
+  await start();
+  await settle();
+  const { store } = world.api;
+  const former = store.events.filter(({ kind }) => kind === 'EndpointSlice').at(-1)?.object;
+  world.list('other', '10.244.3.3');
+  await world.untilPrinted(/10\.244\.3\.3/);
+  const [scripts, table] = [world.kernel.scripts.length, await world.print()];
+  for (const type of ['ADDED', 'MODIFIED', 'DELETED'])
+    world.api.sendTo('EndpointSlice', `${JSON.stringify({ type, object: former })}\n`);
+  await world.pass(5);
+  expect(former?.metadata.name).toContain('other');
+  expect(await world.print()).toBe(table);
+  expect(world.kernel.scripts.slice(scripts).filter((script) => script.includes('10.244'))).toEqual([]);
+  world.list('other', '10.244.4.4');
+  await world.untilPrinted(/10\.244\.4\.4/);
 });
 
 test('an API that is back after ten minutes with other objects is followed, and what went meanwhile goes', async () => {

@@ -1,4 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
+import { Drains } from '../../../../balancer/program/drains.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
 import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
 import { a, b, balance, flowTo, startFlowWorld as start } from '../../../support/fakes/flow-world.ts';
 
@@ -78,6 +80,27 @@ describe('endpoints that drain', () => {
     await clock.advance(5000);
     expect(host.connections).toEqual([]);
     drains.take(web, [draining(0)]);
+    drains.stop();
+  });
+
+  test('whose time is over are cut once, however often tables change afterwards', async () => {
+    const cuts: unknown[] = [];
+    const clock = new FakeClock();
+    const drains = new Drains({
+      clock,
+      cut: (flows) => cuts.push(flows),
+      keep: () => undefined,
+      onChange: () => undefined,
+    });
+    drains.take(web, [draining(1000)]);
+    await clock.advance(999);
+    expect(cuts).toHaveLength(0);
+    await clock.advance(1);
+    for (let change = 0; change < 3; change += 1) {
+      drains.take(web, [draining(1000)]);
+      await clock.advance(5000);
+    }
+    expect(cuts).toHaveLength(1);
     drains.stop();
   });
 

@@ -15,6 +15,7 @@ import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-o
 import { createSeatsRecord } from '../../../support/fakes/seats-log.ts';
 import { FakeTrackFile } from '../../../support/fakes/track-file.ts';
 import { TemporaryFolder } from '../../../support/network/at-end.ts';
+import { advanceUntil } from '../../advance-until.ts';
 
 let folder: TemporaryFolder;
 let files: SeatFiles;
@@ -106,7 +107,7 @@ async function pass(ms: number): Promise<void> {
 }
 
 async function waitFor(judge: () => boolean): Promise<void> {
-  while (!judge()) await pass(50);
+  await advanceUntil(host.clock, String(judge), judge, () => pass(50));
 }
 
 describe('the seats of a node', () => {

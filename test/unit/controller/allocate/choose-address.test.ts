@@ -49,6 +49,27 @@ describe('an address that was given back', () => {
   });
 });
 
+test('of the addresses that wait to be given again a full pool gives the one that waits longest', () => {
+  const pools = [makePool('pool', { addresses: ['10.0.9.20-10.0.9.22'], reuseAfter: '600s' })];
+  const release = (address: string, msAgo: number) =>
+    makeVirtualIp(address, [], {
+      spec: { formerNamespaces: ['shop'] },
+      status: { releasedAt: new Date(nowMs - msAgo).toISOString() },
+    });
+  for (const [first, second, third] of [
+    [1000, 9000, 5000],
+    [9000, 1000, 5000],
+    [5000, 1000, 9000],
+  ] as const) {
+    const released = { '10.0.9.20': first, '10.0.9.21': second, '10.0.9.22': third };
+    const virtualIps = Object.entries(released).map(([address, msAgo]) => release(address, msAgo));
+    const [longest = ''] = Object.entries(released).find(([, msAgo]) => msAgo === 9000) ?? [];
+    const steps = decide({ services: [makeService('apps/a')], pools, virtualIps }, toServiceKey('apps/a'));
+    const given = Object.keys(released).filter((address) => JSON.stringify(steps).includes(address));
+    expect(given).toEqual([longest]);
+  }
+});
+
 describe('a share key', () => {
   const policies = { Cluster: {}, Local: { externalTrafficPolicy: 'Local', selector: { app: 'web' } } };
   const look = (key: string, policy: keyof typeof policies, shareAcrossNamespaces: boolean) => {

@@ -1,5 +1,6 @@
 import { afterEach, expect, jest, test } from '@jest/globals';
 import { EngineWorld } from '../../../support/fakes/engine-world.ts';
+import { advanceUntil } from '../../advance-until.ts';
 
 jest.setTimeout(120_000);
 
@@ -18,7 +19,7 @@ test('S8: writes are shared out by namespaces: a Service does not wait for the h
   world.api.create('Service', 'shop/web', { spec: JSON.parse(first) as object });
   await world.clock.advance(10);
   world.engine.begin();
-  while (!world.listServed().includes('shop/web')) await world.clock.advance(50);
+  await advanceUntil(world.clock, 'shop/web is served', () => world.listServed().includes('shop/web'), 50);
   // Five writes of its own, and as many of the other namespace and of the pool beside each of them.
   expect(world.sent.length).toBeLessThan(80);
   expect(world.listServed().length).toBeLessThan(20);

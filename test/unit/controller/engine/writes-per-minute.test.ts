@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { EngineWorld } from '../../../support/fakes/engine-world.ts';
 import { makeReport } from '../../../support/fakes/service-objects.ts';
+import { advanceUntil } from '../../advance-until.ts';
 
 jest.setTimeout(120_000);
 
@@ -24,7 +25,7 @@ async function serve(services: number): Promise<void> {
   world.createNode('node-1', toReport('node-1', ['pool/0']));
   world.createNode('node-2', toReport('node-2', []));
   await begin(services);
-  while (world.listServed().length < services) await world.clock.advance(second);
+  await advanceUntil(world.clock, 'all are served', () => world.listServed().length >= services, second);
   await world.clock.advance(minute);
 }
 

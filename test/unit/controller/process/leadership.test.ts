@@ -82,20 +82,23 @@ const pass = async (what: string, isSo: () => boolean) => {
   });
 };
 
-test('writes nothing before all kinds were listed, and names the kind that is missing', async () => {
-  api.forbids = 'Service';
-  term.start();
-  await pass('it is told', () => told.includes('lost Service API_FORBIDDEN'));
-  await clock.advance(60_000);
-  expect({ hasBegun: term.hasBegun, writes }).toEqual({ hasBegun: false, writes: [] });
-  const listLost = () => [...term.kinds].flatMap(([kind, isFollowed]) => (isFollowed ? [] : [kind]));
-  expect(listLost()).toEqual(['Service']);
-  api.forbids = null;
-  await pass('it writes', () => writes.length > 0);
-  await pass('it is followed', () => listLost().length === 0);
-  expect(told.filter((one) => one === 'begun')).toEqual(['begun']);
-  expect(writes).toEqual(['PATCH /api/v1/namespaces/default/services/web']);
-});
+test.each(['Service', 'VirtualIP', 'AddressPool', 'Node', 'Lease', 'Namespace'] as const)(
+  'writes nothing before all kinds were listed, and names the kind that is missing: %s',
+  async (missing) => {
+    api.forbids = missing;
+    term.start();
+    await pass('it is told', () => told.includes(`lost ${missing} API_FORBIDDEN`));
+    await clock.advance(10_000);
+    expect({ hasBegun: term.hasBegun, writes }).toEqual({ hasBegun: false, writes: [] });
+    const listLost = () => [...term.kinds].flatMap(([kind, isFollowed]) => (isFollowed ? [] : [kind]));
+    expect(listLost()).toEqual([missing]);
+    api.forbids = null;
+    await pass('it writes', () => writes.length > 0);
+    await pass('it is followed', () => listLost().length === 0);
+    expect(told.filter((one) => one === 'begun')).toEqual(['begun']);
+    expect(writes).toEqual(['PATCH /api/v1/namespaces/default/services/web']);
+  },
+);
 
 test('one odd Service stops nobody: a condition of others may say anything, and what cannot be read is left out', async () => {
   const conditions = [{ type: 'example.com/Synced', status: '' }];

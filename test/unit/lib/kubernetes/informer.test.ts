@@ -162,6 +162,17 @@ test('a watch that sends nothing, not even a bookmark, for 75 s is left: the nex
   expect(problems).toEqual([]);
 });
 
+test('a watch that ends at once is none: that is a problem, until one lasts', async () => {
+  await eventually('it is watched', () => world.watches === 1);
+  await world.clock.advance(5000);
+  server().endsWatches = true;
+  server().endWatches();
+  await world.pass('it is a problem', () => problems.length > 0);
+  expect(problems).toEqual([expect.stringContaining('it ended immediately')]);
+  server().endsWatches = false;
+  await world.pass('it is watched again', () => world.watches === 1);
+});
+
 test('a watch with a bookmark each minute goes on', async () => {
   await eventually('it is watched', () => world.watches === 1);
   const [asked] = [server().questions.length];

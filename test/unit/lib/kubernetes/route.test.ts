@@ -1,10 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type KubeApi } from '../../../support/kube-api/kube-api.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
 import { makeSlice } from '../../../support/kube-api/kube-store.ts';
 import { vips } from '../../../support/network/layout.ts';
 import { ApiWorld, eventually, useCertificates, watchPattern } from '../../../support/api/api-world.ts';
 
 const addresses = ['10.77.0.11', '10.77.0.12', '10.77.0.13', '10.77.0.14'];
+
+const two = ['10.77.0.11:6443', '10.77.0.12:6443'];
 
 const certificates = useCertificates();
 const foreign = useCertificates();
@@ -19,6 +23,13 @@ afterEach(async () => {
   await world.close();
   expect(world.servers.flatMap(({ breaches }) => breaches)).toEqual([]);
   await eventually('nothing is scheduled', () => world.clock.pending === 0);
+});
+
+test('others to ask are told apart from the same ones, in whichever object they come', () => {
+  const route = new ApiRoute(() => Promise.reject(new Error('nobody asks')), []);
+  const know = (...texts: string[]) =>
+    route.setServers({ endpoints: texts.map(toEndpoint), localAddresses: new Set(['10.77.0.11']) });
+  expect([know(...two), know(...two), know(...two.slice(1)), know()]).toEqual([true, false, true, true]);
 });
 
 describe('several apiservers', () => {

@@ -1,0 +1,136 @@
+import { expect } from '@jest/globals';
+import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
+import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { type Behaviour } from '../../../support/fakes/apiserver.ts';
+import { playSteps, testTimelines, type Verb } from '../timeline.ts';
+import { Monitored } from './monitored.ts';
+
+const toText = (name: string) => `10.0.0.1${name.slice(1)}:6443`;
+const toName = (text: string) => text.replace(/^10\.0\.0\.1(\d):6443$/, 'm$1');
+const listTexts = (names: string) => (names.match(/m\d/g) ?? []).map(toText);
+
+/** Plays what masters do to a monitor: of `m1 m2 m3`, or of those that the first step names. m1 is its own host's. */
+export async function play(timeline: string): Promise<Monitored> {
+  const [, from = 'm1 m2 m3', steps = ''] = /^(?:from ([^;]*);)?(.*)$/s.exec(timeline) ?? [];
+  const world = await Monitored.start(listTexts(from));
+  await playSteps(steps.trim(), [...listCauses(world), ...listChecks(world), ...listReports(world)]);
+  return world;
+}
+
+/** A test for each title, which plays its timeline. */
+export function testHealth(titleToTimeline: Readonly<Record<string, string>>): void {
+  testTimelines(titleToTimeline, play);
+}
+
+/** What happens. */
+function listCauses(world: Monitored): Verb[] {
+  const { apiservers, clock, monitor } = world;
+  const toCause: Record<string, (text: string) => void> = {
+    block: (text) => {
+      apiservers.block(text);
+    },
+    drain: (text) => {
+      apiservers.drain(text);
+    },
+    undrain: (text) => {
+      apiservers.drain(text, false);
+    },
+    'close held': (text) => {
+      apiservers.closeHeld(text);
+    },
+    'close pings': (text) => {
+      apiservers.closePings(text);
+    },
+  };
+  const all = () => monitor.all.map(({ endpoint }) => formatEndpoint(endpoint));
+  const listOf = (who: string) => (who === 'all' ? all() : listTexts(who));
+  return [
+    [/^wait (\d+)$/, (ms) => clock.advance(Number(ms))],
+    [
+      /^jump (-?\d+)$/,
+      (ms) => {
+        clock.jump(Number(ms));
+      },
+    ],
+    [
+      /^stall (\d+)$/,
+      (ms) => {
+        clock.stall(Number(ms));
+      },
+    ],
+    [
+      /^list (.*)$/,
+      (who = '') => {
+        world.watch(listTexts(who));
+      },
+    ],
+    [
+      /^(block|drain|undrain|close held|close pings) (.*)$/,
+      (cause = '', who = '') => {
+        listOf(who).forEach((text) => toCause[cause]?.(text));
+      },
+    ],
+    [
+      /^([m\d ]+|all) (healthy|refusing|silent|clogged|unreachable|ending|frozen|slow|failing|ailing|curt|secretive)$/,
+      (who = '', behaviour) => {
+        listOf(who).forEach((text) => {
+          apiservers.set(text, behaviour as Behaviour);
+        });
+      },
+    ],
+  ];
+}
+
+/** How masters are then. */
+function listChecks(world: Monitored): Verb[] {
+  const see = (name: string) => world.monitor.view.get(toText(name));
+  return [
+    [
+      /^(m\d) (ready|warming|draining|dead)(?: after (\d+))?(?: within (\d+))?$/,
+      async (name = '', state, least = '0', most = '60000') => {
+        const ms = await world.waitFor(toText(name), state as HealthState);
+        expect(ms).toBeGreaterThanOrEqual(Number(least));
+        expect(ms).toBeLessThanOrEqual(Number(most));
+      },
+    ],
+    [
+      /^(m\d) keeps its connections for (\d+)$/,
+      async (name = '', ms) => {
+        for (let passed = 0; passed < Number(ms); passed += 50) {
+          await world.clock.advance(50);
+          expect(see(name)?.staleConnections).not.toBe('all');
+        }
+      },
+    ],
+    [/^all are (\w+)$/, (state = '') => [world.states.filter((one) => one !== state), []]],
+    [/^states (.*)$/, (states) => [world.states.join(' '), states]],
+    [/^(m\d) stale (.*)$/, (name = '', stale) => [see(name)?.staleConnections, stale]],
+    [/^(m\d) is (un)?heard$/, (name = '', un = '') => [see(name)?.isSilent ?? false, un !== '']],
+    [/^(m\d) is (un)?drained$/, (name = '', un = '') => [see(name)?.isDrained ?? false, un === '']],
+    [/^(m\d) is (\w+)$/, (name = '', state) => [world.find(toText(name)).state, state]],
+  ];
+}
+
+/** What is told of it. */
+function listReports(world: Monitored): Verb[] {
+  const toChange = ({ endpoint, state, urgency }: Monitored['changes'][number]) =>
+    `${toName(endpoint)} ${state} ${urgency === 'urgent' ? 'at once' : ''}`.trim();
+  return [
+    [/^no change$/, () => [world.changes, []]],
+    [/^changes (.*)$/, (changes) => [world.changes.map(toChange).join(', '), changes]],
+    [/^suspected (.*)$/, (who) => [world.suspicions.map(toName).join(' ') || 'nobody', who]],
+    [/^all doubted$/, () => [world.monitor.all.filter((one) => one.unconfirmedFailure === null), []]],
+    [/^nobody doubted$/, () => [world.monitor.all.filter((one) => one.unconfirmedFailure !== null), []]],
+    [
+      /^(m\d) says (.*)$/,
+      (name = '', text = '') => [world.find(toText(name)).reason, expect.stringMatching(new RegExp(text))],
+    ],
+    [
+      /^(m\d) doubted (.*)$/,
+      (name = '', text = '') => [
+        world.find(toText(name)).unconfirmedFailure?.reason,
+        expect.stringMatching(new RegExp(text)),
+      ],
+    ],
+  ];
+}
