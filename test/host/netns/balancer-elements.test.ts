@@ -23,7 +23,7 @@ let outcome: Outcome;
 beforeAll(async () => {
   const child = new URL('balancer-elements-child.ts', import.meta.url);
   outcome = (await runInNetworkNamespace(child)) as Outcome;
-}, 180_000);
+});
 
 describe('endpoints that are replaced', () => {
   test.each([

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from '@jest/globals';
+import { afterAll, describe, expect, jest, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { families } from '../../../lib/address/address.ts';
@@ -25,8 +25,8 @@ const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 /** So many different rulesets, and fewer, say that the kills came too early. */
 const fewStates = 5;
 
-/** For dozens of runs, each of a dozen processes: a minute on a quiet machine, and on a busy one as long as that takes. */
-const allRunsLimitMs = 15 * limitMs;
+// For dozens of runs, each of a dozen processes: a minute on a quiet machine, and on a busy one as long as that takes.
+jest.setTimeout(15 * limitMs);
 
 /** Whoever writes says so by one line for each VIP. */
 const wayLine = / (?:service-chain|cluster-ip|direct to \S.*|passthrough): /;
@@ -93,62 +93,54 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
     return isKilled;
   };
 
-  test(
-    'vipnat leaves every foreign rule as it was and no request unanswered, and in the end nothing of its own',
-    async () => {
-      const before = await dumpRules(cluster, 'm1');
-      const foreignBefore = withoutOwnRules(before);
-      expect(foreignBefore).toContain('STRANGER-RAW');
-      const states = new Set<string>();
-      for (const { command, damage, isAlone = false } of cases) {
-        let isKilled = true;
-        let write = 0;
-        while (isKilled) {
-          write += 1;
-          const script = damage.replaceAll('iptables', tool);
-          if (damage === 'clean') await vipnat(cluster, 'm1', ['cleanup']);
-          else await cluster.namespaces.run(cluster.namespaceOf('m1'), ['sh', '-c', script]);
-          killAt(write, isAlone);
-          const [report, killed] = await Promise.all([
-            cluster.seat('outside client').request(vips.ipv4, 6443, 10),
-            runAndKill(command),
-          ]);
-          isKilled = killed;
-          if (killed) await waitForWrites(isAlone ? write : write - 1);
-          const dump = await dumpRules(cluster, 'm1');
-          const foreign = withoutOwnRules(dump);
-          expect({ write, command, damage, errors: report.errors, foreign }).toEqual({
-            ...{ write, command, damage },
-            ...{ errors: {}, foreign: foreignBefore },
-          });
-          states.add(dump);
-        }
-        // It has something to write, and was killed at each of its writes.
-        expect({ command, damage, writes: write - 1 }).not.toEqual({ command, damage, writes: 0 });
+  test('vipnat leaves every foreign rule as it was and no request unanswered, and in the end nothing of its own', async () => {
+    const before = await dumpRules(cluster, 'm1');
+    const foreignBefore = withoutOwnRules(before);
+    expect(foreignBefore).toContain('STRANGER-RAW');
+    const states = new Set<string>();
+    for (const { command, damage, isAlone = false } of cases) {
+      let isKilled = true;
+      let write = 0;
+      while (isKilled) {
+        write += 1;
+        const script = damage.replaceAll('iptables', tool);
+        if (damage === 'clean') await vipnat(cluster, 'm1', ['cleanup']);
+        else await cluster.namespaces.run(cluster.namespaceOf('m1'), ['sh', '-c', script]);
+        killAt(write, isAlone);
+        const [report, killed] = await Promise.all([
+          cluster.seat('outside client').request(vips.ipv4, 6443, 10),
+          runAndKill(command),
+        ]);
+        isKilled = killed;
+        if (killed) await waitForWrites(isAlone ? write : write - 1);
+        const dump = await dumpRules(cluster, 'm1');
+        const foreign = withoutOwnRules(dump);
+        expect({ write, command, damage, errors: report.errors, foreign }).toEqual({
+          ...{ write, command, damage },
+          ...{ errors: {}, foreign: foreignBefore },
+        });
+        states.add(dump);
       }
-      expect(states.size).toBeGreaterThan(fewStates);
+      // It has something to write, and was killed at each of its writes.
+      expect({ command, damage, writes: write - 1 }).not.toEqual({ command, damage, writes: 0 });
+    }
+    expect(states.size).toBeGreaterThan(fewStates);
 
-      const agent = await startAgent(cluster, 'm1', vipArguments);
-      await waitForSync(cluster, 'm1', vipArguments);
-      await agent.stop();
-      expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
-      expect(await dumpRules(cluster, 'm1')).toBe(before);
-    },
-    allRunsLimitMs,
-  );
+    const agent = await startAgent(cluster, 'm1', vipArguments);
+    await waitForSync(cluster, 'm1', vipArguments);
+    await agent.stop();
+    expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
+    expect(await dumpRules(cluster, 'm1')).toBe(before);
+  });
 
-  test(
-    'an agent’s rules go on balancing (I8)',
-    async () => {
-      const agent = await startAgent(cluster, 'm1', vipArguments);
-      await agent.stop('SIGKILL');
-      for (const family of families) {
-        await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
-      }
-      expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
-    },
-    limitMs,
-  );
+  test('an agent’s rules go on balancing (I8)', async () => {
+    const agent = await startAgent(cluster, 'm1', vipArguments);
+    await agent.stop('SIGKILL');
+    for (const family of families) {
+      await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
+    }
+    expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
+  });
 });
 
 /**

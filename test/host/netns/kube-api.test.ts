@@ -10,7 +10,7 @@ import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
 import { Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced } from './traffic.ts';
-import { limitMs, startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { startAgent, vipnat } from '../../support/host/vipnat.ts';
 
 const program = fileURLToPath(new URL('../../support/network/kube-api.ts', import.meta.url));
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
@@ -44,70 +44,56 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
     await tell(`list ${m1} ${m2} ${m3}`);
     const kubeconfig = writeKubeconfig(folder, `https://${m1}:${apiPort}`, certificates.authority);
     args = ['--vip', vips.ipv4, '--kubeconfig', kubeconfig];
-  }, limitMs);
+  });
 
   // Also when the set-up failed half-way.
   afterEach(async () => {
     await (cluster as Cluster | undefined)?.close();
     rmSync(folder, { recursive: true });
-  }, limitMs);
+  });
 
-  test(
-    'balances over the apiservers that the API lists, and follows it when they change',
-    async () => {
-      const agent = await startAgent(cluster, 'm1', args);
-      await agent.waitForLine(
-        /direct to .*:6443, .*:6443, .*:6443: .*; listed in the API's EndpointSlice kubernetes/,
-      );
-      await expectBalanced(cluster, client);
-      const { stdout } = await vipnat(cluster, 'm1', ['plan', '--json', ...args]);
-      expect(JSON.parse(stdout)).toMatchObject({
-        inSync: true,
-        vips: [{ reason: expect.stringContaining("the API's EndpointSlice kubernetes") }],
-      });
-      await tell(`list ${m1} ${m2}`);
-      await agent.waitForLine(/changes apiservers, now direct to [\d.]+:6443, [\d.]+:6443: /);
-      await expectAnswers(cluster, client, ['m1', 'm2']);
-      expect(await agent.stop()).toBe(0);
-    },
-    limitMs,
-  );
+  test('balances over the apiservers that the API lists, and follows it when they change', async () => {
+    const agent = await startAgent(cluster, 'm1', args);
+    await agent.waitForLine(
+      /direct to .*:6443, .*:6443, .*:6443: .*; listed in the API's EndpointSlice kubernetes/,
+    );
+    await expectBalanced(cluster, client);
+    const { stdout } = await vipnat(cluster, 'm1', ['plan', '--json', ...args]);
+    expect(JSON.parse(stdout)).toMatchObject({
+      inSync: true,
+      vips: [{ reason: expect.stringContaining("the API's EndpointSlice kubernetes") }],
+    });
+    await tell(`list ${m1} ${m2}`);
+    await agent.waitForLine(/changes apiservers, now direct to [\d.]+:6443, [\d.]+:6443: /);
+    await expectAnswers(cluster, client, ['m1', 'm2']);
+    expect(await agent.stop()).toBe(0);
+  });
 
-  test(
-    'leaves the rules as they are while the API answers 500, and so do plan and check (I10)',
-    async () => {
-      const agent = await startAgent(cluster, 'm1', args);
-      await agent.waitForLine(/follows the API at/);
-      const readRules = () =>
-        cluster.namespaces.shell(cluster.namespaceOf('m1'), 'iptables-nft-save | grep ^-A');
-      const rules = await readRules();
-      await tell('answer failing');
-      await agent.waitForLine(
-        /vipnat cannot follow the Kubernetes API: .* is answered with 500: .*The apiservers that the API last named stay in use/,
-      );
-      expect(await readRules()).toBe(rules);
-      expect(await vipnat(cluster, 'm1', ['check', ...args])).toMatchObject({ exitCode: 0, stderr: '' });
-      await expectBalanced(cluster, client);
-      await tell('answer well');
-      await agent.waitForLine(/follows the API at .* again after/);
-      expect(agent.listLines(/ warn {2}\[API_[A-Z_]+\] vipnat cannot follow/)).toHaveLength(1);
-      expect(await readRules()).toBe(rules);
-      expect(await agent.stop()).toBe(0);
-    },
-    limitMs,
-  );
+  test('leaves the rules as they are while the API answers 500, and so do plan and check (I10)', async () => {
+    const agent = await startAgent(cluster, 'm1', args);
+    await agent.waitForLine(/follows the API at/);
+    const readRules = () =>
+      cluster.namespaces.shell(cluster.namespaceOf('m1'), 'iptables-nft-save | grep ^-A');
+    const rules = await readRules();
+    await tell('answer failing');
+    await agent.waitForLine(
+      /vipnat cannot follow the Kubernetes API: .* is answered with 500: .*The apiservers that the API last named stay in use/,
+    );
+    expect(await readRules()).toBe(rules);
+    expect(await vipnat(cluster, 'm1', ['check', ...args])).toMatchObject({ exitCode: 0, stderr: '' });
+    await expectBalanced(cluster, client);
+    await tell('answer well');
+    await agent.waitForLine(/follows the API at .* again after/);
+    expect(agent.listLines(/ warn {2}\[API_[A-Z_]+\] vipnat cannot follow/)).toHaveLength(1);
+    expect(await readRules()).toBe(rules);
+    expect(await agent.stop()).toBe(0);
+  });
 
-  test(
-    'goes on by --endpoints when it starts while nobody answers, and check says so in one sentence',
-    async () => {
-      await tell('answer forbidding');
-      const given = [...args, '--endpoints', `${m1}:6443,${m2}:6443`];
-      const { exitCode, stderr } = await vipnat(cluster, 'm1', ['run', '--once', ...given]);
-      expect([exitCode, stderr.match(/^.*403.*allow it to get, list and watch.*$/gm)?.length]).toEqual([
-        0, 1,
-      ]);
-      await expectAnswers(cluster, client, ['m1', 'm2']);
-    },
-    limitMs,
-  );
+  test('goes on by --endpoints when it starts while nobody answers, and check says so in one sentence', async () => {
+    await tell('answer forbidding');
+    const given = [...args, '--endpoints', `${m1}:6443,${m2}:6443`];
+    const { exitCode, stderr } = await vipnat(cluster, 'm1', ['run', '--once', ...given]);
+    expect([exitCode, stderr.match(/^.*403.*allow it to get, list and watch.*$/gm)?.length]).toEqual([0, 1]);
+    await expectAnswers(cluster, client, ['m1', 'm2']);
+  });
 });

@@ -10,7 +10,6 @@ import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { clusterIps } from '../../support/network/layout.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
 import { expectBalanced } from './traffic.ts';
-import { limitMs } from '../../support/host/vipnat.ts';
 
 describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
   'the stand-in for kube-proxy with iptables-%s',
@@ -23,9 +22,9 @@ describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
       namespaces = new Namespaces();
       namespace = await namespaces.create('proxy');
       kubeProxy = new KubeProxyStandIn(namespaces, namespace, dialect);
-    }, limitMs);
+    });
 
-    afterEach(() => namespaces.close(), limitMs);
+    afterEach(() => namespaces.close());
 
     const save = async (table: string) => {
       const tool = toolName('ipv4', dialect, 'save');
@@ -43,89 +42,68 @@ describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
         expect(readNatRules(await save('nat'))).toEqual(readNatRules(captured));
         expect(readNatRules(captured)).toContain('-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000');
       },
-      limitMs,
     );
 
-    test(
-      'puts its jump back to the front when it is gone, and nowhere else when it is there',
-      async () => {
-        const ip = toolName('ipv4', dialect);
-        await kubeProxy.sync();
-        await namespaces.shell(namespace, `${ip} -t nat -I PREROUTING -j RETURN`);
-        await kubeProxy.sync();
-        expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['RETURN', 'KUBE-SERVICES']);
-        await namespaces.shell(namespace, `${ip} -t nat -D PREROUTING 2`);
-        await kubeProxy.sync();
-        expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['KUBE-SERVICES', 'RETURN']);
-      },
-      limitMs,
-    );
+    test('puts its jump back to the front when it is gone, and nowhere else when it is there', async () => {
+      const ip = toolName('ipv4', dialect);
+      await kubeProxy.sync();
+      await namespaces.shell(namespace, `${ip} -t nat -I PREROUTING -j RETURN`);
+      await kubeProxy.sync();
+      expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['RETURN', 'KUBE-SERVICES']);
+      await namespaces.shell(namespace, `${ip} -t nat -D PREROUTING 2`);
+      await kubeProxy.sync();
+      expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['KUBE-SERVICES', 'RETURN']);
+    });
 
-    test(
-      'with a foreign jump into its chain, a sync to no endpoints rejects: filter is written, nat is as before',
-      async () => {
-        await kubeProxy.sync();
-        await namespaces.shell(namespace, addForeignJump(dialect));
-        const before = readNatRules(await save('nat'));
+    test('with a foreign jump into its chain, a sync to no endpoints rejects: filter is written, nat is as before', async () => {
+      await kubeProxy.sync();
+      await namespaces.shell(namespace, addForeignJump(dialect));
+      const before = readNatRules(await save('nat'));
 
-        await expect(kubeProxy.sync([])).rejects.toThrow(/exit status [14]/);
+      await expect(kubeProxy.sync([])).rejects.toThrow(/exit status [14]/);
 
-        expect(readNatRules(await save('nat'))).toEqual(before);
-        expect(await save('filter')).toContain('default/kubernetes:https has no endpoints');
-      },
-      limitMs,
-    );
+      expect(readNatRules(await save('nat'))).toEqual(before);
+      expect(await save('filter')).toContain('default/kubernetes:https has no endpoints');
+    });
 
-    test(
-      'once the foreign jump is gone, the same sync deletes the chain',
-      async () => {
-        await kubeProxy.sync();
-        await namespaces.shell(namespace, addForeignJump(dialect));
-        await expect(kubeProxy.sync([])).rejects.toThrow(/exit status/);
-        await namespaces.shell(namespace, `${toolName('ipv4', dialect)} -t nat -F FOREIGN`);
+    test('once the foreign jump is gone, the same sync deletes the chain', async () => {
+      await kubeProxy.sync();
+      await namespaces.shell(namespace, addForeignJump(dialect));
+      await expect(kubeProxy.sync([])).rejects.toThrow(/exit status/);
+      await namespaces.shell(namespace, `${toolName('ipv4', dialect)} -t nat -F FOREIGN`);
 
-        await kubeProxy.sync([]);
+      await kubeProxy.sync([]);
 
-        const nat = await save('nat');
-        expect(nat).not.toContain(serviceChain);
-        expect(nat).toContain('default/web:http');
-      },
-      limitMs,
-    );
+      const nat = await save('nat');
+      expect(nat).not.toContain(serviceChain);
+      expect(nat).toContain('default/web:http');
+    });
 
-    test(
-      'cleans up all its rules and leaves a stranger’s',
-      async () => {
-        await kubeProxy.sync();
-        await namespaces.shell(
-          namespace,
-          `${toolName('ipv4', dialect)} -t nat -A PREROUTING -m comment --comment stranger -j RETURN`,
-        );
-        await kubeProxy.cleanUp();
-        const rules = [await save('nat'), await save('filter')].join('').match(/^-A .*$/gm);
-        expect(rules).toEqual(['-A PREROUTING -m comment --comment stranger -j RETURN']);
-      },
-      limitMs,
-    );
+    test('cleans up all its rules and leaves a stranger’s', async () => {
+      await kubeProxy.sync();
+      await namespaces.shell(
+        namespace,
+        `${toolName('ipv4', dialect)} -t nat -A PREROUTING -m comment --comment stranger -j RETURN`,
+      );
+      await kubeProxy.cleanUp();
+      const rules = [await save('nat'), await save('filter')].join('').match(/^-A .*$/gm);
+      expect(rules).toEqual(['-A PREROUTING -m comment --comment stranger -j RETURN']);
+    });
 
-    test(
-      'with a foreign jump into its chain, a clean-up leaves all service chains, and KUBE-MARK-MASQ empty',
-      async () => {
-        await kubeProxy.sync();
-        await namespaces.shell(namespace, addForeignJump(dialect));
-        const count = (text: string) => text.match(/^-A KUBE-(SVC|SEP)-/gm)?.length;
-        const before = count(await save('nat'));
+    test('with a foreign jump into its chain, a clean-up leaves all service chains, and KUBE-MARK-MASQ empty', async () => {
+      await kubeProxy.sync();
+      await namespaces.shell(namespace, addForeignJump(dialect));
+      const count = (text: string) => text.match(/^-A KUBE-(SVC|SEP)-/gm)?.length;
+      const before = count(await save('nat'));
 
-        await kubeProxy.cleanUp();
+      await kubeProxy.cleanUp();
 
-        const nat = await save('nat');
-        expect(count(nat)).toBe(before);
-        expect(nat).toContain(':KUBE-MARK-MASQ');
-        expect(nat).not.toMatch(/^-A KUBE-(MARK-MASQ|SERVICES|POSTROUTING) |-j KUBE-SERVICES$/m);
-        expect(await save('filter')).not.toContain('-A KUBE-');
-      },
-      limitMs,
-    );
+      const nat = await save('nat');
+      expect(count(nat)).toBe(before);
+      expect(nat).toContain(':KUBE-MARK-MASQ');
+      expect(nat).not.toMatch(/^-A KUBE-(MARK-MASQ|SERVICES|POSTROUTING) |-j KUBE-SERVICES$/m);
+      expect(await save('filter')).not.toContain('-A KUBE-');
+    });
   },
 );
 
@@ -153,7 +131,6 @@ describe('a ClusterIP with the stand-in', () => {
       for (const seat of seats) await expectBalanced(cluster, { seat, host: clusterIps[family], port: 443 });
       await Promise.all(proxies(dialect, family).map((proxy) => proxy.cleanUp()));
     },
-    limitMs,
   );
 
   test.each(['ipv4', 'ipv6'] as const)(
@@ -162,7 +139,6 @@ describe('a ClusterIP with the stand-in', () => {
       await Promise.all(proxies('nft', family).map((proxy) => proxy.syncNftables()));
       for (const seat of seats) await expectBalanced(cluster, { seat, host: clusterIps[family], port: 443 });
     },
-    limitMs,
   );
 });
 

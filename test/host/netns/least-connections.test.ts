@@ -68,5 +68,4 @@ test.each(['nft', ...onlyFull('none')])(
       await agent.stop();
     }
   },
-  limitMs,
 );

@@ -1,8 +1,10 @@
 /** The folder that a balancer shares with its keepalived, on a disk that takes nothing. */
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
 import { give, pool, SeatNetwork } from './seat-network.ts';
 import { type SeatNode } from './seat-node.ts';
+
+jest.setTimeout(2 * limitMs);
 
 let network: SeatNetwork;
 let node: SeatNode;
@@ -11,10 +13,10 @@ beforeEach(async () => {
   const [first] = network.nodes;
   if (first === undefined) throw new Error('no node');
   node = first;
-}, limitMs);
+});
 afterEach(async () => {
   await network.close();
-}, limitMs);
+});
 
 /** A small disk in place of the folder, seen by this program alone. */
 const onSmallDisk = (folder: string) => [
@@ -72,5 +74,4 @@ test.each([
     );
     expect(await node.shellAsSeats(`ls -A ${folder}`)).not.toMatch(/\.new|\.keepalived\.conf\./);
   },
-  2 * limitMs,
 );

@@ -1,6 +1,8 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import { limitMs, sleep } from '../../support/host/vipnat.ts';
 import { anchors, give, SeatNetwork } from './seat-network.ts';
+
+jest.setTimeout(2 * limitMs);
 
 /** Longer than a takeover, and than the pause before a seat would move back. */
 const watchedMs = 8000;
@@ -10,10 +12,10 @@ const [anchor, address] = [anchors[0], '10.77.0.60'] as const;
 let network: SeatNetwork;
 beforeEach(async () => {
   network = await SeatNetwork.create();
-}, limitMs);
+});
 afterEach(async () => {
   await network.close();
-}, limitMs);
+});
 
 test.each([
   ['stopKeepalived', 'in order'],
@@ -47,5 +49,4 @@ test.each([
     expect(moves.filter((name) => name !== holder.name)).toHaveLength(1);
     expect(moves.at(-1)).not.toBe(holder.name);
   },
-  2 * limitMs,
 );

@@ -5,9 +5,6 @@ import { vipnat } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
 import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
 
-/** Making the cluster, its pods and the API. */
-const limitMs = 120_000;
-
 const vip4 = serviceVips.ipv4;
 const vip6 = serviceVips.ipv6;
 const podNames = pods.map(({ name }) => name).sort();
@@ -88,108 +85,73 @@ describe('Services', () => {
         apiservers: podNames,
       });
     },
-    limitMs,
   );
 
-  test(
-    'are balanced in turn: equal shares',
-    async () => {
-      const { apiservers } = await ask('outside client', vip4, 81);
-      expect(Object.values(apiservers)).toEqual([20, 20, 20]);
-    },
-    limitMs,
-  );
+  test('are balanced in turn: equal shares', async () => {
+    const { apiservers } = await ask('outside client', vip4, 81);
+    expect(Object.values(apiservers)).toEqual([20, 20, 20]);
+  });
 
   test.each([
     ['by the hash of its address', 82],
     ['for the time of its affinity', 83],
-  ])(
-    'keep a client at its pod %s',
-    async (_, port) => {
-      for (const host of [vip4, vip6]) {
-        const { apiservers } = await ask('outside client', host, port, 20);
-        expect(Object.values(apiservers)).toEqual([20]);
-      }
-    },
-    limitMs,
-  );
+  ])('keep a client at its pod %s', async (_, port) => {
+    for (const host of [vip4, vip6]) {
+      const { apiservers } = await ask('outside client', host, port, 20);
+      expect(Object.values(apiservers)).toEqual([20]);
+    }
+  });
 
-  test(
-    "with policy Local go to this node's pod, which sees the client",
-    async () => {
-      const outside = await cluster.seat('outside client').request(vip4, 84, 20);
-      expect(outside).toMatchObject({
-        apiservers: { [first.name]: 20 },
-        from: { '10.77.0.100': 20 },
-        errors: {},
-      });
-      const own = await ask("VIP holder's host", vip4, 84, 20);
-      expect(own).toMatchObject({ apiservers: { [first.name]: 20 }, errors: {} });
-    },
-    limitMs,
-  );
+  test("with policy Local go to this node's pod, which sees the client", async () => {
+    const outside = await cluster.seat('outside client').request(vip4, 84, 20);
+    expect(outside).toMatchObject({
+      apiservers: { [first.name]: 20 },
+      from: { '10.77.0.100': 20 },
+      errors: {},
+    });
+    const own = await ask("VIP holder's host", vip4, 84, 20);
+    expect(own).toMatchObject({ apiservers: { [first.name]: 20 }, errors: {} });
+  });
 
-  test(
-    'also serve a pod that is sent to itself',
-    async () => {
-      for (const port of [80, 84]) {
-        const answers = await world.askByUdp(first.name, vip4, port, 60);
-        expect(answers.filter((answer) => !answer.startsWith('pod-'))).toEqual([]);
-        expect(answers.some((answer) => answer.startsWith(first.name))).toBe(true);
-      }
-    },
-    limitMs,
-  );
+  test('also serve a pod that is sent to itself', async () => {
+    for (const port of [80, 84]) {
+      const answers = await world.askByUdp(first.name, vip4, port, 60);
+      expect(answers.filter((answer) => !answer.startsWith('pod-'))).toEqual([]);
+      expect(answers.some((answer) => answer.startsWith(first.name))).toBe(true);
+    }
+  });
 
-  test(
-    'are balanced for UDP',
-    async () => {
-      for (const host of [vip4, vip6]) {
-        const answers = await world.askByUdp('client', host, 81, 30);
-        const shares = podNames.map(
-          (name) => answers.filter((answer) => answer.startsWith(`${name} `)).length,
-        );
-        expect(shares).toEqual([10, 10, 10]);
-      }
-    },
-    limitMs,
-  );
+  test('are balanced for UDP', async () => {
+    for (const host of [vip4, vip6]) {
+      const answers = await world.askByUdp('client', host, 81, 30);
+      const shares = podNames.map((name) => answers.filter((answer) => answer.startsWith(`${name} `)).length);
+      expect(shares).toEqual([10, 10, 10]);
+    }
+  });
 
-  test(
-    'let only those come that the source ranges name, by TCP and UDP',
-    async () => {
-      expect(await world.askByUdp('client', vip4, 85, 3, lostMs)).toEqual(['lost', 'lost', 'lost']);
-      for (const host of [vip4, vip6]) {
-        const { apiservers } = await cluster.seat('outside client').greet(host, 85, 3, lostMs);
-        expect(apiservers).toEqual({});
-      }
-      expect((await ask('pod on a worker', vip4, 85, 10)).errors).toEqual({});
-      expect(await world.askByUdp('pod-worker', vip4, 85, 3)).not.toContain('lost');
-    },
-    limitMs,
-  );
+  test('let only those come that the source ranges name, by TCP and UDP', async () => {
+    expect(await world.askByUdp('client', vip4, 85, 3, lostMs)).toEqual(['lost', 'lost', 'lost']);
+    for (const host of [vip4, vip6]) {
+      const { apiservers } = await cluster.seat('outside client').greet(host, 85, 3, lostMs);
+      expect(apiservers).toEqual({});
+    }
+    expect((await ask('pod on a worker', vip4, 85, 10)).errors).toEqual({});
+    expect(await world.askByUdp('pod-worker', vip4, 85, 3)).not.toContain('lost');
+  });
 
-  test(
-    'without a pod are refused at once',
-    async () => {
-      for (const seat of ['outside client', "VIP holder's host"] as const) {
-        expect(Object.keys((await ask(seat, vip4, 86, 3)).errors).join()).toMatch(/ECONNREFUSED/);
-      }
-      expect(await world.askByUdp('client', vip4, 86, 1)).toEqual(['refused']);
-    },
-    limitMs,
-  );
+  test('without a pod are refused at once', async () => {
+    for (const seat of ['outside client', "VIP holder's host"] as const) {
+      expect(Object.keys((await ask(seat, vip4, 86, 3)).errors).join()).toMatch(/ECONNREFUSED/);
+    }
+    expect(await world.askByUdp('client', vip4, 86, 1)).toEqual(['refused']);
+  });
 
-  test(
-    'lose their tables to cleanup, which names them',
-    async () => {
-      await world.stopBalancers();
-      const { stderr, exitCode } = await vipnat(cluster, 'm1', ['cleanup']);
-      expect(exitCode).toBe(0);
-      expect(stderr).toContain('removed the table (ip vipnat-lb, nft)');
-      expect(stderr).toContain('removed the table (ip6 vipnat-lb, nft)');
-      expect(await world.shell('m1', 'nft list tables')).toBe('');
-    },
-    limitMs,
-  );
+  test('lose their tables to cleanup, which names them', async () => {
+    await world.stopBalancers();
+    const { stderr, exitCode } = await vipnat(cluster, 'm1', ['cleanup']);
+    expect(exitCode).toBe(0);
+    expect(stderr).toContain('removed the table (ip vipnat-lb, nft)');
+    expect(stderr).toContain('removed the table (ip6 vipnat-lb, nft)');
+    expect(await world.shell('m1', 'nft list tables')).toBe('');
+  });
 });

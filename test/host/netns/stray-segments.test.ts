@@ -4,7 +4,7 @@ import { type Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { sendStraySegments } from '../../support/network/stray-segments.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { limitMs, vipnat } from '../../support/host/vipnat.ts';
+import { vipnat } from '../../support/host/vipnat.ts';
 
 const connections = 5;
 const longestMs = 120_000;
@@ -51,5 +51,4 @@ test.each(cases)(
     await cluster.namespaces.shell(cluster.namespaceOf('m1'), flush);
     expect(await holdThroughStrays(host)).toEqual({ ECONNRESET: connections });
   },
-  limitMs,
 );

@@ -8,7 +8,7 @@ import { Cluster } from '../../support/network/cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 import { startProxies } from './traffic.ts';
-import { Agent, limitMs, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
+import { Agent, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 
@@ -30,41 +30,37 @@ beforeAll(async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   // Leaves the xtables lock, as on any host where that tool was used once.
   await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'iptables-legacy --wait --list');
-}, limitMs);
+});
 afterAll(async () => {
   await (cluster as Cluster | undefined)?.close();
   rmSync(folder, { recursive: true, force: true });
-}, limitMs);
+});
 
-test(
-  'no file and no socket is touched that docs/security.md does not name',
-  async () => {
-    const namespace = cluster.namespaceOf('m1');
-    const agent = new Agent(cluster.namespaces.start(namespace, trace('run')));
-    await agent.waitForLine(/ service-chain: /);
-    for (const command of ['plan', 'check', 'status', 'doctor']) {
-      await cluster.namespaces.run(namespace, trace(command));
-    }
-    const refuse = 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset';
-    await cluster.namespaces.shell(cluster.namespaceOf('m3'), refuse);
-    await agent.waitForLine(/ -> direct to /);
-    await cluster.namespaces.shell(namespace, 'curl --silent http://127.0.0.1:10268/status');
-    await endTraced(agent);
+test('no file and no socket is touched that docs/security.md does not name', async () => {
+  const namespace = cluster.namespaceOf('m1');
+  const agent = new Agent(cluster.namespaces.start(namespace, trace('run')));
+  await agent.waitForLine(/ service-chain: /);
+  for (const command of ['plan', 'check', 'status', 'doctor']) {
+    await cluster.namespaces.run(namespace, trace(command));
+  }
+  const refuse = 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset';
+  await cluster.namespaces.shell(cluster.namespaceOf('m3'), refuse);
+  await agent.waitForLine(/ -> direct to /);
+  await cluster.namespaces.shell(namespace, 'curl --silent http://127.0.0.1:10268/status');
+  await endTraced(agent);
 
-    const touched = readTraces();
-    expect([...touched.keys()]).toEqual(
-      expect.arrayContaining(['/var/lib/vipnat/endpoints.json', 'AF_NETLINK', 'AF_UNIX @vipnat-agent']),
-    );
-    const isNamed = readRules();
-    const unnamed = [...touched].filter(([name, isWritten]) => !isNamed(name, isWritten));
-    expect(unnamed).toEqual([]);
-    const unused = listPatterns(['write', 'socket']).filter(
-      (pattern) => ![...touched.keys()].some((name) => pattern.test(name)),
-    );
-    expect(unused).toEqual([]);
-  },
-  limitMs,
-);
+  const touched = readTraces();
+  expect([...touched.keys()]).toEqual(
+    expect.arrayContaining(['/var/lib/vipnat/endpoints.json', 'AF_NETLINK', 'AF_UNIX @vipnat-agent']),
+  );
+  const isNamed = readRules();
+  const unnamed = [...touched].filter(([name, isWritten]) => !isNamed(name, isWritten));
+  expect(unnamed).toEqual([]);
+  const unused = listPatterns(['write', 'socket']).filter(
+    (pattern) => ![...touched.keys()].some((name) => pattern.test(name)),
+  );
+  expect(unused).toEqual([]);
+});
 
 function trace(command: string): string[] {
   // A file for each thread: where they share one, an error stands on another line than its call.

@@ -7,7 +7,6 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitForPods, waitForVip, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { leaveAgentOut } from '../../../support/doctor/snippets.ts';
 import { masters } from '../../../support/network/layout.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { Administrator } from './administrator.ts';
 import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
 import { type NodeFiles, writeNodeFiles } from './archives.ts';
@@ -46,7 +45,7 @@ export function useKeepalivedAlone(lab: () => NodeLab): () => KeepalivedAlone {
       });
     }
     await waitForVip(lab());
-  }, limitMs);
+  });
   afterAll(async () => {
     if (made === undefined) return;
     await Promise.all(made.administrators.map((each) => restore(lab(), each)));
@@ -58,7 +57,7 @@ export function useKeepalivedAlone(lab: () => NodeLab): () => KeepalivedAlone {
     );
     await waitForAgents(lab());
     await waitForQuiet(lab());
-  }, limitMs);
+  });
   return () => {
     if (made === undefined) throw new Error('the nodes are not prepared');
     return made;
