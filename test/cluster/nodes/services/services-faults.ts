@@ -4,7 +4,6 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { waitForServices } from '../../../../lab/services/install.ts';
 import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { type Administrator } from '../install/administrator.ts';
 import { bootAgain } from './power-cycle.ts';
 import { type AddressLoad, type AddressReport, connectWhile } from './services-load.ts';
