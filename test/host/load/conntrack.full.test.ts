@@ -1,7 +1,6 @@
 import { expect, jest, test } from '@jest/globals';
 import { waitForSync, type Agent, sleep, startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { expectBalanced, startProxies } from '../netns/traffic.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { type Seat } from '../../support/network/seat.ts';
@@ -20,16 +19,14 @@ const open = 300;
 /** Longer than it takes until connections are reset that hang: four probes. */
 const fullMs = 10_000;
 
-let cluster: Cluster;
 let agent: Agent;
 
-useCluster('all tests', async (made) => {
-  cluster = made;
+const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   agent = await startAgent(cluster, 'm1', [...vip, '--probe-timeout', '1500ms']);
 });
 
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 
 /** How many entries were added so far: each has a number of its own, as one that is there is not added again. */
 let added = 0;

@@ -14,8 +14,7 @@ export interface Losses {
 
 /** Counts them, as `nstat` and `conntrack --stats` do. */
 export async function countLosses(cluster: Cluster): Promise<Losses> {
-  const read = async (machine: string, file: string) =>
-    await cluster.namespaces.shell(cluster.namespaceOf(machine), `cat /proc/net/${file}`);
+  const read = async (machine: string, file: string) => await cluster.shell(machine, `cat /proc/net/${file}`);
   const refused = await Promise.all(
     masters.map(async ({ name }) => pickCounter(await read(name, 'netstat'), 'ListenDrops')),
   );

@@ -34,11 +34,9 @@ const backends: readonly Dialect[] = ['nft', ...onlyFull<Dialect>('legacy', 'nft
 
 describe.each(backends)('under load, in %s', (dialect) => {
   const flags = ['--iptables', dialect === 'nftables' ? 'none' : dialect, ...vip];
-  let cluster: Cluster;
   let kubeProxy: KubeProxyStandIn;
 
-  useCluster('each test', async (made) => {
-    cluster = made;
+  const cluster = useCluster('each test', async () => {
     const proxied = dialect === 'nftables' ? 'nft' : dialect;
     kubeProxy = new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf('m1'), proxied);
     await sync(1);
@@ -122,7 +120,7 @@ describe.each(backends)('under load, in %s', (dialect) => {
 /** By the running agent, as it says itself. */
 async function countWrites(cluster: Cluster): Promise<number> {
   const metrics = 'curl --silent http://127.0.0.1:10268/metrics';
-  const page = await cluster.namespaces.shell(cluster.namespaceOf('m1'), metrics);
+  const page = await cluster.shell('m1', metrics);
   return [...page.matchAll(/^vipnat_writes_total\S* (\d+)$/gm)].reduce(
     (total, [, count]) => total + Number(count),
     0,

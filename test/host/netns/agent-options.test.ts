@@ -1,5 +1,4 @@
 import { expect, jest, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
@@ -7,10 +6,7 @@ import { limitMs, startAgent, vipnat, vipnatCommand, waitUntil } from '../../sup
 
 jest.setTimeout(2 * limitMs);
 
-let cluster: Cluster;
-
-useCluster('each test', async (made) => {
-  cluster = made;
+const cluster = useCluster('each test', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
 });
 
@@ -24,10 +20,7 @@ test('beside an agent no diagnostic needs options: all have its own, and what is
   expect(await run('plan')).toMatchObject({ exitCode: 0, stdout: '' });
   expect((await run('doctor', '--capture', '0s')).stderr).toContain(note);
   const asUser = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'];
-  const unprivileged = await cluster.namespaces.run(cluster.namespaceOf('m1'), [
-    ...asUser,
-    ...vipnatCommand(['check']),
-  ]);
+  const unprivileged = await cluster.run('m1', [...asUser, ...vipnatCommand(['check'])]);
   expect(unprivileged.stderr).toContain('[TOOL_NOT_PERMITTED]');
   expect(await run('check', '--vip', vips.ipv4)).toMatchObject({ exitCode: 0, stderr: '' });
   expect(await run('check', '--mode', 'service-chain')).toMatchObject({
@@ -49,7 +42,7 @@ test("who is not root and holds the agent's name has nothing planned", async () 
   const script = `require('http').createServer((_, r) => r.end(${JSON.stringify(answer)})).listen('\\0vipnat-agent', () => console.error('up'))`;
   const asUser = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'];
   const command = [...asUser, process.execPath, '-e', script];
-  const stranger = cluster.namespaces.start(cluster.namespaceOf('m1'), command);
+  const stranger = cluster.start('m1', command);
   let said = '';
   stranger.stderr?.on('data', (text: Buffer) => (said += text.toString()));
   await waitUntil(

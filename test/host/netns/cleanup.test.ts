@@ -1,7 +1,6 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { dumpRules, strangersScript } from '../../support/host/foreign-rules.ts';
@@ -13,16 +12,13 @@ jest.setTimeout(2 * limitMs);
 const second = '10.77.0.60';
 const endpoints = [...listApiservers('ipv4'), ...listApiservers('ipv6')].map(formatEndpoint).join(',');
 
-let cluster: Cluster;
-
-useCluster('each test', async (made) => {
-  cluster = made;
+const cluster = useCluster('each test', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4', 'ipv6']);
 });
 
 const run = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 const flags = (...addresses: readonly string[]) => addresses.flatMap((address) => ['--vip', address]);
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 const readOwn = async () =>
   (await dumpRules(cluster, 'm1')).match(/^.*(?:VIPNAT|vipnat:|table ip6? vipnat).*$/gm) ?? [];
 

@@ -1,15 +1,14 @@
-import { afterAll, describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { families } from '../../../lib/address/address.ts';
 import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules, strangersScript, withoutOwnRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
-import { Shims } from '../../support/host/shims.ts';
+import { useShims } from '../../support/host/shims.ts';
 import {
   Agent,
   limitMs,
@@ -33,17 +32,11 @@ const wayLine = / (?:service-chain|cluster-ip|direct to \S.*|passthrough): /;
 
 describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s', (dialect) => {
   const tool = toolName('ipv4', dialect);
-  const shims = new Shims();
-  let cluster: Cluster;
+  const shims = useShims();
 
-  useCluster('each test', async (made) => {
-    cluster = made;
+  const cluster = useCluster('each test', async () => {
     await startProxies(cluster, ['m1'], dialect, families);
-    await cluster.namespaces.shell(cluster.namespaceOf('m1'), strangersScript);
-  });
-
-  afterAll(() => {
-    shims.remove();
+    await cluster.shell('m1', strangersScript);
   });
 
   /**
@@ -81,7 +74,7 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
   /** Runs a command until that kills it, or it has done all that it does. Answers whether it was killed. */
   const runAndKill = async (words: readonly string[]) => {
     const command = ['env', `PATH=${shims.path}`, 'setsid', ...vipnatCommand(words)];
-    const child = cluster.namespaces.start(cluster.namespaceOf('m1'), command);
+    const child = cluster.start('m1', command);
     const agent = new Agent(child);
     const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
     await waitUntil(
@@ -105,7 +98,7 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
         write += 1;
         const script = damage.replaceAll('iptables', tool);
         if (damage === 'clean') await vipnat(cluster, 'm1', ['cleanup']);
-        else await cluster.namespaces.run(cluster.namespaceOf('m1'), ['sh', '-c', script]);
+        else await cluster.run('m1', ['sh', '-c', script]);
         killAt(write, isAlone);
         const [report, killed] = await Promise.all([
           cluster.seat('outside client').request(vips.ipv4, 6443, 10),

@@ -2,7 +2,6 @@ import { expect, jest, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { KeepalivedHosts } from './keepalived-hosts.ts';
@@ -21,12 +20,10 @@ const vacant = /no other host has taken \S+: this host may hold it until vipnat 
 /** As long as two silences that count. */
 const quietMs = 16_000;
 
-let cluster: Cluster;
 let keepaliveds: KeepalivedHosts;
 let agent: Agent;
 
-useCluster('each test', async (made) => {
-  cluster = made;
+const cluster = useCluster('each test', async () => {
   keepaliveds = new KeepalivedHosts(cluster, args);
   await keepaliveds.prepare(holder);
   await keepaliveds.prepare(other);

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { isFull } from '../../support/jest/extent.ts';
 import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, masters, vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
@@ -20,18 +19,15 @@ const client = { seat: 'outside client', host: vips.ipv4 } as const;
 const drained = /10\.77\.0\.12:6443 is draining/;
 const back = /10\.77\.0\.12:6443 is ready again/;
 
-let cluster: Cluster;
 let agents: Map<string, Agent>;
 
-useCluster('each test', async (made) => {
-  cluster = made;
+const cluster = useCluster('each test', async () => {
   agents = new Map();
   for (const { name } of masters) agents.set(name, await startAgent(cluster, name, args));
 });
 
 const run = (name: string, ...words: readonly string[]) => vipnat(cluster, name, words);
-const shell = (name: string, script: string) => cluster.namespaces.shell(cluster.namespaceOf(name), script);
-const listTable = (name: string) => shell(name, 'nft -n list table inet vipnat-drain 2>&1 || true');
+const listTable = (name: string) => cluster.shell(name, 'nft -n list table inet vipnat-drain 2>&1 || true');
 const locateFile = (name: string) => join(locateDisk(cluster.namespaceOf(name)), 'vipnat/drained');
 
 function agentOf(name: string): Agent {
@@ -99,7 +95,7 @@ if (isFull)
     const from = agentOf('m1').log.length;
     await cluster.apiserver('m2').kill();
     await agentOf('m2').stop('SIGKILL');
-    await shell('m2', 'nft flush ruleset');
+    await cluster.shell('m2', 'nft flush ruleset');
     agents.set('m2', await startAgent(cluster, 'm2', args));
     await waitUntil(
       async () => (await listTable('m2')).includes('tcp dport 6443'),
@@ -123,14 +119,14 @@ test('a rule that others edit, flush or delete is put back; in sync nothing is w
     'nft add chain inet vipnat-drain other',
   ];
   for (const damage of damages) {
-    await shell('m2', damage);
+    await cluster.shell('m2', damage);
     await waitUntil(
       async () => (await listTable('m2')) === whole,
       () => `not repaired after: ${damage}`,
     );
   }
   await waitForWrites('m2', 1 + damages.length);
-  await shell('m2', 'nft add table inet strangers');
+  await cluster.shell('m2', 'nft add table inet strangers');
   await sleep(2000);
   expect(countWrites('m2')).toBe(1 + damages.length);
 

@@ -3,7 +3,6 @@ import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { shownDialects } from '../../support/jest/pairs.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { vips } from '../../support/network/layout.ts';
@@ -17,12 +16,10 @@ const kubeProxyHook = 'PREROUTING -m comment --comment "kubernetes service porta
 
 describe.each(shownDialects)('on a VIP holder with iptables-%s', (dialect) => {
   const tool = toolName('ipv4', dialect);
-  let cluster: Cluster;
   let kubeProxy: KubeProxyStandIn;
   let agents: Agent[] = [];
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     const [proxy] = await startProxies(cluster, ['m1'], dialect, ['ipv4']);
     kubeProxy = proxy as KubeProxyStandIn;
   });
@@ -34,7 +31,7 @@ describe.each(shownDialects)('on a VIP holder with iptables-%s', (dialect) => {
     await vipnat(cluster, 'm1', ['cleanup']);
   });
 
-  const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+  const shell = (script: string) => cluster.shell('m1', script);
   const check = () => vipnat(cluster, 'm1', ['check', ...vipArguments]);
   const start = async () => {
     const agent = await startAgent(cluster, 'm1', vipArguments);

@@ -55,7 +55,7 @@ afterAll(async () => {
 });
 
 function showAddresses(machine: string): Promise<string> {
-  return host.cluster.namespaces.shell(host.cluster.namespaceOf(machine), 'ip -o addr show dev eth0');
+  return host.cluster.shell(machine, 'ip -o addr show dev eth0');
 }
 
 async function listHolders(): Promise<string[]> {

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
@@ -12,12 +11,9 @@ describe.each([
   { where: 'at all', name: 'net.ipv4.ip_forward' },
   { where: 'what comes by its interface', name: 'net.ipv4.conf.eth0.forwarding' },
 ])("a VIP's holder that does not forward $where", ({ name }) => {
-  let cluster: Cluster;
-
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    await cluster.namespaces.shell(cluster.namespaceOf('m1'), `sysctl -qw net.ipv4.ip_forward=1 ${name}=0`);
+    await cluster.shell('m1', `sysctl -qw net.ipv4.ip_forward=1 ${name}=0`);
   });
 
   const run = (...words: string[]) => vipnat(cluster, 'm1', [...words, ...vipArguments]);
@@ -67,22 +63,19 @@ const advertise = (routerSeconds: number) => String.raw`use Socket qw(:DEFAULT i
 
 describe("a VIP's holder that heeds router advertisements", () => {
   const ipv6Arguments = ['--vip', `[${vips.ipv6}]:6443`];
-  let cluster: Cluster;
-  const inside = (machine: string, script: string) =>
-    cluster.namespaces.shell(cluster.namespaceOf(machine), script);
+  const inside = (machine: string, script: string) => cluster.shell(machine, script);
   const hasRoute = async () => (await inside('m1', 'ip -6 route show default dev e0')).includes('proto ra');
   const hasAddress = async () => (await inside('m1', 'ip -6 address show dev e0')).includes('fd00:5:');
   const advertiseUntil = (routerSeconds: number, isHeeded: () => Promise<boolean>) =>
     waitUntil(
       async () => {
-        await cluster.namespaces.run(cluster.namespaceOf('m2'), ['perl', '-e', advertise(routerSeconds)]);
+        await cluster.run('m2', ['perl', '-e', advertise(routerSeconds)]);
         return await isHeeded();
       },
       () => 'no advertisement was heeded',
     );
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, ['m1'], 'nft', ['ipv6']);
     await inside(
       'm1',
@@ -141,12 +134,10 @@ describe("a VIP's holder whose forwarding somebody switches off while vipnat run
     { sysctls: 'check', family: 'ipv4', name: 'net.ipv4.ip_forward', host: vips.ipv4 },
     { sysctls: 'check', family: 'ipv6', name: 'net.ipv6.conf.all.forwarding', host: vips.ipv6 },
   ] as const;
-  let cluster: Cluster;
   let agent: Agent | null = null;
-  const inside = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+  const inside = (script: string) => cluster.shell('m1', script);
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, ['m1'], 'nft', ['ipv4', 'ipv6']);
   });
 

@@ -2,7 +2,6 @@ import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { type Agent, sleep, startAgent } from '../../support/host/vipnat.ts';
@@ -16,22 +15,18 @@ const proxyPort = 7443;
 /** Whoever falls out of use says so. */
 const ejection = /:6443 is (?:draining|dead)/;
 
-let cluster: Cluster;
 let agent: Agent;
 let proxy: ChildProcess;
 
-useCluster('all tests', async (made) => {
-  cluster = made;
+const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
 });
 
 beforeAll(async () => {
-  proxy = cluster.namespaces.start(cluster.namespaceOf('m3'), [
-    ...[process.execPath, proxyProgram, String(proxyPort), '127.0.0.1', '6443'],
-  ]);
+  proxy = cluster.start('m3', [...[process.execPath, proxyProgram, String(proxyPort), '127.0.0.1', '6443']]);
   if (proxy.stdout !== null) await once(proxy.stdout, 'data');
-  await cluster.namespaces.shell(
-    cluster.namespaceOf('m3'),
+  await cluster.shell(
+    'm3',
     `iptables-nft -t nat -A PREROUTING -p tcp --dport 6443 -j REDIRECT --to-ports ${proxyPort}`,
   );
   agent = await startAgent(cluster, 'm1', vipArguments);

@@ -1,8 +1,8 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
 import { WaitedTooLong } from '../../support/jest/waiting.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
 import { type Agent, limitMs, sleep, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
@@ -17,28 +17,19 @@ describe.each(['ipv4', ...onlyFull('ipv6' as const)] as const)('an apiserver tha
   const vipArguments = ['--vip', family === 'ipv6' ? `[${vips.ipv6}]:6443` : vips.ipv4];
   const client = { seat: 'outside client', host: vips[family] } as const;
   const tool = toolName(family, 'nft');
-  let cluster: Cluster;
   let agent: Agent;
 
-  beforeAll(async () => {
-    cluster = await Cluster.create();
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, ['m1'], 'nft', [family]);
     agent = await startAgent(cluster, 'm1', vipArguments);
   });
 
-  afterEach(() => shell('m3', `${tool} -F INPUT`));
+  afterEach(() => cluster.shell('m3', `${tool} -F INPUT`));
 
-  afterAll(async () => {
-    await (agent as Agent | undefined)?.stop();
-    await (cluster as Cluster | undefined)?.close();
-  });
-
-  const shell = (machine: string, script: string) =>
-    cluster.namespaces.shell(cluster.namespaceOf(machine), script);
   const check = () => vipnat(cluster, 'm1', ['check', ...vipArguments]);
 
   /** m3 treats what comes to its apiserver like this. */
-  const treat = (target: string) => shell('m3', `${tool} -I INPUT -p tcp --dport 6443 -j ${target}`);
+  const treat = (target: string) => cluster.shell('m3', `${tool} -I INPUT -p tcp --dport 6443 -j ${target}`);
 
   test.each([
     ['refuses', 'REJECT --reject-with tcp-reset', /:6443 is dead: connection refused/],
@@ -56,7 +47,7 @@ describe.each(['ipv4', ...onlyFull('ipv6' as const)] as const)('an apiserver tha
         stdout: expect.stringContaining('is balanced, and its rules are in sync (direct, 2 apiservers)'),
       });
 
-      await shell('m3', `${tool} -F INPUT`);
+      await cluster.shell('m3', `${tool} -F INPUT`);
       await agent.waitForLine(/:6443 is ready again after /, from);
       await waitForSync(cluster, 'm1', vipArguments);
       await agent.waitForLine(/direct -> service-chain: /, from);
@@ -87,9 +78,9 @@ describe.each(['ipv4', ...onlyFull('ipv6' as const)] as const)('an apiserver tha
     /** m2 is not heard for a while. m3 would be kept out for half a minute, as it comes and goes too often. */
     async function silence(ms: number, begin: string, end: string): Promise<void> {
       const startedAt = performance.now();
-      await shell('m2', begin);
+      await cluster.shell('m2', begin);
       await sleep(ms);
-      await shell('m2', end);
+      await cluster.shell('m2', end);
       const lastedMs = performance.now() - startedAt;
       if (lastedMs > longestSilenceMs) throw new WaitedTooLong(`the silence lasted for ${lastedMs} ms`);
     }
@@ -105,7 +96,7 @@ describe.each(['ipv4', ...onlyFull('ipv6' as const)] as const)('an apiserver tha
       expect(Object.keys(errors)).toEqual(['ECONNRESET']);
       expect(errors['ECONNRESET']).toBeLessThan(connections);
 
-      await shell('m3', `${tool} -F INPUT`);
+      await cluster.shell('m3', `${tool} -F INPUT`);
       await agent.waitForLine(/:6443 is ready again after /, from);
       await waitForSync(cluster, 'm1', vipArguments);
     });

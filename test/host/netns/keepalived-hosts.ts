@@ -42,7 +42,7 @@ export class KeepalivedHosts {
       this.#locate(name, 'keepalived.conf'),
       ...pidFiles,
     ];
-    return this.#cluster.namespaces.start(this.#cluster.namespaceOf(name), command);
+    return this.#cluster.start(name, command);
   }
 
   /** Until it waits for the holder of both VIPs to fall silent. */
@@ -88,6 +88,6 @@ export class KeepalivedHosts {
   }
 
   #shell(name: string, script: string): Promise<string> {
-    return this.#cluster.namespaces.shell(this.#cluster.namespaceOf(name), script);
+    return this.#cluster.shell(name, script);
   }
 }

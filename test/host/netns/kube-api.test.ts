@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createCertificates } from '../../../lab/certificates/certificates.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced } from './traffic.ts';
 import { startAgent, vipnat } from '../../support/host/vipnat.ts';
@@ -20,7 +20,6 @@ const [m1 = '', m2 = '', m3 = ''] = listApiservers('ipv4').map(({ address }) => 
 const apiPort = 16_443;
 
 describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
-  let cluster: Cluster;
   let folder = '';
   let api: ChildProcess;
   let args: string[] = [];
@@ -31,14 +30,11 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
     await answer;
   };
 
-  beforeEach(async () => {
+  const cluster = useCluster('each test', async () => {
     folder = mkdtempSync(join(tmpdir(), 'vipnat-kube-api-'));
-    cluster = await Cluster.create();
     const certificates = await createCertificates(folder);
     const { certificate, key } = certificates.serving('m1');
-    api = cluster.namespaces.start(cluster.namespaceOf('m1'), [
-      ...[process.execPath, program, m1, String(apiPort), certificate, key],
-    ]);
+    api = cluster.start('m1', [...[process.execPath, program, m1, String(apiPort), certificate, key]]);
     api.stderr?.pipe(process.stderr);
     if (api.stdout !== null) await once(api.stdout, 'data');
     await tell(`list ${m1} ${m2} ${m3}`);
@@ -46,9 +42,7 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
     args = ['--vip', vips.ipv4, '--kubeconfig', kubeconfig];
   });
 
-  // Also when the set-up failed half-way.
-  afterEach(async () => {
-    await (cluster as Cluster | undefined)?.close();
+  afterEach(() => {
     rmSync(folder, { recursive: true });
   });
 
@@ -72,8 +66,7 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
   test('leaves the rules as they are while the API answers 500, and so do plan and check (I10)', async () => {
     const agent = await startAgent(cluster, 'm1', args);
     await agent.waitForLine(/follows the API at/);
-    const readRules = () =>
-      cluster.namespaces.shell(cluster.namespaceOf('m1'), 'iptables-nft-save | grep ^-A');
+    const readRules = () => cluster.shell('m1', 'iptables-nft-save | grep ^-A');
     const rules = await readRules();
     await tell('answer failing');
     await agent.waitForLine(

@@ -4,7 +4,7 @@ import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
+import { type SeatName } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { clusterIps } from '../../support/network/layout.ts';
@@ -110,11 +110,8 @@ describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
 describe('a ClusterIP with the stand-in', () => {
   const seats: readonly SeatName[] = ['another master', 'pod on a worker'];
   const hosts = ['m3', 'worker'];
-  let cluster: Cluster;
 
-  useCluster('all tests', (made) => {
-    cluster = made;
-  });
+  const cluster = useCluster('all tests');
 
   const proxies = (dialect: IptablesDialect, family: 'ipv4' | 'ipv6') =>
     hosts.map((host) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(host), dialect, family));

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, describe, expect, test } from '@jest/globals';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { createCertificates } from '../../../lab/certificates/certificates.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { startAgent, vipnat } from '../../support/host/vipnat.ts';
 
@@ -33,17 +33,14 @@ const apiservers = listApiservers('ipv4')
   .map(({ address }) => `${address}:6443`)
   .join();
 
-let cluster: Cluster;
 let folder = '';
 
-beforeAll(async () => {
+const cluster = useCluster('all tests', () => {
   folder = mkdtempSync(join(tmpdir(), 'vipnat-loaded-'));
   writeFileSync(join(folder, 'recorder.cjs'), recorder);
-  cluster = await Cluster.create();
 });
 
-afterAll(async () => {
-  await (cluster as Cluster | undefined)?.close();
+afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 

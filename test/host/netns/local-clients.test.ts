@@ -3,7 +3,6 @@ import { families, type Family } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { isFull, onlyFull } from '../../support/jest/extent.ts';
 import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
 import type { HoldReport } from '../../support/network/seat-tasks.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
@@ -20,14 +19,9 @@ const own = addressOf('m1');
 const sourceRoute = `local ${vips.ipv4} dev eth0 proto 118 scope host src ${own}`;
 const kernelRoute = `local ${vips.ipv4} dev eth0 proto kernel scope host src ${vips.ipv4}`;
 
-let cluster: Cluster;
+const cluster = useCluster('each test');
 
-useCluster('each test', (made) => {
-  cluster = made;
-  return undefined;
-});
-
-const m1 = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const m1 = (script: string) => cluster.shell('m1', script);
 
 /** m1's local routes of the VIP, in the kernel's order. */
 async function listRoutes(): Promise<string[]> {

@@ -5,7 +5,7 @@ import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { families } from '../../../lib/address/address.ts';
 import { isFull } from '../../support/jest/extent.ts';
-import { type Cluster, seatNames } from '../../support/network/cluster.ts';
+import { seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { apiserverPort, masters, vips } from '../../support/network/layout.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
@@ -14,11 +14,7 @@ import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
 const port = apiserverPort;
 
 describe('the miniature cluster', () => {
-  let cluster: Cluster;
-
-  useCluster('all tests', (made) => {
-    cluster = made;
-  });
+  const cluster = useCluster('all tests');
 
   test.each(seatNames)('from the %s, every apiserver answers in both families', async (name) => {
     for (const { name: master, addresses } of masters) {

@@ -5,7 +5,6 @@ import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { pairs } from '../../support/jest/pairs.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { clusterIps, listApiservers, vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
@@ -15,15 +14,10 @@ import { vipnat } from '../../support/host/vipnat.ts';
 const familyToVip = { ipv4: '172.16.64.58', ipv6: 'fd00:172::58' };
 const familyToClusterIp = { ipv4: '10.244.255.1', ipv6: 'fd00:244:255::1' };
 
-let cluster: Cluster;
+const cluster = useCluster('each test');
 
-useCluster('each test', (made) => {
-  cluster = made;
-});
-
-const run = (command: readonly string[], input = '') =>
-  cluster.namespaces.run(cluster.namespaceOf('m1'), command, { input });
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const run = (command: readonly string[], input = '') => cluster.run('m1', command, { input });
+const shell = (script: string) => cluster.shell('m1', script);
 
 /** What `plan --offline` prints; it reads nothing and says nothing else. */
 async function planOffline(...args: string[]): Promise<string> {
@@ -86,9 +80,7 @@ describe.each(pairs)('the commands of plan, pasted into a shell: %s, iptables-%s
     await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
     // Chains of the kernel's are listed by their age, and run --once makes missing ones first.
     for (const machine of ['m1', 'm2'])
-      await cluster.namespaces.run(cluster.namespaceOf(machine), [
-        ...[toolName(family, dialect), '-P', 'INPUT', 'ACCEPT'],
-      ]);
+      await cluster.run(machine, [...[toolName(family, dialect), '-P', 'INPUT', 'ACCEPT']]);
     // Offline, kube-proxy's chain names no apiserver: the rules about replies need --endpoints.
     const endpoints = listApiservers(family).map(formatEndpoint).join(',');
     const args = [
@@ -122,8 +114,8 @@ describe.each(pairs)('the commands of plan, pasted into a shell: %s, iptables-%s
       'kube-mark',
       ...args,
     ]);
-    await cluster.namespaces.shell(
-      cluster.namespaceOf(machine),
+    await cluster.shell(
+      machine,
       `${tool} -t nat -A VIPNAT -p udp -j RETURN
        ${tool} -t nat -S OUTPUT | grep -- '-j VIPNAT' | sed s/-A/-D/ | xargs ${tool} -t nat`,
     );

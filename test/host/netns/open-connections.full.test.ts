@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Dialect } from '../../../lib/kernel/port.ts';
-import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
+import { type SeatName } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import type { HoldReport } from '../../support/network/seat-tasks.ts';
@@ -30,16 +30,12 @@ const dialects: readonly [Dialect, string][] = [
   ['legacy', 'legacy'],
 ];
 
-let cluster: Cluster;
-
-useCluster('all tests', (made) => {
-  cluster = made;
-});
+const cluster = useCluster('all tests');
 
 /** What cleanup says where it ends connections. */
 const warns = /^warning: the kernel (?:would reset|resets) \d+ open connections to /m;
 
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 
 describe.each(dialects)('open connections to a VIP whose holder tracked none, in %s', (_, iptables) => {
   afterAll(() => shell('nft flush ruleset; conntrack -F'));

@@ -2,7 +2,6 @@ import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { masters, vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
@@ -22,11 +21,8 @@ describe.each(['ipv4', ...onlyFull('ipv6' as const)] as const)(
     const known = ['--endpoints', oldAddresses[family], ...args];
     const client = { seat: 'outside client', host: vips[family] } as const;
     const own = masters[0]?.addresses[family] ?? '';
-    let cluster: Cluster;
 
-    useCluster('all tests', (made) => {
-      cluster = made;
-    });
+    const cluster = useCluster('all tests');
 
     test('sends the VIP to its own apiserver, keeps it, and says so; plan and check agree', async () => {
       const agent = await startAgent(cluster, 'm1', known);
@@ -41,7 +37,7 @@ describe.each(['ipv4', ...onlyFull('ipv6' as const)] as const)(
       await agent.stop('SIGKILL');
       // Also what looks once and has to find it out itself.
       expect(await vipnat(cluster, 'm1', ['check', ...known])).toMatchObject({ exitCode: 0 });
-      await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'nft flush ruleset');
+      await cluster.shell('m1', 'nft flush ruleset');
       const { stdout } = await vipnat(cluster, 'm1', ['plan', ...known]);
       expect(stdout).toContain("this node's own, which no source lists");
     });

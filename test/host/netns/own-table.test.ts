@@ -1,10 +1,11 @@
-import { afterAll, afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { Cluster, seatNames } from '../../support/network/cluster.ts';
+import { seatNames } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
-import { Shims } from '../../support/host/shims.ts';
+import { useShims } from '../../support/host/shims.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
 import { Agent, startAgent, vipnat, vipnatCommand, waitForSync } from '../../support/host/vipnat.ts';
 
@@ -13,36 +14,14 @@ const endpoints = families.flatMap((family) => listApiservers(family).map(format
 const args = [...bothVips, '--endpoints', endpoints];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
-let cluster: Cluster;
-let agents: Agent[] = [];
-const shims = new Shims();
+const shims = useShims();
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
-});
+const cluster = useCluster('each test');
 
-// Also when the set-up failed half-way.
-afterEach(async () => {
-  await Promise.all(agents.map((agent) => agent.stop('SIGKILL')));
-  agents = [];
-  await (cluster as Cluster | undefined)?.close();
-});
-
-afterAll(() => {
-  shims.remove();
-});
-
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
-
-async function start(): Promise<Agent> {
-  const agent = await startAgent(cluster, 'm1', bothVips);
-  agents.push(agent);
-  return agent;
-}
+const shell = (script: string) => cluster.shell('m1', script);
 
 describe('a host without any iptables', () => {
   beforeEach(() => {
-    shims.clear();
     for (const tool of ['nft', 'inotifywait']) shims.link(tool);
   });
 
@@ -50,12 +29,10 @@ describe('a host without any iptables', () => {
     ...['env', `PATH=${path}`],
     ...vipnatCommand(words),
   ];
-  const run = (words: readonly string[], path?: string) =>
-    cluster.namespaces.run(cluster.namespaceOf('m1'), toCommand(words, path));
+  const run = (words: readonly string[], path?: string) => cluster.run('m1', toCommand(words, path));
 
   test('is balanced from every seat, repaired when somebody empties the table, and in sync', async () => {
-    const agent = new Agent(cluster.namespaces.start(cluster.namespaceOf('m1'), toCommand(['run', ...args])));
-    agents.push(agent);
+    const agent = new Agent(cluster.start('m1', toCommand(['run', ...args])));
     await agent.waitForLine(/ direct to /);
     for (const seat of seatNames) {
       for (const family of families) await expectBalanced(cluster, { seat, host: vips[family] });
@@ -147,7 +124,7 @@ describe('kube-proxy in nftables mode', () => {
   test('where iptables drops what is forwarded, iptables lets through what is balanced', async () => {
     await Promise.all(proxies().map((proxy) => proxy.syncNftables()));
     await shell('iptables-nft -P FORWARD DROP; ip6tables-legacy -P FORWARD DROP');
-    await start();
+    await startAgent(cluster, 'm1', bothVips);
     for (const family of families) {
       await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
     }
@@ -180,7 +157,7 @@ describe('kube-proxy in nftables mode', () => {
 
   async function prepareIptablesMode(): Promise<Agent> {
     await startProxies(cluster, ['m1'], 'nft', families);
-    return await start();
+    return await startAgent(cluster, 'm1', bothVips);
   }
 });
 

@@ -2,7 +2,6 @@ import { describe, expect, test } from '@jest/globals';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
@@ -16,19 +15,17 @@ describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
   'our jump into kube-proxy’s chain, with iptables-%s',
   (dialect) => {
     const tool = toolName('ipv4', dialect);
-    let cluster: Cluster;
     let kubeProxy: KubeProxyStandIn;
     let agent: Agent;
 
-    useCluster('each test', async (made) => {
-      cluster = made;
+    const cluster = useCluster('each test', async () => {
       const [proxy] = await startProxies(cluster, ['m1'], dialect, ['ipv4']);
       kubeProxy = proxy as KubeProxyStandIn;
       agent = await startAgent(cluster, 'm1', vipArguments);
       expect(agent.log).toContain('service-chain: ');
     });
 
-    const saveNat = () => cluster.namespaces.shell(cluster.namespaceOf('m1'), `${tool}-save -t nat`);
+    const saveNat = () => cluster.shell('m1', `${tool}-save -t nat`);
 
     /** Syncs as kube-proxy does, which tries again after 30 s: one attempt may fail, and the next one comes when the agent has seen that. */
     const syncInTwo = async (attempt: () => Promise<void>): Promise<void> => {

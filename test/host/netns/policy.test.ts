@@ -1,40 +1,31 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
+import { afterAll, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
-import { Shims } from '../../support/host/shims.ts';
+import { useShims } from '../../support/host/shims.ts';
 import { vipnatCommand } from '../../support/host/vipnat.ts';
 
 const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
 const endpoints = families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',');
 const once = ['run', '--once', '--iptables', 'nft', ...bothVips, '--endpoints', endpoints];
 
-let cluster: Cluster;
-const shims = new Shims();
+const shims = useShims();
 const folder = new TemporaryFolder('policy');
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
-});
-
-afterEach(async () => {
-  shims.clear();
-  await (cluster as Cluster | undefined)?.close();
-});
+const cluster = useCluster('each test');
 
 afterAll(() => {
-  shims.remove();
   folder.remove();
 });
 
-const run = (command: readonly string[]) => cluster.namespaces.run(cluster.namespaceOf('m1'), command);
+const run = (command: readonly string[]) => cluster.run('m1', command);
 const check = () => run(vipnatCommand(['check', ...once.slice(2)]));
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 
 // iptables-nft would make a chain that is missing with the policy ACCEPT, over whoever makes it at the same moment with DROP.
 test.each([['iptables', 'ip'], ...onlyFull(['ip6tables', 'ip6'])])(

@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 import { vips } from '../../support/network/layout.ts';
@@ -12,18 +11,16 @@ const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
 describe('a host that was restarted, with neither kube-proxy nor API', () => {
-  let cluster: Cluster;
   let file = '';
 
-  useCluster('each test', async (made) => {
-    cluster = made;
+  const cluster = useCluster('each test', async () => {
     file = join(locateDisk(cluster.namespaceOf('m1')), 'vipnat/endpoints.json');
     await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
     const agent = await startAgent(cluster, 'm1', vipArguments);
     await expectBalanced(cluster, client);
     await agent.stop();
     // What a kernel has after a restart.
-    await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'nft flush ruleset');
+    await cluster.shell('m1', 'nft flush ruleset');
   });
 
   test('balances over the apiservers that the agent last knew, and plan and check say the same', async () => {

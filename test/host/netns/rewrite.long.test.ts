@@ -1,7 +1,6 @@
 import { describe, expect, jest, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { iptablesDialects, type Dialect } from '../../../lib/kernel/port.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, masters, vips } from '../../support/network/layout.ts';
 import { rewriteOften, writesOneChain } from '../../support/network/rewrites.ts';
@@ -39,10 +38,8 @@ const allBackends: readonly Dialect[] = [...iptablesDialects, 'nftables'];
 describe.each(allBackends)('while our rules are rewritten 200 times, in %s', (dialect) => {
   const vip = ['--vip', vips.ipv4];
   const [first, second] = toChanges(dialect);
-  let cluster: Cluster;
 
-  useCluster('each test', async (made) => {
-    cluster = made;
+  const cluster = useCluster('each test', async () => {
     // Where rules are in a table of our own, there is no kube-proxy: only its word would count.
     if (dialect === 'nftables') return;
     const [kubeProxy] = await startProxies(cluster, ['m1'], dialect, ['ipv4']);

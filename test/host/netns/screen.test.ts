@@ -1,16 +1,12 @@
 import { expect, test } from '@jest/globals';
 import { stripVTControlCharacters } from 'node:util';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
 import { vipnatCommand } from '../../support/host/vipnat.ts';
 
-let cluster: Cluster;
-
-useCluster('all tests', async (made) => {
-  cluster = made;
+const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
 });
 
@@ -19,7 +15,7 @@ async function show(columns: number, words: readonly string[], environment: stri
   const command = quoteWords(['env', '-u', 'COLUMNS', 'TERM=xterm', ...environment, ...vipnatCommand(words)]);
   const script = `stty cols ${columns} rows 50; ${command}`;
   const onTerminal = ['script', '--quiet', '--command', script, '/dev/null'];
-  const { stdout } = await cluster.namespaces.run(cluster.namespaceOf('m1'), onTerminal);
+  const { stdout } = await cluster.run('m1', onTerminal);
   return stdout.replaceAll('\r\n', '\n');
 }
 

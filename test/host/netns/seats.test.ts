@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { shownDialects } from '../../support/jest/pairs.ts';
-import { type Cluster, seatNames } from '../../support/network/cluster.ts';
+import { seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { clusterIps, masters, outsider, vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
@@ -11,11 +11,9 @@ const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 const masterNames = masters.map(({ name }) => name);
 
 describe.each(shownDialects)('with kube-proxy in iptables mode on iptables-%s', (dialect) => {
-  let cluster: Cluster;
   let agents: Agent[];
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, [...masterNames, 'worker'], dialect, families);
     // A stand-in that waits for the processor is not to be taken for dead: that would be a reason to write.
     const patient = [...vipArguments, '--probe-timeout', '1500ms'];
@@ -77,10 +75,7 @@ describe.each(shownDialects)('with kube-proxy in iptables mode on iptables-%s', 
 });
 
 describe('without any agent', () => {
-  let cluster: Cluster;
-
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, masterNames, 'nft', ['ipv4']);
   });
 

@@ -4,7 +4,6 @@ import { tmpdir, uptime } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { heartbeatFile, heartbeatProbe } from '../../../lib/telemetry/heartbeat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
@@ -17,12 +16,10 @@ const waits = / waiting for /;
 const takesOver = / vipnat takes over from the agent that ended, after /;
 const serves = / (?:service-chain|direct to \S.*): /;
 
-let cluster: Cluster;
 /** The waiting agents' own files, so that what one of them writes is seen. */
 let folder: string;
 
-useCluster('each test', async (made) => {
-  cluster = made;
+const cluster = useCluster('each test', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
 });
 
@@ -41,7 +38,7 @@ async function startWaiting(args: readonly string[] = [], pod = ''): Promise<Age
   const files = ['--state-dir', join(folder, 'state'), '--run-dir', join(folder, 'run')];
   const command = [...inPod, ...vipnatCommand(['run', ...vipArguments, ...files, ...args])];
   const environment = { ...process.env, VIPNAT_POD: pod };
-  const agent = new Agent(cluster.namespaces.start(cluster.namespaceOf('m1'), command, environment));
+  const agent = new Agent(cluster.start('m1', command, environment));
   await agent.waitForLine(waits);
   return agent;
 }
@@ -59,7 +56,7 @@ async function handOver(first: Agent, second: Agent, signal: NodeJS.Signals): Pr
 async function ask(path: string): Promise<string> {
   const url = `http://127.0.0.1:10268${path}`;
   const command = ['curl', '--silent', '--write-out', '%{http_code}', '--max-time', '5', url];
-  const { stdout } = await cluster.namespaces.run(cluster.namespaceOf('m1'), command);
+  const { stdout } = await cluster.run('m1', command);
   return `${stdout.slice(-3)} ${stdout.slice(0, -3).trim()}`;
 }
 

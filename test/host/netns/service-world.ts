@@ -63,7 +63,7 @@ export class ServiceWorld {
     const certificates = await createCertificates(world.#folder.path);
     const pair = certificates.serving(apiMachine);
     const command = [process.execPath, program, apiAddress, String(apiPort), pair.certificate, pair.key];
-    world.#startApi = () => cluster.namespaces.start(cluster.namespaceOf(apiMachine), command);
+    world.#startApi = () => cluster.start(apiMachine, command);
     world.#kubeconfig = writeKubeconfig(
       world.#folder.path,
       `https://${apiAddress}:${apiPort}`,
@@ -88,7 +88,7 @@ export class ServiceWorld {
 
   async #startUdp(pod: string): Promise<void> {
     const command = udpServerCommand(pod, podPort);
-    const server = this.#cluster.namespaces.start(this.#cluster.namespaceOf(pod), command);
+    const server = this.#cluster.start(pod, command);
     if (server.stdout !== null) await once(server.stdout, 'data');
   }
 
@@ -100,13 +100,13 @@ export class ServiceWorld {
   /** What each of so many UDP packets from a machine is answered with, see `udpClientCommand`. */
   async askByUdp(machine: string, ...question: Parameters<typeof udpClientCommand>): Promise<string[]> {
     const command = udpClientCommand(...question);
-    const { stdout } = await this.#cluster.namespaces.run(this.#cluster.namespaceOf(machine), command);
+    const { stdout } = await this.#cluster.run(machine, command);
     return JSON.parse(stdout) as string[];
   }
 
   /** Runs a script on a machine. */
   shell(machine: string, script: string): Promise<string> {
-    return this.#cluster.namespaces.shell(this.#cluster.namespaceOf(machine), script);
+    return this.#cluster.shell(machine, script);
   }
 
   /** Changes what the API has; resolves when it has. */
@@ -135,7 +135,7 @@ export class ServiceWorld {
     const { node = 'm1', prefix = [], words = [] } = options;
     const own = ['balancer', '--kubeconfig', this.#kubeconfig, '--node-name', node, ...words];
     const command = [...prefix, ...vipnatCommand(own)];
-    const balancer = new Agent(this.#cluster.namespaces.start(this.#cluster.namespaceOf(node), command));
+    const balancer = new Agent(this.#cluster.start(node, command));
     this.#balancers.push(balancer);
     await balancer.waitForLine(line);
     return balancer;

@@ -1,8 +1,8 @@
 /** A balancer beside a program that writes to nftables all the time, and a kube-proxy with a thousand Services. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, test } from '@jest/globals';
-import { Shims } from '../../support/host/shims.ts';
+import { describe, expect, test } from '@jest/globals';
+import { useShims } from '../../support/host/shims.ts';
 import { sleep } from '../../support/host/vipnat.ts';
 import { startStranger, writeServices } from './busy-host.ts';
 import { balanced, useWebService } from './web-service.ts';
@@ -29,11 +29,7 @@ const renewal = 'nft -f -';
 
 describe('while a stranger commits 25 times a second, a balancer', () => {
   const web = useWebService();
-  const shims = new Shims();
-
-  afterAll(() => {
-    shims.remove();
-  });
+  const shims = useShims();
 
   /** The tools that were started since the last call, each with its arguments. */
   const takeStarts = () => {

@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { sleep, waitUntil } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
@@ -16,11 +15,9 @@ function list(...without: readonly number[]): ApiChange {
 }
 
 describe('a Service', () => {
-  let cluster: Cluster;
   let world: ServiceWorld;
 
-  useCluster('each test', async (made) => {
-    cluster = made;
+  const cluster = useCluster('each test', async () => {
     world = await ServiceWorld.create(cluster);
     await world.put(['Service', makeLoadBalancer('web', [{ port: 80 }])], list(), [
       'VirtualIP',

@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { isFull } from '../../support/jest/extent.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { sleep, vipnat } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
@@ -22,11 +21,9 @@ add chain inet firewall forward { type filter hook forward priority 0; policy dr
 END`;
 
 describe('a node that drops what it forwards', () => {
-  let cluster: Cluster;
   let world: ServiceWorld;
 
-  useCluster('each test', async (made) => {
-    cluster = made;
+  const cluster = useCluster('each test', async () => {
     world = await ServiceWorld.create(cluster);
     const list = (family: 'ipv4' | 'ipv6') =>
       pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));

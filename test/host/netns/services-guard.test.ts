@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
@@ -31,11 +30,9 @@ function make(name: string, port: number, annotations = {}): ApiChange[] {
 }
 
 describe('the addresses of Services', () => {
-  let cluster: Cluster;
   let world: ServiceWorld;
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     world = await ServiceWorld.create(cluster);
     await world.put(
       ...make('web', 80),
@@ -56,7 +53,7 @@ describe('the addresses of Services', () => {
   test('refuse ports that no Service names, from outside; those of one that is left to kube-proxy pass', async () => {
     const listen = `require("node:net").createServer((socket) => socket.destroy())
         .listen(${hostPort}, "::", () => console.log("ready"))`;
-    const { stdout } = cluster.namespaces.start(cluster.namespaceOf('m1'), [process.execPath, '-e', listen]);
+    const { stdout } = cluster.start('m1', [process.execPath, '-e', listen]);
     if (stdout !== null) await once(stdout, 'data');
     for (const host of [vip4, vip6]) {
       expect(await connect('client', host)).toBe('ECONNREFUSED');
@@ -79,7 +76,7 @@ describe('the addresses of Services', () => {
     const ask = `const socket = require("node:dgram").createSocket("udp4");
         socket.on("message", (answer) => console.log(String(answer))).on("error", () => 0).bind(40001);
         setInterval(() => socket.send("x", ${latePort}, "${vip4}"), 100);`;
-    const asking = cluster.namespaces.start(cluster.namespaceOf('client'), [process.execPath, '-e', ask]);
+    const asking = cluster.start('client', [process.execPath, '-e', ask]);
     const answer = once(asking.stdout ?? process.stdin, 'data');
     const virtualIp = ['VirtualIP', makeVirtualIp(vip4, ['web', 'left', 'late'])] as const;
     await world.put(...make('late', latePort, leftAnnotations), virtualIp);

@@ -1,6 +1,5 @@
 /** Nodes that lose their power, and nodes that only the API cannot reach, while m1 holds the address. */
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { type Agent, sleep, waitUntil } from '../../support/host/vipnat.ts';
 import { hosts } from '../../support/network/layout.ts';
@@ -23,12 +22,10 @@ const pool = {
 };
 
 describe('a Service with pods on three nodes', () => {
-  let cluster: Cluster;
   let world: ServiceWorld;
   let holder: Agent;
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     world = await ServiceWorld.create(cluster);
     await world.put(
       ['Service', makeLoadBalancer('web', [{ port: 80 }])],

@@ -13,11 +13,7 @@ const ask = async (path: string): Promise<string> =>
   await web.world.shell('m1', `curl -s -w '\n%{http_code}' http://${listen}${path}`);
 
 const check = async (pid: number): Promise<CommandResult> =>
-  await web.cluster.namespaces.run(web.cluster.namespaceOf('m1'), [
-    process.execPath,
-    healthCheck,
-    String(pid),
-  ]);
+  await web.cluster.run('m1', [process.execPath, healthCheck, String(pid)]);
 
 test('a balancer serves its metrics, and stays alive and ready while the API is away', async () => {
   const balancer = await web.world.startBalancer(balanced, { words: ['--listen', listen] });

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { afterAll, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { outsider } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
@@ -61,11 +60,9 @@ function make(): ApiChange[] {
 }
 
 describe('clients of a Service with policy Local', () => {
-  let cluster: Cluster;
   let world: ServiceWorld;
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     world = await ServiceWorld.create(cluster);
     await world.put(...make());
     for (const { node } of pods) await world.startBalancer(/default\/large is balanced/, { node });
@@ -93,7 +90,7 @@ describe('clients of a Service with policy Local', () => {
       const { ipv4, ipv6 } = outsider.addresses;
       await world.shell(node, `ip route add ${four}.0/24 via ${ipv4}; ip route add ${six}:/64 via ${ipv6}`);
       const command = [process.execPath, '-e', serveLarge];
-      const { stdout } = cluster.namespaces.start(cluster.namespaceOf(name), command);
+      const { stdout } = cluster.start(name, command);
       if (stdout !== null) await once(stdout, 'data');
     }
     await world.shell(first.node, `nft -f - <<'.'\n${countErrors}\n.`);

@@ -1,5 +1,4 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { outsider } from '../../support/network/layout.ts';
@@ -66,11 +65,9 @@ const bindAsIpvs = `echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore
   ip addr add ${serviceVips.ipv6}/128 dev kube-ipvs0 nodad`;
 
 describe('Services with policy Local, while m1 holds their address', () => {
-  let cluster: Cluster;
   let world: ServiceWorld;
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     world = await ServiceWorld.create(cluster);
     const names = ['local', 'elsewhere', 'kept'];
     await world.put(

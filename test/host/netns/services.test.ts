@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { type Cluster, type SeatName, seatNames } from '../../support/network/cluster.ts';
+import { type SeatName, seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vipnat } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
@@ -39,11 +39,9 @@ const names = ['web', 'rr', 'hash', 'kept', 'local', 'ranges', 'none'];
 const allowed = '10.244.0.0/16';
 
 describe('Services', () => {
-  let cluster: Cluster;
   let world: ServiceWorld;
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     world = await ServiceWorld.create(cluster);
     await world.put(
       ...make('web', 80),

@@ -1,5 +1,4 @@
 import { expect, jest, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { expectNoneLost, startLoad, startProxies } from './traffic.ts';
@@ -12,10 +11,7 @@ const vipArguments = ['--vip', vips.ipv4, '--probe-timeout', '1500ms'];
 const restarts = 8;
 const lifeMs = 1200;
 
-let cluster: Cluster;
-
-useCluster('all tests', async (made) => {
-  cluster = made;
+const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
 });
 

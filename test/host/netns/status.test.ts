@@ -1,6 +1,5 @@
 import { expect, test } from '@jest/globals';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
@@ -9,10 +8,7 @@ import { limitMs, startAgent, vipnat, vipnatCommand } from '../../support/host/v
 const vipArguments = ['--vip', vips.ipv4];
 const connections = 30;
 
-let cluster: Cluster;
-
-useCluster('each test', async (made) => {
-  cluster = made;
+const cluster = useCluster('each test', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
 });
 

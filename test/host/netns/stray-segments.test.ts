@@ -1,6 +1,5 @@
 import { expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { sendStraySegments } from '../../support/network/stray-segments.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
@@ -9,11 +8,7 @@ import { vipnat } from '../../support/host/vipnat.ts';
 const connections = 5;
 const longestMs = 120_000;
 
-let cluster: Cluster;
-
-useCluster('each test', (made) => {
-  cluster = made;
-});
+const cluster = useCluster('each test');
 
 /** What becomes of connections through the VIP when their apiserver sends a segment that conntrack calls INVALID on each of them. */
 async function holdThroughStrays(host: string): Promise<Record<string, number>> {
@@ -48,7 +43,7 @@ test.each(cases)(
     const [layer, tool] = family === 'ipv6' ? ['ip6', 'ip6tables'] : ['ip', 'iptables'];
     const flush =
       dialect === 'none' ? `nft flush chain ${layer} vipnat input` : `${tool}-${dialect} -F VIPNAT-INPUT`;
-    await cluster.namespaces.shell(cluster.namespaceOf('m1'), flush);
+    await cluster.shell('m1', flush);
     expect(await holdThroughStrays(host)).toEqual({ ECONNRESET: connections });
   },
 );

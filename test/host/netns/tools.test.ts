@@ -1,11 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isFull, onlyFull } from '../../support/jest/extent.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
-import { Shims } from '../../support/host/shims.ts';
+import { useShims } from '../../support/host/shims.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
 import {
   type Agent,
@@ -25,30 +25,22 @@ const commands: readonly (readonly string[])[] = [
   ['cleanup'],
 ];
 
-let cluster: Cluster;
-const shims = new Shims();
+const shims = useShims();
 let agent: Agent | null = null;
 
-beforeAll(async () => {
-  cluster = await Cluster.create();
+const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
 });
 
 afterEach(async () => {
   await agent?.stop('SIGKILL');
   agent = null;
-  shims.clear();
   await vipnat(cluster, 'm1', ['cleanup']);
 });
 
-afterAll(async () => {
-  shims.remove();
-  await (cluster as Cluster | undefined)?.close();
-});
-
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 const runIn = (wrapper: readonly string[], args: readonly string[]) =>
-  cluster.namespaces.run(cluster.namespaceOf('m1'), [...wrapper, ...vipnatCommand(args)]);
+  cluster.run('m1', [...wrapper, ...vipnatCommand(args)]);
 
 /** The command fails with one line for people, prints nothing else, and changes no rule. */
 async function expectOneLine(

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, expect, test } from '@jest/globals';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readSection, readTable, unquote } from '../../support/documents/table.ts';
 import { rootFolder } from '../../../lab/settings/folders.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 import { startProxies } from './traffic.ts';
@@ -22,17 +22,14 @@ const ofPrograms =
 /** Only looked at on the way to another, as those are that lead to vipnat itself. */
 const folders = ['/', '/etc', '/proc', '/run', '/var', '/var/lib', '/var/run', '/sys', '/dev'];
 
-let cluster: Cluster;
 let folder = '';
-beforeAll(async () => {
+const cluster = useCluster('all tests', async () => {
   folder = mkdtempSync(join(tmpdir(), 'vipnat-traces-'));
-  cluster = await Cluster.create();
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   // Leaves the xtables lock, as on any host where that tool was used once.
-  await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'iptables-legacy --wait --list');
+  await cluster.shell('m1', 'iptables-legacy --wait --list');
 });
-afterAll(async () => {
-  await (cluster as Cluster | undefined)?.close();
+afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -44,7 +41,7 @@ test('no file and no socket is touched that docs/security.md does not name', asy
     await cluster.namespaces.run(namespace, trace(command));
   }
   const refuse = 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset';
-  await cluster.namespaces.shell(cluster.namespaceOf('m3'), refuse);
+  await cluster.shell('m3', refuse);
   await agent.waitForLine(/ -> direct to /);
   await cluster.namespaces.shell(namespace, 'curl --silent http://127.0.0.1:10268/status');
   await endTraced(agent);

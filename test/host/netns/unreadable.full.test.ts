@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
-import { Shims } from '../../support/host/shims.ts';
+import { useShims } from '../../support/host/shims.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
 import { Agent, sleep, startAgent, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
 
@@ -11,26 +11,12 @@ const vipArguments = ['--vip', vips.ipv4];
 const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
-let cluster: Cluster;
 let agent: Agent | null = null;
-const shims = new Shims();
+const shims = useShims();
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
-});
+const cluster = useCluster('each test');
 
-afterEach(async () => {
-  await agent?.stop('SIGKILL');
-  agent = null;
-  shims.clear();
-  await (cluster as Cluster | undefined)?.close();
-});
-
-afterAll(() => {
-  shims.remove();
-});
-
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 const command = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 
 test.each(['nft', ...onlyFull('legacy' as const)] as const)(
@@ -154,7 +140,7 @@ test('a kernel without iptables-legacy is balanced by what it has; --iptables le
   const args = [...vipArguments, '--iptables', 'legacy'];
   const run = vipnatCommand(['run', ...args]);
   const variables = { ...process.env, ...environment() };
-  agent = new Agent(cluster.namespaces.start(cluster.namespaceOf('m1'), run, variables));
+  agent = new Agent(cluster.start('m1', run, variables));
   const why = /unable to initialize table 'nat': .* Leave --iptables out, or load iptable_nat on the host/;
   await agent.waitForLine(why);
   await sleep(3000);
@@ -172,10 +158,7 @@ test('legacy tables on a host without the legacy tools are left alone, and told'
   ])
     shims.link(tool);
   const run = (...args: readonly string[]) =>
-    cluster.namespaces.run(cluster.namespaceOf('m1'), [
-      ...['env', `PATH=${shims.onlyPath}`],
-      ...vipnatCommand(args),
-    ]);
+    cluster.run('m1', [...['env', `PATH=${shims.onlyPath}`], ...vipnatCommand(args)]);
   const warning = /\[TOOL_MISSING\] vipnat cannot read iptables-legacy \(iptables-legacy-save is not in PATH/;
   const once = await run('run', '--once', ...vipArguments);
   expect(once.exitCode).toBe(0);

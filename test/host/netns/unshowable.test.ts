@@ -1,6 +1,5 @@
 import { expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { expectBalanced, expectNoneLost, startLoad } from './traffic.ts';
@@ -10,13 +9,9 @@ const vipArguments = ['--vip', vips.ipv4];
 const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
-let cluster: Cluster;
+const cluster = useCluster('each test');
 
-useCluster('each test', (made) => {
-  cluster = made;
-});
-
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 const command = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 
 const hasOwnTable = async () => (await shell('nft list tables')).includes('table ip vipnat');

@@ -3,7 +3,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Family } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
@@ -24,11 +23,7 @@ const cases: readonly [Family, Case][] = [
 describe.each(cases)(
   'a master that may not forward, with a VIP at a port where its apiserver is not (%s)',
   (family, { vip, host, closedSwitch }) => {
-    let cluster: Cluster;
-
-    useCluster('all tests', (made) => {
-      cluster = made;
-    });
+    const cluster = useCluster('all tests');
 
     test('tells keepalived to go, until a program listens on that port', async () => {
       const machine = cluster.namespaceOf('m1');

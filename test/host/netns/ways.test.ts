@@ -3,7 +3,7 @@ import { families } from '../../../lib/address/address.ts';
 import { pairs } from '../../support/jest/pairs.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { type Cluster, seatNames } from '../../support/network/cluster.ts';
+import { seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
@@ -15,14 +15,7 @@ const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
 const allEndpoints = families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',');
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
-let cluster: Cluster;
-
-useCluster('each test', (made) => {
-  cluster = made;
-});
-
-const shell = (machine: string, script: string) =>
-  cluster.namespaces.shell(cluster.namespaceOf(machine), script);
+const cluster = useCluster('each test');
 
 /** What `plan --json` says about each VIP. */
 async function readWays(machine: string, args: readonly string[]) {
@@ -37,21 +30,21 @@ describe.each(pairs)('a VIP holder with FORWARD policy DROP: %s, iptables-%s', (
 
   test('forwards what is balanced, also after somebody took our hook out of FORWARD', async () => {
     await startProxies(cluster, ['m1'], dialect, [family]);
-    await shell('m1', `${tool} -P FORWARD DROP`);
+    await cluster.shell('m1', `${tool} -P FORWARD DROP`);
     const agent = await startAgent(cluster, 'm1', ['--vip', vips[family]]);
     await expectBalanced(cluster, question);
 
-    const hook = (await shell('m1', `${tool} -S FORWARD | grep VIPNAT-FORWARD`)).replace('-A', '-D');
-    await shell('m1', `${tool} ${hook}`);
+    const hook = (await cluster.shell('m1', `${tool} -S FORWARD | grep VIPNAT-FORWARD`)).replace('-A', '-D');
+    await cluster.shell('m1', `${tool} ${hook}`);
     await agent.waitForLine(/vipnat repaired its rules: FORWARD has no jump to VIPNAT-FORWARD/);
     await expectBalanced(cluster, question);
   });
 
   test('without our rules there, drops what goes to the other masters', async () => {
-    await shell('m1', `${tool} -P FORWARD DROP`);
+    await cluster.shell('m1', `${tool} -P FORWARD DROP`);
     const endpoints = listApiservers(family).map(formatEndpoint).join(',');
     await vipnat(cluster, 'm1', ['run', '--once', '--vip', vips[family], '--endpoints', endpoints]);
-    await shell(
+    await cluster.shell(
       'm1',
       `${tool} -F VIPNAT-FORWARD 2>/dev/null || ${toolName(family, 'nft')} -F VIPNAT-FORWARD`,
     );
@@ -94,7 +87,7 @@ test('with kube-proxy in nftables mode, its endpoints are balanced over directly
 test('with --masquerade kube-mark, kube-proxy’s own rule rewrites the source and ours is not there', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   await startAgent(cluster, 'm1', [...vipArguments, '--masquerade', 'kube-mark']);
-  const nat = await shell('m1', 'iptables-nft-save -t nat');
+  const nat = await cluster.shell('m1', 'iptables-nft-save -t nat');
   expect(nat).not.toContain('VIPNAT-POSTROUTING');
   expect(nat).toMatch(/-A VIPNAT-\w{10} .*-j KUBE-MARK-MASQ/);
   const { from } = await expectBalanced(cluster, client);
@@ -104,14 +97,14 @@ test('with --masquerade kube-mark, kube-proxy’s own rule rewrites the source a
 test('with --masquerade none, clients whose replies find back through the holder keep their address everywhere', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   // As where the holder is the masters' router: on one wire replies would go past it.
-  for (const name of ['m2', 'm3']) await shell(name, 'ip route add 10.77.0.100 via 10.77.0.11');
+  for (const name of ['m2', 'm3']) await cluster.shell(name, 'ip route add 10.77.0.100 via 10.77.0.11');
   await startAgent(cluster, 'm1', [...vipArguments, '--masquerade', 'none']);
   const { from } = await expectBalanced(cluster, client);
   expect(from).toEqual({ '10.77.0.100': 60 });
 });
 
 test('one agent balances several VIPs, ports and families, each its own way round', async () => {
-  await shell('m1', 'ip addr add 10.77.0.51/32 dev eth0');
+  await cluster.shell('m1', 'ip addr add 10.77.0.51/32 dev eth0');
   await startProxies(cluster, ['m1'], 'nft', families);
   const args = ['10.77.0.50', '10.77.0.50:8443', '10.77.0.51:443', '[fd77::50]:9443'].flatMap((vip) => [
     '--vip',
@@ -135,7 +128,7 @@ test('one agent balances several VIPs, ports and families, each its own way roun
 test('when nothing is known the VIP is its holder’s apiserver, and balanced as soon as kube-proxy tells', async () => {
   const agent = await startAgent(cluster, 'm1', vipArguments);
   expect(agent.log).toMatch(/warn {2}10\.77\.0\.50:6443 starts in mode passthrough: no apiserver is known/);
-  const nat = await shell('m1', 'iptables-nft-save -t nat');
+  const nat = await cluster.shell('m1', 'iptables-nft-save -t nat');
   expect(nat).toMatch(/^:VIPNAT-\w{10} /m);
   expect(nat).not.toMatch(/^-A VIPNAT-\w{10} /m);
   await expectAnswers(cluster, client, ['m1']);

@@ -1,25 +1,18 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect, test } from '@jest/globals';
-import { Shims } from '../../support/host/shims.ts';
+import { expect, test } from '@jest/globals';
+import { useShims } from '../../support/host/shims.ts';
 import { sleep, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { startProxies } from './traffic.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
-const shims = new Shims();
-let cluster: Cluster;
+const shims = useShims();
 
-useCluster('all tests', async (made) => {
-  cluster = made;
+const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'legacy', ['ipv4']);
-});
-
-afterAll(() => {
-  shims.remove();
 });
 
 test('a stranger who holds the xtables lock delays iptables-legacy, and nothing else happens', async () => {

@@ -45,6 +45,6 @@ export async function sendStraySegments(
   { port, count }: { readonly port: number; readonly count: number },
 ): Promise<void> {
   const words = ['perl', '-e', program, 'eth0', String(port), String(count), String(strayBytes)];
-  const { exitCode, stderr } = await cluster.namespaces.run(cluster.namespaceOf(machine), words);
+  const { exitCode, stderr } = await cluster.run(machine, words);
   if (exitCode !== 0) throw new Error(`no stray segments: ${stderr}`);
 }
