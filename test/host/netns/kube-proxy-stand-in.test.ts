@@ -4,12 +4,8 @@ import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { type SeatName } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-import { clusterIps } from '../../support/network/layout.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
-import { expectBalanced } from './traffic.ts';
 
 describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
   'the stand-in for kube-proxy with iptables-%s',
@@ -55,30 +51,6 @@ describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
       expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['KUBE-SERVICES', 'RETURN']);
     });
 
-    test('with a foreign jump into its chain, a sync to no endpoints rejects: filter is written, nat is as before', async () => {
-      await kubeProxy.sync();
-      await namespaces.shell(namespace, addForeignJump(dialect));
-      const before = readNatRules(await save('nat'));
-
-      await expect(kubeProxy.sync([])).rejects.toThrow(/exit status [14]/);
-
-      expect(readNatRules(await save('nat'))).toEqual(before);
-      expect(await save('filter')).toContain('default/kubernetes:https has no endpoints');
-    });
-
-    test('once the foreign jump is gone, the same sync deletes the chain', async () => {
-      await kubeProxy.sync();
-      await namespaces.shell(namespace, addForeignJump(dialect));
-      await expect(kubeProxy.sync([])).rejects.toThrow(/exit status/);
-      await namespaces.shell(namespace, `${toolName('ipv4', dialect)} -t nat -F FOREIGN`);
-
-      await kubeProxy.sync([]);
-
-      const nat = await save('nat');
-      expect(nat).not.toContain(serviceChain);
-      expect(nat).toContain('default/web:http');
-    });
-
     test('cleans up all its rules and leaves a stranger’s', async () => {
       await kubeProxy.sync();
       await namespaces.shell(
@@ -106,38 +78,6 @@ describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
     });
   },
 );
-
-describe('a ClusterIP with the stand-in', () => {
-  const seats: readonly SeatName[] = ['another master', 'pod on a worker'];
-  const hosts = ['m3', 'worker'];
-
-  const cluster = useCluster('all tests');
-
-  const proxies = (dialect: IptablesDialect, family: 'ipv4' | 'ipv6') =>
-    hosts.map((host) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(host), dialect, family));
-
-  const combinations: readonly (readonly ['ipv4' | 'ipv6', IptablesDialect])[] = [
-    ['ipv4', 'nft'],
-    ['ipv6', 'legacy'],
-    ...onlyFull(['ipv6', 'nft'] as const, ['ipv4', 'legacy'] as const),
-  ];
-  test.each(combinations)(
-    'is balanced over three apiservers for a host and for a pod: %s, iptables-%s',
-    async (family, dialect) => {
-      await Promise.all(proxies(dialect, family).map((proxy) => proxy.sync()));
-      for (const seat of seats) await expectBalanced(cluster, { seat, host: clusterIps[family], port: 443 });
-      await Promise.all(proxies(dialect, family).map((proxy) => proxy.cleanUp()));
-    },
-  );
-
-  test.each(['ipv4', 'ipv6'] as const)(
-    'is balanced over three apiservers by the nftables mode: %s',
-    async (family) => {
-      await Promise.all(proxies('nft', family).map((proxy) => proxy.syncNftables()));
-      for (const seat of seats) await expectBalanced(cluster, { seat, host: clusterIps[family], port: 443 });
-    },
-  );
-});
 
 function addForeignJump(dialect: IptablesDialect): string {
   const ip = toolName('ipv4', dialect);

@@ -3,9 +3,7 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { families } from '../../../lib/address/address.ts';
 import { isFull } from '../../support/jest/extent.ts';
-import { seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { apiserverPort, masters, vips } from '../../support/network/layout.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
@@ -15,28 +13,6 @@ const port = apiserverPort;
 
 describe('the miniature cluster', () => {
   const cluster = useCluster('all tests');
-
-  test.each(seatNames)('from the %s, every apiserver answers in both families', async (name) => {
-    for (const { name: master, addresses } of masters) {
-      for (const family of families) {
-        const { apiservers, errors } = await cluster.seat(name).request(addresses[family], port, 4);
-        expect({ family, apiservers, errors }).toEqual({ family, apiservers: { [master]: 4 }, errors: {} });
-      }
-    }
-  });
-
-  test.each(families)(
-    'without rules the VIP is its holder’s apiserver, at once also after it moved: %s',
-    async (family) => {
-      for (const holder of ['m2', 'm3', 'm1']) {
-        await cluster.moveVips(holder);
-        for (const name of ['outside client', 'pod on a master', 'pod on a worker'] as const) {
-          const { apiservers, errors } = await cluster.seat(name).request(vips[family], port, 2);
-          expect({ name, apiservers, errors }).toEqual({ name, apiservers: { [holder]: 2 }, errors: {} });
-        }
-      }
-    },
-  );
 
   test.each([
     ['ipv4', '10.77.0.11'],
@@ -49,16 +25,6 @@ describe('the miniature cluster', () => {
       expect(from).toEqual({ [own]: 2 });
     },
   );
-
-  test('connections that are held are not disturbed by new ones, and all their bytes come back', async () => {
-    const target = { host: vips.ipv4, port };
-    const { held, report } = await cluster.seat('outside client').hold(target, 50, 1000);
-    const { errors } = await cluster.seat('another master').request(target.host, port, 20);
-    expect({ held, errors }).toEqual({ held: 50, errors: {} });
-    const { opened, echoes, errors: resets } = await report;
-    expect({ opened, resets }).toEqual({ opened: 50, resets: {} });
-    expect(echoes).toBeGreaterThan(50);
-  });
 
   if (isFull)
     test('the failures of a measured outage are the connections within it, and all of them', async () => {

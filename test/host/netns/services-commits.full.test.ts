@@ -44,10 +44,10 @@ describe('while a stranger commits 25 times a second, a balancer', () => {
     for (const tool of [...tools, 'nft']) {
       shims.wrap(tool, `echo "${tool} $*" >>'${log()}'\nexec "$TOOL" "$@"`);
     }
-    await web.world.shell('m1', firewall);
+    await web.shell('m1', firewall);
     await writeServices(web.cluster, 'm1');
     await startStranger(web.cluster, 'm1');
-    const balancer = await web.world.startBalancer(balanced, { prefix: ['env', `PATH=${shims.path}`] });
+    const balancer = await web.startBalancer(balanced, { prefix: ['env', `PATH=${shims.path}`] });
     const written = /chain FORWARD of iptables-nft drops packets/;
     await balancer.waitForLine(written);
     // The look after a write reads what it has written.
@@ -56,7 +56,7 @@ describe('while a stranger commits 25 times a second, a balancer', () => {
     await sleep(watchedMs);
     expect(takeStarts().filter((start) => start !== renewal)).toEqual([]);
     const from = balancer.log.length;
-    await web.world.shell('m1', 'iptables-nft -F FORWARD');
+    await web.shell('m1', 'iptables-nft -F FORWARD');
     await balancer.waitForLine(written, from);
     const starts = takeStarts();
     expect(starts).toContain('iptables-nft-restore --noflush -w 5');

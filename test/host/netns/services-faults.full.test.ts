@@ -1,8 +1,7 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, expect, test } from '@jest/globals';
 import { sleep, waitUntil } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
 import { startLoad } from './traffic.ts';
 
 const vip = serviceVips.ipv4;
@@ -15,19 +14,14 @@ function list(...without: readonly number[]): ApiChange {
 }
 
 describe('a Service', () => {
-  let world: ServiceWorld;
-
-  const cluster = useCluster('each test', async () => {
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('each test', async () => {
     await world.put(['Service', makeLoadBalancer('web', [{ port: 80 }])], list(), [
       'VirtualIP',
       makeVirtualIp(vip, ['web']),
     ]);
   });
 
-  afterEach(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   const listTable = () => world.shell('m1', 'nft -n -a list table ip vipnat-lb');
   const readHandle = async () => /# handle \d+/.exec(await listTable())?.[0];

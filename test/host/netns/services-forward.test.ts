@@ -1,9 +1,8 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { isFull } from '../../support/jest/extent.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { sleep, vipnat } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { podPort, pods, serviceVips, useServices } from './service-world.ts';
 
 const { ipv4, ipv6 } = serviceVips;
 const balanced = /default\/web is balanced: 10\.77\.0\.60:80 TCP to \d endpoints/;
@@ -21,10 +20,7 @@ add chain inet firewall forward { type filter hook forward priority 0; policy dr
 END`;
 
 describe('a node that drops what it forwards', () => {
-  let world: ServiceWorld;
-
-  const cluster = useCluster('each test', async () => {
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('each test', async () => {
     const list = (family: 'ipv4' | 'ipv6') =>
       pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));
     await world.put(
@@ -36,9 +32,7 @@ describe('a node that drops what it forwards', () => {
     );
   });
 
-  afterEach(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   /** What a client gets: a pod's answer, or nothing. */
   const ask = async (host: string, count = 20) => await cluster.seat('outside client').greet(host, 80, count);

@@ -1,9 +1,8 @@
 import { once } from 'node:events';
-import { afterAll, describe, expect, test } from '@jest/globals';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, expect, test } from '@jest/globals';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
 
 const { ipv4: vip4, ipv6: vip6 } = serviceVips;
 
@@ -30,10 +29,7 @@ function make(name: string, port: number, annotations = {}): ApiChange[] {
 }
 
 describe('the addresses of Services', () => {
-  let world: ServiceWorld;
-
-  const cluster = useCluster('all tests', async () => {
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('all tests', async () => {
     await world.put(
       ...make('web', 80),
       ['VirtualIP', makeVirtualIp(vip4, ['web'])],
@@ -42,9 +38,7 @@ describe('the addresses of Services', () => {
     await world.startBalancer(/default\/web is balanced/);
   });
 
-  afterAll(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   /** `connected`, or the code of the failure. */
   const connect = async (machine: string, host: string) =>

@@ -18,24 +18,24 @@ describe('a second balancer of a node', () => {
   test.each(['SIGTERM', 'SIGKILL'] as const)(
     'waits, writes nothing, and takes over when the first one ends by %s: no connection fails',
     async (signal) => {
-      const first = await web.world.startBalancer(balanced);
-      const second = await web.world.startBalancer(waits, { prefix: inPod });
+      const first = await web.startBalancer(balanced);
+      const second = await web.startBalancer(waits, { prefix: inPod });
       expect(second.log).toMatch(new RegExp(`another balancer of this host .* pid ${first.pid} in its`));
       const load = startLoad(web.cluster, { host: vip, port: 80 }, 200);
-      const before = await web.world.shell('m1', 'nft -n -a list table ip vipnat-lb');
+      const before = await web.shell('m1', 'nft -n -a list table ip vipnat-lb');
       await first.stop(signal);
       await second.waitForLine(balanced);
       expect(second.listLines(waits)).toHaveLength(1);
       expect(second.listLines(takesOver)).toHaveLength(1);
-      const after = await web.world.shell('m1', 'nft -n -a list table ip vipnat-lb');
+      const after = await web.shell('m1', 'nft -n -a list table ip vipnat-lb');
       expect(/handle \d+/.exec(after)?.[0]).toBe(/handle \d+/.exec(before)?.[0]);
       await expectNoneLost(load, 20);
     },
   );
 
   test('is alive for its kubelet while it waits and after it has taken over, until it hangs', async () => {
-    const first = await web.world.startBalancer(balanced, { prefix: inPod });
-    const second = await web.world.startBalancer(waits, { prefix: inPod });
+    const first = await web.startBalancer(balanced, { prefix: inPod });
+    const second = await web.startBalancer(waits, { prefix: inPod });
     expect([await probe(first), await probe(second)]).toEqual([0, 0]);
     await first.stop();
     await second.waitForLine(balanced);
@@ -48,7 +48,7 @@ describe('a second balancer of a node', () => {
   });
 
   test('and a cleanup beside a balancer that runs: its tables stay, and the command says so', async () => {
-    const { pid } = await web.world.startBalancer(balanced);
+    const { pid } = await web.startBalancer(balanced);
     const refused = await vipnat(web.cluster, 'm1', ['cleanup']);
     expect(refused).toMatchObject({
       exitCode: 1,

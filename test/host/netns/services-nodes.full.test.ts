@@ -1,10 +1,9 @@
 /** Nodes that lose their power, and nodes that only the API cannot reach, while m1 holds the address. */
-import { afterAll, describe, expect, test } from '@jest/globals';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, expect, test } from '@jest/globals';
 import { type Agent, sleep, waitUntil } from '../../support/host/vipnat.ts';
 import { hosts } from '../../support/network/layout.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { podPort, pods, serviceVips, useServices } from './service-world.ts';
 import { makeSeat } from '../../support/fakes/seat-objects.ts';
 
 const limitMs = 180_000;
@@ -22,11 +21,9 @@ const pool = {
 };
 
 describe('a Service with pods on three nodes', () => {
-  let world: ServiceWorld;
   let holder: Agent;
 
-  const cluster = useCluster('all tests', async () => {
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('all tests', async () => {
     await world.put(
       ['Service', makeLoadBalancer('web', [{ port: 80 }])],
       [
@@ -52,9 +49,7 @@ describe('a Service with pods on three nodes', () => {
     await holder.waitForLine(/this node holds seat pool\/0/);
   });
 
-  afterAll(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   const setLink = async (node: string, state: 'up' | 'down') => {
     await world.shell('switch', `ip link set ${node} ${state}`);

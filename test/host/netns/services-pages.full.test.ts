@@ -10,13 +10,13 @@ const healthCheck = fileURLToPath(new URL('../../../scripts/healthcheck.cjs', im
 const web = useWebService();
 
 const ask = async (path: string): Promise<string> =>
-  await web.world.shell('m1', `curl -s -w '\n%{http_code}' http://${listen}${path}`);
+  await web.shell('m1', `curl -s -w '\n%{http_code}' http://${listen}${path}`);
 
 const check = async (pid: number): Promise<CommandResult> =>
   await web.cluster.run('m1', [process.execPath, healthCheck, String(pid)]);
 
 test('a balancer serves its metrics, and stays alive and ready while the API is away', async () => {
-  const balancer = await web.world.startBalancer(balanced, { words: ['--listen', listen] });
+  const balancer = await web.startBalancer(balanced, { words: ['--listen', listen] });
   const text = await ask('/metrics');
   expect(text).toMatch(/\n200$/);
   for (const name of [...Object.keys(balancerMetrics), programmingDuration.name])
@@ -30,7 +30,7 @@ test('a balancer serves its metrics, and stays alive and ready while the API is 
     stdout: expect.stringMatching(/^healthy: its sync is /),
   });
 
-  await web.world.killApi();
+  await web.killApi();
   await balancer.waitForLine(/vipnat keeps its tables as they are/);
   expect(await ask('/metrics')).toMatch(/^vipnat_balancer_api_followed 0$/m);
   expect([await ask('/healthz'), await ask('/readyz')]).toEqual(['ok\n\n200', 'ok\n\n200']);
@@ -40,8 +40,8 @@ test('a balancer serves its metrics, and stays alive and ready while the API is 
 });
 
 test('a balancer that cannot be reached by its own API is alive, and not ready', async () => {
-  await web.world.killApi();
-  const balancer = await web.world.startBalancer(/vipnat keeps its tables as they are/, {
+  await web.killApi();
+  const balancer = await web.startBalancer(/vipnat keeps its tables as they are/, {
     words: ['--listen', listen],
   });
   expect(await ask('/healthz')).toMatch(/200$/);

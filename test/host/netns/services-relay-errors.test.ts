@@ -1,11 +1,10 @@
 import { once } from 'node:events';
-import { afterAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { outsider } from '../../support/network/layout.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
 
 const [first = { name: '', node: '' }] = pods;
 
@@ -60,17 +59,12 @@ function make(): ApiChange[] {
 }
 
 describe('clients of a Service with policy Local', () => {
-  let world: ServiceWorld;
-
-  const cluster = useCluster('all tests', async () => {
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('all tests', async () => {
     await world.put(...make());
     for (const { node } of pods) await world.startBalancer(/default\/large is balanced/, { node });
   });
 
-  afterAll(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   test('hear of a smaller link on the way, wherever their pod is; no ICMP error comes back to the node that holds the address', async () => {
     const far = await cluster.namespaces.create('far');

@@ -1,9 +1,8 @@
-import { afterAll, describe, expect, test } from '@jest/globals';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, expect, test } from '@jest/globals';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { outsider } from '../../support/network/layout.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
 
 const podNames = pods.map(({ name }) => name).sort();
 const [first = { name: '', node: '' }, second = first] = pods;
@@ -65,10 +64,7 @@ const bindAsIpvs = `echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore
   ip addr add ${serviceVips.ipv6}/128 dev kube-ipvs0 nodad`;
 
 describe('Services with policy Local, while m1 holds their address', () => {
-  let world: ServiceWorld;
-
-  const cluster = useCluster('all tests', async () => {
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('all tests', async () => {
     const names = ['local', 'elsewhere', 'kept'];
     await world.put(
       ...[make('local', 84), ...list('local')],
@@ -80,9 +76,7 @@ describe('Services with policy Local, while m1 holds their address', () => {
     for (const { node } of pods) await world.startBalancer(/default\/local is balanced/, { node });
   });
 
-  afterAll(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   const client = () => cluster.seat('outside client');
 

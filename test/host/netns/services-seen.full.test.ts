@@ -13,7 +13,7 @@ describe('what commands tell of Services on a host that has no virtual IP of the
 
   const run = async (...words: readonly string[]) => await vipnat(web.cluster, 'm1', words);
   const runWithApi = async (...words: readonly string[]) =>
-    await run(...words, '--kubeconfig', web.world.kubeconfig, '--node-name', 'm1');
+    await run(...words, '--kubeconfig', web.kubeconfig, '--node-name', 'm1');
   const examine = async (...words: readonly string[]) => {
     const { stdout } = await run('doctor', '--json', '--capture', '0s', ...words);
     const outcomes = (JSON.parse(stdout) as { checks: readonly Outcome[] }).checks;
@@ -30,7 +30,7 @@ describe('what commands tell of Services on a host that has no virtual IP of the
   });
 
   test('all is well while the balancer runs; it is gone; its table has run out', async () => {
-    const balancer = await web.world.startBalancer(balanced);
+    const balancer = await web.startBalancer(balanced);
     const well = await run('status');
     expect(well).toMatchObject({ exitCode: 0, stderr: '' });
     expect(well.stdout).toMatch(/^Services {4}direct · 1 Service, \d+ elements · follows the API\n/);
@@ -52,7 +52,7 @@ describe('what commands tell of Services on a host that has no virtual IP of the
     expect((await examine()).filter(({ code }) => code.startsWith('balancer-'))).toEqual([]);
 
     await balancer.stop('SIGKILL');
-    await web.world.letTablesCount('m1', 600);
+    await web.letTablesCount('m1', 600);
     const gone = await run('status');
     expect(gone.exitCode).toBe(2);
     expect(gone.stdout).toMatch(/^Services {4}NOT KEPT · no balancer runs · tables count for \d+ s\n/);
@@ -61,7 +61,7 @@ describe('what commands tell of Services on a host that has no virtual IP of the
       expect.objectContaining({ code: 'balancer-not-running', level: 'warn' }),
     );
 
-    await web.world.letTablesCount('m1', 0);
+    await web.letTablesCount('m1', 0);
     expect((await run('status')).stdout).toMatch(
       /^Services {4}NOT BALANCED · no balancer runs · kube-proxy's/,
     );
@@ -76,9 +76,9 @@ describe('what commands tell of Services on a host that has no virtual IP of the
   });
 
   test('a table that somebody changed is drift where the API can be asked, and the plan has what is missing', async () => {
-    const balancer = await web.world.startBalancer(balanced);
+    const balancer = await web.startBalancer(balanced);
     await balancer.stop('SIGKILL');
-    await web.world.shell('m1', 'nft flush map ip vipnat-lb vips');
+    await web.shell('m1', 'nft flush map ip vipnat-lb vips');
     const { exitCode, stdout } = await runWithApi('check');
     expect({ exitCode, stdout }).toMatchObject({
       exitCode: 2,
@@ -86,8 +86,8 @@ describe('what commands tell of Services on a host that has no virtual IP of the
     });
     const plan = await runWithApi('plan');
     expect(plan.stdout).toContain('add element ip vipnat-lb vips { 10.77.0.60');
-    await web.world.shell('m1', plan.stdout);
+    await web.shell('m1', plan.stdout);
     expect((await runWithApi('check')).stdout).not.toContain('commands of nft');
-    expect((await web.world.shell('m1', 'nft list map ip vipnat-lb vips')).includes('10.77.0.60')).toBe(true);
+    expect((await web.shell('m1', 'nft list map ip vipnat-lb vips')).includes('10.77.0.60')).toBe(true);
   });
 });

@@ -15,15 +15,15 @@ describe('a Service with 500 connections a second', () => {
   const web = useWebService();
 
   test(`loses none while the balancer is killed, restarted and upgraded, ${rounds} times each`, async () => {
-    let running = await web.world.startBalancer(balanced);
+    let running = await web.startBalancer(balanced);
     const load = startLoad(web.cluster, { host: vip, port: 80 }, 500);
     for (let round = 0; round < rounds; round += 1) {
       for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
         await running.stop(signal);
-        running = await web.world.startBalancer(balanced);
+        running = await web.startBalancer(balanced);
       }
       // As a rolling update does where both pods are there for a while.
-      const next = await web.world.startBalancer(waits);
+      const next = await web.startBalancer(waits);
       await running.stop();
       await next.waitForLine(balanced);
       running = next;

@@ -1,9 +1,8 @@
-import { afterAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { type SeatName, seatNames } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { vipnat } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
 
 const vip4 = serviceVips.ipv4;
 const vip6 = serviceVips.ipv6;
@@ -34,31 +33,17 @@ function make(
 /** How long to wait where nothing shall answer. */
 const lostMs = 1000;
 
-const names = ['web', 'rr', 'hash', 'kept', 'local', 'ranges', 'none'];
+const names = ['web', 'rr', 'hash', 'kept', 'ranges', 'none'];
 /** Clients that the Service `ranges` lets come. */
 const allowed = '10.244.0.0/16';
 
 describe('Services', () => {
-  let world: ServiceWorld;
-
-  const cluster = useCluster('all tests', async () => {
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('all tests', async () => {
     await world.put(
       ...make('web', 80),
       ...make('rr', 81, {}, { 'vipnat.io/method': 'rr' }),
       ...make('hash', 82, {}, { 'lb.zdns.cn/method': 'hash' }),
       ...make('kept', 83, { sessionAffinity: 'ClientIP' }),
-      ...make('local', 84, { externalTrafficPolicy: 'Local' }).slice(0, 1),
-      ...(['ipv4', 'ipv6'] as const).map((family): ApiChange => {
-        const ports = [
-          { port: podPort, name: 't' },
-          { port: podPort, name: 'u', protocol: 'UDP' },
-        ];
-        return [
-          'EndpointSlice',
-          makeEndpoints('local', ports, [{ addresses: [first[family]], nodeName: first.node }]),
-        ];
-      }),
       ...make('ranges', 85, { loadBalancerSourceRanges: [allowed] }),
       ['Service', makeLoadBalancer('none', [{ port: 86 }, { port: 86, name: 'u', protocol: 'UDP' }])],
       ['VirtualIP', makeVirtualIp(vip4, names)],
@@ -67,9 +52,7 @@ describe('Services', () => {
     await world.startBalancer(/default\/web is balanced: 10\.77\.0\.60:80 TCP to 3 endpoints/);
   });
 
-  afterAll(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   const ask = async (seat: SeatName, host: string, port: number, count = 60) =>
     await cluster.seat(seat).greet(host, port, count);
@@ -100,23 +83,10 @@ describe('Services', () => {
     }
   });
 
-  test("with policy Local go to this node's pod, which sees the client", async () => {
-    const outside = await cluster.seat('outside client').request(vip4, 84, 20);
-    expect(outside).toMatchObject({
-      apiservers: { [first.name]: 20 },
-      from: { '10.77.0.100': 20 },
-      errors: {},
-    });
-    const own = await ask("VIP holder's host", vip4, 84, 20);
-    expect(own).toMatchObject({ apiservers: { [first.name]: 20 }, errors: {} });
-  });
-
   test('also serve a pod that is sent to itself', async () => {
-    for (const port of [80, 84]) {
-      const answers = await world.askByUdp(first.name, vip4, port, 60);
-      expect(answers.filter((answer) => !answer.startsWith('pod-'))).toEqual([]);
-      expect(answers.some((answer) => answer.startsWith(first.name))).toBe(true);
-    }
+    const answers = await world.askByUdp(first.name, vip4, 80, 60);
+    expect(answers.filter((answer) => !answer.startsWith('pod-'))).toEqual([]);
+    expect(answers.some((answer) => answer.startsWith(first.name))).toBe(true);
   });
 
   test('are balanced for UDP', async () => {
