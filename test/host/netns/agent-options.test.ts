@@ -46,7 +46,7 @@ test("who is not root and holds the agent's name has nothing planned", async () 
   let said = '';
   stranger.stderr?.on('data', (text: Buffer) => (said += text.toString()));
   await waitUntil(
-    () => Promise.resolve(said.includes('up')),
+    () => said.includes('up'),
     () => `the stranger does not listen: ${said}`,
   );
   expect(await run('plan')).toMatchObject({

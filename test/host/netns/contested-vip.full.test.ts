@@ -66,7 +66,7 @@ test('one ARP request in five seconds is all that the question costs, and it lea
   await agent.stop();
   await waitUntil(
     async () => (await cluster.shell('m1', `ip neigh show to ${vip}`)) === '',
-    () => 'the agent left a neighbour',
+    'the agent left a neighbour',
   );
 });
 

@@ -66,7 +66,7 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
   const waitForWrites = async (count: number) => {
     const countDone = () => readFileSync(join(shims.onlyPath, 'done'), 'utf8').length;
     await waitUntil(
-      () => Promise.resolve(countDone() >= count),
+      () => countDone() >= count,
       () => `of ${count} writes ${countDone()} were done`,
     );
   };
@@ -78,7 +78,7 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
     const agent = new Agent(child);
     const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
     await waitUntil(
-      () => Promise.resolve(hasEnded() || agent.listLines(wayLine).length >= families.length),
+      () => hasEnded() || agent.listLines(wayLine).length >= families.length,
       () => `it neither ended nor was ready:\n${agent.log}`,
     );
     const isKilled = child.signalCode !== null;

@@ -84,7 +84,7 @@ test('a drained host takes the VIPs of a holder that dies, where nobody else doe
   second.kill('SIGTERM');
   await keepaliveds.waitForVips(holder);
   await waitUntil(
-    () => Promise.resolve(agent.listLines(vacant).length === 1),
+    () => agent.listLines(vacant).length === 1,
     () => `not told:\n${agent.log}`,
   );
 });

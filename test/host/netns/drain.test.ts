@@ -41,7 +41,7 @@ const countWrites = (name: string) => agentOf(name).listLines(/wrote the table v
 /** A repair is told once the tool has ended. */
 async function waitForWrites(name: string, count: number): Promise<void> {
   await waitUntil(
-    () => Promise.resolve(countWrites(name) >= count),
+    () => countWrites(name) >= count,
     () => `${countWrites(name)} writes instead of ${count}:\n${agentOf(name).log}`,
   );
 }
@@ -99,7 +99,7 @@ if (isFull)
     agents.set('m2', await startAgent(cluster, 'm2', args));
     await waitUntil(
       async () => (await listTable('m2')).includes('tcp dport 6443'),
-      () => 'the agent that started does not refuse drain checks',
+      'the agent that started does not refuse drain checks',
     );
     await cluster.apiserver('m2').start();
     await agentOf('m1').waitForLine(drained, from);

@@ -110,7 +110,7 @@ test.each([
 
 test('all of it takes a bounded number of descriptors, all given back, and bounded memory', async () => {
   await waitUntil(
-    () => Promise.resolve(measure().descriptors <= before.descriptors + 3),
+    () => measure().descriptors <= before.descriptors + 3,
     () => `still ${measure().descriptors} descriptors, ${before.descriptors} before`,
   );
   process.stderr.write(`${JSON.stringify({ before, most, after: measure() })}\n`);

@@ -68,10 +68,7 @@ async function listHolders(): Promise<string[]> {
 }
 
 async function waitForOneHolder(): Promise<void> {
-  await waitUntil(
-    async () => (await listHolders()).length === 1,
-    () => 'the VIP has not settled',
-  );
+  await waitUntil(async () => (await listHolders()).length === 1, 'the VIP has not settled');
 }
 
 /** Never two, for longer than a backup waits for adverts: three, and a part of one. And one in the end. */
@@ -114,10 +111,7 @@ test('a remedy for a keepalived.conf that somebody wrote never gives the VIP to 
   expect(await findRemedies()).toEqual([]);
   // keepalived has read it: the agent's word moves the VIP.
   await host.shell('echo 1 >/run/vipnat/keepalived/serving');
-  await waitUntil(
-    async () => (await listHolders()).join() === 'm2',
-    () => 'keepalived does not follow the file',
-  );
+  await waitUntil(async () => (await listHolders()).join() === 'm2', 'keepalived does not follow the file');
 });
 
 test('somebody else’s group with the same id is told of without a command that gives the VIP to two masters', async () => {
@@ -138,16 +132,13 @@ test('somebody else’s group with the same id is told of without a command that
   // It advertises from when it is a master.
   await waitUntil(
     async () => (await showAddresses('client')).includes(' 10.77.0.99/'),
-    () => 'the other group has no master',
+    'the other group has no master',
   );
   const found: Told[] = [];
-  await waitUntil(
-    async () => {
-      found.splice(0, found.length, ...(await findRemedies()).filter(({ code }) => code === 'vrid-clash'));
-      return found.length > 0;
-    },
-    () => 'the clash is not told of',
-  );
+  await waitUntil(async () => {
+    found.splice(0, found.length, ...(await findRemedies()).filter(({ code }) => code === 'vrid-clash'));
+    return found.length > 0;
+  }, 'the clash is not told of');
   end();
   await runAll(found);
   await waitForOneHolder();

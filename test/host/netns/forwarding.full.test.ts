@@ -67,13 +67,10 @@ describe("a VIP's holder that heeds router advertisements", () => {
   const hasRoute = async () => (await inside('m1', 'ip -6 route show default dev e0')).includes('proto ra');
   const hasAddress = async () => (await inside('m1', 'ip -6 address show dev e0')).includes('fd00:5:');
   const advertiseUntil = (routerSeconds: number, isHeeded: () => Promise<boolean>) =>
-    waitUntil(
-      async () => {
-        await cluster.run('m2', ['perl', '-e', advertise(routerSeconds)]);
-        return await isHeeded();
-      },
-      () => 'no advertisement was heeded',
-    );
+    waitUntil(async () => {
+      await cluster.run('m2', ['perl', '-e', advertise(routerSeconds)]);
+      return await isHeeded();
+    }, 'no advertisement was heeded');
 
   const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, ['m1'], 'nft', ['ipv6']);

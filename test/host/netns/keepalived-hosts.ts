@@ -50,7 +50,7 @@ export class KeepalivedHosts {
     let log = '';
     for (const stream of [stdout, stderr]) stream?.on('data', (text: Buffer) => (log += text.toString()));
     await waitUntil(
-      () => Promise.resolve([...log.matchAll(/Entering BACKUP STATE/g)].length >= families.length),
+      () => [...log.matchAll(/Entering BACKUP STATE/g)].length >= families.length,
       () => `keepalived is no backup:\n${log}`,
     );
   }

@@ -83,7 +83,7 @@ describe('network namespaces of a run', () => {
     await next.close();
     // Other files' runs start, too, and one of them may have begun with it.
     await waitUntil(
-      () => Promise.resolve(!listNamespaces().includes(run.namespace)),
+      () => !listNamespaces().includes(run.namespace),
       () => `${run.namespace} is there`,
     );
     await expectToEnd(run.child);

@@ -91,7 +91,7 @@ systemctl start vipnat`),
     const seat = host.cluster.seat('outside client');
     await waitUntil(
       async () => (await seat.request(vips.ipv4, 6443, 1)).apiservers['m1'] === 1,
-      () => 'm1 does not answer at the VIP',
+      'm1 does not answer at the VIP',
     );
     const { apiservers, errors } = await seat.request(vips.ipv4, 6443, 20);
     expect({ apiservers, errors }).toEqual({ apiservers: { m1: 20 }, errors: {} });

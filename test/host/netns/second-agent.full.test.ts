@@ -112,10 +112,7 @@ describe('a second agent', () => {
     for (const agent of waiting) expect(agent.log).toContain('and does not answer');
     await first.stop('SIGKILL');
     const isServing = (agent: Agent) => agent.listLines(takesOver).length === 1;
-    await waitUntil(
-      () => Promise.resolve(waiting.some(isServing)),
-      () => 'nobody took over',
-    );
+    await waitUntil(() => waiting.some(isServing), 'nobody took over');
     const [winner] = waiting.filter(isServing);
     const others = waiting.filter((agent) => agent !== winner);
     for (const other of others) {
@@ -123,10 +120,7 @@ describe('a second agent', () => {
     }
     expect(waiting.filter(isServing)).toEqual([winner]);
     await winner?.stop('SIGKILL');
-    await waitUntil(
-      () => Promise.resolve(others.some(isServing)),
-      () => 'nobody took over from the second',
-    );
+    await waitUntil(() => others.some(isServing), 'nobody took over from the second');
     await sleep(500);
     expect(others.filter(isServing)).toHaveLength(1);
     for (const other of others) expect(await other.stop()).toBe(0);
@@ -162,17 +156,11 @@ describe('a second agent', () => {
     // curl gets no answer, as the kubelet does.
     expect(await ask('/readyz?pod=daemonset')).toBe('000 ');
     await first.stop('SIGKILL');
-    await waitUntil(
-      () => Promise.resolve([second, third].some((agent) => serves.test(agent.log))),
-      () => 'nobody took over',
-    );
+    await waitUntil(() => [second, third].some((agent) => serves.test(agent.log)), 'nobody took over');
     expect([await probe(second), await probe(third)]).toEqual([0, 0]);
     second.signal('SIGSTOP');
     const before = [readBeat(second), readBeat(third)];
-    await waitUntil(
-      () => Promise.resolve(readBeat(third) > (before[1] ?? 0)),
-      () => 'the other one says nothing new',
-    );
+    await waitUntil(() => readBeat(third) > (before[1] ?? 0), 'the other one says nothing new');
     expect(readBeat(second)).toBe(before[0]);
     expect(before[0]).toBeLessThanOrEqual(uptime() + 120);
     second.signal('SIGCONT');
@@ -181,10 +169,7 @@ describe('a second agent', () => {
   test('answers by itself where the first has another port or none', async () => {
     await startAgent(cluster, 'm1', [...vipArguments, '--listen', 'off']);
     await startWaiting([], 'static-pod');
-    await waitUntil(
-      async () => (await ask('/healthz?pod=static-pod')) === '200 ok',
-      () => 'nobody listens',
-    );
+    await waitUntil(async () => (await ask('/healthz?pod=static-pod')) === '200 ok', 'nobody listens');
     expect(await ask('/readyz?pod=static-pod')).toMatch(
       /^503 not ready: waiting for another agent of this host to end: /,
     );

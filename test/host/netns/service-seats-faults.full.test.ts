@@ -1,17 +1,11 @@
-import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { expect, jest, test } from '@jest/globals';
 import { existsSync, readFileSync } from 'node:fs';
 import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
-import { anchors, give, pool, SeatNetwork } from './seat-network.ts';
+import { anchors, give, pool, useSeatNetwork } from './seat-network.ts';
 
 jest.setTimeout(3 * limitMs);
 
-let network: SeatNetwork;
-beforeEach(async () => {
-  network = await SeatNetwork.create();
-});
-afterEach(async () => {
-  await network.close();
-});
+const network = useSeatNetwork();
 
 /** Each at another moment of what a change begins. */
 const rounds = 12;
@@ -56,8 +50,8 @@ test('what a killed keepalived leaves on the interface goes, also an address tha
   await network.waitForOneHolder(...anchors, '10.77.0.61');
   expect(await network.listHolders('10.77.0.60')).toEqual([]);
   await waitUntil(
-    () => Promise.resolve(!readFileSync(holder.locate('keepalived.conf'), 'utf8').includes('10.77.0.60')),
-    () => 'the address stays in the file',
+    () => !readFileSync(holder.locate('keepalived.conf'), 'utf8').includes('10.77.0.60'),
+    'the address stays in the file',
   );
 });
 
@@ -69,7 +63,7 @@ test('an address that another host on the network has is not taken, and told', a
   const holder = await network.findHolder(anchors[0]);
   const inUse = () => holder.told.findLast(({ state }) => state !== undefined)?.state?.inUse.join();
   await waitUntil(
-    () => Promise.resolve(inUse() === '10.77.0.70,fd77::70'),
+    () => inUse() === '10.77.0.70,fd77::70',
     () => `it says that others have ${inUse()}`,
   );
   expect(await network.listHolders('10.77.0.70')).toEqual([]);
@@ -90,7 +84,7 @@ test('an address that another host takes later is given up, and told; one that a
   // The first question comes a minute after the address.
   await sleep(60_000);
   await waitUntil(
-    () => Promise.resolve(inUse().length > 0),
+    () => inUse().length > 0,
     () => `nothing is told: ${network.describe()}`,
   );
   expect(inUse()).toEqual(['10.77.0.60']);

@@ -1,6 +1,6 @@
-import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { expect, jest, test } from '@jest/globals';
 import { limitMs, sleep } from '../../support/host/vipnat.ts';
-import { anchors, give, SeatNetwork } from './seat-network.ts';
+import { anchors, give, useSeatNetwork } from './seat-network.ts';
 
 jest.setTimeout(2 * limitMs);
 
@@ -9,13 +9,7 @@ const watchedMs = 8000;
 
 const [anchor, address] = [anchors[0], '10.77.0.60'] as const;
 
-let network: SeatNetwork;
-beforeEach(async () => {
-  network = await SeatNetwork.create();
-});
-afterEach(async () => {
-  await network.close();
-});
+const network = useSeatNetwork();
 
 test.each([
   ['stopKeepalived', 'in order'],

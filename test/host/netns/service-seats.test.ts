@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { expect, jest, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { listAddresses } from '../../../lib/keepalived/find.ts';
 import { isFull } from '../../support/jest/extent.ts';
@@ -6,17 +6,11 @@ import { parseAnchor, toAnchor } from '../../../lib/services/anchors.ts';
 import { type Seat } from '../../../lib/services/objects.ts';
 import { makePool, makeVirtualIp } from '../../support/fakes/seat-objects.ts';
 import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
-import { anchors, give, pool, seats, SeatNetwork } from './seat-network.ts';
+import { anchors, give, pool, seats, useSeatNetwork } from './seat-network.ts';
 
 jest.setTimeout(2 * limitMs);
 
-let network: SeatNetwork;
-beforeEach(async () => {
-  network = await SeatNetwork.create();
-});
-afterEach(async () => {
-  await network.close();
-});
+const network = useSeatNetwork();
 
 /** What another cluster calls a seat of the same VRID. */
 function toOther({ anchor, index }: Seat): Pick<Seat, 'anchor'> {
@@ -37,7 +31,7 @@ test('seats that nobody uses are spread evenly, whichever node came first, and t
   const virtualIps = give('10.77.0.60', 'fd77::60');
   network.update({ pools: [pool], virtualIps, version: '7' });
   await waitUntil(
-    () => Promise.resolve(first?.announced === '7'),
+    () => first?.announced === '7',
     () => `m1 does not say that it has the addresses: ${network.describe()}`,
   );
   expect(await first?.listAddresses()).toEqual(
@@ -97,7 +91,7 @@ test('only adverts have anchors, and a cluster with the same VRIDs and other anc
   }));
   for (const node of network.nodes.filter((one) => one !== m3)) {
     await waitUntil(
-      () => Promise.resolve(node.heard.length === seats.length),
+      () => node.heard.length === seats.length,
       () => `${node.name} hears others: ${JSON.stringify(node.heard)}`,
     );
     expect(node.heard.toSorted((one, other) => one.vrid - other.vrid)).toEqual(expected);
@@ -144,7 +138,7 @@ test('a node that can serve no way gives all its seats up, and takes none', asyn
   );
   await network.waitForOneHolder(...anchors, '10.77.0.60');
   await waitUntil(
-    () => Promise.resolve(holder.held.length === 0),
+    () => holder.held.length === 0,
     () => `${holder.name} says that it holds ${holder.held.join()}`,
   );
 });

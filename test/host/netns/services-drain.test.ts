@@ -67,19 +67,13 @@ describe('a pod that ends', () => {
     await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
     const { apiservers } = await newcomer().greet(vip, 80, 60);
     expect(Object.keys(apiservers)).not.toContain(first.name);
-    await waitUntil(
-      async () => (await readLeft()) > 0,
-      () => 'nobody says how many connections are left',
-    );
+    await waitUntil(async () => (await readLeft()) > 0, 'nobody says how many connections are left');
     await balancer.waitForLine(isCut);
     expect(timeBetween(balancer, / TCP to 2 endpoints/, isCut)).toBeGreaterThanOrEqual(29_900);
     const errors = await connections.end();
     expect(Object.keys(errors)).toEqual(['ECONNRESET']);
     expect(errors['ECONNRESET']).toBeLessThan(40);
-    await waitUntil(
-      async () => (await readLeft()) === 0,
-      () => 'connections are said to be left',
-    );
+    await waitUntil(async () => (await readLeft()) === 0, 'connections are said to be left');
   });
 
   if (isFull)
@@ -94,7 +88,7 @@ describe('a pod that ends', () => {
       await web.put(sayOfNode('True', 'kubelet is posting ready status'));
       await waitUntil(
         async () => first.name in (await newcomer().greet(vip, 80, 60)).apiservers,
-        () => 'the pod gets no connection',
+        'the pod gets no connection',
       );
       expect(await connections.end()).toEqual({});
     });

@@ -79,7 +79,7 @@ describe('a Service', () => {
     await waitUntil(
       async () =>
         (await cluster.seat('outside client').greet(vip, 80, 5)).errors['ECONNREFUSED'] === undefined,
-      () => 'the table did not come back',
+      'the table did not come back',
     );
   });
 

@@ -61,7 +61,7 @@ describe('the addresses of Services', () => {
     );
     await waitUntil(
       async () => (await connect('client', vip4)) === 'connected',
-      () => 'kube-proxy does not get the connections to its Service',
+      'kube-proxy does not get the connections to its Service',
     );
     expect(await connect('client', vip6)).toBe('ECONNREFUSED');
   });
@@ -76,7 +76,7 @@ describe('the addresses of Services', () => {
     await world.put(...make('late', latePort, leftAnnotations), virtualIp);
     await waitUntil(
       async () => (await world.shell('m1', 'conntrack -L -p udp')).includes(`dport=${latePort} `),
-      () => 'no packet of the client comes',
+      'no packet of the client comes',
     );
     await world.put(...make('late', latePort));
     expect(String((await answer)[0])).toMatch(/^pod-/);

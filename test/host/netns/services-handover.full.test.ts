@@ -41,10 +41,7 @@ describe('a second balancer of a node', () => {
     await second.waitForLine(balanced);
     expect(await probe(second)).toBe(0);
     const before = readBeat(second);
-    await waitUntil(
-      () => Promise.resolve(readBeat(second) > before),
-      () => 'it says nothing new',
-    );
+    await waitUntil(() => readBeat(second) > before, 'it says nothing new');
   });
 
   test('and a cleanup beside a balancer that runs: its tables stay, and the command says so', async () => {

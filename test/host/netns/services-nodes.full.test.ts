@@ -79,7 +79,7 @@ describe('a Service with pods on three nodes', () => {
       await holder.waitForLine(/node worker \(10\.77\.0\.21\) does not answer/);
       await waitUntil(
         async () => !(await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
-        () => 'its pod still gets connections',
+        'its pod still gets connections',
       );
       const sinceMs = Date.now();
       await sleep(1000);
@@ -94,7 +94,7 @@ describe('a Service with pods on three nodes', () => {
     await holder.waitForLine(/node worker is in use again/);
     await waitUntil(
       async () => (await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
-      () => 'its pod gets no connection again',
+      'its pod gets no connection again',
     );
     const again = await cluster.seat('outside client').greet(vip, 80, 60);
     expect(Object.keys(again.apiservers).sort()).toEqual(['pod-m1', 'pod-m2', 'pod-worker']);
@@ -112,7 +112,7 @@ describe('a Service with pods on three nodes', () => {
     // Its balancer renews its Lease within ten seconds.
     await waitUntil(
       async () => (await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
-      () => 'its pod gets no connection again',
+      'its pod gets no connection again',
     );
   });
 

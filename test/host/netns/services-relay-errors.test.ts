@@ -100,7 +100,7 @@ describe('clients of a Service with policy Local', () => {
       );
     await waitUntil(
       async () => (await listCounts()).slice(0, 2).every((count) => count > 0),
-      () => 'no ICMP error comes',
+      'no ICMP error comes',
     );
     expect((await listCounts()).slice(2)).toEqual([0, 0]);
   });

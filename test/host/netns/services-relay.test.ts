@@ -164,7 +164,7 @@ describe('Services with policy Local, while m1 holds their address', () => {
     await Promise.all(pods.map(({ node }) => world.shell(node, bindAsIpvs)));
     await waitUntil(
       async () => (await world.shell(first.node, 'nft list table ip vipnat-lb')).includes('iifname'),
-      () => 'the balancer does not notice kube-ipvs0',
+      'the balancer does not notice kube-ipvs0',
     );
     // As keepalived does when another node is lost: behind what kube-proxy has on every node.
     const [held4, held6] = [`${serviceVips.ipv4}/32 dev eth0`, `${serviceVips.ipv6}/128 dev eth0`];

@@ -168,7 +168,7 @@ export class SickHost {
   async waitForVip(): Promise<void> {
     await waitUntil(
       async () => (await this.shell('ip -o addr show dev eth0')).includes(` ${vips.ipv4}/`),
-      () => 'm1 does not get the VIP',
+      'm1 does not get the VIP',
     );
   }
 

@@ -37,7 +37,7 @@ const treat = (machine: string, rule: string) => cluster.shell(machine, `iptable
 /** Waits until a shim has left this file. */
 const waitForFile = (name: string) =>
   waitUntil(
-    () => Promise.resolve(existsSync(join(shims.onlyPath, name))),
+    () => existsSync(join(shims.onlyPath, name)),
     () => `no shim left ${name}:\n${agent.log}`,
   );
 

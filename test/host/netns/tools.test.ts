@@ -142,7 +142,7 @@ test('an agent whose tool starts to fail keeps the last good rules, says so once
     /error \[TOOL_FAILED\] iptables-nft-save failed with exit status 1: boom\. The last good rules stay/,
   );
   await waitUntil(
-    () => Promise.resolve(readFileSync(tries, 'utf8').length >= 4),
+    () => readFileSync(tries, 'utf8').length >= 4,
     () => `it does not try again:\n${agent?.log ?? ''}`,
   );
   expect(agent.listLines(/ error /)).toHaveLength(1);

@@ -70,7 +70,7 @@ async function endTraced(agent: Agent): Promise<void> {
   const children = readFileSync(`/proc/${agent.pid}/task/${agent.pid}/children`, 'utf8').trim();
   for (const pid of children.split(' ')) process.kill(Number(pid), 'SIGTERM');
   await waitUntil(
-    () => Promise.resolve(agent.listLines(/: vipnat stops\. /).length > 0),
+    () => agent.listLines(/: vipnat stops\. /).length > 0,
     () => agent.log,
   );
 }

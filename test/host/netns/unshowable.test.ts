@@ -24,7 +24,7 @@ test('a table nat that holds a rule of nft is left alone, a table of our own bal
     'add set ip nat others { type ipv4_addr; }; add rule ip nat POSTROUTING ip saddr @others masquerade';
   await shell(`nft '${set}'`);
   await agent.waitForLine(/vipnat cannot read nat of iptables-nft .*--iptables none/);
-  await waitUntil(hasOwnTable, () => 'no table of our own');
+  await waitUntil(hasOwnTable, 'no table of our own');
   await expectBalanced(cluster, client);
   const planned = await command('plan', '--json', ...vipArguments, '--endpoints', endpoints);
   expect(JSON.parse(planned.stdout)).toMatchObject({ kubeProxy: { backend: 'nftables' } });
@@ -33,10 +33,7 @@ test('a table nat that holds a rule of nft is left alone, a table of our own bal
   expect(await shell('nft list table ip nat')).toContain('jump VIPNAT');
 
   await shell('nft flush chain ip nat POSTROUTING; nft delete set ip nat others');
-  await waitUntil(
-    async () => !(await hasOwnTable()),
-    () => 'the table of our own is still there',
-  );
+  await waitUntil(async () => !(await hasOwnTable()), 'the table of our own is still there');
   await expectBalanced(cluster, client);
   await expectNoneLost(load, 50);
   expect(await command('check', ...vipArguments, '--endpoints', endpoints)).toMatchObject({ exitCode: 0 });

@@ -30,7 +30,7 @@ describe.each(cases)(
       const file = join(locateDisk(machine), 'run/keepalived/serving');
       const waitForWord = (word: string) =>
         waitUntil(
-          () => Promise.resolve(existsSync(file) && readFileSync(file, 'utf8') === word),
+          () => existsSync(file) && readFileSync(file, 'utf8') === word,
           () => `keepalived was not told ${word}`,
         );
       // A new address makes the agent look. One that came and went between two of its polls would be seen by neither.

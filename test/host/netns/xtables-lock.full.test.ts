@@ -24,10 +24,7 @@ test('a stranger who holds the xtables lock delays iptables-legacy, and nothing 
   const called = join(shims.onlyPath, 'called');
   shims.wrap('iptables-legacy-restore', `: >'${called}'; exec "$TOOL" "$@"`);
   const running = vipnat(cluster, 'm1', ['run', '--once', ...vipArguments], { PATH: shims.path });
-  await waitUntil(
-    () => Promise.resolve(existsSync(called)),
-    () => 'iptables-legacy-restore was not called',
-  );
+  await waitUntil(() => existsSync(called), 'iptables-legacy-restore was not called');
   await sleep(500);
   expect(await cluster.namespaces.shell(namespace, 'iptables-legacy-save -t nat')).not.toContain('VIPNAT');
   stranger.kill('SIGKILL');

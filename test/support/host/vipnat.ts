@@ -59,7 +59,7 @@ export class Agent {
   /** Waits until a line logged after the first `from` characters matches; rejects with the log when none comes. */
   async waitForLine(pattern: RegExp, from = 0): Promise<void> {
     await waitUntil(
-      () => Promise.resolve(pattern.test(this.#log.slice(from))),
+      () => pattern.test(this.#log.slice(from)),
       () => `the agent did not log ${String(pattern)}:\n${this.#log}`,
     );
   }
