@@ -4,10 +4,11 @@ import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { apiserverPort, masters } from '../../support/network/layout.ts';
 import { type WatchesReport } from '../../support/network/seat-watches.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { removeAgents, startAgents, stopAgents } from './agents.ts';
 import { configureKeepalived, listHolderLast } from './guide-keepalived.ts';
 import { StepTable } from './steps.ts';
 import { useLab } from '../control-plane/with-lab.ts';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { waitForAgent } from '../../../lab/control-plane/ready.ts';
 
 const limitMs = 400_000;
 
@@ -113,4 +114,27 @@ async function openWatches(lab: Lab): Promise<{ report: Promise<WatchesReport> }
 
 async function signalProxies(lab: Lab, signal: string): Promise<void> {
   for (const { name } of listHolderLast()) await lab.service(name, 'haproxy').signal(signal);
+}
+
+/** Starts an agent on each master for the VIP's own port, and more ports where they are given; answers when all balance. */
+async function startAgents(lab: Lab, morePorts: readonly number[] = []): Promise<void> {
+  const agentArguments = morePorts.flatMap((port) => ['--vip', `${lab.vip}:${port}`]);
+  for (const { name } of listHolderLast()) {
+    await lab.start(name, 'vipnat', { agentArguments });
+    await waitForAgent(lab, name, { ports: [apiserverPort, ...morePorts] });
+  }
+}
+
+/** Stops them; what they wrote stays. */
+async function stopAgents(lab: Lab): Promise<void> {
+  for (const { name } of listHolderLast()) await lab.service(name, 'vipnat').stop();
+}
+
+/** Stops them, and takes away what they wrote. */
+async function removeAgents(lab: Lab): Promise<void> {
+  await stopAgents(lab);
+  for (const { name } of listHolderLast()) {
+    const { exitCode, stderr } = await lab.machine(name).run(vipnatCommand('cleanup'));
+    if (exitCode !== 0) throw new Error(`vipnat cleanup on ${name}: ${stderr}`);
+  }
 }

@@ -3,7 +3,7 @@ import { Seat } from '../../support/network/seat.ts';
 import type { ConnectReport, HoldReport, Target } from '../../support/network/seat-tasks.ts';
 
 /** How much clients ask of a VIP. */
-export interface Size {
+interface Size {
   /** Connections that stay. */
   readonly open: number;
   /** New ones each second. */
@@ -26,7 +26,7 @@ const connectLimitMs = 60_000;
 const longestMs = 15 * 60_000;
 
 /** What all clients saw together. */
-export interface PressureReport {
+interface PressureReport {
   readonly held: HoldReport;
   /** New connections. */
   readonly sent: number;

@@ -7,8 +7,8 @@ import { listApiservers, masters, vips } from '../../support/network/layout.ts';
 import { isLong, onlyFull } from '../../support/jest/extent.ts';
 import { rewriteOften, writesOneChain } from '../../support/network/rewrites.ts';
 import { sleep, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
-import { countLosses } from './counters.ts';
 import { press } from './pressure.ts';
+import { pickCounter } from '../../support/network/netstat.ts';
 
 const size = isLong ? { open: 20_000, perSecond: 2000 } : { open: 2000, perSecond: 500 };
 const rewrites = isLong ? 400 : 40;
@@ -125,4 +125,36 @@ async function countWrites(cluster: Cluster): Promise<number> {
     (total, [, count]) => total + Number(count),
     0,
   );
+}
+
+/** What the kernels of a cluster have lost since it is there. */
+interface Losses {
+  /** First packets of connections that the outside client sent again, as nobody answered in time. */
+  readonly resentSyns: number;
+  /** First packets that apiservers were too slow to take: their queues were full. */
+  readonly refusedSyns: number;
+  /** Packets that m1's connection table dropped: it was full, or an entry could not be made. */
+  readonly conntrackDrops: number;
+}
+
+/** Counts them, as `nstat` and `conntrack --stats` do. */
+async function countLosses(cluster: Cluster): Promise<Losses> {
+  const read = async (machine: string, file: string) => await cluster.shell(machine, `cat /proc/net/${file}`);
+  const refused = await Promise.all(
+    masters.map(async ({ name }) => pickCounter(await read(name, 'netstat'), 'ListenDrops')),
+  );
+  const table = (await read('m1', 'stat/nf_conntrack')).split('\n');
+  return {
+    resentSyns: pickCounter(await read('client', 'netstat'), 'TCPSynRetrans'),
+    refusedSyns: refused.reduce((total, count) => total + count, 0),
+    conntrackDrops: sumColumn(table, 'drop') + sumColumn(table, 'insert_failed'),
+  };
+}
+
+/** One line of hexadecimal numbers for each processor, below their names. */
+function sumColumn([heading = '', ...rows]: readonly string[], name: string): number {
+  const column = heading.trim().split(/\s+/).indexOf(name);
+  return rows
+    .filter((row) => row !== '')
+    .reduce((total, row) => total + parseInt(row.trim().split(/\s+/)[column] ?? '', 16), 0);
 }

@@ -37,7 +37,7 @@ export const podPort = 6443;
 export type ApiChange = readonly [Kind, KubeObject | string];
 
 /** Where a balancer is started, and how. */
-export interface BalancerStart {
+interface BalancerStart {
   readonly node?: string;
   /** Further words of its command line. */
   readonly words?: readonly string[];

@@ -12,7 +12,7 @@ import { TemporaryFolder } from '../network/at-end.ts';
 const run = promisify(execFile);
 
 /** How a unit is made. */
-export interface HaproxyUnitOptions {
+interface HaproxyUnitOptions {
   readonly settings: DeviceSettings;
   readonly addresses: readonly string[];
   readonly at: number;

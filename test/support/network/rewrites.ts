@@ -7,7 +7,7 @@ export const writesOneChain =
   /^#[^]*(?:\*nat\n:VIPNAT-\w{10} .*(?:\n-A VIPNAT-\w{10} .*)+\nCOMMIT|flush chain ip vipnat VIPNAT-\w{10}(?:\nadd rule ip vipnat VIPNAT-\w{10} .*)+)\n?$/;
 
 /** How rules are rewritten. */
-export interface Rewriting {
+interface Rewriting {
   readonly dialect: Dialect;
   /** Run in turn on m1, one transaction each. */
   readonly scripts: readonly string[];

@@ -11,7 +11,7 @@ export interface Walk {
 }
 
 /** Makes the walk of a seed. */
-export type MakeWalk = (seed: number) => Walk | Promise<Walk>;
+type MakeWalk = (seed: number) => Walk | Promise<Walk>;
 
 /** Each broken version is caught by one walk in thirty at least: see controller/habits.ts. */
 const mostWalks = 200;

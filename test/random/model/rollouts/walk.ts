@@ -7,7 +7,7 @@ import { type Walk } from '../engine/walks.ts';
 import { World } from './world.ts';
 
 /** What is walked with. */
-export interface WalkOptions {
+interface WalkOptions {
   readonly seed: number;
   readonly steps: number;
   /** As the product has it unless given. */
