@@ -107,11 +107,7 @@ const ownRulesOnly: readonly Apiserver[] = [];
  * The apiservers that the agent of a host may know of for a family, by docs/design.md: the API's word, else kube-proxy's, else what it
  * was given. Several sets where it depends on what it has seen before.
  */
-function listKnown(
-  host: AgentHost,
-  family: Family,
-  { api, proxies }: Truth,
-): (readonly Apiserver[])[] {
+function listKnown(host: AgentHost, family: Family, { api, proxies }: Truth): (readonly Apiserver[])[] {
   const proxied = proxies[host].list;
   const byProxy = proxied.length > 0 ? proxied : apiservers;
   // Only m1 has credentials, and the API's slice is of IPv4; everybody is given all apiservers for the rest.
