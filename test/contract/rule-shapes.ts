@@ -2,7 +2,7 @@ import { type Family } from '../../lib/address/address.ts';
 import { type IptablesDialect } from '../../lib/kernel/port.ts';
 
 /** A script with every shape of rule that vipnat writes, and what the save tool prints after it. */
-export interface RuleShapes {
+interface RuleShapes {
   readonly script: string;
   readonly printed: string;
 }

@@ -27,7 +27,7 @@ export function testWithApi(lab: () => Lab, moreArguments: readonly string[] = [
       followedMs,
     );
     await waitForBalance(lab());
-  }, limitMs);
+  });
 
   testSevenCases(lab, ['VIP']);
 }

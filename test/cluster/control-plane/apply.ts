@@ -12,7 +12,7 @@ export async function printOn(lab: Lab, ...words: readonly string[]): Promise<st
 }
 
 /** Where objects of a kind are created: all kinds that vipnat prints have namespaces, and end on `s` in the plural. */
-export function locateCollection({ apiVersion, kind, metadata }: KubernetesObject): string {
+function locateCollection({ apiVersion, kind, metadata }: KubernetesObject): string {
   const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
   return `${group}/namespaces/${metadata.namespace}/${kind.toLowerCase()}s`;
 }

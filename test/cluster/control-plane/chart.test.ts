@@ -2,7 +2,6 @@ import { describe, expect, test } from '@jest/globals';
 import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
 import { chartFolder, helm, render, useHelm } from './helm.ts';
 
-const limitMs = 60_000;
 const vips = ['10.0.0.50:6443'];
 
 /** Labels that only Helm's objects have. */
@@ -28,15 +27,11 @@ function strip(object: KubernetesObject): KubernetesObject {
 describe('the chart', () => {
   useHelm();
 
-  test(
-    'is found right by helm lint, once there is a virtual IP',
-    async () => {
-      expect(await helm(['lint', '--strict', chartFolder], { vips })).toMatchObject({ exitCode: 0 });
-      const { exitCode, stdout, stderr } = await helm(['lint', '--strict', chartFolder], {});
-      expect([exitCode, `${stdout}${stderr}`]).toEqual([1, expect.stringContaining("at '/vips': minItems")]);
-    },
-    limitMs,
-  );
+  test('is found right by helm lint, once there is a virtual IP', async () => {
+    expect(await helm(['lint', '--strict', chartFolder], { vips })).toMatchObject({ exitCode: 0 });
+    const { exitCode, stdout, stderr } = await helm(['lint', '--strict', chartFolder], {});
+    expect([exitCode, `${stdout}${stderr}`]).toEqual([1, expect.stringContaining("at '/vips': minItems")]);
+  });
 
   const options = {
     ...{ mode: 'direct', endpoints: ['10.0.0.11:6443', '10.0.0.12:6443'], probeInterval: '100ms' },
@@ -67,15 +62,11 @@ describe('the chart', () => {
       { leastPrivilege: true, options: { sysctls: 'set' } },
       ['--least-privilege', '--sysctls=set'],
     ],
-  ])(
-    'comes to what vipnat manifest prints: %s',
-    async (_, values, flags) => {
-      const printed = parse(await print(['daemonset', '--vip', '10.0.0.50', ...flags]));
-      const rendered = await render({ vips, ...values });
-      expect(rendered.map(strip)).toEqual(printed.map(strip));
-    },
-    limitMs,
-  );
+  ])('comes to what vipnat manifest prints: %s', async (_, values, flags) => {
+    const printed = parse(await print(['daemonset', '--vip', '10.0.0.50', ...flags]));
+    const rendered = await render({ vips, ...values });
+    expect(rendered.map(strip)).toEqual(printed.map(strip));
+  });
 
   test.each([
     ['alone', {}, []],
@@ -129,71 +120,62 @@ describe('the chart', () => {
       expect(sort(rendered.filter(isOfServices))).toEqual(sort(printed));
       expect(rendered.length).toBe(printed.length + (values.vips === undefined ? 0 : 4));
     },
-    limitMs,
   );
 
-  test(
-    'has the pool that is asked for, which outlives it',
-    async () => {
-      const objects = await render({ services: { enabled: true, pool: ['10.0.9.10-10.0.9.99'] } });
-      expect(objects.filter(({ kind }) => kind === 'AddressPool')).toMatchObject([
-        {
-          metadata: { name: 'default', annotations: { 'helm.sh/resource-policy': 'keep' } },
-          spec: { addresses: ['10.0.9.10-10.0.9.99'] },
-        },
-      ]);
-      expect((await render({ vips })).map(({ kind }) => kind)).not.toContain('Deployment');
-    },
-    limitMs,
-  );
+  test('has the pool that is asked for, which outlives it', async () => {
+    const objects = await render({ services: { enabled: true, pool: ['10.0.9.10-10.0.9.99'] } });
+    expect(objects.filter(({ kind }) => kind === 'AddressPool')).toMatchObject([
+      {
+        metadata: { name: 'default', annotations: { 'helm.sh/resource-policy': 'keep' } },
+        spec: { addresses: ['10.0.9.10-10.0.9.99'] },
+      },
+    ]);
+    expect((await render({ vips })).map(({ kind }) => kind)).not.toContain('Deployment');
+  });
 
-  test(
-    'has other values where they belong',
-    async () => {
-      const given = {
-        resources: { limits: { memory: '256Mi' } },
-        seLinuxOptions: { type: 'container_host_t' },
-        tolerations: [{ key: 'x', operator: 'Exists' }],
-        affinity: { podAntiAffinity: {} },
-        nodeSelector: { 'kubernetes.io/os': 'linux' },
-        priorityClassName: 'high',
-        imagePullSecrets: [{ name: 'registry' }],
-      };
-      const objects = await render({
-        ...{ vips: ['10.0.0.50', 'fd00::50'], ...given, extraArgs: ['--new=$HOME'] },
-        ...{ image: { pullPolicy: 'Always' }, serviceAccount: { create: false, name: 'mine' } },
-        ...{ podLabels: { team: 'a' }, podAnnotations: { b: 'c' }, updateStrategy: { type: 'OnDelete' } },
-      });
-      expect(objects.map(({ kind }) => kind)).toEqual(['Role', 'RoleBinding', 'DaemonSet']);
-      const { resources, seLinuxOptions, ...placed } = given;
-      const labels = { team: 'a', 'app.kubernetes.io/name': 'vipnat' };
-      expect(objects[1]).toMatchObject({
-        subjects: [{ kind: 'ServiceAccount', name: 'mine', namespace: 'kube-system' }],
-      });
-      expect(objects[2]).toMatchObject({
-        spec: {
-          updateStrategy: { type: 'OnDelete' },
-          selector: { matchLabels: { 'app.kubernetes.io/name': 'vipnat' } },
-          template: {
-            metadata: { labels, annotations: { b: 'c' } },
-            spec: {
-              ...placed,
-              serviceAccountName: 'mine',
-              containers: [
-                {
-                  imagePullPolicy: 'Always',
-                  args: ['run', '--vip=10.0.0.50', '--vip=fd00::50', '--new=$$HOME'],
-                  resources,
-                  securityContext: { seLinuxOptions },
-                },
-              ],
-            },
+  test('has other values where they belong', async () => {
+    const given = {
+      resources: { limits: { memory: '256Mi' } },
+      seLinuxOptions: { type: 'container_host_t' },
+      tolerations: [{ key: 'x', operator: 'Exists' }],
+      affinity: { podAntiAffinity: {} },
+      nodeSelector: { 'kubernetes.io/os': 'linux' },
+      priorityClassName: 'high',
+      imagePullSecrets: [{ name: 'registry' }],
+    };
+    const objects = await render({
+      ...{ vips: ['10.0.0.50', 'fd00::50'], ...given, extraArgs: ['--new=$HOME'] },
+      ...{ image: { pullPolicy: 'Always' }, serviceAccount: { create: false, name: 'mine' } },
+      ...{ podLabels: { team: 'a' }, podAnnotations: { b: 'c' }, updateStrategy: { type: 'OnDelete' } },
+    });
+    expect(objects.map(({ kind }) => kind)).toEqual(['Role', 'RoleBinding', 'DaemonSet']);
+    const { resources, seLinuxOptions, ...placed } = given;
+    const labels = { team: 'a', 'app.kubernetes.io/name': 'vipnat' };
+    expect(objects[1]).toMatchObject({
+      subjects: [{ kind: 'ServiceAccount', name: 'mine', namespace: 'kube-system' }],
+    });
+    expect(objects[2]).toMatchObject({
+      spec: {
+        updateStrategy: { type: 'OnDelete' },
+        selector: { matchLabels: { 'app.kubernetes.io/name': 'vipnat' } },
+        template: {
+          metadata: { labels, annotations: { b: 'c' } },
+          spec: {
+            ...placed,
+            serviceAccountName: 'mine',
+            containers: [
+              {
+                imagePullPolicy: 'Always',
+                args: ['run', '--vip=10.0.0.50', '--vip=fd00::50', '--new=$$HOME'],
+                resources,
+                securityContext: { seLinuxOptions },
+              },
+            ],
           },
         },
-      });
-    },
-    limitMs,
-  );
+      },
+    });
+  });
 
   test.each([
     [{}, "at '/vips': minItems: got 0, want 1"],
@@ -204,16 +186,12 @@ describe('the chart', () => {
     [{ vips, services: { pool: ['web'] } }, "at '/services/pool/0': 'web' does not match pattern"],
     [{ services: { enabled: false } }, "at '/vips': minItems: got 0, want 1"],
     [{ vips, leastPriviledge: true }, "additional properties 'leastPriviledge' not allowed"],
-  ])(
-    'refuses %j',
-    async (values, complaint) => {
-      const { exitCode, stdout, stderr } = await helm(['template', chartFolder], values);
-      expect({ exitCode, stdout, stderr }).toEqual({
-        exitCode: 1,
-        stdout: '',
-        stderr: expect.stringContaining(complaint),
-      });
-    },
-    limitMs,
-  );
+  ])('refuses %j', async (values, complaint) => {
+    const { exitCode, stdout, stderr } = await helm(['template', chartFolder], values);
+    expect({ exitCode, stdout, stderr }).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: expect.stringContaining(complaint),
+    });
+  });
 });

@@ -91,23 +91,19 @@ export function testModeChanges(
   table: CoexistenceTable,
   modes: readonly KubeProxyMode[],
 ): void {
-  test.each(modes)(
-    'kube-proxy changes its mode to %s',
-    async (mode) => {
-      const load = await startLoad(lab(), node);
-      await lab().service(node, 'kube-proxy').stop();
-      await lab().start(node, 'kube-proxy', { mode });
-      // What the mode before has left answers as well.
-      await waitForProxyMode(lab(), node, mode);
-      await waitForServices(lab(), [node]);
-      await waitForBalance(lab());
-      expect(await load.stop()).toEqual([]);
-      const listLeft = () => listReferences(lab().machine(node));
-      // In iptables mode the jump is how the VIP is balanced. In others it may stay until kube-proxy has written.
-      const limitMs = limitOfSync(lab(), node);
-      if (mode !== 'iptables') await waitFor(async () => (await listLeft()).length === 0, limitMs);
-      await table.examine(`mode changed to ${mode}`, 0, mode === 'iptables' ? [] : await listLeft());
-    },
-    changeLimitMs,
-  );
+  test.each(modes)('kube-proxy changes its mode to %s', async (mode) => {
+    const load = await startLoad(lab(), node);
+    await lab().service(node, 'kube-proxy').stop();
+    await lab().start(node, 'kube-proxy', { mode });
+    // What the mode before has left answers as well.
+    await waitForProxyMode(lab(), node, mode);
+    await waitForServices(lab(), [node]);
+    await waitForBalance(lab());
+    expect(await load.stop()).toEqual([]);
+    const listLeft = () => listReferences(lab().machine(node));
+    // In iptables mode the jump is how the VIP is balanced. In others it may stay until kube-proxy has written.
+    const limitMs = limitOfSync(lab(), node);
+    if (mode !== 'iptables') await waitFor(async () => (await listLeft()).length === 0, limitMs);
+    await table.examine(`mode changed to ${mode}`, 0, mode === 'iptables' ? [] : await listLeft());
+  });
 }

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
@@ -14,6 +14,9 @@ import { formatDuration, formatTable } from './table.ts';
 import { useLab } from './with-lab.ts';
 
 const limitMs = 900_000;
+
+jest.setTimeout(limitMs);
+
 const perSecond = 500;
 const watchCount = 20;
 const object = 'watched';
@@ -89,68 +92,60 @@ describe('a master before maintenance, beside kube-proxy in iptables mode', () =
     });
     // Clients of other kinds take no port of those that come one after the other.
     await runShell(lab().machine('client'), 'echo 61000 65535 > /proc/sys/net/ipv4/ip_local_port_range');
-  }, limitMs);
+  });
 
-  test(
-    'one without the VIP: no connection fails, and watches end only when their apiserver stops',
-    async () => {
-      const { other } = await assignRoles(lab());
-      let stopMs = Infinity;
-      const seen = await underLoad(lostMs, async (nowMs) => {
-        expect(await run(other, 'drain')).toMatchObject({ exitCode: 0 });
-        await sleep(seenMs);
-        expect(await ask()).toEqual(masters.map(({ name }) => name).filter((name) => name !== other));
-        stopMs = nowMs();
-        await stopApiserver(lab(), other);
-        await lab().start(other, 'kube-apiserver');
-        await waitForApiservers(lab(), [other]);
-        await sleep(seenMs);
-        // It is ready, and still drained.
-        expect(await ask()).not.toContain(other);
-        expect(await run(other, 'undrain')).toMatchObject({ exitCode: 0 });
-        await waitFor(async () => (await ask()).includes(other), 60_000);
-      });
-      addRow('a master without the VIP', seen, (endedAtMs) => endedAtMs < stopMs);
-      const theirs = seen.watches.filter(({ apiserver }) => apiserver === other);
-      const ended = seen.watches.filter(({ endedAtMs }) => endedAtMs !== null);
-      const { failures, lostSyns } = seen.connects;
-      expect({ failures, lostSyns }).toEqual({ failures: [], lostSyns: 0 });
-      expect(theirs.length).toBeGreaterThan(0);
-      expect(ended.map(({ apiserver }) => apiserver)).toEqual(theirs.map(() => other));
-      expect(Math.min(...ended.map(({ endedAtMs }) => endedAtMs ?? 0))).toBeGreaterThan(stopMs);
-    },
-    limitMs,
-  );
+  test('one without the VIP: no connection fails, and watches end only when their apiserver stops', async () => {
+    const { other } = await assignRoles(lab());
+    let stopMs = Infinity;
+    const seen = await underLoad(lostMs, async (nowMs) => {
+      expect(await run(other, 'drain')).toMatchObject({ exitCode: 0 });
+      await sleep(seenMs);
+      expect(await ask()).toEqual(masters.map(({ name }) => name).filter((name) => name !== other));
+      stopMs = nowMs();
+      await stopApiserver(lab(), other);
+      await lab().start(other, 'kube-apiserver');
+      await waitForApiservers(lab(), [other]);
+      await sleep(seenMs);
+      // It is ready, and still drained.
+      expect(await ask()).not.toContain(other);
+      expect(await run(other, 'undrain')).toMatchObject({ exitCode: 0 });
+      await waitFor(async () => (await ask()).includes(other), 60_000);
+    });
+    addRow('a master without the VIP', seen, (endedAtMs) => endedAtMs < stopMs);
+    const theirs = seen.watches.filter(({ apiserver }) => apiserver === other);
+    const ended = seen.watches.filter(({ endedAtMs }) => endedAtMs !== null);
+    const { failures, lostSyns } = seen.connects;
+    expect({ failures, lostSyns }).toEqual({ failures: [], lostSyns: 0 });
+    expect(theirs.length).toBeGreaterThan(0);
+    expect(ended.map(({ apiserver }) => apiserver)).toEqual(theirs.map(() => other));
+    expect(Math.min(...ended.map(({ endedAtMs }) => endedAtMs ?? 0))).toBeGreaterThan(stopMs);
+  });
 
-  test(
-    'the VIP holder: the VIP moves, and stays where it is after undrain',
-    async () => {
-      await waitForBalance(lab());
-      const { holder } = await assignRoles(lab());
-      const hasMoved = async () => {
-        const holders = await lab().listHolders();
-        return holders.length === 1 && !holders.includes(holder);
-      };
-      let [drainedAt, movedAt] = [0, 0];
-      const seen = await underLoad(failedMs, async () => {
-        drainedAt = performance.timeOrigin + performance.now();
-        expect(await run(holder, 'drain')).toMatchObject({ exitCode: 0 });
-        await waitFor(hasMoved, 30_000);
-        movedAt = performance.timeOrigin + performance.now();
-        await sleep(seenMs);
-        expect(await ask()).not.toContain(holder);
-        expect(await run(holder, 'undrain')).toMatchObject({ exitCode: 0 });
-        await waitFor(async () => (await ask()).includes(holder), 60_000);
-        expect(await hasMoved()).toBe(true);
-      });
-      addRow('the VIP holder', seen, () => true);
-      // While the VIP moves, as it does from any keepalived that stops.
-      const { failures, startedAt } = seen.connects;
-      const isMoving = (at: number) => at > drainedAt - failedMs && at < movedAt + failedMs;
-      expect(failures.filter(({ atMs }) => !isMoving(startedAt + atMs))).toEqual([]);
-    },
-    limitMs,
-  );
+  test('the VIP holder: the VIP moves, and stays where it is after undrain', async () => {
+    await waitForBalance(lab());
+    const { holder } = await assignRoles(lab());
+    const hasMoved = async () => {
+      const holders = await lab().listHolders();
+      return holders.length === 1 && !holders.includes(holder);
+    };
+    let [drainedAt, movedAt] = [0, 0];
+    const seen = await underLoad(failedMs, async () => {
+      drainedAt = performance.timeOrigin + performance.now();
+      expect(await run(holder, 'drain')).toMatchObject({ exitCode: 0 });
+      await waitFor(hasMoved, 30_000);
+      movedAt = performance.timeOrigin + performance.now();
+      await sleep(seenMs);
+      expect(await ask()).not.toContain(holder);
+      expect(await run(holder, 'undrain')).toMatchObject({ exitCode: 0 });
+      await waitFor(async () => (await ask()).includes(holder), 60_000);
+      expect(await hasMoved()).toBe(true);
+    });
+    addRow('the VIP holder', seen, () => true);
+    // While the VIP moves, as it does from any keepalived that stops.
+    const { failures, startedAt } = seen.connects;
+    const isMoving = (at: number) => at > drainedAt - failedMs && at < movedAt + failedMs;
+    expect(failures.filter(({ atMs }) => !isMoving(startedAt + atMs))).toEqual([]);
+  });
 
   afterAll(() => {
     const title = `What a client outside sees of a drain, at ${perSecond} new connections per second and through ${watchCount} watches`;

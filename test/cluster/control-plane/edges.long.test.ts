@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { defaultAgentArguments } from '../../../lab/components/agent.ts';
@@ -12,6 +12,8 @@ import { connectWitnessed, lostMs } from '../../support/network/witness.ts';
 import { useLab } from './with-lab.ts';
 
 const limitMs = 20 * 60_000;
+
+jest.setTimeout(limitMs);
 
 /** How often the agent of the VIP's holder is ended and started again. */
 const restarts = 100;
@@ -31,69 +33,61 @@ const millisecondsPerTick = 10;
 describe('an agent at its edges', () => {
   const lab = useLab({ proxyMode: 'none' });
 
-  test(
-    'which takes every certificate for a wrong one asks the apiservers hardly more often, and costs as little',
-    async () => {
-      const wrong = join(lab().folder, 'wrong.crt');
-      await runShell(
-        lab().machine('m1'),
-        `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=other -days 2 \\
+  test('which takes every certificate for a wrong one asks the apiservers hardly more often, and costs as little', async () => {
+    const wrong = join(lab().folder, 'wrong.crt');
+    await runShell(
+      lab().machine('m1'),
+      `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=other -days 2 \\
            -keyout /dev/null -out ${wrong} 2>/dev/null`,
-      );
-      const right = await countProbes(lab());
-      await lab().service('m1', 'vipnat').stop();
-      const agentArguments = [...defaultAgentArguments(lab().options), '--ca-file', wrong];
-      await lab().start('m1', 'vipnat', { agentArguments });
-      const mistaken = await countProbes(lab());
-      await lab().service('m1', 'vipnat').stop();
-      await lab().start('m1', 'vipnat');
-      await waitForBalance(lab());
-      tell(
-        `packets to m2 with the right CA ${right.packets}, with a wrong one ${mistaken.packets}; processor ${right.share.toFixed(4)}, ${mistaken.share.toFixed(4)} of a core`,
-      );
-      expect(right.packets).toBeGreaterThan(100);
-      expect(mistaken.packets).toBeLessThanOrEqual(3 * right.packets);
-    },
-    limitMs,
-  );
+    );
+    const right = await countProbes(lab());
+    await lab().service('m1', 'vipnat').stop();
+    const agentArguments = [...defaultAgentArguments(lab().options), '--ca-file', wrong];
+    await lab().start('m1', 'vipnat', { agentArguments });
+    const mistaken = await countProbes(lab());
+    await lab().service('m1', 'vipnat').stop();
+    await lab().start('m1', 'vipnat');
+    await waitForBalance(lab());
+    tell(
+      `packets to m2 with the right CA ${right.packets}, with a wrong one ${mistaken.packets}; processor ${right.share.toFixed(4)}, ${mistaken.share.toFixed(4)} of a core`,
+    );
+    expect(right.packets).toBeGreaterThan(100);
+    expect(mistaken.packets).toBeLessThanOrEqual(3 * right.packets);
+  });
 
-  test(
-    `that is restarted ${restarts} times sends nothing to an apiserver that is frozen all the while`,
-    async () => {
-      const [holder = ''] = await lab().listHolders();
-      const [frozen] = masters.filter(({ name }) => name !== holder);
-      if (frozen === undefined) throw new Error('the VIP has no holder');
-      const connects = connectWitnessed(
-        (role) => lab().seat('client', role),
-        { host: lab().vip, port: apiserverPort, perSecond: 500, durationMs: limitMs, limitMs: lostMs },
-        await listWitnesses(lab(), frozen.name),
-      );
-      const apiserver = lab().service(frozen.name, 'kube-apiserver');
-      await apiserver.signal('STOP');
-      try {
-        await sleep(frozenMs);
-        const toFrozen = `ct state new ct original ip daddr ${lab().vip} ip daddr ${frozen.addresses.ipv4}`;
-        await startCounting(lab(), holder, toFrozen);
-        for (let index = 0; index < restarts; index += 1) {
-          await lab()
-            .service(holder, 'vipnat')
-            .stop(index % 2 === 0 ? 'TERM' : 'KILL');
-          await lab().start(holder, 'vipnat');
-          // At a second's end all of the first look and its write are over, and most of a crash loop's life.
-          await sleep(1000);
-        }
-        await waitForBalance(lab(), masters.length - 1);
-        expect(await readCount(lab(), holder)).toBe(0);
-      } finally {
-        await apiserver.signal('CONT');
-        await stopCounting(lab(), holder);
+  test(`that is restarted ${restarts} times sends nothing to an apiserver that is frozen all the while`, async () => {
+    const [holder = ''] = await lab().listHolders();
+    const [frozen] = masters.filter(({ name }) => name !== holder);
+    if (frozen === undefined) throw new Error('the VIP has no holder');
+    const connects = connectWitnessed(
+      (role) => lab().seat('client', role),
+      { host: lab().vip, port: apiserverPort, perSecond: 500, durationMs: limitMs, limitMs: lostMs },
+      await listWitnesses(lab(), frozen.name),
+    );
+    const apiserver = lab().service(frozen.name, 'kube-apiserver');
+    await apiserver.signal('STOP');
+    try {
+      await sleep(frozenMs);
+      const toFrozen = `ct state new ct original ip daddr ${lab().vip} ip daddr ${frozen.addresses.ipv4}`;
+      await startCounting(lab(), holder, toFrozen);
+      for (let index = 0; index < restarts; index += 1) {
+        await lab()
+          .service(holder, 'vipnat')
+          .stop(index % 2 === 0 ? 'TERM' : 'KILL');
+        await lab().start(holder, 'vipnat');
+        // At a second's end all of the first look and its write are over, and most of a crash loop's life.
+        await sleep(1000);
       }
-      const { sent, failures, lostSyns } = await connects.end();
-      expect(sent).toBeGreaterThan(500 * restarts);
-      expect({ failures, lostSyns }).toEqual({ failures: [], lostSyns: 0 });
-    },
-    limitMs,
-  );
+      await waitForBalance(lab(), masters.length - 1);
+      expect(await readCount(lab(), holder)).toBe(0);
+    } finally {
+      await apiserver.signal('CONT');
+      await stopCounting(lab(), holder);
+    }
+    const { sent, failures, lostSyns } = await connects.end();
+    expect(sent).toBeGreaterThan(500 * restarts);
+    expect({ failures, lostSyns }).toEqual({ failures: [], lostSyns: 0 });
+  });
 });
 
 interface ProbeFigures {

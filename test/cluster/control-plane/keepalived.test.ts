@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from '@jest/globals';
+import { afterAll, describe, expect, jest, test } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { breakPath, cutPower, mendPath, restorePower } from '../../../lab/control-plane/faults.ts';
@@ -12,6 +12,8 @@ import { nameLab } from '../../support/lab/test-lab.ts';
 import { useLab } from './with-lab.ts';
 
 const limitMs = 400_000;
+
+jest.setTimeout(limitMs);
 
 /** Far more than on a quiet machine: with these adverts a backup takes the VIP after a second. */
 const moveLimitMs = 15_000;
@@ -30,57 +32,45 @@ describe('keepalived as vipnat would have it, with adverts of 300 ms', () => {
     expect(outage.quietMs).toBeGreaterThan(2000);
   }
 
-  test(
-    'the VIP stays where an apiserver dies',
-    async () => {
-      const holder = await findHolder(lab());
-      await measure('its apiserver killed -9', holder, async () => {
-        await lab().service(holder, 'kube-apiserver').stop('KILL');
-        await waitForBalance(lab(), 2);
-        await sleep(2000);
-      });
-      expect(await lab().listHolders()).toEqual([holder]);
-      await lab().start(holder, 'kube-apiserver');
-      await waitForApiservers(lab());
-      await waitForBalance(lab());
-    },
-    limitMs,
-  );
+  test('the VIP stays where an apiserver dies', async () => {
+    const holder = await findHolder(lab());
+    await measure('its apiserver killed -9', holder, async () => {
+      await lab().service(holder, 'kube-apiserver').stop('KILL');
+      await waitForBalance(lab(), 2);
+      await sleep(2000);
+    });
+    expect(await lab().listHolders()).toEqual([holder]);
+    await lab().start(holder, 'kube-apiserver');
+    await waitForApiservers(lab());
+    await waitForBalance(lab());
+  });
 
-  test(
-    'the VIP leaves a node that can serve neither balanced nor by itself, and stays away when that is mended',
-    async () => {
-      const holder = await findHolder(lab());
-      await measure('its apiserver killed -9, its way to the others barred', holder, async () => {
-        await breakPath(lab(), holder);
-        await waitForAnotherHolder(lab(), holder);
-      });
-      expect(await readVrrpState(lab(), holder)).toBe('FAULT');
-      const next = await findHolder(lab());
-      await mendPath(lab(), holder);
-      await waitForApiservers(lab());
-      await waitForBalance(lab());
-      expect(await lab().listHolders()).toEqual([next]);
-    },
-    limitMs,
-  );
+  test('the VIP leaves a node that can serve neither balanced nor by itself, and stays away when that is mended', async () => {
+    const holder = await findHolder(lab());
+    await measure('its apiserver killed -9, its way to the others barred', holder, async () => {
+      await breakPath(lab(), holder);
+      await waitForAnotherHolder(lab(), holder);
+    });
+    expect(await readVrrpState(lab(), holder)).toBe('FAULT');
+    const next = await findHolder(lab());
+    await mendPath(lab(), holder);
+    await waitForApiservers(lab());
+    await waitForBalance(lab());
+    expect(await lab().listHolders()).toEqual([next]);
+  });
 
-  test(
-    'another node takes the VIP of one that loses its power, and keeps it when that is back',
-    async () => {
-      const holder = await findHolder(lab());
-      await measure('its power lost', holder, async () => {
-        await cutPower(lab(), holder);
-        await waitForAnotherHolder(lab(), holder);
-      });
-      await restorePower(lab(), holder);
-      await waitForApiservers(lab());
-      await waitForHolder(lab());
-      await waitForBalance(lab());
-      expect(await findHolder(lab())).not.toBe(holder);
-    },
-    limitMs,
-  );
+  test('another node takes the VIP of one that loses its power, and keeps it when that is back', async () => {
+    const holder = await findHolder(lab());
+    await measure('its power lost', holder, async () => {
+      await cutPower(lab(), holder);
+      await waitForAnotherHolder(lab(), holder);
+    });
+    await restorePower(lab(), holder);
+    await waitForApiservers(lab());
+    await waitForHolder(lab());
+    await waitForBalance(lab());
+    expect(await findHolder(lab())).not.toBe(holder);
+  });
 
   afterAll(() => {
     const title = 'What a client outside sees, at 500 new connections per second';

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
@@ -13,7 +13,8 @@ import { defaultOptions } from '../../../lab/settings/options.ts';
 import { raiseLab } from '../../../lab/control-plane/raise.ts';
 import { locateLab, readState } from '../../../lab/control-plane/state.ts';
 
-const limitMs = 400_000;
+jest.setTimeout(400_000);
+
 const script = join(rootFolder, 'scripts/lab');
 const name = `test-${process.pid}-life`;
 const otherName = `${name}-other`;
@@ -81,109 +82,93 @@ afterEach(async () => {
 });
 
 describe('a lab by hand', () => {
-  test(
-    'comes up, is what it is asked for, runs commands, and leaves nothing when it goes',
-    async () => {
-      expect(await lab('up', '--name', name, '--proxy-mode', 'nftables')).toMatchObject({ exitCode: 0 });
-      const status = await lab('status', '--name', name);
-      expect(status.stdout).toContain('kube-proxy in nftables mode');
-      expect(status.stdout).toContain('is balanced, and its rules are in sync (direct, 3 apiservers)');
-      expect(status.stdout).not.toContain('NOT RUNNING');
+  test('comes up, is what it is asked for, runs commands, and leaves nothing when it goes', async () => {
+    expect(await lab('up', '--name', name, '--proxy-mode', 'nftables')).toMatchObject({ exitCode: 0 });
+    const status = await lab('status', '--name', name);
+    expect(status.stdout).toContain('kube-proxy in nftables mode');
+    expect(status.stdout).toContain('is balanced, and its rules are in sync (direct, 3 apiservers)');
+    expect(status.stdout).not.toContain('NOT RUNNING');
 
-      const check = await lab('exec', '--name', name, 'm2', 'scripts/vipnat', 'check', '--vip', '10.77.0.50');
-      expect(check).toMatchObject({
-        exitCode: 0,
-        stdout: expect.stringContaining('balanced, and its rules are in sync'),
-      });
-      const doctor = await lab(
-        ...['exec', '--name', name, 'm1', 'scripts/vipnat', 'doctor', '--json', '--run-dir', runFolder],
-        '--vip',
-        '10.77.0.50',
-      );
-      const { checks } = JSON.parse(doctor.stdout) as { checks: { code: string; level: string }[] };
-      // All that can be said against a lab: its apiservers are not set as they should be.
-      expect(checks.filter(({ level }) => level !== 'ok')).toMatchObject([
-        { code: 'no-shutdown-delay', level: 'warn' },
-        // kubeadm did not make these masters.
-        { code: 'kubeconfig-at-vip', level: 'skipped' },
-        { code: 'kubeconfig-past-vip', level: 'skipped' },
-      ]);
-      const echo = await execa(script, ['exec', '--name', name, 'worker', 'sh', '-c', 'cat; exit 3'], {
-        reject: false,
-        input: 'through',
-      });
-      expect(echo).toMatchObject({ exitCode: 3, stdout: 'through' });
+    const check = await lab('exec', '--name', name, 'm2', 'scripts/vipnat', 'check', '--vip', '10.77.0.50');
+    expect(check).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('balanced, and its rules are in sync'),
+    });
+    const doctor = await lab(
+      ...['exec', '--name', name, 'm1', 'scripts/vipnat', 'doctor', '--json', '--run-dir', runFolder],
+      '--vip',
+      '10.77.0.50',
+    );
+    const { checks } = JSON.parse(doctor.stdout) as { checks: { code: string; level: string }[] };
+    // All that can be said against a lab: its apiservers are not set as they should be.
+    expect(checks.filter(({ level }) => level !== 'ok')).toMatchObject([
+      { code: 'no-shutdown-delay', level: 'warn' },
+      // kubeadm did not make these masters.
+      { code: 'kubeconfig-at-vip', level: 'skipped' },
+      { code: 'kubeconfig-past-vip', level: 'skipped' },
+    ]);
+    const echo = await execa(script, ['exec', '--name', name, 'worker', 'sh', '-c', 'cat; exit 3'], {
+      reject: false,
+      input: 'through',
+    });
+    expect(echo).toMatchObject({ exitCode: 3, stdout: 'through' });
 
-      const again = await lab('up', '--name', name);
-      expect(again).toMatchObject({
-        exitCode: 1,
-        stderr: expect.stringContaining(`the lab ${name} is up already`),
-      });
+    const again = await lab('up', '--name', name);
+    expect(again).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining(`the lab ${name} is up already`),
+    });
 
-      const namespaces = listNamespaces();
-      // The sandbox and five machines; three of them with a pod.
-      expect(namespaces.size).toBeGreaterThan(15);
-      expect(await lab('down', '--name', name)).toMatchObject({ exitCode: 0 });
-      expect(findRemains(namespaces)).toEqual([]);
-      expect(existsSync(locateLab(name))).toBe(false);
-    },
-    limitMs,
-  );
+    const namespaces = listNamespaces();
+    // The sandbox and five machines; three of them with a pod.
+    expect(namespaces.size).toBeGreaterThan(15);
+    expect(await lab('down', '--name', name)).toMatchObject({ exitCode: 0 });
+    expect(findRemains(namespaces)).toEqual([]);
+    expect(existsSync(locateLab(name))).toBe(false);
+  });
 
-  test(
-    'two of them side by side do not know of each other',
-    async () => {
-      const ups = [name, otherName].map((each) => lab('up', '--name', each));
-      expect(await Promise.all(ups)).toMatchObject([{ exitCode: 0 }, { exitCode: 0 }]);
-      expect(await lab('down', '--name', name)).toMatchObject({ exitCode: 0 });
-      const request = ['curl', '-sk', 'https://10.77.0.50:6443/readyz'];
-      expect(await lab('exec', '--name', otherName, 'client', ...request)).toMatchObject({ stdout: 'ok' });
-      expect(await lab('exec', '--name', name, 'client', ...request)).toMatchObject({ exitCode: 1 });
-    },
-    limitMs,
-  );
+  test('two of them side by side do not know of each other', async () => {
+    const ups = [name, otherName].map((each) => lab('up', '--name', each));
+    expect(await Promise.all(ups)).toMatchObject([{ exitCode: 0 }, { exitCode: 0 }]);
+    expect(await lab('down', '--name', name)).toMatchObject({ exitCode: 0 });
+    const request = ['curl', '-sk', 'https://10.77.0.50:6443/readyz'];
+    expect(await lab('exec', '--name', otherName, 'client', ...request)).toMatchObject({ stdout: 'ok' });
+    expect(await lab('exec', '--name', name, 'client', ...request)).toMatchObject({ exitCode: 1 });
+  });
 
-  test(
-    'is left alone by other commands on its way up, and leaves nothing when it is interrupted there',
-    async () => {
-      const up = spawn(script, ['up', '--name', name], { stdio: 'ignore' });
-      while (readState(name) === null) await sleep(20);
-      const namespaces = listNamespaces();
-      const changes = [['up'], ['down'], ['off', 'm1'], ['on', 'm1']];
-      const refused = await Promise.all(changes.map((words) => lab(...words, '--name', name)));
-      const sentence = `lab: another command is changing the lab ${name} (scripts/lab up, process ${up.pid}). Try again when that command has ended`;
-      for (const each of refused) {
-        expect(each).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(sentence) });
-      }
-      expect(up.exitCode).toBeNull();
-      expect(readState(name)).not.toBeNull();
-      up.kill('SIGINT');
-      await once(up, 'exit');
-      await waitUntilGone(namespaces);
-      expect(existsSync(locateLab(name))).toBe(false);
-    },
-    limitMs,
-  );
+  test('is left alone by other commands on its way up, and leaves nothing when it is interrupted there', async () => {
+    const up = spawn(script, ['up', '--name', name], { stdio: 'ignore' });
+    while (readState(name) === null) await sleep(20);
+    const namespaces = listNamespaces();
+    const changes = [['up'], ['down'], ['off', 'm1'], ['on', 'm1']];
+    const refused = await Promise.all(changes.map((words) => lab(...words, '--name', name)));
+    const sentence = `lab: another command is changing the lab ${name} (scripts/lab up, process ${up.pid}). Try again when that command has ended`;
+    for (const each of refused) {
+      expect(each).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(sentence) });
+    }
+    expect(up.exitCode).toBeNull();
+    expect(readState(name)).not.toBeNull();
+    up.kill('SIGINT');
+    await once(up, 'exit');
+    await waitUntilGone(namespaces);
+    expect(existsSync(locateLab(name))).toBe(false);
+  });
 
-  test(
-    'a component that dies on the way up ends it, with the last lines that it printed',
-    async () => {
-      const raising = raiseLab({ ...defaultOptions, name });
-      const failure = expect(raising).rejects.toThrow(LabError);
-      const message = expect(raising).rejects.toThrow(
-        /kube-apiserver on m2 has ended: [^\n]*\nThe end of [^\n]*:\n.{40}/s,
-      );
-      while (readState(name) === null) await sleep(20);
-      const namespaces = listNamespaces();
-      const victim = Lab.find(name)?.service('m2', 'kube-apiserver');
-      while ((await victim?.isRunning()) === false) await sleep(20);
-      await sleep(1000);
-      await victim?.signal('KILL');
-      await Promise.all([failure, message]);
-      await waitUntilGone(namespaces);
-    },
-    limitMs,
-  );
+  test('a component that dies on the way up ends it, with the last lines that it printed', async () => {
+    const raising = raiseLab({ ...defaultOptions, name });
+    const failure = expect(raising).rejects.toThrow(LabError);
+    const message = expect(raising).rejects.toThrow(
+      /kube-apiserver on m2 has ended: [^\n]*\nThe end of [^\n]*:\n.{40}/s,
+    );
+    while (readState(name) === null) await sleep(20);
+    const namespaces = listNamespaces();
+    const victim = Lab.find(name)?.service('m2', 'kube-apiserver');
+    while ((await victim?.isRunning()) === false) await sleep(20);
+    await sleep(1000);
+    await victim?.signal('KILL');
+    await Promise.all([failure, message]);
+    await waitUntilGone(namespaces);
+  });
 
   test.each([
     [['status', '--name', 'nobody'], 'no lab called nobody is up'],
@@ -191,17 +176,13 @@ describe('a lab by hand', () => {
     [['build', '--kubernetes', '1.99.0'], 'the module proxy has no k8s.io/kubernetes@v1.99.0'],
     [['up', '--proxy-mode', 'ebpf'], "argument 'ebpf' is invalid"],
     [['dwon'], "unknown command 'dwon'"],
-  ])(
-    '%j is refused in one line that says why',
-    async (words, message) => {
-      const { exitCode, stderr } = await lab(...words);
-      expect(exitCode).toBe(1);
-      expect(stderr).toMatch(/^lab: /m);
-      expect(stderr).toContain(message);
-      expect(stderr).not.toMatch(/^ {4}at /m);
-    },
-    limitMs,
-  );
+  ])('%j is refused in one line that says why', async (words, message) => {
+    const { exitCode, stderr } = await lab(...words);
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/^lab: /m);
+    expect(stderr).toContain(message);
+    expect(stderr).not.toMatch(/^ {4}at /m);
+  });
 });
 
 async function waitUntilGone(namespaces: ReadonlySet<string>): Promise<void> {

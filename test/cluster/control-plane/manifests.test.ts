@@ -10,7 +10,6 @@ import { execInAgentPod, startPod } from './run-pod.ts';
 import { testServiceAccount } from './service-account.ts';
 import { useLab } from './with-lab.ts';
 
-const limitMs = 120_000;
 const changeMs = 30_000;
 const names = masters.map(({ name }) => name);
 
@@ -27,71 +26,55 @@ describe('kube-apiserver', () => {
     [['daemonset', '--least-privilege', '--ca-file', '/etc/kubernetes/pki/ca.crt']],
     [['static-pod', '--kubeconfig', '/etc/kubernetes/admin.conf']],
     [keepalived],
-  ])(
-    'accepts what vipnat manifest prints: %j',
-    async (words) => {
-      const objects = parse(await print(...words));
-      for (const object of objects) {
-        const created = object.kind === 'Pod' ? toMirrorPod(object, 'm1') : object;
-        expect(await dryRun(lab(), created)).toMatchObject({ code: 201, object: { kind: object.kind } });
-      }
-    },
-    limitMs,
-  );
+  ])('accepts what vipnat manifest prints: %j', async (words) => {
+    const objects = parse(await print(...words));
+    for (const object of objects) {
+      const created = object.kind === 'Pod' ? toMirrorPod(object, 'm1') : object;
+      expect(await dryRun(lab(), created)).toMatchObject({ code: 201, object: { kind: object.kind } });
+    }
+  });
 
-  test.each([{}, { leastPrivilege: true }])(
-    'accepts what the chart comes to: %j',
-    async (values) => {
-      for (const object of await render({ vips: [lab().vip], ...values })) {
-        expect(await dryRun(lab(), object)).toMatchObject({ code: 201, object: { kind: object.kind } });
-      }
-    },
-    limitMs,
-  );
+  test.each([{}, { leastPrivilege: true }])('accepts what the chart comes to: %j', async (values) => {
+    for (const object of await render({ vips: [lab().vip], ...values })) {
+      expect(await dryRun(lab(), object)).toMatchObject({ code: 201, object: { kind: object.kind } });
+    }
+  });
 
-  test(
-    'has the chart installed, upgraded and taken away by Helm, which says what to do next',
-    async () => {
-      const vips = [lab().vip];
-      const installed = await helmOn(lab(), ['install', 'vipnat', chartFolder], { vips });
-      expect(installed).toMatchObject({
-        exitCode: 0,
-        stdout: expect.stringContaining('kubectl -n kube-system rollout status daemonset/vipnat'),
-      });
-      expect(installed.stdout).not.toContain('sysctl -w');
-      const values = { vips, leastPrivilege: true };
-      expect(await helmOn(lab(), ['upgrade', 'vipnat', chartFolder], values)).toMatchObject({
-        exitCode: 0,
-        stdout: expect.stringContaining('sysctl -w'),
-      });
-      expect(await helmOn(lab(), ['uninstall', 'vipnat'])).toMatchObject({ exitCode: 0 });
-      const path = '/apis/apps/v1/namespaces/kube-system/daemonsets/vipnat';
-      expect(await lab().api.ask({ method: 'GET', path })).toMatchObject({ code: 404 });
-    },
-    limitMs,
-  );
+  test('has the chart installed, upgraded and taken away by Helm, which says what to do next', async () => {
+    const vips = [lab().vip];
+    const installed = await helmOn(lab(), ['install', 'vipnat', chartFolder], { vips });
+    expect(installed).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('kubectl -n kube-system rollout status daemonset/vipnat'),
+    });
+    expect(installed.stdout).not.toContain('sysctl -w');
+    const values = { vips, leastPrivilege: true };
+    expect(await helmOn(lab(), ['upgrade', 'vipnat', chartFolder], values)).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('sysctl -w'),
+    });
+    expect(await helmOn(lab(), ['uninstall', 'vipnat'])).toMatchObject({ exitCode: 0 });
+    const path = '/apis/apps/v1/namespaces/kube-system/daemonsets/vipnat';
+    expect(await lab().api.ask({ method: 'GET', path })).toMatchObject({ code: 404 });
+  });
 
-  test(
-    'refuses a field that it does not know, a value that it does not take, and a static pod with an account',
-    async () => {
-      const text = await print('daemonset');
-      const dryRunOf = (changed: string) => dryRun(lab(), parse(changed).at(-1) as KubernetesObject);
-      expect(await dryRunOf(text.replace('hostNetwork:', 'hostNetwerk:'))).toMatchObject({
-        code: 400,
-        object: { message: expect.stringContaining('unknown field "spec.template.spec.hostNetwerk"') },
-      });
-      expect(await dryRunOf(text.replace('type: FileOrCreate', 'type: FolderOrCreate'))).toMatchObject({
-        code: 422,
-        object: { message: expect.stringContaining('hostPath.type: Unsupported value: "FolderOrCreate"') },
-      });
-      const pod = (await print('static-pod')).replace('spec:', 'spec:\n  serviceAccountName: vipnat');
-      expect(await dryRun(lab(), toMirrorPod(parse(pod)[0] as KubernetesObject, 'm1'))).toMatchObject({
-        code: 403,
-        object: { message: expect.stringContaining('a mirror pod may not reference service accounts') },
-      });
-    },
-    limitMs,
-  );
+  test('refuses a field that it does not know, a value that it does not take, and a static pod with an account', async () => {
+    const text = await print('daemonset');
+    const dryRunOf = (changed: string) => dryRun(lab(), parse(changed).at(-1) as KubernetesObject);
+    expect(await dryRunOf(text.replace('hostNetwork:', 'hostNetwerk:'))).toMatchObject({
+      code: 400,
+      object: { message: expect.stringContaining('unknown field "spec.template.spec.hostNetwerk"') },
+    });
+    expect(await dryRunOf(text.replace('type: FileOrCreate', 'type: FolderOrCreate'))).toMatchObject({
+      code: 422,
+      object: { message: expect.stringContaining('hostPath.type: Unsupported value: "FolderOrCreate"') },
+    });
+    const pod = (await print('static-pod')).replace('spec:', 'spec:\n  serviceAccountName: vipnat');
+    expect(await dryRun(lab(), toMirrorPod(parse(pod)[0] as KubernetesObject, 'm1'))).toMatchObject({
+      code: 403,
+      object: { message: expect.stringContaining('a mirror pod may not reference service accounts') },
+    });
+  });
 });
 
 describe("the DaemonSet's service account", () => {
@@ -111,77 +94,58 @@ describe('keepalived as a static pod', () => {
     await waitFor(async () => (await holders()).length === 0, changeMs);
     await Promise.all(names.map((name) => startPod(lab(), { master: name, service: 'keepalived' }, spec)));
     await waitFor(async () => (await holders()).length === 1, changeMs);
-  }, limitMs);
+  });
 
-  test(
-    'is one file for all masters: each has its own priority, and one has the VIP',
-    async () => {
-      const script = "sed -n 's/^ *priority //p' /run/vipnat/keepalived/keepalived.conf";
-      const priorities = await Promise.all(names.map((name) => runShell(lab().machine(name), script)));
-      expect(priorities.map(Number)).toEqual([250, 240, 230]);
-      expect(await holders()).toHaveLength(1);
-      // The folder of the agent's default --run-dir: who looks at the host finds it there.
-      const { stdout } = await lab()
-        .machine('m1')
-        .run(vipnatCommand('status', '--json', '--vip', lab().vip));
-      expect(stdout).toMatch(/"vrid": ?51,[^}]*"priority": ?250/);
-    },
-    limitMs,
-  );
+  test('is one file for all masters: each has its own priority, and one has the VIP', async () => {
+    const script = "sed -n 's/^ *priority //p' /run/vipnat/keepalived/keepalived.conf";
+    const priorities = await Promise.all(names.map((name) => runShell(lab().machine(name), script)));
+    expect(priorities.map(Number)).toEqual([250, 240, 230]);
+    expect(await holders()).toHaveLength(1);
+    // The folder of the agent's default --run-dir: who looks at the host finds it there.
+    const { stdout } = await lab()
+      .machine('m1')
+      .run(vipnatCommand('status', '--json', '--vip', lab().vip));
+    expect(stdout).toMatch(/"vrid": ?51,[^}]*"priority": ?250/);
+  });
 
-  test(
-    'runs with the three capabilities that its spec names, and cannot write its root',
-    async () => {
-      const folder = `/proc/${lab().service('m1', 'keepalived').readPid()}`;
-      const script = `sed -n 's/^CapEff:[^0-9a-f]*//p' ${folder}/status; grep ' / ' ${folder}/mounts`;
-      // NET_BROADCAST, NET_ADMIN and NET_RAW are bits 11 to 13.
-      expect(await runShell(lab().machine('m1'), script)).toMatch(/^0{12}3800\n(?:.* ro[, ].*\n?)+$/);
-    },
-    limitMs,
-  );
+  test('runs with the three capabilities that its spec names, and cannot write its root', async () => {
+    const folder = `/proc/${lab().service('m1', 'keepalived').readPid()}`;
+    const script = `sed -n 's/^CapEff:[^0-9a-f]*//p' ${folder}/status; grep ' / ' ${folder}/mounts`;
+    // NET_BROADCAST, NET_ADMIN and NET_RAW are bits 11 to 13.
+    expect(await runShell(lab().machine('m1'), script)).toMatch(/^0{12}3800\n(?:.* ro[, ].*\n?)+$/);
+  });
 
-  test(
-    'keeps the VIP while the agent dies and starts anew, and leaves a node whose agent says that it cannot serve',
-    async () => {
-      // All start as BACKUP: the first to be there has it.
-      const [holder = ''] = await holders();
-      await lab().service(holder, 'vipnat').stop('KILL');
-      await lab().start(holder, 'vipnat');
-      // Longer than three adverts are missed for.
-      await new Promise((resolve) => setTimeout(resolve, 4000));
-      expect(await holders()).toEqual([holder]);
-      const script = 'cd /run/vipnat/keepalived; echo 1 >serving.new; mv serving.new serving';
-      await runShell(lab().machine(holder), script);
-      await waitFor(() => hasMovedFrom(holder), changeMs);
-    },
-    limitMs,
-  );
+  test('keeps the VIP while the agent dies and starts anew, and leaves a node whose agent says that it cannot serve', async () => {
+    // All start as BACKUP: the first to be there has it.
+    const [holder = ''] = await holders();
+    await lab().service(holder, 'vipnat').stop('KILL');
+    await lab().start(holder, 'vipnat');
+    // Longer than three adverts are missed for.
+    await new Promise((resolve) => setTimeout(resolve, 4000));
+    expect(await holders()).toEqual([holder]);
+    const script = 'cd /run/vipnat/keepalived; echo 1 >serving.new; mv serving.new serving';
+    await runShell(lab().machine(holder), script);
+    await waitFor(() => hasMovedFrom(holder), changeMs);
+  });
 
-  test(
-    'leaves a master that is drained in the container of its agent, a static pod too; undrain works there as well',
-    async () => {
-      const endpoints = defaultAgentArguments(lab().options);
-      const spec = findPodSpec(await print('static-pod', ...endpoints));
-      await Promise.all(names.map((name) => lab().service(name, 'vipnat').stop()));
-      await Promise.all(names.map((name) => startPod(lab(), { master: name, service: 'vipnat' }, spec)));
-      const [holder = ''] = await holders();
-      const run = (...words: readonly string[]) => execInAgentPod(lab(), { master: holder, spec }, words);
-      await waitFor(
-        async () => (await run('status', '--vip', lab().vip)).stdout.includes('in sync'),
-        changeMs,
-      );
+  test('leaves a master that is drained in the container of its agent, a static pod too; undrain works there as well', async () => {
+    const endpoints = defaultAgentArguments(lab().options);
+    const spec = findPodSpec(await print('static-pod', ...endpoints));
+    await Promise.all(names.map((name) => lab().service(name, 'vipnat').stop()));
+    await Promise.all(names.map((name) => startPod(lab(), { master: name, service: 'vipnat' }, spec)));
+    const [holder = ''] = await holders();
+    const run = (...words: readonly string[]) => execInAgentPod(lab(), { master: holder, spec }, words);
+    await waitFor(async () => (await run('status', '--vip', lab().vip)).stdout.includes('in sync'), changeMs);
 
-      // An agent that has just started knows of no other apiserver yet that is ready.
-      await waitFor(async () => (await run('drain', '--dry-run')).exitCode === 0, changeMs);
-      const isDrained = expect.stringContaining('is drained since');
-      expect(await run('drain')).toMatchObject({ exitCode: 0, stderr: isDrained });
-      await waitFor(() => hasMovedFrom(holder), changeMs);
-      const listFiles = () => runShell(lab().machine(holder), 'ls /var/lib/vipnat');
-      expect((await listFiles()).split('\n')).toContain('drained');
-      const isUndrained = expect.stringContaining('is no longer drained');
-      expect(await run('undrain')).toMatchObject({ exitCode: 0, stderr: isUndrained });
-      expect((await listFiles()).split('\n')).not.toContain('drained');
-    },
-    limitMs,
-  );
+    // An agent that has just started knows of no other apiserver yet that is ready.
+    await waitFor(async () => (await run('drain', '--dry-run')).exitCode === 0, changeMs);
+    const isDrained = expect.stringContaining('is drained since');
+    expect(await run('drain')).toMatchObject({ exitCode: 0, stderr: isDrained });
+    await waitFor(() => hasMovedFrom(holder), changeMs);
+    const listFiles = () => runShell(lab().machine(holder), 'ls /var/lib/vipnat');
+    expect((await listFiles()).split('\n')).toContain('drained');
+    const isUndrained = expect.stringContaining('is no longer drained');
+    expect(await run('undrain')).toMatchObject({ exitCode: 0, stderr: isUndrained });
+    expect((await listFiles()).split('\n')).not.toContain('drained');
+  });
 });

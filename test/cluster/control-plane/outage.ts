@@ -18,7 +18,7 @@ export interface Outage extends Failing {
 }
 
 /** How a fault is looked at. */
-export interface Measurement {
+interface Measurement {
   /** From the fault's beginning to the end of all measuring. */
   readonly durationMs: number;
   /** The apiserver that the watch shall be on; any when left out. */

@@ -11,7 +11,6 @@ import { findPodSpec, parse } from '../../support/manifest/printing.ts';
 import { apply, formatRule, listRights, printOn, requestToken, type Rule } from './apply.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 
-const limitMs = 400_000;
 const followedMs = 30_000;
 
 /** Tests of what the account of the printed DaemonSet may ask a real apiserver, and that it is enough for the agent. */
@@ -32,21 +31,17 @@ export function testServiceAccount(lab: () => Lab): void {
     rules = objects.find(({ kind }) => kind === 'Role')?.['rules'] as Rule[];
     token = await requestToken(lab(), 'kube-system', 'vipnat');
     otherToken = await requestToken(lab(), 'kube-system', account.metadata.name);
-  }, limitMs);
+  });
 
-  test(
-    'has the rights of the role in the namespace default, none elsewhere, and beside them those of any account',
-    async () => {
-      const listMore = async (namespace: string) => {
-        const common = await listRights(lab(), otherToken, namespace);
-        return (await listRights(lab(), token, namespace)).filter((right) => !common.includes(right));
-      };
-      expect(rules.length).toBeGreaterThan(1);
-      expect(await listMore('default')).toEqual(rules.map(formatRule).sort());
-      expect(await listMore('kube-system')).toEqual([]);
-    },
-    limitMs,
-  );
+  test('has the rights of the role in the namespace default, none elsewhere, and beside them those of any account', async () => {
+    const listMore = async (namespace: string) => {
+      const common = await listRights(lab(), otherToken, namespace);
+      return (await listRights(lab(), token, namespace)).filter((right) => !common.includes(right));
+    };
+    expect(rules.length).toBeGreaterThan(1);
+    expect(await listMore('default')).toEqual(rules.map(formatRule).sort());
+    expect(await listMore('kube-system')).toEqual([]);
+  });
 
   const [slices, service] = [endpointSlices, services].map(({ path, selector }) => `${path}?${selector}`);
   const watch = '&watch=true&timeoutSeconds=1';
@@ -57,7 +52,6 @@ export function testServiceAccount(lab: () => Lab): void {
       expect(await lab().api.ask({ method: 'GET', path, token })).toMatchObject({ code: 200 });
       expect(await lab().api.ask({ method: 'GET', path, token: otherToken })).toMatchObject({ code: 403 });
     },
-    limitMs,
   );
 
   const get = (path: string): ApiQuestion => ({ method: 'GET', path });
@@ -84,40 +78,32 @@ export function testServiceAccount(lab: () => Lab): void {
     { method: 'POST', path: endpointSlices.path, object: {} },
     { method: 'POST', path: '/api/v1/namespaces/kube-system/pods', object: {} },
     { method: 'POST', path: '/api/v1/namespaces/kube-system/serviceaccounts/x/token', object: {} },
-  ] satisfies ApiQuestion[])(
-    'may not ask anything else: $method $path',
-    async (question) => {
-      expect(await lab().api.ask({ ...question, token })).toMatchObject({
-        code: 403,
-        object: {
-          reason: 'Forbidden',
-          message: expect.stringContaining('serviceaccount:kube-system:vipnat'),
-        },
-      });
-    },
-    limitMs,
-  );
+  ] satisfies ApiQuestion[])('may not ask anything else: $method $path', async (question) => {
+    expect(await lab().api.ask({ ...question, token })).toMatchObject({
+      code: 403,
+      object: {
+        reason: 'Forbidden',
+        message: expect.stringContaining('serviceaccount:kube-system:vipnat'),
+      },
+    });
+  });
 
-  test(
-    'is enough for the agent: started by the arguments of the container, it follows the API',
-    async () => {
-      const more = ['--endpoints', listApiservers('ipv4').map(formatEndpoint).join()];
-      const { args } = findPodSpec(
-        await printOn(lab(), 'daemonset', '--run-dir', '/var/lib/vipnat-run', ...more),
-      ).containers[0];
-      const [machine, agent] = [lab().machine('m1'), lab().service('m1', 'vipnat')];
-      // Where a pod has them; a machine's /run is its own.
-      const script = `folder=/run/secrets/kubernetes.io/serviceaccount; mkdir -p $folder; cd $folder
+  test('is enough for the agent: started by the arguments of the container, it follows the API', async () => {
+    const more = ['--endpoints', listApiservers('ipv4').map(formatEndpoint).join()];
+    const { args } = findPodSpec(
+      await printOn(lab(), 'daemonset', '--run-dir', '/var/lib/vipnat-run', ...more),
+    ).containers[0];
+    const [machine, agent] = [lab().machine('m1'), lab().service('m1', 'vipnat')];
+    // Where a pod has them; a machine's /run is its own.
+    const script = `folder=/run/secrets/kubernetes.io/serviceaccount; mkdir -p $folder; cd $folder
 cp ${lab().certificates.authority} ca.crt; printf kube-system >namespace; printf '${token}' >token`;
-      await runShell(machine, script);
-      await agent.stop();
-      await agent.start(vipnatCommand(...args), {
-        KUBERNETES_SERVICE_HOST: clusterIps.ipv4,
-        KUBERNETES_SERVICE_PORT: '443',
-      });
-      const line = / follows the API at 10\.77\.0\.11:6443 \(this pod's service account\)/;
-      await waitFor(() => Promise.resolve(line.test(readFileSync(agent.logFile, 'utf8'))), followedMs);
-    },
-    limitMs,
-  );
+    await runShell(machine, script);
+    await agent.stop();
+    await agent.start(vipnatCommand(...args), {
+      KUBERNETES_SERVICE_HOST: clusterIps.ipv4,
+      KUBERNETES_SERVICE_PORT: '443',
+    });
+    const line = / follows the API at 10\.77\.0\.11:6443 \(this pod's service account\)/;
+    await waitFor(() => Promise.resolve(line.test(readFileSync(agent.logFile, 'utf8'))), followedMs);
+  });
 }

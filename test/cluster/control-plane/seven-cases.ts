@@ -43,7 +43,6 @@ export function testSevenCases(
       table ??= new SevenCases(lab());
       await table.run(entry);
     },
-    caseLimitMs,
   );
   afterAll(() => {
     process.stderr.write(table?.format() ?? '');
@@ -52,9 +51,6 @@ export function testSevenCases(
 
 /** Only the answers count, and a virtual machine on a busy host takes its time. */
 const requestLimitMs = 30_000;
-
-/** A client starts in a moment, but in a virtual machine on a busy host. */
-const caseLimitMs = 180_000;
 
 /** What came of the cases in one lab, a row each. */
 class SevenCases {

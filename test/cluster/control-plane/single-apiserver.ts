@@ -161,7 +161,7 @@ export class SingleApiserver {
 }
 
 /** A request, as the apiserver notes it. */
-export interface AuditEvent {
+interface AuditEvent {
   readonly user: { readonly username: string };
   readonly verb: string;
   readonly objectRef?: {

@@ -1,7 +1,11 @@
-import { afterAll, beforeAll } from '@jest/globals';
+import { afterAll, beforeAll, jest } from '@jest/globals';
 import { tell } from '../../support/lab/test-lab.ts';
 import { ProxiedNodes } from './proxied-nodes.ts';
 import { type ProxiedPlan } from './proxied-plan.ts';
+import { labLimitMs } from '../../support/lab/limits.ts';
+
+// A test file that needs longer says so after it.
+jest.setTimeout(labLimitMs);
 
 /** Has the nodes of a plan up for the tests of a file, with balancers. */
 export function useProxiedNodes(plan: ProxiedPlan): () => ProxiedNodes {

@@ -1,8 +1,12 @@
-import { afterAll, beforeAll } from '@jest/globals';
+import { afterAll, beforeAll, jest } from '@jest/globals';
 import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { type LabOptions } from '../../../lab/settings/options.ts';
 import { type RaiseOptions } from '../../../lab/control-plane/raise.ts';
 import { raiseTestLab, tell } from '../../support/lab/test-lab.ts';
+import { labLimitMs } from '../../support/lab/limits.ts';
+
+// A test file that needs longer says so after it.
+jest.setTimeout(labLimitMs);
 
 /** Components that nobody built yet take minutes. */
 const upLimitMs = 15 * 60_000;
@@ -16,7 +20,7 @@ export function useLab(options: Partial<LabOptions>, how: RaiseOptions = {}): ()
   afterAll(async () => {
     await lab?.end();
     if (lab !== undefined) tell(`the logs of its components are in ${lab.folder} until the next run`);
-  }, 60_000);
+  });
   return () => {
     if (lab === undefined) throw new Error('the lab is not up');
     return lab;

@@ -11,7 +11,6 @@ import { readComponents } from '../../support/image/sbom.ts';
 import { ownImage } from '../../support/manifest/printing.ts';
 import { listStartedTools, notInPods } from '../../support/image/started-tools.ts';
 
-const limitMs = 180_000;
 /** Of one wait within a test. */
 const patienceMs = 60_000;
 
@@ -30,7 +29,7 @@ beforeAll(async () => {
   sandbox = await Sandbox.create();
   host = await NamespaceMachine.create(sandbox, 'host');
   podman = await Podman.create(host, image());
-}, limitMs);
+});
 
 afterAll(async () => {
   await sandbox?.remove();
@@ -50,28 +49,24 @@ describe('the image', () => {
     expect(image().name).toBe(ownImage);
   });
 
-  test(
-    'says what it is, belongs to nobody, and has a health check',
-    async () => {
-      const [{ Config: config, Healthcheck: healthCheck }] = JSON.parse(
-        await podman.ask(['image', 'inspect', image().name]),
-      ) as readonly [{ readonly Config: object; readonly Healthcheck: object }];
-      expect(healthCheck).toMatchObject({ Test: ['CMD', ...readHealthCheck()] });
-      expect(config).toMatchObject({
-        User: '65532:65532',
-        Entrypoint: ['vipnat'],
-        Labels: expect.objectContaining({
-          'org.opencontainers.image.title': 'vipnat',
-          'org.opencontainers.image.version': version,
-          'org.opencontainers.image.revision': expect.stringMatching(/^[0-9a-f]{40}(?:-dirty)?$/),
-          'org.opencontainers.image.licenses': 'Apache-2.0',
-        }),
-      });
-      const [label = ''] = /(?<=description=")[^"]+/.exec(readFileSync('Dockerfile', 'utf8')) ?? [];
-      expect(description.startsWith(label)).toBe(true);
-    },
-    limitMs,
-  );
+  test('says what it is, belongs to nobody, and has a health check', async () => {
+    const [{ Config: config, Healthcheck: healthCheck }] = JSON.parse(
+      await podman.ask(['image', 'inspect', image().name]),
+    ) as readonly [{ readonly Config: object; readonly Healthcheck: object }];
+    expect(healthCheck).toMatchObject({ Test: ['CMD', ...readHealthCheck()] });
+    expect(config).toMatchObject({
+      User: '65532:65532',
+      Entrypoint: ['vipnat'],
+      Labels: expect.objectContaining({
+        'org.opencontainers.image.title': 'vipnat',
+        'org.opencontainers.image.version': version,
+        'org.opencontainers.image.revision': expect.stringMatching(/^[0-9a-f]{40}(?:-dirty)?$/),
+        'org.opencontainers.image.licenses': 'Apache-2.0',
+      }),
+    });
+    const [label = ''] = /(?<=description=")[^"]+/.exec(readFileSync('Dockerfile', 'utf8')) ?? [];
+    expect(description.startsWith(label)).toBe(true);
+  });
 
   test.each([
     [['--version'], version],
@@ -79,88 +74,60 @@ describe('the image', () => {
     [['plan', '--offline', '--vip', '10.0.0.50', '--proxy-mode', 'iptables'], '-j KUBE-SVC-NPX46M4PTMTKRN6Y'],
     [['vrid', '10.0.0.50'], '51'],
     [['manifest', 'static-pod', '--vip', '10.0.0.50'], `image: ${ownImage}`],
-  ])(
-    'runs %j without any right',
-    async (words, output) => {
-      const { exitCode, stdout, stderr } = await run(...words);
-      expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: expect.any(String) });
-      expect(stdout).toContain(output);
-    },
-    limitMs,
-  );
+  ])('runs %j without any right', async (words, output) => {
+    const { exitCode, stdout, stderr } = await run(...words);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: expect.any(String) });
+    expect(stdout).toContain(output);
+  });
 
-  test(
-    'says in one line that a command needs rights that it was not given',
-    async () => {
-      const { exitCode, stdout, stderr } = await run('check', '--vip', '10.0.0.50');
-      expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
-      expect(stderr).toMatch(
-        /^vipnat: \[TOOL_NOT_PERMITTED\] .*run as root or with CAP_NET_ADMIN and CAP_NET_RAW$/,
-      );
-    },
-    limitMs,
-  );
+  test('says in one line that a command needs rights that it was not given', async () => {
+    const { exitCode, stdout, stderr } = await run('check', '--vip', '10.0.0.50');
+    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
+    expect(stderr).toMatch(
+      /^vipnat: \[TOOL_NOT_PERMITTED\] .*run as root or with CAP_NET_ADMIN and CAP_NET_RAW$/,
+    );
+  });
 
-  test(
-    'ends a command that goes on for ever when it is told to',
-    async () => {
-      const rights = ['--network=none', '--user=0', '--cap-add=NET_ADMIN', '--cap-add=NET_RAW'];
-      await podman.start('watch', rights, image().name, ['status', '--watch', '--vip', '10.0.0.50']);
-      await waitFor(async () => (await podman.readLog('watch')) !== '', patienceMs);
-      // podman kills what does not end in that time: that would be 137.
-      await podman.ask(['stop', '--time', '30', 'watch']);
-      expect(await podman.ask(['inspect', '--format', '{{.State.ExitCode}}', 'watch'])).toBe('143');
-    },
-    limitMs,
-  );
+  test('ends a command that goes on for ever when it is told to', async () => {
+    const rights = ['--network=none', '--user=0', '--cap-add=NET_ADMIN', '--cap-add=NET_RAW'];
+    await podman.start('watch', rights, image().name, ['status', '--watch', '--vip', '10.0.0.50']);
+    await waitFor(async () => (await podman.readLog('watch')) !== '', patienceMs);
+    // podman kills what does not end in that time: that would be 137.
+    await podman.ask(['stop', '--time', '30', 'watch']);
+    expect(await podman.ask(['inspect', '--format', '{{.State.ExitCode}}', 'watch'])).toBe('143');
+  });
 
-  test(
-    'tells docker that no agent runs in its network',
-    async () => {
-      const flags = ['--network=host', '--entrypoint', ''];
-      expect(await podman.run(flags, image().name, readHealthCheck())).toMatchObject({
-        exitCode: 1,
-        stdout: 'unhealthy: no agent runs here',
-      });
-    },
-    limitMs,
-  );
+  test('tells docker that no agent runs in its network', async () => {
+    const flags = ['--network=host', '--entrypoint', ''];
+    expect(await podman.run(flags, image().name, readHealthCheck())).toMatchObject({
+      exitCode: 1,
+      stdout: 'unhealthy: no agent runs here',
+    });
+  });
 
-  test(
-    'takes rules away as docs/install.md has docker do it',
-    async () => {
-      await runShell(host, 'iptables-nft -t nat -N VIPNAT; iptables-nft -t nat -I PREROUTING -j VIPNAT');
-      expect(await podman.run(readCleanupFlags(), image().name, ['cleanup'])).toMatchObject({ exitCode: 0 });
-      expect(await runShell(host, 'iptables-nft-save')).not.toContain('VIPNAT');
-    },
-    limitMs,
-  );
+  test('takes rules away as docs/install.md has docker do it', async () => {
+    await runShell(host, 'iptables-nft -t nat -N VIPNAT; iptables-nft -t nat -I PREROUTING -j VIPNAT');
+    expect(await podman.run(readCleanupFlags(), image().name, ['cleanup'])).toMatchObject({ exitCode: 0 });
+    expect(await runShell(host, 'iptables-nft-save')).not.toContain('VIPNAT');
+  });
 
-  test(
-    'has every tool that vipnat starts, and the pinned Node.js',
-    async () => {
-      const tools = listStartedTools().filter((tool) => !notInPods.includes(tool));
-      const script = `for tool in ${tools.join(' ')}; do command -v $tool >/dev/null || echo no $tool; done; node --version`;
-      expect(await runScript(script)).toMatchObject({
-        stdout: `v${optionalDependencies[`node-linux-${process.arch}`]}`,
-        stderr: '',
-      });
-    },
-    limitMs,
-  );
+  test('has every tool that vipnat starts, and the pinned Node.js', async () => {
+    const tools = listStartedTools().filter((tool) => !notInPods.includes(tool));
+    const script = `for tool in ${tools.join(' ')}; do command -v $tool >/dev/null || echo no $tool; done; node --version`;
+    expect(await runScript(script)).toMatchObject({
+      stdout: `v${optionalDependencies[`node-linux-${process.arch}`]}`,
+      stderr: '',
+    });
+  });
 
-  test(
-    'has nothing of what it was made with, and nothing that anybody but root may change',
-    async () => {
-      const { stdout } = await runScript(
-        `for tool in npm git curl python3 gcc; do command -v $tool; done
+  test('has nothing of what it was made with, and nothing that anybody but root may change', async () => {
+    const { stdout } = await runScript(
+      `for tool in npm git curl python3 gcc; do command -v $tool; done
          ls /src /usr/local/lib/node_modules /var/lib/apt/lists/* /var/cache/apt/* 2>/dev/null
          find /opt /usr /etc /bin -xdev ! -type l ! -type c \\( -perm -002 -o ! -user root \\) -print`,
-      );
-      expect(stdout).toBe('');
-    },
-    limitMs,
-  );
+    );
+    expect(stdout).toBe('');
+  });
 });
 
 /** What people are told to run it with; podman takes docker's flags. */
@@ -171,36 +138,28 @@ function readCleanupFlags(): string[] {
 }
 
 describe('its SBOM', () => {
-  test(
-    'is the one beside it, and valid by the schema of CycloneDX',
-    async () => {
-      const beside = readFileSync(image().sbom, 'utf8');
-      const { stdout } = await runScript('cat /opt/vipnat/sbom.json');
-      expect(stdout).toBe(beside.trim());
-      expect(await readComponents(beside)).toContain(`vipnat ${version}`);
-    },
-    limitMs,
-  );
+  test('is the one beside it, and valid by the schema of CycloneDX', async () => {
+    const beside = readFileSync(image().sbom, 'utf8');
+    const { stdout } = await runScript('cat /opt/vipnat/sbom.json');
+    expect(stdout).toBe(beside.trim());
+    expect(await readComponents(beside)).toContain(`vipnat ${version}`);
+  });
 
-  test(
-    'has what dpkg and the bundle say is installed, the pinned Node.js, and nothing else',
-    async () => {
-      const query = "dpkg-query --show --showformat '${Package} ${Version}\\n'";
-      const { stdout } = await runScript(`cat /opt/vipnat/packages.json; echo ---; ${query}`);
-      const [packages = '', debian = ''] = stdout.split('---\n');
-      const bundled = (
-        JSON.parse(packages) as readonly { readonly name: string; readonly version: string }[]
-      ).map((each) => `${each.name} ${each.version}`);
-      const installed = debian.split('\n');
-      expect(installed.length).toBeGreaterThan(50);
-      const all = [
-        `vipnat ${version}`,
-        `node ${optionalDependencies[`node-linux-${process.arch}`]}`,
-        ...bundled,
-        ...installed,
-      ];
-      expect(await readComponents(readFileSync(image().sbom, 'utf8'))).toEqual(all.sort());
-    },
-    limitMs,
-  );
+  test('has what dpkg and the bundle say is installed, the pinned Node.js, and nothing else', async () => {
+    const query = "dpkg-query --show --showformat '${Package} ${Version}\\n'";
+    const { stdout } = await runScript(`cat /opt/vipnat/packages.json; echo ---; ${query}`);
+    const [packages = '', debian = ''] = stdout.split('---\n');
+    const bundled = (
+      JSON.parse(packages) as readonly { readonly name: string; readonly version: string }[]
+    ).map((each) => `${each.name} ${each.version}`);
+    const installed = debian.split('\n');
+    expect(installed.length).toBeGreaterThan(50);
+    const all = [
+      `vipnat ${version}`,
+      `node ${optionalDependencies[`node-linux-${process.arch}`]}`,
+      ...bundled,
+      ...installed,
+    ];
+    expect(await readComponents(readFileSync(image().sbom, 'utf8'))).toEqual(all.sort());
+  });
 });

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { rootFolder } from '../../../lab/settings/folders.ts';
 import { type Bases, prepareBases } from '../../support/image/build.ts';
 
-const limitMs = 5 * 60_000;
+jest.setTimeout(5 * 60_000);
 
 /** A checkout whose npm packages are there, on a Debian with an init that starts what it is asked to. */
 const prepare = `
@@ -29,7 +29,7 @@ beforeAll(async () => {
   bases = await prepareBases();
   const { stdout } = await execa('buildah', ['from', bases.builder], { env: bases.env });
   container = stdout;
-}, limitMs);
+});
 
 afterAll(async () => {
   if (container !== '') await execa('buildah', ['rm', container], { env: bases.env });
@@ -47,22 +47,18 @@ async function run(script: string): Promise<string> {
 }
 
 describe('scripts/setup on a fresh Debian', () => {
-  test(
-    'installs what a layer needs, starts no service, enables none, and leaves no policy behind',
-    async () => {
-      const said = await run(`${prepare}
+  test('installs what a layer needs, starts no service, enables none, and leaves no policy behind', async () => {
+    const said = await run(`${prepare}
         scripts/setup netns >&2
         for program in haproxy keepalived nft; do command -v $program; done
         echo running; ${listRunning}
         echo enabled; ${listEnabled}
         find /usr/sbin -name policy-rc.d`);
-      expect(said.split('\n')).toEqual([
-        '/usr/sbin/haproxy',
-        '/usr/sbin/keepalived',
-        '/usr/sbin/nft',
-        ...['running', 'enabled'],
-      ]);
-    },
-    limitMs,
-  );
+    expect(said.split('\n')).toEqual([
+      '/usr/sbin/haproxy',
+      '/usr/sbin/keepalived',
+      '/usr/sbin/nft',
+      ...['running', 'enabled'],
+    ]);
+  });
 });

@@ -25,7 +25,7 @@ const limitMs = 10_000;
 const longestMs = 60_000;
 
 /** What a step cost its clients. */
-export interface Cost {
+interface Cost {
   readonly sent: number;
   /** How often each thing went wrong. */
   readonly errors: Readonly<Record<string, number>>;

@@ -1,13 +1,15 @@
-import { expect, test } from '@jest/globals';
+import { expect, jest, test } from '@jest/globals';
 import { waitForSync, type Agent, sleep, startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { expectBalanced, startProxies } from '../netns/traffic.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { type Seat } from '../../support/network/seat.ts';
 import type { HoldReport } from '../../support/network/seat-tasks.ts';
 
 const limitMs = 240_000;
+
+jest.setTimeout(limitMs);
+
 const vip = ['--vip', vips.ipv4];
 const target = { host: vips.ipv4, port: 6443 };
 
@@ -17,16 +19,14 @@ const open = 300;
 /** Longer than it takes until connections are reset that hang: four probes. */
 const fullMs = 10_000;
 
-let cluster: Cluster;
 let agent: Agent;
 
-useCluster('all tests', async (made) => {
-  cluster = made;
+const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   agent = await startAgent(cluster, 'm1', [...vip, '--probe-timeout', '1500ms']);
 });
 
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 
 /** How many entries were added so far: each has a number of its own, as one that is there is not added again. */
 let added = 0;
@@ -72,46 +72,38 @@ async function hold(seat: Seat): Promise<{ end: () => Promise<HoldReport> }> {
   };
 }
 
-test(
-  'at 96 % of the holder’s connection table all is well, and doctor names it',
-  async () => {
-    await fill(0.96);
-    expect(await readShare()).toBeGreaterThan(0.95);
-    const doctor = await vipnat(cluster, 'm1', ['doctor', ...vip]);
-    expect(doctor.stdout).toMatch(/FAIL +the connection table is 96 % full/);
-    expect(doctor.stdout).toMatch(/^ +sysctl -w net\.netfilter\.nf_conntrack_max=\d+$/m);
-    await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
-    expect(await vipnat(cluster, 'm1', ['check', ...vip])).toMatchObject({ exitCode: 0 });
-  },
-  limitMs,
-);
+test('at 96 % of the holder’s connection table all is well, and doctor names it', async () => {
+  await fill(0.96);
+  expect(await readShare()).toBeGreaterThan(0.95);
+  const doctor = await vipnat(cluster, 'm1', ['doctor', ...vip]);
+  expect(doctor.stdout).toMatch(/FAIL +the connection table is 96 % full/);
+  expect(doctor.stdout).toMatch(/^ +sysctl -w net\.netfilter\.nf_conntrack_max=\d+$/m);
+  await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
+  expect(await vipnat(cluster, 'm1', ['check', ...vip])).toMatchObject({ exitCode: 0 });
+});
 
-test(
-  'when it is full, what is open lives and nothing is written; when it is not any more, all is as before (I12)',
-  async () => {
-    const held = await hold(cluster.seat('outside client'));
-    const from = agent.log.length;
-    await fill(1);
-    const [{ errors, apiservers }] = await Promise.all([
-      cluster.seat('pod on a worker').request(target.host, target.port, 24, 2000),
-      sleep(fullMs),
-    ]);
-    expect(await readShare()).toBeGreaterThan(0.999);
-    // It was full indeed.
-    expect(Object.keys(errors)).toEqual(['timeout']);
-    const lost = Object.values(errors).reduce((total, count) => total + count, 0);
-    await shell('conntrack -D -p udp --orig-dst 198.18.255.1 >/dev/null 2>&1');
-    await waitForSync(cluster, 'm1', vip);
-    await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
-    const report = await held.end();
-    process.stderr.write(
-      `load, connection table full for ${fullMs / 1000} s: of 24 new connections ${lost} failed, ${Object.keys(apiservers).length} apiservers answered the others; of ${report.opened} open ones ${Object.keys(report.errors).length} broke, ${report.echoes} of ${report.sent} bytes came back\n`,
-    );
-    expect(report).toMatchObject({ opened: open, errors: {}, echoes: report.sent });
-    const said = agent.log.slice(from);
-    expect(said).toMatch(/ no answer to TCP connects within 1500 ms. No apiserver on another host answers/);
-    expect(said).not.toMatch(/ is dead|direct|vipnat reset |cannot serve the VIP/);
-    expect(await agent.stop()).toBe(0);
-  },
-  limitMs,
-);
+test('when it is full, what is open lives and nothing is written; when it is not any more, all is as before (I12)', async () => {
+  const held = await hold(cluster.seat('outside client'));
+  const from = agent.log.length;
+  await fill(1);
+  const [{ errors, apiservers }] = await Promise.all([
+    cluster.seat('pod on a worker').request(target.host, target.port, 24, 2000),
+    sleep(fullMs),
+  ]);
+  expect(await readShare()).toBeGreaterThan(0.999);
+  // It was full indeed.
+  expect(Object.keys(errors)).toEqual(['timeout']);
+  const lost = Object.values(errors).reduce((total, count) => total + count, 0);
+  await shell('conntrack -D -p udp --orig-dst 198.18.255.1 >/dev/null 2>&1');
+  await waitForSync(cluster, 'm1', vip);
+  await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
+  const report = await held.end();
+  process.stderr.write(
+    `load, connection table full for ${fullMs / 1000} s: of 24 new connections ${lost} failed, ${Object.keys(apiservers).length} apiservers answered the others; of ${report.opened} open ones ${Object.keys(report.errors).length} broke, ${report.echoes} of ${report.sent} bytes came back\n`,
+  );
+  expect(report).toMatchObject({ opened: open, errors: {}, echoes: report.sent });
+  const said = agent.log.slice(from);
+  expect(said).toMatch(/ no answer to TCP connects within 1500 ms. No apiserver on another host answers/);
+  expect(said).not.toMatch(/ is dead|direct|vipnat reset |cannot serve the VIP/);
+  expect(await agent.stop()).toBe(0);
+});

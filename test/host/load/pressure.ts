@@ -3,7 +3,7 @@ import { Seat } from '../../support/network/seat.ts';
 import type { ConnectReport, HoldReport, Target } from '../../support/network/seat-tasks.ts';
 
 /** How much clients ask of a VIP. */
-export interface Size {
+interface Size {
   /** Connections that stay. */
   readonly open: number;
   /** New ones each second. */
@@ -26,7 +26,7 @@ const connectLimitMs = 60_000;
 const longestMs = 15 * 60_000;
 
 /** What all clients saw together. */
-export interface PressureReport {
+interface PressureReport {
   readonly held: HoldReport;
   /** New connections. */
   readonly sent: number;
@@ -49,7 +49,7 @@ export async function press(
   const callers = startSeats(cluster, Math.ceil(perSecond / perCaller));
   const addresses = callers.map((_, index) => `10.77.0.${101 + index}`);
   const addAddresses = addresses.map((address) => `ip addr replace ${address}/24 dev eth0`);
-  await cluster.namespaces.shell(cluster.namespaceOf('client'), addAddresses.join('\n'));
+  await cluster.shell('client', addAddresses.join('\n'));
   const intervalMs = Math.max(1000, (open / openPerSecond) * 1000);
   const holding = await Promise.all(
     holders.map((seat) => seat.hold({ ...target, intervalMs }, open / holders.length, longestMs)),
@@ -79,10 +79,7 @@ export async function press(
 
 function startSeats(cluster: Cluster, count: number): Seat[] {
   const command = ['prlimit', `--nofile=${descriptors}:${descriptors}`, ...Seat.command];
-  return Array.from(
-    { length: count },
-    () => new Seat('client', cluster.namespaces.start(cluster.namespaceOf('client'), command)),
-  );
+  return Array.from({ length: count }, () => new Seat('client', cluster.start('client', command)));
 }
 
 function sum<Key extends string>(reports: readonly Readonly<Record<Key, number>>[], key: Key): number {

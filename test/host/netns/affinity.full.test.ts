@@ -1,8 +1,8 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
-import { type Agent, limitMs, startAgent, waitForSync } from '../../support/host/vipnat.ts';
+import { type Agent, startAgent, waitForSync } from '../../support/host/vipnat.ts';
 
 const captures = new URL('../../support/fixtures/captures/', import.meta.url);
 /** As many that a fair choice leaves out one of three apiservers once in a million times. */
@@ -27,28 +27,18 @@ describe.each(dialects)(
     // Stand-ins that wait for the processor are not to be taken for dead: a death moves clients.
     const vipArguments = ['--vip', vips.ipv4, '--mode', 'direct', '--probe-timeout', '1500ms'];
     const clients = Array.from({ length: clientCount }, (_, index) => `10.77.0.${150 + index}`);
-    let cluster: Cluster;
     let agent: Agent | undefined;
 
-    const shell = (machine: string, script: string) =>
-      cluster.namespaces.shell(cluster.namespaceOf(machine), script);
-
-    beforeAll(async () => {
-      cluster = await Cluster.create();
-      const result = await cluster.namespaces.run(cluster.namespaceOf('m1'), tool.split(' '), {
+    const cluster = useCluster('all tests', async () => {
+      const result = await cluster.run('m1', tool.split(' '), {
         input: readCapture(capture),
       });
       expect(result).toMatchObject({ exitCode: 0 });
-      for (const address of clients) await shell('client', `ip addr add ${address}/24 dev eth0`);
+      for (const address of clients) await cluster.shell('client', `ip addr add ${address}/24 dev eth0`);
       agent = await startAgent(cluster, 'm1', vipArguments);
-    }, limitMs);
+    });
 
-    afterEach(() => shell('m3', 'iptables-nft -F INPUT'), limitMs);
-
-    afterAll(async () => {
-      await agent?.stop();
-      await (cluster as Cluster | undefined)?.close();
-    }, limitMs);
+    afterEach(() => cluster.shell('m3', 'iptables-nft -F INPUT'));
 
     /** The one apiserver that each client gets to, however often it asks. */
     async function askAll(): Promise<Map<string, string>> {
@@ -67,28 +57,25 @@ describe.each(dialects)(
       return places;
     }
 
-    test(
-      'stay with one apiserver each, spread over all; its death moves its own clients, its return moves nobody',
-      async () => {
-        const before = await askAll();
-        expect(new Set(before.values())).toEqual(new Set(['m1', 'm2', 'm3']));
+    test('stay with one apiserver each, spread over all; its death moves its own clients, its return moves nobody', async () => {
+      const before = await askAll();
+      expect(new Set(before.values())).toEqual(new Set(['m1', 'm2', 'm3']));
 
-        await shell('m3', 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset');
-        await agent?.waitForLine(
-          /changes apiservers, now direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: /,
-        );
-        const without = await askAll();
-        expect(new Set(without.values())).toEqual(new Set(['m1', 'm2']));
-        const others = [...before].filter(([, apiserver]) => apiserver !== 'm3');
-        expect([...without].filter(([client]) => before.get(client) !== 'm3')).toEqual(others);
+      await cluster.shell(
+        'm3',
+        'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset',
+      );
+      await agent?.waitForLine(/changes apiservers, now direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443: /);
+      const without = await askAll();
+      expect(new Set(without.values())).toEqual(new Set(['m1', 'm2']));
+      const others = [...before].filter(([, apiserver]) => apiserver !== 'm3');
+      expect([...without].filter(([client]) => before.get(client) !== 'm3')).toEqual(others);
 
-        const seen = agent?.log.length ?? 0;
-        await shell('m3', 'iptables-nft -F INPUT');
-        await agent?.waitForLine(/changes apiservers, now direct to .*, 10\.77\.0\.13:6443: /, seen);
-        await waitForSync(cluster, 'm1', vipArguments);
-        expect(await askAll()).toEqual(without);
-      },
-      limitMs,
-    );
+      const seen = agent?.log.length ?? 0;
+      await cluster.shell('m3', 'iptables-nft -F INPUT');
+      await agent?.waitForLine(/changes apiservers, now direct to .*, 10\.77\.0\.13:6443: /, seen);
+      await waitForSync(cluster, 'm1', vipArguments);
+      expect(await askAll()).toEqual(without);
+    });
   },
 );

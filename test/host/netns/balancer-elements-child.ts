@@ -206,36 +206,35 @@ async function readBack() {
 
 const hundred = Array.from({ length: 100 }, (_, at) => at + 1);
 await startPods();
-process.stdout.write(
-  JSON.stringify({
-    ways: {
-      random: await compareWays({ numbers: hundred }, { numbers: [...hundred.slice(0, 99), 200] }),
-      udp: await compareWays({ numbers: [1, 2], protocol: 'UDP' }, { numbers: [1, 3], protocol: 'UDP' }),
-      sctp: await compareWays({ numbers: [1, 2], protocol: 'SCTP' }, { numbers: [4, 3], protocol: 'SCTP' }),
-      hash: await compareWays({ numbers: [1, 2], method: 'hash' }, { numbers: [1, 3], method: 'hash' }),
-      local: await compareWays(
-        { numbers: [1, 2], keepsClient: true },
-        { numbers: [3, 2], keepsClient: true },
-      ),
-      affinity: await compareWays(
-        { numbers: [1, 2], affinitySeconds: 600 },
-        { numbers: [1, 2], affinitySeconds: 900 },
-      ),
-      more: await compareWays({ numbers: [1, 2] }, { numbers: [1, 2, 3] }),
-      many: await compareWays(
-        { numbers: hundred.slice(0, 20), method: 'hash' },
-        { numbers: hundred.slice(20, 40), method: 'hash' },
-      ),
-    },
-    half: await changeHalf(),
-    meddled: await meddle(),
-    expected: await begin(withNft, balance({ numbers: [3, 2] })).then(listBoth),
-    watched: await watch(),
-    isolated: await isolate(),
-    drifted: await readBack(),
-    packets: await sendPackets(),
-  }),
-  () => {
-    process.exit();
+const outcome = {
+  ways: {
+    random: await compareWays({ numbers: hundred }, { numbers: [...hundred.slice(0, 99), 200] }),
+    udp: await compareWays({ numbers: [1, 2], protocol: 'UDP' }, { numbers: [1, 3], protocol: 'UDP' }),
+    sctp: await compareWays({ numbers: [1, 2], protocol: 'SCTP' }, { numbers: [4, 3], protocol: 'SCTP' }),
+    hash: await compareWays({ numbers: [1, 2], method: 'hash' }, { numbers: [1, 3], method: 'hash' }),
+    local: await compareWays({ numbers: [1, 2], keepsClient: true }, { numbers: [3, 2], keepsClient: true }),
+    affinity: await compareWays(
+      { numbers: [1, 2], affinitySeconds: 600 },
+      { numbers: [1, 2], affinitySeconds: 900 },
+    ),
+    more: await compareWays({ numbers: [1, 2] }, { numbers: [1, 2, 3] }),
+    many: await compareWays(
+      { numbers: hundred.slice(0, 20), method: 'hash' },
+      { numbers: hundred.slice(20, 40), method: 'hash' },
+    ),
   },
-);
+  half: await changeHalf(),
+  meddled: await meddle(),
+  expected: await begin(withNft, balance({ numbers: [3, 2] })).then(listBoth),
+  watched: await watch(),
+  isolated: await isolate(),
+  drifted: await readBack(),
+  packets: await sendPackets(),
+};
+
+/** What is printed. */
+export type Outcome = typeof outcome;
+
+process.stdout.write(JSON.stringify(outcome), () => {
+  process.exit();
+});

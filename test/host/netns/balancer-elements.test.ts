@@ -1,29 +1,12 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
-
-interface Way {
-  readonly scripts: number;
-  readonly changes: number;
-  readonly tables: unknown;
-  readonly expected: unknown;
-}
-
-interface Outcome {
-  readonly ways: Readonly<Record<string, Way>>;
-  readonly half: Readonly<Record<'isDone' | 'before' | 'middle' | 'isDoneLater' | 'after', unknown>>;
-  readonly meddled: Readonly<Record<'problem' | 'isKnown' | 'isKnownLater' | 'tables', unknown>>;
-  readonly expected: unknown;
-  readonly watched: Readonly<Record<'scripts' | 'changes' | 'own' | 'foreign', number>>;
-  readonly drifted: unknown;
-  readonly isolated: Readonly<Record<'programmed' | 'refused' | 'missing' | 'tables', unknown>>;
-  readonly packets: Readonly<Record<'before' | 'after' | 'changes', unknown>>;
-}
+import { type Outcome } from './balancer-elements-child.ts';
 
 let outcome: Outcome;
 beforeAll(async () => {
   const child = new URL('balancer-elements-child.ts', import.meta.url);
   outcome = (await runInNetworkNamespace(child)) as Outcome;
-}, 180_000);
+});
 
 describe('endpoints that are replaced', () => {
   test.each([
@@ -33,24 +16,24 @@ describe('endpoints that are replaced', () => {
     ['hash', 'chosen by the address of the client'],
     ['local', 'that see the client'],
   ])('%s: %s: the tables are as nft writes them, and nft is not run', (name) => {
-    const way = outcome.ways[name];
-    expect(way?.tables).toEqual(way?.expected);
-    expect([way?.scripts, way?.changes]).toEqual([0, 1]);
+    const way = outcome.ways[name as keyof Outcome['ways']];
+    expect(way.tables).toEqual(way.expected);
+    expect([way.scripts, way.changes]).toEqual([0, 1]);
   });
 
   test.each([
     ['more', 'one more, which takes another rule'],
     ['many', 'more than fit into one message to the kernel'],
   ])('%s: %s: nft writes them', (name) => {
-    const way = outcome.ways[name];
-    expect(way?.tables).toEqual(way?.expected);
-    expect([way?.scripts, way?.changes]).toEqual([1, 0]);
+    const way = outcome.ways[name as keyof Outcome['ways']];
+    expect(way.tables).toEqual(way.expected);
+    expect([way.scripts, way.changes]).toEqual([1, 0]);
   });
 
   test('that clients keep for another time are in other sets, and nft deletes those before', () => {
-    const way = outcome.ways['affinity'];
-    expect(way?.tables).toEqual(way?.expected);
-    expect([way?.scripts, way?.changes]).toEqual([2, 0]);
+    const way = outcome.ways.affinity;
+    expect(way.tables).toEqual(way.expected);
+    expect([way.scripts, way.changes]).toEqual([2, 0]);
   });
 
   test('get connections, and those that they replace get none', () => {

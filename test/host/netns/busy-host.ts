@@ -20,17 +20,14 @@ export async function writeServices(cluster: Cluster, machine: string): Promise<
     ),
   );
   const input = ['*nat', ...names.map((name) => `:${name} - [0:0]`), ...rules, 'COMMIT'].join('\n');
-  await cluster.namespaces.shell(
-    cluster.namespaceOf(machine),
-    `iptables-nft-restore --noflush <<'END'\n${input}\nEND`,
-  );
+  await cluster.shell(machine, `iptables-nft-restore --noflush <<'END'\n${input}\nEND`);
 }
 
 /** Starts a program that commits to a table of its own all the time; resolves once it has begun. The cluster's end ends it. */
 export async function startStranger(cluster: Cluster, machine: string): Promise<ChildProcess> {
   const program = fileURLToPath(new URL('commits-child.ts', import.meta.url));
   const command = [process.execPath, program, String(commitsPerSecond)];
-  const stranger = cluster.namespaces.start(cluster.namespaceOf(machine), command);
+  const stranger = cluster.start(machine, command);
   if (stranger.stdout === null) throw new Error('the stranger has no standard output');
   await once(stranger.stdout, 'data');
   return stranger;

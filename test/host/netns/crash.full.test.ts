@@ -1,15 +1,14 @@
-import { afterAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { families } from '../../../lib/address/address.ts';
 import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules, strangersScript, withoutOwnRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
-import { Shims } from '../../support/host/shims.ts';
+import { useShims } from '../../support/host/shims.ts';
 import {
   Agent,
   limitMs,
@@ -25,25 +24,19 @@ const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 /** So many different rulesets, and fewer, say that the kills came too early. */
 const fewStates = 5;
 
-/** For dozens of runs, each of a dozen processes: a minute on a quiet machine, and on a busy one as long as that takes. */
-const allRunsLimitMs = 15 * limitMs;
+// For dozens of runs, each of a dozen processes: a minute on a quiet machine, and on a busy one as long as that takes.
+jest.setTimeout(15 * limitMs);
 
 /** Whoever writes says so by one line for each VIP. */
 const wayLine = / (?:service-chain|cluster-ip|direct to \S.*|passthrough): /;
 
 describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s', (dialect) => {
   const tool = toolName('ipv4', dialect);
-  const shims = new Shims();
-  let cluster: Cluster;
+  const shims = useShims();
 
-  useCluster('each test', async (made) => {
-    cluster = made;
+  const cluster = useCluster('each test', async () => {
     await startProxies(cluster, ['m1'], dialect, families);
-    await cluster.namespaces.shell(cluster.namespaceOf('m1'), strangersScript);
-  });
-
-  afterAll(() => {
-    shims.remove();
+    await cluster.shell('m1', strangersScript);
   });
 
   /**
@@ -73,7 +66,7 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
   const waitForWrites = async (count: number) => {
     const countDone = () => readFileSync(join(shims.onlyPath, 'done'), 'utf8').length;
     await waitUntil(
-      () => Promise.resolve(countDone() >= count),
+      () => countDone() >= count,
       () => `of ${count} writes ${countDone()} were done`,
     );
   };
@@ -81,11 +74,11 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
   /** Runs a command until that kills it, or it has done all that it does. Answers whether it was killed. */
   const runAndKill = async (words: readonly string[]) => {
     const command = ['env', `PATH=${shims.path}`, 'setsid', ...vipnatCommand(words)];
-    const child = cluster.namespaces.start(cluster.namespaceOf('m1'), command);
+    const child = cluster.start('m1', command);
     const agent = new Agent(child);
     const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
     await waitUntil(
-      () => Promise.resolve(hasEnded() || agent.listLines(wayLine).length >= families.length),
+      () => hasEnded() || agent.listLines(wayLine).length >= families.length,
       () => `it neither ended nor was ready:\n${agent.log}`,
     );
     const isKilled = child.signalCode !== null;
@@ -93,62 +86,54 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
     return isKilled;
   };
 
-  test(
-    'vipnat leaves every foreign rule as it was and no request unanswered, and in the end nothing of its own',
-    async () => {
-      const before = await dumpRules(cluster, 'm1');
-      const foreignBefore = withoutOwnRules(before);
-      expect(foreignBefore).toContain('STRANGER-RAW');
-      const states = new Set<string>();
-      for (const { command, damage, isAlone = false } of cases) {
-        let isKilled = true;
-        let write = 0;
-        while (isKilled) {
-          write += 1;
-          const script = damage.replaceAll('iptables', tool);
-          if (damage === 'clean') await vipnat(cluster, 'm1', ['cleanup']);
-          else await cluster.namespaces.run(cluster.namespaceOf('m1'), ['sh', '-c', script]);
-          killAt(write, isAlone);
-          const [report, killed] = await Promise.all([
-            cluster.seat('outside client').request(vips.ipv4, 6443, 10),
-            runAndKill(command),
-          ]);
-          isKilled = killed;
-          if (killed) await waitForWrites(isAlone ? write : write - 1);
-          const dump = await dumpRules(cluster, 'm1');
-          const foreign = withoutOwnRules(dump);
-          expect({ write, command, damage, errors: report.errors, foreign }).toEqual({
-            ...{ write, command, damage },
-            ...{ errors: {}, foreign: foreignBefore },
-          });
-          states.add(dump);
-        }
-        // It has something to write, and was killed at each of its writes.
-        expect({ command, damage, writes: write - 1 }).not.toEqual({ command, damage, writes: 0 });
+  test('vipnat leaves every foreign rule as it was and no request unanswered, and in the end nothing of its own', async () => {
+    const before = await dumpRules(cluster, 'm1');
+    const foreignBefore = withoutOwnRules(before);
+    expect(foreignBefore).toContain('STRANGER-RAW');
+    const states = new Set<string>();
+    for (const { command, damage, isAlone = false } of cases) {
+      let isKilled = true;
+      let write = 0;
+      while (isKilled) {
+        write += 1;
+        const script = damage.replaceAll('iptables', tool);
+        if (damage === 'clean') await vipnat(cluster, 'm1', ['cleanup']);
+        else await cluster.run('m1', ['sh', '-c', script]);
+        killAt(write, isAlone);
+        const [report, killed] = await Promise.all([
+          cluster.seat('outside client').request(vips.ipv4, 6443, 10),
+          runAndKill(command),
+        ]);
+        isKilled = killed;
+        if (killed) await waitForWrites(isAlone ? write : write - 1);
+        const dump = await dumpRules(cluster, 'm1');
+        const foreign = withoutOwnRules(dump);
+        expect({ write, command, damage, errors: report.errors, foreign }).toEqual({
+          ...{ write, command, damage },
+          ...{ errors: {}, foreign: foreignBefore },
+        });
+        states.add(dump);
       }
-      expect(states.size).toBeGreaterThan(fewStates);
+      // It has something to write, and was killed at each of its writes.
+      expect({ command, damage, writes: write - 1 }).not.toEqual({ command, damage, writes: 0 });
+    }
+    expect(states.size).toBeGreaterThan(fewStates);
 
-      const agent = await startAgent(cluster, 'm1', vipArguments);
-      await waitForSync(cluster, 'm1', vipArguments);
-      await agent.stop();
-      expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
-      expect(await dumpRules(cluster, 'm1')).toBe(before);
-    },
-    allRunsLimitMs,
-  );
+    const agent = await startAgent(cluster, 'm1', vipArguments);
+    await waitForSync(cluster, 'm1', vipArguments);
+    await agent.stop();
+    expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
+    expect(await dumpRules(cluster, 'm1')).toBe(before);
+  });
 
-  test(
-    'an agent’s rules go on balancing (I8)',
-    async () => {
-      const agent = await startAgent(cluster, 'm1', vipArguments);
-      await agent.stop('SIGKILL');
-      for (const family of families) {
-        await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
-      }
-      expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
-    },
-    limitMs,
-  );
+  test('an agent’s rules go on balancing (I8)', async () => {
+    const agent = await startAgent(cluster, 'm1', vipArguments);
+    await agent.stop('SIGKILL');
+    for (const family of families) {
+      await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
+    }
+    expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
+  });
 });
 
 /**

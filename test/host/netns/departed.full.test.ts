@@ -2,7 +2,6 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { type KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
@@ -17,19 +16,15 @@ describe.each(families)('when the host of an apiserver dies that has left the li
   const [one, two, three] = listApiservers(family);
   if (one === undefined || two === undefined || three === undefined) throw new Error('there are three');
   const gone = formatEndpoint(three);
-  let cluster: Cluster;
   let proxy: KubeProxyStandIn;
   let agent: Agent;
 
-  const shell = (machine: string, script: string) =>
-    cluster.namespaces.shell(cluster.namespaceOf(machine), script);
   const start = () => startAgent(cluster, 'm1', vipArguments);
   /** Once somebody says a line that has this in it. */
   const said = (text: string) => agent.waitForLine(new RegExp(text.replace(/[[\].]/g, String.raw`\$&`)));
-  const powerOff = () => shell('switch', 'ip link set m3 down');
+  const powerOff = () => cluster.shell('switch', 'ip link set m3 down');
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     const [started] = await startProxies(cluster, ['m1'], 'nft', [family]);
     if (started !== undefined) proxy = started;
   });
@@ -37,16 +32,16 @@ describe.each(families)('when the host of an apiserver dies that has left the li
   beforeEach(async () => {
     agent = await start();
     await waitForSync(cluster, 'm1', vipArguments);
-  }, limitMs);
+  });
 
   afterEach(async () => {
     await agent.stop();
-    await shell('switch', 'ip link set m3 up');
-    await shell('m3', `${toolName(family, 'nft')} -F INPUT`);
+    await cluster.shell('switch', 'ip link set m3 up');
+    await cluster.shell('m3', `${toolName(family, 'nft')} -F INPUT`);
     await cluster.apiserver('m3').kill();
     await cluster.apiserver('m3').start();
     await proxy.sync();
-  }, limitMs);
+  });
 
   /** Holds connections to all of them while something happens; nobody but those on m3 may have noticed. */
   async function expectReset(happen: () => Promise<void>): Promise<void> {
@@ -69,42 +64,33 @@ describe.each(families)('when the host of an apiserver dies that has left the li
     await agent.waitForLine(/ direct -> service-chain: .* to the same 2 apiservers/);
   }
 
-  test(
-    'its connections are reset: it had frozen before, and was draining',
-    () =>
-      expectReset(async () => {
-        cluster.apiserver('m3').freeze();
-        await said(`${gone} is draining: `);
-        await dropAndFollow();
-        await powerOff();
-      }),
-    limitMs,
-  );
+  test('its connections are reset: it had frozen before, and was draining', () =>
+    expectReset(async () => {
+      cluster.apiserver('m3').freeze();
+      await said(`${gone} is draining: `);
+      await dropAndFollow();
+      await powerOff();
+    }));
 
-  test(
-    'its connections are reset: it had been terminated, and was closing them within its drain',
-    () =>
-      expectReset(async () => {
-        // It listens no more, and serves what is open.
-        const tool = toolName(family, 'nft');
-        await shell('m3', `${tool} -I INPUT -p tcp --dport 6443 --syn -j REJECT --reject-with tcp-reset`);
-        await said(`${gone} is dead: connection refused`);
-        await dropAndFollow();
-        await powerOff();
-      }),
-    limitMs,
-  );
+  test('its connections are reset: it had been terminated, and was closing them within its drain', () =>
+    expectReset(async () => {
+      // It listens no more, and serves what is open.
+      const tool = toolName(family, 'nft');
+      await cluster.shell(
+        'm3',
+        `${tool} -I INPUT -p tcp --dport 6443 --syn -j REJECT --reject-with tcp-reset`,
+      );
+      await said(`${gone} is dead: connection refused`);
+      await dropAndFollow();
+      await powerOff();
+    }));
 
-  test(
-    'its connections are reset by an agent that never heard of it',
-    () =>
-      expectReset(async () => {
-        await drop();
-        await agent.stop('SIGKILL');
-        agent = await start();
-        await said(`${gone} is no longer listed, but has `);
-        await powerOff();
-      }),
-    limitMs,
-  );
+  test('its connections are reset by an agent that never heard of it', () =>
+    expectReset(async () => {
+      await drop();
+      await agent.stop('SIGKILL');
+      agent = await start();
+      await said(`${gone} is no longer listed, but has `);
+      await powerOff();
+    }));
 });

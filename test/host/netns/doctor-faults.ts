@@ -2,14 +2,33 @@ import { vips } from '../../support/network/layout.ts';
 import { type Illness } from './illness.ts';
 import { keepalivedIllnesses } from './keepalived-faults.ts';
 import { renderKubeconfig, type SickHost } from './sick-host.ts';
-import { trackFileIllnesses } from './track-file-faults.ts';
+
+const shell = (text: string) => (host: SickHost) => host.shell(text);
+
+/** What can be wrong between the agent and keepalived. */
+const trackFileIllnesses: readonly Illness[] = [
+  {
+    name: 'a keepalived that has lost its track file',
+    faults: [
+      {
+        code: 'track-file-dropped',
+        seed: shell(
+          'mv /run/vipnat/keepalived /run/vipnat/old; rm -r /run/vipnat/old; mkdir /run/vipnat/keepalived',
+        ),
+      },
+    ],
+  },
+  {
+    name: 'a word that nobody stands for any more',
+    faults: [{ code: 'track-file-stale', seed: shell('echo 1 >/run/vipnat/keepalived/serving') }],
+  },
+];
 
 const vip = vips.ipv4;
 const kubernetes = '/etc/kubernetes';
 
 const write = (path: string, text: string) => (host: SickHost) =>
   host.shell(`cat >${path} <<'END'\n${text}END\n`);
-const shell = (text: string) => (host: SickHost) => host.shell(text);
 const nat = 'iptables-nft -t nat';
 
 /** Somebody else's program, by its name in /proc, that listens where it is told. */

@@ -1,12 +1,13 @@
-import { expect, test } from '@jest/globals';
+import { expect, jest, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { KeepalivedHosts } from './keepalived-hosts.ts';
 import { expectAnswers } from './traffic.ts';
+
+jest.setTimeout(4 * limitMs);
 
 const [holder, other] = ['m1', 'm2'] as const;
 const args = [
@@ -19,12 +20,10 @@ const vacant = /no other host has taken \S+: this host may hold it until vipnat 
 /** As long as two silences that count. */
 const quietMs = 16_000;
 
-let cluster: Cluster;
 let keepaliveds: KeepalivedHosts;
 let agent: Agent;
 
-useCluster('each test', async (made) => {
-  cluster = made;
+const cluster = useCluster('each test', async () => {
   keepaliveds = new KeepalivedHosts(cluster, args);
   await keepaliveds.prepare(holder);
   await keepaliveds.prepare(other);
@@ -45,55 +44,47 @@ async function readDrained(): Promise<string> {
   return stdout.replaceAll(/\s+/g, ' ');
 }
 
-test(
-  'where no other keepalived runs, the VIPs come back to the drained holder, and stay also with its next agent until undrain',
-  async () => {
-    await run('drain');
-    await keepaliveds.waitForVips(holder, false);
-    const goneAt = performance.now();
-    await keepaliveds.waitForVips(holder);
-    process.stderr.write(
-      `drain-keepalived.test.ts: without a holder for ${Math.round(performance.now() - goneAt)} ms\n`,
-    );
-    expect(agent.listLines(vacant)).toHaveLength(1);
-    expect(await readDrained()).toContain('the VIP may stay: no other host took it');
-    // The drain itself goes on.
-    await expectAnswers(cluster, client, ['m2', 'm3'], 60);
+test('where no other keepalived runs, the VIPs come back to the drained holder, and stay also with its next agent until undrain', async () => {
+  await run('drain');
+  await keepaliveds.waitForVips(holder, false);
+  const goneAt = performance.now();
+  await keepaliveds.waitForVips(holder);
+  process.stderr.write(
+    `drain-keepalived.test.ts: without a holder for ${Math.round(performance.now() - goneAt)} ms\n`,
+  );
+  expect(agent.listLines(vacant)).toHaveLength(1);
+  expect(await readDrained()).toContain('the VIP may stay: no other host took it');
+  // The drain itself goes on.
+  await expectAnswers(cluster, client, ['m2', 'm3'], 60);
 
-    await agent.stop('SIGKILL');
-    agent = await startAgent(cluster, holder, args);
-    await agent.waitForLine(/the VIP may stay, because no other host took it/);
-    keepaliveds.start(other);
-    await sleep(quietMs);
-    await keepaliveds.waitForVips(holder);
-    expect(agent.listLines(vacant)).toEqual([]);
+  await agent.stop('SIGKILL');
+  agent = await startAgent(cluster, holder, args);
+  await agent.waitForLine(/the VIP may stay, because no other host took it/);
+  keepaliveds.start(other);
+  await sleep(quietMs);
+  await keepaliveds.waitForVips(holder);
+  expect(agent.listLines(vacant)).toEqual([]);
 
-    await run('undrain');
-    await run('drain');
-    await keepaliveds.waitForVips(other);
-    await sleep(quietMs);
-    await keepaliveds.waitForVips(holder, false);
-    expect(agent.listLines(vacant)).toEqual([]);
-    await expectAnswers(cluster, client, ['m2', 'm3'], 60);
-  },
-  4 * limitMs,
-);
+  await run('undrain');
+  await run('drain');
+  await keepaliveds.waitForVips(other);
+  await sleep(quietMs);
+  await keepaliveds.waitForVips(holder, false);
+  expect(agent.listLines(vacant)).toEqual([]);
+  await expectAnswers(cluster, client, ['m2', 'm3'], 60);
+});
 
-test(
-  'a drained host takes the VIPs of a holder that dies, where nobody else does',
-  async () => {
-    const second = keepaliveds.start(other);
-    await keepaliveds.waitForBackup(second);
-    await run('drain');
-    await keepaliveds.waitForVips(other);
-    await sleep(quietMs);
-    expect(agent.listLines(vacant)).toEqual([]);
-    second.kill('SIGTERM');
-    await keepaliveds.waitForVips(holder);
-    await waitUntil(
-      () => Promise.resolve(agent.listLines(vacant).length === 1),
-      () => `not told:\n${agent.log}`,
-    );
-  },
-  4 * limitMs,
-);
+test('a drained host takes the VIPs of a holder that dies, where nobody else does', async () => {
+  const second = keepaliveds.start(other);
+  await keepaliveds.waitForBackup(second);
+  await run('drain');
+  await keepaliveds.waitForVips(other);
+  await sleep(quietMs);
+  expect(agent.listLines(vacant)).toEqual([]);
+  second.kill('SIGTERM');
+  await keepaliveds.waitForVips(holder);
+  await waitUntil(
+    () => agent.listLines(vacant).length === 1,
+    () => `not told:\n${agent.log}`,
+  );
+});

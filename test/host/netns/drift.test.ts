@@ -3,13 +3,12 @@ import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { shownDialects } from '../../support/jest/pairs.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
-import { type Agent, limitMs, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
+import { type Agent, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
@@ -17,12 +16,10 @@ const kubeProxyHook = 'PREROUTING -m comment --comment "kubernetes service porta
 
 describe.each(shownDialects)('on a VIP holder with iptables-%s', (dialect) => {
   const tool = toolName('ipv4', dialect);
-  let cluster: Cluster;
   let kubeProxy: KubeProxyStandIn;
   let agents: Agent[] = [];
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     const [proxy] = await startProxies(cluster, ['m1'], dialect, ['ipv4']);
     kubeProxy = proxy as KubeProxyStandIn;
   });
@@ -32,9 +29,9 @@ describe.each(shownDialects)('on a VIP holder with iptables-%s', (dialect) => {
     agents = [];
     await kubeProxy.sync();
     await vipnat(cluster, 'm1', ['cleanup']);
-  }, limitMs);
+  });
 
-  const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+  const shell = (script: string) => cluster.shell('m1', script);
   const check = () => vipnat(cluster, 'm1', ['check', ...vipArguments]);
   const start = async () => {
     const agent = await startAgent(cluster, 'm1', vipArguments);
@@ -42,151 +39,117 @@ describe.each(shownDialects)('on a VIP holder with iptables-%s', (dialect) => {
     return agent;
   };
 
-  test(
-    'check finds nothing after run --once, and names every missing hook after iptables -t nat -F',
-    async () => {
-      expect(await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments])).toMatchObject({ exitCode: 0 });
-      expect(await check()).toMatchObject({ exitCode: 0, stderr: '' });
+  test('check finds nothing after run --once, and names every missing hook after iptables -t nat -F', async () => {
+    expect(await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments])).toMatchObject({ exitCode: 0 });
+    expect(await check()).toMatchObject({ exitCode: 0, stderr: '' });
 
-      await shell(`${tool} -t nat -F`);
-      const { exitCode, stdout } = await check();
-      expect(exitCode).toBe(2);
-      for (const [chain, target] of [
-        ['PREROUTING', 'VIPNAT'],
-        ['OUTPUT', 'VIPNAT'],
-        ['POSTROUTING', 'VIPNAT-POSTROUTING'],
-      ] as const) {
-        expect(stdout).toContain(`drift: ${chain} has no jump to ${target} (nat, ${tool})`);
-      }
-      expect(stdout).toContain("clients on other hosts reach only the VIP holder's apiserver");
-      expect(stdout).not.toContain('FORWARD has no jump');
-      expect(stdout).toMatch(/vipnat run --once --vip=\S+ .*repairs it now/);
-    },
-    limitMs,
-  );
+    await shell(`${tool} -t nat -F`);
+    const { exitCode, stdout } = await check();
+    expect(exitCode).toBe(2);
+    for (const [chain, target] of [
+      ['PREROUTING', 'VIPNAT'],
+      ['OUTPUT', 'VIPNAT'],
+      ['POSTROUTING', 'VIPNAT-POSTROUTING'],
+    ] as const) {
+      expect(stdout).toContain(`drift: ${chain} has no jump to ${target} (nat, ${tool})`);
+    }
+    expect(stdout).toContain("clients on other hosts reach only the VIP holder's apiserver");
+    expect(stdout).not.toContain('FORWARD has no jump');
+    expect(stdout).toMatch(/vipnat run --once --vip=\S+ .*repairs it now/);
+  });
 
-  test(
-    'check names a stranger’s rule in our chain, and run --once takes it out',
-    async () => {
-      await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
-      await shell(`${tool} -t nat -I VIPNAT -s 192.0.2.1/32 -j RETURN`);
-      const { exitCode, stdout } = await check();
-      expect(exitCode).toBe(2);
-      expect(stdout).toContain(`a foreign rule is in VIPNAT: -s 192.0.2.1/32 -j RETURN (nat, ${tool})`);
-      await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
-      expect(await check()).toMatchObject({ exitCode: 0 });
-    },
-    limitMs,
-  );
+  test('check names a stranger’s rule in our chain, and run --once takes it out', async () => {
+    await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
+    await shell(`${tool} -t nat -I VIPNAT -s 192.0.2.1/32 -j RETURN`);
+    const { exitCode, stdout } = await check();
+    expect(exitCode).toBe(2);
+    expect(stdout).toContain(`a foreign rule is in VIPNAT: -s 192.0.2.1/32 -j RETURN (nat, ${tool})`);
+    await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
+    expect(await check()).toMatchObject({ exitCode: 0 });
+  });
 
-  test(
-    'check names a rule of ours that somebody edited',
-    async () => {
-      await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
-      const rule = await shell(`${tool} -t nat -S VIPNAT-POSTROUTING 1`);
-      const edited = rule.replace('--ctorigdstport 6443', '--ctorigdstport 6444').replace('-A', '');
-      await shell(`${tool} -t nat -R ${edited.replace('VIPNAT-POSTROUTING', 'VIPNAT-POSTROUTING 1')}`);
-      const { exitCode, stdout } = await check();
-      expect(exitCode).toBe(2);
-      expect(stdout).toMatch(/a rule of VIPNAT-POSTROUTING was edited: .*6444/);
-    },
-    limitMs,
-  );
+  test('check names a rule of ours that somebody edited', async () => {
+    await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
+    const rule = await shell(`${tool} -t nat -S VIPNAT-POSTROUTING 1`);
+    const edited = rule.replace('--ctorigdstport 6443', '--ctorigdstport 6444').replace('-A', '');
+    await shell(`${tool} -t nat -R ${edited.replace('VIPNAT-POSTROUTING', 'VIPNAT-POSTROUTING 1')}`);
+    const { exitCode, stdout } = await check();
+    expect(exitCode).toBe(2);
+    expect(stdout).toMatch(/a rule of VIPNAT-POSTROUTING was edited: .*6444/);
+  });
 
-  test(
-    'a firewall reload that knows nothing of us is repaired, and no request fails meanwhile',
-    async () => {
-      const files = await shell(`for table in nat filter; do ${tool}-save -t $table; done`);
-      const agent = await start();
-      const measuring = cluster
-        .seat('outside client')
-        .requestAtRate({ host: vips.ipv4, port: 6443 }, 50, 3000);
-      for (let reload = 0; reload < 3; reload += 1) {
-        const seen = agent.log.length;
-        await shell(`${tool}-restore <<'END'\n${files}\nEND`);
-        await waitForSync(cluster, 'm1', vipArguments);
-        await agent.waitForLine(/vipnat repaired its rules: /, seen);
-      }
-      const { answers } = await measuring;
-      expect(answers.filter(({ error }) => error !== undefined)).toEqual([]);
-      expect(answers).toHaveLength(150);
-      expect(await shell(`${tool} -t nat -S KUBE-SERVICES`)).toContain(serviceChain);
-      await expectBalanced(cluster, client);
-    },
-    limitMs,
-  );
-
-  test(
-    'when kube-proxy puts its hook before ours again, ours moves before it, once, and no fight begins',
-    async () => {
-      const agent = await start();
-      const move = `*nat\n-D ${kubeProxyHook}\n-I ${kubeProxyHook}\nCOMMIT`;
-      await shell(`${tool}-restore --noflush <<'END'\n${move}\nEND`);
-      await agent.waitForLine(
-        /vipnat repaired its rules: in PREROUTING a foreign rule comes before the jump to VIPNAT/,
-      );
-      await kubeProxy.sync();
+  test('a firewall reload that knows nothing of us is repaired, and no request fails meanwhile', async () => {
+    const files = await shell(`for table in nat filter; do ${tool}-save -t $table; done`);
+    const agent = await start();
+    const measuring = cluster.seat('outside client').requestAtRate({ host: vips.ipv4, port: 6443 }, 50, 3000);
+    for (let reload = 0; reload < 3; reload += 1) {
+      const seen = agent.log.length;
+      await shell(`${tool}-restore <<'END'\n${files}\nEND`);
       await waitForSync(cluster, 'm1', vipArguments);
-      const [first, second] = await listTargets(shell, dialect);
-      expect([first, second]).toEqual(['VIPNAT', 'KUBE-SERVICES']);
-      expect(agent.listLines(/keeps undoing/)).toEqual([]);
-      // kube-proxy has written twice.
-      expect(agent.listLines(/repaired/).length).toBeLessThanOrEqual(2);
-    },
-    limitMs,
-  );
+      await agent.waitForLine(/vipnat repaired its rules: /, seen);
+    }
+    const { answers } = await measuring;
+    expect(answers.filter(({ error }) => error !== undefined)).toEqual([]);
+    expect(answers).toHaveLength(150);
+    expect(await shell(`${tool} -t nat -S KUBE-SERVICES`)).toContain(serviceChain);
+    await expectBalanced(cluster, client);
+  });
 
-  test(
-    'after a flush under a running agent the last known apiservers are balanced over until kube-proxy is back',
-    async () => {
-      const agent = await start();
-      await shell(`${tool} -t nat -F`);
-      await agent.waitForLine(/service-chain -> direct to 10\.77\.0\.11:6443, /);
-      await expectBalanced(cluster, client);
-      await kubeProxy.sync();
-      await agent.waitForLine(/direct -> service-chain: /);
-      await expectBalanced(cluster, client);
-    },
-    limitMs,
-  );
+  test('when kube-proxy puts its hook before ours again, ours moves before it, once, and no fight begins', async () => {
+    const agent = await start();
+    const move = `*nat\n-D ${kubeProxyHook}\n-I ${kubeProxyHook}\nCOMMIT`;
+    await shell(`${tool}-restore --noflush <<'END'\n${move}\nEND`);
+    await agent.waitForLine(
+      /vipnat repaired its rules: in PREROUTING a foreign rule comes before the jump to VIPNAT/,
+    );
+    await kubeProxy.sync();
+    await waitForSync(cluster, 'm1', vipArguments);
+    const [first, second] = await listTargets(shell, dialect);
+    expect([first, second]).toEqual(['VIPNAT', 'KUBE-SERVICES']);
+    expect(agent.listLines(/keeps undoing/)).toEqual([]);
+    // kube-proxy has written twice.
+    expect(agent.listLines(/repaired/).length).toBeLessThanOrEqual(2);
+  });
 
-  test(
-    'run --dry-run writes nothing, with our rules there and without',
-    async () => {
-      const empty = await dumpRules(cluster, 'm1');
-      const first = await vipnat(cluster, 'm1', ['run', '--dry-run', ...vipArguments]);
-      expect(first.exitCode).toBe(0);
-      expect(first.stdout).toContain(`${tool} -t nat -N VIPNAT\n`);
-      expect(await dumpRules(cluster, 'm1')).toBe(empty);
+  test('after a flush under a running agent the last known apiservers are balanced over until kube-proxy is back', async () => {
+    const agent = await start();
+    await shell(`${tool} -t nat -F`);
+    await agent.waitForLine(/service-chain -> direct to 10\.77\.0\.11:6443, /);
+    await expectBalanced(cluster, client);
+    await kubeProxy.sync();
+    await agent.waitForLine(/direct -> service-chain: /);
+    await expectBalanced(cluster, client);
+  });
 
-      await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
-      const filled = await dumpRules(cluster, 'm1');
-      await vipnat(cluster, 'm1', ['run', '--dry-run', '--vip', '10.77.0.99']);
-      expect(await dumpRules(cluster, 'm1')).toBe(filled);
-    },
-    limitMs,
-  );
+  test('run --dry-run writes nothing, with our rules there and without', async () => {
+    const empty = await dumpRules(cluster, 'm1');
+    const first = await vipnat(cluster, 'm1', ['run', '--dry-run', ...vipArguments]);
+    expect(first.exitCode).toBe(0);
+    expect(first.stdout).toContain(`${tool} -t nat -N VIPNAT\n`);
+    expect(await dumpRules(cluster, 'm1')).toBe(empty);
 
-  test(
-    'run --once and cleanup say which agent is there, and refuse until that one is gone',
-    async () => {
-      const agent = await start();
-      const pid = new RegExp(`pid ${agent.pid}\\b`);
-      for (const args of [['run', '--once', ...vipArguments], ['cleanup']]) {
-        const { exitCode, stdout, stderr } = await vipnat(cluster, 'm1', args);
-        expect({ args, exitCode, stdout }).toEqual({ args, exitCode: 1, stdout: '' });
-        expect(stderr).toMatch(pid);
-        expect(stderr.split('\n')).toHaveLength(1);
-      }
-      expect(await check()).toMatchObject({ exitCode: 0 });
+    await vipnat(cluster, 'm1', ['run', '--once', ...vipArguments]);
+    const filled = await dumpRules(cluster, 'm1');
+    await vipnat(cluster, 'm1', ['run', '--dry-run', '--vip', '10.77.0.99']);
+    expect(await dumpRules(cluster, 'm1')).toBe(filled);
+  });
 
-      expect(await agent.stop()).toBe(0);
-      expect(await check()).toMatchObject({ exitCode: 0 });
-      expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
-      expect(await dumpRules(cluster, 'm1')).not.toMatch(/vipnat/i);
-    },
-    limitMs,
-  );
+  test('run --once and cleanup say which agent is there, and refuse until that one is gone', async () => {
+    const agent = await start();
+    const pid = new RegExp(`pid ${agent.pid}\\b`);
+    for (const args of [['run', '--once', ...vipArguments], ['cleanup']]) {
+      const { exitCode, stdout, stderr } = await vipnat(cluster, 'm1', args);
+      expect({ args, exitCode, stdout }).toEqual({ args, exitCode: 1, stdout: '' });
+      expect(stderr).toMatch(pid);
+      expect(stderr.split('\n')).toHaveLength(1);
+    }
+    expect(await check()).toMatchObject({ exitCode: 0 });
+
+    expect(await agent.stop()).toBe(0);
+    expect(await check()).toMatchObject({ exitCode: 0 });
+    expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
+    expect(await dumpRules(cluster, 'm1')).not.toMatch(/vipnat/i);
+  });
 });
 
 async function listTargets(

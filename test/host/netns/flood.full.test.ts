@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, expect, test } from '@jest/globals';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { expectAnswers, startProxies } from './traffic.ts';
 import {
@@ -27,26 +27,22 @@ const maxMoreDescriptors = 100;
 /** What thousands of questions leave for V8 to sweep, in KiB. Measured: up to 60 MB. */
 const maxMoreMemory = 150_000;
 
-let cluster: Cluster;
 let agent: Agent;
 let before: ReturnType<typeof measure>;
 let most = 0;
 let watching: NodeJS.Timeout;
 
-beforeAll(async () => {
-  cluster = await Cluster.create();
+const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   agent = await startAgent(cluster, 'm1', vipArguments);
   await waitUntil(isReady, () => agent.log);
   before = measure();
   watching = setInterval(() => (most = Math.max(most, measure().descriptors)), 20);
-}, limitMs);
+});
 
-afterAll(async () => {
+afterAll(() => {
   clearInterval(watching);
-  await (agent as Agent | undefined)?.stop();
-  await (cluster as Cluster | undefined)?.close();
-}, limitMs);
+});
 
 function measure() {
   const status = readFileSync(`/proc/${agent.pid}/status`, 'utf8');
@@ -55,8 +51,7 @@ function measure() {
 }
 
 /** Floods and their target share the processors: they end when they have done what they do. */
-const run = (command: readonly string[]) =>
-  cluster.namespaces.run(cluster.namespaceOf('m1'), command, { limitMs });
+const run = (command: readonly string[]) => cluster.run('m1', command, { limitMs });
 
 async function isReady(): Promise<boolean> {
   const { stdout } = await run(['curl', '--silent', 'http://127.0.0.1:10268/readyz']);
@@ -66,7 +61,7 @@ async function isReady(): Promise<boolean> {
 /** Has m3 refuse what comes to its apiserver (-I), or no longer (-D). */
 async function refuse(verb: '-I' | '-D'): Promise<void> {
   const rule = 'INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset';
-  await cluster.namespaces.shell(cluster.namespaceOf('m3'), `iptables-nft ${verb} ${rule}`);
+  await cluster.shell('m3', `iptables-nft ${verb} ${rule}`);
 }
 
 /** Floods of all these kinds at a time, to their end. */
@@ -111,29 +106,20 @@ test.each([
     await expectAnswers(cluster, client, ['m1', 'm2', 'm3'], 60);
     expect(agent.listLines(/ error /)).toEqual([]);
   },
-  limitMs,
 );
 
-test(
-  'all of it takes a bounded number of descriptors, all given back, and bounded memory',
-  async () => {
-    await waitUntil(
-      () => Promise.resolve(measure().descriptors <= before.descriptors + 3),
-      () => `still ${measure().descriptors} descriptors, ${before.descriptors} before`,
-    );
-    process.stderr.write(`${JSON.stringify({ before, most, after: measure() })}\n`);
-    expect(most - before.descriptors).toBeLessThan(maxMoreDescriptors);
-    expect(measure().peak - before.peak).toBeLessThan(maxMoreMemory);
-  },
-  limitMs,
-);
+test('all of it takes a bounded number of descriptors, all given back, and bounded memory', async () => {
+  await waitUntil(
+    () => measure().descriptors <= before.descriptors + 3,
+    () => `still ${measure().descriptors} descriptors, ${before.descriptors} before`,
+  );
+  process.stderr.write(`${JSON.stringify({ before, most, after: measure() })}\n`);
+  expect(most - before.descriptors).toBeLessThan(maxMoreDescriptors);
+  expect(measure().peak - before.peak).toBeLessThan(maxMoreMemory);
+});
 
-test(
-  'everybody is answered afterwards',
-  async () => {
-    expect(await isReady()).toBe(true);
-    const { stdout } = await vipnat(cluster, 'm1', ['status', '--json', ...vipArguments]);
-    expect(JSON.parse(stdout)).toMatchObject({ agent: { running: true, pid: agent.pid }, inSync: true });
-  },
-  limitMs,
-);
+test('everybody is answered afterwards', async () => {
+  expect(await isReady()).toBe(true);
+  const { stdout } = await vipnat(cluster, 'm1', ['status', '--json', ...vipArguments]);
+  expect(JSON.parse(stdout)).toMatchObject({ agent: { running: true, pid: agent.pid }, inSync: true });
+});

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
@@ -12,56 +11,41 @@ describe.each([
   { where: 'at all', name: 'net.ipv4.ip_forward' },
   { where: 'what comes by its interface', name: 'net.ipv4.conf.eth0.forwarding' },
 ])("a VIP's holder that does not forward $where", ({ name }) => {
-  let cluster: Cluster;
-
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    await cluster.namespaces.shell(cluster.namespaceOf('m1'), `sysctl -qw net.ipv4.ip_forward=1 ${name}=0`);
+    await cluster.shell('m1', `sysctl -qw net.ipv4.ip_forward=1 ${name}=0`);
   });
 
   const run = (...words: string[]) => vipnat(cluster, 'm1', [...words, ...vipArguments]);
 
-  test(
-    'serves its own apiserver as long as it may not be changed',
-    async () => {
-      const { stderr } = await run('run', '--once', '--sysctls', 'check');
-      expect(stderr).toContain('NOT BALANCED');
-      expect(stderr).toContain(`IP forwarding is off (${name} is 0)`);
-      await expectAnswers(cluster, client, ['m1']);
-    },
-    limitMs,
-  );
+  test('serves its own apiserver as long as it may not be changed', async () => {
+    const { stderr } = await run('run', '--once', '--sysctls', 'check');
+    expect(stderr).toContain('NOT BALANCED');
+    expect(stderr).toContain(`IP forwarding is off (${name} is 0)`);
+    await expectAnswers(cluster, client, ['m1']);
+  });
 
-  test(
-    'is shown as it is by check and plan',
-    async () => {
-      expect(await run('check')).toMatchObject({
-        exitCode: 2,
-        stdout: expect.stringContaining(`drift: ${name} is 0: IP forwarding is off`),
-      });
-      expect((await run('plan')).stdout).toContain(`\nsysctl -w ${name}=1\n`);
-      expect((await run('doctor')).stdout).toContain(`IP forwarding is off (${name} is 0)`);
-      expect(JSON.parse((await run('plan', '--json')).stdout)).toMatchObject({
-        inSync: false,
-        sysctls: [{ name, value: '0', wanted: '1' }],
-      });
-    },
-    limitMs,
-  );
+  test('is shown as it is by check and plan', async () => {
+    expect(await run('check')).toMatchObject({
+      exitCode: 2,
+      stdout: expect.stringContaining(`drift: ${name} is 0: IP forwarding is off`),
+    });
+    expect((await run('plan')).stdout).toContain(`\nsysctl -w ${name}=1\n`);
+    expect((await run('doctor')).stdout).toContain(`IP forwarding is off (${name} is 0)`);
+    expect(JSON.parse((await run('plan', '--json')).stdout)).toMatchObject({
+      inSync: false,
+      sysctls: [{ name, value: '0', wanted: '1' }],
+    });
+  });
 
-  test(
-    'is switched on and balanced by run',
-    async () => {
-      expect(await run('run', '--once')).toMatchObject({
-        exitCode: 0,
-        stderr: expect.stringContaining(`${name} was 0, and is 1 now`),
-      });
-      await expectBalanced(cluster, client);
-      expect(await run('check')).toMatchObject({ exitCode: 0 });
-    },
-    limitMs,
-  );
+  test('is switched on and balanced by run', async () => {
+    expect(await run('run', '--once')).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringContaining(`${name} was 0, and is 1 now`),
+    });
+    await expectBalanced(cluster, client);
+    expect(await run('check')).toMatchObject({ exitCode: 0 });
+  });
 });
 
 /**
@@ -79,22 +63,16 @@ const advertise = (routerSeconds: number) => String.raw`use Socket qw(:DEFAULT i
 
 describe("a VIP's holder that heeds router advertisements", () => {
   const ipv6Arguments = ['--vip', `[${vips.ipv6}]:6443`];
-  let cluster: Cluster;
-  const inside = (machine: string, script: string) =>
-    cluster.namespaces.shell(cluster.namespaceOf(machine), script);
+  const inside = (machine: string, script: string) => cluster.shell(machine, script);
   const hasRoute = async () => (await inside('m1', 'ip -6 route show default dev e0')).includes('proto ra');
   const hasAddress = async () => (await inside('m1', 'ip -6 address show dev e0')).includes('fd00:5:');
   const advertiseUntil = (routerSeconds: number, isHeeded: () => Promise<boolean>) =>
-    waitUntil(
-      async () => {
-        await cluster.namespaces.run(cluster.namespaceOf('m2'), ['perl', '-e', advertise(routerSeconds)]);
-        return await isHeeded();
-      },
-      () => 'no advertisement was heeded',
-    );
+    waitUntil(async () => {
+      await cluster.run('m2', ['perl', '-e', advertise(routerSeconds)]);
+      return await isHeeded();
+    }, 'no advertisement was heeded');
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, ['m1'], 'nft', ['ipv6']);
     await inside(
       'm1',
@@ -116,45 +94,33 @@ describe("a VIP's holder that heeds router advertisements", () => {
     { what: 'before the first one, it gets an address and a route by it', before: null, after: 1800 },
     { what: 'with an address and no default route, its address is renewed', before: 0, after: 0 },
     { what: 'with a default route, it keeps it', before: 1800, after: 1800 },
-  ])(
-    'if run switches forwarding on $what',
-    async ({ before, after }) => {
-      if (before !== null) await advertiseUntil(before, before === 0 ? hasAddress : hasRoute);
-      expect((await vipnat(cluster, 'm1', ['run', '--once', ...ipv6Arguments])).exitCode).toBe(0);
-      expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
-      if (before === null || before === 0) {
-        await inside('m1', 'ip -6 address flush dev e0 scope global');
-        await advertiseUntil(after, hasAddress);
-      }
-      expect(await hasRoute()).toBe(after > 0);
-    },
-    limitMs,
-  );
+  ])('if run switches forwarding on $what', async ({ before, after }) => {
+    if (before !== null) await advertiseUntil(before, before === 0 ? hasAddress : hasRoute);
+    expect((await vipnat(cluster, 'm1', ['run', '--once', ...ipv6Arguments])).exitCode).toBe(0);
+    expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
+    if (before === null || before === 0) {
+      await inside('m1', 'ip -6 address flush dev e0 scope global');
+      await advertiseUntil(after, hasAddress);
+    }
+    expect(await hasRoute()).toBe(after > 0);
+  });
 
-  test(
-    'keeps its route when somebody runs the command that check, plan and doctor print',
-    async () => {
-      await advertiseUntil(1800, hasRoute);
-      const { stdout } = await vipnat(cluster, 'm1', ['check', ...ipv6Arguments]);
-      const [, command = 'false'] = /; (sysctl -w .*) switches it on/.exec(stdout) ?? [];
-      expect((await vipnat(cluster, 'm1', ['plan', ...ipv6Arguments])).stdout).toContain(`\n${command}\n`);
-      expect((await vipnat(cluster, 'm1', ['doctor', ...ipv6Arguments])).stdout).toContain(command);
-      await inside('m1', command);
-      expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
-      expect(await hasRoute()).toBe(true);
-    },
-    limitMs,
-  );
+  test('keeps its route when somebody runs the command that check, plan and doctor print', async () => {
+    await advertiseUntil(1800, hasRoute);
+    const { stdout } = await vipnat(cluster, 'm1', ['check', ...ipv6Arguments]);
+    const [, command = 'false'] = /; (sysctl -w .*) switches it on/.exec(stdout) ?? [];
+    expect((await vipnat(cluster, 'm1', ['plan', ...ipv6Arguments])).stdout).toContain(`\n${command}\n`);
+    expect((await vipnat(cluster, 'm1', ['doctor', ...ipv6Arguments])).stdout).toContain(command);
+    await inside('m1', command);
+    expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/all/forwarding')).trim()).toBe('1');
+    expect(await hasRoute()).toBe(true);
+  });
 
-  test(
-    'heeds a pod no more that is at the other end of a cable without an address',
-    async () => {
-      await inside('m1', 'ip addr del 10.5.0.1/24 dev e0; ip -6 route flush dev e0');
-      expect((await vipnat(cluster, 'm1', ['run', '--once', ...ipv6Arguments])).exitCode).toBe(0);
-      expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/e0/accept_ra')).trim()).toBe('1');
-    },
-    limitMs,
-  );
+  test('heeds a pod no more that is at the other end of a cable without an address', async () => {
+    await inside('m1', 'ip addr del 10.5.0.1/24 dev e0; ip -6 route flush dev e0');
+    expect((await vipnat(cluster, 'm1', ['run', '--once', ...ipv6Arguments])).exitCode).toBe(0);
+    expect((await inside('m1', 'cat /proc/sys/net/ipv6/conf/e0/accept_ra')).trim()).toBe('1');
+  });
 });
 
 describe("a VIP's holder whose forwarding somebody switches off while vipnat runs", () => {
@@ -165,18 +131,16 @@ describe("a VIP's holder whose forwarding somebody switches off while vipnat run
     { sysctls: 'check', family: 'ipv4', name: 'net.ipv4.ip_forward', host: vips.ipv4 },
     { sysctls: 'check', family: 'ipv6', name: 'net.ipv6.conf.all.forwarding', host: vips.ipv6 },
   ] as const;
-  let cluster: Cluster;
   let agent: Agent | null = null;
-  const inside = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+  const inside = (script: string) => cluster.shell('m1', script);
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, ['m1'], 'nft', ['ipv4', 'ipv6']);
   });
 
   afterEach(async () => {
     await agent?.stop();
-  }, limitMs);
+  });
 
   test.each(cases)(
     'with --sysctls $sysctls, new connections of $family hang until it has seen that, not until the slow tick',
@@ -199,6 +163,5 @@ describe("a VIP's holder whose forwarding somebody switches off while vipnat run
       expect(agent.listLines(answer)).toHaveLength(1);
       expect(agent.log).toContain(name);
     },
-    limitMs,
   );
 });

@@ -123,8 +123,7 @@ function findLine(remedy: readonly string[], words: string): string {
   return remedy.find((line) => line.includes(words))?.replace(/^[# ]*/, '') ?? `no line has ${words}`;
 }
 
-const onClient = ({ cluster }: SickHost, script: string) =>
-  cluster.namespaces.shell(cluster.namespaceOf('client'), script);
+const onClient = ({ cluster }: SickHost, script: string) => cluster.shell('client', script);
 
 async function waitForAddress({ cluster }: SickHost, machine: string, address: string): Promise<void> {
   const namespace = cluster.namespaceOf(machine);

@@ -42,7 +42,7 @@ export class KeepalivedHosts {
       this.#locate(name, 'keepalived.conf'),
       ...pidFiles,
     ];
-    return this.#cluster.namespaces.start(this.#cluster.namespaceOf(name), command);
+    return this.#cluster.start(name, command);
   }
 
   /** Until it waits for the holder of both VIPs to fall silent. */
@@ -50,7 +50,7 @@ export class KeepalivedHosts {
     let log = '';
     for (const stream of [stdout, stderr]) stream?.on('data', (text: Buffer) => (log += text.toString()));
     await waitUntil(
-      () => Promise.resolve([...log.matchAll(/Entering BACKUP STATE/g)].length >= families.length),
+      () => [...log.matchAll(/Entering BACKUP STATE/g)].length >= families.length,
       () => `keepalived is no backup:\n${log}`,
     );
   }
@@ -88,6 +88,6 @@ export class KeepalivedHosts {
   }
 
   #shell(name: string, script: string): Promise<string> {
-    return this.#cluster.namespaces.shell(this.#cluster.namespaceOf(name), script);
+    return this.#cluster.shell(name, script);
   }
 }

@@ -2,7 +2,6 @@ import { expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
 import { type Agent, limitMs, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 
@@ -20,12 +19,9 @@ const leastComing = 456;
 /** 40 % of all of them: nobody has more. 36 % are expected, and 300 connections at a time went over it once in fifty times. */
 const mostOfAll = 800;
 
-let cluster: Cluster;
 let agent: Agent;
 
-useCluster('each test', (made) => {
-  cluster = made;
-});
+const cluster = useCluster('each test');
 
 /** What `vipnat status` on the holder says of each apiserver. */
 async function readBackends(): Promise<Map<string, { readonly flows: number; readonly share: number }>> {
@@ -68,5 +64,4 @@ test.each(['nft', ...onlyFull('none')])(
       await agent.stop();
     }
   },
-  limitMs,
 );

@@ -1,12 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, describe, expect, test } from '@jest/globals';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { createCertificates } from '../../../lab/certificates/certificates.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
-import { limitMs, startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { startAgent, vipnat } from '../../support/host/vipnat.ts';
 
 /** What a process has loaded when it ends. */
 interface Loaded {
@@ -33,19 +33,16 @@ const apiservers = listApiservers('ipv4')
   .map(({ address }) => `${address}:6443`)
   .join();
 
-let cluster: Cluster;
 let folder = '';
 
-beforeAll(async () => {
+const cluster = useCluster('all tests', () => {
   folder = mkdtempSync(join(tmpdir(), 'vipnat-loaded-'));
   writeFileSync(join(folder, 'recorder.cjs'), recorder);
-  cluster = await Cluster.create();
-}, limitMs);
+});
 
-afterAll(async () => {
-  await (cluster as Cluster | undefined)?.close();
+afterAll(() => {
   rmSync(folder, { recursive: true });
-}, limitMs);
+});
 
 function record(): Record<string, string> {
   return {
@@ -72,39 +69,27 @@ async function runAgent(args: readonly string[]): Promise<Loaded> {
 const agentFiles = ['execa.js', 'native.js', 'netlink.js', 'node.napi.node', 'prom-client.js'];
 
 describe('what is loaded', () => {
-  test(
-    'by plan --offline: the program alone, and no module of Node for networks',
-    async () => {
-      const words = ['plan', '--offline', '--vip', vips.ipv4, '--proxy-mode', 'iptables'];
-      expect(await vipnat(cluster, 'm1', words, record())).toMatchObject({ exitCode: 0, stderr: '' });
-      const { files, modules, optimizes } = readLoaded();
-      expect(optimizes).toBe(true);
-      expect(files).toEqual(['recorder.cjs', 'start.js', 'vipnat.js']);
-      const slow = ['dns', 'fs/promises', 'http', 'https', 'net', 'tls', 'tty', 'zlib'];
-      expect(modules.filter((name) => slow.includes(name))).toEqual([]);
-    },
-    limitMs,
-  );
+  test('by plan --offline: the program alone, and no module of Node for networks', async () => {
+    const words = ['plan', '--offline', '--vip', vips.ipv4, '--proxy-mode', 'iptables'];
+    expect(await vipnat(cluster, 'm1', words, record())).toMatchObject({ exitCode: 0, stderr: '' });
+    const { files, modules, optimizes } = readLoaded();
+    expect(optimizes).toBe(true);
+    expect(files).toEqual(['recorder.cjs', 'start.js', 'vipnat.js']);
+    const slow = ['dns', 'fs/promises', 'http', 'https', 'net', 'tls', 'tty', 'zlib'];
+    expect(modules.filter((name) => slow.includes(name))).toEqual([]);
+  });
 
-  test(
-    'by an agent without credentials: nothing that reads credentials, and no optimizing compiler',
-    async () => {
-      const { files, optimizes } = await runAgent(['--endpoints', apiservers]);
-      expect(optimizes).toBe(false);
-      expect(files).toEqual([...agentFiles, 'recorder.cjs', 'start.js', 'vipnat.js', 'winston.js'].sort());
-    },
-    limitMs,
-  );
+  test('by an agent without credentials: nothing that reads credentials, and no optimizing compiler', async () => {
+    const { files, optimizes } = await runAgent(['--endpoints', apiservers]);
+    expect(optimizes).toBe(false);
+    expect(files).toEqual([...agentFiles, 'recorder.cjs', 'start.js', 'vipnat.js', 'winston.js'].sort());
+  });
 
-  test(
-    'by an agent with credentials: what reads them, and no client of HTTP of its own',
-    async () => {
-      const { authority } = await createCertificates(folder);
-      const kubeconfig = writeKubeconfig(folder, 'https://127.0.0.1:1', authority);
-      const { files, modules } = await runAgent(['--endpoints', apiservers, '--kubeconfig', kubeconfig]);
-      expect(files).toContain('client-node.js');
-      expect(modules.filter((name) => ['http2', 'stream/web', 'worker_threads'].includes(name))).toEqual([]);
-    },
-    limitMs,
-  );
+  test('by an agent with credentials: what reads them, and no client of HTTP of its own', async () => {
+    const { authority } = await createCertificates(folder);
+    const kubeconfig = writeKubeconfig(folder, 'https://127.0.0.1:1', authority);
+    const { files, modules } = await runAgent(['--endpoints', apiservers, '--kubeconfig', kubeconfig]);
+    expect(files).toContain('client-node.js');
+    expect(modules.filter((name) => ['http2', 'stream/web', 'worker_threads'].includes(name))).toEqual([]);
+  });
 });

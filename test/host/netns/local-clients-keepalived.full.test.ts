@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { families, type Family } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { limitMs, startAgent, waitUntil } from '../../support/host/vipnat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
 import type { HoldReport } from '../../support/network/seat-tasks.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
@@ -18,11 +17,9 @@ const args = [
   ...['--endpoints', families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',')],
 ];
 
-let cluster: Cluster;
 let keepaliveds: KeepalivedHosts;
 
-useCluster('each test', async (made) => {
-  cluster = made;
+const cluster = useCluster('each test', async () => {
   keepaliveds = new KeepalivedHosts(cluster, args);
   for (const name of [holder, other]) {
     await keepaliveds.prepare(name);
@@ -30,10 +27,10 @@ useCluster('each test', async (made) => {
   }
 });
 
-const shell = (name: string, script: string) => cluster.namespaces.shell(cluster.namespaceOf(name), script);
-
 const listRoutes = async (name: string) =>
-  (await shell(name, `ip -4 route show table local ${vips.ipv4}/32`)).split('\n').map((line) => line.trim());
+  (await cluster.shell(name, `ip -4 route show table local ${vips.ipv4}/32`))
+    .split('\n')
+    .map((line) => line.trim());
 
 const own = addressOf(holder);
 const sourceRoute = `local ${vips.ipv4} dev eth0 proto 118 scope host src ${own}`;
@@ -80,27 +77,22 @@ test.each([
     await waitForNoRoute(holder);
     await waitForSource(other);
   },
-  limitMs,
 );
 
-test(
-  'a keepalived that is killed keeps VIP and route; the next one gives both away, and no connection breaks',
-  async () => {
-    const keepalived = keepaliveds.start(holder);
-    await keepaliveds.waitForVips(holder);
-    await waitForSource(holder);
-    const ended = once(keepalived, 'exit');
-    const { sent, ...report } = await holdDuring('ipv4', async () => {
-      keepaliveds.kill(holder);
-      await ended;
-      keepaliveds.start(other);
-      await keepaliveds.waitForVips(other);
-      expect((await listRoutes(holder))[0]).toBe(sourceRoute);
-      keepaliveds.start(holder);
-      await keepaliveds.waitForVips(holder, false);
-    });
-    expect(report).toEqual({ opened: connections, echoes: sent, errors: {} });
-    await waitForNoRoute(holder);
-  },
-  limitMs,
-);
+test('a keepalived that is killed keeps VIP and route; the next one gives both away, and no connection breaks', async () => {
+  const keepalived = keepaliveds.start(holder);
+  await keepaliveds.waitForVips(holder);
+  await waitForSource(holder);
+  const ended = once(keepalived, 'exit');
+  const { sent, ...report } = await holdDuring('ipv4', async () => {
+    keepaliveds.kill(holder);
+    await ended;
+    keepaliveds.start(other);
+    await keepaliveds.waitForVips(other);
+    expect((await listRoutes(holder))[0]).toBe(sourceRoute);
+    keepaliveds.start(holder);
+    await keepaliveds.waitForVips(holder, false);
+  });
+  expect(report).toEqual({ opened: connections, echoes: sent, errors: {} });
+  await waitForNoRoute(holder);
+});

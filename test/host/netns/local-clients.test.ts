@@ -3,7 +3,6 @@ import { families, type Family } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { isFull, onlyFull } from '../../support/jest/extent.ts';
 import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
 import type { HoldReport } from '../../support/network/seat-tasks.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
@@ -20,14 +19,9 @@ const own = addressOf('m1');
 const sourceRoute = `local ${vips.ipv4} dev eth0 proto 118 scope host src ${own}`;
 const kernelRoute = `local ${vips.ipv4} dev eth0 proto kernel scope host src ${vips.ipv4}`;
 
-let cluster: Cluster;
+const cluster = useCluster('each test');
 
-useCluster('each test', (made) => {
-  cluster = made;
-  return undefined;
-});
-
-const m1 = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const m1 = (script: string) => cluster.shell('m1', script);
 
 /** m1's local routes of the VIP, in the kernel's order. */
 async function listRoutes(): Promise<string[]> {
@@ -64,33 +58,25 @@ async function holdDuring(family: Family, act: () => Promise<unknown>): Promise<
 }
 
 describe("connections of a VIP's holder to the VIP, when it moves", () => {
-  test(
-    'go on over IPv4, and the route leaves with the address',
-    async () => {
-      const [agent] = await startAgents();
-      await waitForRoutes(sourceRoute, kernelRoute);
-      expect(agent?.log).toContain(`local clients now connect to ${vips.ipv4} from ${own}`);
-      for (const holder of ['m2', 'm1', 'm2']) {
-        const { sent, ...report } = await holdDuring('ipv4', () => cluster.moveVips(holder));
-        expect(report).toEqual({ opened: connections, echoes: sent, errors: {} });
-        await (holder === 'm2' ? waitForRoutes() : waitForRoutes(sourceRoute, kernelRoute));
-      }
-    },
-    limitMs,
-  );
+  test('go on over IPv4, and the route leaves with the address', async () => {
+    const [agent] = await startAgents();
+    await waitForRoutes(sourceRoute, kernelRoute);
+    expect(agent?.log).toContain(`local clients now connect to ${vips.ipv4} from ${own}`);
+    for (const holder of ['m2', 'm1', 'm2']) {
+      const { sent, ...report } = await holdDuring('ipv4', () => cluster.moveVips(holder));
+      expect(report).toEqual({ opened: connections, echoes: sent, errors: {} });
+      await (holder === 'm2' ? waitForRoutes() : waitForRoutes(sourceRoute, kernelRoute));
+    }
+  });
 
   if (isFull)
-    test(
-      'hang when nobody does anything about it (--local-clients leave)',
-      async () => {
-        await startAgents('--local-clients', 'leave');
-        expect(await listRoutes()).toEqual([kernelRoute]);
-        const { sent, echoes, errors } = await holdDuring('ipv4', () => cluster.moveVips('m2'));
-        expect(errors).not.toHaveProperty('ECONNABORTED');
-        expect(echoes).toBeLessThanOrEqual(sent - connections);
-      },
-      limitMs,
-    );
+    test('hang when nobody does anything about it (--local-clients leave)', async () => {
+      await startAgents('--local-clients', 'leave');
+      expect(await listRoutes()).toEqual([kernelRoute]);
+      const { sent, echoes, errors } = await holdDuring('ipv4', () => cluster.moveVips('m2'));
+      expect(errors).not.toHaveProperty('ECONNABORTED');
+      expect(echoes).toBeLessThanOrEqual(sent - connections);
+    });
 
   test.each([
     ['over IPv6', 'ipv6' as const, () => startAgents()],
@@ -101,36 +87,28 @@ describe("connections of a VIP's holder to the VIP, when it moves", () => {
         await startAgent(cluster, 'm2', args);
       },
     ] as const),
-  ] as const)(
-    'are ended at once %s, so that programs connect again',
-    async (_, family, prepare) => {
-      await prepare();
-      const { opened, errors } = await holdDuring(family, async () => {
-        const isAgentHere = family === 'ipv6';
-        if (!isAgentHere) await startAgent(cluster, 'm1', args);
-        await cluster.moveVips('m2');
-      });
-      expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNABORTED: connections } });
-      await expectBalanced(cluster, { seat: "VIP holder's host", host: vips[family] });
-    },
-    limitMs,
-  );
+  ] as const)('are ended at once %s, so that programs connect again', async (_, family, prepare) => {
+    await prepare();
+    const { opened, errors } = await holdDuring(family, async () => {
+      const isAgentHere = family === 'ipv6';
+      if (!isAgentHere) await startAgent(cluster, 'm1', args);
+      await cluster.moveVips('m2');
+    });
+    expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNABORTED: connections } });
+    await expectBalanced(cluster, { seat: "VIP holder's host", host: vips[family] });
+  });
 });
 
 if (isFull)
   describe('the local route of a VIP', () => {
-    test(
-      'goes with the agent that stops, and the next one sets it again',
-      async () => {
-        for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-          const agent = await startAgent(cluster, 'm1', args);
-          await waitForRoutes(sourceRoute, kernelRoute);
-          expect(await agent.stop(signal)).toBe(0);
-          expect(await listRoutes()).toEqual([kernelRoute]);
-        }
-      },
-      limitMs,
-    );
+    test('goes with the agent that stops, and the next one sets it again', async () => {
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+        const agent = await startAgent(cluster, 'm1', args);
+        await waitForRoutes(sourceRoute, kernelRoute);
+        expect(await agent.stop(signal)).toBe(0);
+        expect(await listRoutes()).toEqual([kernelRoute]);
+      }
+    });
 
     test.each(['an agent', 'cleanup'])(
       'that outlived a killed agent and then the VIP leads nobody astray, and goes with %s',
@@ -155,65 +133,52 @@ if (isFull)
         } else await startAgent(cluster, 'm1', args);
         await waitForRoutes();
       },
-      limitMs,
     );
 
-    test(
-      'never takes the VIP from its holder: also not when its source leaves, or somebody flushes it',
-      async () => {
-        await startAgents();
-        await waitForRoutes(sourceRoute, kernelRoute);
-        await m1(`ip addr add 10.77.0.111/24 dev eth0`);
-        await m1(`sysctl -qw net.ipv4.conf.eth0.promote_secondaries=1; ip addr del ${own}/24 dev eth0`);
-        await waitForRoutes(sourceRoute.replace(/11$/, '111'), kernelRoute);
-        await m1(`ip addr del 10.77.0.111/24 dev eth0`);
-        await waitForRoutes(kernelRoute);
-        await m1(`ip addr add ${own}/24 dev eth0`);
-        await waitForRoutes(sourceRoute, kernelRoute);
-        await m1('ip route flush table local proto 118');
-        // A look that was about to come has put the agent's back already.
-        expect(await listRoutes()).toContain(kernelRoute);
-        await m1(`ip addr add 10.77.0.112/24 dev eth0`);
-        await waitForRoutes(sourceRoute, kernelRoute);
-      },
-      limitMs,
-    );
+    test('never takes the VIP from its holder: also not when its source leaves, or somebody flushes it', async () => {
+      await startAgents();
+      await waitForRoutes(sourceRoute, kernelRoute);
+      await m1(`ip addr add 10.77.0.111/24 dev eth0`);
+      await m1(`sysctl -qw net.ipv4.conf.eth0.promote_secondaries=1; ip addr del ${own}/24 dev eth0`);
+      await waitForRoutes(sourceRoute.replace(/11$/, '111'), kernelRoute);
+      await m1(`ip addr del 10.77.0.111/24 dev eth0`);
+      await waitForRoutes(kernelRoute);
+      await m1(`ip addr add ${own}/24 dev eth0`);
+      await waitForRoutes(sourceRoute, kernelRoute);
+      await m1('ip route flush table local proto 118');
+      // A look that was about to come has put the agent's back already.
+      expect(await listRoutes()).toContain(kernelRoute);
+      await m1(`ip addr add 10.77.0.112/24 dev eth0`);
+      await waitForRoutes(sourceRoute, kernelRoute);
+    });
 
-    test(
-      'is left to whoever named a source before: a VIP that the kernel holds as secondary has one',
-      async () => {
-        await m1(`ip addr del ${vips.ipv4}/32 dev eth0; ip addr add ${vips.ipv4}/24 dev eth0`);
-        const secondary = `local ${vips.ipv4} dev eth0 proto kernel scope host src ${own}`;
-        expect(await listRoutes()).toEqual([secondary]);
-        await startAgents();
-        await sleep(500);
-        expect(await listRoutes()).toEqual([secondary]);
-      },
-      limitMs,
-    );
+    test('is left to whoever named a source before: a VIP that the kernel holds as secondary has one', async () => {
+      await m1(`ip addr del ${vips.ipv4}/32 dev eth0; ip addr add ${vips.ipv4}/24 dev eth0`);
+      const secondary = `local ${vips.ipv4} dev eth0 proto kernel scope host src ${own}`;
+      expect(await listRoutes()).toEqual([secondary]);
+      await startAgents();
+      await sleep(500);
+      expect(await listRoutes()).toEqual([secondary]);
+    });
 
-    test(
-      'is shown by plan as a command that does the same, and by status once it is there',
-      async () => {
-        const { stdout } = await vipnat(cluster, 'm1', ['plan', ...args]);
-        const lines = stdout.split('\n').filter((line) => line.startsWith('ip route '));
-        expect(lines).toHaveLength(1);
-        await m1(lines.join('\n'));
-        expect(await listRoutes()).toEqual([sourceRoute, kernelRoute]);
-        const agent = await startAgent(cluster, 'm1', args);
-        const status = await vipnat(cluster, 'm1', ['status', ...args]);
-        expect(status.stdout).toContain(`this host   connects to ${vips.ipv4}:6443 from ${own}`);
-        // A living agent would put the route back, and a stopped one takes it along.
-        await agent.stop('SIGKILL');
-        const { stdout: dry } = await vipnat(cluster, 'm1', ['cleanup', '--dry-run']);
-        await m1(
-          dry
-            .split('\n')
-            .filter((line) => line.startsWith('ip route '))
-            .join('\n'),
-        );
-        expect(await listRoutes()).toEqual([kernelRoute]);
-      },
-      limitMs,
-    );
+    test('is shown by plan as a command that does the same, and by status once it is there', async () => {
+      const { stdout } = await vipnat(cluster, 'm1', ['plan', ...args]);
+      const lines = stdout.split('\n').filter((line) => line.startsWith('ip route '));
+      expect(lines).toHaveLength(1);
+      await m1(lines.join('\n'));
+      expect(await listRoutes()).toEqual([sourceRoute, kernelRoute]);
+      const agent = await startAgent(cluster, 'm1', args);
+      const status = await vipnat(cluster, 'm1', ['status', ...args]);
+      expect(status.stdout).toContain(`this host   connects to ${vips.ipv4}:6443 from ${own}`);
+      // A living agent would put the route back, and a stopped one takes it along.
+      await agent.stop('SIGKILL');
+      const { stdout: dry } = await vipnat(cluster, 'm1', ['cleanup', '--dry-run']);
+      await m1(
+        dry
+          .split('\n')
+          .filter((line) => line.startsWith('ip route '))
+          .join('\n'),
+      );
+      expect(await listRoutes()).toEqual([kernelRoute]);
+    });
   });

@@ -3,9 +3,7 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { families } from '../../../lib/address/address.ts';
 import { isFull } from '../../support/jest/extent.ts';
-import { type Cluster, seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { apiserverPort, masters, vips } from '../../support/network/layout.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
@@ -14,38 +12,7 @@ import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
 const port = apiserverPort;
 
 describe('the miniature cluster', () => {
-  let cluster: Cluster;
-
-  useCluster('all tests', (made) => {
-    cluster = made;
-  });
-
-  test.each(seatNames)(
-    'from the %s, every apiserver answers in both families',
-    async (name) => {
-      for (const { name: master, addresses } of masters) {
-        for (const family of families) {
-          const { apiservers, errors } = await cluster.seat(name).request(addresses[family], port, 4);
-          expect({ family, apiservers, errors }).toEqual({ family, apiservers: { [master]: 4 }, errors: {} });
-        }
-      }
-    },
-    limitMs,
-  );
-
-  test.each(families)(
-    'without rules the VIP is its holder’s apiserver, at once also after it moved: %s',
-    async (family) => {
-      for (const holder of ['m2', 'm3', 'm1']) {
-        await cluster.moveVips(holder);
-        for (const name of ['outside client', 'pod on a master', 'pod on a worker'] as const) {
-          const { apiservers, errors } = await cluster.seat(name).request(vips[family], port, 2);
-          expect({ name, apiservers, errors }).toEqual({ name, apiservers: { [holder]: 2 }, errors: {} });
-        }
-      }
-    },
-    limitMs,
-  );
+  const cluster = useCluster('all tests');
 
   test.each([
     ['ipv4', '10.77.0.11'],
@@ -57,67 +24,44 @@ describe('the miniature cluster', () => {
       const { from } = await cluster.seat("VIP holder's host").request(target, port, 2);
       expect(from).toEqual({ [own]: 2 });
     },
-    limitMs,
-  );
-
-  test(
-    'connections that are held are not disturbed by new ones, and all their bytes come back',
-    async () => {
-      const target = { host: vips.ipv4, port };
-      const { held, report } = await cluster.seat('outside client').hold(target, 50, 1000);
-      const { errors } = await cluster.seat('another master').request(target.host, port, 20);
-      expect({ held, errors }).toEqual({ held: 50, errors: {} });
-      const { opened, echoes, errors: resets } = await report;
-      expect({ opened, resets }).toEqual({ opened: 50, resets: {} });
-      expect(echoes).toBeGreaterThan(50);
-    },
-    limitMs,
   );
 
   if (isFull)
-    test(
-      'the failures of a measured outage are the connections within it, and all of them',
-      async () => {
-        const holder = cluster.namespaceOf('m1');
-        // One that is open by then is answered: a reset would be another error.
-        const rule = '-p tcp --dport 6443 --syn -j REJECT --reject-with tcp-reset';
-        const measuring = cluster.seat('outside client').connectAtRate({
-          ...{ host: vips.ipv4, port, perSecond: 50, durationMs: limitMs, limitMs: 60_000, isNamed: true },
-        });
-        await sleep(600);
-        const begunAt = Date.now();
-        await cluster.namespaces.shell(holder, `iptables-nft -I INPUT ${rule}`);
-        const refused = await cluster.seat('pod on a worker').request(vips.ipv4, port, 20);
-        await sleep(500);
-        await cluster.namespaces.shell(holder, `iptables-nft -D INPUT ${rule}`);
-        const endedAt = Date.now();
-        cluster.seat('outside client').settle();
-        const { startedAt, sent, failures, apiservers } = await measuring;
-        expect(refused.errors).toEqual({ ECONNREFUSED: 20 });
-        expect(new Set(failures.map(({ error }) => error))).toEqual(new Set(['ECONNREFUSED']));
-        expect(apiservers).toEqual({ m1: sent - failures.length });
-        const times = failures.map(({ atMs }) => startedAt + atMs);
-        // A connection begins in the moment before its SYN is sent.
-        expect(Math.min(...times)).toBeGreaterThan(begunAt - 1000);
-        expect(Math.max(...times)).toBeLessThan(endedAt);
-      },
-      limitMs,
-    );
+    test('the failures of a measured outage are the connections within it, and all of them', async () => {
+      const holder = cluster.namespaceOf('m1');
+      // One that is open by then is answered: a reset would be another error.
+      const rule = '-p tcp --dport 6443 --syn -j REJECT --reject-with tcp-reset';
+      const measuring = cluster.seat('outside client').connectAtRate({
+        ...{ host: vips.ipv4, port, perSecond: 50, durationMs: limitMs, limitMs: 60_000, isNamed: true },
+      });
+      await sleep(600);
+      const begunAt = Date.now();
+      await cluster.namespaces.shell(holder, `iptables-nft -I INPUT ${rule}`);
+      const refused = await cluster.seat('pod on a worker').request(vips.ipv4, port, 20);
+      await sleep(500);
+      await cluster.namespaces.shell(holder, `iptables-nft -D INPUT ${rule}`);
+      const endedAt = Date.now();
+      cluster.seat('outside client').settle();
+      const { startedAt, sent, failures, apiservers } = await measuring;
+      expect(refused.errors).toEqual({ ECONNREFUSED: 20 });
+      expect(new Set(failures.map(({ error }) => error))).toEqual(new Set(['ECONNREFUSED']));
+      expect(apiservers).toEqual({ m1: sent - failures.length });
+      const times = failures.map(({ atMs }) => startedAt + atMs);
+      // A connection begins in the moment before its SYN is sent.
+      expect(Math.min(...times)).toBeGreaterThan(begunAt - 1000);
+      expect(Math.max(...times)).toBeLessThan(endedAt);
+    });
 });
 
 describe('network namespaces of a run', () => {
-  test(
-    'all go away with close, also when making one of them failed',
-    async () => {
-      const namespaces = new Namespaces();
-      const name = await namespaces.create('one');
-      await expect(namespaces.create('one')).rejects.toThrow(/File exists/);
-      expect(listNamespaces()).toContain(name);
-      await namespaces.close();
-      expect(listNamespaces()).not.toContain(name);
-    },
-    limitMs,
-  );
+  test('all go away with close, also when making one of them failed', async () => {
+    const namespaces = new Namespaces();
+    const name = await namespaces.create('one');
+    await expect(namespaces.create('one')).rejects.toThrow(/File exists/);
+    expect(listNamespaces()).toContain(name);
+    await namespaces.close();
+    expect(listNamespaces()).not.toContain(name);
+  });
 
   test.each(['SIGTERM', 'SIGINT'] as const)(
     'go away with their processes when the run gets %s',
@@ -128,40 +72,31 @@ describe('network namespaces of a run', () => {
       expect(listNamespaces()).not.toContain(run.namespace);
       await expectToEnd(run.child);
     },
-    limitMs,
   );
 
-  test(
-    'of a run that was killed go away with their processes when the next run starts',
-    async () => {
-      const run = await startRun();
-      expect(listNamespaces()).toContain(run.namespace);
-      run.process.kill('SIGKILL');
-      await run.ended;
-      const next = new Namespaces();
-      await next.close();
-      // Other files' runs start, too, and one of them may have begun with it.
-      await waitUntil(
-        () => Promise.resolve(!listNamespaces().includes(run.namespace)),
-        () => `${run.namespace} is there`,
-      );
-      await expectToEnd(run.child);
-    },
-    limitMs,
-  );
+  test('of a run that was killed go away with their processes when the next run starts', async () => {
+    const run = await startRun();
+    expect(listNamespaces()).toContain(run.namespace);
+    run.process.kill('SIGKILL');
+    await run.ended;
+    const next = new Namespaces();
+    await next.close();
+    // Other files' runs start, too, and one of them may have begun with it.
+    await waitUntil(
+      () => !listNamespaces().includes(run.namespace),
+      () => `${run.namespace} is there`,
+    );
+    await expectToEnd(run.child);
+  });
 
-  test(
-    'of a run that lives stay when another one starts',
-    async () => {
-      const run = await startRun();
-      const next = new Namespaces();
-      await next.close();
-      expect(listNamespaces()).toContain(run.namespace);
-      run.process.kill('SIGTERM');
-      await run.ended;
-    },
-    limitMs,
-  );
+  test('of a run that lives stay when another one starts', async () => {
+    const run = await startRun();
+    const next = new Namespaces();
+    await next.close();
+    expect(listNamespaces()).toContain(run.namespace);
+    run.process.kill('SIGTERM');
+    await run.ended;
+  });
 });
 
 /** A program of its own with one namespace and one process in it. */

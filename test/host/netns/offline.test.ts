@@ -5,25 +5,19 @@ import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
 import { pairs } from '../../support/jest/pairs.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { clusterIps, listApiservers, vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
-import { limitMs, vipnat } from '../../support/host/vipnat.ts';
+import { vipnat } from '../../support/host/vipnat.ts';
 
 const familyToVip = { ipv4: '172.16.64.58', ipv6: 'fd00:172::58' };
 const familyToClusterIp = { ipv4: '10.244.255.1', ipv6: 'fd00:244:255::1' };
 
-let cluster: Cluster;
+const cluster = useCluster('each test');
 
-useCluster('each test', (made) => {
-  cluster = made;
-});
-
-const run = (command: readonly string[], input = '') =>
-  cluster.namespaces.run(cluster.namespaceOf('m1'), command, { input });
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const run = (command: readonly string[], input = '') => cluster.run('m1', command, { input });
+const shell = (script: string) => cluster.shell('m1', script);
 
 /** What `plan --offline` prints; it reads nothing and says nothing else. */
 async function planOffline(...args: string[]): Promise<string> {
@@ -36,39 +30,29 @@ describe.each(pairs)('the restore stream of plan --offline: %s, iptables-%s', (f
   const restore = toolName(family, dialect, 'restore');
   const args = ['--vip', familyToVip[family], '--iptables', dialect, '--format', 'restore'];
 
-  test(
-    'for iptables mode is accepted where kube-proxy has its chain, and by iptables-legacy nowhere else',
-    async () => {
-      const stream = await planOffline(...args, '--proxy-mode', 'iptables');
-      expect(stream).toContain(serviceChain);
-      const { exitCode, stderr } = await run([restore, '--test', '--noflush'], stream);
-      // iptables-nft leaves that to the kernel, which a test does not ask.
-      expect({ isAccepted: exitCode === 0, stderr }).toEqual(
-        dialect === 'nft'
-          ? { isAccepted: true, stderr: '' }
-          : { isAccepted: false, stderr: expect.anything() },
-      );
+  test('for iptables mode is accepted where kube-proxy has its chain, and by iptables-legacy nowhere else', async () => {
+    const stream = await planOffline(...args, '--proxy-mode', 'iptables');
+    expect(stream).toContain(serviceChain);
+    const { exitCode, stderr } = await run([restore, '--test', '--noflush'], stream);
+    // iptables-nft leaves that to the kernel, which a test does not ask.
+    expect({ isAccepted: exitCode === 0, stderr }).toEqual(
+      dialect === 'nft' ? { isAccepted: true, stderr: '' } : { isAccepted: false, stderr: expect.anything() },
+    );
 
-      await startProxies(cluster, ['m1'], dialect, [family]);
-      expect(await run([restore, '--test', '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
-      expect(await run([restore, '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
-    },
-    limitMs,
-  );
+    await startProxies(cluster, ['m1'], dialect, [family]);
+    expect(await run([restore, '--test', '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(await run([restore, '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
+  });
 
   test.each([
     ['ipvs', ['--proxy-mode', 'ipvs', '--cluster-ip', familyToClusterIp[family]]],
     ['none', ['--proxy-mode', 'none', '--endpoints', listApiservers(family).map(formatEndpoint).join(',')]],
-  ])(
-    'for kube-proxy mode %s is accepted everywhere, tested and for good',
-    async (_mode, modeArguments) => {
-      const stream = await planOffline(...args, ...modeArguments);
-      expect(stream).toContain('-j DNAT --to-destination');
-      expect(await run([restore, '--test'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
-      expect(await run([restore, '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
-    },
-    limitMs,
-  );
+  ])('for kube-proxy mode %s is accepted everywhere, tested and for good', async (_mode, modeArguments) => {
+    const stream = await planOffline(...args, ...modeArguments);
+    expect(stream).toContain('-j DNAT --to-destination');
+    expect(await run([restore, '--test'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(await run([restore, '--noflush'], stream)).toMatchObject({ exitCode: 0, stderr: '' });
+  });
 });
 
 test.each(families)(
@@ -87,47 +71,36 @@ test.each(families)(
     await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
     await expectBalanced(cluster, { seat: "VIP holder's host", host: vips[family] });
   },
-  limitMs,
 );
 
 describe.each(pairs)('the commands of plan, pasted into a shell: %s, iptables-%s', (family, dialect) => {
   const vipArguments = ['--vip', vips[family]];
 
-  test(
-    'give on an untouched host exactly the rules of run --once, which then has nothing to do',
-    async () => {
-      await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
-      // Chains of the kernel's are listed by their age, and run --once makes missing ones first.
-      for (const machine of ['m1', 'm2'])
-        await cluster.namespaces.run(cluster.namespaceOf(machine), [
-          ...[toolName(family, dialect), '-P', 'INPUT', 'ACCEPT'],
-        ]);
-      // Offline, kube-proxy's chain names no apiserver: the rules about replies need --endpoints.
-      const endpoints = listApiservers(family).map(formatEndpoint).join(',');
-      const args = [
-        ...vipArguments,
-        '--proxy-mode',
-        'iptables',
-        '--iptables',
-        dialect,
-        '--endpoints',
-        endpoints,
-      ];
-      await expectSameAsRun(await planOffline(...args), vipArguments);
-    },
-    limitMs,
-  );
+  test('give on an untouched host exactly the rules of run --once, which then has nothing to do', async () => {
+    await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
+    // Chains of the kernel's are listed by their age, and run --once makes missing ones first.
+    for (const machine of ['m1', 'm2'])
+      await cluster.run(machine, [...[toolName(family, dialect), '-P', 'INPUT', 'ACCEPT']]);
+    // Offline, kube-proxy's chain names no apiserver: the rules about replies need --endpoints.
+    const endpoints = listApiservers(family).map(formatEndpoint).join(',');
+    const args = [
+      ...vipArguments,
+      '--proxy-mode',
+      'iptables',
+      '--iptables',
+      dialect,
+      '--endpoints',
+      endpoints,
+    ];
+    await expectSameAsRun(await planOffline(...args), vipArguments);
+  });
 
-  test(
-    'do the same from what they find there, broken rules of ours included',
-    async () => {
-      await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
-      for (const machine of ['m1', 'm2']) await breakRules(machine, dialect, vipArguments);
-      const { stdout } = await vipnat(cluster, 'm1', ['plan', ...vipArguments]);
-      await expectSameAsRun(stdout, vipArguments);
-    },
-    limitMs,
-  );
+  test('do the same from what they find there, broken rules of ours included', async () => {
+    await startProxies(cluster, ['m1', 'm2'], dialect, [family]);
+    for (const machine of ['m1', 'm2']) await breakRules(machine, dialect, vipArguments);
+    const { stdout } = await vipnat(cluster, 'm1', ['plan', ...vipArguments]);
+    await expectSameAsRun(stdout, vipArguments);
+  });
 
   /** An old direct plan, with a hook gone and a stranger's rule in it. */
   const breakRules = async (machine: string, of: IptablesDialect, args: readonly string[]) => {
@@ -141,8 +114,8 @@ describe.each(pairs)('the commands of plan, pasted into a shell: %s, iptables-%s
       'kube-mark',
       ...args,
     ]);
-    await cluster.namespaces.shell(
-      cluster.namespaceOf(machine),
+    await cluster.shell(
+      machine,
       `${tool} -t nat -A VIPNAT -p udp -j RETURN
        ${tool} -t nat -S OUTPUT | grep -- '-j VIPNAT' | sed s/-A/-D/ | xargs ${tool} -t nat`,
     );
@@ -157,15 +130,11 @@ async function expectSameAsRun(commands: string, args: readonly string[]): Promi
   expect(await dumpRules(cluster, 'm1')).toBe(await dumpRules(cluster, 'm2'));
 }
 
-test(
-  'the restore stream in the issue’s words: written as printed, it balances the VIP through kube-proxy’s chain',
-  async () => {
-    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    const stream = await planOffline('--vip', vips.ipv4, '--proxy-mode', 'iptables', '--format', 'restore');
-    expect(await run(['iptables-nft-restore', '--noflush'], stream)).toMatchObject({ exitCode: 0 });
-    await expectBalanced(cluster, { seat: 'outside client', host: vips.ipv4 });
-    await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
-    expect(stream).not.toContain(clusterIps.ipv4);
-  },
-  limitMs,
-);
+test('the restore stream in the issue’s words: written as printed, it balances the VIP through kube-proxy’s chain', async () => {
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+  const stream = await planOffline('--vip', vips.ipv4, '--proxy-mode', 'iptables', '--format', 'restore');
+  expect(await run(['iptables-nft-restore', '--noflush'], stream)).toMatchObject({ exitCode: 0 });
+  await expectBalanced(cluster, { seat: 'outside client', host: vips.ipv4 });
+  await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
+  expect(stream).not.toContain(clusterIps.ipv4);
+});

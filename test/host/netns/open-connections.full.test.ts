@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type Dialect } from '../../../lib/kernel/port.ts';
-import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
+import { type SeatName } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import type { HoldReport } from '../../support/network/seat-tasks.ts';
@@ -30,19 +30,15 @@ const dialects: readonly [Dialect, string][] = [
   ['legacy', 'legacy'],
 ];
 
-let cluster: Cluster;
-
-useCluster('all tests', (made) => {
-  cluster = made;
-});
+const cluster = useCluster('all tests');
 
 /** What cleanup says where it ends connections. */
 const warns = /^warning: the kernel (?:would reset|resets) \d+ open connections to /m;
 
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 
 describe.each(dialects)('open connections to a VIP whose holder tracked none, in %s', (_, iptables) => {
-  afterAll(() => shell('nft flush ruleset; conntrack -F'), limitMs);
+  afterAll(() => shell('nft flush ruleset; conntrack -F'));
 
   /** What becomes of open connections that send while something is done and once more after it. */
   async function holdDuring(act: () => Promise<void>): Promise<HoldReport[]> {
@@ -62,60 +58,44 @@ describe.each(dialects)('open connections to a VIP whose holder tracked none, in
     expect({ exitCode, isWarning: warns.test(stderr) }).toEqual({ exitCode: 0, isWarning });
   }
 
-  test(
-    'stay with whom they are when the first rules are written, and new ones are balanced (I12)',
-    async () => {
-      const reports = await holdDuring(async () => {
-        expect(await shell('conntrack -L 2>/dev/null')).toBe('');
-        const { exitCode } = await vipnat(cluster, 'm1', ['run', '--once', '--iptables', iptables, ...args]);
-        expect(exitCode).toBe(0);
-      });
-      for (const { opened, sent, echoes, errors } of reports) {
-        expect({ opened, echoes, errors }).toEqual({ opened: connections, echoes: sent, errors: {} });
-        expect(sent).toBeGreaterThanOrEqual(2 * connections);
-      }
-      await Promise.all(holders.map((question) => expectBalanced(cluster, question)));
-    },
-    limitMs,
-  );
-
-  test(
-    'and balanced ones are reset when the kernel forgets them, instead of hanging',
-    async () => {
-      const reports = await holdDuring(() => shell('conntrack -F').then(() => undefined));
-      for (const { opened, errors } of reports) {
-        expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNRESET: connections } });
-      }
-    },
-    limitMs,
-  );
-
-  // kube-proxy's rules are such software on most hosts.
-  test(
-    'stay with their apiserver after cleanup, if other software tracks and translates connections',
-    async () => {
-      await shell(`nft 'add table inet tracker; add chain inet tracker input { type filter hook input priority 0; }'
-        nft 'add chain inet tracker translate { type nat hook prerouting priority dstnat; }'
-        nft add rule inet tracker input ct state established accept`);
-      const reports = await holdDuring(() => cleanUp(false));
-      for (const { opened, sent, echoes, errors } of reports) {
-        expect({ opened, echoes, errors }).toEqual({ opened: connections, echoes: sent, errors: {} });
-      }
-    },
-    limitMs,
-  );
-
-  test(
-    'and are reset by cleanup otherwise, as the kernel then forgets them',
-    async () => {
-      await shell('nft delete table inet tracker');
+  test('stay with whom they are when the first rules are written, and new ones are balanced (I12)', async () => {
+    const reports = await holdDuring(async () => {
+      expect(await shell('conntrack -L 2>/dev/null')).toBe('');
       const { exitCode } = await vipnat(cluster, 'm1', ['run', '--once', '--iptables', iptables, ...args]);
       expect(exitCode).toBe(0);
-      const reports = await holdDuring(() => cleanUp(true));
-      for (const { opened, errors } of reports) {
-        expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNRESET: connections } });
-      }
-    },
-    limitMs,
-  );
+    });
+    for (const { opened, sent, echoes, errors } of reports) {
+      expect({ opened, echoes, errors }).toEqual({ opened: connections, echoes: sent, errors: {} });
+      expect(sent).toBeGreaterThanOrEqual(2 * connections);
+    }
+    await Promise.all(holders.map((question) => expectBalanced(cluster, question)));
+  });
+
+  test('and balanced ones are reset when the kernel forgets them, instead of hanging', async () => {
+    const reports = await holdDuring(() => shell('conntrack -F').then(() => undefined));
+    for (const { opened, errors } of reports) {
+      expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNRESET: connections } });
+    }
+  });
+
+  // kube-proxy's rules are such software on most hosts.
+  test('stay with their apiserver after cleanup, if other software tracks and translates connections', async () => {
+    await shell(`nft 'add table inet tracker; add chain inet tracker input { type filter hook input priority 0; }'
+        nft 'add chain inet tracker translate { type nat hook prerouting priority dstnat; }'
+        nft add rule inet tracker input ct state established accept`);
+    const reports = await holdDuring(() => cleanUp(false));
+    for (const { opened, sent, echoes, errors } of reports) {
+      expect({ opened, echoes, errors }).toEqual({ opened: connections, echoes: sent, errors: {} });
+    }
+  });
+
+  test('and are reset by cleanup otherwise, as the kernel then forgets them', async () => {
+    await shell('nft delete table inet tracker');
+    const { exitCode } = await vipnat(cluster, 'm1', ['run', '--once', '--iptables', iptables, ...args]);
+    expect(exitCode).toBe(0);
+    const reports = await holdDuring(() => cleanUp(true));
+    for (const { opened, errors } of reports) {
+      expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNRESET: connections } });
+    }
+  });
 });

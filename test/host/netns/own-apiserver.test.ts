@@ -2,12 +2,11 @@ import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { masters, vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 import { expectAnswers } from './traffic.ts';
-import { limitMs, startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { startAgent, vipnat } from '../../support/host/vipnat.ts';
 
 /** Of the network before the move: nobody has them any more. */
 const oldAddresses = {
@@ -22,44 +21,33 @@ describe.each(['ipv4', ...onlyFull('ipv6' as const)] as const)(
     const known = ['--endpoints', oldAddresses[family], ...args];
     const client = { seat: 'outside client', host: vips[family] } as const;
     const own = masters[0]?.addresses[family] ?? '';
-    let cluster: Cluster;
 
-    useCluster('all tests', (made) => {
-      cluster = made;
+    const cluster = useCluster('all tests');
+
+    test('sends the VIP to its own apiserver, keeps it, and says so; plan and check agree', async () => {
+      const agent = await startAgent(cluster, 'm1', known);
+      await agent.waitForLine(
+        /direct to \S+:6443: .*1 apiserver is usable \(this node's own, which no source lists, because /,
+      );
+      expect(agent.log).toContain(`direct to ${family === 'ipv6' ? `[${own}]` : own}:6443: `);
+      await expectAnswers(cluster, client, ['m1']);
+      const file = join(locateDisk(cluster.namespaceOf('m1')), 'run/keepalived/serving');
+      expect(readFileSync(file, 'utf8')).toBe('0\n');
+      expect(await vipnat(cluster, 'm1', ['check', ...known])).toMatchObject({ exitCode: 0 });
+      await agent.stop('SIGKILL');
+      // Also what looks once and has to find it out itself.
+      expect(await vipnat(cluster, 'm1', ['check', ...known])).toMatchObject({ exitCode: 0 });
+      await cluster.shell('m1', 'nft flush ruleset');
+      const { stdout } = await vipnat(cluster, 'm1', ['plan', ...known]);
+      expect(stdout).toContain("this node's own, which no source lists");
     });
 
-    test(
-      'sends the VIP to its own apiserver, keeps it, and says so; plan and check agree',
-      async () => {
-        const agent = await startAgent(cluster, 'm1', known);
-        await agent.waitForLine(
-          /direct to \S+:6443: .*1 apiserver is usable \(this node's own, which no source lists, because /,
-        );
-        expect(agent.log).toContain(`direct to ${family === 'ipv6' ? `[${own}]` : own}:6443: `);
-        await expectAnswers(cluster, client, ['m1']);
-        const file = join(locateDisk(cluster.namespaceOf('m1')), 'run/keepalived/serving');
-        expect(readFileSync(file, 'utf8')).toBe('0\n');
-        expect(await vipnat(cluster, 'm1', ['check', ...known])).toMatchObject({ exitCode: 0 });
-        await agent.stop('SIGKILL');
-        // Also what looks once and has to find it out itself.
-        expect(await vipnat(cluster, 'm1', ['check', ...known])).toMatchObject({ exitCode: 0 });
-        await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'nft flush ruleset');
-        const { stdout } = await vipnat(cluster, 'm1', ['plan', ...known]);
-        expect(stdout).toContain("this node's own, which no source lists");
-      },
-      limitMs,
-    );
-
-    test(
-      'on a worker, where nothing listens, says nothing of its own address',
-      async () => {
-        const agent = await startAgent(cluster, 'worker', known);
-        await agent.waitForLine(/no other apiserver|this node may be cut off|is dead/);
-        expect(agent.log).not.toContain("this node's own");
-        expect(agent.log).not.toMatch(/(?:10\.77\.0\.21|fd77::21\]):6443/);
-        await agent.stop();
-      },
-      limitMs,
-    );
+    test('on a worker, where nothing listens, says nothing of its own address', async () => {
+      const agent = await startAgent(cluster, 'worker', known);
+      await agent.waitForLine(/no other apiserver|this node may be cut off|is dead/);
+      expect(agent.log).not.toContain("this node's own");
+      expect(agent.log).not.toMatch(/(?:10\.77\.0\.21|fd77::21\]):6443/);
+      await agent.stop();
+    });
   },
 );

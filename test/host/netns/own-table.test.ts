@@ -1,48 +1,27 @@
-import { afterAll, afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { Cluster, seatNames } from '../../support/network/cluster.ts';
+import { seatNames } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
-import { Shims } from '../../support/host/shims.ts';
+import { useShims } from '../../support/host/shims.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
-import { Agent, limitMs, startAgent, vipnat, vipnatCommand, waitForSync } from '../../support/host/vipnat.ts';
+import { Agent, startAgent, vipnat, vipnatCommand, waitForSync } from '../../support/host/vipnat.ts';
 
 const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
 const endpoints = families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',');
 const args = [...bothVips, '--endpoints', endpoints];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
-let cluster: Cluster;
-let agents: Agent[] = [];
-const shims = new Shims();
+const shims = useShims();
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
-}, limitMs);
+const cluster = useCluster('each test');
 
-// Also when the set-up failed half-way.
-afterEach(async () => {
-  await Promise.all(agents.map((agent) => agent.stop('SIGKILL')));
-  agents = [];
-  await (cluster as Cluster | undefined)?.close();
-}, limitMs);
-
-afterAll(() => {
-  shims.remove();
-});
-
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
-
-async function start(): Promise<Agent> {
-  const agent = await startAgent(cluster, 'm1', bothVips);
-  agents.push(agent);
-  return agent;
-}
+const shell = (script: string) => cluster.shell('m1', script);
 
 describe('a host without any iptables', () => {
   beforeEach(() => {
-    shims.clear();
     for (const tool of ['nft', 'inotifywait']) shims.link(tool);
   });
 
@@ -50,110 +29,90 @@ describe('a host without any iptables', () => {
     ...['env', `PATH=${path}`],
     ...vipnatCommand(words),
   ];
-  const run = (words: readonly string[], path?: string) =>
-    cluster.namespaces.run(cluster.namespaceOf('m1'), toCommand(words, path));
+  const run = (words: readonly string[], path?: string) => cluster.run('m1', toCommand(words, path));
 
-  test(
-    'is balanced from every seat, repaired when somebody empties the table, and in sync',
-    async () => {
-      const agent = new Agent(
-        cluster.namespaces.start(cluster.namespaceOf('m1'), toCommand(['run', ...args])),
+  test('is balanced from every seat, repaired when somebody empties the table, and in sync', async () => {
+    const agent = new Agent(cluster.start('m1', toCommand(['run', ...args])));
+    await agent.waitForLine(/ direct to /);
+    for (const seat of seatNames) {
+      for (const family of families) await expectBalanced(cluster, { seat, host: vips[family] });
+    }
+    for (const table of ['ip', 'ip6']) {
+      await shell(`nft flush chain ${table} vipnat prerouting`);
+      await agent.waitForLine(
+        new RegExp(`vipnat repaired its rules: prerouting lacks .* \\(${table} vipnat, nft\\)`),
       );
-      agents.push(agent);
-      await agent.waitForLine(/ direct to /);
-      for (const seat of seatNames) {
-        for (const family of families) await expectBalanced(cluster, { seat, host: vips[family] });
-      }
-      for (const table of ['ip', 'ip6']) {
-        await shell(`nft flush chain ${table} vipnat prerouting`);
-        await agent.waitForLine(
-          new RegExp(`vipnat repaired its rules: prerouting lacks .* \\(${table} vipnat, nft\\)`),
-        );
-      }
-      await shell('nft delete table ip vipnat');
-      await agent.waitForLine(/vipnat repaired its rules: table ip vipnat does not exist/);
-      await expectBalanced(cluster, client);
-      expect(await run(['check', ...args])).toMatchObject({ exitCode: 0 });
-      // A tool may be late on a busy machine; nothing is missing that it says it needs.
-      const expected = / vipnat repaired its rules: |\[TOOL_TIMED_OUT\]/;
-      expect(agent.listLines(/ (?:error|warn) /).filter((line) => !expected.test(line))).toEqual([
-        expect.stringContaining('vipnat found no CA of the cluster'),
-      ]);
-    },
-    limitMs,
-  );
+    }
+    await shell('nft delete table ip vipnat');
+    await agent.waitForLine(/vipnat repaired its rules: table ip vipnat does not exist/);
+    await expectBalanced(cluster, client);
+    expect(await run(['check', ...args])).toMatchObject({ exitCode: 0 });
+    // A tool may be late on a busy machine; nothing is missing that it says it needs.
+    const expected = / vipnat repaired its rules: |\[TOOL_TIMED_OUT\]/;
+    expect(agent.listLines(/ (?:error|warn) /).filter((line) => !expected.test(line))).toEqual([
+      expect.stringContaining('vipnat found no CA of the cluster'),
+    ]);
+  });
 
-  test(
-    'gets from plan the commands that do the same, from check what is wrong, and from cleanup a clean host',
-    async () => {
-      const { stdout } = await run(['plan', ...args]);
-      await shell(stdout);
-      expect(await run(['check', ...args])).toMatchObject({ exitCode: 0 });
-      await expectBalanced(cluster, client);
+  test('gets from plan the commands that do the same, from check what is wrong, and from cleanup a clean host', async () => {
+    const { stdout } = await run(['plan', ...args]);
+    await shell(stdout);
+    expect(await run(['check', ...args])).toMatchObject({ exitCode: 0 });
+    await expectBalanced(cluster, client);
 
-      await shell('nft delete chain ip vipnat forward');
-      const check = await run(['check', ...args]);
-      expect(check).toMatchObject({ exitCode: 2 });
-      expect(check.stdout).toContain('drift: chain forward does not exist (ip vipnat, nft)');
-      expect(check.stdout).toContain('a FORWARD policy of DROP drops connections');
-      expect(await run(['run', '--once', ...args])).toMatchObject({
-        exitCode: 0,
-      });
-      expect(await run(['check', ...args])).toMatchObject({ exitCode: 0 });
+    await shell('nft delete chain ip vipnat forward');
+    const check = await run(['check', ...args]);
+    expect(check).toMatchObject({ exitCode: 2 });
+    expect(check.stdout).toContain('drift: chain forward does not exist (ip vipnat, nft)');
+    expect(check.stdout).toContain('a FORWARD policy of DROP drops connections');
+    expect(await run(['run', '--once', ...args])).toMatchObject({
+      exitCode: 0,
+    });
+    expect(await run(['check', ...args])).toMatchObject({ exitCode: 0 });
 
-      await shell(
-        "nft 'add table inet strict; add chain inet strict pass { type filter hook forward priority 0; policy drop; }'",
-      );
-      const warned = await run(['check', ...args]);
-      expect(warned).toMatchObject({ exitCode: 0 });
-      expect(warned.stdout).toContain('warning: chain pass of table inet strict drops forwarded packets');
-      const remedy = /(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false';
-      await shell(remedy);
-      await expectBalanced(cluster, client);
-      await shell('nft delete table inet strict');
+    await shell(
+      "nft 'add table inet strict; add chain inet strict pass { type filter hook forward priority 0; policy drop; }'",
+    );
+    const warned = await run(['check', ...args]);
+    expect(warned).toMatchObject({ exitCode: 0 });
+    expect(warned.stdout).toContain('warning: chain pass of table inet strict drops forwarded packets');
+    const remedy = /(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false';
+    await shell(remedy);
+    await expectBalanced(cluster, client);
+    await shell('nft delete table inet strict');
 
-      const cleanup = await run(['cleanup']);
-      expect(cleanup.stderr.split('\n')).toEqual([
-        'removed the table (ip vipnat, nft)',
-        'removed the table (ip6 vipnat, nft)',
-        `removed the local route of ${vips.ipv4} with the source ${addressOf('m1')}`,
-      ]);
-      expect(await shell('nft list ruleset')).toBe('');
-      await expectAnswers(cluster, client, ['m1']);
-    },
-    limitMs,
-  );
+    const cleanup = await run(['cleanup']);
+    expect(cleanup.stderr.split('\n')).toEqual([
+      'removed the table (ip vipnat, nft)',
+      'removed the table (ip6 vipnat, nft)',
+      `removed the local route of ${vips.ipv4} with the source ${addressOf('m1')}`,
+    ]);
+    expect(await shell('nft list ruleset')).toBe('');
+    await expectAnswers(cluster, client, ['m1']);
+  });
 
-  test(
-    'is written to by an nft that cannot read from a socket, as nft 0.9.8',
-    async () => {
-      const nft = `${shims.onlyPath}/nft-itself`;
-      shims.link('nft', 'nft-itself');
-      shims.replace(
-        'nft',
-        `if [ "$1" = -f ]; then
+  test('is written to by an nft that cannot read from a socket, as nft 0.9.8', async () => {
+    const nft = `${shims.onlyPath}/nft-itself`;
+    shims.link('nft', 'nft-itself');
+    shims.replace(
+      'nft',
+      `if [ "$1" = -f ]; then
           echo 'internal:0:0-0: Error: Could not open file "/dev/stdin": No such device or address' >&2
           exit 1
         fi
         exec ${nft} "$@"`,
-      );
-      expect(await run(['run', '--once', ...args])).toMatchObject({ exitCode: 0 });
-      await expectBalanced(cluster, client);
-    },
-    limitMs,
-  );
+    );
+    expect(await run(['run', '--once', ...args])).toMatchObject({ exitCode: 0 });
+    await expectBalanced(cluster, client);
+  });
 
-  test(
-    'says what to install when nft is missing too',
-    async () => {
-      const result = await run(['check', ...args], '/nowhere');
-      expect(result).toMatchObject({ exitCode: 1, stdout: '' });
-      expect(result.stderr).toMatch(
-        /^vipnat: \[TOOL_MISSING\] iptables-nft-save is not in PATH: install .*\n?$/,
-      );
-    },
-    limitMs,
-  );
+  test('says what to install when nft is missing too', async () => {
+    const result = await run(['check', ...args], '/nowhere');
+    expect(result).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(result.stderr).toMatch(
+      /^vipnat: \[TOOL_MISSING\] iptables-nft-save is not in PATH: install .*\n?$/,
+    );
+  });
 });
 
 describe('kube-proxy in nftables mode', () => {
@@ -162,51 +121,43 @@ describe('kube-proxy in nftables mode', () => {
       (family) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf('m1'), 'nft', family),
     );
 
-  test(
-    'where iptables drops what is forwarded, iptables lets through what is balanced',
-    async () => {
-      await Promise.all(proxies().map((proxy) => proxy.syncNftables()));
-      await shell('iptables-nft -P FORWARD DROP; ip6tables-legacy -P FORWARD DROP');
-      await start();
-      for (const family of families) {
-        await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
-      }
-      expect(await shell('iptables-nft-save; ip6tables-legacy-save')).not.toMatch(/^:VIPNAT-\w{10} /m);
-      await vipnat(cluster, 'm1', ['check', ...bothVips]).then(({ exitCode }) => {
-        expect(exitCode).toBe(0);
-      });
-    },
-    limitMs,
-  );
+  test('where iptables drops what is forwarded, iptables lets through what is balanced', async () => {
+    await Promise.all(proxies().map((proxy) => proxy.syncNftables()));
+    await shell('iptables-nft -P FORWARD DROP; ip6tables-legacy -P FORWARD DROP');
+    await startAgent(cluster, 'm1', bothVips);
+    for (const family of families) {
+      await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
+    }
+    expect(await shell('iptables-nft-save; ip6tables-legacy-save')).not.toMatch(/^:VIPNAT-\w{10} /m);
+    await vipnat(cluster, 'm1', ['check', ...bothVips]).then(({ exitCode }) => {
+      expect(exitCode).toBe(0);
+    });
+  });
 
-  test(
-    'takes over from iptables mode and hands back under load: nothing fails, and nothing of the other dialect stays',
-    async () => {
-      const agent = await prepareIptablesMode();
-      const load = startLoad();
+  test('takes over from iptables mode and hands back under load: nothing fails, and nothing of the other dialect stays', async () => {
+    const agent = await prepareIptablesMode();
+    const load = startLoad();
 
-      await Promise.all(proxies().map((proxy) => proxy.cleanUp()));
-      await Promise.all(proxies().map((proxy) => proxy.syncNftables()));
-      await agent.waitForLine(/service-chain -> direct to /);
-      await waitForSync(cluster, 'm1', bothVips);
-      expect(await shell('nft list tables')).toContain('table ip vipnat');
-      expect(await shell('iptables-nft-save')).not.toContain('VIPNAT');
+    await Promise.all(proxies().map((proxy) => proxy.cleanUp()));
+    await Promise.all(proxies().map((proxy) => proxy.syncNftables()));
+    await agent.waitForLine(/service-chain -> direct to /);
+    await waitForSync(cluster, 'm1', bothVips);
+    expect(await shell('nft list tables')).toContain('table ip vipnat');
+    expect(await shell('iptables-nft-save')).not.toContain('VIPNAT');
 
-      await shell('nft delete table ip kube-proxy; nft delete table ip6 kube-proxy');
-      await Promise.all(proxies().map((proxy) => proxy.sync()));
-      await agent.waitForLine(/direct -> service-chain: /);
-      await waitForSync(cluster, 'm1', bothVips);
-      expect(await shell('nft list tables')).not.toContain('vipnat');
+    await shell('nft delete table ip kube-proxy; nft delete table ip6 kube-proxy');
+    await Promise.all(proxies().map((proxy) => proxy.sync()));
+    await agent.waitForLine(/direct -> service-chain: /);
+    await waitForSync(cluster, 'm1', bothVips);
+    expect(await shell('nft list tables')).not.toContain('vipnat');
 
-      expect(await load.stop()).toEqual({ errors: {}, hasAsked: true });
-      await expectBalanced(cluster, client);
-    },
-    limitMs,
-  );
+    expect(await load.stop()).toEqual({ errors: {}, hasAsked: true });
+    await expectBalanced(cluster, client);
+  });
 
   async function prepareIptablesMode(): Promise<Agent> {
     await startProxies(cluster, ['m1'], 'nft', families);
-    return await start();
+    return await startAgent(cluster, 'm1', bothVips);
   }
 });
 

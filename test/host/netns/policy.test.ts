@@ -1,40 +1,31 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
+import { afterAll, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
-import { Shims } from '../../support/host/shims.ts';
-import { limitMs, vipnatCommand } from '../../support/host/vipnat.ts';
+import { useShims } from '../../support/host/shims.ts';
+import { vipnatCommand } from '../../support/host/vipnat.ts';
 
 const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
 const endpoints = families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',');
 const once = ['run', '--once', '--iptables', 'nft', ...bothVips, '--endpoints', endpoints];
 
-let cluster: Cluster;
-const shims = new Shims();
+const shims = useShims();
 const folder = new TemporaryFolder('policy');
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
-}, limitMs);
-
-afterEach(async () => {
-  shims.clear();
-  await (cluster as Cluster | undefined)?.close();
-}, limitMs);
+const cluster = useCluster('each test');
 
 afterAll(() => {
-  shims.remove();
   folder.remove();
 });
 
-const run = (command: readonly string[]) => cluster.namespaces.run(cluster.namespaceOf('m1'), command);
+const run = (command: readonly string[]) => cluster.run('m1', command);
 const check = () => run(vipnatCommand(['check', ...once.slice(2)]));
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 
 // iptables-nft would make a chain that is missing with the policy ACCEPT, over whoever makes it at the same moment with DROP.
 test.each([['iptables', 'ip'], ...onlyFull(['ip6tables', 'ip6'])])(
@@ -54,46 +45,33 @@ test.each([['iptables', 'ip'], ...onlyFull(['ip6tables', 'ip6'])])(
       expect.arrayContaining(['nat hook prerouting', 'nat hook output', 'nat hook postrouting']),
     );
   },
-  limitMs,
 );
 
-test(
-  'a policy that is there stays, through our rules and their removal',
-  async () => {
-    await shell('iptables-nft -P FORWARD DROP; iptables-nft -P OUTPUT ACCEPT');
-    expect((await run(vipnatCommand(once))).exitCode).toBe(0);
-    const { stdout } = await run(['iptables-nft', '-S', 'FORWARD']);
-    expect(stdout).toMatch(/^-P FORWARD DROP\n-A FORWARD .*-j VIPNAT-FORWARD$/);
-    await run(vipnatCommand(['cleanup']));
-    expect((await run(['iptables-nft', '-S', 'FORWARD'])).stdout).toBe('-P FORWARD DROP');
-  },
-  limitMs,
-);
+test('a policy that is there stays, through our rules and their removal', async () => {
+  await shell('iptables-nft -P FORWARD DROP; iptables-nft -P OUTPUT ACCEPT');
+  expect((await run(vipnatCommand(once))).exitCode).toBe(0);
+  const { stdout } = await run(['iptables-nft', '-S', 'FORWARD']);
+  expect(stdout).toMatch(/^-P FORWARD DROP\n-A FORWARD .*-j VIPNAT-FORWARD$/);
+  await run(vipnatCommand(['cleanup']));
+  expect((await run(['iptables-nft', '-S', 'FORWARD'])).stdout).toBe('-P FORWARD DROP');
+});
 
-test(
-  'a native chain in a table of iptables that drops is named, until its owner lets pass what was translated',
-  async () => {
-    expect((await run(vipnatCommand(once))).exitCode).toBe(0);
-    await shell("nft 'add chain ip filter forward { type filter hook forward priority 0; policy drop; }'");
-    const warned = await check();
-    expect(warned.exitCode).toBe(0);
-    expect(warned.stdout).toContain('warning: chain forward of table ip filter drops forwarded packets');
-    const remedy = /(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false';
-    await shell(`${remedy} comment '"for vipnat: see ticket 12"'`);
-    expect((await check()).stdout).not.toContain('warning');
-  },
-  limitMs,
-);
+test('a native chain in a table of iptables that drops is named, until its owner lets pass what was translated', async () => {
+  expect((await run(vipnatCommand(once))).exitCode).toBe(0);
+  await shell("nft 'add chain ip filter forward { type filter hook forward priority 0; policy drop; }'");
+  const warned = await check();
+  expect(warned.exitCode).toBe(0);
+  expect(warned.stdout).toContain('warning: chain forward of table ip filter drops forwarded packets');
+  const remedy = /(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false';
+  await shell(`${remedy} comment '"for vipnat: see ticket 12"'`);
+  expect((await check()).stdout).not.toContain('warning');
+});
 
-test(
-  'a host without nft is balanced all the same',
-  async () => {
-    for (const tool of ['iptables', 'ip6tables'])
-      for (const action of ['save', 'restore']) shims.link(`${tool}-nft-${action}`);
-    const command = ['env', `PATH=${shims.onlyPath}`, ...vipnatCommand(once)];
-    expect((await run(command)).exitCode).toBe(0);
-    expect((await run(vipnatCommand(['check', ...once.slice(2)]))).stderr).toBe('');
-    expect((await run(['iptables-nft', '-t', 'nat', '-S', 'PREROUTING'])).stdout).toMatch(/-j VIPNAT$/m);
-  },
-  limitMs,
-);
+test('a host without nft is balanced all the same', async () => {
+  for (const tool of ['iptables', 'ip6tables'])
+    for (const action of ['save', 'restore']) shims.link(`${tool}-nft-${action}`);
+  const command = ['env', `PATH=${shims.onlyPath}`, ...vipnatCommand(once)];
+  expect((await run(command)).exitCode).toBe(0);
+  expect((await run(vipnatCommand(['check', ...once.slice(2)]))).stderr).toBe('');
+  expect((await run(['iptables-nft', '-t', 'nat', '-S', 'PREROUTING'])).stdout).toMatch(/-j VIPNAT$/m);
+});

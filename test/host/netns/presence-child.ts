@@ -108,21 +108,23 @@ const endless = await whileAnsweredBy((response) => {
 });
 const stranger = await whileHeldBy('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello');
 const silent = await whileHeldBy(null);
-process.stdout.write(
-  JSON.stringify({
-    before,
-    during,
-    mute,
-    probing,
-    gone,
-    after,
-    stranger,
-    silent,
-    truncated,
-    dripping,
-    endless,
-  }),
-  () => {
-    process.exit();
-  },
-);
+const outcomes = {
+  before,
+  during,
+  mute,
+  probing,
+  gone,
+  after,
+  stranger,
+  silent,
+  truncated,
+  dripping,
+  endless,
+};
+
+/** What is printed. */
+export type Outcomes = typeof outcomes;
+
+process.stdout.write(JSON.stringify(outcomes), () => {
+  process.exit();
+});

@@ -1,24 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
-
-interface Outcome {
-  readonly claim: string;
-  readonly found: unknown;
-}
-
-interface Outcomes {
-  readonly before: unknown;
-  readonly during: Outcome;
-  readonly mute: unknown;
-  readonly probing: { readonly found: unknown; readonly health: unknown; readonly api: unknown };
-  readonly gone: unknown;
-  readonly after: Outcome;
-  readonly stranger: Outcome;
-  readonly silent: Outcome;
-  readonly truncated: Outcome;
-  readonly dripping: Outcome;
-  readonly endless: Outcome;
-}
+import { type Outcomes } from './presence-child.ts';
 
 let outcomes: Outcomes;
 beforeAll(async () => {

@@ -8,7 +8,7 @@ import { vips } from '../../support/network/layout.ts';
 import { type CommandResult } from '../../support/network/namespaces.ts';
 import { expectBalanced } from './traffic.ts';
 import { SickHost } from './sick-host.ts';
-import { limitMs, waitUntil } from '../../support/host/vipnat.ts';
+import { waitUntil } from '../../support/host/vipnat.ts';
 
 const page = 'docs/quickstart.md';
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
@@ -32,8 +32,8 @@ const useHost = (prepare: (made: SickHost) => Promise<unknown>) => {
   beforeAll(async () => {
     host = await SickHost.create('bare');
     await prepare(host);
-  }, limitMs);
-  afterAll(() => (host as SickHost | undefined)?.close(), limitMs);
+  });
+  afterAll(() => (host as SickHost | undefined)?.close());
 };
 
 test.each(['A new cluster', 'An existing cluster'])('%s takes seven steps at most', (heading) => {
@@ -50,21 +50,13 @@ cat >${settingsFile} <<'END'
 ${renderSettingsFile()}END`),
   );
 
-  test.each(listSteps(page, 'A new cluster'))(
-    '$name',
-    async ({ commands }) => {
-      for (const command of commands) await follow(page, command, type);
-    },
-    limitMs,
-  );
+  test.each(listSteps(page, 'A new cluster'))('$name', async ({ commands }) => {
+    for (const command of commands) await follow(page, command, type);
+  });
 
-  test(
-    'lead to a VIP that is balanced over all apiservers',
-    async () => {
-      await expectBalanced(host.cluster, client);
-    },
-    limitMs,
-  );
+  test('lead to a VIP that is balanced over all apiservers', async () => {
+    await expectBalanced(host.cluster, client);
+  });
 });
 
 describe('the steps of an existing cluster, whose VIP keepalived alone holds, taken on its holder', () => {
@@ -77,21 +69,13 @@ echo image >/run/vipnat-image-0.1.0-linux-amd64.tar`);
     await made.waitForVip();
   });
 
-  test.each(listSteps(page, 'An existing cluster'))(
-    '$name',
-    async ({ commands }) => {
-      for (const command of commands) await follow(page, command, type);
-    },
-    limitMs,
-  );
+  test.each(listSteps(page, 'An existing cluster'))('$name', async ({ commands }) => {
+    for (const command of commands) await follow(page, command, type);
+  });
 
-  test(
-    'lead to a VIP that is balanced over all apiservers',
-    async () => {
-      await expectBalanced(host.cluster, client);
-    },
-    limitMs,
-  );
+  test('lead to a VIP that is balanced over all apiservers', async () => {
+    await expectBalanced(host.cluster, client);
+  });
 });
 
 describe('an agent that is started before there is a cluster', () => {
@@ -101,19 +85,15 @@ systemctl start keepalived
 systemctl start vipnat`),
   );
 
-  test(
-    'lets this node’s apiserver answer at the VIP as soon as it is there, before kube-proxy is',
-    async () => {
-      await host.waitForVip();
-      await host.createApiserver();
-      const seat = host.cluster.seat('outside client');
-      await waitUntil(
-        async () => (await seat.request(vips.ipv4, 6443, 1)).apiservers['m1'] === 1,
-        () => 'm1 does not answer at the VIP',
-      );
-      const { apiservers, errors } = await seat.request(vips.ipv4, 6443, 20);
-      expect({ apiservers, errors }).toEqual({ apiservers: { m1: 20 }, errors: {} });
-    },
-    limitMs,
-  );
+  test('lets this node’s apiserver answer at the VIP as soon as it is there, before kube-proxy is', async () => {
+    await host.waitForVip();
+    await host.createApiserver();
+    const seat = host.cluster.seat('outside client');
+    await waitUntil(
+      async () => (await seat.request(vips.ipv4, 6443, 1)).apiservers['m1'] === 1,
+      'm1 does not answer at the VIP',
+    );
+    const { apiservers, errors } = await seat.request(vips.ipv4, 6443, 20);
+    expect({ apiservers, errors }).toEqual({ apiservers: { m1: 20 }, errors: {} });
+  });
 });

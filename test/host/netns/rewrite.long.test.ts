@@ -1,12 +1,13 @@
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { iptablesDialects, type Dialect } from '../../../lib/kernel/port.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, masters, vips } from '../../support/network/layout.ts';
 import { rewriteOften, writesOneChain } from '../../support/network/rewrites.ts';
 import { startProxies } from './traffic.ts';
 import { limitMs, vipnat } from '../../support/host/vipnat.ts';
+
+jest.setTimeout(2 * limitMs);
 
 const target = { host: vips.ipv4, port: 6443 };
 const connections = 2000;
@@ -37,10 +38,8 @@ const allBackends: readonly Dialect[] = [...iptablesDialects, 'nftables'];
 describe.each(allBackends)('while our rules are rewritten 200 times, in %s', (dialect) => {
   const vip = ['--vip', vips.ipv4];
   const [first, second] = toChanges(dialect);
-  let cluster: Cluster;
 
-  useCluster('each test', async (made) => {
-    cluster = made;
+  const cluster = useCluster('each test', async () => {
     // Where rules are in a table of our own, there is no kube-proxy: only its word would count.
     if (dialect === 'nftables') return;
     const [kubeProxy] = await startProxies(cluster, ['m1'], dialect, ['ipv4']);
@@ -51,34 +50,30 @@ describe.each(allBackends)('while our rules are rewritten 200 times, in %s', (di
   const planFor = async (change: readonly string[]) =>
     (await vipnat(cluster, 'm1', ['plan', '--format', 'restore', ...change, ...vip])).stdout;
 
-  test(
-    'no open connection breaks, no byte is lost, and no new one fails or goes past our rules (I12)',
-    async () => {
-      await vipnat(cluster, 'm1', ['run', '--once', ...first, ...vip]);
-      const toSecond = await planFor(second);
-      await vipnat(cluster, 'm1', ['run', '--once', ...second, ...vip]);
-      const toFirst = await planFor(first);
-      for (const script of [toFirst, toSecond]) expect(script).toMatch(writesOneChain);
+  test('no open connection breaks, no byte is lost, and no new one fails or goes past our rules (I12)', async () => {
+    await vipnat(cluster, 'm1', ['run', '--once', ...first, ...vip]);
+    const toSecond = await planFor(second);
+    await vipnat(cluster, 'm1', ['run', '--once', ...second, ...vip]);
+    const toFirst = await planFor(first);
+    for (const script of [toFirst, toSecond]) expect(script).toMatch(writesOneChain);
 
-      const { held, report } = await cluster.seat('outside client').hold(target, connections, durationMs);
-      expect(held).toBe(connections);
-      const measuring = cluster.seat('pod on a worker').requestAtRate(target, requestsPerSecond, durationMs);
-      const scripts = [toFirst, toSecond];
-      const rewriting = rewriteOften(cluster, { dialect, scripts, count: rewrites, limitMs });
+    const { held, report } = await cluster.seat('outside client').hold(target, connections, durationMs);
+    expect(held).toBe(connections);
+    const measuring = cluster.seat('pod on a worker').requestAtRate(target, requestsPerSecond, durationMs);
+    const scripts = [toFirst, toSecond];
+    const rewriting = rewriteOften(cluster, { dialect, scripts, count: rewrites, limitMs });
 
-      const { opened, sent, echoes, errors } = await report;
-      const { answers } = await measuring;
-      expect(await rewriting).toBe(rewrites);
-      expect({ opened, errors }).toEqual({ opened: connections, errors: {} });
-      expect({ echoes }).toEqual({ echoes: sent });
-      expect(sent).toBeGreaterThan(10 * connections);
-      expect(answers.filter(({ error }) => error !== undefined)).toEqual([]);
-      expect([...new Set(answers.map(({ apiserver }) => apiserver))].sort()).toEqual(['m2', 'm3']);
-      expect(answers).toHaveLength((requestsPerSecond * durationMs) / 1000);
-      expect(await vipnat(cluster, 'm1', ['check', ...second, ...vip])).toMatchObject({
-        exitCode: 0,
-      });
-    },
-    2 * limitMs,
-  );
+    const { opened, sent, echoes, errors } = await report;
+    const { answers } = await measuring;
+    expect(await rewriting).toBe(rewrites);
+    expect({ opened, errors }).toEqual({ opened: connections, errors: {} });
+    expect({ echoes }).toEqual({ echoes: sent });
+    expect(sent).toBeGreaterThan(10 * connections);
+    expect(answers.filter(({ error }) => error !== undefined)).toEqual([]);
+    expect([...new Set(answers.map(({ apiserver }) => apiserver))].sort()).toEqual(['m2', 'm3']);
+    expect(answers).toHaveLength((requestsPerSecond * durationMs) / 1000);
+    expect(await vipnat(cluster, 'm1', ['check', ...second, ...vip])).toMatchObject({
+      exitCode: 0,
+    });
+  });
 });

@@ -1,16 +1,12 @@
 import { expect, test } from '@jest/globals';
 import { stripVTControlCharacters } from 'node:util';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
-import { limitMs, vipnatCommand } from '../../support/host/vipnat.ts';
+import { vipnatCommand } from '../../support/host/vipnat.ts';
 
-let cluster: Cluster;
-
-useCluster('all tests', async (made) => {
-  cluster = made;
+const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
 });
 
@@ -19,7 +15,7 @@ async function show(columns: number, words: readonly string[], environment: stri
   const command = quoteWords(['env', '-u', 'COLUMNS', 'TERM=xterm', ...environment, ...vipnatCommand(words)]);
   const script = `stty cols ${columns} rows 50; ${command}`;
   const onTerminal = ['script', '--quiet', '--command', script, '/dev/null'];
-  const { stdout } = await cluster.namespaces.run(cluster.namespaceOf('m1'), onTerminal);
+  const { stdout } = await cluster.run('m1', onTerminal);
   return stdout.replaceAll('\r\n', '\n');
 }
 
@@ -40,27 +36,22 @@ test.each([60, 80, 120, 200])(
       expect(text).toMatch(/\u001b\[3[123]m/);
     }
   },
-  limitMs,
 );
 
-test(
-  'a terminal without colours or Unicode gets neither, and no command is broken on it',
-  async () => {
-    const plain = await show(60, ['status', ...vipArguments], ['LC_ALL=C', 'NO_COLOR=1']);
-    expect(plain).toMatch(/^10\.77\.0\.50:6443 {3}held by this node - service-chain\n/);
-    expect(plain).toMatch(/^[\n\x20-\x7e]*$/);
-    expect(await show(60, ['status', '--no-color', ...vipArguments], unicode)).not.toContain('\u001b');
-    const isCommand = (line: string) => line.startsWith('iptables');
-    const [narrow, wide] = [
-      await show(60, ['plan', ...vipArguments]),
-      await show(200, ['plan', ...vipArguments]),
-    ];
-    expect(narrow.split('\n').filter(isCommand).length).toBeGreaterThan(5);
-    expect(narrow.split('\n').filter(isCommand)).toEqual(wide.split('\n').filter(isCommand));
-    expect(await show(60, ['check', ...vipArguments])).toMatch(
-      /^ +vipnat run --once --vip=10\.77\.0\.50:6443 --state-dir=\S+ --run-dir=\S+$/m,
-    );
-    expect(narrow.split('\n').filter((line) => line.startsWith('#') && line.length > 60)).toEqual([]);
-  },
-  limitMs,
-);
+test('a terminal without colours or Unicode gets neither, and no command is broken on it', async () => {
+  const plain = await show(60, ['status', ...vipArguments], ['LC_ALL=C', 'NO_COLOR=1']);
+  expect(plain).toMatch(/^10\.77\.0\.50:6443 {3}held by this node - service-chain\n/);
+  expect(plain).toMatch(/^[\n\x20-\x7e]*$/);
+  expect(await show(60, ['status', '--no-color', ...vipArguments], unicode)).not.toContain('\u001b');
+  const isCommand = (line: string) => line.startsWith('iptables');
+  const [narrow, wide] = [
+    await show(60, ['plan', ...vipArguments]),
+    await show(200, ['plan', ...vipArguments]),
+  ];
+  expect(narrow.split('\n').filter(isCommand).length).toBeGreaterThan(5);
+  expect(narrow.split('\n').filter(isCommand)).toEqual(wide.split('\n').filter(isCommand));
+  expect(await show(60, ['check', ...vipArguments])).toMatch(
+    /^ +vipnat run --once --vip=10\.77\.0\.50:6443 --state-dir=\S+ --run-dir=\S+$/m,
+  );
+  expect(narrow.split('\n').filter((line) => line.startsWith('#') && line.length > 60)).toEqual([]);
+});

@@ -1,3 +1,4 @@
+import { afterEach, beforeEach } from '@jest/globals';
 import { type SeatsInput } from '../../../balancer/seats/plan-seats.ts';
 import { type VirtualIp } from '../../../lib/services/objects.ts';
 import { makePool, makeSeat, makeVirtualIp } from '../../support/fakes/seat-objects.ts';
@@ -34,40 +35,36 @@ export function give(...addresses: string[]): VirtualIp[] {
 }
 
 /** Three nodes and a client on a switch. */
-export class SeatNetwork {
-  readonly #namespaces: Namespaces;
-  readonly #switch: string;
-  readonly nodes: readonly SeatNode[];
-  readonly client: SeatNode;
+class SeatNetwork {
+  #namespaces: Namespaces | null = null;
+  #switch = '';
+  #client: SeatNode | null = null;
+  nodes: readonly SeatNode[] = [];
 
-  private constructor(namespaces: Namespaces, switch_: string, nodes: readonly SeatNode[], client: SeatNode) {
-    this.#namespaces = namespaces;
-    this.#switch = switch_;
-    this.nodes = nodes;
-    this.client = client;
-  }
-
-  static async create(): Promise<SeatNetwork> {
-    const namespaces = new Namespaces();
+  async open(): Promise<void> {
+    const namespaces = (this.#namespaces = new Namespaces());
     const hosts: readonly Host[] = [...masters, outsider];
-    const switch_ = await namespaces.create('switch');
+    this.#switch = await namespaces.create('switch');
     const names = new Map<string, string>();
     for (const { name } of hosts) names.set(name, await namespaces.create(name));
     await namespaces.shell(
-      switch_,
+      this.#switch,
       renderSwitch((host) => names.get(host) ?? '', hosts),
     );
     for (const host of hosts) await namespaces.shell(names.get(host.name) ?? '', renderHost(host, []));
-    const [client, ...nodes] = [outsider, ...masters].map(
-      ({ name }) => new SeatNode(name, namespaces, names.get(name) ?? ''),
-    );
-    if (client === undefined) throw new Error('no client');
-    return new SeatNetwork(namespaces, switch_, nodes, client);
+    const make = ({ name }: Host) => new SeatNode(name, namespaces, names.get(name) ?? '');
+    this.#client = make(outsider);
+    this.nodes = masters.map(make);
+  }
+
+  get client(): SeatNode {
+    if (this.#client === null) throw new Error('the network is not up');
+    return this.#client;
   }
 
   /** Pulls a node's cable, or plugs it in again. */
   async setCable(node: SeatNode, isPlugged: boolean): Promise<void> {
-    await this.#namespaces.shell(this.#switch, `ip link set ${node.name} ${isPlugged ? 'up' : 'down'}`);
+    await this.#namespaces?.shell(this.#switch, `ip link set ${node.name} ${isPlugged ? 'up' : 'down'}`);
   }
 
   /** Tells all nodes what the API has. */
@@ -117,10 +114,8 @@ export class SeatNetwork {
   async waitForOrder(): Promise<void> {
     await waitUntil(
       () =>
-        Promise.resolve(
-          seats.every(({ index, nodes: [first] }) =>
-            this.nodes.every(({ name, held }) => held.includes(`default/${index}`) === (name === first)),
-          ),
+        seats.every(({ index, nodes: [first] }) =>
+          this.nodes.every(({ name, held }) => held.includes(`default/${index}`) === (name === first)),
         ),
       () => `seats are not in order: ${this.describe()}`,
     );
@@ -153,6 +148,14 @@ export class SeatNetwork {
   }
 
   async close(): Promise<void> {
-    await this.#namespaces.close();
+    await this.#namespaces?.close();
   }
+}
+
+/** A network that is up for each test, with nothing running on it. */
+export function useSeatNetwork(): SeatNetwork {
+  const network = new SeatNetwork();
+  beforeEach(() => network.open());
+  afterEach(() => network.close());
+  return network;
 }

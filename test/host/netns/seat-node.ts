@@ -95,7 +95,7 @@ export class SeatNode {
   /** As the manifest starts it, once the file is there. */
   async startKeepalived(): Promise<void> {
     await waitUntil(
-      () => Promise.resolve(existsSync(this.locate('keepalived.conf'))),
+      () => existsSync(this.locate('keepalived.conf')),
       () => `${this.name} has no keepalived.conf: ${JSON.stringify(this.told)}`,
     );
     const [pid, vrrpPid] = ['keepalived.pid', 'vrrp.pid'].map((file) => this.locate(file));

@@ -1,21 +1,19 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
 import { shownDialects } from '../../support/jest/pairs.ts';
-import { type Cluster, seatNames } from '../../support/network/cluster.ts';
+import { seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { clusterIps, masters, outsider, vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
-import { type Agent, limitMs, startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { type Agent, startAgent, vipnat } from '../../support/host/vipnat.ts';
 
 const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 const masterNames = masters.map(({ name }) => name);
 
 describe.each(shownDialects)('with kube-proxy in iptables mode on iptables-%s', (dialect) => {
-  let cluster: Cluster;
   let agents: Agent[];
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, [...masterNames, 'worker'], dialect, families);
     // A stand-in that waits for the processor is not to be taken for dead: that would be a reason to write.
     const patient = [...vipArguments, '--probe-timeout', '1500ms'];
@@ -41,68 +39,47 @@ describe.each(shownDialects)('with kube-proxy in iptables mode on iptables-%s', 
       async (seat) => {
         await expectBalanced(cluster, { seat, host: vip });
       },
-      limitMs,
     );
 
-    test(
-      'the VIP holder’s apiserver sees the client’s own address, the others see the holder’s',
-      async () => {
-        const { apiservers, from } = await expectBalanced(cluster, { seat: 'outside client', host: vip });
-        const { m1 = 0, m2 = 0, m3 = 0 } = apiservers;
-        expect(from).toEqual({
-          [outsider.addresses[family]]: m1,
-          [masters[0]?.addresses[family] ?? '']: m2 + m3,
-        });
-      },
-      limitMs,
-    );
+    test('the VIP holder’s apiserver sees the client’s own address, the others see the holder’s', async () => {
+      const { apiservers, from } = await expectBalanced(cluster, { seat: 'outside client', host: vip });
+      const { m1 = 0, m2 = 0, m3 = 0 } = apiservers;
+      expect(from).toEqual({
+        [outsider.addresses[family]]: m1,
+        [masters[0]?.addresses[family] ?? '']: m2 + m3,
+      });
+    });
 
     test.each(['pod on a worker', 'pod on a master', 'another master'] as const)(
       'from the %s, the ClusterIP goes through kube-proxy as ever',
       async (seat) => {
         await expectBalanced(cluster, { seat, host: clusterIps[family], port: 443 });
       },
-      limitMs,
     );
   });
 
   describe('after the VIPs moved to m2', () => {
-    beforeAll(() => cluster.moveVips('m2'), limitMs);
+    beforeAll(() => cluster.moveVips('m2'));
 
     describe.each(families)('%s', (family) => {
-      test.each(seatNames)(
-        'from the %s, no request fails and every apiserver is reached',
-        async (seat) => {
-          await expectBalanced(cluster, { seat, host: vips[family] });
-        },
-        limitMs,
-      );
+      test.each(seatNames)('from the %s, no request fails and every apiserver is reached', async (seat) => {
+        await expectBalanced(cluster, { seat, host: vips[family] });
+      });
     });
 
-    test(
-      'the new holder’s agent noticed, and wrote nothing for it',
-      async () => {
-        await agents[1]?.waitForLine(/this node holds fd77::50/);
-        expect(agents.map(({ log }) => log).join('')).not.toMatch(/repaired|updated its rules/);
-      },
-      limitMs,
-    );
+    test('the new holder’s agent noticed, and wrote nothing for it', async () => {
+      await agents[1]?.waitForLine(/this node holds fd77::50/);
+      expect(agents.map(({ log }) => log).join('')).not.toMatch(/repaired|updated its rules/);
+    });
   });
 });
 
 describe('without any agent', () => {
-  let cluster: Cluster;
-
-  useCluster('all tests', async (made) => {
-    cluster = made;
+  const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, masterNames, 'nft', ['ipv4']);
   });
 
-  test(
-    'the same requests reach the VIP holder’s apiserver only',
-    async () => {
-      await expectAnswers(cluster, { seat: 'outside client', host: vips.ipv4 }, ['m1']);
-    },
-    limitMs,
-  );
+  test('the same requests reach the VIP holder’s apiserver only', async () => {
+    await expectAnswers(cluster, { seat: 'outside client', host: vips.ipv4 }, ['m1']);
+  });
 });

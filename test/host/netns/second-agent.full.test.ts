@@ -4,33 +4,22 @@ import { tmpdir, uptime } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { heartbeatFile, heartbeatProbe } from '../../../lib/telemetry/heartbeat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { isFull } from '../../support/jest/extent.ts';
 import { startProxies } from './traffic.ts';
-import {
-  Agent,
-  limitMs,
-  sleep,
-  startAgent,
-  vipnat,
-  vipnatCommand,
-  waitUntil,
-} from '../../support/host/vipnat.ts';
+import { Agent, sleep, startAgent, vipnat, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const waits = / waiting for /;
 const takesOver = / vipnat takes over from the agent that ended, after /;
 const serves = / (?:service-chain|direct to \S.*): /;
 
-let cluster: Cluster;
 /** The waiting agents' own files, so that what one of them writes is seen. */
 let folder: string;
 
-useCluster('each test', async (made) => {
-  cluster = made;
+const cluster = useCluster('each test', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
 });
 
@@ -49,7 +38,7 @@ async function startWaiting(args: readonly string[] = [], pod = ''): Promise<Age
   const files = ['--state-dir', join(folder, 'state'), '--run-dir', join(folder, 'run')];
   const command = [...inPod, ...vipnatCommand(['run', ...vipArguments, ...files, ...args])];
   const environment = { ...process.env, VIPNAT_POD: pod };
-  const agent = new Agent(cluster.namespaces.start(cluster.namespaceOf('m1'), command, environment));
+  const agent = new Agent(cluster.start('m1', command, environment));
   await agent.waitForLine(waits);
   return agent;
 }
@@ -67,7 +56,7 @@ async function handOver(first: Agent, second: Agent, signal: NodeJS.Signals): Pr
 async function ask(path: string): Promise<string> {
   const url = `http://127.0.0.1:10268${path}`;
   const command = ['curl', '--silent', '--write-out', '%{http_code}', '--max-time', '5', url];
-  const { stdout } = await cluster.namespaces.run(cluster.namespaceOf('m1'), command);
+  const { stdout } = await cluster.run('m1', command);
   return `${stdout.slice(-3)} ${stdout.slice(0, -3).trim()}`;
 }
 
@@ -81,27 +70,23 @@ async function probe(agent: Agent): Promise<number | undefined> {
 const readBeat = (agent: Agent) => Number(readFileSync(`/proc/${agent.pid}/root${heartbeatFile}`, 'utf8'));
 
 describe('a second agent', () => {
-  test(
-    'says once whom it waits for, writes nothing, and ends with 0 when it is told to',
-    async () => {
-      const first = await startAgent(cluster, 'm1', vipArguments);
-      const before = await dumpRules(cluster, 'm1');
-      const second = await startWaiting(['--mode', 'direct']);
-      // Longer than a holder lets a silent connection be.
-      if (isFull) await sleep(6000);
-      expect(second.listLines(waits)).toHaveLength(1);
-      expect(second.log).toMatch(
-        new RegExp(
-          `waiting for another agent of this host to end: vipnat \\S+, since 20\\S+, pid ${first.pid} in its`,
-        ),
-      );
-      expect(await dumpRules(cluster, 'm1')).toBe(before);
-      expect(await second.stop()).toBe(0);
-      expect([existsSync(join(folder, 'state')), existsSync(join(folder, 'run'))]).toEqual([false, false]);
-      expect(await dumpRules(cluster, 'm1')).toBe(before);
-    },
-    limitMs,
-  );
+  test('says once whom it waits for, writes nothing, and ends with 0 when it is told to', async () => {
+    const first = await startAgent(cluster, 'm1', vipArguments);
+    const before = await dumpRules(cluster, 'm1');
+    const second = await startWaiting(['--mode', 'direct']);
+    // Longer than a holder lets a silent connection be.
+    if (isFull) await sleep(6000);
+    expect(second.listLines(waits)).toHaveLength(1);
+    expect(second.log).toMatch(
+      new RegExp(
+        `waiting for another agent of this host to end: vipnat \\S+, since 20\\S+, pid ${first.pid} in its`,
+      ),
+    );
+    expect(await dumpRules(cluster, 'm1')).toBe(before);
+    expect(await second.stop()).toBe(0);
+    expect([existsSync(join(folder, 'state')), existsSync(join(folder, 'run'))]).toEqual([false, false]);
+    expect(await dumpRules(cluster, 'm1')).toBe(before);
+  });
 
   test.each(['SIGTERM', 'SIGKILL'] as const)(
     'takes over when the first ends by %s, at its port too',
@@ -118,124 +103,88 @@ describe('a second agent', () => {
         stderr: expect.stringContaining(`the running agent (pid ${second.pid})`),
       });
     },
-    limitMs,
   );
 
-  test(
-    'waits for one that hangs too, and for the next one where several wait',
-    async () => {
-      const first = await startAgent(cluster, 'm1', vipArguments);
-      first.signal('SIGSTOP');
-      const waiting = await Promise.all(['a', 'b', 'c'].map((pod) => startWaiting([], pod)));
-      for (const agent of waiting) expect(agent.log).toContain('and does not answer');
-      await first.stop('SIGKILL');
-      const isServing = (agent: Agent) => agent.listLines(takesOver).length === 1;
-      await waitUntil(
-        () => Promise.resolve(waiting.some(isServing)),
-        () => 'nobody took over',
-      );
-      const [winner] = waiting.filter(isServing);
-      const others = waiting.filter((agent) => agent !== winner);
-      for (const other of others) {
-        await other.waitForLine(new RegExp(`waiting for another agent .* pid ${winner?.pid} `));
-      }
-      expect(waiting.filter(isServing)).toEqual([winner]);
-      await winner?.stop('SIGKILL');
-      await waitUntil(
-        () => Promise.resolve(others.some(isServing)),
-        () => 'nobody took over from the second',
-      );
-      await sleep(500);
-      expect(others.filter(isServing)).toHaveLength(1);
-      for (const other of others) expect(await other.stop()).toBe(0);
-    },
-    limitMs,
-  );
+  test('waits for one that hangs too, and for the next one where several wait', async () => {
+    const first = await startAgent(cluster, 'm1', vipArguments);
+    first.signal('SIGSTOP');
+    const waiting = await Promise.all(['a', 'b', 'c'].map((pod) => startWaiting([], pod)));
+    for (const agent of waiting) expect(agent.log).toContain('and does not answer');
+    await first.stop('SIGKILL');
+    const isServing = (agent: Agent) => agent.listLines(takesOver).length === 1;
+    await waitUntil(() => waiting.some(isServing), 'nobody took over');
+    const [winner] = waiting.filter(isServing);
+    const others = waiting.filter((agent) => agent !== winner);
+    for (const other of others) {
+      await other.waitForLine(new RegExp(`waiting for another agent .* pid ${winner?.pid} `));
+    }
+    expect(waiting.filter(isServing)).toEqual([winner]);
+    await winner?.stop('SIGKILL');
+    await waitUntil(() => others.some(isServing), 'nobody took over from the second');
+    await sleep(500);
+    expect(others.filter(isServing)).toHaveLength(1);
+    for (const other of others) expect(await other.stop()).toBe(0);
+  });
 
-  test(
-    'is alive and not ready for its kubelet, whoever has the port that both share',
-    async () => {
-      const first = await startAgent(cluster, 'm1', vipArguments);
-      const second = await startWaiting([], 'daemonset');
-      await waitUntil(
-        async () => (await ask('/readyz')) === '200 ok',
-        () => first.log,
-      );
-      expect(await ask('/healthz?pod=daemonset')).toBe('200 ok');
-      expect(await ask('/readyz?pod=daemonset')).toBe(
-        '503 not ready: waiting for another agent, which runs on this host outside any pod',
-      );
-      expect(await ask('/metrics')).toContain('\nvipnat_waiting 0\n');
-      await handOver(first, second, 'SIGTERM');
-      await waitUntil(
-        async () => (await ask('/readyz?pod=daemonset')) === '200 ok',
-        () => second.log,
-      );
-      expect(await ask('/readyz?pod=static-pod')).toBe(
-        '503 not ready: waiting for another agent, which runs on this host from a daemonset',
-      );
-    },
-    limitMs,
-  );
+  test('is alive and not ready for its kubelet, whoever has the port that both share', async () => {
+    const first = await startAgent(cluster, 'm1', vipArguments);
+    const second = await startWaiting([], 'daemonset');
+    await waitUntil(
+      async () => (await ask('/readyz')) === '200 ok',
+      () => first.log,
+    );
+    expect(await ask('/healthz?pod=daemonset')).toBe('200 ok');
+    expect(await ask('/readyz?pod=daemonset')).toBe(
+      '503 not ready: waiting for another agent, which runs on this host outside any pod',
+    );
+    expect(await ask('/metrics')).toContain('\nvipnat_waiting 0\n');
+    await handOver(first, second, 'SIGTERM');
+    await waitUntil(
+      async () => (await ask('/readyz?pod=daemonset')) === '200 ok',
+      () => second.log,
+    );
+    expect(await ask('/readyz?pod=static-pod')).toBe(
+      '503 not ready: waiting for another agent, which runs on this host from a daemonset',
+    );
+  });
 
-  test(
-    'stays alive for its kubelet beside a frozen one of the same kind, and after it has taken over',
-    async () => {
-      const first = await startAgent(cluster, 'm1', vipArguments);
-      first.signal('SIGSTOP');
-      const [second, third] = [await startWaiting([], 'daemonset'), await startWaiting([], 'daemonset')];
-      expect([await probe(second), await probe(third)]).toEqual([0, 0]);
-      // curl gets no answer, as the kubelet does.
-      expect(await ask('/readyz?pod=daemonset')).toBe('000 ');
-      await first.stop('SIGKILL');
-      await waitUntil(
-        () => Promise.resolve([second, third].some((agent) => serves.test(agent.log))),
-        () => 'nobody took over',
-      );
-      expect([await probe(second), await probe(third)]).toEqual([0, 0]);
-      second.signal('SIGSTOP');
-      const before = [readBeat(second), readBeat(third)];
-      await waitUntil(
-        () => Promise.resolve(readBeat(third) > (before[1] ?? 0)),
-        () => 'the other one says nothing new',
-      );
-      expect(readBeat(second)).toBe(before[0]);
-      expect(before[0]).toBeLessThanOrEqual(uptime() + 120);
-      second.signal('SIGCONT');
-    },
-    limitMs,
-  );
+  test('stays alive for its kubelet beside a frozen one of the same kind, and after it has taken over', async () => {
+    const first = await startAgent(cluster, 'm1', vipArguments);
+    first.signal('SIGSTOP');
+    const [second, third] = [await startWaiting([], 'daemonset'), await startWaiting([], 'daemonset')];
+    expect([await probe(second), await probe(third)]).toEqual([0, 0]);
+    // curl gets no answer, as the kubelet does.
+    expect(await ask('/readyz?pod=daemonset')).toBe('000 ');
+    await first.stop('SIGKILL');
+    await waitUntil(() => [second, third].some((agent) => serves.test(agent.log)), 'nobody took over');
+    expect([await probe(second), await probe(third)]).toEqual([0, 0]);
+    second.signal('SIGSTOP');
+    const before = [readBeat(second), readBeat(third)];
+    await waitUntil(() => readBeat(third) > (before[1] ?? 0), 'the other one says nothing new');
+    expect(readBeat(second)).toBe(before[0]);
+    expect(before[0]).toBeLessThanOrEqual(uptime() + 120);
+    second.signal('SIGCONT');
+  });
 
-  test(
-    'answers by itself where the first has another port or none',
-    async () => {
-      await startAgent(cluster, 'm1', [...vipArguments, '--listen', 'off']);
-      await startWaiting([], 'static-pod');
-      await waitUntil(
-        async () => (await ask('/healthz?pod=static-pod')) === '200 ok',
-        () => 'nobody listens',
-      );
-      expect(await ask('/readyz?pod=static-pod')).toMatch(
-        /^503 not ready: waiting for another agent of this host to end: /,
-      );
-      expect(await ask('/metrics')).toContain('\nvipnat_waiting 1\n');
-      expect(await ask('/status')).toMatch(/^503 /);
-    },
-    limitMs,
-  );
+  test('answers by itself where the first has another port or none', async () => {
+    await startAgent(cluster, 'm1', [...vipArguments, '--listen', 'off']);
+    await startWaiting([], 'static-pod');
+    await waitUntil(async () => (await ask('/healthz?pod=static-pod')) === '200 ok', 'nobody listens');
+    expect(await ask('/readyz?pod=static-pod')).toMatch(
+      /^503 not ready: waiting for another agent of this host to end: /,
+    );
+    expect(await ask('/metrics')).toContain('\nvipnat_waiting 1\n');
+    expect(await ask('/status')).toMatch(/^503 /);
+  });
 });
 
-test(
-  'commands that write do not wait for an agent: they are refused as ever',
-  async () => {
-    await startAgent(cluster, 'm1', vipArguments);
-    await startWaiting();
-    for (const command of [['run', '--once', ...vipArguments], ['cleanup']]) {
-      expect(await vipnat(cluster, 'm1', command)).toMatchObject({
-        exitCode: 1,
-        stderr: expect.stringContaining('[AGENT_ALREADY_RUNNING]'),
-      });
-    }
-  },
-  limitMs,
-);
+test('commands that write do not wait for an agent: they are refused as ever', async () => {
+  await startAgent(cluster, 'm1', vipArguments);
+  await startWaiting();
+  for (const command of [['run', '--once', ...vipArguments], ['cleanup']]) {
+    expect(await vipnat(cluster, 'm1', command)).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('[AGENT_ALREADY_RUNNING]'),
+    });
+  }
+});

@@ -1,20 +1,18 @@
 /** The folder that a balancer shares with its keepalived, on a disk that takes nothing. */
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { beforeEach, expect, jest, test } from '@jest/globals';
 import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
-import { give, pool, SeatNetwork } from './seat-network.ts';
+import { give, pool, useSeatNetwork } from './seat-network.ts';
 import { type SeatNode } from './seat-node.ts';
 
-let network: SeatNetwork;
+jest.setTimeout(2 * limitMs);
+
 let node: SeatNode;
-beforeEach(async () => {
-  network = await SeatNetwork.create();
+const network = useSeatNetwork();
+beforeEach(() => {
   const [first] = network.nodes;
   if (first === undefined) throw new Error('no node');
   node = first;
-}, limitMs);
-afterEach(async () => {
-  await network.close();
-}, limitMs);
+});
 
 /** A small disk in place of the folder, seen by this program alone. */
 const onSmallDisk = (folder: string) => [
@@ -53,10 +51,7 @@ test.each([
 
     await node.shellAsSeats(spoil(folder));
     node.order({ input: { pools: [pool], virtualIps: give('10.77.0.60', ...manyAddresses) } });
-    await waitUntil(
-      () => Promise.resolve(problems().length > 0),
-      () => 'nothing is said',
-    );
+    await waitUntil(() => problems().length > 0, 'nothing is said');
     await sleep(3000);
     expect(problems()).toEqual([
       expect.stringMatching(
@@ -72,5 +67,4 @@ test.each([
     );
     expect(await node.shellAsSeats(`ls -A ${folder}`)).not.toMatch(/\.new|\.keepalived\.conf\./);
   },
-  2 * limitMs,
 );

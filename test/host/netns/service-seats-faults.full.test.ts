@@ -1,15 +1,11 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, jest, test } from '@jest/globals';
 import { existsSync, readFileSync } from 'node:fs';
 import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
-import { anchors, give, pool, SeatNetwork } from './seat-network.ts';
+import { anchors, give, pool, useSeatNetwork } from './seat-network.ts';
 
-let network: SeatNetwork;
-beforeEach(async () => {
-  network = await SeatNetwork.create();
-}, limitMs);
-afterEach(async () => {
-  await network.close();
-}, limitMs);
+jest.setTimeout(3 * limitMs);
+
+const network = useSeatNetwork();
 
 /** Each at another moment of what a change begins. */
 const rounds = 12;
@@ -34,107 +30,90 @@ test.each([1, 1000])(
     await network.setCable(holder, true);
     await network.waitForOneHolder(...anchors, last);
   },
-  3 * limitMs,
 );
 
-test(
-  'what a killed keepalived leaves on the interface goes, also an address that was given back meanwhile',
-  async () => {
-    await network.start(give('10.77.0.60', '10.77.0.61'));
-    await network.waitForOneHolder('10.77.0.60', '10.77.0.61');
-    const holder = await network.findHolder('10.77.0.60');
-    await holder.killKeepalived();
-    await waitUntil(
-      async () => (await network.listHolders(anchors[0])).length === 2,
-      () => `nobody takes over: ${network.describe()}`,
-    );
-    network.update({ pools: [pool], virtualIps: give('10.77.0.61') });
-    await waitUntil(
-      async () => (await network.listHolders('10.77.0.60')).join() === holder.name,
-      () => `not only the dead one has 10.77.0.60: ${network.describe()}`,
-    );
-    await holder.startKeepalived();
-    await network.waitForOneHolder(...anchors, '10.77.0.61');
-    expect(await network.listHolders('10.77.0.60')).toEqual([]);
-    await waitUntil(
-      () => Promise.resolve(!readFileSync(holder.locate('keepalived.conf'), 'utf8').includes('10.77.0.60')),
-      () => 'the address stays in the file',
-    );
-  },
-  2 * limitMs,
-);
+test('what a killed keepalived leaves on the interface goes, also an address that was given back meanwhile', async () => {
+  await network.start(give('10.77.0.60', '10.77.0.61'));
+  await network.waitForOneHolder('10.77.0.60', '10.77.0.61');
+  const holder = await network.findHolder('10.77.0.60');
+  await holder.killKeepalived();
+  await waitUntil(
+    async () => (await network.listHolders(anchors[0])).length === 2,
+    () => `nobody takes over: ${network.describe()}`,
+  );
+  network.update({ pools: [pool], virtualIps: give('10.77.0.61') });
+  await waitUntil(
+    async () => (await network.listHolders('10.77.0.60')).join() === holder.name,
+    () => `not only the dead one has 10.77.0.60: ${network.describe()}`,
+  );
+  await holder.startKeepalived();
+  await network.waitForOneHolder(...anchors, '10.77.0.61');
+  expect(await network.listHolders('10.77.0.60')).toEqual([]);
+  await waitUntil(
+    () => !readFileSync(holder.locate('keepalived.conf'), 'utf8').includes('10.77.0.60'),
+    'the address stays in the file',
+  );
+});
 
-test(
-  'an address that another host on the network has is not taken, and told',
-  async () => {
-    await network.start(give('10.77.0.60', 'fd77::60'));
-    await network.client.shell('ip addr add 10.77.0.70/32 dev eth0; ip addr add fd77::70/128 dev eth0 nodad');
-    network.update({ pools: [pool], virtualIps: give('10.77.0.60', '10.77.0.70', 'fd77::70', '10.77.0.71') });
-    await network.waitForOneHolder('10.77.0.71');
-    const holder = await network.findHolder(anchors[0]);
-    const inUse = () => holder.told.findLast(({ state }) => state !== undefined)?.state?.inUse.join();
-    await waitUntil(
-      () => Promise.resolve(inUse() === '10.77.0.70,fd77::70'),
-      () => `it says that others have ${inUse()}`,
-    );
-    expect(await network.listHolders('10.77.0.70')).toEqual([]);
-    expect(await network.listHolders('fd77::70')).toEqual([]);
-    for (const node of network.nodes.filter((one) => one !== holder)) {
-      expect(node.told.flatMap(({ state }) => state?.inUse ?? [])).toEqual([]);
-    }
-  },
-  2 * limitMs,
-);
+test('an address that another host on the network has is not taken, and told', async () => {
+  await network.start(give('10.77.0.60', 'fd77::60'));
+  await network.client.shell('ip addr add 10.77.0.70/32 dev eth0; ip addr add fd77::70/128 dev eth0 nodad');
+  network.update({ pools: [pool], virtualIps: give('10.77.0.60', '10.77.0.70', 'fd77::70', '10.77.0.71') });
+  await network.waitForOneHolder('10.77.0.71');
+  const holder = await network.findHolder(anchors[0]);
+  const inUse = () => holder.told.findLast(({ state }) => state !== undefined)?.state?.inUse.join();
+  await waitUntil(
+    () => inUse() === '10.77.0.70,fd77::70',
+    () => `it says that others have ${inUse()}`,
+  );
+  expect(await network.listHolders('10.77.0.70')).toEqual([]);
+  expect(await network.listHolders('fd77::70')).toEqual([]);
+  for (const node of network.nodes.filter((one) => one !== holder)) {
+    expect(node.told.flatMap(({ state }) => state?.inUse ?? [])).toEqual([]);
+  }
+});
 
-test(
-  'an address that another host takes later is given up, and told; one that a node of ours has, too, is not',
-  async () => {
-    await network.start(give('10.77.0.60', '10.77.0.61'));
-    const holder = await network.findHolder(anchors[0]);
-    const other = network.nodes.find((one) => one !== holder);
-    await network.client.shell('ip addr add 10.77.0.60/32 dev eth0');
-    // As of a killed keepalived: it leaves the anchor, too.
-    await other?.shell(`ip addr add ${anchors[0]}/32 dev lo; ip addr add 10.77.0.61/32 dev eth0`);
-    const inUse = () => holder.told.findLast(({ state }) => state !== undefined)?.state?.inUse ?? [];
-    // The first question comes a minute after the address.
-    await sleep(60_000);
-    await waitUntil(
-      () => Promise.resolve(inUse().length > 0),
-      () => `nothing is told: ${network.describe()}`,
-    );
-    expect(inUse()).toEqual(['10.77.0.60']);
-    await waitUntil(
-      async () => !(await holder.listAddresses()).includes('10.77.0.60'),
-      () => `it keeps the address: ${network.describe()}`,
-    );
-    expect(await holder.listAddresses()).toContain('10.77.0.61');
-  },
-  3 * limitMs,
-);
+test('an address that another host takes later is given up, and told; one that a node of ours has, too, is not', async () => {
+  await network.start(give('10.77.0.60', '10.77.0.61'));
+  const holder = await network.findHolder(anchors[0]);
+  const other = network.nodes.find((one) => one !== holder);
+  await network.client.shell('ip addr add 10.77.0.60/32 dev eth0');
+  // As of a killed keepalived: it leaves the anchor, too.
+  await other?.shell(`ip addr add ${anchors[0]}/32 dev lo; ip addr add 10.77.0.61/32 dev eth0`);
+  const inUse = () => holder.told.findLast(({ state }) => state !== undefined)?.state?.inUse ?? [];
+  // The first question comes a minute after the address.
+  await sleep(60_000);
+  await waitUntil(
+    () => inUse().length > 0,
+    () => `nothing is told: ${network.describe()}`,
+  );
+  expect(inUse()).toEqual(['10.77.0.60']);
+  await waitUntil(
+    async () => !(await holder.listAddresses()).includes('10.77.0.60'),
+    () => `it keeps the address: ${network.describe()}`,
+  );
+  expect(await holder.listAddresses()).toContain('10.77.0.61');
+});
 
-test(
-  'whenever the balancer is killed, the next one finishes what it had begun, and no seat moves',
-  async () => {
-    await network.start(give('10.77.0.60'));
-    const holder = await network.findHolder(anchors[0]);
-    const before = network.countTransitions();
-    for (let round = 0; round < rounds; round += 1) {
-      const [address, gone] = round % 2 === 0 ? ['10.77.0.61', '10.77.0.60'] : ['10.77.0.60', '10.77.0.61'];
-      holder.order({ input: { pools: [pool], virtualIps: give(address) } });
-      await sleep((round * 900) / rounds);
-      await holder.killSeats();
-      holder.startSeats();
-      holder.order({ input: { pools: [pool], virtualIps: give(address) } });
-      await waitUntil(
-        async () => {
-          const there = await holder.listAddresses();
-          return there.includes(address) && !there.includes(gone);
-        },
-        () => `in round ${round} ${holder.name} does not have ${address} for ${gone}: ${network.describe()}`,
-      );
-    }
-    expect(network.countTransitions()).toEqual(before);
-    expect(existsSync(holder.locate('keepalived.conf.refused'))).toBe(false);
-  },
-  3 * limitMs,
-);
+test('whenever the balancer is killed, the next one finishes what it had begun, and no seat moves', async () => {
+  await network.start(give('10.77.0.60'));
+  const holder = await network.findHolder(anchors[0]);
+  const before = network.countTransitions();
+  for (let round = 0; round < rounds; round += 1) {
+    const [address, gone] = round % 2 === 0 ? ['10.77.0.61', '10.77.0.60'] : ['10.77.0.60', '10.77.0.61'];
+    holder.order({ input: { pools: [pool], virtualIps: give(address) } });
+    await sleep((round * 900) / rounds);
+    await holder.killSeats();
+    holder.startSeats();
+    holder.order({ input: { pools: [pool], virtualIps: give(address) } });
+    await waitUntil(
+      async () => {
+        const there = await holder.listAddresses();
+        return there.includes(address) && !there.includes(gone);
+      },
+      () => `in round ${round} ${holder.name} does not have ${address} for ${gone}: ${network.describe()}`,
+    );
+  }
+  expect(network.countTransitions()).toEqual(before);
+  expect(existsSync(holder.locate('keepalived.conf.refused'))).toBe(false);
+});

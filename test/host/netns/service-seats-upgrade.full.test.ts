@@ -1,19 +1,15 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, jest, test } from '@jest/globals';
 import { limitMs, sleep } from '../../support/host/vipnat.ts';
-import { anchors, give, SeatNetwork } from './seat-network.ts';
+import { anchors, give, useSeatNetwork } from './seat-network.ts';
+
+jest.setTimeout(2 * limitMs);
 
 /** Longer than a takeover, and than the pause before a seat would move back. */
 const watchedMs = 8000;
 
 const [anchor, address] = [anchors[0], '10.77.0.60'] as const;
 
-let network: SeatNetwork;
-beforeEach(async () => {
-  network = await SeatNetwork.create();
-}, limitMs);
-afterEach(async () => {
-  await network.close();
-}, limitMs);
+const network = useSeatNetwork();
 
 test.each([
   ['stopKeepalived', 'in order'],
@@ -47,5 +43,4 @@ test.each([
     expect(moves.filter((name) => name !== holder.name)).toHaveLength(1);
     expect(moves.at(-1)).not.toBe(holder.name);
   },
-  2 * limitMs,
 );

@@ -1,3 +1,4 @@
+import { afterAll, afterEach } from '@jest/globals';
 import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -5,6 +6,7 @@ import { createCertificates } from '../../../lab/certificates/certificates.ts';
 import { type Family } from '../../../lib/address/address.ts';
 import { ApiserverProcess } from '../../support/network/apiservers.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { type Cluster } from '../../support/network/cluster.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
 import { podAddresses, podHosts } from '../../support/network/layout.ts';
@@ -35,7 +37,7 @@ export const podPort = 6443;
 export type ApiChange = readonly [Kind, KubeObject | string];
 
 /** Where a balancer is started, and how. */
-export interface BalancerStart {
+interface BalancerStart {
   readonly node?: string;
   /** Further words of its command line. */
   readonly words?: readonly string[];
@@ -44,51 +46,47 @@ export interface BalancerStart {
 
 /** A miniature cluster with pods that answer, and an API that has Services. */
 export class ServiceWorld {
-  readonly #cluster: Cluster;
-  readonly #folder = new TemporaryFolder('services');
+  readonly cluster: Cluster;
+  #folder: TemporaryFolder | null = null;
   #api: ChildProcess | null = null;
   #kubeconfig = '';
   #startApi: () => ChildProcess = () => {
     throw new Error('there is no API yet');
   };
-  readonly #balancers: Agent[] = [];
+  #balancers: Agent[] = [];
 
-  private constructor(cluster: Cluster) {
-    this.#cluster = cluster;
+  constructor(cluster: Cluster) {
+    this.cluster = cluster;
   }
 
-  /** Adds pods, the API and the addresses to a cluster. */
-  static async create(cluster: Cluster): Promise<ServiceWorld> {
-    const world = new ServiceWorld(cluster);
-    const certificates = await createCertificates(world.#folder.path);
+  /** Adds pods, the API and the addresses to the cluster, which is up. */
+  async open(): Promise<void> {
+    const { cluster } = this;
+    const { path } = (this.#folder = new TemporaryFolder('services'));
+    const certificates = await createCertificates(path);
     const pair = certificates.serving(apiMachine);
     const command = [process.execPath, program, apiAddress, String(apiPort), pair.certificate, pair.key];
-    world.#startApi = () => cluster.namespaces.start(cluster.namespaceOf(apiMachine), command);
-    world.#kubeconfig = writeKubeconfig(
-      world.#folder.path,
-      `https://${apiAddress}:${apiPort}`,
-      certificates.authority,
-    );
+    this.#startApi = () => cluster.start(apiMachine, command);
+    this.#kubeconfig = writeKubeconfig(path, `https://${apiAddress}:${apiPort}`, certificates.authority);
     const servers = pods.map(
       ({ name }) =>
         new ApiserverProcess(cluster.namespaces, { name, namespace: cluster.namespaceOf(name) }, pair),
     );
     await Promise.all([
-      world.bringApi(),
+      this.bringApi(),
       ...servers.map((server) => server.start()),
-      ...pods.map(({ name }) => world.#startUdp(name)),
+      ...pods.map(({ name }) => this.#startUdp(name)),
     ]);
-    await world.shell(
+    await this.shell(
       'm1',
       `ip addr add ${serviceVips.ipv4}/32 dev eth0
        ip -6 addr add ${serviceVips.ipv6}/128 dev eth0 nodad preferred_lft 0`,
     );
-    return world;
   }
 
   async #startUdp(pod: string): Promise<void> {
     const command = udpServerCommand(pod, podPort);
-    const server = this.#cluster.namespaces.start(this.#cluster.namespaceOf(pod), command);
+    const server = this.cluster.start(pod, command);
     if (server.stdout !== null) await once(server.stdout, 'data');
   }
 
@@ -100,13 +98,13 @@ export class ServiceWorld {
   /** What each of so many UDP packets from a machine is answered with, see `udpClientCommand`. */
   async askByUdp(machine: string, ...question: Parameters<typeof udpClientCommand>): Promise<string[]> {
     const command = udpClientCommand(...question);
-    const { stdout } = await this.#cluster.namespaces.run(this.#cluster.namespaceOf(machine), command);
+    const { stdout } = await this.cluster.run(machine, command);
     return JSON.parse(stdout) as string[];
   }
 
   /** Runs a script on a machine. */
   shell(machine: string, script: string): Promise<string> {
-    return this.#cluster.namespaces.shell(this.#cluster.namespaceOf(machine), script);
+    return this.cluster.shell(machine, script);
   }
 
   /** Changes what the API has; resolves when it has. */
@@ -135,7 +133,7 @@ export class ServiceWorld {
     const { node = 'm1', prefix = [], words = [] } = options;
     const own = ['balancer', '--kubeconfig', this.#kubeconfig, '--node-name', node, ...words];
     const command = [...prefix, ...vipnatCommand(own)];
-    const balancer = new Agent(this.#cluster.namespaces.start(this.#cluster.namespaceOf(node), command));
+    const balancer = new Agent(this.cluster.start(node, command));
     this.#balancers.push(balancer);
     await balancer.waitForLine(line);
     return balancer;
@@ -163,6 +161,24 @@ export class ServiceWorld {
 
   /** Ends what the cluster does not end. */
   close(): void {
-    this.#folder.remove();
+    this.#folder?.remove();
+    this.#balancers = [];
   }
+}
+
+/** A world that is up for each or for all tests of this block, when `prepare` has done its part. */
+export function useServices(
+  life: Parameters<typeof useCluster>[0],
+  prepare: (world: ServiceWorld) => unknown,
+): ServiceWorld {
+  const after = { 'each test': afterEach, 'all tests': afterAll }[life];
+  const cluster = useCluster(life, async () => {
+    await world.open();
+    await prepare(world);
+  });
+  const world = new ServiceWorld(cluster);
+  after(() => {
+    world.close();
+  });
+  return world;
 }

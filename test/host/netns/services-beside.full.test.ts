@@ -5,9 +5,6 @@ import { podPort, pods } from './service-world.ts';
 import { balanced, useWebService, vip } from './web-service.ts';
 import { expectNoneLost, startLoad, startProxies } from './traffic.ts';
 
-/** Making the cluster, its pods and the API, and a few starts of vipnat. */
-const limitMs = 180_000;
-
 const [, proxied = { name: '', ipv4: '' }] = pods;
 
 /** What kube-proxy has for the Service's address, as far as packets notice it: all to one pod. */
@@ -52,56 +49,51 @@ describe('the balancer', () => {
   test.each(proxyModes)(
     "beside kube-proxy's own rules for the address: they take over when it is gone, and no connection fails (%s)",
     async (_mode, rules, dump) => {
-      await web.world.shell('m1', rules);
-      const before = dropCounters(await web.world.shell('m1', dump));
+      await web.shell('m1', rules);
+      const before = dropCounters(await web.shell('m1', dump));
       const load = startLoad(web.cluster, { host: vip, port: 80 }, 200);
       expect(await ask()).toEqual([proxied.name]);
-      await web.world.startBalancer(balanced);
+      await web.startBalancer(balanced);
       expect(await ask()).toEqual(everyPod);
-      await web.world.stopBalancers('SIGKILL');
+      await web.stopBalancers('SIGKILL');
       expect(await ask()).toEqual(everyPod);
-      await web.world.letTablesCount('m1', 0);
+      await web.letTablesCount('m1', 0);
       expect(await ask()).toEqual([proxied.name]);
-      await web.world.startBalancer(balanced);
+      await web.startBalancer(balanced);
       expect(await ask()).toEqual(everyPod);
-      await web.world.stopBalancers();
+      await web.stopBalancers();
       expect(await vipnat(web.cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
       expect(await ask()).toEqual([proxied.name]);
-      expect(dropCounters(await web.world.shell('m1', dump))).toBe(before);
+      expect(dropCounters(await web.shell('m1', dump))).toBe(before);
       await expectNoneLost(load, 100);
     },
-    limitMs,
   );
 
-  test(
-    'beside vipnat run: cleanup takes what belongs to the one that has ended, and leaves the other',
-    async () => {
-      await startProxies(web.cluster, ['m1'], 'nft', ['ipv4']);
-      const flags = ['--vip', vips.ipv4];
-      const agent = await startAgent(web.cluster, 'm1', flags);
-      await web.world.startBalancer(balanced);
-      const answers = async () =>
-        (await web.cluster.seat('outside client').request(vips.ipv4, 6443, 20)).errors;
-      expect([await ask(), await answers()]).toEqual([everyPod, {}]);
-      await web.world.stopBalancers();
-      const one = await vipnat(web.cluster, 'm1', ['cleanup']);
-      expect(one).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('[AGENT_ALREADY_RUNNING]') });
-      expect(one.stderr).toContain('removed the table (ip vipnat-lb, nft)');
-      expect(await web.world.shell('m1', 'nft list tables')).not.toContain('vipnat-lb');
-      expect(await vipnat(web.cluster, 'm1', ['check', ...flags])).toMatchObject({ exitCode: 0 });
-      await web.world.startBalancer(balanced);
-      await agent.stop();
-      const other = await vipnat(web.cluster, 'm1', ['cleanup']);
-      expect(other).toMatchObject({
-        exitCode: 1,
-        stderr: expect.stringContaining('[BALANCER_ALREADY_RUNNING]'),
-      });
-      expect(other.stderr).toMatch(/removed \(nat, iptables-nft\)/);
-      expect(await web.world.shell('m1', 'iptables-nft-save')).not.toContain('VIPNAT');
-      expect(await ask()).toEqual(everyPod);
-    },
-    limitMs,
-  );
+  test('beside vipnat run: cleanup takes what belongs to the one that has ended, and leaves the other', async () => {
+    await startProxies(web.cluster, ['m1'], 'nft', ['ipv4']);
+    const flags = ['--vip', vips.ipv4];
+    const agent = await startAgent(web.cluster, 'm1', flags);
+    await web.startBalancer(balanced);
+    const answers = async () =>
+      (await web.cluster.seat('outside client').request(vips.ipv4, 6443, 20)).errors;
+    expect([await ask(), await answers()]).toEqual([everyPod, {}]);
+    await web.stopBalancers();
+    const one = await vipnat(web.cluster, 'm1', ['cleanup']);
+    expect(one).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('[AGENT_ALREADY_RUNNING]') });
+    expect(one.stderr).toContain('removed the table (ip vipnat-lb, nft)');
+    expect(await web.shell('m1', 'nft list tables')).not.toContain('vipnat-lb');
+    expect(await vipnat(web.cluster, 'm1', ['check', ...flags])).toMatchObject({ exitCode: 0 });
+    await web.startBalancer(balanced);
+    await agent.stop();
+    const other = await vipnat(web.cluster, 'm1', ['cleanup']);
+    expect(other).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('[BALANCER_ALREADY_RUNNING]'),
+    });
+    expect(other.stderr).toMatch(/removed \(nat, iptables-nft\)/);
+    expect(await web.shell('m1', 'iptables-nft-save')).not.toContain('VIPNAT');
+    expect(await ask()).toEqual(everyPod);
+  });
 });
 
 /** Of what a tool printed: without counters and times. */

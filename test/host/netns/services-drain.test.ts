@@ -54,92 +54,70 @@ const listen = '127.0.0.1:10269';
 
 /** How many open connections m1's balancer says that pods which drain have left. */
 async function readLeft(): Promise<number> {
-  const text = await web.world.shell('m1', `curl -s http://${listen}/metrics`);
+  const text = await web.shell('m1', `curl -s http://${listen}/metrics`);
   return Number(/^vipnat_balancer_draining_connections (\d+)$/m.exec(text)?.[1]);
 }
 
 describe('a pod that ends', () => {
-  test(
-    'gets no new connection, keeps its open ones for the drain timeout, and then they are reset',
-    async () => {
-      await web.world.put(allowSeconds(30));
-      const balancer = await web.world.startBalancer(balanced, { words: ['--listen', listen] });
+  test('gets no new connection, keeps its open ones for the drain timeout, and then they are reset', async () => {
+    await web.put(allowSeconds(30));
+    const balancer = await web.startBalancer(balanced, { words: ['--listen', listen] });
+    const connections = await hold(40);
+    await web.put(list(0));
+    await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+    const { apiservers } = await newcomer().greet(vip, 80, 60);
+    expect(Object.keys(apiservers)).not.toContain(first.name);
+    await waitUntil(async () => (await readLeft()) > 0, 'nobody says how many connections are left');
+    await balancer.waitForLine(isCut);
+    expect(timeBetween(balancer, / TCP to 2 endpoints/, isCut)).toBeGreaterThanOrEqual(29_900);
+    const errors = await connections.end();
+    expect(Object.keys(errors)).toEqual(['ECONNRESET']);
+    expect(errors['ECONNRESET']).toBeLessThan(40);
+    await waitUntil(async () => (await readLeft()) === 0, 'connections are said to be left');
+  });
+
+  if (isFull)
+    test('on a node that shuts down loses no open connection, and gets no new one until the node is back', async () => {
+      await web.put(list(), sayOfNode('True', 'kubelet is posting ready status'));
+      const balancer = await web.startBalancer(balanced);
       const connections = await hold(40);
-      await web.world.put(list(0));
+      await web.put(sayOfNode('False', 'node is shutting down'));
       await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
-      const { apiservers } = await newcomer().greet(vip, 80, 60);
-      expect(Object.keys(apiservers)).not.toContain(first.name);
+      const { apiservers, errors } = await newcomer().greet(vip, 80, 60);
+      expect([Object.keys(apiservers).includes(first.name), errors]).toEqual([false, {}]);
+      await web.put(sayOfNode('True', 'kubelet is posting ready status'));
       await waitUntil(
-        async () => (await readLeft()) > 0,
-        () => 'nobody says how many connections are left',
+        async () => first.name in (await newcomer().greet(vip, 80, 60)).apiservers,
+        'the pod gets no connection',
       );
+      expect(await connections.end()).toEqual({});
+    });
+
+  if (isFull)
+    test('serves on if no other pod is left, and loses no connection by any timeout until one comes', async () => {
+      await web.put(allowSeconds(1), list(0, 1, 2));
+      const balancer = await web.startBalancer(balanced);
+      const connections = await hold(40);
+      await sleep(3000);
+      await expectNoCut(balancer);
+      await web.put(list(0, 1));
       await balancer.waitForLine(isCut);
-      expect(timeBetween(balancer, / TCP to 2 endpoints/, isCut)).toBeGreaterThanOrEqual(29_900);
-      const errors = await connections.end();
-      expect(Object.keys(errors)).toEqual(['ECONNRESET']);
-      expect(errors['ECONNRESET']).toBeLessThan(40);
-      await waitUntil(
-        async () => (await readLeft()) === 0,
-        () => 'connections are said to be left',
-      );
-    },
-    limitMs,
-  );
+      expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
+    });
 
   if (isFull)
-    test(
-      'on a node that shuts down loses no open connection, and gets no new one until the node is back',
-      async () => {
-        await web.world.put(list(), sayOfNode('True', 'kubelet is posting ready status'));
-        const balancer = await web.world.startBalancer(balanced);
-        const connections = await hold(40);
-        await web.world.put(sayOfNode('False', 'node is shutting down'));
-        await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
-        const { apiservers, errors } = await newcomer().greet(vip, 80, 60);
-        expect([Object.keys(apiservers).includes(first.name), errors]).toEqual([false, {}]);
-        await web.world.put(sayOfNode('True', 'kubelet is posting ready status'));
-        await waitUntil(
-          async () => first.name in (await newcomer().greet(vip, 80, 60)).apiservers,
-          () => 'the pod gets no connection',
-        );
-        expect(await connections.end()).toEqual({});
-      },
-      limitMs,
-    );
-
-  if (isFull)
-    test(
-      'serves on if no other pod is left, and loses no connection by any timeout until one comes',
-      async () => {
-        await web.world.put(allowSeconds(1), list(0, 1, 2));
-        const balancer = await web.world.startBalancer(balanced);
-        const connections = await hold(40);
-        await sleep(3000);
-        await expectNoCut(balancer);
-        await web.world.put(list(0, 1));
-        await balancer.waitForLine(isCut);
-        expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
-      },
-      limitMs,
-    );
-
-  if (isFull)
-    test(
-      'has its time anew when the balancer is killed and started again',
-      async () => {
-        await web.world.put(allowSeconds(6));
-        await web.world.startBalancer(balanced);
-        const connections = await hold(40);
-        await web.world.put(list(0));
-        await sleep(4000);
-        await web.world.stopBalancers('SIGKILL');
-        const balancer = await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
-        await balancer.waitForLine(isCut);
-        expect(timeBetween(balancer, / TCP to 2 endpoints/, isCut)).toBeGreaterThanOrEqual(5900);
-        expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
-      },
-      limitMs,
-    );
+    test('has its time anew when the balancer is killed and started again', async () => {
+      await web.put(allowSeconds(6));
+      await web.startBalancer(balanced);
+      const connections = await hold(40);
+      await web.put(list(0));
+      await sleep(4000);
+      await web.stopBalancers('SIGKILL');
+      const balancer = await web.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+      await balancer.waitForLine(isCut);
+      expect(timeBetween(balancer, / TCP to 2 endpoints/, isCut)).toBeGreaterThanOrEqual(5900);
+      expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
+    });
 });
 
 /** Milliseconds between two lines of its log, by its own clock, which has no date. */

@@ -1,13 +1,8 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, expect, test } from '@jest/globals';
 import { sleep, waitUntil } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
 import { startLoad } from './traffic.ts';
-
-/** A test waits until a table has run out, which takes half a minute. */
-const limitMs = 180_000;
 
 const vip = serviceVips.ipv4;
 const balanced = /default\/web is balanced: 10\.77\.0\.60:80 TCP to \d endpoint/;
@@ -19,143 +14,112 @@ function list(...without: readonly number[]): ApiChange {
 }
 
 describe('a Service', () => {
-  let cluster: Cluster;
-  let world: ServiceWorld;
-
-  useCluster('each test', async (made) => {
-    cluster = made;
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('each test', async () => {
     await world.put(['Service', makeLoadBalancer('web', [{ port: 80 }])], list(), [
       'VirtualIP',
       makeVirtualIp(vip, ['web']),
     ]);
   });
 
-  afterEach(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   const listTable = () => world.shell('m1', 'nft -n -a list table ip vipnat-lb');
   const readHandle = async () => /# handle \d+/.exec(await listTable())?.[0];
 
-  test(
-    'loses no connection while its pods come and go, and while the balancer is killed and started again',
-    async () => {
-      await world.startBalancer(balanced);
-      const load = startLoad(cluster, { host: vip, port: 80 }, 500);
-      for (let round = 0; round < 5; round += 1) {
-        for (const change of [list(0), list(1, 2), list(2), list()]) {
-          await world.put(change);
-          await sleep(60);
-        }
+  test('loses no connection while its pods come and go, and while the balancer is killed and started again', async () => {
+    await world.startBalancer(balanced);
+    const load = startLoad(cluster, { host: vip, port: 80 }, 500);
+    for (let round = 0; round < 5; round += 1) {
+      for (const change of [list(0), list(1, 2), list(2), list()]) {
+        await world.put(change);
+        await sleep(60);
       }
-      const handle = await readHandle();
-      const changedAt = performance.timeOrigin + performance.now();
-      for (let round = 0; round < 3; round += 1) {
-        await world.stopBalancers('SIGKILL');
-        await world.startBalancer(balanced);
-      }
-      // The table of a former life is taken over, and not written again.
-      expect(await readHandle()).toBe(handle);
-      await sleep(500);
-      const { sent, failures, lostSyns, startedAt } = await load.end();
-      // A pod that is gone takes an answer with it that is still under way, for its connection is forgotten.
-      const lost = failures.filter(({ isConnected, atMs }) => !isConnected || startedAt + atMs > changedAt);
-      expect({ lost, lostSyns }).toEqual({ lost: [], lostSyns: 0 });
-      // Of twenty changes, each with few answers under way.
-      expect(failures.length - lost.length).toBeLessThan(sent / 20);
-      expect(sent).toBeGreaterThan(500);
-    },
-    limitMs,
-  );
-
-  test(
-    'is balanced as before while the API is away, and again as the API says when it is back',
-    async () => {
-      const balancer = await world.startBalancer(balanced);
-      await world.killApi();
-      await balancer.waitForLine(/vipnat keeps its tables as they are/);
-      // Longer than the rules count without the balancer.
-      await sleep(35_000);
-      const { apiservers, errors } = await cluster.seat('outside client').greet(vip, 80, 60);
-      expect({ errors, count: Object.keys(apiservers).length }).toEqual({ errors: {}, count: 3 });
-    },
-    limitMs,
-  );
-
-  test(
-    'is balanced by nobody half a minute after the balancer was killed',
-    async () => {
-      await world.startBalancer(balanced);
+    }
+    const handle = await readHandle();
+    const changedAt = performance.timeOrigin + performance.now();
+    for (let round = 0; round < 3; round += 1) {
       await world.stopBalancers('SIGKILL');
-      const { errors } = await cluster.seat('outside client').greet(vip, 80, 30);
-      expect(errors).toEqual({});
-      await sleep(31_000);
-      expect(Object.keys((await cluster.seat('outside client').greet(vip, 80, 5)).apiservers)).toEqual([]);
-    },
-    limitMs,
-  );
-
-  test(
-    'is balanced again when somebody removes the table',
-    async () => {
-      const balancer = await world.startBalancer(balanced);
-      await world.shell('m1', 'nft flush ruleset');
-      await balancer.waitForLine(/another program removed or replaced a table of vipnat/);
-      await waitUntil(
-        async () =>
-          (await cluster.seat('outside client').greet(vip, 80, 5)).errors['ECONNREFUSED'] === undefined,
-        () => 'the table did not come back',
-      );
-    },
-    limitMs,
-  );
-
-  test(
-    'forgets open connections to a pod that is gone, and keeps those to a pod that ends',
-    async () => {
-      const balancer = await world.startBalancer(balanced);
-      const { held, report } = await cluster.seat('outside client').hold({ host: vip, port: 80 }, 40, 60_000);
-      expect(held).toBe(40);
-      const ends = pods.map(({ ipv4 }, at) => ({
-        addresses: [ipv4],
-        conditions: at === 0 ? { ready: false, serving: true, terminating: true } : { ready: true },
-      }));
-      await world.put(['EndpointSlice', makeEndpoints('web', [{ port: podPort }], ends)]);
-      await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
-      await sleep(500);
-      expect(balancer.listLines(/are forgotten/)).toEqual([]);
-      await world.put(list(0));
-      await balancer.waitForLine(
-        /connections of 10\.77\.0\.60:80 to 10\.244\.1\.2:6443, which is gone, are forgotten/,
-      );
-      await sleep(500);
-      cluster.seat('outside client').settle();
-      const { errors } = await report;
-      expect(Object.values(errors).reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
-    },
-    limitMs,
-  );
-
-  test(
-    'forgets connections to a pod that went while nobody ran',
-    async () => {
       await world.startBalancer(balanced);
-      const { held, report } = await cluster.seat('outside client').hold({ host: vip, port: 80 }, 40, 60_000);
-      expect(held).toBe(40);
-      await world.stopBalancers('SIGKILL');
-      await world.put(list(0));
-      const balancer = await world.startBalancer(
-        /connections of 10\.77\.0\.60:80 to 10\.244\.1\.2:6443, which is gone, are forgotten/,
-      );
-      await sleep(500);
-      expect(balancer.listLines(/are forgotten/)).toHaveLength(1);
-      cluster.seat('outside client').settle();
-      const { errors } = await report;
-      const lost = Object.values(errors).reduce((sum, count) => sum + count, 0);
-      expect(lost).toBeGreaterThan(0);
-      expect(lost).toBeLessThan(40);
-    },
-    limitMs,
-  );
+    }
+    // The table of a former life is taken over, and not written again.
+    expect(await readHandle()).toBe(handle);
+    await sleep(500);
+    const { sent, failures, lostSyns, startedAt } = await load.end();
+    // A pod that is gone takes an answer with it that is still under way, for its connection is forgotten.
+    const lost = failures.filter(({ isConnected, atMs }) => !isConnected || startedAt + atMs > changedAt);
+    expect({ lost, lostSyns }).toEqual({ lost: [], lostSyns: 0 });
+    // Of twenty changes, each with few answers under way.
+    expect(failures.length - lost.length).toBeLessThan(sent / 20);
+    expect(sent).toBeGreaterThan(500);
+  });
+
+  test('is balanced as before while the API is away, and again as the API says when it is back', async () => {
+    const balancer = await world.startBalancer(balanced);
+    await world.killApi();
+    await balancer.waitForLine(/vipnat keeps its tables as they are/);
+    // Longer than the rules count without the balancer.
+    await sleep(35_000);
+    const { apiservers, errors } = await cluster.seat('outside client').greet(vip, 80, 60);
+    expect({ errors, count: Object.keys(apiservers).length }).toEqual({ errors: {}, count: 3 });
+  });
+
+  test('is balanced by nobody half a minute after the balancer was killed', async () => {
+    await world.startBalancer(balanced);
+    await world.stopBalancers('SIGKILL');
+    const { errors } = await cluster.seat('outside client').greet(vip, 80, 30);
+    expect(errors).toEqual({});
+    await sleep(31_000);
+    expect(Object.keys((await cluster.seat('outside client').greet(vip, 80, 5)).apiservers)).toEqual([]);
+  });
+
+  test('is balanced again when somebody removes the table', async () => {
+    const balancer = await world.startBalancer(balanced);
+    await world.shell('m1', 'nft flush ruleset');
+    await balancer.waitForLine(/another program removed or replaced a table of vipnat/);
+    await waitUntil(
+      async () =>
+        (await cluster.seat('outside client').greet(vip, 80, 5)).errors['ECONNREFUSED'] === undefined,
+      'the table did not come back',
+    );
+  });
+
+  test('forgets open connections to a pod that is gone, and keeps those to a pod that ends', async () => {
+    const balancer = await world.startBalancer(balanced);
+    const { held, report } = await cluster.seat('outside client').hold({ host: vip, port: 80 }, 40, 60_000);
+    expect(held).toBe(40);
+    const ends = pods.map(({ ipv4 }, at) => ({
+      addresses: [ipv4],
+      conditions: at === 0 ? { ready: false, serving: true, terminating: true } : { ready: true },
+    }));
+    await world.put(['EndpointSlice', makeEndpoints('web', [{ port: podPort }], ends)]);
+    await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+    await sleep(500);
+    expect(balancer.listLines(/are forgotten/)).toEqual([]);
+    await world.put(list(0));
+    await balancer.waitForLine(
+      /connections of 10\.77\.0\.60:80 to 10\.244\.1\.2:6443, which is gone, are forgotten/,
+    );
+    await sleep(500);
+    cluster.seat('outside client').settle();
+    const { errors } = await report;
+    expect(Object.values(errors).reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
+  });
+
+  test('forgets connections to a pod that went while nobody ran', async () => {
+    await world.startBalancer(balanced);
+    const { held, report } = await cluster.seat('outside client').hold({ host: vip, port: 80 }, 40, 60_000);
+    expect(held).toBe(40);
+    await world.stopBalancers('SIGKILL');
+    await world.put(list(0));
+    const balancer = await world.startBalancer(
+      /connections of 10\.77\.0\.60:80 to 10\.244\.1\.2:6443, which is gone, are forgotten/,
+    );
+    await sleep(500);
+    expect(balancer.listLines(/are forgotten/)).toHaveLength(1);
+    cluster.seat('outside client').settle();
+    const { errors } = await report;
+    const lost = Object.values(errors).reduce((sum, count) => sum + count, 0);
+    expect(lost).toBeGreaterThan(0);
+    expect(lost).toBeLessThan(40);
+  });
 });

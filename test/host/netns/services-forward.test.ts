@@ -1,13 +1,8 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { isFull } from '../../support/jest/extent.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { sleep, vipnat } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
-
-/** Making the cluster, its pods and the API, and a few starts of vipnat. */
-const limitMs = 180_000;
+import { podPort, pods, serviceVips, useServices } from './service-world.ts';
 
 const { ipv4, ipv6 } = serviceVips;
 const balanced = /default\/web is balanced: 10\.77\.0\.60:80 TCP to \d endpoints/;
@@ -25,12 +20,7 @@ add chain inet firewall forward { type filter hook forward priority 0; policy dr
 END`;
 
 describe('a node that drops what it forwards', () => {
-  let cluster: Cluster;
-  let world: ServiceWorld;
-
-  useCluster('each test', async (made) => {
-    cluster = made;
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('each test', async () => {
     const list = (family: 'ipv4' | 'ipv6') =>
       pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));
     await world.put(
@@ -42,9 +32,7 @@ describe('a node that drops what it forwards', () => {
     );
   });
 
-  afterEach(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   /** What a client gets: a pod's answer, or nothing. */
   const ask = async (host: string, count = 20) => await cluster.seat('outside client').greet(host, 80, count);
@@ -79,48 +67,39 @@ describe('a node that drops what it forwards', () => {
       });
       expect(await world.shell('m1', save)).not.toContain('VIPLB');
     },
-    limitMs,
   );
 
   if (isFull)
-    test(
-      'is repaired after another program flushes the chain, and left alone when nothing is dropped any more',
-      async () => {
-        await world.shell('m1', 'iptables-nft -P FORWARD DROP');
-        const balancer = await world.startBalancer(balanced);
-        const written = /chain FORWARD of iptables-nft drops packets/;
-        await balancer.waitForLine(written);
-        await sleep(5000);
-        const from = balancer.log.length;
-        await world.shell('m1', 'iptables-nft -F');
-        await balancer.waitForLine(written, from);
-        expect((await ask(ipv4)).errors).toEqual({});
-        await sleep(5000);
-        await world.shell('m1', 'iptables-nft -P FORWARD ACCEPT');
-        await balancer.waitForLine(/chain VIPLB-FORWARD is removed/);
-        expect((await ask(ipv4)).errors).toEqual({});
-      },
-      limitMs,
-    );
+    test('is repaired after another program flushes the chain, and left alone when nothing is dropped any more', async () => {
+      await world.shell('m1', 'iptables-nft -P FORWARD DROP');
+      const balancer = await world.startBalancer(balanced);
+      const written = /chain FORWARD of iptables-nft drops packets/;
+      await balancer.waitForLine(written);
+      await sleep(5000);
+      const from = balancer.log.length;
+      await world.shell('m1', 'iptables-nft -F');
+      await balancer.waitForLine(written, from);
+      expect((await ask(ipv4)).errors).toEqual({});
+      await sleep(5000);
+      await world.shell('m1', 'iptables-nft -P FORWARD ACCEPT');
+      await balancer.waitForLine(/chain VIPLB-FORWARD is removed/);
+      expect((await ask(ipv4)).errors).toEqual({});
+    });
 
   if (isFull)
-    test(
-      'by a table of nftables is named, and lets connections pass by the rule that is printed',
-      async () => {
-        await world.shell('m1', nftFirewall);
-        const balancer = await world.startBalancer(balanced);
-        await balancer.waitForLine(
-          /chain forward of table inet firewall drops forwarded packets by its policy/,
-        );
-        const [line = ''] = balancer.listLines(/drops forwarded packets by its policy/);
-        expect((await ask(ipv4, 10)).apiservers).not.toHaveProperty(pods[1]?.name ?? '');
-        const [rule = ''] = /nft insert rule .* accept/.exec(line) ?? [];
-        await world.shell('m1', rule);
-        for (const host of [ipv4, ipv6]) {
-          const { errors, apiservers } = await ask(host, 60);
-          expect({ errors, count: Object.keys(apiservers).length }).toEqual({ errors: {}, count: 3 });
-        }
-      },
-      limitMs,
-    );
+    test('by a table of nftables is named, and lets connections pass by the rule that is printed', async () => {
+      await world.shell('m1', nftFirewall);
+      const balancer = await world.startBalancer(balanced);
+      await balancer.waitForLine(
+        /chain forward of table inet firewall drops forwarded packets by its policy/,
+      );
+      const [line = ''] = balancer.listLines(/drops forwarded packets by its policy/);
+      expect((await ask(ipv4, 10)).apiservers).not.toHaveProperty(pods[1]?.name ?? '');
+      const [rule = ''] = /nft insert rule .* accept/.exec(line) ?? [];
+      await world.shell('m1', rule);
+      for (const host of [ipv4, ipv6]) {
+        const { errors, apiservers } = await ask(host, 60);
+        expect({ errors, count: Object.keys(apiservers).length }).toEqual({ errors: {}, count: 3 });
+      }
+    });
 });

@@ -6,9 +6,6 @@ import { type Agent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
 import { expectNoneLost, startLoad } from './traffic.ts';
 import { balanced, useWebService, vip } from './web-service.ts';
 
-/** Making the cluster, its pods and the API, and a few starts of vipnat. */
-const limitMs = 180_000;
-
 const waits = / \[BALANCER_ALREADY_RUNNING\] waiting for /;
 const takesOver = / vipnat takes over from the balancer that ended, after /;
 
@@ -21,64 +18,52 @@ describe('a second balancer of a node', () => {
   test.each(['SIGTERM', 'SIGKILL'] as const)(
     'waits, writes nothing, and takes over when the first one ends by %s: no connection fails',
     async (signal) => {
-      const first = await web.world.startBalancer(balanced);
-      const second = await web.world.startBalancer(waits, { prefix: inPod });
+      const first = await web.startBalancer(balanced);
+      const second = await web.startBalancer(waits, { prefix: inPod });
       expect(second.log).toMatch(new RegExp(`another balancer of this host .* pid ${first.pid} in its`));
       const load = startLoad(web.cluster, { host: vip, port: 80 }, 200);
-      const before = await web.world.shell('m1', 'nft -n -a list table ip vipnat-lb');
+      const before = await web.shell('m1', 'nft -n -a list table ip vipnat-lb');
       await first.stop(signal);
       await second.waitForLine(balanced);
       expect(second.listLines(waits)).toHaveLength(1);
       expect(second.listLines(takesOver)).toHaveLength(1);
-      const after = await web.world.shell('m1', 'nft -n -a list table ip vipnat-lb');
+      const after = await web.shell('m1', 'nft -n -a list table ip vipnat-lb');
       expect(/handle \d+/.exec(after)?.[0]).toBe(/handle \d+/.exec(before)?.[0]);
       await expectNoneLost(load, 20);
     },
-    limitMs,
   );
 
-  test(
-    'is alive for its kubelet while it waits and after it has taken over, until it hangs',
-    async () => {
-      const first = await web.world.startBalancer(balanced, { prefix: inPod });
-      const second = await web.world.startBalancer(waits, { prefix: inPod });
-      expect([await probe(first), await probe(second)]).toEqual([0, 0]);
-      await first.stop();
-      await second.waitForLine(balanced);
-      expect(await probe(second)).toBe(0);
-      const before = readBeat(second);
-      await waitUntil(
-        () => Promise.resolve(readBeat(second) > before),
-        () => 'it says nothing new',
-      );
-    },
-    limitMs,
-  );
+  test('is alive for its kubelet while it waits and after it has taken over, until it hangs', async () => {
+    const first = await web.startBalancer(balanced, { prefix: inPod });
+    const second = await web.startBalancer(waits, { prefix: inPod });
+    expect([await probe(first), await probe(second)]).toEqual([0, 0]);
+    await first.stop();
+    await second.waitForLine(balanced);
+    expect(await probe(second)).toBe(0);
+    const before = readBeat(second);
+    await waitUntil(() => readBeat(second) > before, 'it says nothing new');
+  });
 
-  test(
-    'and a cleanup beside a balancer that runs: its tables stay, and the command says so',
-    async () => {
-      const { pid } = await web.world.startBalancer(balanced);
-      const refused = await vipnat(web.cluster, 'm1', ['cleanup']);
-      expect(refused).toMatchObject({
-        exitCode: 1,
-        stderr: expect.stringContaining(
-          `[BALANCER_ALREADY_RUNNING] a balancer (pid ${pid}) is running here, so its tables stay`,
-        ),
-      });
-      expect(refused.stderr).not.toContain('removed');
-      expect((await web.cluster.seat('outside client').greet(vip, 80, 30)).errors).toEqual({});
-      const dry = await vipnat(web.cluster, 'm1', ['cleanup', '--dry-run']);
-      expect(dry).toMatchObject({
-        exitCode: 0,
-        stdout: expect.stringContaining('nft delete table ip vipnat-lb'),
-      });
-      expect(await vipnat(web.cluster, 'm1', ['cleanup', '--vip', '10.77.0.50'])).toMatchObject({
-        exitCode: 0,
-      });
-    },
-    limitMs,
-  );
+  test('and a cleanup beside a balancer that runs: its tables stay, and the command says so', async () => {
+    const { pid } = await web.startBalancer(balanced);
+    const refused = await vipnat(web.cluster, 'm1', ['cleanup']);
+    expect(refused).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining(
+        `[BALANCER_ALREADY_RUNNING] a balancer (pid ${pid}) is running here, so its tables stay`,
+      ),
+    });
+    expect(refused.stderr).not.toContain('removed');
+    expect((await web.cluster.seat('outside client').greet(vip, 80, 30)).errors).toEqual({});
+    const dry = await vipnat(web.cluster, 'm1', ['cleanup', '--dry-run']);
+    expect(dry).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('nft delete table ip vipnat-lb'),
+    });
+    expect(await vipnat(web.cluster, 'm1', ['cleanup', '--vip', '10.77.0.50'])).toMatchObject({
+      exitCode: 0,
+    });
+  });
 });
 
 /** How the kubelet's program ends in the pod of a balancer. */

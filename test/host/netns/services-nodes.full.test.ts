@@ -1,11 +1,9 @@
 /** Nodes that lose their power, and nodes that only the API cannot reach, while m1 holds the address. */
-import { afterAll, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, expect, test } from '@jest/globals';
 import { type Agent, sleep, waitUntil } from '../../support/host/vipnat.ts';
 import { hosts } from '../../support/network/layout.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
+import { podPort, pods, serviceVips, useServices } from './service-world.ts';
 import { makeSeat } from '../../support/fakes/seat-objects.ts';
 
 const limitMs = 180_000;
@@ -23,13 +21,9 @@ const pool = {
 };
 
 describe('a Service with pods on three nodes', () => {
-  let cluster: Cluster;
-  let world: ServiceWorld;
   let holder: Agent;
 
-  useCluster('all tests', async (made) => {
-    cluster = made;
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('all tests', async () => {
     await world.put(
       ['Service', makeLoadBalancer('web', [{ port: 80 }])],
       [
@@ -55,9 +49,7 @@ describe('a Service with pods on three nodes', () => {
     await holder.waitForLine(/this node holds seat pool\/0/);
   });
 
-  afterAll(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   const setLink = async (node: string, state: 'up' | 'down') => {
     await world.shell('switch', `ip link set ${node} ${state}`);
@@ -80,69 +72,57 @@ describe('a Service with pods on three nodes', () => {
     return { sent, failedAfterMs };
   };
 
-  test(
-    'loses a node: its pods get no new connection once that is seen, and get them again when it is back',
-    async () => {
-      const { sent, failedAfterMs } = await underLoad(async () => {
-        await sleep(8000);
-        await setLink('worker', 'down');
-        await holder.waitForLine(/node worker \(10\.77\.0\.21\) does not answer/);
-        await waitUntil(
-          async () => !(await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
-          () => 'its pod still gets connections',
-        );
-        const sinceMs = Date.now();
-        await sleep(1000);
-        return sinceMs;
-      });
-      // None may fail: a SYN that is sent again goes to another pod.
-      expect(sent).toBeGreaterThan(100);
-      expect(failedAfterMs.filter((ms) => ms > 0)).toEqual([]);
-      const { apiservers } = await cluster.seat('outside client').greet(vip, 80, 60);
-      expect(Object.keys(apiservers).sort()).toEqual(['pod-m1', 'pod-m2']);
-      await setLink('worker', 'up');
-      await holder.waitForLine(/node worker is in use again/);
-      await waitUntil(
-        async () => (await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
-        () => 'its pod gets no connection again',
-      );
-      const again = await cluster.seat('outside client').greet(vip, 80, 60);
-      expect(Object.keys(again.apiservers).sort()).toEqual(['pod-m1', 'pod-m2', 'pod-worker']);
-    },
-    limitMs,
-  );
-
-  test(
-    'waits for the balancer of a node that was away for long: it may have started again',
-    async () => {
+  test('loses a node: its pods get no new connection once that is seen, and get them again when it is back', async () => {
+    const { sent, failedAfterMs } = await underLoad(async () => {
+      await sleep(8000);
       await setLink('worker', 'down');
-      await holder.waitForLine(/node worker still does not answer/);
-      // So long it is silent that it may have started again.
-      await sleep(9000);
-      await setLink('worker', 'up');
-      await holder.waitForLine(/node worker answers again\. It may have started again/);
-      const before = await cluster.seat('outside client').greet(vip, 80, 60);
-      expect(Object.keys(before.apiservers).sort()).toEqual(['pod-m1', 'pod-m2']);
-      // Its balancer renews its Lease within ten seconds.
+      await holder.waitForLine(/node worker \(10\.77\.0\.21\) does not answer/);
       await waitUntil(
-        async () => (await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
-        () => 'its pod gets no connection again',
+        async () => !(await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
+        'its pod still gets connections',
       );
-    },
-    limitMs,
-  );
+      const sinceMs = Date.now();
+      await sleep(1000);
+      return sinceMs;
+    });
+    // None may fail: a SYN that is sent again goes to another pod.
+    expect(sent).toBeGreaterThan(100);
+    expect(failedAfterMs.filter((ms) => ms > 0)).toEqual([]);
+    const { apiservers } = await cluster.seat('outside client').greet(vip, 80, 60);
+    expect(Object.keys(apiservers).sort()).toEqual(['pod-m1', 'pod-m2']);
+    await setLink('worker', 'up');
+    await holder.waitForLine(/node worker is in use again/);
+    await waitUntil(
+      async () => (await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
+      'its pod gets no connection again',
+    );
+    const again = await cluster.seat('outside client').greet(vip, 80, 60);
+    expect(Object.keys(again.apiservers).sort()).toEqual(['pod-m1', 'pod-m2', 'pod-worker']);
+  });
 
-  test(
-    'loses no connection while a node is cut from the API only',
-    async () => {
-      const { sent, failedAfterMs } = await underLoad(async () => {
-        await world.shell('worker', 'ip route add blackhole 10.77.0.13/32');
-        await sleep(5000);
-        return Date.now();
-      });
-      await world.shell('worker', 'ip route del blackhole 10.77.0.13/32');
-      expect({ failed: failedAfterMs.length, hasSent: sent > 100 }).toEqual({ failed: 0, hasSent: true });
-    },
-    limitMs,
-  );
+  test('waits for the balancer of a node that was away for long: it may have started again', async () => {
+    await setLink('worker', 'down');
+    await holder.waitForLine(/node worker still does not answer/);
+    // So long it is silent that it may have started again.
+    await sleep(9000);
+    await setLink('worker', 'up');
+    await holder.waitForLine(/node worker answers again\. It may have started again/);
+    const before = await cluster.seat('outside client').greet(vip, 80, 60);
+    expect(Object.keys(before.apiservers).sort()).toEqual(['pod-m1', 'pod-m2']);
+    // Its balancer renews its Lease within ten seconds.
+    await waitUntil(
+      async () => (await world.shell('m1', 'nft list table ip vipnat-lb')).includes(lost.ipv4),
+      'its pod gets no connection again',
+    );
+  });
+
+  test('loses no connection while a node is cut from the API only', async () => {
+    const { sent, failedAfterMs } = await underLoad(async () => {
+      await world.shell('worker', 'ip route add blackhole 10.77.0.13/32');
+      await sleep(5000);
+      return Date.now();
+    });
+    await world.shell('worker', 'ip route del blackhole 10.77.0.13/32');
+    expect({ failed: failedAfterMs.length, hasSent: sent > 100 }).toEqual({ failed: 0, hasSent: true });
+  });
 });

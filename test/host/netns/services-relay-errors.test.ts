@@ -1,14 +1,10 @@
 import { once } from 'node:events';
-import { afterAll, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { families } from '../../../lib/address/address.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { outsider } from '../../support/network/layout.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
-
-const limitMs = 120_000;
+import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
 
 const [first = { name: '', node: '' }] = pods;
 
@@ -63,60 +59,49 @@ function make(): ApiChange[] {
 }
 
 describe('clients of a Service with policy Local', () => {
-  let cluster: Cluster;
-  let world: ServiceWorld;
-
-  useCluster('all tests', async (made) => {
-    cluster = made;
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('all tests', async () => {
     await world.put(...make());
     for (const { node } of pods) await world.startBalancer(/default\/large is balanced/, { node });
   });
 
-  afterAll(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
-  test(
-    'hear of a smaller link on the way, wherever their pod is; no ICMP error comes back to the node that holds the address',
-    async () => {
-      const far = await cluster.namespaces.create('far');
-      const { pid } = cluster.namespaces.start(far, ['sleep', 'infinity']);
-      const [four, six] = [farAway.ipv4, farAway.ipv6];
-      await world.shell(
-        'client',
-        `ip link add far0 type veth peer name eth0 netns ${pid ?? 0}
+  test('hear of a smaller link on the way, wherever their pod is; no ICMP error comes back to the node that holds the address', async () => {
+    const far = await cluster.namespaces.create('far');
+    const { pid } = cluster.namespaces.start(far, ['sleep', 'infinity']);
+    const [four, six] = [farAway.ipv4, farAway.ipv6];
+    await world.shell(
+      'client',
+      `ip link add far0 type veth peer name eth0 netns ${pid ?? 0}
          ip addr add ${four}.1/24 dev far0; ip addr add ${six}:1/64 dev far0 nodad; ip link set far0 mtu 1300 up`,
-      );
-      await cluster.namespaces.shell(
-        far,
-        `ip link set eth0 up; ip addr add ${four}.2/24 dev eth0; ip addr add ${six}:2/64 dev eth0 nodad
+    );
+    await cluster.namespaces.shell(
+      far,
+      `ip link set eth0 up; ip addr add ${four}.2/24 dev eth0; ip addr add ${six}:2/64 dev eth0 nodad
          ip route add default via ${four}.1; ip -6 route add default via ${six}:1`,
+    );
+    for (const { name, node } of pods) {
+      const { ipv4, ipv6 } = outsider.addresses;
+      await world.shell(node, `ip route add ${four}.0/24 via ${ipv4}; ip route add ${six}:/64 via ${ipv6}`);
+      const command = [process.execPath, '-e', serveLarge];
+      const { stdout } = cluster.start(name, command);
+      if (stdout !== null) await once(stdout, 'data');
+    }
+    await world.shell(first.node, `nft -f - <<'.'\n${countErrors}\n.`);
+    for (const family of families) {
+      const loaded = await cluster.namespaces.shell(far, loadLarge(serviceVips[family]));
+      expect(JSON.parse(loaded)).toEqual(Array.from({ length: 6 }, () => 30_000));
+      // Whoever asks does not wait for the answers: the host outside says so of each.
+      await world.askByUdp('client', serviceVips[family], 90, 20, 1);
+    }
+    const listCounts = async () =>
+      [...(await world.shell(first.node, 'nft list table inet count')).matchAll(/packets (\d+)/g)].map(
+        ([, count]) => Number(count),
       );
-      for (const { name, node } of pods) {
-        const { ipv4, ipv6 } = outsider.addresses;
-        await world.shell(node, `ip route add ${four}.0/24 via ${ipv4}; ip route add ${six}:/64 via ${ipv6}`);
-        const command = [process.execPath, '-e', serveLarge];
-        const { stdout } = cluster.namespaces.start(cluster.namespaceOf(name), command);
-        if (stdout !== null) await once(stdout, 'data');
-      }
-      await world.shell(first.node, `nft -f - <<'.'\n${countErrors}\n.`);
-      for (const family of families) {
-        const loaded = await cluster.namespaces.shell(far, loadLarge(serviceVips[family]));
-        expect(JSON.parse(loaded)).toEqual(Array.from({ length: 6 }, () => 30_000));
-        // Whoever asks does not wait for the answers: the host outside says so of each.
-        await world.askByUdp('client', serviceVips[family], 90, 20, 1);
-      }
-      const listCounts = async () =>
-        [...(await world.shell(first.node, 'nft list table inet count')).matchAll(/packets (\d+)/g)].map(
-          ([, count]) => Number(count),
-        );
-      await waitUntil(
-        async () => (await listCounts()).slice(0, 2).every((count) => count > 0),
-        () => 'no ICMP error comes',
-      );
-      expect((await listCounts()).slice(2)).toEqual([0, 0]);
-    },
-    limitMs,
-  );
+    await waitUntil(
+      async () => (await listCounts()).slice(0, 2).every((count) => count > 0),
+      'no ICMP error comes',
+    );
+    expect((await listCounts()).slice(2)).toEqual([0, 0]);
+  });
 });

@@ -1,12 +1,8 @@
-import { afterAll, describe, expect, test } from '@jest/globals';
-import { type Cluster } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, expect, test } from '@jest/globals';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { outsider } from '../../support/network/layout.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
-
-const limitMs = 120_000;
+import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
 
 const podNames = pods.map(({ name }) => name).sort();
 const [first = { name: '', node: '' }, second = first] = pods;
@@ -68,12 +64,7 @@ const bindAsIpvs = `echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore
   ip addr add ${serviceVips.ipv6}/128 dev kube-ipvs0 nodad`;
 
 describe('Services with policy Local, while m1 holds their address', () => {
-  let cluster: Cluster;
-  let world: ServiceWorld;
-
-  useCluster('all tests', async (made) => {
-    cluster = made;
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('all tests', async () => {
     const names = ['local', 'elsewhere', 'kept'];
     await world.put(
       ...[make('local', 84), ...list('local')],
@@ -85,9 +76,7 @@ describe('Services with policy Local, while m1 holds their address', () => {
     for (const { node } of pods) await world.startBalancer(/default\/local is balanced/, { node });
   });
 
-  afterAll(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   const client = () => cluster.seat('outside client');
 
@@ -125,111 +114,86 @@ describe('Services with policy Local, while m1 holds their address', () => {
       expect(Object.keys(apiservers).sort()).toEqual(podNames);
       expect(Math.min(...Object.values(apiservers))).toBeGreaterThan(20);
     },
-    limitMs,
   );
 
-  test(
-    'are served also when no pod is on the node that holds the address, by UDP too',
-    async () => {
-      const { apiservers, errors } = await client().request(serviceVips.ipv4, 87, 60);
+  test('are served also when no pod is on the node that holds the address, by UDP too', async () => {
+    const { apiservers, errors } = await client().request(serviceVips.ipv4, 87, 60);
+    expect({ errors, names: Object.keys(apiservers).sort() }).toEqual({
+      errors: {},
+      names: podNames.filter((name) => name !== first.name),
+    });
+    const answers = await world.askByUdp('client', serviceVips.ipv4, 87, 30);
+    expect(answers.filter((answer) => !answer.endsWith(' 10.77.0.100'))).toEqual([]);
+  });
+
+  test('keep a client at its pod, if the Service says so', async () => {
+    const { apiservers } = await client().greet(serviceVips.ipv4, 88, 30);
+    expect(Object.values(apiservers)).toEqual([30]);
+  });
+
+  test('go to its own pods from the node that holds the address, and from a pod there', async () => {
+    const own = await cluster.seat("VIP holder's host").greet(serviceVips.ipv4, 84, 20);
+    expect(own).toMatchObject({ apiservers: { [first.name]: 20 }, errors: {} });
+    const answers = await world.askByUdp(first.name, serviceVips.ipv4, 84, 20);
+    expect(answers.filter((answer) => !answer.startsWith(first.name))).toEqual([]);
+  });
+
+  test('go to nodes with a ready pod only if they are new: of a client that a pod keeps, and of a port that was used before', async () => {
+    const addAll = moreClients.map((address) => `ip addr add ${address}/32 dev eth0\n`);
+    await world.shell('client', addAll.join(''));
+    const askKept = () =>
+      Promise.all(moreClients.map((from) => client().requestFrom(from, serviceVips.ipv4, 88, 2)));
+    const names = (await askKept()).flatMap(({ apiservers }) => Object.keys(apiservers));
+    expect([...new Set(names)].sort()).toEqual(podNames);
+    expect(await connectFromPorts()).toEqual({});
+    const { held, report } = await client().hold({ host: serviceVips.ipv4, port: 84 }, 60, 6000);
+    const unready = podNames.filter((name) => name !== second.name);
+    await world.put(...list('kept', { unready }), ...list('local', { unready }));
+    for (const id of ['kept/tcp/88', 'local/tcp/84']) await waitForOneNode(id);
+    expect(await connectFromPorts()).toEqual({});
+    for (const { apiservers, errors } of await askKept()) {
+      expect({ apiservers, errors }).toEqual({ apiservers: { [second.name]: 2 }, errors: {} });
+    }
+    const { sent, echoes, errors } = await report;
+    expect({ held, errors, lost: sent - echoes }).toEqual({ held: 60, errors: {}, lost: 0 });
+    await world.put(...list('kept'), ...list('local'));
+    for (const id of ['kept/tcp/88', 'local/tcp/84']) await waitForAllNodes(id);
+  });
+
+  test('are sent on also where kube-proxy in ipvs mode had their address before the node that holds it now', async () => {
+    await Promise.all(pods.map(({ node }) => world.shell(node, bindAsIpvs)));
+    await waitUntil(
+      async () => (await world.shell(first.node, 'nft list table ip vipnat-lb')).includes('iifname'),
+      'the balancer does not notice kube-ipvs0',
+    );
+    // As keepalived does when another node is lost: behind what kube-proxy has on every node.
+    const [held4, held6] = [`${serviceVips.ipv4}/32 dev eth0`, `${serviceVips.ipv6}/128 dev eth0`];
+    await world.shell(
+      first.node,
+      `ip addr del ${held4}; ip addr add ${held4}; ip addr del ${held6}; ip addr add ${held6} nodad preferred_lft 0`,
+    );
+    for (const family of ['ipv4', 'ipv6'] as const) {
+      const { apiservers, errors } = await client().greet(serviceVips[family], 87, 60);
       expect({ errors, names: Object.keys(apiservers).sort() }).toEqual({
         errors: {},
         names: podNames.filter((name) => name !== first.name),
       });
-      const answers = await world.askByUdp('client', serviceVips.ipv4, 87, 30);
-      expect(answers.filter((answer) => !answer.endsWith(' 10.77.0.100'))).toEqual([]);
-    },
-    limitMs,
-  );
-
-  test(
-    'keep a client at its pod, if the Service says so',
-    async () => {
-      const { apiservers } = await client().greet(serviceVips.ipv4, 88, 30);
-      expect(Object.values(apiservers)).toEqual([30]);
-    },
-    limitMs,
-  );
-
-  test(
-    'go to its own pods from the node that holds the address, and from a pod there',
-    async () => {
-      const own = await cluster.seat("VIP holder's host").greet(serviceVips.ipv4, 84, 20);
-      expect(own).toMatchObject({ apiservers: { [first.name]: 20 }, errors: {} });
-      const answers = await world.askByUdp(first.name, serviceVips.ipv4, 84, 20);
-      expect(answers.filter((answer) => !answer.startsWith(first.name))).toEqual([]);
-    },
-    limitMs,
-  );
-
-  test(
-    'go to nodes with a ready pod only if they are new: of a client that a pod keeps, and of a port that was used before',
-    async () => {
-      const addAll = moreClients.map((address) => `ip addr add ${address}/32 dev eth0\n`);
-      await world.shell('client', addAll.join(''));
-      const askKept = () =>
-        Promise.all(moreClients.map((from) => client().requestFrom(from, serviceVips.ipv4, 88, 2)));
-      const names = (await askKept()).flatMap(({ apiservers }) => Object.keys(apiservers));
-      expect([...new Set(names)].sort()).toEqual(podNames);
-      expect(await connectFromPorts()).toEqual({});
-      const { held, report } = await client().hold({ host: serviceVips.ipv4, port: 84 }, 60, 6000);
-      const unready = podNames.filter((name) => name !== second.name);
-      await world.put(...list('kept', { unready }), ...list('local', { unready }));
-      for (const id of ['kept/tcp/88', 'local/tcp/84']) await waitForOneNode(id);
-      expect(await connectFromPorts()).toEqual({});
-      for (const { apiservers, errors } of await askKept()) {
-        expect({ apiservers, errors }).toEqual({ apiservers: { [second.name]: 2 }, errors: {} });
-      }
-      const { sent, echoes, errors } = await report;
-      expect({ held, errors, lost: sent - echoes }).toEqual({ held: 60, errors: {}, lost: 0 });
-      await world.put(...list('kept'), ...list('local'));
-      for (const id of ['kept/tcp/88', 'local/tcp/84']) await waitForAllNodes(id);
-    },
-    limitMs,
-  );
-
-  test(
-    'are sent on also where kube-proxy in ipvs mode had their address before the node that holds it now',
-    async () => {
-      await Promise.all(pods.map(({ node }) => world.shell(node, bindAsIpvs)));
-      await waitUntil(
-        async () => (await world.shell(first.node, 'nft list table ip vipnat-lb')).includes('iifname'),
-        () => 'the balancer does not notice kube-ipvs0',
+      const { from } = await client().request(serviceVips[family], 84, 30);
+      expect(Object.keys(from)).toEqual([outsider.addresses[family]]);
+      expect(Object.keys((await client().greet(serviceVips[family], 84, 150)).apiservers).sort()).toEqual(
+        podNames,
       );
-      // As keepalived does when another node is lost: behind what kube-proxy has on every node.
-      const [held4, held6] = [`${serviceVips.ipv4}/32 dev eth0`, `${serviceVips.ipv6}/128 dev eth0`];
-      await world.shell(
-        first.node,
-        `ip addr del ${held4}; ip addr add ${held4}; ip addr del ${held6}; ip addr add ${held6} nodad preferred_lft 0`,
-      );
-      for (const family of ['ipv4', 'ipv6'] as const) {
-        const { apiservers, errors } = await client().greet(serviceVips[family], 87, 60);
-        expect({ errors, names: Object.keys(apiservers).sort() }).toEqual({
-          errors: {},
-          names: podNames.filter((name) => name !== first.name),
-        });
-        const { from } = await client().request(serviceVips[family], 84, 30);
-        expect(Object.keys(from)).toEqual([outsider.addresses[family]]);
-        expect(Object.keys((await client().greet(serviceVips[family], 84, 150)).apiservers).sort()).toEqual(
-          podNames,
-        );
-      }
-    },
-    limitMs,
-  );
+    }
+  });
 
-  test(
-    'keep open connections to pods of other nodes that end, and send new ones elsewhere',
-    async () => {
-      const { held, report } = await client().hold({ host: serviceVips.ipv4, port: 84 }, 60, 6000);
-      expect(held).toBe(60);
-      const ending = podNames.filter((name) => name !== first.name);
-      await world.put(...list('local', { ending }));
-      const { sent, echoes, errors } = await report;
-      expect({ errors, lost: sent - echoes }).toEqual({ errors: {}, lost: 0 });
-      const { apiservers } = await client().greet(serviceVips.ipv4, 84, 30);
-      expect(apiservers).toEqual({ [first.name]: 30 });
-    },
-    limitMs,
-  );
+  test('keep open connections to pods of other nodes that end, and send new ones elsewhere', async () => {
+    const { held, report } = await client().hold({ host: serviceVips.ipv4, port: 84 }, 60, 6000);
+    expect(held).toBe(60);
+    const ending = podNames.filter((name) => name !== first.name);
+    await world.put(...list('local', { ending }));
+    const { sent, echoes, errors } = await report;
+    expect({ errors, lost: sent - echoes }).toEqual({ errors: {}, lost: 0 });
+    const { apiservers } = await client().greet(serviceVips.ipv4, 84, 30);
+    expect(apiservers).toEqual({ [first.name]: 30 });
+  });
 });

@@ -1,5 +1,5 @@
 /** Many Services that change all the time, beside the API's VIP on the same node. */
-import { describe, expect, test } from '@jest/globals';
+import { describe, expect, jest, test } from '@jest/globals';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
 import { sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
 import { vips } from '../../support/network/layout.ts';
@@ -7,8 +7,8 @@ import { type ApiChange, podPort, pods } from './service-world.ts';
 import { expectNoneLost, startLoad, startProxies } from './traffic.ts';
 import { balanced, useWebService } from './web-service.ts';
 
-/** Sixty thousand rules are listed for each look and each repair. */
-const limitMs = 300_000;
+// Sixty thousand rules are listed for each look and each repair.
+jest.setTimeout(300_000);
 
 const serviceCount = 300;
 
@@ -34,7 +34,7 @@ describe('a storm of Services', () => {
       ['EndpointSlice', makeEndpoints(nameOf(number), [{ port: podPort }], [pods[0]?.ipv4 ?? ''])],
       ['VirtualIP', makeVirtualIp(`10.78.${number >> 8}.${number & 255}`, [nameOf(number)])],
     ]);
-    await web.world.put(...changes);
+    await web.put(...changes);
   };
 
   /** Goes on until told to stop; counts its changes. */
@@ -45,7 +45,7 @@ describe('a storm of Services', () => {
         const endpoints = [`10.244.${count & 127}.${1 + ((count >> 7) % 250)}`];
         return ['EndpointSlice', makeEndpoints(nameOf(count % serviceCount), [{ port: podPort }], endpoints)];
       });
-      await web.world.put(...changes);
+      await web.put(...changes);
       await sleep(storm.everyMs);
     }
   };
@@ -57,12 +57,12 @@ describe('a storm of Services', () => {
         `-A FOREIGN -s 172.16.${(rule >> 8) & 255}.${rule & 255}/32 -p tcp --dport ${rule} -j RETURN`,
     );
     const input = ['*nat', ':FOREIGN - [0:0]', ...rules, 'COMMIT'].join('\n');
-    await web.world.shell('m1', `iptables-nft-restore --noflush <<'END'\n${input}\nEND`);
+    await web.shell('m1', `iptables-nft-restore --noflush <<'END'\n${input}\nEND`);
   };
 
   /** What vipnat run has written. Nothing lists all rules: a storm could hold that up. */
   const printOwnRules = async () => {
-    const chains = await web.world.shell(
+    const chains = await web.shell(
       'm1',
       `for chain in PREROUTING OUTPUT POSTROUTING VIPNAT; do iptables-nft -t nat -S $chain; done`,
     );
@@ -70,52 +70,48 @@ describe('a storm of Services', () => {
   };
 
   const readMetric = async (name: string) => {
-    const text = await web.world.shell('m1', 'curl --silent http://127.0.0.1:10268/metrics');
+    const text = await web.shell('m1', 'curl --silent http://127.0.0.1:10268/metrics');
     return text
       .split('\n')
       .filter((line) => line.startsWith(name))
       .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
   };
 
-  test(
-    'changes nothing of vipnat run: its rules, its writes, its repairs, and connections to the VIP',
-    async () => {
-      await startProxies(web.cluster, ['m1'], 'nft', ['ipv4']);
-      await writeForeignRules();
-      const agent = await startAgent(web.cluster, 'm1', flags);
-      await createServices();
-      await web.world.startBalancer(balanced);
-      const [rules, writes] = [await printOwnRules(), await readMetric('vipnat_writes_total')];
-      const ending = new AbortController();
-      const counts = { changes: 0 };
-      const raging = rage(ending.signal, counts);
-      const load = startLoad(web.cluster, { host: vips.ipv4, port: 6443 }, 200);
-      const [before, looksBefore] = [counts.changes, await readMetric(looksMetric)];
-      await sleep(5000);
-      await web.world.stopBalancers('SIGKILL');
-      await web.world.startBalancer(balanced);
-      await web.world.shell('m1', 'nft delete table ip vipnat-lb');
-      expect(await vipnat(web.cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 1 });
-      await sleep(3000);
-      const [looks, changes] = [(await readMetric(looksMetric)) - looksBefore, counts.changes - before];
-      expect(await printOwnRules()).toEqual(rules);
-      expect(await readMetric('vipnat_writes_total')).toBe(writes);
-      // A tool may be late beside so many rules: then nothing is written.
-      expect(agent.listLines(/repaired/)).toEqual([]);
-      // It looks, but not at each change: five times at most after each gap of the balancer's, as looks are short.
-      process.stderr.write(`services-storm: ${looks} looks at ${changes} changes\n`);
-      expect(looks).toBeGreaterThan(0);
-      expect(looks).toBeLessThan(changes / 20);
-      await web.world.shell('m1', 'iptables-nft -t nat -F VIPNAT');
-      await waitUntil(
-        async () => JSON.stringify(await printOwnRules()) === JSON.stringify(rules),
-        () => `the agent did not repair its rules:\n${agent.log}`,
-      );
-      ending.abort();
-      await raging;
-      expect(counts.changes).toBeGreaterThan(500);
-      await expectNoneLost(load, 1000);
-    },
-    limitMs,
-  );
+  test('changes nothing of vipnat run: its rules, its writes, its repairs, and connections to the VIP', async () => {
+    await startProxies(web.cluster, ['m1'], 'nft', ['ipv4']);
+    await writeForeignRules();
+    const agent = await startAgent(web.cluster, 'm1', flags);
+    await createServices();
+    await web.startBalancer(balanced);
+    const [rules, writes] = [await printOwnRules(), await readMetric('vipnat_writes_total')];
+    const ending = new AbortController();
+    const counts = { changes: 0 };
+    const raging = rage(ending.signal, counts);
+    const load = startLoad(web.cluster, { host: vips.ipv4, port: 6443 }, 200);
+    const [before, looksBefore] = [counts.changes, await readMetric(looksMetric)];
+    await sleep(5000);
+    await web.stopBalancers('SIGKILL');
+    await web.startBalancer(balanced);
+    await web.shell('m1', 'nft delete table ip vipnat-lb');
+    expect(await vipnat(web.cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 1 });
+    await sleep(3000);
+    const [looks, changes] = [(await readMetric(looksMetric)) - looksBefore, counts.changes - before];
+    expect(await printOwnRules()).toEqual(rules);
+    expect(await readMetric('vipnat_writes_total')).toBe(writes);
+    // A tool may be late beside so many rules: then nothing is written.
+    expect(agent.listLines(/repaired/)).toEqual([]);
+    // It looks, but not at each change: five times at most after each gap of the balancer's, as looks are short.
+    process.stderr.write(`services-storm: ${looks} looks at ${changes} changes\n`);
+    expect(looks).toBeGreaterThan(0);
+    expect(looks).toBeLessThan(changes / 20);
+    await web.shell('m1', 'iptables-nft -t nat -F VIPNAT');
+    await waitUntil(
+      async () => JSON.stringify(await printOwnRules()) === JSON.stringify(rules),
+      () => `the agent did not repair its rules:\n${agent.log}`,
+    );
+    ending.abort();
+    await raging;
+    expect(counts.changes).toBeGreaterThan(500);
+    await expectNoneLost(load, 1000);
+  });
 });

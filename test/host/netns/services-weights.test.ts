@@ -65,8 +65,8 @@ describe('weights of pods', () => {
   test.each(['random', ...onlyFull('rr')])(
     'are their shares of 2,000 connections, method %s',
     async (method) => {
-      await web.world.put(makeWeb({ 'vipnat.io/method': method }), listEarly([], [6, 3]));
-      await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 3 endpoints/);
+      await web.put(makeWeb({ 'vipnat.io/method': method }), listEarly([], [6, 3]));
+      await web.startBalancer(/10\.77\.0\.60:80 TCP to 3 endpoints/);
       const shares = await share(2000);
       for (const [at, weight] of [6, 3, 1].entries()) {
         // By chance, five standard deviations; in turn, the slots that are left of a round.
@@ -74,12 +74,11 @@ describe('weights of pods', () => {
         const most = method === 'rr' ? 6 : 5 * Math.sqrt(exact * (1 - weight / 10));
         expect(Math.abs((shares[at] ?? 0) - exact)).toBeLessThanOrEqual(most);
       }
-      await web.world.put(listEarly([], [6, 0]));
+      await web.put(listEarly([], [6, 0]));
       await untilShared(([, second]) => second === 0, 'a pod of weight 0 gets connections');
-      await web.world.put(listEarly([], [0, 0, 0]));
+      await web.put(listEarly([], [0, 0, 0]));
       await untilShared((counts) => counts.every((one) => one > 0), 'not all serve though none has a weight');
     },
-    limitMs,
   );
 });
 
@@ -88,7 +87,7 @@ describe('the method lc', () => {
 
   /** How many open connections m1 has sent to each pod. */
   const countOpen = async () => {
-    const listing = await web.world.shell(
+    const listing = await web.shell(
       'm1',
       `conntrack -L -p tcp --state ESTABLISHED --orig-dst ${vip} --orig-port-dst 80 2>/dev/null`,
     );
@@ -107,59 +106,47 @@ describe('the method lc', () => {
     };
   };
 
-  test(
-    'gives a pod that comes back more new connections: none has more than 40 %, and no open one ends',
-    async () => {
-      await web.world.put(makeWeb({ 'vipnat.io/method': 'lc' }), list({ unready: [2] }));
-      const balancer = await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
-      const early = await hold('outside client');
-      await web.world.put(list({}));
-      await balancer.waitForLine(/TCP to 3 endpoints, more to endpoints with fewer open connections/);
-      const late = await hold('pod on a worker');
-      const open = await countOpen();
-      // 58 of 100 of the later ones come to it; by chance 33. Neither gets here once in 100,000 times.
-      expect(open[2]).toBeGreaterThan(137);
-      expect(Math.max(...open)).toBeLessThanOrEqual(0.4 * 2 * count);
-      // Another process wants the shares that the table has.
-      const words = ['check', '--kubeconfig', web.world.kubeconfig, '--node-name', 'm1'];
-      expect(await vipnat(web.cluster, 'm1', words)).toMatchObject({ exitCode: 0 });
-      await early();
-      await late();
-    },
-    limitMs,
-  );
+  test('gives a pod that comes back more new connections: none has more than 40 %, and no open one ends', async () => {
+    await web.put(makeWeb({ 'vipnat.io/method': 'lc' }), list({ unready: [2] }));
+    const balancer = await web.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+    const early = await hold('outside client');
+    await web.put(list({}));
+    await balancer.waitForLine(/TCP to 3 endpoints, more to endpoints with fewer open connections/);
+    const late = await hold('pod on a worker');
+    const open = await countOpen();
+    // 58 of 100 of the later ones come to it; by chance 33. Neither gets here once in 100,000 times.
+    expect(open[2]).toBeGreaterThan(137);
+    expect(Math.max(...open)).toBeLessThanOrEqual(0.4 * 2 * count);
+    // Another process wants the shares that the table has.
+    const words = ['check', '--kubeconfig', web.kubeconfig, '--node-name', 'm1'];
+    expect(await vipnat(web.cluster, 'm1', words)).toMatchObject({ exitCode: 0 });
+    await early();
+    await late();
+  });
 });
 
-test(
-  'a pod gets connections by the early word alone, and none when it is gone though the early word stays',
-  async () => {
-    await web.world.put(list({ unready: [2] }));
-    await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
-    expect((await share(250))[2]).toBe(0);
-    await web.world.put(listEarly([2]));
-    await untilShared(([, , third]) => third !== 0, 'the early pod gets no connection');
-    await web.world.put(list({ without: [2] }));
-    await untilShared(([, , third]) => third === 0, 'the pod that is gone gets connections');
-  },
-  limitMs,
-);
+test('a pod gets connections by the early word alone, and none when it is gone though the early word stays', async () => {
+  await web.put(list({ unready: [2] }));
+  await web.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+  expect((await share(250))[2]).toBe(0);
+  await web.put(listEarly([2]));
+  await untilShared(([, , third]) => third !== 0, 'the early pod gets no connection');
+  await web.put(list({ without: [2] }));
+  await untilShared(([, , third]) => third === 0, 'the pod that is gone gets connections');
+});
 
 if (isFull)
-  test(
-    'a pod that becomes ready gets few connections first, and its share when its slow start is over',
-    async () => {
-      await web.world.put(makeWeb({ 'vipnat.io/slow-start': '20s' }), list({ unready: [2] }));
-      const balancer = await web.world.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
-      const readyAt = Date.now();
-      await web.world.put(list({}));
-      await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 3 endpoints/);
-      const [, , early = 0] = await share(250);
-      // No more than it may get by now, as long as that takes: at first a tenth of what the others get.
-      const weight = Math.min(1, Math.max(0.1, (Date.now() - readyAt) / 20_000));
-      const part = weight / (2 + weight);
-      expect(early).toBeGreaterThan(0);
-      expect(early).toBeLessThan(250 * part + 5 * Math.sqrt(250 * part * (1 - part)));
-      await untilShared(([, , third = 0]) => third > 60, 'the pod does not get its share');
-    },
-    limitMs,
-  );
+  test('a pod that becomes ready gets few connections first, and its share when its slow start is over', async () => {
+    await web.put(makeWeb({ 'vipnat.io/slow-start': '20s' }), list({ unready: [2] }));
+    const balancer = await web.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
+    const readyAt = Date.now();
+    await web.put(list({}));
+    await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 3 endpoints/);
+    const [, , early = 0] = await share(250);
+    // No more than it may get by now, as long as that takes: at first a tenth of what the others get.
+    const weight = Math.min(1, Math.max(0.1, (Date.now() - readyAt) / 20_000));
+    const part = weight / (2 + weight);
+    expect(early).toBeGreaterThan(0);
+    expect(early).toBeLessThan(250 * part + 5 * Math.sqrt(250 * part * (1 - part)));
+    await untilShared(([, , third = 0]) => third > 60, 'the pod does not get its share');
+  });

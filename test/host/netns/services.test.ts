@@ -1,12 +1,8 @@
-import { afterAll, describe, expect, test } from '@jest/globals';
-import { type Cluster, type SeatName, seatNames } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, expect, test } from '@jest/globals';
+import { type SeatName, seatNames } from '../../support/network/cluster.ts';
 import { vipnat } from '../../support/host/vipnat.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, ServiceWorld } from './service-world.ts';
-
-/** Making the cluster, its pods and the API. */
-const limitMs = 120_000;
+import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
 
 const vip4 = serviceVips.ipv4;
 const vip6 = serviceVips.ipv6;
@@ -37,33 +33,17 @@ function make(
 /** How long to wait where nothing shall answer. */
 const lostMs = 1000;
 
-const names = ['web', 'rr', 'hash', 'kept', 'local', 'ranges', 'none'];
+const names = ['web', 'rr', 'hash', 'kept', 'ranges', 'none'];
 /** Clients that the Service `ranges` lets come. */
 const allowed = '10.244.0.0/16';
 
 describe('Services', () => {
-  let cluster: Cluster;
-  let world: ServiceWorld;
-
-  useCluster('all tests', async (made) => {
-    cluster = made;
-    world = await ServiceWorld.create(cluster);
+  const world = useServices('all tests', async () => {
     await world.put(
       ...make('web', 80),
       ...make('rr', 81, {}, { 'vipnat.io/method': 'rr' }),
       ...make('hash', 82, {}, { 'lb.zdns.cn/method': 'hash' }),
       ...make('kept', 83, { sessionAffinity: 'ClientIP' }),
-      ...make('local', 84, { externalTrafficPolicy: 'Local' }).slice(0, 1),
-      ...(['ipv4', 'ipv6'] as const).map((family): ApiChange => {
-        const ports = [
-          { port: podPort, name: 't' },
-          { port: podPort, name: 'u', protocol: 'UDP' },
-        ];
-        return [
-          'EndpointSlice',
-          makeEndpoints('local', ports, [{ addresses: [first[family]], nodeName: first.node }]),
-        ];
-      }),
       ...make('ranges', 85, { loadBalancerSourceRanges: [allowed] }),
       ['Service', makeLoadBalancer('none', [{ port: 86 }, { port: 86, name: 'u', protocol: 'UDP' }])],
       ['VirtualIP', makeVirtualIp(vip4, names)],
@@ -72,9 +52,7 @@ describe('Services', () => {
     await world.startBalancer(/default\/web is balanced: 10\.77\.0\.60:80 TCP to 3 endpoints/);
   });
 
-  afterAll(() => {
-    (world as ServiceWorld | undefined)?.close();
-  });
+  const { cluster } = world;
 
   const ask = async (seat: SeatName, host: string, port: number, count = 60) =>
     await cluster.seat(seat).greet(host, port, count);
@@ -88,108 +66,60 @@ describe('Services', () => {
         apiservers: podNames,
       });
     },
-    limitMs,
   );
 
-  test(
-    'are balanced in turn: equal shares',
-    async () => {
-      const { apiservers } = await ask('outside client', vip4, 81);
-      expect(Object.values(apiservers)).toEqual([20, 20, 20]);
-    },
-    limitMs,
-  );
+  test('are balanced in turn: equal shares', async () => {
+    const { apiservers } = await ask('outside client', vip4, 81);
+    expect(Object.values(apiservers)).toEqual([20, 20, 20]);
+  });
 
   test.each([
     ['by the hash of its address', 82],
     ['for the time of its affinity', 83],
-  ])(
-    'keep a client at its pod %s',
-    async (_, port) => {
-      for (const host of [vip4, vip6]) {
-        const { apiservers } = await ask('outside client', host, port, 20);
-        expect(Object.values(apiservers)).toEqual([20]);
-      }
-    },
-    limitMs,
-  );
+  ])('keep a client at its pod %s', async (_, port) => {
+    for (const host of [vip4, vip6]) {
+      const { apiservers } = await ask('outside client', host, port, 20);
+      expect(Object.values(apiservers)).toEqual([20]);
+    }
+  });
 
-  test(
-    "with policy Local go to this node's pod, which sees the client",
-    async () => {
-      const outside = await cluster.seat('outside client').request(vip4, 84, 20);
-      expect(outside).toMatchObject({
-        apiservers: { [first.name]: 20 },
-        from: { '10.77.0.100': 20 },
-        errors: {},
-      });
-      const own = await ask("VIP holder's host", vip4, 84, 20);
-      expect(own).toMatchObject({ apiservers: { [first.name]: 20 }, errors: {} });
-    },
-    limitMs,
-  );
+  test('also serve a pod that is sent to itself', async () => {
+    const answers = await world.askByUdp(first.name, vip4, 80, 60);
+    expect(answers.filter((answer) => !answer.startsWith('pod-'))).toEqual([]);
+    expect(answers.some((answer) => answer.startsWith(first.name))).toBe(true);
+  });
 
-  test(
-    'also serve a pod that is sent to itself',
-    async () => {
-      for (const port of [80, 84]) {
-        const answers = await world.askByUdp(first.name, vip4, port, 60);
-        expect(answers.filter((answer) => !answer.startsWith('pod-'))).toEqual([]);
-        expect(answers.some((answer) => answer.startsWith(first.name))).toBe(true);
-      }
-    },
-    limitMs,
-  );
+  test('are balanced for UDP', async () => {
+    for (const host of [vip4, vip6]) {
+      const answers = await world.askByUdp('client', host, 81, 30);
+      const shares = podNames.map((name) => answers.filter((answer) => answer.startsWith(`${name} `)).length);
+      expect(shares).toEqual([10, 10, 10]);
+    }
+  });
 
-  test(
-    'are balanced for UDP',
-    async () => {
-      for (const host of [vip4, vip6]) {
-        const answers = await world.askByUdp('client', host, 81, 30);
-        const shares = podNames.map(
-          (name) => answers.filter((answer) => answer.startsWith(`${name} `)).length,
-        );
-        expect(shares).toEqual([10, 10, 10]);
-      }
-    },
-    limitMs,
-  );
+  test('let only those come that the source ranges name, by TCP and UDP', async () => {
+    expect(await world.askByUdp('client', vip4, 85, 3, lostMs)).toEqual(['lost', 'lost', 'lost']);
+    for (const host of [vip4, vip6]) {
+      const { apiservers } = await cluster.seat('outside client').greet(host, 85, 3, lostMs);
+      expect(apiservers).toEqual({});
+    }
+    expect((await ask('pod on a worker', vip4, 85, 10)).errors).toEqual({});
+    expect(await world.askByUdp('pod-worker', vip4, 85, 3)).not.toContain('lost');
+  });
 
-  test(
-    'let only those come that the source ranges name, by TCP and UDP',
-    async () => {
-      expect(await world.askByUdp('client', vip4, 85, 3, lostMs)).toEqual(['lost', 'lost', 'lost']);
-      for (const host of [vip4, vip6]) {
-        const { apiservers } = await cluster.seat('outside client').greet(host, 85, 3, lostMs);
-        expect(apiservers).toEqual({});
-      }
-      expect((await ask('pod on a worker', vip4, 85, 10)).errors).toEqual({});
-      expect(await world.askByUdp('pod-worker', vip4, 85, 3)).not.toContain('lost');
-    },
-    limitMs,
-  );
+  test('without a pod are refused at once', async () => {
+    for (const seat of ['outside client', "VIP holder's host"] as const) {
+      expect(Object.keys((await ask(seat, vip4, 86, 3)).errors).join()).toMatch(/ECONNREFUSED/);
+    }
+    expect(await world.askByUdp('client', vip4, 86, 1)).toEqual(['refused']);
+  });
 
-  test(
-    'without a pod are refused at once',
-    async () => {
-      for (const seat of ['outside client', "VIP holder's host"] as const) {
-        expect(Object.keys((await ask(seat, vip4, 86, 3)).errors).join()).toMatch(/ECONNREFUSED/);
-      }
-      expect(await world.askByUdp('client', vip4, 86, 1)).toEqual(['refused']);
-    },
-    limitMs,
-  );
-
-  test(
-    'lose their tables to cleanup, which names them',
-    async () => {
-      await world.stopBalancers();
-      const { stderr, exitCode } = await vipnat(cluster, 'm1', ['cleanup']);
-      expect(exitCode).toBe(0);
-      expect(stderr).toContain('removed the table (ip vipnat-lb, nft)');
-      expect(stderr).toContain('removed the table (ip6 vipnat-lb, nft)');
-      expect(await world.shell('m1', 'nft list tables')).toBe('');
-    },
-    limitMs,
-  );
+  test('lose their tables to cleanup, which names them', async () => {
+    await world.stopBalancers();
+    const { stderr, exitCode } = await vipnat(cluster, 'm1', ['cleanup']);
+    expect(exitCode).toBe(0);
+    expect(stderr).toContain('removed the table (ip vipnat-lb, nft)');
+    expect(stderr).toContain('removed the table (ip6 vipnat-lb, nft)');
+    expect(await world.shell('m1', 'nft list tables')).toBe('');
+  });
 });

@@ -150,14 +150,14 @@ export class SickHost {
     // Its /run and /var/lib are its own: the usual folders are.
     const usual = ['env', '--unset=VIPNAT_RUN_DIR', '--unset=VIPNAT_STATE_DIR'];
     const enter = ['nsenter', `--target=${this.#mounts}`, '--mount', '--', ...usual, ...command];
-    return this.cluster.namespaces.run(this.cluster.namespaceOf('m1'), enter, { input, environment });
+    return this.cluster.run('m1', enter, { input, environment });
   }
 
   /** Starts keepalived on another master with this configuration; answers what ends it. */
   startKeepalived(machine: string, configuration: string): () => void {
     const path = join(this.#folder.path, machine);
     writeFileSync(`${path}.conf`, configuration);
-    const child = this.cluster.namespaces.start(this.cluster.namespaceOf(machine), [
+    const child = this.cluster.start(machine, [
       ...[...prompt, 'keepalived', '--dont-fork', '--log-console', '--vrrp', `--use-file=${path}.conf`],
       ...[`--pid=${path}.pid`, `--vrrp_pid=${path}-vrrp.pid`],
     ]);
@@ -168,7 +168,7 @@ export class SickHost {
   async waitForVip(): Promise<void> {
     await waitUntil(
       async () => (await this.shell('ip -o addr show dev eth0')).includes(` ${vips.ipv4}/`),
-      () => 'm1 does not get the VIP',
+      'm1 does not get the VIP',
     );
   }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runOnBareHost } from '../../support/host/bare-host.ts';
 import { prompt } from '../../support/host/keepalived.ts';
-import { limitMs, vipnatCommand } from '../../support/host/vipnat.ts';
+import { vipnatCommand } from '../../support/host/vipnat.ts';
 
 let folder: string;
 beforeAll(() => {
@@ -38,10 +38,8 @@ const readRemedy = (code: string) =>
   `$(${doctor} 2>/dev/null | ${process.execPath} -p 'JSON.parse(fs.readFileSync(0)).checks.find(({ code }) => code === "${code}").remedy.join("\\n")' || true)`;
 
 describe('a keepalived that is started before the agent', () => {
-  test(
-    'drops the track file where its folder is missing; doctor says so, and its remedy mends it',
-    async () => {
-      const said = await runOnHost(`
+  test('drops the track file where its folder is missing; doctor says so, and its remedy mends it', async () => {
+    const said = await runOnHost(`
         start_keepalived
         mkdir -p /run/vipnat/keepalived
         tell 1
@@ -55,15 +53,11 @@ describe('a keepalived that is started before the agent', () => {
         tell 1
         until_so is_not is_held
         say then gone`);
-      expect(Object.fromEntries(said)).toEqual({ told: 'held', level: 'warn', after: 'ok', then: 'gone' });
-    },
-    limitMs,
-  );
+    expect(Object.fromEntries(said)).toEqual({ told: 'held', level: 'warn', after: 'ok', then: 'gone' });
+  });
 
-  test(
-    'follows it where tmpfiles.d has made it, and systemd takes back what a killed agent said last',
-    async () => {
-      const said = await runOnHost(`
+  test('follows it where tmpfiles.d has made it, and systemd takes back what a killed agent said last', async () => {
+    const said = await runOnHost(`
         vipnat manifest systemd --vip ${vip} --directory ${folder} >/dev/null 2>&1
         systemd-tmpfiles --create ${folder}/etc/tmpfiles.d/vipnat.conf --prefix=/run
         say made "$(cat ${file})"
@@ -96,32 +90,26 @@ describe('a keepalived that is started before the agent', () => {
         kill $agent
         wait $agent
         say ended "$(cat ${file})"`);
-      expect(Object.fromEntries(said)).toEqual({
-        made: '0',
-        dropped: 'ok',
-        agent: '1',
-        stale: 'fail',
-        killed: '1',
-        taken: '0',
-        rules: '2',
-        other: '1',
-        ended: '0',
-      });
-    },
-    limitMs,
-  );
+    expect(Object.fromEntries(said)).toEqual({
+      made: '0',
+      dropped: 'ok',
+      agent: '1',
+      stale: 'fail',
+      killed: '1',
+      taken: '0',
+      rules: '2',
+      other: '1',
+      ended: '0',
+    });
+  });
 
-  test(
-    'has units that systemd finds nothing wrong with',
-    async () => {
-      await runOnHost(`
+  test('has units that systemd finds nothing wrong with', async () => {
+    await runOnHost(`
       vipnat manifest systemd --vip ${vip} --vip '[fd00::50]:6443' --ca-file '/etc/a b$HOME%h"' --directory /run/test 2>/dev/null >&2
       unit=/run/test/etc/systemd/system/vipnat.service
       sed -i 's!^ExecStart=/usr/bin/node !ExecStart=${process.execPath} !' $unit
       complaints=$(systemd-analyze verify --man=no $unit 2>&1)
       [ -z "$complaints" ] || { echo "$complaints" >&2; exit 1; }
       say fine yes`);
-    },
-    limitMs,
-  );
+  });
 });

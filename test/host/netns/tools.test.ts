@@ -1,15 +1,14 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isFull, onlyFull } from '../../support/jest/extent.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
-import { Shims } from '../../support/host/shims.ts';
+import { useShims } from '../../support/host/shims.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
 import {
   type Agent,
-  limitMs,
   startAgent,
   vipnat,
   vipnatCommand,
@@ -26,30 +25,22 @@ const commands: readonly (readonly string[])[] = [
   ['cleanup'],
 ];
 
-let cluster: Cluster;
-const shims = new Shims();
+const shims = useShims();
 let agent: Agent | null = null;
 
-beforeAll(async () => {
-  cluster = await Cluster.create();
+const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-}, limitMs);
+});
 
 afterEach(async () => {
   await agent?.stop('SIGKILL');
   agent = null;
-  shims.clear();
   await vipnat(cluster, 'm1', ['cleanup']);
-}, limitMs);
+});
 
-afterAll(async () => {
-  shims.remove();
-  await (cluster as Cluster | undefined)?.close();
-}, limitMs);
-
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 const runIn = (wrapper: readonly string[], args: readonly string[]) =>
-  cluster.namespaces.run(cluster.namespaceOf('m1'), [...wrapper, ...vipnatCommand(args)]);
+  cluster.run('m1', [...wrapper, ...vipnatCommand(args)]);
 
 /** The command fails with one line for people, prints nothing else, and changes no rule. */
 async function expectOneLine(
@@ -66,88 +57,49 @@ async function expectOneLine(
 }
 
 describe('a command on a bad night says so in one line, exits with 1 and writes nothing', () => {
-  test.each(commands)(
-    'when the tool that reads fails: %s',
-    async (...args) => {
-      shims.replace('iptables-nft-save', 'echo "iptables-nft-save: boom" >&2; exit 3');
-      const line = /^vipnat: \[TOOL_FAILED\] .*iptables-nft-save failed with exit status 3: boom/;
-      await expectOneLine(['env', `PATH=${shims.path}`], args, line);
-    },
-    limitMs,
-  );
+  test.each(commands)('when the tool that reads fails: %s', async (...args) => {
+    shims.replace('iptables-nft-save', 'echo "iptables-nft-save: boom" >&2; exit 3');
+    const line = /^vipnat: \[TOOL_FAILED\] .*iptables-nft-save failed with exit status 3: boom/;
+    await expectOneLine(['env', `PATH=${shims.path}`], args, line);
+  });
 
-  test.each(commands)(
-    'when the tool that reads prints what is no ruleset: %s',
-    async (...args) => {
-      shims.replace('iptables-nft-save', `printf '*nat\\n:PREROUTING ACCEPT [0:0]\\n%%&$ what?\\n'`);
-      await expectOneLine(['env', `PATH=${shims.path}`], args, /^vipnat: \[[A-Z_]+\] .*iptables-nft-save.*$/);
-    },
-    limitMs,
-  );
+  test.each(commands)('when the tool that reads prints what is no ruleset: %s', async (...args) => {
+    shims.replace('iptables-nft-save', `printf '*nat\\n:PREROUTING ACCEPT [0:0]\\n%%&$ what?\\n'`);
+    await expectOneLine(['env', `PATH=${shims.path}`], args, /^vipnat: \[[A-Z_]+\] .*iptables-nft-save.*$/);
+  });
 
-  test(
-    'when the tool that reads is cut off in the middle',
-    async () => {
-      shims.replaceLater('iptables-nft-save', '"$TOOL" | head -c 700; exit 0');
-      shims.breakNow();
-      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save printed no whole set of rules: /;
-      await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
-    },
-    limitMs,
-  );
+  test('when the tool that reads is cut off in the middle', async () => {
+    shims.replaceLater('iptables-nft-save', '"$TOOL" | head -c 700; exit 0');
+    shims.breakNow();
+    const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save printed no whole set of rules: /;
+    await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
+  });
 
   if (isFull)
-    test(
-      'when the tool that reads hangs',
-      async () => {
-        shims.replace('iptables-nft-save', 'exec sleep 60');
-        const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save had not ended after 10 s and was killed$/;
-        await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
-      },
-      limitMs,
-    );
-
-  test(
-    'when the tool that writes refuses',
-    async () => {
-      // Before that tool writes, nft makes base chains that are missing: empty ones, which accept.
-      await shell('iptables-nft -P INPUT ACCEPT');
-      shims.replace('iptables-nft-restore', 'echo "iptables-nft-restore: line 2 failed" >&2; exit 1');
-      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-restore failed with exit status 1: line 2 failed$/;
+    test('when the tool that reads hangs', async () => {
+      shims.replace('iptables-nft-save', 'exec sleep 60');
+      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save had not ended after 10 s and was killed$/;
       await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
-    },
-    limitMs,
-  );
+    });
 
-  test.each(commands)(
-    'when there is no iptables: %s',
-    async (...args) => {
-      const line =
-        /^vipnat: \[TOOL_MISSING\] .*iptables-nft-save is not in PATH: install the package iptables /;
-      await expectOneLine(['env', `PATH=${shims.onlyPath}`], args, line);
-    },
-    limitMs,
-  );
+  test('when the tool that writes refuses', async () => {
+    // Before that tool writes, nft makes base chains that are missing: empty ones, which accept.
+    await shell('iptables-nft -P INPUT ACCEPT');
+    shims.replace('iptables-nft-restore', 'echo "iptables-nft-restore: line 2 failed" >&2; exit 1');
+    const line = /^vipnat: \[[A-Z_]+\] iptables-nft-restore failed with exit status 1: line 2 failed$/;
+    await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
+  });
 
-  test.each(commands)(
-    'when it may not touch the firewall: %s',
-    async (...args) => {
-      const wrapper = [
-        'setpriv',
-        '--no-new-privs',
-        '--bounding-set',
-        '-net_admin',
-        '--inh-caps',
-        '-net_admin',
-      ];
-      await expectOneLine(
-        wrapper,
-        args,
-        /^vipnat: \[TOOL_NOT_PERMITTED\] .* is not permitted .*CAP_NET_ADMIN/,
-      );
-    },
-    limitMs,
-  );
+  test.each(commands)('when there is no iptables: %s', async (...args) => {
+    const line =
+      /^vipnat: \[TOOL_MISSING\] .*iptables-nft-save is not in PATH: install the package iptables /;
+    await expectOneLine(['env', `PATH=${shims.onlyPath}`], args, line);
+  });
+
+  test.each(commands)('when it may not touch the firewall: %s', async (...args) => {
+    const wrapper = ['setpriv', '--no-new-privs', '--bounding-set', '-net_admin', '--inh-caps', '-net_admin'];
+    await expectOneLine(wrapper, args, /^vipnat: \[TOOL_NOT_PERMITTED\] .* is not permitted .*CAP_NET_ADMIN/);
+  });
 
   test.each(commands)(
     'when nft wrote rules into a table of iptables that iptables cannot show: %s',
@@ -165,7 +117,6 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
         await shell(`nft delete rule ip nat PREROUTING handle ${handle}`);
       }
     },
-    limitMs,
   );
 });
 
@@ -178,52 +129,43 @@ test.each(commands)(
       stderr: expect.not.stringContaining('not in PATH'),
     });
   },
-  limitMs,
 );
 
-test(
-  'an agent whose tool starts to fail keeps the last good rules, says so once, and repairs when it works again',
-  async () => {
-    const tries = join(shims.onlyPath, 'tries');
-    shims.replaceLater('iptables-nft-save', `echo >>'${tries}'; echo "boom" >&2; exit 1`);
-    const environment = { ...process.env, PATH: shims.path };
-    agent = await startAgent(cluster, 'm1', vipArguments, environment);
-    shims.breakNow();
-    await shell('iptables-nft -t nat -F VIPNAT');
-    await agent.waitForLine(
-      /error \[TOOL_FAILED\] iptables-nft-save failed with exit status 1: boom\. The last good rules stay/,
-    );
-    await waitUntil(
-      () => Promise.resolve(readFileSync(tries, 'utf8').length >= 4),
-      () => `it does not try again:\n${agent?.log ?? ''}`,
-    );
-    expect(agent.listLines(/ error /)).toHaveLength(1);
-    expect(agent.listLines(/repaired/)).toHaveLength(0);
+test('an agent whose tool starts to fail keeps the last good rules, says so once, and repairs when it works again', async () => {
+  const tries = join(shims.onlyPath, 'tries');
+  shims.replaceLater('iptables-nft-save', `echo >>'${tries}'; echo "boom" >&2; exit 1`);
+  const environment = { ...process.env, PATH: shims.path };
+  agent = await startAgent(cluster, 'm1', vipArguments, environment);
+  shims.breakNow();
+  await shell('iptables-nft -t nat -F VIPNAT');
+  await agent.waitForLine(
+    /error \[TOOL_FAILED\] iptables-nft-save failed with exit status 1: boom\. The last good rules stay/,
+  );
+  await waitUntil(
+    () => readFileSync(tries, 'utf8').length >= 4,
+    () => `it does not try again:\n${agent?.log ?? ''}`,
+  );
+  expect(agent.listLines(/ error /)).toHaveLength(1);
+  expect(agent.listLines(/repaired/)).toHaveLength(0);
 
-    shims.repair();
-    await agent.waitForLine(/works again after /);
-    await agent.waitForLine(/vipnat repaired its rules: VIPNAT lacks /);
-    await waitForSync(cluster, 'm1', vipArguments);
-    await expectBalanced(cluster, client);
-  },
-  limitMs,
-);
+  shims.repair();
+  await agent.waitForLine(/works again after /);
+  await agent.waitForLine(/vipnat repaired its rules: VIPNAT lacks /);
+  await waitForSync(cluster, 'm1', vipArguments);
+  await expectBalanced(cluster, client);
+});
 
-test(
-  'an agent that cannot read the table it is told to use keeps balancing, and goes on once it can',
-  async () => {
-    const args = [...vipArguments, '--iptables', 'nft'];
-    agent = await startAgent(cluster, 'm1', args);
-    await shell('nft add rule ip nat PREROUTING numgen random mod 2 0 counter');
-    await agent.waitForLine(/error .*table nat/);
-    await expectBalanced(cluster, client);
-    expect(agent.listLines(/ error /)).toHaveLength(1);
-    const listing = await shell('nft --handle list chain ip nat PREROUTING');
-    await shell(
-      `nft delete rule ip nat PREROUTING handle ${/numgen .*# handle (\d+)/.exec(listing)?.[1] ?? ''}`,
-    );
-    await agent.waitForLine(/works again after /);
-    expect(await vipnat(cluster, 'm1', ['check', ...args])).toMatchObject({ exitCode: 0 });
-  },
-  limitMs,
-);
+test('an agent that cannot read the table it is told to use keeps balancing, and goes on once it can', async () => {
+  const args = [...vipArguments, '--iptables', 'nft'];
+  agent = await startAgent(cluster, 'm1', args);
+  await shell('nft add rule ip nat PREROUTING numgen random mod 2 0 counter');
+  await agent.waitForLine(/error .*table nat/);
+  await expectBalanced(cluster, client);
+  expect(agent.listLines(/ error /)).toHaveLength(1);
+  const listing = await shell('nft --handle list chain ip nat PREROUTING');
+  await shell(
+    `nft delete rule ip nat PREROUTING handle ${/numgen .*# handle (\d+)/.exec(listing)?.[1] ?? ''}`,
+  );
+  await agent.waitForLine(/works again after /);
+  expect(await vipnat(cluster, 'm1', ['check', ...args])).toMatchObject({ exitCode: 0 });
+});

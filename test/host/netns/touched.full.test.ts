@@ -1,14 +1,14 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, expect, test } from '@jest/globals';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readSection, readTable, unquote } from '../../support/documents/table.ts';
 import { rootFolder } from '../../../lab/settings/folders.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 import { startProxies } from './traffic.ts';
-import { Agent, limitMs, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
+import { Agent, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 
@@ -22,49 +22,42 @@ const ofPrograms =
 /** Only looked at on the way to another, as those are that lead to vipnat itself. */
 const folders = ['/', '/etc', '/proc', '/run', '/var', '/var/lib', '/var/run', '/sys', '/dev'];
 
-let cluster: Cluster;
 let folder = '';
-beforeAll(async () => {
+const cluster = useCluster('all tests', async () => {
   folder = mkdtempSync(join(tmpdir(), 'vipnat-traces-'));
-  cluster = await Cluster.create();
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   // Leaves the xtables lock, as on any host where that tool was used once.
-  await cluster.namespaces.shell(cluster.namespaceOf('m1'), 'iptables-legacy --wait --list');
-}, limitMs);
-afterAll(async () => {
-  await (cluster as Cluster | undefined)?.close();
+  await cluster.shell('m1', 'iptables-legacy --wait --list');
+});
+afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
-}, limitMs);
+});
 
-test(
-  'no file and no socket is touched that docs/security.md does not name',
-  async () => {
-    const namespace = cluster.namespaceOf('m1');
-    const agent = new Agent(cluster.namespaces.start(namespace, trace('run')));
-    await agent.waitForLine(/ service-chain: /);
-    for (const command of ['plan', 'check', 'status', 'doctor']) {
-      await cluster.namespaces.run(namespace, trace(command));
-    }
-    const refuse = 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset';
-    await cluster.namespaces.shell(cluster.namespaceOf('m3'), refuse);
-    await agent.waitForLine(/ -> direct to /);
-    await cluster.namespaces.shell(namespace, 'curl --silent http://127.0.0.1:10268/status');
-    await endTraced(agent);
+test('no file and no socket is touched that docs/security.md does not name', async () => {
+  const namespace = cluster.namespaceOf('m1');
+  const agent = new Agent(cluster.namespaces.start(namespace, trace('run')));
+  await agent.waitForLine(/ service-chain: /);
+  for (const command of ['plan', 'check', 'status', 'doctor']) {
+    await cluster.namespaces.run(namespace, trace(command));
+  }
+  const refuse = 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset';
+  await cluster.shell('m3', refuse);
+  await agent.waitForLine(/ -> direct to /);
+  await cluster.namespaces.shell(namespace, 'curl --silent http://127.0.0.1:10268/status');
+  await endTraced(agent);
 
-    const touched = readTraces();
-    expect([...touched.keys()]).toEqual(
-      expect.arrayContaining(['/var/lib/vipnat/endpoints.json', 'AF_NETLINK', 'AF_UNIX @vipnat-agent']),
-    );
-    const isNamed = readRules();
-    const unnamed = [...touched].filter(([name, isWritten]) => !isNamed(name, isWritten));
-    expect(unnamed).toEqual([]);
-    const unused = listPatterns(['write', 'socket']).filter(
-      (pattern) => ![...touched.keys()].some((name) => pattern.test(name)),
-    );
-    expect(unused).toEqual([]);
-  },
-  limitMs,
-);
+  const touched = readTraces();
+  expect([...touched.keys()]).toEqual(
+    expect.arrayContaining(['/var/lib/vipnat/endpoints.json', 'AF_NETLINK', 'AF_UNIX @vipnat-agent']),
+  );
+  const isNamed = readRules();
+  const unnamed = [...touched].filter(([name, isWritten]) => !isNamed(name, isWritten));
+  expect(unnamed).toEqual([]);
+  const unused = listPatterns(['write', 'socket']).filter(
+    (pattern) => ![...touched.keys()].some((name) => pattern.test(name)),
+  );
+  expect(unused).toEqual([]);
+});
 
 function trace(command: string): string[] {
   // A file for each thread: where they share one, an error stands on another line than its call.
@@ -77,7 +70,7 @@ async function endTraced(agent: Agent): Promise<void> {
   const children = readFileSync(`/proc/${agent.pid}/task/${agent.pid}/children`, 'utf8').trim();
   for (const pid of children.split(' ')) process.kill(Number(pid), 'SIGTERM');
   await waitUntil(
-    () => Promise.resolve(agent.listLines(/: vipnat stops\. /).length > 0),
+    () => agent.listLines(/: vipnat stops\. /).length > 0,
     () => agent.log,
   );
 }

@@ -16,7 +16,7 @@ import {
 const everyApiserver = masters.map(({ name }) => name);
 
 /** Somebody who asks, and whom. */
-export interface Question {
+interface Question {
   readonly seat: SeatName;
   readonly host: string;
   readonly port?: number;

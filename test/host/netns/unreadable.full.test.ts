@@ -1,36 +1,22 @@
-import { afterAll, afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { Cluster } from '../../support/network/cluster.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
-import { Shims } from '../../support/host/shims.ts';
+import { useShims } from '../../support/host/shims.ts';
 import { expectBalanced, startProxies } from './traffic.ts';
-import { Agent, limitMs, sleep, startAgent, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
+import { Agent, sleep, startAgent, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
-let cluster: Cluster;
 let agent: Agent | null = null;
-const shims = new Shims();
+const shims = useShims();
 
-beforeEach(async () => {
-  cluster = await Cluster.create();
-}, limitMs);
+const cluster = useCluster('each test');
 
-afterEach(async () => {
-  await agent?.stop('SIGKILL');
-  agent = null;
-  shims.clear();
-  await (cluster as Cluster | undefined)?.close();
-}, limitMs);
-
-afterAll(() => {
-  shims.remove();
-});
-
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 const command = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 
 test.each(['nft', ...onlyFull('legacy' as const)] as const)(
@@ -50,7 +36,6 @@ test.each(['nft', ...onlyFull('legacy' as const)] as const)(
     expect(left.match(/^"two"|^\\"two\\" \\\\" -j RETURN$/gm)).toHaveLength(2);
     expect(left.replaceAll('-A PREROUTING -j VIPNAT', '')).not.toContain('VIPNAT');
   },
-  limitMs,
 );
 
 const environment = () => ({ PATH: shims.path });
@@ -74,37 +59,32 @@ test.each(['nft', ...onlyFull('legacy' as const)] as const)(
       });
     }
   },
-  limitMs,
 );
 
-test(
-  'an unreadable table of a family without VIP is one warning, in the log and on every screen, and no more',
-  async () => {
-    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    await shell('ip6tables-nft -t nat -A PREROUTING -m u32 --u32 0=0; ip6tables-nft -t nat -N VIPNAT');
-    shims.loseMatch('ip6tables-nft-save', 'u32');
-    const warning =
-      /\[TOOL_FAILED\] vipnat cannot read nat of ip6tables-nft \(.*\)\. vipnat does not see there: vipnat/;
-    agent = await startAgent(cluster, 'm1', vipArguments, { ...process.env, ...environment() });
-    await shell('iptables-nft -t nat -F VIPNAT');
-    await agent.waitForLine(/vipnat repaired its rules: /);
-    expect(agent.listLines(/vipnat cannot read /)).toHaveLength(1);
-    await expectBalanced(cluster, client);
-    expect((await withShims('check', ...vipArguments)).stdout).toMatch(warning);
-    expect((await withShims('plan', ...vipArguments)).stderr).toMatch(warning);
-    expect((await withShims('status', ...vipArguments)).stdout).toMatch(warning);
-    expect(
-      JSON.parse((await withShims('doctor', '--json', '--capture', '0s', ...vipArguments)).stdout),
-    ).toMatchObject({
-      checks: expect.arrayContaining([expect.objectContaining({ code: 'rules-unread', level: 'warn' })]),
-    });
-    shims.clear();
-    await shell('iptables-nft -t nat -F VIPNAT');
-    await agent.waitForLine(/vipnat can read all rules again/);
-    await agent.waitForLine(/surplus|removed|vipnat repaired its rules: .*VIPNAT/);
-  },
-  limitMs,
-);
+test('an unreadable table of a family without VIP is one warning, in the log and on every screen, and no more', async () => {
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+  await shell('ip6tables-nft -t nat -A PREROUTING -m u32 --u32 0=0; ip6tables-nft -t nat -N VIPNAT');
+  shims.loseMatch('ip6tables-nft-save', 'u32');
+  const warning =
+    /\[TOOL_FAILED\] vipnat cannot read nat of ip6tables-nft \(.*\)\. vipnat does not see there: vipnat/;
+  agent = await startAgent(cluster, 'm1', vipArguments, { ...process.env, ...environment() });
+  await shell('iptables-nft -t nat -F VIPNAT');
+  await agent.waitForLine(/vipnat repaired its rules: /);
+  expect(agent.listLines(/vipnat cannot read /)).toHaveLength(1);
+  await expectBalanced(cluster, client);
+  expect((await withShims('check', ...vipArguments)).stdout).toMatch(warning);
+  expect((await withShims('plan', ...vipArguments)).stderr).toMatch(warning);
+  expect((await withShims('status', ...vipArguments)).stdout).toMatch(warning);
+  expect(
+    JSON.parse((await withShims('doctor', '--json', '--capture', '0s', ...vipArguments)).stdout),
+  ).toMatchObject({
+    checks: expect.arrayContaining([expect.objectContaining({ code: 'rules-unread', level: 'warn' })]),
+  });
+  shims.clear();
+  await shell('iptables-nft -t nat -F VIPNAT');
+  await agent.waitForLine(/vipnat can read all rules again/);
+  await agent.waitForLine(/surplus|removed|vipnat repaired its rules: .*VIPNAT/);
+});
 
 const noNfTables =
   'echo "$0 v1.8.9 (nf_tables): Could not fetch rule set generation id: Invalid argument" >&2; exit 4';
@@ -129,85 +109,68 @@ test.each(['auto', ...onlyFull('legacy')])(
     expect((await withShims('cleanup')).stderr).toContain('removed (nat, iptables-legacy)');
     expect(await shell('iptables-legacy-save')).not.toContain('VIPNAT');
   },
-  limitMs,
 );
 
-test(
-  'a kernel without nf_tables is balanced by iptables-legacy where nobody uses it, too, and says in one line what is missing',
-  async () => {
-    for (const tool of ['iptables-nft-save', 'ip6tables-nft-save']) shims.replace(tool, noNfTables);
-    shims.replace('nft', 'echo "cache initialization failed: Invalid argument" >&2; exit 1');
-    const once = await withShims('run', '--once', ...vipArguments, '--endpoints', endpoints);
-    expect(once).toMatchObject({
-      exitCode: 0,
-      stderr: expect.stringMatching(/^.*\[NF_TABLES_MISSING\].*\n.* is balanced/),
-    });
-    await expectBalanced(cluster, client);
-    expect(await shell('iptables-legacy-save')).toContain('VIPNAT');
-    expect(await shell('iptables-nft-save')).not.toContain('VIPNAT');
-  },
-  limitMs,
-);
+test('a kernel without nf_tables is balanced by iptables-legacy where nobody uses it, too, and says in one line what is missing', async () => {
+  for (const tool of ['iptables-nft-save', 'ip6tables-nft-save']) shims.replace(tool, noNfTables);
+  shims.replace('nft', 'echo "cache initialization failed: Invalid argument" >&2; exit 1');
+  const once = await withShims('run', '--once', ...vipArguments, '--endpoints', endpoints);
+  expect(once).toMatchObject({
+    exitCode: 0,
+    stderr: expect.stringMatching(/^.*\[NF_TABLES_MISSING\].*\n.* is balanced/),
+  });
+  await expectBalanced(cluster, client);
+  expect(await shell('iptables-legacy-save')).toContain('VIPNAT');
+  expect(await shell('iptables-nft-save')).not.toContain('VIPNAT');
+});
 
 /** As iptables 1.8.9 says it of a table that neither the kernel nor a module has. */
 const noLegacyTables =
   'cat >/dev/null; echo "iptables-restore v1.8.9 (legacy): iptables-restore: unable to initialize table \'nat\'" >&2; exit 2';
 
-test(
-  'a kernel without iptables-legacy is balanced by what it has; --iptables legacy says in one line why it is not, and goes on trying',
-  async () => {
-    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    shims.replace('iptables-legacy-restore', noLegacyTables);
-    expect(await withShims('run', '--once', ...vipArguments)).toMatchObject({
-      exitCode: 0,
-      stderr: expect.not.stringContaining('not read'),
-    });
-    await expectBalanced(cluster, client);
-    expect(await command('cleanup')).toMatchObject({ exitCode: 0 });
-    const args = [...vipArguments, '--iptables', 'legacy'];
-    const run = vipnatCommand(['run', ...args]);
-    const variables = { ...process.env, ...environment() };
-    agent = new Agent(cluster.namespaces.start(cluster.namespaceOf('m1'), run, variables));
-    const why = /unable to initialize table 'nat': .* Leave --iptables out, or load iptable_nat on the host/;
-    await agent.waitForLine(why);
-    await sleep(3000);
-    expect(agent.listLines(why)).toHaveLength(1);
-    const url = 'http://127.0.0.1:10268/readyz';
-    expect(await shell(`curl --silent --max-time 5 ${url}`)).toMatch(why);
-  },
-  limitMs,
-);
+test('a kernel without iptables-legacy is balanced by what it has; --iptables legacy says in one line why it is not, and goes on trying', async () => {
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+  shims.replace('iptables-legacy-restore', noLegacyTables);
+  expect(await withShims('run', '--once', ...vipArguments)).toMatchObject({
+    exitCode: 0,
+    stderr: expect.not.stringContaining('not read'),
+  });
+  await expectBalanced(cluster, client);
+  expect(await command('cleanup')).toMatchObject({ exitCode: 0 });
+  const args = [...vipArguments, '--iptables', 'legacy'];
+  const run = vipnatCommand(['run', ...args]);
+  const variables = { ...process.env, ...environment() };
+  agent = new Agent(cluster.start('m1', run, variables));
+  const why = /unable to initialize table 'nat': .* Leave --iptables out, or load iptable_nat on the host/;
+  await agent.waitForLine(why);
+  await sleep(3000);
+  expect(agent.listLines(why)).toHaveLength(1);
+  const url = 'http://127.0.0.1:10268/readyz';
+  expect(await shell(`curl --silent --max-time 5 ${url}`)).toMatch(why);
+});
 
-test(
-  'legacy tables on a host without the legacy tools are left alone, and told',
-  async () => {
-    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    await shell('iptables-legacy -t nat -N VIPNAT');
-    for (const tool of [
-      ...['iptables-nft-save', 'iptables-nft-restore', 'ip6tables-nft-save', 'ip6tables-nft-restore'],
-      ...['nft', 'inotifywait'],
-    ])
-      shims.link(tool);
-    const run = (...args: readonly string[]) =>
-      cluster.namespaces.run(cluster.namespaceOf('m1'), [
-        ...['env', `PATH=${shims.onlyPath}`],
-        ...vipnatCommand(args),
-      ]);
-    const warning =
-      /\[TOOL_MISSING\] vipnat cannot read iptables-legacy \(iptables-legacy-save is not in PATH/;
-    const once = await run('run', '--once', ...vipArguments);
-    expect(once.exitCode).toBe(0);
-    expect(once.stderr).toMatch(warning);
-    await expectBalanced(cluster, client);
-    const cleanup = await run('cleanup');
-    expect(cleanup.exitCode).toBe(1);
-    expect(cleanup.stderr).toMatch(/^removed \(nat, iptables-nft\)/m);
-    expect(cleanup.stderr).toMatch(warning);
-    expect(await shell('iptables-nft-save')).not.toContain('VIPNAT');
-    expect(await command('cleanup')).toMatchObject({
-      exitCode: 0,
-      stderr: 'removed (nat, iptables-legacy): 1 chain, 0 hooks',
-    });
-  },
-  limitMs,
-);
+test('legacy tables on a host without the legacy tools are left alone, and told', async () => {
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+  await shell('iptables-legacy -t nat -N VIPNAT');
+  for (const tool of [
+    ...['iptables-nft-save', 'iptables-nft-restore', 'ip6tables-nft-save', 'ip6tables-nft-restore'],
+    ...['nft', 'inotifywait'],
+  ])
+    shims.link(tool);
+  const run = (...args: readonly string[]) =>
+    cluster.run('m1', [...['env', `PATH=${shims.onlyPath}`], ...vipnatCommand(args)]);
+  const warning = /\[TOOL_MISSING\] vipnat cannot read iptables-legacy \(iptables-legacy-save is not in PATH/;
+  const once = await run('run', '--once', ...vipArguments);
+  expect(once.exitCode).toBe(0);
+  expect(once.stderr).toMatch(warning);
+  await expectBalanced(cluster, client);
+  const cleanup = await run('cleanup');
+  expect(cleanup.exitCode).toBe(1);
+  expect(cleanup.stderr).toMatch(/^removed \(nat, iptables-nft\)/m);
+  expect(cleanup.stderr).toMatch(warning);
+  expect(await shell('iptables-nft-save')).not.toContain('VIPNAT');
+  expect(await command('cleanup')).toMatchObject({
+    exitCode: 0,
+    stderr: 'removed (nat, iptables-legacy): 1 chain, 0 hooks',
+  });
+});

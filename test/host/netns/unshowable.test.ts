@@ -1,69 +1,51 @@
 import { expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { expectBalanced, expectNoneLost, startLoad } from './traffic.ts';
-import { limitMs, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
+import { startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
-let cluster: Cluster;
+const cluster = useCluster('each test');
 
-useCluster('each test', (made) => {
-  cluster = made;
-});
-
-const shell = (script: string) => cluster.namespaces.shell(cluster.namespaceOf('m1'), script);
+const shell = (script: string) => cluster.shell('m1', script);
 const command = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 
 const hasOwnTable = async () => (await shell('nft list tables')).includes('table ip vipnat');
 
-test(
-  'a table nat that holds a rule of nft is left alone, a table of our own balances meanwhile, and no connection is lost',
-  async () => {
-    await shell('iptables-nft -P FORWARD DROP');
-    const agent = await startAgent(cluster, 'm1', [...vipArguments, '--endpoints', endpoints]);
-    const load = startLoad(cluster, { host: vips.ipv4, port: 6443 }, 50);
-    const set =
-      'add set ip nat others { type ipv4_addr; }; add rule ip nat POSTROUTING ip saddr @others masquerade';
-    await shell(`nft '${set}'`);
-    await agent.waitForLine(/vipnat cannot read nat of iptables-nft .*--iptables none/);
-    await waitUntil(hasOwnTable, () => 'no table of our own');
-    await expectBalanced(cluster, client);
-    const planned = await command('plan', '--json', ...vipArguments, '--endpoints', endpoints);
-    expect(JSON.parse(planned.stdout)).toMatchObject({ kubeProxy: { backend: 'nftables' } });
-    expect(await command('check', ...vipArguments, '--endpoints', endpoints)).toMatchObject({ exitCode: 0 });
-    // The old rules are still there, behind the table of our own: nothing is translated twice.
-    expect(await shell('nft list table ip nat')).toContain('jump VIPNAT');
+test('a table nat that holds a rule of nft is left alone, a table of our own balances meanwhile, and no connection is lost', async () => {
+  await shell('iptables-nft -P FORWARD DROP');
+  const agent = await startAgent(cluster, 'm1', [...vipArguments, '--endpoints', endpoints]);
+  const load = startLoad(cluster, { host: vips.ipv4, port: 6443 }, 50);
+  const set =
+    'add set ip nat others { type ipv4_addr; }; add rule ip nat POSTROUTING ip saddr @others masquerade';
+  await shell(`nft '${set}'`);
+  await agent.waitForLine(/vipnat cannot read nat of iptables-nft .*--iptables none/);
+  await waitUntil(hasOwnTable, 'no table of our own');
+  await expectBalanced(cluster, client);
+  const planned = await command('plan', '--json', ...vipArguments, '--endpoints', endpoints);
+  expect(JSON.parse(planned.stdout)).toMatchObject({ kubeProxy: { backend: 'nftables' } });
+  expect(await command('check', ...vipArguments, '--endpoints', endpoints)).toMatchObject({ exitCode: 0 });
+  // The old rules are still there, behind the table of our own: nothing is translated twice.
+  expect(await shell('nft list table ip nat')).toContain('jump VIPNAT');
 
-    await shell('nft flush chain ip nat POSTROUTING; nft delete set ip nat others');
-    await waitUntil(
-      async () => !(await hasOwnTable()),
-      () => 'the table of our own is still there',
-    );
-    await expectBalanced(cluster, client);
-    await expectNoneLost(load, 50);
-    expect(await command('check', ...vipArguments, '--endpoints', endpoints)).toMatchObject({ exitCode: 0 });
-  },
-  limitMs,
-);
+  await shell('nft flush chain ip nat POSTROUTING; nft delete set ip nat others');
+  await waitUntil(async () => !(await hasOwnTable()), 'the table of our own is still there');
+  await expectBalanced(cluster, client);
+  await expectNoneLost(load, 50);
+  expect(await command('check', ...vipArguments, '--endpoints', endpoints)).toMatchObject({ exitCode: 0 });
+});
 
-test(
-  'where a table filter that holds a rule of nft drops what passes, the VIP is left to its holder until the owner accepts it',
-  async () => {
-    await shell(
-      "iptables-nft -P FORWARD DROP; nft 'add rule ip filter FORWARD fib daddr type broadcast drop'",
-    );
-    const once = () => command('run', '--once', ...vipArguments, '--endpoints', endpoints);
-    const refused = await once();
-    expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('[TABLE_INCOMPATIBLE]') });
-    expect(await hasOwnTable()).toBe(false);
-    await shell(/nft add rule .* accept/.exec(refused.stderr)?.[0] ?? 'false');
-    expect(await once()).toMatchObject({ exitCode: 0 });
-    await expectBalanced(cluster, client);
-  },
-  limitMs,
-);
+test('where a table filter that holds a rule of nft drops what passes, the VIP is left to its holder until the owner accepts it', async () => {
+  await shell("iptables-nft -P FORWARD DROP; nft 'add rule ip filter FORWARD fib daddr type broadcast drop'");
+  const once = () => command('run', '--once', ...vipArguments, '--endpoints', endpoints);
+  const refused = await once();
+  expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('[TABLE_INCOMPATIBLE]') });
+  expect(await hasOwnTable()).toBe(false);
+  await shell(/nft add rule .* accept/.exec(refused.stderr)?.[0] ?? 'false');
+  expect(await once()).toMatchObject({ exitCode: 0 });
+  await expectBalanced(cluster, client);
+});

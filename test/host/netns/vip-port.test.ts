@@ -3,11 +3,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Family } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
-import { limitMs, startAgent, waitUntil } from '../../support/host/vipnat.ts';
+import { startAgent, waitUntil } from '../../support/host/vipnat.ts';
 
 interface Case {
   readonly vip: string;
@@ -24,40 +23,32 @@ const cases: readonly [Family, Case][] = [
 describe.each(cases)(
   'a master that may not forward, with a VIP at a port where its apiserver is not (%s)',
   (family, { vip, host, closedSwitch }) => {
-    let cluster: Cluster;
+    const cluster = useCluster('all tests');
 
-    useCluster('all tests', (made) => {
-      cluster = made;
+    test('tells keepalived to go, until a program listens on that port', async () => {
+      const machine = cluster.namespaceOf('m1');
+      const file = join(locateDisk(machine), 'run/keepalived/serving');
+      const waitForWord = (word: string) =>
+        waitUntil(
+          () => existsSync(file) && readFileSync(file, 'utf8') === word,
+          () => `keepalived was not told ${word}`,
+        );
+      // A new address makes the agent look. One that came and went between two of its polls would be seen by neither.
+      const triggerLook = (address: string) =>
+        cluster.namespaces.shell(machine, `ip addr add ${address}/32 dev eth0`);
+      await cluster.namespaces.shell(machine, `sysctl -qw ${closedSwitch}=0`);
+      const endpoints = listApiservers(family).map(formatEndpoint).join(',');
+      await startAgent(cluster, 'm1', ['--vip', vip, '--endpoints', endpoints, '--sysctls', 'check']);
+      await waitForWord('1\n');
+      const listen = `require('node:net').createServer().listen(443, '${host}', () => console.log('listens'))`;
+      const program = cluster.namespaces.start(machine, [process.execPath, '-e', listen], process.env);
+      await new Promise((resolve) => program.stdout?.once('data', resolve));
+      await triggerLook('10.77.0.222');
+      await waitForWord('0\n');
+      program.kill();
+      await new Promise((resolve) => program.once('exit', resolve));
+      await triggerLook('10.77.0.223');
+      await waitForWord('1\n');
     });
-
-    test(
-      'tells keepalived to go, until a program listens on that port',
-      async () => {
-        const machine = cluster.namespaceOf('m1');
-        const file = join(locateDisk(machine), 'run/keepalived/serving');
-        const waitForWord = (word: string) =>
-          waitUntil(
-            () => Promise.resolve(existsSync(file) && readFileSync(file, 'utf8') === word),
-            () => `keepalived was not told ${word}`,
-          );
-        // A new address makes the agent look. One that came and went between two of its polls would be seen by neither.
-        const triggerLook = (address: string) =>
-          cluster.namespaces.shell(machine, `ip addr add ${address}/32 dev eth0`);
-        await cluster.namespaces.shell(machine, `sysctl -qw ${closedSwitch}=0`);
-        const endpoints = listApiservers(family).map(formatEndpoint).join(',');
-        await startAgent(cluster, 'm1', ['--vip', vip, '--endpoints', endpoints, '--sysctls', 'check']);
-        await waitForWord('1\n');
-        const listen = `require('node:net').createServer().listen(443, '${host}', () => console.log('listens'))`;
-        const program = cluster.namespaces.start(machine, [process.execPath, '-e', listen], process.env);
-        await new Promise((resolve) => program.stdout?.once('data', resolve));
-        await triggerLook('10.77.0.222');
-        await waitForWord('0\n');
-        program.kill();
-        await new Promise((resolve) => program.once('exit', resolve));
-        await triggerLook('10.77.0.223');
-        await waitForWord('1\n');
-      },
-      limitMs,
-    );
   },
 );

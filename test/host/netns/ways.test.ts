@@ -3,26 +3,19 @@ import { families } from '../../../lib/address/address.ts';
 import { pairs } from '../../support/jest/pairs.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { type Cluster, seatNames } from '../../support/network/cluster.ts';
+import { seatNames } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
-import { limitMs, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
+import { startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
 const allEndpoints = families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',');
 const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
-let cluster: Cluster;
-
-useCluster('each test', (made) => {
-  cluster = made;
-});
-
-const shell = (machine: string, script: string) =>
-  cluster.namespaces.shell(cluster.namespaceOf(machine), script);
+const cluster = useCluster('each test');
 
 /** What `plan --json` says about each VIP. */
 async function readWays(machine: string, args: readonly string[]) {
@@ -35,145 +28,113 @@ describe.each(pairs)('a VIP holder with FORWARD policy DROP: %s, iptables-%s', (
   const tool = toolName(family, dialect);
   const question = { seat: 'outside client', host: vips[family] } as const;
 
-  test(
-    'forwards what is balanced, also after somebody took our hook out of FORWARD',
-    async () => {
-      await startProxies(cluster, ['m1'], dialect, [family]);
-      await shell('m1', `${tool} -P FORWARD DROP`);
-      const agent = await startAgent(cluster, 'm1', ['--vip', vips[family]]);
-      await expectBalanced(cluster, question);
+  test('forwards what is balanced, also after somebody took our hook out of FORWARD', async () => {
+    await startProxies(cluster, ['m1'], dialect, [family]);
+    await cluster.shell('m1', `${tool} -P FORWARD DROP`);
+    const agent = await startAgent(cluster, 'm1', ['--vip', vips[family]]);
+    await expectBalanced(cluster, question);
 
-      const hook = (await shell('m1', `${tool} -S FORWARD | grep VIPNAT-FORWARD`)).replace('-A', '-D');
-      await shell('m1', `${tool} ${hook}`);
-      await agent.waitForLine(/vipnat repaired its rules: FORWARD has no jump to VIPNAT-FORWARD/);
-      await expectBalanced(cluster, question);
-    },
-    limitMs,
-  );
+    const hook = (await cluster.shell('m1', `${tool} -S FORWARD | grep VIPNAT-FORWARD`)).replace('-A', '-D');
+    await cluster.shell('m1', `${tool} ${hook}`);
+    await agent.waitForLine(/vipnat repaired its rules: FORWARD has no jump to VIPNAT-FORWARD/);
+    await expectBalanced(cluster, question);
+  });
 
-  test(
-    'without our rules there, drops what goes to the other masters',
-    async () => {
-      await shell('m1', `${tool} -P FORWARD DROP`);
-      const endpoints = listApiservers(family).map(formatEndpoint).join(',');
-      await vipnat(cluster, 'm1', ['run', '--once', '--vip', vips[family], '--endpoints', endpoints]);
-      await shell(
-        'm1',
-        `${tool} -F VIPNAT-FORWARD 2>/dev/null || ${toolName(family, 'nft')} -F VIPNAT-FORWARD`,
-      );
-      const seat = cluster.seat('outside client');
-      // None of three apiservers is left out by 20, but once in a thousand times; a short limit, as some are dropped.
-      const { apiservers, errors } = await seat.request(vips[family], 6443, 20, 2000);
-      expect(Object.keys(apiservers)).not.toContain('m2');
-      expect(errors['timeout']).toBeGreaterThan(0);
-    },
-    limitMs,
-  );
+  test('without our rules there, drops what goes to the other masters', async () => {
+    await cluster.shell('m1', `${tool} -P FORWARD DROP`);
+    const endpoints = listApiservers(family).map(formatEndpoint).join(',');
+    await vipnat(cluster, 'm1', ['run', '--once', '--vip', vips[family], '--endpoints', endpoints]);
+    await cluster.shell(
+      'm1',
+      `${tool} -F VIPNAT-FORWARD 2>/dev/null || ${toolName(family, 'nft')} -F VIPNAT-FORWARD`,
+    );
+    const seat = cluster.seat('outside client');
+    // None of three apiservers is left out by 20, but once in a thousand times; a short limit, as some are dropped.
+    const { apiservers, errors } = await seat.request(vips[family], 6443, 20, 2000);
+    expect(Object.keys(apiservers)).not.toContain('m2');
+    expect(errors['timeout']).toBeGreaterThan(0);
+  });
 });
 
-test(
-  'without kube-proxy, --endpoints are balanced over directly from every seat, for both families',
-  async () => {
-    const args = [...bothVips, '--endpoints', allEndpoints];
-    await Promise.all(['m1', 'm2', 'm3'].map((name) => startAgent(cluster, name, args)));
-    expect(await readWays('m1', args)).toEqual(['10.77.0.50:6443 direct', '[fd77::50]:6443 direct']);
-    for (const seat of seatNames) {
-      for (const family of families) await expectBalanced(cluster, { seat, host: vips[family] });
-    }
-  },
-  limitMs,
-);
+test('without kube-proxy, --endpoints are balanced over directly from every seat, for both families', async () => {
+  const args = [...bothVips, '--endpoints', allEndpoints];
+  await Promise.all(['m1', 'm2', 'm3'].map((name) => startAgent(cluster, name, args)));
+  expect(await readWays('m1', args)).toEqual(['10.77.0.50:6443 direct', '[fd77::50]:6443 direct']);
+  for (const seat of seatNames) {
+    for (const family of families) await expectBalanced(cluster, { seat, host: vips[family] });
+  }
+});
 
-test(
-  'with kube-proxy in nftables mode, its endpoints are balanced over directly, and followed when they change',
-  async () => {
-    const proxies = families.map(
-      (family) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf('m1'), 'nft', family),
-    );
-    await Promise.all(proxies.map((proxy) => proxy.syncNftables()));
-    const agent = await startAgent(cluster, 'm1', bothVips);
-    for (const family of families) {
-      await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
-      await expectBalanced(cluster, { seat: "VIP holder's host", host: vips[family] });
-    }
-    const seen = agent.log.length;
-    await proxies[0]?.syncNftables(listApiservers('ipv4').slice(0, 2));
-    await agent.waitForLine(
-      /50:6443 changes apiservers, now direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443:/,
-      seen,
-    );
-    await expectAnswers(cluster, client, ['m1', 'm2'], 60);
-  },
-  limitMs,
-);
+test('with kube-proxy in nftables mode, its endpoints are balanced over directly, and followed when they change', async () => {
+  const proxies = families.map(
+    (family) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf('m1'), 'nft', family),
+  );
+  await Promise.all(proxies.map((proxy) => proxy.syncNftables()));
+  const agent = await startAgent(cluster, 'm1', bothVips);
+  for (const family of families) {
+    await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
+    await expectBalanced(cluster, { seat: "VIP holder's host", host: vips[family] });
+  }
+  const seen = agent.log.length;
+  await proxies[0]?.syncNftables(listApiservers('ipv4').slice(0, 2));
+  await agent.waitForLine(
+    /50:6443 changes apiservers, now direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443:/,
+    seen,
+  );
+  await expectAnswers(cluster, client, ['m1', 'm2'], 60);
+});
 
-test(
-  'with --masquerade kube-mark, kube-proxy’s own rule rewrites the source and ours is not there',
-  async () => {
-    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    await startAgent(cluster, 'm1', [...vipArguments, '--masquerade', 'kube-mark']);
-    const nat = await shell('m1', 'iptables-nft-save -t nat');
-    expect(nat).not.toContain('VIPNAT-POSTROUTING');
-    expect(nat).toMatch(/-A VIPNAT-\w{10} .*-j KUBE-MARK-MASQ/);
-    const { from } = await expectBalanced(cluster, client);
-    expect(Object.keys(from).sort()).toEqual(['10.77.0.100', '10.77.0.11']);
-  },
-  limitMs,
-);
+test('with --masquerade kube-mark, kube-proxy’s own rule rewrites the source and ours is not there', async () => {
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+  await startAgent(cluster, 'm1', [...vipArguments, '--masquerade', 'kube-mark']);
+  const nat = await cluster.shell('m1', 'iptables-nft-save -t nat');
+  expect(nat).not.toContain('VIPNAT-POSTROUTING');
+  expect(nat).toMatch(/-A VIPNAT-\w{10} .*-j KUBE-MARK-MASQ/);
+  const { from } = await expectBalanced(cluster, client);
+  expect(Object.keys(from).sort()).toEqual(['10.77.0.100', '10.77.0.11']);
+});
 
-test(
-  'with --masquerade none, clients whose replies find back through the holder keep their address everywhere',
-  async () => {
-    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    // As where the holder is the masters' router: on one wire replies would go past it.
-    for (const name of ['m2', 'm3']) await shell(name, 'ip route add 10.77.0.100 via 10.77.0.11');
-    await startAgent(cluster, 'm1', [...vipArguments, '--masquerade', 'none']);
-    const { from } = await expectBalanced(cluster, client);
-    expect(from).toEqual({ '10.77.0.100': 60 });
-  },
-  limitMs,
-);
+test('with --masquerade none, clients whose replies find back through the holder keep their address everywhere', async () => {
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+  // As where the holder is the masters' router: on one wire replies would go past it.
+  for (const name of ['m2', 'm3']) await cluster.shell(name, 'ip route add 10.77.0.100 via 10.77.0.11');
+  await startAgent(cluster, 'm1', [...vipArguments, '--masquerade', 'none']);
+  const { from } = await expectBalanced(cluster, client);
+  expect(from).toEqual({ '10.77.0.100': 60 });
+});
 
-test(
-  'one agent balances several VIPs, ports and families, each its own way round',
-  async () => {
-    await shell('m1', 'ip addr add 10.77.0.51/32 dev eth0');
-    await startProxies(cluster, ['m1'], 'nft', families);
-    const args = ['10.77.0.50', '10.77.0.50:8443', '10.77.0.51:443', '[fd77::50]:9443'].flatMap((vip) => [
-      '--vip',
-      vip,
-    ]);
-    await startAgent(cluster, 'm1', args);
-    expect(await readWays('m1', args)).toEqual([
-      '10.77.0.50:6443 service-chain',
-      '10.77.0.50:8443 service-chain',
-      '10.77.0.51:443 service-chain',
-      '[fd77::50]:9443 service-chain',
-    ]);
-    await expectBalanced(cluster, client);
-    await expectBalanced(cluster, { ...client, port: 8443 });
-    await expectBalanced(cluster, { ...client, host: '10.77.0.51', port: 443 });
-    await expectBalanced(cluster, { ...client, host: vips.ipv6, port: 9443 });
-    // A port of the holder's that nobody asked to balance stays the holder's.
-    await expectAnswers(cluster, { ...client, host: '10.77.0.51' }, ['m1']);
-  },
-  limitMs,
-);
+test('one agent balances several VIPs, ports and families, each its own way round', async () => {
+  await cluster.shell('m1', 'ip addr add 10.77.0.51/32 dev eth0');
+  await startProxies(cluster, ['m1'], 'nft', families);
+  const args = ['10.77.0.50', '10.77.0.50:8443', '10.77.0.51:443', '[fd77::50]:9443'].flatMap((vip) => [
+    '--vip',
+    vip,
+  ]);
+  await startAgent(cluster, 'm1', args);
+  expect(await readWays('m1', args)).toEqual([
+    '10.77.0.50:6443 service-chain',
+    '10.77.0.50:8443 service-chain',
+    '10.77.0.51:443 service-chain',
+    '[fd77::50]:9443 service-chain',
+  ]);
+  await expectBalanced(cluster, client);
+  await expectBalanced(cluster, { ...client, port: 8443 });
+  await expectBalanced(cluster, { ...client, host: '10.77.0.51', port: 443 });
+  await expectBalanced(cluster, { ...client, host: vips.ipv6, port: 9443 });
+  // A port of the holder's that nobody asked to balance stays the holder's.
+  await expectAnswers(cluster, { ...client, host: '10.77.0.51' }, ['m1']);
+});
 
-test(
-  'when nothing is known the VIP is its holder’s apiserver, and balanced as soon as kube-proxy tells',
-  async () => {
-    const agent = await startAgent(cluster, 'm1', vipArguments);
-    expect(agent.log).toMatch(/warn {2}10\.77\.0\.50:6443 starts in mode passthrough: no apiserver is known/);
-    const nat = await shell('m1', 'iptables-nft-save -t nat');
-    expect(nat).toMatch(/^:VIPNAT-\w{10} /m);
-    expect(nat).not.toMatch(/^-A VIPNAT-\w{10} /m);
-    await expectAnswers(cluster, client, ['m1']);
+test('when nothing is known the VIP is its holder’s apiserver, and balanced as soon as kube-proxy tells', async () => {
+  const agent = await startAgent(cluster, 'm1', vipArguments);
+  expect(agent.log).toMatch(/warn {2}10\.77\.0\.50:6443 starts in mode passthrough: no apiserver is known/);
+  const nat = await cluster.shell('m1', 'iptables-nft-save -t nat');
+  expect(nat).toMatch(/^:VIPNAT-\w{10} /m);
+  expect(nat).not.toMatch(/^-A VIPNAT-\w{10} /m);
+  await expectAnswers(cluster, client, ['m1']);
 
-    await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-    await waitForSync(cluster, 'm1', vipArguments);
-    await agent.waitForLine(/passthrough -> service-chain: /);
-    await expectBalanced(cluster, client);
-  },
-  limitMs,
-);
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+  await waitForSync(cluster, 'm1', vipArguments);
+  await agent.waitForLine(/passthrough -> service-chain: /);
+  await expectBalanced(cluster, client);
+});

@@ -11,7 +11,7 @@ import { prepareBases } from '../../support/image/build.ts';
 export const bootLimitMs = 300_000;
 
 /** What a command printed, and how it ended. */
-export interface Outcome {
+interface Outcome {
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;

@@ -5,8 +5,6 @@ import { sentinelFuse } from '../../../release/executable/executable.ts';
 import { writeDriverExample } from '../../support/documents/driver-example.ts';
 import { findArtifact, makeArtifacts, releaseLimitMs } from '../../support/release/artifacts.ts';
 
-const limitMs = 180_000;
-
 let amd64 = '';
 let arm64 = '';
 beforeAll(async () => {
@@ -50,29 +48,19 @@ async function run(script: string) {
 }
 
 describe('the executable for amd64', () => {
-  test(
-    'prints what the program of the checkout prints',
-    async () => {
-      expect((await run('"$0" manifest daemonset --vip 10.0.0.50')).stdout).toBe(
-        readFileSync('manifests/daemonset.yaml', 'utf8').trimEnd(),
-      );
-    },
-    limitMs,
-  );
+  test('prints what the program of the checkout prints', async () => {
+    expect((await run('"$0" manifest daemonset --vip 10.0.0.50')).stdout).toBe(
+      readFileSync('manifests/daemonset.yaml', 'utf8').trimEnd(),
+    );
+  });
 
-  test(
-    'prints units that start it, where it is',
-    async () => {
-      const { stdout } = await run('"$0" manifest systemd --vip 10.0.0.50');
-      expect(stdout).toContain(`\nExecStart=${place} run --vip=10.0.0.50:6443\n`);
-    },
-    limitMs,
-  );
+  test('prints units that start it, where it is', async () => {
+    const { stdout } = await run('"$0" manifest systemd --vip 10.0.0.50');
+    expect(stdout).toContain(`\nExecStart=${place} run --vip=10.0.0.50:6443\n`);
+  });
 
-  test(
-    'starts tools, asks the kernel, reads YAML, logs and answers, as an agent',
-    async () => {
-      const script = `
+  test('starts tools, asks the kernel, reads YAML, logs and answers, as an agent', async () => {
+    const script = `
       printf 'vip: 10.0.0.50\\nendpoints: 10.0.0.50:6443\\nlistin: x\\n' >bad.yaml
       "$0" check --config bad.yaml; echo "status $?"
       "$0" run --vip 10.0.0.50 --endpoints 10.0.0.11:6443 --state-dir /run/state >log 2>&1 & agent=$!
@@ -80,35 +68,29 @@ describe('the executable for amd64', () => {
       "$0" check; bash -c 'exec 3<>/dev/tcp/127.0.0.1/10268; printf "GET /metrics HTTP/1.0\\r\\n\\r\\n" >&3; grep -c ^vipnat_ <&3'
       grep -c '#.*(deleted)' /proc/$agent/maps
       kill $agent; wait $agent; echo "status $?"; "$0" cleanup; cat log >&2`;
-      const { stdout, stderr } = await run(script);
-      expect(stdout).toMatch(
-        /^status 78\n10\.0\.0\.50:6443 is balanced, and its rules are in sync .*\n[1-9]\d+\n[1-9]\nstatus 0$/,
-      );
-      expect(stderr).toContain(
-        '[CONFIG_INVALID] listin is not an option (from bad.yaml line 3). Did you mean listen?',
-      );
-      expect(stderr).toContain('removed (nat, ');
-    },
-    limitMs,
-  );
+    const { stdout, stderr } = await run(script);
+    expect(stdout).toMatch(
+      /^status 78\n10\.0\.0\.50:6443 is balanced, and its rules are in sync .*\n[1-9]\d+\n[1-9]\nstatus 0$/,
+    );
+    expect(stderr).toContain(
+      '[CONFIG_INVALID] listin is not an option (from bad.yaml line 3). Did you mean listen?',
+    );
+    expect(stderr).toContain('removed (nat, ');
+  });
 
-  test(
-    'loads a driver of devices from a file',
-    async () => {
-      const { folder, driver, description } = writeDriverExample();
-      try {
-        const words = `device conformance --only ensure-list --device ${description} --driver ${driver}`;
-        expect(await run(`"$0" ${words}`)).toEqual({
-          exitCode: 0,
-          stdout: expect.stringMatching(/^passed {3}ensure-list: .*\n1 passed, 0 failed, 0 not run$/),
-          stderr: '',
-        });
-      } finally {
-        rmSync(folder, { recursive: true });
-      }
-    },
-    limitMs,
-  );
+  test('loads a driver of devices from a file', async () => {
+    const { folder, driver, description } = writeDriverExample();
+    try {
+      const words = `device conformance --only ensure-list --device ${description} --driver ${driver}`;
+      expect(await run(`"$0" ${words}`)).toEqual({
+        exitCode: 0,
+        stdout: expect.stringMatching(/^passed {3}ensure-list: .*\n1 passed, 0 failed, 0 not run$/),
+        stderr: '',
+      });
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
 
   test.each([
     ['where a folder is all but full', 'mount -t tmpfs -o size=16k tmpfs /dev/shm'],
@@ -117,30 +99,22 @@ describe('the executable for amd64', () => {
       `for folder in /dev/shm /tmp /run /var/tmp; do mount -t tmpfs -o noexec tmpfs $folder; done
        mount -t tmpfs tmpfs /var/lib; mkdir /var/lib/vipnat`,
     ],
-  ])(
-    'loads its native part %s',
-    async (_where, script) => {
-      const { exitCode, stdout } = await run(`${script}; "$0" check --vip 10.0.0.50`);
-      expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: expect.stringContaining('10.0.0.50') });
-    },
-    limitMs,
-  );
+  ])('loads its native part %s', async (_where, script) => {
+    const { exitCode, stdout } = await run(`${script}; "$0" check --vip 10.0.0.50`);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: expect.stringContaining('10.0.0.50') });
+  });
 
-  test(
-    'says in one line where its native part cannot be loaded from',
-    async () => {
-      const noexec =
-        'for folder in /dev/shm /tmp /run /var/tmp; do mount -t tmpfs -o noexec tmpfs $folder; done';
-      const { exitCode, stderr } = await run(
-        `${noexec}; mount -t tmpfs tmpfs /var/lib; "$0" status --vip 10.0.0.50`,
-      );
-      expect(exitCode).toBe(1);
-      expect(stderr).toMatch(
-        /the executable's native part cannot be loaded\. Let one of these folders be .*\/dev\/shm: .*\/run: /,
-      );
-    },
-    limitMs,
-  );
+  test('says in one line where its native part cannot be loaded from', async () => {
+    const noexec =
+      'for folder in /dev/shm /tmp /run /var/tmp; do mount -t tmpfs -o noexec tmpfs $folder; done';
+    const { exitCode, stderr } = await run(
+      `${noexec}; mount -t tmpfs tmpfs /var/lib; "$0" status --vip 10.0.0.50`,
+    );
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(
+      /the executable's native part cannot be loaded\. Let one of these folders be .*\/dev\/shm: .*\/run: /,
+    );
+  });
 });
 
 /** e_machine of elf.h, at byte 18. */

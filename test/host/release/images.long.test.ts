@@ -1,14 +1,14 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { rootFolder } from '../../../lab/settings/folders.ts';
 import { type Bases, prepareBases, toStorageConfiguration } from '../../support/image/build.ts';
-import { makeArtifacts, releaseEnvironment, releaseLimitMs } from '../../support/release/artifacts.ts';
+import { makeArtifacts, releaseEnvironment } from '../../support/release/artifacts.ts';
 import { copyCheckout, makeElsewhere } from './elsewhere.ts';
 
-/** Two images are built twice, in stores that know nothing of each other. */
-const limitMs = 900_000;
+// Two images are built twice, in stores that know nothing of each other.
+jest.setTimeout(900_000);
 
 const here = join(rootFolder, '.cache/release/images');
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
   await makeArtifacts();
   bases = await prepareBases();
   elsewhere = join(rootFolder, await copyCheckout());
-}, releaseLimitMs);
+});
 afterAll(async () => {
   rmSync(here, { recursive: true, force: true });
   if (elsewhere === '') return;
@@ -46,24 +46,20 @@ async function copyBases(env: Record<string, string>): Promise<void> {
   }
 }
 
-test(
-  'the images of a release that is made elsewhere, with another umask, time zone and language have the same bytes',
-  async () => {
-    const environment = {
-      ...releaseEnvironment,
-      ...{ RELEASE_BASE: bases.base, RELEASE_BUILDER: bases.builder },
-    };
-    await execa('scripts/release', ['--output', here, 'images'], {
-      cwd: rootFolder,
-      env: { ...bases.env, ...environment },
-    });
-    const other = otherStore();
-    await copyBases(other);
-    const there = await makeElsewhere(elsewhere, ['images'], { ...other, ...environment });
-    expect(readFileSync(join(there, 'SHA256SUMS'), 'utf8')).toBe(
-      readFileSync(join(here, 'SHA256SUMS'), 'utf8'),
-    );
-    expect(readdirSync(there).filter((name) => name.endsWith('.tar'))).toHaveLength(2);
-  },
-  limitMs,
-);
+test('the images of a release that is made elsewhere, with another umask, time zone and language have the same bytes', async () => {
+  const environment = {
+    ...releaseEnvironment,
+    ...{ RELEASE_BASE: bases.base, RELEASE_BUILDER: bases.builder },
+  };
+  await execa('scripts/release', ['--output', here, 'images'], {
+    cwd: rootFolder,
+    env: { ...bases.env, ...environment },
+  });
+  const other = otherStore();
+  await copyBases(other);
+  const there = await makeElsewhere(elsewhere, ['images'], { ...other, ...environment });
+  expect(readFileSync(join(there, 'SHA256SUMS'), 'utf8')).toBe(
+    readFileSync(join(here, 'SHA256SUMS'), 'utf8'),
+  );
+  expect(readdirSync(there).filter((name) => name.endsWith('.tar'))).toHaveLength(2);
+});

@@ -1,7 +1,9 @@
 import { fileURLToPath } from 'node:url';
-import { beforeAll, expect, test } from '@jest/globals';
+import { beforeAll, expect, jest, test } from '@jest/globals';
 import type { RequestReport } from '../../support/network/seat-tasks.ts';
 import { machineLimitMs, runInMachine } from './machine.ts';
+
+jest.setTimeout(machineLimitMs);
 
 /** How one command of vipnat ended. */
 export interface CommandReport {
@@ -32,7 +34,7 @@ let report: GuestReport;
 
 beforeAll(async () => {
   report = (await runInMachine(fileURLToPath(new URL('ipvs-guest.ts', import.meta.url)))) as GuestReport;
-}, machineLimitMs);
+});
 
 test("with kube-proxy in ipvs mode, the VIP is balanced through the ClusterIP's virtual server", () => {
   expect(report.before).toMatchObject({ status: 2, stderr: '' });

@@ -1,10 +1,12 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { provideWholeRegisters } from '../../../lab/build/whole-registers.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
 import { machineLimitMs, runInMachine } from './machine.ts';
+
+jest.setTimeout(machineLimitMs);
 
 const fromHere = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -22,21 +24,13 @@ afterAll(() => {
 
 const compute = (libraries: readonly string[]) => runInMachine(fromHere('registers-guest.ts'), libraries);
 
-test(
-  'where a processor has more registers than user-mode Linux has room for, its first process cannot start',
-  async () => {
-    await expect(compute([host])).rejects.toThrow('ptrace set fp regs failed, errno = 14');
-  },
-  machineLimitMs,
-);
+test('where a processor has more registers than user-mode Linux has room for, its first process cannot start', async () => {
+  await expect(compute([host])).rejects.toThrow('ptrace set fp regs failed, errno = 14');
+});
 
-test(
-  'with the library for it, each process keeps its own registers there',
-  async () => {
-    const expected = [0, 1, 2].map((index) =>
-      execFileSync(process.execPath, [fromHere('computation.ts'), String(index)], { encoding: 'utf8' }),
-    );
-    expect(await compute([await provideWholeRegisters(), host])).toEqual(expected);
-  },
-  machineLimitMs,
-);
+test('with the library for it, each process keeps its own registers there', async () => {
+  const expected = [0, 1, 2].map((index) =>
+    execFileSync(process.execPath, [fromHere('computation.ts'), String(index)], { encoding: 'utf8' }),
+  );
+  expect(await compute([await provideWholeRegisters(), host])).toEqual(expected);
+});

@@ -13,7 +13,7 @@ import { listServices, maxDraining } from '../../../lib/services/node-report.ts'
 import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
 
 /** What differs from life to life. */
-export interface BalancerLifeOptions extends Pick<BalancerPorts, 'route' | 'clock' | 'logger' | 'node'> {
+interface BalancerLifeOptions extends Pick<BalancerPorts, 'route' | 'clock' | 'logger' | 'node'> {
   /** One of its own, in memory, unless given. */
   readonly kernel?: BalancerKernel;
   /** This host's addresses; one unless given. */
@@ -28,13 +28,13 @@ export interface BalancerLifeOptions extends Pick<BalancerPorts, 'route' | 'cloc
 }
 
 /** Who asks other nodes: as it is, and as the balancer has it. */
-export interface LifeNodes {
+interface LifeNodes {
   readonly health: Pick<NodeHealth, 'silent'>;
   readonly watch: NodeWatch;
 }
 
 /** A life that was started. */
-export interface BalancerLife {
+interface BalancerLife {
   /** Says again what this node has done: its seats are others. */
   readonly say: () => void;
   readonly stop: () => Promise<void>;

@@ -6,7 +6,7 @@ import { DeviceWorld } from '../fakes/device-world.ts';
 import { AlteonSimulator } from './alteon-simulator.ts';
 import { HurriedClock } from './hurried-clock.ts';
 
-export interface ScaleOptions {
+interface ScaleOptions {
   readonly services: number;
   readonly pods: number;
   /** How long a request takes. */

@@ -16,14 +16,14 @@ import {
 import { type AlteonFaults, AlteonUnitSimulation, type UnitAnswer, type UnitPace } from './alteon-unit.ts';
 
 /** A request that came. */
-export interface AlteonCall {
+interface AlteonCall {
   readonly unit: number;
   readonly method: string;
   readonly path: string;
 }
 
 /** Where connections to one address and port go. */
-export interface Served {
+interface Served {
   /** `tcp 10.0.0.5:443`. */
   readonly listener: string;
   /** `10.1.2.3:8080=1`: the member and its weight; 0 for one that drains. */

@@ -21,7 +21,7 @@ export const toAddress = (text: string) => {
 };
 
 /** `10.1.0.1:8080=3`, `[fd00::1]:8080`: the weight is 1 where none is given. */
-export function toMember(text: string): Member {
+function toMember(text: string): Member {
   const [, ipv6, ipv4, port, weight] = /^(?:\[(.*)\]|([^:]*)):(\d+)(?:=(\d+))?$/.exec(text) ?? [];
   return { address: toAddress(ipv6 ?? ipv4 ?? ''), port: Number(port), weight: Number(weight ?? 1) };
 }

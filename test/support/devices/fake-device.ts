@@ -35,7 +35,7 @@ export interface FakeAnswer {
 }
 
 /** Everything that a device can do. */
-export const allCapabilities: Capabilities = {
+const allCapabilities: Capabilities = {
   methods: ['rr', 'lc', 'hash'],
   weights: true,
   drain: true,

@@ -12,7 +12,7 @@ import { TemporaryFolder } from '../network/at-end.ts';
 const run = promisify(execFile);
 
 /** How a unit is made. */
-export interface HaproxyUnitOptions {
+interface HaproxyUnitOptions {
   readonly settings: DeviceSettings;
   readonly addresses: readonly string[];
   readonly at: number;
@@ -66,16 +66,13 @@ export class HaproxyUnit {
     const [tool = '', ...words] = [...this.#enter, 'haproxy', '-W', ...files];
     const started = spawn(tool, words, { stdio: 'ignore', detached: true });
     this.#process = started;
-    await waitUntil(
-      async () => {
-        if (started.exitCode !== null) throw new Error(`HAProxy has ended with ${started.exitCode}`);
-        return await this.ask('show info').then(
-          () => true,
-          () => false,
-        );
-      },
-      () => 'HAProxy does not answer',
-    );
+    await waitUntil(async () => {
+      if (started.exitCode !== null) throw new Error(`HAProxy has ended with ${started.exitCode}`);
+      return await this.ask('show info').then(
+        () => true,
+        () => false,
+      );
+    }, 'HAProxy does not answer');
     await this.script('loaded');
   }
 

@@ -120,13 +120,10 @@ export class HaproxyWorld {
       if (!this.#servers.has(formatMember(member))) await this.#serve(member);
     }
     const tries: Connection[] = [];
-    await waitUntil(
-      async () => {
-        tries.push(await this.#connect(address?.text ?? '', listener?.port ?? 0, `${this.#block}.1`));
-        return tries.at(-1)?.answer !== 'none';
-      },
-      () => 'no member answers',
-    );
+    await waitUntil(async () => {
+      tries.push(await this.#connect(address?.text ?? '', listener?.port ?? 0, `${this.#block}.1`));
+      return tries.at(-1)?.answer !== 'none';
+    }, 'no member answers');
     const { socket, answer } = tries.at(-1) ?? { socket: new Socket(), answer: '' };
     const member = listener?.members.find((one) => formatMember(one) === answer);
     if (member === undefined) throw new Error(`${answer} is no member`);

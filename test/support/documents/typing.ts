@@ -4,7 +4,7 @@ import { parseDocument } from './document.ts';
 import { isAsShown, readSteps, type Step, type TypedCommand } from './walkthrough.ts';
 
 /** What somebody types at: what a command ends with. Never rejects for a failure. */
-export type Terminal = (
+type Terminal = (
   command: string,
 ) => Promise<{ readonly exitCode: number; readonly stdout: string; readonly stderr: string }>;
 

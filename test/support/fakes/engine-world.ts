@@ -18,7 +18,7 @@ import { makeReport } from './service-objects.ts';
 import { formatKey } from '../../../controller/engine/step.ts';
 
 /** One request that reached the API, or was to reach it. */
-export interface Sent {
+interface Sent {
   readonly atMs: number;
   /** `METHOD PATH`. */
   readonly what: string;

@@ -1,12 +1,37 @@
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
-import { type LocalAddress, type LocalRoutes, type SourceRoute } from '../../../lib/kernel/port.ts';
+import {
+  type LocalAddress,
+  type LocalRoutes,
+  type SourceRoute,
+  type Transaction,
+  type WritePlace,
+} from '../../../lib/kernel/port.ts';
 import { type FakeFaults } from './kernel-faults.ts';
 import { type FakeWatches } from './kernel-watches.ts';
-import { FakeWriters } from './kernel-writers.ts';
+
+/** What a FakeKernel has ready for the next write: nothing but a list. */
+class FakeWriters {
+  /** Where the next write is made quickly. */
+  ready: readonly WritePlace[] = [];
+  /** Of each transaction that was handed in, whether that had been made ready. */
+  readonly wasReady: boolean[] = [];
+
+  keepReady(places: readonly WritePlace[]): Promise<void> {
+    this.ready = places;
+    return Promise.resolve();
+  }
+
+  /** A write is handed in, which uses up what is ready for it. */
+  protected use({ family, dialect }: Transaction): void {
+    const others = this.ready.filter((place) => place.family !== family || place.dialect !== dialect);
+    this.wasReady.push(others.length < this.ready.length);
+    this.ready = others;
+  }
+}
 
 /** An address as a test gives it: with a whole prefix, as virtual ones have, unless it says otherwise. */
-export type FakeAddress = LocalAddress & { readonly prefixLength?: number };
+type FakeAddress = LocalAddress & { readonly prefixLength?: number };
 
 /** The addresses of a FakeKernel, the routes to them, and its own connections to them. */
 export abstract class FakeAddresses extends FakeWriters {

@@ -4,14 +4,14 @@ import { type Transaction } from '../../../lib/kernel/port.ts';
 import { toolTimedOut } from '../../../lib/kernel/tools/tool-errors.ts';
 
 /** One failure to come. */
-export interface Fault {
+interface Fault {
   /** `iptables-nft-restore`, `nft`, `netlink` and so on; the next call of any tool when absent. */
   readonly tool?: string;
   readonly code: ErrorCode;
 }
 
 /** A table that a tool cannot show. */
-export interface SpoiltTable {
+interface SpoiltTable {
   readonly table: string;
   readonly how: 'failing' | 'incompatible';
 }

@@ -2,7 +2,7 @@ import { type LogFields, type Logger } from '../../../lib/telemetry/logger.ts';
 import { type LogLevel } from '../../../lib/telemetry/log-level.ts';
 
 /** One recorded line. */
-export interface LoggedLine {
+interface LoggedLine {
   readonly level: LogLevel;
   readonly message: string;
   readonly fields: LogFields;

@@ -26,7 +26,7 @@ export interface StoredObject {
 }
 
 /** What a watch hears: an object that came or changed, or null for one that went. */
-export interface LogEntry {
+interface LogEntry {
   readonly version: number;
   readonly key: string;
   readonly object: StoredObject | null;

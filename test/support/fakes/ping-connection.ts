@@ -17,7 +17,7 @@ export const closings: Readonly<Record<string, PingPeer['closes']>> = {
 };
 
 /** What it needs of its world. */
-export interface FakePingOptions {
+interface FakePingOptions {
   readonly listener: PingListener;
   readonly findPeer: () => PingPeer;
   readonly schedule: (delayMs: number, callback: () => void) => void;

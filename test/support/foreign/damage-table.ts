@@ -2,7 +2,7 @@
 import { type tidyDamages } from './damage.ts';
 
 /** A rule in a table of nftables. */
-export interface TableRule {
+interface TableRule {
   /** Its family and table: `ip vipnat`. */
   readonly table: string;
   readonly chain: string;

@@ -2,7 +2,7 @@
 import { isOurChain, isOurRule, type PrintedChain, readChains } from './printed-rules.ts';
 
 /** A rule of ours where somebody else finds it. */
-export interface OwnRule {
+interface OwnRule {
   readonly printed: PrintedChain;
   /** Its place in the chain, from 1. */
   readonly number: number;

@@ -3,7 +3,7 @@ import { vipnatCommand } from './vipnat.ts';
 import { WaitedTooLong } from '../jest/waiting.ts';
 
 /** What a script on a host of its own has said, by name. */
-export type Said = ReadonlyMap<string, string>;
+type Said = ReadonlyMap<string, string>;
 
 /**
  * A host as it is at boot, 10.77.0.11 on eth0, with the programs of this machine. Its /run is empty, /etc is its own, without

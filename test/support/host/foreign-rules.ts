@@ -6,7 +6,7 @@ import type { Cluster } from '../network/cluster.ts';
  * Without what changes by itself: packet counters, and the time and handles in the tools' comments.
  */
 export async function dumpRules(cluster: Cluster, machine: string): Promise<string> {
-  const text = await cluster.namespaces.shell(cluster.namespaceOf(machine), dumpScript);
+  const text = await cluster.shell(machine, dumpScript);
   return text.replaceAll(/^#.*\n/gm, '').replaceAll(/\[\d+:\d+\]/g, '[0:0]');
 }
 

@@ -1,3 +1,4 @@
+import { afterAll, afterEach } from '@jest/globals';
 import { existsSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TemporaryFolder } from '../network/at-end.ts';
@@ -77,6 +78,18 @@ export class Shims {
   get #switch(): string {
     return join(this.#folder.path, 'broken');
   }
+}
+
+/** Shims of a block of tests: none is left after each of them, and no folder after all. */
+export function useShims(): Shims {
+  const shims = new Shims();
+  afterEach(() => {
+    shims.clear();
+  });
+  afterAll(() => {
+    shims.remove();
+  });
+  return shims;
 }
 
 function find(tool: string): string {

@@ -27,7 +27,7 @@ export function vipnat(
   args: readonly string[],
   environment: Record<string, string> = {},
 ): Promise<CommandResult> {
-  return cluster.namespaces.run(cluster.namespaceOf(machine), vipnatCommand(args), { environment });
+  return cluster.run(machine, vipnatCommand(args), { environment });
 }
 
 /** A running `vipnat run` and all that it has logged. */
@@ -59,7 +59,7 @@ export class Agent {
   /** Waits until a line logged after the first `from` characters matches; rejects with the log when none comes. */
   async waitForLine(pattern: RegExp, from = 0): Promise<void> {
     await waitUntil(
-      () => Promise.resolve(pattern.test(this.#log.slice(from))),
+      () => pattern.test(this.#log.slice(from)),
       () => `the agent did not log ${String(pattern)}:\n${this.#log}`,
     );
   }
@@ -84,7 +84,7 @@ export async function startAgent(
   environment: NodeJS.ProcessEnv = process.env,
 ): Promise<Agent> {
   const command = vipnatCommand(['run', ...args]);
-  const agent = new Agent(cluster.namespaces.start(cluster.namespaceOf(machine), command, environment));
+  const agent = new Agent(cluster.start(machine, command, environment));
   await agent.waitForLine(/ (?:service-chain|cluster-ip|direct to \S.*|passthrough): /);
   return agent;
 }

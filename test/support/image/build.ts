@@ -6,7 +6,7 @@ import { rootFolder } from '../../../lab/settings/folders.ts';
 const folder = join(rootFolder, '.cache/image');
 
 /** Where built images are, apart from those of whoever runs the tests. */
-export interface ImageStore {
+interface ImageStore {
   /** A folder that podman and buildah can take for their graph root. */
   readonly folder: string;
   readonly driver: 'overlay' | 'vfs';

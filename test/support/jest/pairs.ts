@@ -3,7 +3,7 @@ import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port
 import { isFull } from './extent.ts';
 
 /** A family of addresses, and a dialect of iptables. */
-export type Pair = readonly [family: Family, dialect: IptablesDialect];
+type Pair = readonly [family: Family, dialect: IptablesDialect];
 
 /** All pairs of them; in the gate the diagonal, so that each family and each dialect is tried. */
 export const pairs: readonly Pair[] = families

@@ -1,7 +1,7 @@
 import { type IncomingMessage } from 'node:http';
 
 /** An event as the API has it. */
-export interface StoredEvent {
+interface StoredEvent {
   readonly metadata: { readonly name: string; readonly namespace: string };
   readonly type: string;
   readonly reason: string;
@@ -11,7 +11,7 @@ export interface StoredEvent {
 }
 
 /** An answer: its status, and an object or the message of a Status. */
-export interface EventReply {
+interface EventReply {
   readonly code: number;
   readonly body: object | string;
 }

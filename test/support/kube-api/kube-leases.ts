@@ -1,7 +1,7 @@
 import { type IncomingMessage } from 'node:http';
 
 /** A Lease as the API has it. */
-export interface StoredLease {
+interface StoredLease {
   readonly metadata: {
     readonly name: string;
     readonly resourceVersion: string;

@@ -6,7 +6,7 @@ import { jumps, renderCleanup, renderUpdate } from './rules.ts';
 import { type FakeKernel } from '../fakes/kernel.ts';
 
 /** Where one kube-proxy of iptables mode writes. */
-export interface ProxySource {
+interface ProxySource {
   readonly family: Family;
   readonly dialect: IptablesDialect;
 }

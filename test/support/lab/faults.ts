@@ -4,11 +4,27 @@ import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
 import { waitForApiservers, waitForBalance } from '../../../lab/control-plane/ready.ts';
 import { masters } from '../network/layout.ts';
-import { savedFirewall } from './saved-firewall.ts';
 import { isLong } from '../jest/extent.ts';
 
+/** A firewall's saved rules, from before kube-proxy and vipnat came: whoever restores them removes all others. */
+const savedFirewall = `*filter
+:INPUT ACCEPT [0:0]
+:FORWARD DROP [0:0]
+:OUTPUT ACCEPT [0:0]
+-A INPUT -i lo -j ACCEPT
+-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT
+COMMIT
+*nat
+:PREROUTING ACCEPT [0:0]
+:INPUT ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:POSTROUTING ACCEPT [0:0]
+COMMIT
+`;
+
 /** The masters as a fault sees them. */
-export interface Roles {
+interface Roles {
   /** Has the VIP. */
   readonly holder: string;
   /** Another one. */

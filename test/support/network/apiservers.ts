@@ -5,7 +5,7 @@ import type { Namespaces } from './namespaces.ts';
 import { tcpServerCommand } from './pod-servers.ts';
 
 /** How an apiserver answers: as it should, late, or everything with 500 as without etcd. */
-export type ApiserverManner = 'well' | 'slow' | 'failing';
+type ApiserverManner = 'well' | 'slow' | 'failing';
 
 /** One master's small apiserver (apiserver.ts), which can be ended, started again and made ill. */
 export class ApiserverProcess {

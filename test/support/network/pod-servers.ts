@@ -5,7 +5,7 @@ const tcpProgram = fileURLToPath(new URL('apiserver.ts', import.meta.url));
 const udpProgram = fileURLToPath(new URL('udp-echo.ts', import.meta.url));
 
 /** Files of a server's certificate and key. */
-export interface ServerFiles {
+interface ServerFiles {
   readonly certificate: string;
   readonly key: string;
 }

@@ -7,7 +7,7 @@ export const writesOneChain =
   /^#[^]*(?:\*nat\n:VIPNAT-\w{10} .*(?:\n-A VIPNAT-\w{10} .*)+\nCOMMIT|flush chain ip vipnat VIPNAT-\w{10}(?:\nadd rule ip vipnat VIPNAT-\w{10} .*)+)\n?$/;
 
 /** How rules are rewritten. */
-export interface Rewriting {
+interface Rewriting {
   readonly dialect: Dialect;
   /** Run in turn on m1, one transaction each. */
   readonly scripts: readonly string[];
@@ -28,11 +28,10 @@ export async function rewriteOften(
   const tool = dialect === 'nftables' ? 'nft -f -' : restore;
   const steps = scripts.map((script) => `${tool} <<'END'\n${script}\nEND\necho done\nsleep ${restSeconds}`);
   const program = `for round in $(seq ${count / scripts.length}); do\n${steps.join('\n')}\ndone`;
-  const { exitCode, stdout, stderr } = await cluster.namespaces.run(
-    cluster.namespaceOf('m1'),
-    ['sh', '-e', '-s'],
-    { input: program, limitMs },
-  );
+  const { exitCode, stdout, stderr } = await cluster.run('m1', ['sh', '-e', '-s'], {
+    input: program,
+    limitMs,
+  });
   if (exitCode !== 0) throw new Error(stderr);
   return stdout.split('\n').filter((line) => line === 'done').length;
 }

@@ -5,8 +5,7 @@
 import { connect as connectPlain } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connect as connectTls } from 'node:tls';
-import { nameApiserver } from './certificate-name.ts';
+import { connect as connectTls, type PeerCertificate } from 'node:tls';
 import { OwnTime } from './own-time.ts';
 import { connectAtRate, isPortTaken, nameError, takePort } from './seat-connects.ts';
 import { holdConnections } from './seat-holds.ts';
@@ -164,4 +163,13 @@ function greet(
 
 function increment(counts: Record<string, number>, key: string): void {
   counts[key] = (counts[key] ?? 0) + 1;
+}
+
+/**
+ * Whose certificate an apiserver has. The lab's are named for their node; kubeadm's are all named alike, and have the node among
+ * the other names.
+ */
+function nameApiserver({ subject, subjectaltname = '' }: PeerCertificate): string {
+  const node = /DNS:(?!kubernetes\b|localhost\b)([^,]+)/.exec(subjectaltname)?.[1];
+  return String(subject.CN) === 'kube-apiserver' && node !== undefined ? node : String(subject.CN);
 }

@@ -11,20 +11,18 @@ const hooks = {
 } as const;
 
 /**
- * Makes a cluster before each or all tests of this block, and hands it to `prepare`; closes it after them, also when `prepare` failed
- * half-way.
+ * A cluster that is up for each or for all tests of this block, when `prepare` has done its part. It is closed after them, also when
+ * that failed half-way.
  */
 export function useCluster(
   life: keyof typeof hooks,
-  prepare: (cluster: Cluster) => Promise<unknown> | undefined,
-): void {
-  let cluster: Cluster | undefined;
+  prepare: (cluster: Cluster) => unknown = () => undefined,
+): Cluster {
+  const cluster = new Cluster();
   hooks[life].before(async () => {
-    cluster = await Cluster.create();
+    await cluster.open();
     await prepare(cluster);
   }, limitMs);
-  hooks[life].after(async () => {
-    await cluster?.close();
-    cluster = undefined;
-  }, limitMs);
+  hooks[life].after(() => cluster.close(), limitMs);
+  return cluster;
 }

@@ -7,7 +7,7 @@ import { hosts, type Host, masters, outsider, podAddresses, worker } from './lay
  */
 
 /** Where a script's other end is: a network namespace's name or the pid of a process in it, as `ip link` takes it. */
-export type NetnsReference = string | number;
+type NetnsReference = string | number;
 
 /** On the switch: the bridge, with a cable to every host; those of the layout by default. */
 export function renderSwitch(

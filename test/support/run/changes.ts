@@ -31,7 +31,7 @@ export const additions: readonly Addition[] = [
 export const budgetSeconds = 600;
 
 /** What a change adds to the gate, and what it would have added in more time. */
-export interface AddedTests {
+interface AddedTests {
   readonly chosen: readonly Addition[];
   readonly leftOut: readonly Addition[];
 }

@@ -4,7 +4,7 @@ import type { Extent } from '../jest/extent.ts';
 import { startChild } from './children.ts';
 
 /** What to run of one or more parts. */
-export interface JestTask {
+interface JestTask {
   /** The Jest projects. */
   readonly projects: readonly string[];
   readonly extent: Extent;
@@ -71,7 +71,7 @@ export async function runJest(task: JestTask): Promise<JestResult> {
 }
 
 /** A failure of no file in particular. */
-export function failAsWhole(name: string, message: string): JestResult {
+function failAsWhole(name: string, message: string): JestResult {
   return { passed: 0, skipped: 0, failures: [{ file: '', title: name, messages: [message] }] };
 }
 

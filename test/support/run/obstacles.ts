@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { MachineNeed, Part } from './parts.ts';
 
 /** Why a part does not run here. */
-export interface Obstacle {
+interface Obstacle {
   readonly reason: string;
   /** Whether the machine is at fault: then the part is not run, and that fails nothing. Otherwise CI fails. */
   readonly isMachine: boolean;

@@ -1,7 +1,7 @@
 import type { FailedTest, JestResult } from './jest-run.ts';
 
 /** More files than these in one run are no bad luck: a regression, or a machine that is broken. */
-export const maxRetriedFiles = 3;
+const maxRetriedFiles = 3;
 
 /**
  * What waits too long, in the words of Jest, of test/support/jest/waiting.ts, and of the clients of tests. Everything else, such as a wrong
@@ -14,12 +14,12 @@ const late =
 const broken = /ECONNRESET|ECONNREFUSED|EPIPE|EHOSTUNREACH|ECONNABORTED/;
 
 /** Whether a failure may come from a machine that was too slow, by the words that it has. */
-export function isAboutTime({ messages }: FailedTest): boolean {
+function isAboutTime({ messages }: FailedTest): boolean {
   return messages.length > 0 && messages.every((message) => late.test(message) && !broken.test(message));
 }
 
 /** What is to run again. */
-export interface RetryPlan {
+interface RetryPlan {
   /** The files, each to run alone. */
   readonly files: readonly string[];
   /** Why nothing runs again; null where something does, or nothing failed. */
@@ -46,7 +46,7 @@ export function planRetries(
 }
 
 /** A result after a second run of one of its files. */
-export interface Merged {
+interface Merged {
   readonly result: JestResult;
   /** Tests of the file that failed first, and passed then. They are among the passed ones of the result. */
   readonly flaky: readonly FailedTest[];

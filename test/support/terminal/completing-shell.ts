@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Shell } from '../../../cli/completion/model.ts';
 
 /** What a shell made of one line that somebody typed with the key TAB in it. */
-export interface TypedLine {
+interface TypedLine {
   /** What vipnat would have got, each word in `<>`. */
   readonly words: string;
   /** What the shell listed below the line, because there was more than one candidate. */

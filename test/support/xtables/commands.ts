@@ -15,7 +15,7 @@ export class Refusal extends Error {
 }
 
 /** Where a command is carried out. */
-export interface CommandTarget {
+interface CommandTarget {
   readonly family: Family;
   readonly dialect: IptablesDialect;
   readonly tableName: string;

@@ -5,14 +5,14 @@ import { copyTable, createTable, type FakeTable, type FakeTables, isTableName, t
 import { type TableName } from '../../../lib/netfilter/iptables/ruleset.ts';
 
 /** One run of `ip[6]tables-{nft,legacy}-restore --noflush`. */
-export interface RestoreRun {
+interface RestoreRun {
   readonly family: Family;
   readonly dialect: IptablesDialect;
   readonly script: string;
 }
 
 /** How a run ended. What was committed before a failure stays. */
-export interface RestoreOutcome {
+interface RestoreOutcome {
   /** How many tables were committed with a change in them. */
   readonly changedTables: number;
   /** Null for success. */

@@ -4,7 +4,6 @@ import { insertSnippets, leaveAgentOut } from '../../../support/doctor/snippets.
 import { readSection } from '../../../support/documents/table.ts';
 import { follow, listSteps } from '../../../support/documents/typing.ts';
 import { apiserverPort, masters } from '../../../support/network/layout.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { type Administrator } from './administrator.ts';
 import { waitForPod } from '../pods/agents.ts';
 import { conf, type KeepalivedAlone } from './keepalived-alone.ts';
@@ -19,61 +18,45 @@ const forEachNode = /\beach (?:control-plane )?node\b/;
 
 /** Tests that the quickstart leads from keepalived alone to a balanced VIP, word by word, and back. */
 export function testExistingCluster(lab: () => NodeLab, alone: () => KeepalivedAlone): void {
-  test.each(listSteps(page, heading))(
-    '$name',
-    async ({ lead, commands }) => {
-      const nodes = alone().administrators.slice(0, forEachNode.test(lead) ? masters.length : 1);
-      const followAll = async ({ type }: Administrator) => {
-        for (const command of commands) await follow(page, command, type);
-      };
-      await Promise.all(nodes.map(followAll));
-    },
-    limitMs,
-  );
+  test.each(listSteps(page, heading))('$name', async ({ lead, commands }) => {
+    const nodes = alone().administrators.slice(0, forEachNode.test(lead) ? masters.length : 1);
+    const followAll = async ({ type }: Administrator) => {
+      for (const command of commands) await follow(page, command, type);
+    };
+    await Promise.all(nodes.map(followAll));
+  });
 
-  test(
-    'leads to a VIP that is balanced over all apiservers',
-    async () => {
-      await expectShares(lab(), 'client');
-      await expectShares(lab(), 'pod-worker');
-    },
-    limitMs,
-  );
+  test('leads to a VIP that is balanced over all apiservers', async () => {
+    await expectShares(lab(), 'client');
+    await expectShares(lab(), 'pod-worker');
+  });
 
-  test(
-    'has doctor print lines with which keepalived follows the agent, and the VIP stays where it is',
-    async () => {
-      const before = await lab().listHolders();
-      await Promise.all(alone().administrators.map(followDoctor));
-      expect(await lab().listHolders()).toEqual(before);
-    },
-    limitMs,
-  );
+  test('has doctor print lines with which keepalived follows the agent, and the VIP stays where it is', async () => {
+    const before = await lab().listHolders();
+    await Promise.all(alone().administrators.map(followDoctor));
+    expect(await lab().listHolders()).toEqual(before);
+  });
 
-  test(
-    'leads back: agents end at once and leave their rules, and `cleanup` leaves the VIP to its holder',
-    async () => {
-      const [first] = alone().administrators;
-      const [remove = '', cleanup = ''] = readWayBack();
-      const pod = await waitForPod(lab(), first.master);
-      const ended = awaitExit(lab(), pod);
-      await first.shell(remove);
-      await ended;
-      for (const { type } of alone().administrators) {
-        expect(await type(`vipnat check --vip ${lab().vip}`)).toMatchObject({ exitCode: 0 });
-      }
-      for (const { shell } of alone().administrators) {
-        await shell(`${cleanup}
+  test('leads back: agents end at once and leave their rules, and `cleanup` leaves the VIP to its holder', async () => {
+    const [first] = alone().administrators;
+    const [remove = '', cleanup = ''] = readWayBack();
+    const pod = await waitForPod(lab(), first.master);
+    const ended = awaitExit(lab(), pod);
+    await first.shell(remove);
+    await ended;
+    for (const { type } of alone().administrators) {
+      expect(await type(`vipnat check --vip ${lab().vip}`)).toMatchObject({ exitCode: 0 });
+    }
+    for (const { shell } of alone().administrators) {
+      await shell(`${cleanup}
 ${leaveAgentOut} ${conf} >changed.conf
 mv changed.conf ${conf}
 kill -HUP $(cat /run/keepalived.pid)`);
-      }
-      await expectNoTraces(lab(), alone().administrators);
-      const { apiservers, errors } = await lab().seat('client').request(lab().vip, apiserverPort, 20);
-      expect({ apiservers, errors }).toEqual({ apiservers: { [first.master]: 20 }, errors: {} });
-    },
-    limitMs,
-  );
+    }
+    await expectNoTraces(lab(), alone().administrators);
+    const { apiservers, errors } = await lab().seat('client').request(lab().vip, apiserverPort, 20);
+    expect({ apiservers, errors }).toEqual({ apiservers: { [first.master]: 20 }, errors: {} });
+  });
 }
 
 /** What `doctor --json` says of one check. */

@@ -7,7 +7,6 @@ import { isLong, onlyLong } from '../../../support/jest/extent.ts';
 import { parseDocument } from '../../../support/documents/document.ts';
 import { readCommand } from '../../../support/documents/typing.ts';
 import { readSteps } from '../../../support/documents/walkthrough.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { type Administrator } from './administrator.ts';
 import { findPod, listCrashes, readLog } from '../pods/agents.ts';
 import { testLooks } from '../pods/features.ts';
@@ -44,68 +43,52 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
     );
   };
 
-  test(
-    'a pod of `kubectl debug` looks at a node without an agent, and sees all that doctor asks for',
-    async () => {
-      const [first] = alone().administrators;
-      await first.shell(`cat >root.yaml <<'END'\n${readRootYaml()}\nEND`);
-      const stdout = await typeAtTerminal('kubectl debug node/');
-      const doctor = readSteps('docs/quickstart.md', 'An existing cluster')[0]?.commands[0];
-      const shown = doctor?.output.filter((line) => line !== '' && !line.includes('…')) ?? [];
-      expect(shown).not.toEqual([]);
-      for (const line of shown) expect(stdout).toContain(line);
-      expect(stdout).not.toContain("does not see the host's /etc/");
-      const pods = await lab().ask(['get', 'pods', '--namespace', 'default', '--output', 'name']);
-      const [pod = ''] = /pod\/node-debugger-\S+/.exec(pods) ?? [];
-      await lab().ask(['delete', pod, '--namespace', 'default']);
-    },
-    limitMs,
-  );
+  test('a pod of `kubectl debug` looks at a node without an agent, and sees all that doctor asks for', async () => {
+    const [first] = alone().administrators;
+    await first.shell(`cat >root.yaml <<'END'\n${readRootYaml()}\nEND`);
+    const stdout = await typeAtTerminal('kubectl debug node/');
+    const doctor = readSteps('docs/quickstart.md', 'An existing cluster')[0]?.commands[0];
+    const shown = doctor?.output.filter((line) => line !== '' && !line.includes('…')) ?? [];
+    expect(shown).not.toEqual([]);
+    for (const line of shown) expect(stdout).toContain(line);
+    expect(stdout).not.toContain("does not see the host's /etc/");
+    const pods = await lab().ask(['get', 'pods', '--namespace', 'default', '--output', 'name']);
+    const [pod = ''] = /pod\/node-debugger-\S+/.exec(pods) ?? [];
+    await lab().ask(['delete', pod, '--namespace', 'default']);
+  });
 
-  test(
-    'a container of containerd alone looks at a node, without the API and without a pod',
-    async () => {
-      expect(await type('ctr --namespace k8s.io run ')).toMatchObject({ exitCode: 0 });
-      const checked = await type('ctr --namespace k8s.io tasks exec ');
-      expect(checked).toMatchObject({ exitCode: 2, stdout: expect.stringContaining('VIPNAT') });
-      expect(await type('ctr --namespace k8s.io tasks delete ')).toMatchObject({ exitCode: 0 });
-      expect(await type('ctr --namespace k8s.io containers delete ')).toMatchObject({ exitCode: 0 });
-    },
-    limitMs,
-  );
+  test('a container of containerd alone looks at a node, without the API and without a pod', async () => {
+    expect(await type('ctr --namespace k8s.io run ')).toMatchObject({ exitCode: 0 });
+    const checked = await type('ctr --namespace k8s.io tasks exec ');
+    expect(checked).toMatchObject({ exitCode: 2, stdout: expect.stringContaining('VIPNAT') });
+    expect(await type('ctr --namespace k8s.io tasks delete ')).toMatchObject({ exitCode: 0 });
+    expect(await type('ctr --namespace k8s.io containers delete ')).toMatchObject({ exitCode: 0 });
+  });
 
   // The kubelet looks for a ConfigMap again after ten seconds and more.
   for (const name of onlyLong('install.yaml waits for its ConfigMap and says so')) {
-    test(
-      name,
-      async () => {
-        const [{ master }] = alone().administrators;
-        expect(await type('kubectl apply -f install.yaml')).toMatchObject({ exitCode: 0 });
-        await waitUntil('the pod says what it waits for', async () => {
-          const reason = await describeWaiting(lab(), master);
-          return reason === 'CreateContainerConfigError configmap "vipnat" not found' ? null : reason;
-        });
-      },
-      limitMs,
-    );
+    test(name, async () => {
+      const [{ master }] = alone().administrators;
+      expect(await type('kubectl apply -f install.yaml')).toMatchObject({ exitCode: 0 });
+      await waitUntil('the pod says what it waits for', async () => {
+        const reason = await describeWaiting(lab(), master);
+        return reason === 'CreateContainerConfigError configmap "vipnat" not found' ? null : reason;
+      });
+    });
   }
 
-  test(
-    'with its ConfigMap, install.yaml balances the VIP',
-    async () => {
-      const [{ master }] = alone().administrators;
-      const created = await type('kubectl -n kube-system create configmap vipnat ');
-      expect(created).toMatchObject({ exitCode: 0 });
-      expect(await type('kubectl apply -f install.yaml')).toMatchObject({ exitCode: 0 });
-      await waitForDaemonSet(lab(), 'vipnat');
-      await expectShares(lab(), 'client');
-      const log = await readLog(lab(), (await findPod(lab(), master))?.name ?? '');
-      expect(log).toMatch(/ follows the API at /);
-      const complaints = log.split('\n').filter((line) => / (?:error|warn) /.test(line));
-      expect(complaints.filter((line) => !slow.test(line))).toEqual([]);
-    },
-    limitMs,
-  );
+  test('with its ConfigMap, install.yaml balances the VIP', async () => {
+    const [{ master }] = alone().administrators;
+    const created = await type('kubectl -n kube-system create configmap vipnat ');
+    expect(created).toMatchObject({ exitCode: 0 });
+    expect(await type('kubectl apply -f install.yaml')).toMatchObject({ exitCode: 0 });
+    await waitForDaemonSet(lab(), 'vipnat');
+    await expectShares(lab(), 'client');
+    const log = await readLog(lab(), (await findPod(lab(), master))?.name ?? '');
+    expect(log).toMatch(/ follows the API at /);
+    const complaints = log.split('\n').filter((line) => / (?:error|warn) /.test(line));
+    expect(complaints.filter((line) => !slow.test(line))).toEqual([]);
+  });
 
   testLooks(
     lab,
@@ -134,60 +117,48 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
       'docs/events.md',
       / WayChosen +node\/m1 /,
     ],
-  ])(
-    'beside an agent, `%s` of %s shows what it is for',
-    async (start, from, shown) => {
-      const { exitCode, stdout, stderr } = await type(start, from);
-      expect({ exitCode, stderr, stdout }).toMatchObject({
-        exitCode: 0,
-        stdout: expect.stringMatching(shown),
-      });
-    },
-    limitMs,
-  );
+  ])('beside an agent, `%s` of %s shows what it is for', async (start, from, shown) => {
+    const { exitCode, stdout, stderr } = await type(start, from);
+    expect({ exitCode, stderr, stdout }).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(shown),
+    });
+  });
 
   if (isLong) {
-    test(
-      'an update to another version, and the way back: no container of it crashes',
-      async () => {
-        const [first, ...others] = alone().administrators;
-        const crashes = await listCrashes(lab());
-        const { image } = alone().files;
-        const newer = image.replace(/:[^:]*$/, ':newer');
-        await Promise.all(
-          [first, ...others].map(({ shell }) => shell(`ctr --namespace k8s.io images tag ${image} ${newer}`)),
-        );
-        await first.shell(`sed 's!${image}!${newer}!' install.yaml | kubectl apply -f -`);
-        await waitForDaemonSet(lab(), 'vipnat');
-        expect(await listImages(lab())).toEqual([newer]);
-        const undone = await type('kubectl -n kube-system rollout undo ', 'docs/operations.md');
-        expect(undone).toMatchObject({ exitCode: 0 });
-        await waitForDaemonSet(lab(), 'vipnat');
-        expect(await listImages(lab())).toEqual([image]);
-        expect(await listCrashes(lab(), crashes)).toEqual([]);
-        await Promise.all(
-          [first, ...others].map(({ shell }) => shell(`ctr --namespace k8s.io images remove ${newer}`)),
-        );
-      },
-      limitMs,
-    );
+    test('an update to another version, and the way back: no container of it crashes', async () => {
+      const [first, ...others] = alone().administrators;
+      const crashes = await listCrashes(lab());
+      const { image } = alone().files;
+      const newer = image.replace(/:[^:]*$/, ':newer');
+      await Promise.all(
+        [first, ...others].map(({ shell }) => shell(`ctr --namespace k8s.io images tag ${image} ${newer}`)),
+      );
+      await first.shell(`sed 's!${image}!${newer}!' install.yaml | kubectl apply -f -`);
+      await waitForDaemonSet(lab(), 'vipnat');
+      expect(await listImages(lab())).toEqual([newer]);
+      const undone = await type('kubectl -n kube-system rollout undo ', 'docs/operations.md');
+      expect(undone).toMatchObject({ exitCode: 0 });
+      await waitForDaemonSet(lab(), 'vipnat');
+      expect(await listImages(lab())).toEqual([image]);
+      expect(await listCrashes(lab(), crashes)).toEqual([]);
+      await Promise.all(
+        [first, ...others].map(({ shell }) => shell(`ctr --namespace k8s.io images remove ${newer}`)),
+      );
+    });
   }
 
-  test(
-    'is removed with nothing but containerd, and no object, rule, route, file or image of it is left',
-    async () => {
-      const [first, ...others] = alone().administrators;
-      expect(await type('kubectl delete -f install.yaml')).toMatchObject({ exitCode: 0 });
-      expect(await type('kubectl -n kube-system delete configmap vipnat')).toMatchObject({ exitCode: 0 });
-      for (const administrator of [first, ...others]) await cleanUpByContainer(lab(), administrator);
-      await expectNoTraces(lab(), alone().administrators);
-      expect(await type('ctr --namespace k8s.io images remove ')).toMatchObject({ exitCode: 0 });
-      expect(await first.shell('ctr --namespace k8s.io images list --quiet')).not.toContain(
-        alone().files.image,
-      );
-    },
-    limitMs,
-  );
+  test('is removed with nothing but containerd, and no object, rule, route, file or image of it is left', async () => {
+    const [first, ...others] = alone().administrators;
+    expect(await type('kubectl delete -f install.yaml')).toMatchObject({ exitCode: 0 });
+    expect(await type('kubectl -n kube-system delete configmap vipnat')).toMatchObject({ exitCode: 0 });
+    for (const administrator of [first, ...others]) await cleanUpByContainer(lab(), administrator);
+    await expectNoTraces(lab(), alone().administrators);
+    expect(await type('ctr --namespace k8s.io images remove ')).toMatchObject({ exitCode: 0 });
+    expect(await first.shell('ctr --namespace k8s.io images list --quiet')).not.toContain(
+      alone().files.image,
+    );
+  });
 }
 
 /** As whoever reads it types it on a node. */

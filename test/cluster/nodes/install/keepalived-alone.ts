@@ -7,12 +7,16 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitForPods, waitForVip, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { leaveAgentOut } from '../../../support/doctor/snippets.ts';
 import { masters } from '../../../support/network/layout.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { Administrator } from './administrator.ts';
 import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
-import { type NodeFiles, writeNodeFiles } from './archives.ts';
 import { waitForQuiet } from '../measure/quiet.ts';
 import { removeFolders } from './traces.ts';
+import { join } from 'node:path';
+import { writeInstallYaml } from '../../../../release/cluster/install-yaml.ts';
+import { writeArchive } from '../../../../release/images/images.ts';
+import { readRelease } from '../../../../release/settings/release.ts';
+import { buildImage, buildKeepalivedImage, prepareBases } from '../../../support/image/build.ts';
+import { TemporaryFolder } from '../../../support/network/at-end.ts';
 
 /** The host's keepalived.conf. */
 export const conf = '/etc/keepalived/keepalived.conf';
@@ -46,7 +50,7 @@ export function useKeepalivedAlone(lab: () => NodeLab): () => KeepalivedAlone {
       });
     }
     await waitForVip(lab());
-  }, limitMs);
+  });
   afterAll(async () => {
     if (made === undefined) return;
     await Promise.all(made.administrators.map((each) => restore(lab(), each)));
@@ -58,7 +62,7 @@ export function useKeepalivedAlone(lab: () => NodeLab): () => KeepalivedAlone {
     );
     await waitForAgents(lab());
     await waitForQuiet(lab());
-  }, limitMs);
+  });
   return () => {
     if (made === undefined) throw new Error('the nodes are not prepared');
     return made;
@@ -99,4 +103,36 @@ rm -rf ${conf} /run/keepalived.log
 ctr --namespace k8s.io images import vipnat-image-*.tar`);
   for (const pod of pods) await putStaticPod(lab, master, pod);
   await leave();
+}
+
+/** The files of a release for nodes with containerd alone, by their names there. */
+interface NodeFiles {
+  readonly nameToFile: Readonly<Record<string, string>>;
+  /** vipnat's image, as its archive names it. */
+  readonly image: string;
+  /** Removes the files. */
+  remove(): void;
+}
+
+/** Writes the files of a release for nodes: both images, of the tests' own build, as OCI archives, and install.yaml. */
+async function writeNodeFiles(): Promise<NodeFiles> {
+  const folder = new TemporaryFolder('release');
+  const release = readRelease(folder.path, () => undefined);
+  const { env } = await prepareBases();
+  const { name: image } = await buildImage();
+  const archives = {
+    [`vipnat-image-${release.version}-linux-amd64.tar`]: image,
+    [`vipnat-keepalived-image-${release.version}-linux-amd64.tar`]: await buildKeepalivedImage(),
+  };
+  for (const [name, whole] of Object.entries(archives)) {
+    await writeArchive(release, whole, join(folder.path, name), env);
+  }
+  const names = [...Object.keys(archives), ...(await writeInstallYaml(release))];
+  return {
+    nameToFile: Object.fromEntries(names.map((name) => [name, join(folder.path, name)])),
+    image,
+    remove: () => {
+      folder.remove();
+    },
+  };
 }

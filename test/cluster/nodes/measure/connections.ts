@@ -6,7 +6,7 @@ import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { apiserverPort } from '../../../support/network/layout.ts';
 
 /** An open connection of kubelet or controller-manager to the VIP. */
-export interface Connection {
+interface Connection {
   readonly program: string;
   /** The address that it comes from. */
   readonly source: string;
@@ -42,7 +42,7 @@ export async function reconnect(lab: NodeLab, master: string): Promise<readonly 
 }
 
 /** The open connections to the VIP of a master's kubelet and controller-manager. */
-export async function listConnections(lab: NodeLab, master: string): Promise<Connection[]> {
+async function listConnections(lab: NodeLab, master: string): Promise<Connection[]> {
   const words = 'ss --no-header --oneline --tcp --numeric --processes --info';
   const lines = await runShell(lab.machine(master), `${words} ${toVip(lab)}`);
   return lines.split('\n').flatMap((line) => {

@@ -27,7 +27,7 @@ export interface LoadReport {
 }
 
 /** What became of a watch. */
-export interface WatchEnd {
+interface WatchEnd {
   readonly place: string;
   readonly apiserver: string;
   /** How it ended, see `WatchesReport`; null while it goes on. */
@@ -64,7 +64,7 @@ export async function prepareLoad(lab: NodeLab): Promise<void> {
 }
 
 /** How something is looked at. */
-export interface LoadOptions {
+interface LoadOptions {
   /** Everywhere when left out. */
   readonly from?: readonly string[];
   /** The master that is taken away: it is no witness of the machine. */

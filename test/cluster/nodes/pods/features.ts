@@ -5,7 +5,6 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { readHealthCheck } from '../../../support/image/health-check.ts';
 import { apiserverPort, masters } from '../../../support/network/layout.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { readLog } from './agents.ts';
 
 /** With a choice of three, all of them miss one apiserver once in 10,000 times. */
@@ -70,43 +69,35 @@ export function testLooks(
   findAgent: () => Promise<AgentPod>,
   cannot: readonly RegExp[],
 ): void {
-  test(
-    'plan, status and doctor say in it what they say on a host',
-    async () => {
-      const agent = await findAgent();
-      const vipnat = (...words: string[]) => runIn(lab(), agent, ['vipnat', ...words]);
-      expect(await vipnat('plan')).toMatchObject({ exitCode: 0 });
-      const { exitCode, stdout } = await vipnat('status', '--json');
-      const status = JSON.parse(stdout) as Status;
-      expect({ exitCode, isRunning: status.agent.running }).toEqual({ exitCode: 0, isRunning: true });
-      expect(status.vips.map(({ backends }) => backends.map(({ state }) => state))).toEqual([
-        ['ready', 'ready', 'ready'],
-      ]);
-      const { checks } = JSON.parse((await vipnat('doctor', '--json')).stdout) as Diagnosis;
-      expect(checks.filter(({ level }) => level === 'fail')).toEqual([]);
-      const skipped = checks.flatMap(({ level, reason = '' }) => (level === 'skipped' ? [reason] : []));
-      expect(skipped.filter((reason) => !cannot.some((pattern) => pattern.test(reason)))).toEqual([]);
-      expect(cannot.filter((pattern) => !skipped.some((reason) => pattern.test(reason)))).toEqual([]);
-    },
-    limitMs,
-  );
+  test('plan, status and doctor say in it what they say on a host', async () => {
+    const agent = await findAgent();
+    const vipnat = (...words: string[]) => runIn(lab(), agent, ['vipnat', ...words]);
+    expect(await vipnat('plan')).toMatchObject({ exitCode: 0 });
+    const { exitCode, stdout } = await vipnat('status', '--json');
+    const status = JSON.parse(stdout) as Status;
+    expect({ exitCode, isRunning: status.agent.running }).toEqual({ exitCode: 0, isRunning: true });
+    expect(status.vips.map(({ backends }) => backends.map(({ state }) => state))).toEqual([
+      ['ready', 'ready', 'ready'],
+    ]);
+    const { checks } = JSON.parse((await vipnat('doctor', '--json')).stdout) as Diagnosis;
+    expect(checks.filter(({ level }) => level === 'fail')).toEqual([]);
+    const skipped = checks.flatMap(({ level, reason = '' }) => (level === 'skipped' ? [reason] : []));
+    expect(skipped.filter((reason) => !cannot.some((pattern) => pattern.test(reason)))).toEqual([]);
+    expect(cannot.filter((pattern) => !skipped.some((reason) => pattern.test(reason)))).toEqual([]);
+  });
 
-  test(
-    'is healthy, and leaves no dead processes behind',
-    async () => {
-      const agent = await findAgent();
-      expect(await runIn(lab(), agent, readHealthCheck())).toMatchObject({ exitCode: 0 });
-      const listDead = ['sh', '-c', 'grep -l "^State:.Z" /proc/[0-9]*/status'];
-      // A tool that has just ended is dead until the agent's next turn.
-      await waitUntil('no process is a zombie', async () => {
-        const { stdout } = await runIn(lab(), agent, listDead);
-        return stdout === '' ? null : stdout;
-      });
-      const { VmRSS: now, VmHWM: most } = await readProcessStatus(lab(), agent);
-      process.stderr.write(`${agent.name}: ${toMegabytes(now)} of memory, ${toMegabytes(most)} at most\n`);
-    },
-    limitMs,
-  );
+  test('is healthy, and leaves no dead processes behind', async () => {
+    const agent = await findAgent();
+    expect(await runIn(lab(), agent, readHealthCheck())).toMatchObject({ exitCode: 0 });
+    const listDead = ['sh', '-c', 'grep -l "^State:.Z" /proc/[0-9]*/status'];
+    // A tool that has just ended is dead until the agent's next turn.
+    await waitUntil('no process is a zombie', async () => {
+      const { stdout } = await runIn(lab(), agent, listDead);
+      return stdout === '' ? null : stdout;
+    });
+    const { VmRSS: now, VmHWM: most } = await readProcessStatus(lab(), agent);
+    process.stderr.write(`${agent.name}: ${toMegabytes(now)} of memory, ${toMegabytes(most)} at most\n`);
+  });
 }
 
 /** Tests that an agent's pod on the VIP's holder does under its rights whatever an agent does beside balancing. */
@@ -117,58 +108,46 @@ export function testRights(lab: () => NodeLab, findAgent: () => Promise<AgentPod
   });
   const check = () => runIn(lab(), agent, ['vipnat', 'check']);
 
-  test(
-    'repairs rules that are flushed on the node',
-    async () => {
-      const node = lab().machine(agent.node);
-      const saved = await runShell(node, 'iptables-nft-save -t nat');
-      await runShell(node, 'iptables-nft -t nat -F PREROUTING; iptables-nft -t nat -F OUTPUT');
-      await waitForCheck(check, '3 apiservers');
-      // kube-proxy looks for its own jumps once an hour, and pods reach no ClusterIP without them.
-      const jumps = saved
-        .split('\n')
-        .filter((rule) => /^-A (PREROUTING|OUTPUT) .*-j KUBE-SERVICES$/.test(rule));
-      expect(jumps).toHaveLength(2);
-      await runShell(node, jumps.map((rule) => `iptables-nft -t nat ${rule}`).join('\n'));
-      await waitForCheck(check, '3 apiservers');
-    },
-    limitMs,
-  );
+  test('repairs rules that are flushed on the node', async () => {
+    const node = lab().machine(agent.node);
+    const saved = await runShell(node, 'iptables-nft-save -t nat');
+    await runShell(node, 'iptables-nft -t nat -F PREROUTING; iptables-nft -t nat -F OUTPUT');
+    await waitForCheck(check, '3 apiservers');
+    // kube-proxy looks for its own jumps once an hour, and pods reach no ClusterIP without them.
+    const jumps = saved
+      .split('\n')
+      .filter((rule) => /^-A (PREROUTING|OUTPUT) .*-j KUBE-SERVICES$/.test(rule));
+    expect(jumps).toHaveLength(2);
+    await runShell(node, jumps.map((rule) => `iptables-nft -t nat ${rule}`).join('\n'));
+    await waitForCheck(check, '3 apiservers');
+  });
 
-  test(
-    'resets what hangs on an apiserver that is cut off, and leaves that out until it is back',
-    async () => {
-      const other = masters.find((master) => master.name !== agent.node)?.name ?? '';
-      const clients = await openConnections(lab());
-      try {
-        await lab().cut(other);
-        await waitUntil('the agent resets what hung', async () => {
-          const log = await readLog(lab(), agent.name);
-          return / vipnat reset \d+ stale connections? of \S+ to .*:6443/.test(log) ? null : log;
-        });
-        await waitForCheck(check, '2 apiservers');
-      } finally {
-        clients.end();
-        await lab().join(other);
-      }
-      await waitForCheck(check, '3 apiservers');
-    },
-    limitMs,
-  );
+  test('resets what hangs on an apiserver that is cut off, and leaves that out until it is back', async () => {
+    const other = masters.find((master) => master.name !== agent.node)?.name ?? '';
+    const clients = await openConnections(lab());
+    try {
+      await lab().cut(other);
+      await waitUntil('the agent resets what hung', async () => {
+        const log = await readLog(lab(), agent.name);
+        return / vipnat reset \d+ stale connections? of \S+ to .*:6443/.test(log) ? null : log;
+      });
+      await waitForCheck(check, '2 apiservers');
+    } finally {
+      clients.end();
+      await lab().join(other);
+    }
+    await waitForCheck(check, '3 apiservers');
+  });
 
-  test(
-    'keeps on the node what it knows, and tells keepalived there that the node can serve',
-    async () => {
-      const node = lab().machine(agent.node);
-      const state = JSON.parse(await runShell(node, 'cat /var/lib/vipnat/endpoints.json')) as object;
-      for (const { addresses } of masters) expect(JSON.stringify(state)).toContain(addresses.ipv4);
-      // What keepalived subtracts from its priority: nothing.
-      expect(await runShell(node, 'cat /run/vipnat/keepalived/serving')).toMatch(/^0\n?$/);
-      const files = await runShell(node, 'stat -c "%u %a" /var/lib/vipnat/* /run/vipnat/keepalived/serving');
-      expect(files.trim().split('\n')).toEqual(['0 644', '0 644']);
-    },
-    limitMs,
-  );
+  test('keeps on the node what it knows, and tells keepalived there that the node can serve', async () => {
+    const node = lab().machine(agent.node);
+    const state = JSON.parse(await runShell(node, 'cat /var/lib/vipnat/endpoints.json')) as object;
+    for (const { addresses } of masters) expect(JSON.stringify(state)).toContain(addresses.ipv4);
+    // What keepalived subtracts from its priority: nothing.
+    expect(await runShell(node, 'cat /run/vipnat/keepalived/serving')).toMatch(/^0\n?$/);
+    const files = await runShell(node, 'stat -c "%u %a" /var/lib/vipnat/* /run/vipnat/keepalived/serving');
+    expect(files.trim().split('\n')).toEqual(['0 644', '0 644']);
+  });
 }
 
 /** Of `status --json`. */

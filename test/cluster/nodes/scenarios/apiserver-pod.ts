@@ -3,7 +3,6 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitForPods } from '../../../../lab/nodes/ready.ts';
 import { masters } from '../../../support/network/layout.ts';
 import { onlyLong } from '../../../support/jest/extent.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { putStaticPod, takeStaticPod, waitForProgram } from '../pods/static-pod.ts';
 import { expectGoaway } from '../measure/expect-load.ts';
 import { underLoad } from '../measure/load.ts';
@@ -32,6 +31,5 @@ export function testApiserverPod(lab: () => NodeLab): void {
       const report = await underLoad(lab(), replace, { stricken: master });
       expectGoaway(`apiserver's static pod on ${where}`, master, report);
     },
-    limitMs,
   );
 }

@@ -3,7 +3,6 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForAgents, waitForDaemonSet } from '../../../../lab/nodes/ready.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { masters } from '../../../support/network/layout.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import {
   findPod,
   listHolderLast,
@@ -34,127 +33,103 @@ export function testDaemonSet(lab: () => NodeLab): void {
     return { node, name: (await findPod(lab(), node))?.name ?? '' };
   };
 
-  test(
-    'takes over from static pods: no connection fails, and no agent is started again',
-    async () => {
-      const crashes = await listCrashes(lab());
-      const report = await underLoad(lab(), async () => {
-        await lab().apply(await printManifest(lab(), 'daemonset'));
-        for (const { name } of masters) await waitForWaiting(lab(), name);
-        for (const master of await listHolderLast(lab())) {
-          await takeStaticPod(lab(), master, 'vipnat');
-          await waitForPod(lab(), master);
-        }
-      });
-      expectNothingNoticed('static pods → DaemonSet', report);
-      expect(await listCrashes(lab(), crashes)).toEqual([]);
-      await waitForAgents(lab());
-    },
-    limitMs,
-  );
+  test('takes over from static pods: no connection fails, and no agent is started again', async () => {
+    const crashes = await listCrashes(lab());
+    const report = await underLoad(lab(), async () => {
+      await lab().apply(await printManifest(lab(), 'daemonset'));
+      for (const { name } of masters) await waitForWaiting(lab(), name);
+      for (const master of await listHolderLast(lab())) {
+        await takeStaticPod(lab(), master, 'vipnat');
+        await waitForPod(lab(), master);
+      }
+    });
+    expectNothingNoticed('static pods → DaemonSet', report);
+    expect(await listCrashes(lab(), crashes)).toEqual([]);
+    await waitForAgents(lab());
+  });
 
   testFewModules(lab);
 
-  test(
-    'has every right, and a root file system that it can write',
-    async () => {
-      const agent = await findAgent();
-      const rights = { Uid: '0', NoNewPrivs: '0', Seccomp: '0' };
-      expect(await readProcessStatus(lab(), agent)).toMatchObject(rights);
-      expect(await runIn(lab(), agent, ['touch', '/usr/new'])).toMatchObject({ exitCode: 0 });
-    },
-    limitMs,
-  );
+  test('has every right, and a root file system that it can write', async () => {
+    const agent = await findAgent();
+    const rights = { Uid: '0', NoNewPrivs: '0', Seccomp: '0' };
+    expect(await readProcessStatus(lab(), agent)).toMatchObject(rights);
+    expect(await runIn(lab(), agent, ['touch', '/usr/new'])).toMatchObject({ exitCode: 0 });
+  });
 
-  test(
-    'follows the API with the rights of its role, and writes events of its nodes',
-    async () => {
-      for (const { name } of masters) {
-        const pod = await findPod(lab(), name);
-        expect(await readLog(lab(), pod?.name ?? '')).toMatch(/ follows the API at /);
-      }
-      const path =
-        '{range .items[?(@.reportingComponent=="vipnat")]}{.involvedObject.name} {.reason}{"\\n"}{end}';
-      const events = await lab().ask([
-        'get',
-        'events',
-        '--namespace',
-        'default',
-        '--output',
-        `jsonpath=${path}`,
-      ]);
-      const expected = masters.map(({ name }) => `${name} WayChosen`);
-      expect(events.split('\n')).toEqual(expect.arrayContaining(expected));
-    },
-    limitMs,
-  );
+  test('follows the API with the rights of its role, and writes events of its nodes', async () => {
+    for (const { name } of masters) {
+      const pod = await findPod(lab(), name);
+      expect(await readLog(lab(), pod?.name ?? '')).toMatch(/ follows the API at /);
+    }
+    const path =
+      '{range .items[?(@.reportingComponent=="vipnat")]}{.involvedObject.name} {.reason}{"\\n"}{end}';
+    const events = await lab().ask([
+      'get',
+      'events',
+      '--namespace',
+      'default',
+      '--output',
+      `jsonpath=${path}`,
+    ]);
+    const expected = masters.map(({ name }) => `${name} WayChosen`);
+    expect(events.split('\n')).toEqual(expect.arrayContaining(expected));
+  });
 
-  test(
-    "the pod on the VIP's holder is deleted: it ends by itself, and no connection fails",
-    async () => {
-      const { node, name } = await findAgent();
-      const log = lab().kubectl(['logs', '--follow', '--tail=1', '--namespace', 'kube-system', name]);
-      const report = await underLoad(lab(), async () => {
-        await lab().ask(['delete', 'pod', name, '--namespace', 'kube-system']);
-        await waitForPod(lab(), node, name);
-      });
-      expect((await log).stdout).toMatch(/ SIGTERM: vipnat stops\. Its rules stay /);
-      expectNothingNoticed("kubectl delete pod on the VIP's holder", report);
-    },
-    limitMs,
-  );
+  test("the pod on the VIP's holder is deleted: it ends by itself, and no connection fails", async () => {
+    const { node, name } = await findAgent();
+    const log = lab().kubectl(['logs', '--follow', '--tail=1', '--namespace', 'kube-system', name]);
+    const report = await underLoad(lab(), async () => {
+      await lab().ask(['delete', 'pod', name, '--namespace', 'kube-system']);
+      await waitForPod(lab(), node, name);
+    });
+    expect((await log).stdout).toMatch(/ SIGTERM: vipnat stops\. Its rules stay /);
+    expectNothingNoticed("kubectl delete pod on the VIP's holder", report);
+  });
 
-  test(
-    'is updated to least privilege: no connection fails, and its pods have just those rights',
-    async () => {
-      const report = await underLoad(lab(), async () => {
-        await lab().apply(hasten(await printManifest(lab(), 'daemonset', '--least-privilege')));
-        await waitForDaemonSet(lab(), 'vipnat');
-      });
-      expectNothingNoticed('rolling update to least privilege', report);
-      for (const { name } of masters) {
-        const agent = { node: name, name: await waitForPod(lab(), name) };
-        expect(await readProcessStatus(lab(), agent)).toMatchObject({ Uid: '0', ...leastPrivilege });
-      }
-      await waitForAgents(lab());
-    },
-    limitMs,
-  );
+  test('is updated to least privilege: no connection fails, and its pods have just those rights', async () => {
+    const report = await underLoad(lab(), async () => {
+      await lab().apply(hasten(await printManifest(lab(), 'daemonset', '--least-privilege')));
+      await waitForDaemonSet(lab(), 'vipnat');
+    });
+    expectNothingNoticed('rolling update to least privilege', report);
+    for (const { name } of masters) {
+      const agent = { node: name, name: await waitForPod(lab(), name) };
+      expect(await readProcessStatus(lab(), agent)).toMatchObject({ Uid: '0', ...leastPrivilege });
+    }
+    await waitForAgents(lab());
+  });
 
   describe('with least privilege', () => {
     testLooks(lab, findAgent, cannotWithLeastPrivilege);
   });
 
-  test(
-    'gives way to static pods again: no connection fails, and nothing of it is left',
-    async () => {
-      const crashes = await listCrashes(lab());
-      const report = await underLoad(lab(), async () => {
-        for (const { name } of masters) await putStaticPod(lab(), name, 'vipnat');
-        const words = ['--namespace', 'kube-system', 'delete'];
-        await lab().ask([...words, 'daemonset', 'vipnat', '--cascade=orphan']);
-        for (const master of await listHolderLast(lab())) {
-          await lab().ask([...words, 'pod', (await findPod(lab(), master))?.name ?? '']);
-          await lab().ask([
-            '--namespace',
-            'kube-system',
-            'wait',
-            'pod',
-            `vipnat-${master}`,
-            '--for=condition=Ready',
-            '--timeout=60s',
-          ]);
-        }
-      });
-      expectNothingNoticed('DaemonSet → static pods', report);
-      expect(await listCrashes(lab(), crashes)).toEqual([]);
-      await lab().ask(['delete', '--filename', '-', '--ignore-not-found'], {
-        input: await printManifest(lab(), 'daemonset'),
-      });
-      await waitForAgents(lab());
-    },
-    limitMs,
-  );
+  test('gives way to static pods again: no connection fails, and nothing of it is left', async () => {
+    const crashes = await listCrashes(lab());
+    const report = await underLoad(lab(), async () => {
+      for (const { name } of masters) await putStaticPod(lab(), name, 'vipnat');
+      const words = ['--namespace', 'kube-system', 'delete'];
+      await lab().ask([...words, 'daemonset', 'vipnat', '--cascade=orphan']);
+      for (const master of await listHolderLast(lab())) {
+        await lab().ask([...words, 'pod', (await findPod(lab(), master))?.name ?? '']);
+        await lab().ask([
+          '--namespace',
+          'kube-system',
+          'wait',
+          'pod',
+          `vipnat-${master}`,
+          '--for=condition=Ready',
+          '--timeout=60s',
+        ]);
+      }
+    });
+    expectNothingNoticed('DaemonSet → static pods', report);
+    expect(await listCrashes(lab(), crashes)).toEqual([]);
+    await lab().ask(['delete', '--filename', '-', '--ignore-not-found'], {
+      input: await printManifest(lab(), 'daemonset'),
+    });
+    await waitForAgents(lab());
+  });
 }
 
 /** By default Kubernetes goes on to the next node as soon as a pod is ready, and not 10 s later: that is no easier, and quicker. */

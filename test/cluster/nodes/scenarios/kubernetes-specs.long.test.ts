@@ -2,7 +2,7 @@
  * Kubernetes' own specs of load balancers, as they are, on real nodes with vipnat's Services. docs/services-conformance.md has
  * what came of each.
  */
-import { beforeAll, expect, test } from '@jest/globals';
+import { beforeAll, expect, jest, test } from '@jest/globals';
 import { buildSpecComponents } from '../../../../lab/build/build.ts';
 import { addClusterDns } from '../../../../lab/kubernetes-specs/cluster-dns.ts';
 import { buildAgnhostImage, importImage } from '../../../../lab/kubernetes-specs/agnhost.ts';
@@ -14,6 +14,8 @@ import { expectedOutcomes } from '../specs/expected-outcomes.ts';
 import { useNodes } from './use-nodes.ts';
 
 const limitMs = 60 * 60_000;
+
+jest.setTimeout(limitMs);
 
 /** Each of these waits for pods that take a minute to end, ten times. They go well beside the others. */
 const rollouts = 'connectivity disruption during rolling update';
@@ -27,30 +29,22 @@ beforeAll(async () => {
   await addClusterDns(lab());
   // The specs' Services name no class.
   await installServices(lab(), '--default-class');
-}, limitMs);
+});
 
-test(
-  'each has the outcome that the documents say',
-  async () => {
-    const enter = await addHostBehindRouter(lab());
-    const choices = [
-      { name: 'others', focus: 'LoadBalancers', skip: rollouts },
-      ...['Cluster', 'Local'].map((policy) => ({
-        name: `rollout-${policy.toLowerCase()}`,
-        focus: `LoadBalancers.*${rollouts} with externalTrafficPolicy=${policy}`,
-      })),
-    ];
-    const results = await Promise.all(
-      choices.map((choice) => runSpecs(lab(), enter, { ...choice, limitMs })),
-    );
-    const outcomes = results.flat();
-    tell(outcomes.map(describe).join('\n'));
-    expect(Object.fromEntries(outcomes.map(({ name, outcome }) => [name, outcome]))).toEqual(
-      expectedOutcomes,
-    );
-  },
-  limitMs,
-);
+test('each has the outcome that the documents say', async () => {
+  const enter = await addHostBehindRouter(lab());
+  const choices = [
+    { name: 'others', focus: 'LoadBalancers', skip: rollouts },
+    ...['Cluster', 'Local'].map((policy) => ({
+      name: `rollout-${policy.toLowerCase()}`,
+      focus: `LoadBalancers.*${rollouts} with externalTrafficPolicy=${policy}`,
+    })),
+  ];
+  const results = await Promise.all(choices.map((choice) => runSpecs(lab(), enter, { ...choice, limitMs })));
+  const outcomes = results.flat();
+  tell(outcomes.map(describe).join('\n'));
+  expect(Object.fromEntries(outcomes.map(({ name, outcome }) => [name, outcome]))).toEqual(expectedOutcomes);
+});
 
 function describe({ name, outcome, seconds, why }: SpecResult): string {
   return `${outcome.padEnd(7)} ${seconds.toFixed(0).padStart(4)} s  ${name}${why === '' ? '' : `\n        ${why}`}`;

@@ -5,7 +5,6 @@ import { runShell } from '../../../../lab/machines/machine.ts';
 import { manifestFolder } from '../../../../lab/nodes/disk.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { ownImage } from '../../../support/manifest/printing.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { listCrashes, readLog } from '../pods/agents.ts';
 import {
   type AgentPod,
@@ -24,52 +23,44 @@ export function testLeastPrivilege(lab: () => NodeLab): void {
     return { node, name: `vipnat-${node}` };
   };
 
-  test(
-    'has three capabilities and a root file system that it cannot write, and learns the apiservers from the kernel',
-    async () => {
-      const agent = await findAgent();
-      expect(await readProcessStatus(lab(), agent)).toMatchObject({ Uid: '0', ...leastPrivilege });
-      const { stderr } = await runIn(lab(), agent, ['touch', '/usr/new']);
-      expect(stderr).toContain('Read-only file system');
-      const log = await readLog(lab(), agent.name);
-      expect(log).toMatch(/ info {2}vipnat \S+ runs, pid 1$/m);
-      expect(log).not.toContain('follows the API');
-    },
-    limitMs,
-  );
+  test('has three capabilities and a root file system that it cannot write, and learns the apiservers from the kernel', async () => {
+    const agent = await findAgent();
+    expect(await readProcessStatus(lab(), agent)).toMatchObject({ Uid: '0', ...leastPrivilege });
+    const { stderr } = await runIn(lab(), agent, ['touch', '/usr/new']);
+    expect(stderr).toContain('Read-only file system');
+    const log = await readLog(lab(), agent.name);
+    expect(log).toMatch(/ info {2}vipnat \S+ runs, pid 1$/m);
+    expect(log).not.toContain('follows the API');
+  });
 
   testLooks(lab, findAgent, cannotWithLeastPrivilege);
 
   testRights(lab, findAgent);
 
   if (isLong) {
-    test(
-      'is replaced by another version, and that by the one before: no container of it crashes',
-      async () => {
-        const { node, name } = await findAgent();
-        const machine = lab().machine(node);
-        const crashes = await listCrashes(lab());
-        const newer = ownImage.replace(/:[^:]*$/, ':newer');
-        const replace = async (from: string, to: string) => {
-          const file = `${manifestFolder}/vipnat.yaml`;
-          await runShell(
-            machine,
-            `sed 's!image: ${from}$!image: ${to}!' ${file} >/run/new.yaml; mv /run/new.yaml ${file}`,
-          );
-          await waitUntil(`${name} is ready with the image ${to}`, async () => {
-            const path = '{.spec.containers[0].image} {.status.containerStatuses[0].ready}';
-            const words = ['get', 'pod', name, '--namespace', 'kube-system', '--output', `jsonpath=${path}`];
-            const { stdout } = await lab().kubectl(words);
-            return stdout === `${to} true` ? null : stdout;
-          });
-        };
-        await runShell(machine, `ctr --namespace k8s.io images tag ${ownImage} ${newer}`);
-        await replace(ownImage, newer);
-        await replace(newer, ownImage);
-        expect(await listCrashes(lab(), crashes)).toEqual([]);
-        await runShell(machine, `ctr --namespace k8s.io images remove ${newer}`);
-      },
-      limitMs,
-    );
+    test('is replaced by another version, and that by the one before: no container of it crashes', async () => {
+      const { node, name } = await findAgent();
+      const machine = lab().machine(node);
+      const crashes = await listCrashes(lab());
+      const newer = ownImage.replace(/:[^:]*$/, ':newer');
+      const replace = async (from: string, to: string) => {
+        const file = `${manifestFolder}/vipnat.yaml`;
+        await runShell(
+          machine,
+          `sed 's!image: ${from}$!image: ${to}!' ${file} >/run/new.yaml; mv /run/new.yaml ${file}`,
+        );
+        await waitUntil(`${name} is ready with the image ${to}`, async () => {
+          const path = '{.spec.containers[0].image} {.status.containerStatuses[0].ready}';
+          const words = ['get', 'pod', name, '--namespace', 'kube-system', '--output', `jsonpath=${path}`];
+          const { stdout } = await lab().kubectl(words);
+          return stdout === `${to} true` ? null : stdout;
+        });
+      };
+      await runShell(machine, `ctr --namespace k8s.io images tag ${ownImage} ${newer}`);
+      await replace(ownImage, newer);
+      await replace(newer, ownImage);
+      expect(await listCrashes(lab(), crashes)).toEqual([]);
+      await runShell(machine, `ctr --namespace k8s.io images remove ${newer}`);
+    });
   }
 }

@@ -1,17 +1,19 @@
 /** The quickstart for a new cluster, word by word, on nodes that have none: with the real package, systemd, keepalived and kubeadm. */
-import { beforeAll, expect, test } from '@jest/globals';
+import { beforeAll, expect, jest, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { parseDocument } from '../../../support/documents/document.ts';
 import { follow, listSteps, readCommand } from '../../../support/documents/typing.ts';
 import { type Step } from '../../../support/documents/walkthrough.ts';
 import { masters } from '../../../support/network/layout.ts';
-import { findArtifact, makeArtifacts, releaseLimitMs } from '../../../support/release/artifacts.ts';
+import { findArtifact, makeArtifacts } from '../../../support/release/artifacts.ts';
 import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { Administrator } from '../install/administrator.ts';
 import { fillJoin, installPodNetwork, listReadyNodes, spareConnectionTable } from '../install/kubeadm.ts';
 import { expectShares } from '../measure/expect-shares.ts';
 import { useBareNodes } from './use-nodes.ts';
+
+jest.setTimeout(limitMs);
 
 const page = 'docs/quickstart.md';
 
@@ -31,33 +33,25 @@ beforeAll(async () => {
   [first, others] = [made[0], made.slice(1)];
   await Promise.all(made.map(({ shell }) => shell(install)));
   await first.shell(`cat >cluster.yaml <<'END'\n${readConfiguration()}\nEND`);
-}, releaseLimitMs);
+});
 
 const steps = listSteps(page, 'A new cluster');
 
-test.each(steps)('$name', (step) => takeStep(step), limitMs);
+test.each(steps)('$name', (step) => takeStep(step));
 
-test(
-  'leads to three nodes that are ready, each by its own address and none by the VIP',
-  async () => {
-    const own = Object.fromEntries(masters.map(({ name, addresses }) => [name, addresses.ipv4]));
-    await waitUntil('the nodes are ready', async () => {
-      const ready = await listReadyNodes(first);
-      return Object.keys(ready).length === masters.length ? null : JSON.stringify(ready);
-    });
-    expect(await listReadyNodes(first)).toEqual(own);
-  },
-  limitMs,
-);
+test('leads to three nodes that are ready, each by its own address and none by the VIP', async () => {
+  const own = Object.fromEntries(masters.map(({ name, addresses }) => [name, addresses.ipv4]));
+  await waitUntil('the nodes are ready', async () => {
+    const ready = await listReadyNodes(first);
+    return Object.keys(ready).length === masters.length ? null : JSON.stringify(ready);
+  });
+  expect(await listReadyNodes(first)).toEqual(own);
+});
 
-test(
-  'leads to a VIP that is balanced over all apiservers, which stayed on the first node',
-  async () => {
-    expect(await lab().listHolders()).toEqual([first.master]);
-    for (const place of ['client', ...masters.map(({ name }) => name)]) await expectShares(lab(), place);
-  },
-  limitMs,
-);
+test('leads to a VIP that is balanced over all apiservers, which stayed on the first node', async () => {
+  expect(await lab().listHolders()).toEqual([first.master]);
+  for (const place of ['client', ...masters.map(({ name }) => name)]) await expectShares(lab(), place);
+});
 
 /** The file that the page has somebody write. */
 function readConfiguration(): string {

@@ -2,7 +2,7 @@
  * One cluster of real nodes for all scenarios, which takes half a minute to be raised: each scenario is a file of its own,
  * finds static pods of vipnat and keepalived on every master, and leaves them there.
  */
-import { beforeAll, describe } from '@jest/globals';
+import { beforeAll, describe, jest } from '@jest/globals';
 import { labLimitMs } from '../../../support/lab/limits.ts';
 import { testApiserverPod } from './apiserver-pod.ts';
 import { testChart } from './chart.ts';
@@ -19,12 +19,14 @@ import { testServices } from '../services/services.ts';
 import { testStaticPods } from './static-pods.ts';
 import { useNodes } from './use-nodes.ts';
 
+jest.setTimeout(labLimitMs);
+
 const lab = useNodes();
 
 beforeAll(async () => {
   await runPod(lab(), 'worker');
   await prepareLoad(lab());
-}, labLimitMs);
+});
 
 describe('static pods', () => {
   testStaticPods(lab);

@@ -2,35 +2,29 @@ import { expect, test } from '@jest/globals';
 import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { listPods } from '../../../../lab/nodes/ready.ts';
 import { masters } from '../../../support/network/layout.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { expectShares } from '../measure/expect-shares.ts';
 import { listCrashes } from '../pods/agents.ts';
 
 /** Tests that what `vipnat manifest static-pod` and `vipnat manifest keepalived` print is what a kubelet runs well. */
 export function testStaticPods(lab: () => NodeLab): void {
-  test(
-    'of vipnat and keepalived are ready on every master, and none of their containers has crashed',
-    async () => {
-      const pods = await listPods(lab());
-      const own = pods?.filter(({ name }) => /^(?:vipnat|keepalived)-/.test(name)) ?? [];
-      const expected = masters.flatMap(({ name }) => [`keepalived-${name}`, `vipnat-${name}`]);
-      expect(
-        own
-          .filter(({ isReady }) => isReady)
-          .map(({ name }) => name)
-          .sort(),
-      ).toEqual(expected.sort());
-      const both = 'app.kubernetes.io/name in (vipnat,keepalived)';
-      expect(await listCrashes(lab(), [], { pods: both })).toEqual([]);
-    },
-    limitMs,
-  );
+  test('of vipnat and keepalived are ready on every master, and none of their containers has crashed', async () => {
+    const pods = await listPods(lab());
+    const own = pods?.filter(({ name }) => /^(?:vipnat|keepalived)-/.test(name)) ?? [];
+    const expected = masters.flatMap(({ name }) => [`keepalived-${name}`, `vipnat-${name}`]);
+    expect(
+      own
+        .filter(({ isReady }) => isReady)
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(expected.sort());
+    const both = 'app.kubernetes.io/name in (vipnat,keepalived)';
+    expect(await listCrashes(lab(), [], { pods: both })).toEqual([]);
+  });
 
   test.each(['client', 'worker', 'pod-worker', ...masters.map(({ name }) => name)])(
     'have the VIP answer %s, each apiserver in its share',
     async (place) => {
       await expectShares(lab(), place);
     },
-    limitMs,
   );
 }

@@ -1,8 +1,12 @@
-import { afterAll, beforeAll } from '@jest/globals';
+import { afterAll, beforeAll, jest } from '@jest/globals';
 import { type RaiseOptions } from '../../../../lab/control-plane/raise.ts';
 import { NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { type LabOptions } from '../../../../lab/settings/options.ts';
 import { raiseTestBareNodes, raiseTestNodes, tell } from '../../../support/lab/test-lab.ts';
+import { labLimitMs } from '../../../support/lab/limits.ts';
+
+// A test file that needs longer says so after it.
+jest.setTimeout(labLimitMs);
 
 /** Components and images that nobody built yet take minutes. */
 const upLimitMs = 20 * 60_000;
@@ -31,7 +35,7 @@ function useLab(raise: () => Promise<NodeLab>): () => NodeLab {
     if (lent !== undefined) return;
     await lab?.end();
     if (lab !== undefined) tell(`the logs of its nodes are in ${lab.folder} until the next run`);
-  }, 60_000);
+  });
   return () => {
     if (lab === undefined) throw new Error('the nodes are not up');
     return lab;

@@ -4,7 +4,6 @@ import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { serveDockerImage } from '../../../../lab/nodes/registry.ts';
 import { servicesNamespace, waitForServices } from '../../../../lab/services/install.ts';
 import { waitForAddress } from '../../../../lab/services/web.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 
 /** Its pods are there, and ready, long before. */
 const stateLimitMs = 90_000;
@@ -68,44 +67,36 @@ export function testGatedDeployment(lab: () => NodeLab): void {
       await addGate(lab());
       await scaleControllers(lab(), 0);
       await lab().apply(`${service}---\n${deployment}`);
-    }, limitMs);
+    });
 
     afterAll(async () => {
       await lab().ask(['delete', 'deployment,service', 'nginx', '--ignore-not-found', '--timeout=60s']);
       await endRegistry?.();
-    }, limitMs);
+    });
 
-    test(
-      'is not ready without a controller, although its containers are',
-      async () => {
-        await waitForCondition(lab(), 'ContainersReady');
-        const conditions = await readConditions(lab());
-        expect(conditions.find(({ type }) => type === 'Ready')).toMatchObject({
-          status: 'False',
-          reason: 'ReadinessGatesNotReady',
-          message: `corresponding condition of pod readiness gate "${gate}" does not exist.`,
-        });
-        expect(conditions.filter(({ type }) => type === gate)).toEqual([]);
-      },
-      limitMs,
-    );
+    test('is not ready without a controller, although its containers are', async () => {
+      await waitForCondition(lab(), 'ContainersReady');
+      const conditions = await readConditions(lab());
+      expect(conditions.find(({ type }) => type === 'Ready')).toMatchObject({
+        status: 'False',
+        reason: 'ReadinessGatesNotReady',
+        message: `corresponding condition of pod readiness gate "${gate}" does not exist.`,
+      });
+      expect(conditions.filter(({ type }) => type === gate)).toEqual([]);
+    });
 
-    test(
-      'is ready, and answers, as soon as nodes have it',
-      async () => {
-        await scaleControllers(lab(), 2);
-        await waitForCondition(lab(), 'Ready');
-        expect((await readConditions(lab())).find(({ type }) => type === gate)).toMatchObject({
-          status: 'True',
-          reason: 'LBHealthy',
-          message: 'LB synced successfully',
-        });
-        const url = `http://${await waitForAddress(lab(), 'nginx')}/`;
-        const { stdout } = await lab().machine('client').run(['curl', '--silent', '--max-time', '2', url]);
-        expect(stdout).toContain('nginx');
-      },
-      limitMs,
-    );
+    test('is ready, and answers, as soon as nodes have it', async () => {
+      await scaleControllers(lab(), 2);
+      await waitForCondition(lab(), 'Ready');
+      expect((await readConditions(lab())).find(({ type }) => type === gate)).toMatchObject({
+        status: 'True',
+        reason: 'LBHealthy',
+        message: 'LB synced successfully',
+      });
+      const url = `http://${await waitForAddress(lab(), 'nginx')}/`;
+      const { stdout } = await lab().machine('client').run(['curl', '--silent', '--max-time', '2', url]);
+      expect(stdout).toContain('nginx');
+    });
   });
 }
 

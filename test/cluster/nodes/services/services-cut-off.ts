@@ -5,7 +5,6 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitForNodes, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { waitForServices } from '../../../../lab/services/install.ts';
 import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
 
 /** On masters, which hold no address. */
@@ -24,46 +23,42 @@ const [rounds, betweenMs] = [4, 25_000];
  * who answers at the address is counted, by the pods' names.
  */
 export function testCutOffNode(lab: () => NodeLab): void {
-  test(
-    'the holder hears nothing of the API: a Service changes and is deleted, and no packet of its address reaches another one',
-    async () => {
-      await createWeb(lab(), { name: 'former', nodeSelector: onMasters, replicas: 2 });
-      const address = await waitForAddress(lab(), 'former');
-      const holder = await findOneHolder(lab(), address);
-      const annotations = { 'vipnat.io/addresses': address };
-      try {
-        await cutOff(lab(), holder);
-        // A change that the holder does not hear of.
-        await lab().ask([
-          'patch',
-          'service',
-          'former',
-          ...inDefault,
-          '--patch',
-          '{"spec":{"sessionAffinity":"ClientIP"}}',
-        ]);
-        await waitForSilence(lab(), holder);
-        await lab().ask(['delete', 'service', 'former', ...inDefault, '--wait=false']);
-        await createWeb(lab(), { name: 'latter', nodeSelector: onMasters, replicas: 2, annotations });
-        for (let round = 0; round < rounds; round += 1) {
-          const { pods, failed } = await askWeb(lab(), 'client', address, 100);
-          tell(`Services, the holder cut off from the API: ${JSON.stringify(pods)}, ${failed} of 100 failed`);
-          expect(Object.keys(pods).filter((pod) => !pod.startsWith('former-'))).toEqual([]);
-          await sleep(betweenMs);
-        }
-        expect(await readIngress(lab(), 'latter')).toBe('');
-      } finally {
-        await connect(lab(), holder);
+  test('the holder hears nothing of the API: a Service changes and is deleted, and no packet of its address reaches another one', async () => {
+    await createWeb(lab(), { name: 'former', nodeSelector: onMasters, replicas: 2 });
+    const address = await waitForAddress(lab(), 'former');
+    const holder = await findOneHolder(lab(), address);
+    const annotations = { 'vipnat.io/addresses': address };
+    try {
+      await cutOff(lab(), holder);
+      // A change that the holder does not hear of.
+      await lab().ask([
+        'patch',
+        'service',
+        'former',
+        ...inDefault,
+        '--patch',
+        '{"spec":{"sessionAffinity":"ClientIP"}}',
+      ]);
+      await waitForSilence(lab(), holder);
+      await lab().ask(['delete', 'service', 'former', ...inDefault, '--wait=false']);
+      await createWeb(lab(), { name: 'latter', nodeSelector: onMasters, replicas: 2, annotations });
+      for (let round = 0; round < rounds; round += 1) {
+        const { pods, failed } = await askWeb(lab(), 'client', address, 100);
+        tell(`Services, the holder cut off from the API: ${JSON.stringify(pods)}, ${failed} of 100 failed`);
+        expect(Object.keys(pods).filter((pod) => !pod.startsWith('former-'))).toEqual([]);
+        await sleep(betweenMs);
       }
-      await waitForServices(lab());
-      expect(await waitForAddress(lab(), 'latter')).toBe(address);
-      const { pods } = await askWeb(lab(), 'client', address, 40);
-      expect(Object.keys(pods).filter((pod) => !pod.startsWith('latter-'))).toEqual([]);
-      for (const name of ['former', 'latter']) await removeWeb(lab(), name);
-      await waitForNodes(lab());
-    },
-    limitMs,
-  );
+      expect(await readIngress(lab(), 'latter')).toBe('');
+    } finally {
+      await connect(lab(), holder);
+    }
+    await waitForServices(lab());
+    expect(await waitForAddress(lab(), 'latter')).toBe(address);
+    const { pods } = await askWeb(lab(), 'client', address, 40);
+    expect(Object.keys(pods).filter((pod) => !pod.startsWith('latter-'))).toEqual([]);
+    for (const name of ['former', 'latter']) await removeWeb(lab(), name);
+    await waitForNodes(lab());
+  });
 }
 
 /** An address is published when a node has announced it. */

@@ -4,7 +4,6 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { waitForServices } from '../../../../lab/services/install.ts';
 import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { type Administrator } from '../install/administrator.ts';
 import { bootAgain } from './power-cycle.ts';
 import { type AddressLoad, type AddressReport, connectWhile } from './services-load.ts';
@@ -24,112 +23,83 @@ export function testServicesFaults(lab: () => NodeLab, administrator: () => Admi
     return holder;
   };
 
-  test(
-    'the pod on the holder is deleted: another node takes the address, and no connection fails',
-    async () => {
-      const holder = await findHolderNow();
-      const load = { address: await findAddress(), what: "balancer's pod on the holder deleted" };
-      const report = await connectWhile(lab(), load, async () => {
-        await lab().ask(['delete', 'pod', await findPod(lab(), holder), ...inNamespace]);
-        await waitForServices(lab());
-      });
-      expect(report.failed).toEqual([]);
-      expect(await findHolderNow()).not.toBe(holder);
-    },
-    limitMs,
-  );
+  test('the pod on the holder is deleted: another node takes the address, and no connection fails', async () => {
+    const holder = await findHolderNow();
+    const load = { address: await findAddress(), what: "balancer's pod on the holder deleted" };
+    const report = await connectWhile(lab(), load, async () => {
+      await lab().ask(['delete', 'pod', await findPod(lab(), holder), ...inNamespace]);
+      await waitForServices(lab());
+    });
+    expect(report.failed).toEqual([]);
+    expect(await findHolderNow()).not.toBe(holder);
+  });
 
-  test(
-    'the balancer on the holder is killed: the address stays, and no connection fails',
-    async () => {
-      const holder = await findHolderNow();
-      const load = { address: await findAddress(), what: 'balancer on the holder killed' };
-      const report = await connectWhile(lab(), load, async () => {
-        await runShell(lab().machine(holder), "pkill -KILL --full 'vipnat(.js)? balancer '");
-        await waitForRestarts(lab(), holder, 'balancer', 1);
-      });
-      expect(report.failed).toEqual([]);
-      expect(await findHolderNow()).toBe(holder);
-    },
-    limitMs,
-  );
+  test('the balancer on the holder is killed: the address stays, and no connection fails', async () => {
+    const holder = await findHolderNow();
+    const load = { address: await findAddress(), what: 'balancer on the holder killed' };
+    const report = await connectWhile(lab(), load, async () => {
+      await runShell(lab().machine(holder), "pkill -KILL --full 'vipnat(.js)? balancer '");
+      await waitForRestarts(lab(), holder, 'balancer', 1);
+    });
+    expect(report.failed).toEqual([]);
+    expect(await findHolderNow()).toBe(holder);
+  });
 
-  test(
-    'keepalived on the holder is killed: one node has the address again, and only handshakes under way may end',
-    async () => {
-      const holder = await findHolderNow();
-      const load = { address: await findAddress(), what: 'keepalived on the holder killed' };
-      const report = await connectWhile(lab(), load, async () => {
-        await runShell(lab().machine(holder), "pkill -KILL --full 'keepalived .*/run/vipnat-lb/'");
-        await waitForRestarts(lab(), holder, 'keepalived', 1);
-        await waitUntil('one node has the address', async () =>
-          (await findHolder(lab(), load.address)) === null ? 'none or several have' : null,
-        );
-      });
-      // The address moves twice at most: away, and back. The node that gets it knows nothing of a handshake that is under way.
-      const resets = report.failed.filter((text) => text.startsWith('ECONNRESET'));
-      expect(resets.length).toBeLessThanOrEqual(2);
-      expect(report.failed.filter((text) => !resets.includes(text))).toEqual([]);
-    },
-    limitMs,
-  );
+  test('keepalived on the holder is killed: one node has the address again, and only handshakes under way may end', async () => {
+    const holder = await findHolderNow();
+    const load = { address: await findAddress(), what: 'keepalived on the holder killed' };
+    const report = await connectWhile(lab(), load, async () => {
+      await runShell(lab().machine(holder), "pkill -KILL --full 'keepalived .*/run/vipnat-lb/'");
+      await waitForRestarts(lab(), holder, 'keepalived', 1);
+      await waitUntil('one node has the address', async () =>
+        (await findHolder(lab(), load.address)) === null ? 'none or several have' : null,
+      );
+    });
+    // The address moves twice at most: away, and back. The node that gets it knows nothing of a handshake that is under way.
+    const resets = report.failed.filter((text) => text.startsWith('ECONNRESET'));
+    expect(resets.length).toBeLessThanOrEqual(2);
+    expect(report.failed.filter((text) => !resets.includes(text))).toEqual([]);
+  });
 
-  test(
-    'both controllers are killed: what is there stays, and a new Service gets an address soon',
-    async () => {
-      const load = { address: await findAddress(), what: 'both controllers killed' };
-      const report = await connectWhile(lab(), load, async () => {
-        const pods = [
-          '--selector',
-          'app.kubernetes.io/name=vipnat-controller',
-          '--grace-period=0',
-          '--force',
-        ];
-        await lab().ask(['delete', 'pods', ...pods, ...inNamespace]);
-        await createWeb(lab(), { name: 'late', replicas: 1 });
-        await waitForAddress(lab(), 'late');
-      });
-      expect(report.failed).toEqual([]);
-      await removeWeb(lab(), 'late');
-    },
-    limitMs,
-  );
+  test('both controllers are killed: what is there stays, and a new Service gets an address soon', async () => {
+    const load = { address: await findAddress(), what: 'both controllers killed' };
+    const report = await connectWhile(lab(), load, async () => {
+      const pods = ['--selector', 'app.kubernetes.io/name=vipnat-controller', '--grace-period=0', '--force'];
+      await lab().ask(['delete', 'pods', ...pods, ...inNamespace]);
+      await createWeb(lab(), { name: 'late', replicas: 1 });
+      await waitForAddress(lab(), 'late');
+    });
+    expect(report.failed).toEqual([]);
+    await removeWeb(lab(), 'late');
+  });
 
-  test(
-    'a node is drained of seats: the address moves, and no connection fails',
-    async () => {
-      const load = { address: await findAddress(), what: 'seats drained' };
-      const seats = 'vipnat seats --kubeconfig /etc/kubernetes/admin.conf';
-      const report = await connectWhile(lab(), load, async () => {
-        try {
-          await administrator().shell(`${seats} drain worker`);
-        } finally {
-          await administrator().shell(`${seats} undrain worker`);
-        }
-      });
-      expect(report.failed).toEqual([]);
-      expect(await findHolderNow()).toBe('worker2');
-    },
-    limitMs,
-  );
+  test('a node is drained of seats: the address moves, and no connection fails', async () => {
+    const load = { address: await findAddress(), what: 'seats drained' };
+    const seats = 'vipnat seats --kubeconfig /etc/kubernetes/admin.conf';
+    const report = await connectWhile(lab(), load, async () => {
+      try {
+        await administrator().shell(`${seats} drain worker`);
+      } finally {
+        await administrator().shell(`${seats} undrain worker`);
+      }
+    });
+    expect(report.failed).toEqual([]);
+    expect(await findHolderNow()).toBe('worker2');
+  });
 
-  test(
-    'the holder loses its power: once another node has the address no connection fails, and the return moves nothing',
-    async () => {
-      const holder = await findHolderNow();
-      const load = { address: await findAddress(), what: 'holder without power', stricken: holder };
-      const { lost, takenAt } = await loseHolder(lab(), { ...load, limitMs: failedMs }, holder);
-      expect(lost.failed).not.toContain('it never became quiet');
-      // Those that were under way, or on the way to a neighbour that has gone.
-      expect(lost.lastFailedAt).toBeLessThan(takenAt + failedMs);
-      const next = await findHolderNow();
-      const back = await connectWhile(lab(), { ...load, what: 'its return' }, () => bootAgain(lab(), holder));
-      expect(back.failed).toEqual([]);
-      expect(await findHolderNow()).toBe(next);
-      expect(await askWeb(lab(), holder, load.address, 10)).toMatchObject({ failed: 0 });
-    },
-    limitMs,
-  );
+  test('the holder loses its power: once another node has the address no connection fails, and the return moves nothing', async () => {
+    const holder = await findHolderNow();
+    const load = { address: await findAddress(), what: 'holder without power', stricken: holder };
+    const { lost, takenAt } = await loseHolder(lab(), { ...load, limitMs: failedMs }, holder);
+    expect(lost.failed).not.toContain('it never became quiet');
+    // Those that were under way, or on the way to a neighbour that has gone.
+    expect(lost.lastFailedAt).toBeLessThan(takenAt + failedMs);
+    const next = await findHolderNow();
+    const back = await connectWhile(lab(), { ...load, what: 'its return' }, () => bootAgain(lab(), holder));
+    expect(back.failed).toEqual([]);
+    expect(await findHolderNow()).toBe(next);
+    expect(await askWeb(lab(), holder, load.address, 10)).toMatchObject({ failed: 0 });
+  });
 }
 
 /**

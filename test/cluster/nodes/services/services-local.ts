@@ -93,11 +93,11 @@ export function testLocalPolicy(lab: () => NodeLab): void {
       await replacePods(lab(), name);
       const add = clients.map((address) => `ip addr replace ${address}/32 dev eth0`).join('\n');
       await runShell(lab().machine('client'), add);
-    }, limitMs);
+    });
 
     afterAll(async () => {
       await removeWeb(lab(), name);
-    }, limitMs);
+    });
 
     test.each(losses)(
       'the pods of a node $what: after a second, not one new connection goes there, and none fails',
@@ -117,7 +117,6 @@ export function testLocalPolicy(lab: () => NodeLab): void {
           await restore(world);
         }
       },
-      limitMs,
     );
   });
 

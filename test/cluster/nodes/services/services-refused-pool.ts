@@ -3,7 +3,6 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { servicesPool } from '../../../../lab/services/install.ts';
 import { findHolder, waitForAddress } from '../../../../lab/services/web.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { masters } from '../../../support/network/layout.ts';
 import { connectWhile } from './services-load.ts';
 
@@ -26,45 +25,41 @@ const leavers = replacements.map(({ leaves }) => leaves);
 
 /** Tests that the addresses of a pool that is refused go from node to node, as those of any other pool. */
 export function testRefusedPool(lab: () => NodeLab): void {
-  test(
-    'a pool is refused, and all its nodes are replaced one by one: no connection to its address fails',
-    async () => {
-      const address = await waitForAddress(lab(), 'web');
-      await label(lab(), leavers, `${holds}=`);
-      await patchPool(lab(), { nodeSelector: { matchLabels: { [holds]: '' } } });
-      try {
-        // With a node's own address: the pool gives no address any more, and keeps those that it gave.
-        await patchPool(lab(), { addresses: [servicesPool.ipv4, `${masterAddress}/32`] });
-        await waitUntil('the pool is refused', async () => {
-          const accepted = await readCondition(lab(), 'Accepted');
-          return accepted === 'False' ? null : `Accepted is ${accepted}`;
-        });
-        for (const { leaves, comes } of replacements) {
-          const load = { address, what: `a refused pool, ${comes} for ${leaves}` };
-          const report = await connectWhile(lab(), load, async () => {
-            await label(lab(), [leaves], `${holds}-`);
-            await label(lab(), [comes], `${excluded}-`, `${holds}=`);
-            await waitUntil(`${leaves} does not hold the address`, async () => {
-              const holder = await findHolder(lab(), address);
-              return holder === null || holder === leaves ? `the holder is ${String(holder)}` : null;
-            });
-          });
-          expect(report.failed).toEqual([]);
-        }
-        expect(newcomers).toContain(await findHolder(lab(), address));
-      } finally {
-        await patchPool(lab(), { addresses: [servicesPool.ipv4], nodeSelector: null });
-        await label(lab(), newcomers, `${excluded}=`, `${holds}-`);
-        await label(lab(), leavers, `${holds}-`);
-      }
-      await waitUntil('a worker holds the address again', async () => {
-        const holder = await findHolder(lab(), address);
-        return holder !== null && leavers.includes(holder) ? null : `the holder is ${String(holder)}`;
+  test('a pool is refused, and all its nodes are replaced one by one: no connection to its address fails', async () => {
+    const address = await waitForAddress(lab(), 'web');
+    await label(lab(), leavers, `${holds}=`);
+    await patchPool(lab(), { nodeSelector: { matchLabels: { [holds]: '' } } });
+    try {
+      // With a node's own address: the pool gives no address any more, and keeps those that it gave.
+      await patchPool(lab(), { addresses: [servicesPool.ipv4, `${masterAddress}/32`] });
+      await waitUntil('the pool is refused', async () => {
+        const accepted = await readCondition(lab(), 'Accepted');
+        return accepted === 'False' ? null : `Accepted is ${accepted}`;
       });
-      expect(await readCondition(lab(), 'Accepted')).toBe('True');
-    },
-    limitMs,
-  );
+      for (const { leaves, comes } of replacements) {
+        const load = { address, what: `a refused pool, ${comes} for ${leaves}` };
+        const report = await connectWhile(lab(), load, async () => {
+          await label(lab(), [leaves], `${holds}-`);
+          await label(lab(), [comes], `${excluded}-`, `${holds}=`);
+          await waitUntil(`${leaves} does not hold the address`, async () => {
+            const holder = await findHolder(lab(), address);
+            return holder === null || holder === leaves ? `the holder is ${String(holder)}` : null;
+          });
+        });
+        expect(report.failed).toEqual([]);
+      }
+      expect(newcomers).toContain(await findHolder(lab(), address));
+    } finally {
+      await patchPool(lab(), { addresses: [servicesPool.ipv4], nodeSelector: null });
+      await label(lab(), newcomers, `${excluded}=`, `${holds}-`);
+      await label(lab(), leavers, `${holds}-`);
+    }
+    await waitUntil('a worker holds the address again', async () => {
+      const holder = await findHolder(lab(), address);
+      return holder !== null && leavers.includes(holder) ? null : `the holder is ${String(holder)}`;
+    });
+    expect(await readCondition(lab(), 'Accepted')).toBe('True');
+  });
 }
 
 async function label(lab: NodeLab, nodes: readonly string[], ...changes: readonly string[]): Promise<void> {

@@ -17,7 +17,6 @@ import {
   waitForAddress,
   webPort,
 } from '../../../../lab/services/web.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
 import { listNamedPods, type NamedPod, namedPods, replacePods, workers } from './named-pods.ts';
 import { bootAgain } from './power-cycle.ts';
@@ -48,7 +47,7 @@ export function testOrderlyShutdown(lab: () => NodeLab): void {
         await waitForInhibitor(lab(), node);
       }
       await createWeb(lab(), { name, pod, ...namedPods(servesOnMs) });
-    }, limitMs);
+    });
 
     afterAll(async () => {
       await removeWeb(lab(), name);
@@ -57,30 +56,26 @@ export function testOrderlyShutdown(lab: () => NodeLab): void {
         unmakeOrderly(lab(), node);
         await bootAgain(lab(), node);
       }
-    }, limitMs);
+    });
 
-    test(
-      'and has no address: its pods get no new connection from the beginning, and none fails until it is off',
-      async () => {
-        await replacePods(lab(), name);
-        const address = await waitForAddress(lab(), name);
-        const holder = (await findHolder(lab(), address)) ?? '';
-        const [victim = ''] = workers.filter((node) => node !== holder);
-        const own = (await listNamedPods(lab(), name)).filter(({ node }) => node === victim);
-        expect(own).not.toEqual([]);
-        const report = await connectWhile(lab(), { address, what: 'a worker shut down' }, async () => {
-          await shutDown(lab(), victim);
-          await waitForWord(lab(), victim);
-          await sleep(heardMs);
-          await expectNoNewConnection(lab(), { address, victim, own });
-          await waitForOff(lab(), victim);
-        });
-        expect(report.failed).toEqual([]);
-        await bootAgain(lab(), victim);
-        await waitForInhibitor(lab(), victim);
-      },
-      limitMs,
-    );
+    test('and has no address: its pods get no new connection from the beginning, and none fails until it is off', async () => {
+      await replacePods(lab(), name);
+      const address = await waitForAddress(lab(), name);
+      const holder = (await findHolder(lab(), address)) ?? '';
+      const [victim = ''] = workers.filter((node) => node !== holder);
+      const own = (await listNamedPods(lab(), name)).filter(({ node }) => node === victim);
+      expect(own).not.toEqual([]);
+      const report = await connectWhile(lab(), { address, what: 'a worker shut down' }, async () => {
+        await shutDown(lab(), victim);
+        await waitForWord(lab(), victim);
+        await sleep(heardMs);
+        await expectNoNewConnection(lab(), { address, victim, own });
+        await waitForOff(lab(), victim);
+      });
+      expect(report.failed).toEqual([]);
+      await bootAgain(lab(), victim);
+      await waitForInhibitor(lab(), victim);
+    });
   });
 }
 

@@ -5,7 +5,6 @@ import { waitUntil } from '../../../../lab/nodes/ready.ts';
 import { printServices, servicesNamespace, waitForServices } from '../../../../lab/services/install.ts';
 import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
 import { onlyLong } from '../../../support/jest/extent.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
 import { type Administrator } from '../install/administrator.ts';
 import { listCrashes } from '../pods/agents.ts';
@@ -27,7 +26,7 @@ export function testUpgrade(lab: () => NodeLab, administrator: () => Administrat
   for (const name of onlyLong(
     'controllers, balancers and keepalived come from other images: no connection fails, and a node gives an address up once at most',
   ))
-    test(name, () => replaceAllImages(lab()), limitMs);
+    test(name, () => replaceAllImages(lab()));
 
   for (const title of onlyLong('the version that landed last')) {
     describe(title, () => {
@@ -55,7 +54,6 @@ export function testUpgrade(lab: () => NodeLab, administrator: () => Administrat
           expect(report.failed).toEqual([]);
           expect(await listCrashes(lab(), [], { namespace: servicesNamespace, pods: '' })).toEqual([]);
         },
-        limitMs,
       );
     });
   }

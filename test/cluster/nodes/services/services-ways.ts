@@ -50,23 +50,19 @@ export function testWays(lab: () => NodeLab): void {
       await replacePods(lab(), name);
       address = await waitForAddress(lab(), name);
       await makeFar(lab());
-    }, limitMs);
+    });
 
     afterAll(async () => {
       await runShell(lab().machine('client'), `ip netns delete ${far.netns} 2>/dev/null || true`);
       for (const { node } of ends)
         await runShell(lab().machine(node), `ip route delete ${far.network} 2>/dev/null || true`);
       await removeWeb(lab(), name);
-    }, limitMs);
+    });
 
-    test(
-      'a bridge and routes: 30 kB go both ways, also for a client behind a link of 1,300 bytes',
-      async () => {
-        for (const from of [outsider.name, far.netns])
-          await expectAll(lab(), address, { from, what: 'routes' });
-      },
-      limitMs,
-    );
+    test('a bridge and routes: 30 kB go both ways, also for a client behind a link of 1,300 bytes', async () => {
+      for (const from of [outsider.name, far.netns])
+        await expectAll(lab(), address, { from, what: 'routes' });
+    });
 
     describe('a tunnel of 1,300 bytes', () => {
       beforeAll(async () => {
@@ -81,29 +77,21 @@ export function testWays(lab: () => NodeLab): void {
         }
       });
 
-      test.each([0, 2])(
-        'rp_filter %i: 30 kB go both ways',
-        async (filter) => {
-          await setFilter(lab(), filter);
-          for (const from of [outsider.name, far.netns])
-            await expectAll(lab(), address, { from, what: `vxlan, rp_filter ${filter}` });
-        },
-        limitMs,
-      );
+      test.each([0, 2])('rp_filter %i: 30 kB go both ways', async (filter) => {
+        await setFilter(lab(), filter);
+        for (const from of [outsider.name, far.netns])
+          await expectAll(lab(), address, { from, what: `vxlan, rp_filter ${filter}` });
+      });
 
-      test(
-        'rp_filter 1: clients are lost, the Service names the tunnel, and what it has typed mends that',
-        async () => {
-          await setFilter(lab(), 1);
-          const { lost } = await send(lab(), address, outsider.name);
-          expect(lost).toBeGreaterThan(0);
-          const remedy = await waitForRemedy(lab());
-          expect(remedy).toBe(`sysctl -w net.ipv4.conf.${tunnel}.rp_filter=2`);
-          for (const { node } of ends) await runShell(lab().machine(node), remedy);
-          await expectAll(lab(), address, { from: outsider.name, what: 'vxlan, the remedy' });
-        },
-        limitMs,
-      );
+      test('rp_filter 1: clients are lost, the Service names the tunnel, and what it has typed mends that', async () => {
+        await setFilter(lab(), 1);
+        const { lost } = await send(lab(), address, outsider.name);
+        expect(lost).toBeGreaterThan(0);
+        const remedy = await waitForRemedy(lab());
+        expect(remedy).toBe(`sysctl -w net.ipv4.conf.${tunnel}.rp_filter=2`);
+        for (const { node } of ends) await runShell(lab().machine(node), remedy);
+        await expectAll(lab(), address, { from: outsider.name, what: 'vxlan, the remedy' });
+      });
     });
   });
 }

@@ -15,7 +15,6 @@ import {
 } from '../../../../lab/services/web.ts';
 import { parseDocument } from '../../../support/documents/document.ts';
 import { follow, listSteps, readCommand } from '../../../support/documents/typing.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { Administrator } from '../install/administrator.ts';
 import { listCrashes } from '../pods/agents.ts';
 import { testGatedDeployment } from './gated-deployment.ts';
@@ -45,30 +44,22 @@ export function testServices(lab: () => NodeLab): void {
     for (const [name, text] of Object.entries(readFiles()))
       await first.shell(`cat >${name} <<'END'\n${text}\nEND`);
     await createPods(lab(), { name: 'web', nodeSelector: onMasters });
-  }, limitMs);
+  });
 
   afterAll(async () => {
     await first.leave();
   });
 
   describe('the quickstart', () => {
-    test.each(listSteps(page, 'Five steps'))(
-      '$name',
-      async ({ commands }) => {
-        for (const command of commands) await follow(page, command, first.type);
-      },
-      limitMs,
-    );
+    test.each(listSteps(page, 'Five steps'))('$name', async ({ commands }) => {
+      for (const command of commands) await follow(page, command, first.type);
+    });
   });
 
-  test(
-    'controllers and balancers are ready, and none of their containers has crashed',
-    async () => {
-      await waitForServices(lab());
-      expect(await listCrashes(lab(), [], { namespace: 'vipnat-system', pods: '' })).toEqual([]);
-    },
-    limitMs,
-  );
+  test('controllers and balancers are ready, and none of their containers has crashed', async () => {
+    await waitForServices(lab());
+    expect(await listCrashes(lab(), [], { namespace: 'vipnat-system', pods: '' })).toEqual([]);
+  });
 
   test.each(['client', 'worker', 'worker2', 'm1', 'pod-worker'])(
     'the address answers %s, each pod in its share',
@@ -78,7 +69,6 @@ export function testServices(lab: () => NodeLab): void {
       expect({ failed, pods: Object.keys(pods).length }).toEqual({ failed: 0, pods: 4 });
       for (const share of Object.values(pods)) expect(share).toBeGreaterThan(requests / 12);
     },
-    limitMs,
   );
 
   test('a node that is excluded from load balancers holds no address', async () => {
@@ -102,40 +92,32 @@ export function testServices(lab: () => NodeLab): void {
 
   testUpgrade(lab, () => first);
 
-  test(
-    'a Service that is deleted gives its address back: on no node, and no VirtualIP of it',
-    async () => {
-      await createWeb(lab(), { name: 'brief', nodeSelector: onMasters, replicas: 1 });
-      const address = await waitForAddress(lab(), 'brief');
-      expect(await askWeb(lab(), 'client', address, 1)).toMatchObject({ failed: 0 });
-      await removeWeb(lab(), 'brief');
-      // It rests before it is given again.
-      const users = ['get', 'virtualip', address, '--output', 'jsonpath={.spec.services}{.spec.leaving}'];
-      expect(await lab().ask(users)).toBe('[][]');
-      await waitForNoHolder(lab(), address);
-      const { failed } = await askWeb(lab(), 'client', address, 1);
-      expect(failed).toBe(1);
-    },
-    limitMs,
-  );
+  test('a Service that is deleted gives its address back: on no node, and no VirtualIP of it', async () => {
+    await createWeb(lab(), { name: 'brief', nodeSelector: onMasters, replicas: 1 });
+    const address = await waitForAddress(lab(), 'brief');
+    expect(await askWeb(lab(), 'client', address, 1)).toMatchObject({ failed: 0 });
+    await removeWeb(lab(), 'brief');
+    // It rests before it is given again.
+    const users = ['get', 'virtualip', address, '--output', 'jsonpath={.spec.services}{.spec.leaving}'];
+    expect(await lab().ask(users)).toBe('[][]');
+    await waitForNoHolder(lab(), address);
+    const { failed } = await askWeb(lab(), 'client', address, 1);
+    expect(failed).toBe(1);
+  });
 
-  test(
-    'is taken away as the page says: no object, table, file or address of it is left',
-    async () => {
-      await lab().ask(['delete', 'deployment', 'web', '--namespace', 'default']);
-      await hastenReuse(lab());
-      for (const start of ['kubectl delete service', 'kubectl delete addresspool', 'kubectl delete -f'])
-        await first.shell(readCommand(page, start));
-      for (const { name } of nodes) {
-        const each = await Administrator.create(lab(), name, {});
-        // On masters there is an agent, whose rules stay.
-        await each.shell(`vipnat cleanup || true\n${readCommand(page, 'rm -r /run/vipnat-lb')}`);
-        await each.leave();
-      }
-      await expectNoTraces(lab());
-    },
-    limitMs,
-  );
+  test('is taken away as the page says: no object, table, file or address of it is left', async () => {
+    await lab().ask(['delete', 'deployment', 'web', '--namespace', 'default']);
+    await hastenReuse(lab());
+    for (const start of ['kubectl delete service', 'kubectl delete addresspool', 'kubectl delete -f'])
+      await first.shell(readCommand(page, start));
+    for (const { name } of nodes) {
+      const each = await Administrator.create(lab(), name, {});
+      // On masters there is an agent, whose rules stay.
+      await each.shell(`vipnat cleanup || true\n${readCommand(page, 'rm -r /run/vipnat-lb')}`);
+      await each.leave();
+    }
+    await expectNoTraces(lab());
+  });
 }
 
 /** The file that the page has somebody write. */

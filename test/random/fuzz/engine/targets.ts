@@ -1,5 +1,5 @@
 /** What is fuzzed: how often with `--long` (without, a tenth of it), what the inputs begin as, and what must hold for each. */
-export interface TargetRow {
+interface TargetRow {
   readonly cases: number;
   /** What is mutated or generated. */
   readonly from: string;

@@ -32,7 +32,7 @@ function makeValue(random: Random, name: string): string {
 }
 
 /** A configuration in words: of a file, of variables and of the command line. */
-export interface ConfigWords {
+interface ConfigWords {
   readonly yaml: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly args: readonly string[];

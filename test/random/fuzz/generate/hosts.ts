@@ -31,7 +31,7 @@ const base: Config = {
 };
 
 /** A host on which anybody did anything, and how it is looked at. */
-export interface OddHost {
+interface OddHost {
   readonly config: Config;
   readonly reading: KernelReading;
   /** What kube-proxy answers. */

@@ -60,7 +60,7 @@ export function makeRule(random: Random): string {
 }
 
 /** Chain to its rules, of one table. */
-export type GeneratedTable = ReadonlyMap<string, readonly string[]>;
+type GeneratedTable = ReadonlyMap<string, readonly string[]>;
 
 /** Tables as an iptables-save could have them, in every way odd but whole. */
 export function makeTables(random: Random): ReadonlyMap<string, GeneratedTable> {

@@ -28,7 +28,7 @@ import { WriteCounts } from './rewriter.ts';
 export type Decide = (key: StepKey, world: World) => Step;
 
 /** How a request ends. */
-export type Outcome = 'done' | 'never sent' | 'answer lost';
+type Outcome = 'done' | 'never sent' | 'answer lost';
 
 /** A key's step on its way to the API. */
 interface InFlight {

@@ -1,31 +1,16 @@
 /** Broken controllers of gates, and which complaint belongs to each. */
 import { gateKinds, nextStep } from '../../../../controller/kinds/kinds.ts';
-import { nothing, type Step, type Write } from '../../../../controller/engine/step.ts';
+import { type Step, type Write } from '../../../../controller/engine/step.ts';
 import { type CandidateNodes } from '../../../../controller/cache/candidate-nodes.ts';
 import { type World } from '../../../../controller/cache/world.ts';
 import { type Decide } from './controller.ts';
+import { change, type Mutant, skip } from './mutants.ts';
 
 const ofGates = new Set(gateKinds.kinds.map(({ name }) => name));
 
 /** Gates that are decided from a world that is not so. */
 function believe(make: (world: World) => World): Decide {
   return (key, world): Step => nextStep(key, ofGates.has(key.kind) ? make(world) : world);
-}
-
-/** A step that is left out when its write is of a certain kind. */
-function skip(isLeftOut: (write: Write) => boolean): Decide {
-  return (key, world) => {
-    const step = nextStep(key, world);
-    return step.does === 'write' && isLeftOut(step.write) ? nothing : step;
-  };
-}
-
-/** A step whose request is another one. */
-function change(make: (write: Write) => Write): Decide {
-  return (key, world) => {
-    const step = nextStep(key, world);
-    return step.does === 'write' ? { ...step, write: make(step.write) } : step;
-  };
 }
 
 /** Nodes that are said to have programmed everything. */
@@ -96,34 +81,33 @@ function withoutUid(body: Record<string, unknown>): Write['body'] {
 }
 
 /** By what is wrong with each. */
-export const gateMutants: Readonly<Record<string, { readonly decide: Decide; readonly complaint: RegExp }>> =
-  {
-    'trusts nodes': { decide: believe(trustNodes), complaint: /^G1: .* does not send/ },
-    'takes any version of a slice': { decide: believe(forgetVersions), complaint: /^G1: .* does not send/ },
-    'sees no Service': { decide: believe(withoutServices), complaint: /^G1: .* for want of a Service/ },
-    'does not wait for containers': {
-      decide: believe(callReady),
-      complaint: /^G1: .* containers are not ready/,
-    },
-    'loses patience at once': {
-      decide: (key, world) =>
-        nextStep(key, key.kind === 'Pod' ? { ...world, nowMs: world.nowMs + 590_000 } : world),
-      complaint: /^G1: .* times out after/,
-    },
-    'closes gates again': { decide: closing, complaint: /^G2/ },
-    'deletes no slice': {
-      decide: skip(({ kind, method }) => kind === 'EndpointSlice' && method === 'DELETE'),
-      complaint: /^G3|nothing says/,
-    },
-    'writes no slice twice': {
-      decide: skip(({ kind, method }) => kind === 'EndpointSlice' && method === 'PATCH'),
-      complaint: /^G1|^G3|stays closed|early EndpointSlices|nothing says|come to rest/,
-    },
-    'opens no gate': { decide: skip(({ kind }) => kind === 'Pod'), complaint: /stays closed/ },
-    'opens the gate of whoever has the name': {
-      decide: change((write) =>
-        write.kind === 'Pod' ? { ...write, body: withoutUid(write.body as Record<string, unknown>) } : write,
-      ),
-      complaint: /^G1/,
-    },
-  };
+export const gateMutants: Readonly<Record<string, Mutant>> = {
+  'trusts nodes': { decide: believe(trustNodes), complaint: /^G1: .* does not send/ },
+  'takes any version of a slice': { decide: believe(forgetVersions), complaint: /^G1: .* does not send/ },
+  'sees no Service': { decide: believe(withoutServices), complaint: /^G1: .* for want of a Service/ },
+  'does not wait for containers': {
+    decide: believe(callReady),
+    complaint: /^G1: .* containers are not ready/,
+  },
+  'loses patience at once': {
+    decide: (key, world) =>
+      nextStep(key, key.kind === 'Pod' ? { ...world, nowMs: world.nowMs + 590_000 } : world),
+    complaint: /^G1: .* times out after/,
+  },
+  'closes gates again': { decide: closing, complaint: /^G2/ },
+  'deletes no slice': {
+    decide: skip(({ kind, method }) => kind === 'EndpointSlice' && method === 'DELETE'),
+    complaint: /^G3|nothing says/,
+  },
+  'writes no slice twice': {
+    decide: skip(({ kind, method }) => kind === 'EndpointSlice' && method === 'PATCH'),
+    complaint: /^G1|^G3|stays closed|early EndpointSlices|nothing says|come to rest/,
+  },
+  'opens no gate': { decide: skip(({ kind }) => kind === 'Pod'), complaint: /stays closed/ },
+  'opens the gate of whoever has the name': {
+    decide: change((write) =>
+      write.kind === 'Pod' ? { ...write, body: withoutUid(write.body as Record<string, unknown>) } : write,
+    ),
+    complaint: /^G1/,
+  },
+};

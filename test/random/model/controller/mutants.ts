@@ -10,7 +10,7 @@ import { type Decide } from './controller.ts';
 import { type Leaders } from './cluster.ts';
 
 /** A step that is left out when it is of a certain kind. */
-function skip(isLeftOut: (write: Write, key: StepKey) => boolean): Decide {
+export function skip(isLeftOut: (write: Write, key: StepKey) => boolean): Decide {
   return (key, world) => {
     const step = nextStep(key, world);
     return step.does === 'write' && isLeftOut(step.write, key) ? nothing : step;
@@ -18,7 +18,7 @@ function skip(isLeftOut: (write: Write, key: StepKey) => boolean): Decide {
 }
 
 /** A step whose request is another one. */
-function change(make: (write: Write) => Write): Decide {
+export function change(make: (write: Write) => Write): Decide {
   return (key, world) => {
     const step = nextStep(key, world);
     return step.does === 'write' ? { ...step, write: make(step.write) } : step;
@@ -128,7 +128,7 @@ function withFinalizers(world: World): World {
 let wordings = 0;
 
 /** A broken controller. */
-interface Mutant {
+export interface Mutant {
   readonly decide: Decide;
   /** What is said of it. */
   readonly complaint: RegExp;

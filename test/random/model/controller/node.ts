@@ -15,7 +15,7 @@ const surelyLivingMs = 38_000;
 const followed = ['VirtualIP', 'Service', 'EndpointSlice'] as const;
 
 /** What the world has for a node: the API, the time, and other hosts' addresses. */
-export interface NodeSurroundings {
+interface NodeSurroundings {
   readonly api: ObjectApi;
   readonly nowMs: () => number;
   readonly foreignHosts: ReadonlySet<string>;

@@ -1,5 +1,6 @@
 import { type Kind } from '../../../support/fakes/object-api.ts';
 import { Random } from '../../../support/random/random.ts';
+import { type Walk } from '../engine/walks.ts';
 import { Cluster, type Leaders, type Surroundings } from './cluster.ts';
 import { drawHabits, type Habits } from './habits.ts';
 import { type Decide, type SimulatedController } from './controller.ts';
@@ -9,15 +10,6 @@ import { findGateFaults } from './gate-rest.ts';
 import { podDeeds, prepare } from './pods.ts';
 import { findLeftovers } from './rest.ts';
 import { scenes } from './scenes.ts';
-
-/** One walk: what happened, and what was wrong first. */
-export interface Walk {
-  readonly seed: number;
-  readonly history: readonly string[];
-  readonly complaint: string | null;
-  /** What happened how often. */
-  readonly counts: ReadonlyMap<string, number>;
-}
 
 interface WalkOptions {
   readonly decide: Decide;

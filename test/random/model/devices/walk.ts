@@ -1,14 +1,8 @@
 /** People, devices, controllers and the API do what they like; then there is a quiet, and all must agree. */
 import { type CallEnd, listTexts } from '../../../support/fakes/plain-device.ts';
 import { type StoredObject } from '../../../support/fakes/object-api.ts';
+import { type Walk } from '../engine/walks.ts';
 import { type DeviceName, foreign, readChoice, World } from './world.ts';
-
-export interface Walk {
-  readonly seed: number;
-  readonly complaint: string | null;
-  readonly history: readonly string[];
-  readonly counts: ReadonlyMap<string, number>;
-}
 
 /** Longer than what failed can wait. */
 const quietMs = 6 * 60_000;

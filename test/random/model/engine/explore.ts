@@ -34,7 +34,7 @@ export interface System<State> {
 }
 
 /** How much was searched. */
-export interface Extent {
+interface Extent {
   readonly states: number;
   readonly transitions: number;
   readonly depth: number;

@@ -9,7 +9,7 @@ import { deeds } from './stranger.ts';
 import { startProcess, type World } from './world.ts';
 
 /** Something that happens to the agent, and not by it. */
-export interface Action {
+interface Action {
   readonly name: string;
   /** The world after it; the same object where it cannot happen. */
   readonly run: (world: World) => World | Promise<World>;

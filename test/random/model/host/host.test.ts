@@ -3,7 +3,7 @@ import { explore, Violation } from '../engine/explore.ts';
 import { mutants } from './mutants.ts';
 import { product } from './product.ts';
 import { createHost } from './system.ts';
-import { byExtent, isLong } from '../../../support/jest/extent.ts';
+import { byExtent, isFull, isLong } from '../../../support/jest/extent.ts';
 import { chooseOneIn } from '../../../support/random/runs.ts';
 import { printFigure } from '../engine/print-figure.ts';
 
@@ -17,16 +17,13 @@ const proxies = [
   { mode: 'none', set: 'none' },
 ] as const;
 
-/** From each kube-proxy two actions in a row can strike anywhere; at length, three from the ordinary one. */
+/** From each kube-proxy two actions in a row can strike anywhere, in the gate one; at length, three from the ordinary one. */
 const searches = [
   {
     start: 'any kube-proxy',
-    from: chooseOneIn(
-      4,
-      proxies.flatMap((proxy) => [true, false].map((isAnswering) => ({ ...proxy, isAnswering }))),
-    ),
-    maxDepth: 2,
-    atLeast: byExtent({ gate: 8000, full: 25_000, long: 25_000 }),
+    from: proxies.flatMap((proxy) => [true, false].map((isAnswering) => ({ ...proxy, isAnswering }))),
+    maxDepth: isFull ? 2 : 1,
+    atLeast: byExtent({ gate: 1000, full: 25_000, long: 25_000 }),
   },
   ...(isLong
     ? [

@@ -7,7 +7,7 @@ import { type Product } from './product.ts';
 import { answerMode, toApiView, toHealthView, toMemoryKey, type World } from './world.ts';
 
 /** What a look found, as far as the model goes by it. */
-export interface Found {
+interface Found {
   readonly decisions: Assessment['decisions'];
   readonly transactions: readonly Transaction[];
   readonly memory: Assessment['memory'];

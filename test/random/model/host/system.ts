@@ -9,7 +9,7 @@ import { stepAgent } from './steps.ts';
 import { startProcess, toKey, type World } from './world.ts';
 
 /** A small world to be searched, and what it is held to. */
-export interface Host {
+interface Host {
   readonly system: System<World>;
   readonly kernels: Kernels;
   readonly looks: Looks;

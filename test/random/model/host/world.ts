@@ -16,7 +16,7 @@ export type Effect =
   | { readonly kind: 'write'; readonly transaction: Transaction };
 
 /** One process of the agent's: it ends with a crash, and the next one knows the world only. */
-export interface Process {
+interface Process {
   readonly memory: ReconcileState;
   readonly hasLooked: boolean;
   /** What the look found to do and is not done yet. */

@@ -13,7 +13,7 @@ import { LiveHost } from './live-host.ts';
 import { type Spoil } from './live-process.ts';
 
 /** A state of a world with a running loop: how it is come to, and what it then is. */
-export interface LiveState {
+interface LiveState {
   readonly path: readonly string[];
   readonly world: World;
   readonly hidden: string;

@@ -20,7 +20,7 @@ export interface Connection {
 }
 
 /** Every Service of these walks has this port, and every pod that one. */
-export const servicePort = 80;
+const servicePort = 80;
 export const podPort = 8080;
 
 /** A walk through the table of connections. */

@@ -28,7 +28,7 @@ interface Side {
 }
 
 /** What is to become of new connections: `maybe` where both answers are right. */
-export type Verdict = 'yes' | 'no' | 'maybe';
+type Verdict = 'yes' | 'no' | 'maybe';
 
 interface Judged {
   readonly verdict: Verdict;

@@ -3,19 +3,11 @@ import { type MachinePlace } from './machine.ts';
 import { faults, heal } from './faults.ts';
 import { createService, peopleDeeds } from './people.ts';
 import { findUntruths } from './truth.ts';
+import { type Walk } from '../engine/walks.ts';
 import { World } from './world.ts';
 
-/** One walk: what happened, and what was wrong first. */
-export interface Walk {
-  readonly seed: number;
-  readonly history: readonly string[];
-  readonly complaint: string | null;
-  /** What happened how often. */
-  readonly counts: ReadonlyMap<string, number>;
-}
-
 /** What is walked with. */
-export interface WalkOptions {
+interface WalkOptions {
   readonly seed: number;
   readonly steps: number;
   /** As the product has it unless given. */

@@ -20,7 +20,7 @@ import { Link } from './memory-network.ts';
 import { Traffic } from './traffic.ts';
 
 /** A controller's process. */
-export interface ControllerLife {
+interface ControllerLife {
   readonly clock: LifeClock;
   readonly link: Link;
   readonly name: string;

@@ -1,7 +1,7 @@
 import { isLong } from '../../jest/extent.ts';
 
 /** Which walks are run. */
-export interface Choice {
+interface Choice {
   readonly seeds: readonly number[];
   readonly steps: number;
   readonly isLong: boolean;

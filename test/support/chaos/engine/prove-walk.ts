@@ -4,7 +4,7 @@ import { countSteps, describeFaults, splitBursts, type Walk } from './walk.ts';
 import type { WorldKind } from './world.ts';
 
 /** A walk and how it is told of. */
-export interface Proof {
+interface Proof {
   readonly kind: WorldKind;
   readonly walk: Walk;
   /** What the walk is called in what is printed: `seed 7`. */

@@ -14,7 +14,7 @@ import { WaitedTooLong } from '../../jest/waiting.ts';
 export const masterNames: readonly string[] = hosts.map(({ name }) => name);
 
 /** How kube-proxy is set on a master. */
-export interface ProxyState {
+interface ProxyState {
   readonly mode: 'iptables' | 'nftables';
   readonly iptables: 'nft' | 'legacy';
 }

@@ -4,7 +4,7 @@ import { labFaults } from './faults.ts';
 import { LabWorld } from './lab-world.ts';
 
 /** How much slower than promised a machine may be that runs a control plane beside all else. */
-export const patience = Number(process.env['CHAOS_PATIENCE'] ?? (process.env['CI'] === 'true' ? 3 : 2));
+const patience = Number(process.env['CHAOS_PATIENCE'] ?? (process.env['CI'] === 'true' ? 3 : 2));
 
 /** Worlds of real components: each is a lab of its own. */
 export const labWorlds: WorldKind = {

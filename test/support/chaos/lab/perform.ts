@@ -1,15 +1,48 @@
 import { type Component } from '../../../../lab/components/component.ts';
 import { agentCommand } from '../../../../lab/components/agent.ts';
-import { runShell } from '../../../../lab/machines/machine.ts';
+import { runShell, type Machine } from '../../../../lab/machines/machine.ts';
 import { Service } from '../../../../lab/machines/service.ts';
-import { pick } from '../../foreign/damage.ts';
+import { pick, findOwnRules, renderDamage, type tidyDamages } from '../../foreign/damage.ts';
 import { masters as hosts } from '../../network/layout.ts';
 import { type Step } from '../engine/walk.ts';
 import { renderBlackhole } from '../world/blackhole.ts';
 import { type LabFaultName } from '../world/faults.ts';
 import { type ControlPlane, usesLegacy } from './control-plane.ts';
 import { listRemedies, type Remedy } from './masters.ts';
-import { listOwnRules, type Tampering } from './own-rules.ts';
+import { findTableRules, renderTableDamage } from '../../foreign/damage-table.ts';
+
+/** What can be done to a rule of vipnat's. */
+type Tampering = (typeof tidyDamages)[number];
+
+/** A rule of vipnat's on a master, and the way to damage it: a command and its input. */
+interface FoundRule {
+  readonly command: readonly string[];
+  readonly render: (damage: Tampering) => string;
+}
+
+const ownTable = 'ip vipnat';
+
+/** All rules of vipnat's that lead connections, in every dialect: its chains' and its hooks. */
+async function listOwnRules(machine: Machine): Promise<FoundRule[]> {
+  const [nft, legacy, table] = await Promise.all([
+    listSaved(machine, 'iptables-nft'),
+    listSaved(machine, 'iptables-legacy'),
+    machine.run(['nft', '--handle', 'list', 'table', ...ownTable.split(' ')]),
+  ]);
+  const inTable = findTableRules(ownTable, table.stdout).map((rule) => ({
+    command: ['nft', '-f', '-'],
+    render: (damage: Tampering) => renderTableDamage(rule, damage),
+  }));
+  return [...nft, ...legacy, ...inTable];
+}
+
+async function listSaved(machine: Machine, tool: string): Promise<FoundRule[]> {
+  const { stdout } = await machine.run([`${tool}-save`]);
+  return findOwnRules(stdout).map((rule) => ({
+    command: [`${tool}-restore`, '--noflush', '-w', '40'],
+    render: (damage) => renderDamage(rule, damage),
+  }));
+}
 
 /** On one master, which has power or is brought back. */
 type Act = (plane: ControlPlane, master: string, step: Step) => unknown;

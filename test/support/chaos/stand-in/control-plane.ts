@@ -31,7 +31,7 @@ export class ControlPlane {
   async startApi(): Promise<string> {
     const certificates = await createCertificates(this.#folder.path);
     const { certificate, key } = certificates.serving(apiHost);
-    const api = this.#cluster.namespaces.start(this.#cluster.namespaceOf(apiHost), [
+    const api = this.#cluster.start(apiHost, [
       ...[process.execPath, apiProgram, addressOf(apiHost), String(apiPort), certificate, key],
     ]);
     this.#api = api;
@@ -85,7 +85,7 @@ export class ControlPlane {
   }
 
   async #shell(name: Apiserver, script: string): Promise<void> {
-    await this.#cluster.namespaces.shell(this.#cluster.namespaceOf(name), script);
+    await this.#cluster.shell(name, script);
   }
 
   async #tell(line: string): Promise<void> {

@@ -1,15 +1,24 @@
-import type { Family } from '../../../../lib/address/address.ts';
-import type { Cluster } from '../../network/cluster.ts';
+import { type Family } from '../../../../lib/address/address.ts';
+import { type Cluster } from '../../network/cluster.ts';
 import { vips } from '../../network/layout.ts';
-import type { Step } from '../engine/walk.ts';
-import type { ControlPlane } from './control-plane.ts';
-import type { Damage } from '../../foreign/damage.ts';
-import type { StandInFaultName } from '../world/faults.ts';
-import { damageOwnRule, plantOtherVersion } from './own-rules.ts';
-import type { Place } from './place.ts';
+import { type Step } from '../engine/walk.ts';
+import { type ControlPlane } from './control-plane.ts';
+import { type Damage, findOwnRules, pick, renderDamage } from '../../foreign/damage.ts';
+import { type StandInFaultName } from '../world/faults.ts';
+import { type Place } from './place.ts';
 import { harmState, type StateFault } from './state-faults.ts';
-import type { Breakage, Moment } from './tools.ts';
-import type { AgentHost, ApiManner, Apiserver, Condition, Proxy, Truth } from './truth.ts';
+import { type Breakage, type Moment } from './tools.ts';
+import {
+  type AgentHost,
+  type ApiManner,
+  type Apiserver,
+  type Condition,
+  type Proxy,
+  type Truth,
+} from './truth.ts';
+import { type IptablesDialect } from '../../../../lib/kernel/port.ts';
+import { toolName } from '../../../../lib/kernel/tools/tool-name.ts';
+import { type Host } from './host.ts';
 
 /** What faults happen to. */
 export interface Stage {
@@ -128,4 +137,50 @@ async function startAgent({ complain }: Stage, { agent, host }: Place): Promise<
   if (isFirstThere && (exitCode !== 0 || !stderr.includes('[AGENT_ALREADY_RUNNING] waiting '))) {
     complain(`${host.name}: a second agent did not wait, and ended with ${exitCode}: ${stderr}`);
   }
+}
+
+/** Does something to one of our rules, the `index`th of those that are there; nothing where there are none. */
+async function damageOwnRule(
+  host: Host,
+  { family, dialect }: { family: Family; dialect: IptablesDialect },
+  damage: Damage,
+  index: number,
+): Promise<void> {
+  const rule = pick(findOwnRules(await host.shell(toolName(family, dialect, 'save'))), index);
+  if (rule === undefined) return;
+  // The agent may be faster: then the rule is not there any more, and nothing happens.
+  await host.run([toolName(family, dialect, 'restore'), '--noflush', '-w', '40'], {
+    input: renderDamage(rule, damage),
+  });
+}
+
+/**
+ * Rules as other versions of vipnat left them: chains of names that this one does not have, its hooks with ids that it would not
+ * give, and its own chains with another content.
+ */
+async function plantOtherVersion(
+  host: Host,
+  { family, dialect }: { family: Family; dialect: IptablesDialect },
+  vip: string,
+): Promise<void> {
+  const id = (digit: number) => `-m comment --comment "vipnat:${String(digit).repeat(16)}"`;
+  const suffix = family === 'ipv4' ? '/32' : '/128';
+  const script = `*nat
+:VIPNAT - [0:0]
+:VIPNAT-OLD0000000 - [0:0]
+:VIPNAT-POSTROUTING - [0:0]
+-I PREROUTING ${id(1)} -j VIPNAT
+-A OUTPUT ${id(2)} -j VIPNAT
+-A POSTROUTING ${id(3)} -j VIPNAT-POSTROUTING
+-A VIPNAT -d ${vip}${suffix} -p tcp -m tcp --dport 6443 ${id(4)} -j VIPNAT-OLD0000000
+-A VIPNAT-OLD0000000 ${id(5)} -p tcp -j RETURN
+-A VIPNAT-POSTROUTING -d ${vip}${suffix} ${id(6)} -j RETURN
+COMMIT
+*filter
+:VIPNAT-INPUT-OLD - [0:0]
+-A INPUT ${id(7)} -j VIPNAT-INPUT-OLD
+COMMIT
+`;
+  // The agent may be writing: what is refused then did not happen.
+  await host.run([toolName(family, dialect, 'restore'), '--noflush', '-w', '40'], { input: script });
 }

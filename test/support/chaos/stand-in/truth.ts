@@ -42,7 +42,7 @@ export interface Truth {
 }
 
 /** The API of m1's agent. */
-export interface Api {
+interface Api {
   list: readonly Apiserver[];
   manner: ApiManner;
   /** All that it and kube-proxy listed since there was quiet and the API well: then the agent kept what it had heard. */
@@ -107,11 +107,7 @@ const ownRulesOnly: readonly Apiserver[] = [];
  * The apiservers that the agent of a host may know of for a family, by docs/design.md: the API's word, else kube-proxy's, else what it
  * was given. Several sets where it depends on what it has seen before.
  */
-export function listKnown(
-  host: AgentHost,
-  family: Family,
-  { api, proxies }: Truth,
-): (readonly Apiserver[])[] {
+function listKnown(host: AgentHost, family: Family, { api, proxies }: Truth): (readonly Apiserver[])[] {
   const proxied = proxies[host].list;
   const byProxy = proxied.length > 0 ? proxied : apiservers;
   // Only m1 has credentials, and the API's slice is of IPv4; everybody is given all apiservers for the rest.

@@ -36,7 +36,7 @@ const listAll = (family: 'ipv4' | 'ipv6') =>
     .join();
 
 /** More that the stand-in can do. */
-export interface StandInOptions {
+interface StandInOptions {
   /** Whether agents run under strace, and how they replace their state is judged; false when left out. */
   readonly watchesState?: boolean;
 }

@@ -9,7 +9,7 @@ export interface Expectation {
 }
 
 /** A place from which a virtual IP is asked for. */
-export interface Asker {
+interface Asker {
   /** `outside client to 10.77.0.50`. */
   readonly name: string;
   /** Makes so many connections to it. */
@@ -19,7 +19,7 @@ export interface Asker {
 }
 
 /** How many connections are made at once, and at most: fewer are enough when everybody who is required has answered. */
-export interface Amount {
+interface Amount {
   readonly atOnce: number;
   readonly most: number;
 }
@@ -66,7 +66,7 @@ export function judgeCheck(host: string, { exitCode, stdout, stderr }: CommandRe
 }
 
 /** What `vipnat cleanup` without an agent, and the agent before it, have left on a host. */
-export interface Remains {
+interface Remains {
   readonly cleanup: CommandResult;
   /** Lines of rules, see `listTraces`. */
   readonly traces: readonly string[];
