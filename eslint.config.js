@@ -119,7 +119,7 @@ export default defineConfig(
       'lib/probe/**/*.ts',
       'agent/http/**/*.ts',
       'agent/probe/**/*.ts',
-      'agent/observe/loopback.ts',
+      'lib/probe/loopback.ts',
     ],
     rules: { ...forbid(processModules, 'Only lib/kernel starts processes (I2).') },
   },

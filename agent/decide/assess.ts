@@ -19,10 +19,11 @@ import { findInstalled, listAnswering } from '../endpoints/installed.ts';
 import { chooseUsable, type HealthView } from '../health/usable.ts';
 import { type ReconcileState, renderingKey, unseenVip, type VipState } from '../observe/reconcile-state.ts';
 import { type Observation } from '../observe/observe.ts';
-import { plan, type Plan } from './plan.ts';
+import { plan } from './plan.ts';
 import { type LocalRoutes } from '../../lib/kernel/port.ts';
 import { findSources, planSourceRoutes, type RouteChange } from './source-routes.ts';
-import { nameUnread } from '../observe/unread.ts';
+import { nameUnread } from '../../lib/kernel/real/unread.ts';
+import { type Plan } from '../../lib/netfilter/plan/table-plan.ts';
 
 /** A whole look: what was seen, how each VIP goes, what to write for it, and what to remember. */
 export interface Assessment {

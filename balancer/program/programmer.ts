@@ -15,7 +15,8 @@ import { diffTables, type TableChange, type TableStep } from '../table/diff-tabl
 import { printRemoval, printRenewal, printReplacement, printStep } from '../table/print-table.ts';
 import { createSkeleton, type RelayNeeds, shared } from '../table/skeleton.ts';
 import { type NftTable, emptyTable } from '../../lib/netfilter/nftables/ruleset.ts';
-import { mergeTables, nameTable, readTable, tableName } from '../table/table.ts';
+import { mergeTables, readTable } from '../table/table.ts';
+import { nameTable, tableName } from '../../lib/services/balancer-table.ts';
 
 /** The balances of one Service, of both families. */
 export type Balances = readonly PortBalance[];

@@ -11,10 +11,11 @@ import { type TrackFile } from '../../lib/keepalived/track-file.ts';
 import { Announcement } from './announcement.ts';
 import { ConfigurationKeeper, type ConfigurationPorts } from './configuration-keeper.ts';
 import { type FindAddressUsers, Newcomers } from './newcomers.ts';
-import { type HostAddress, type HostNetworks, isUsable, listAlone, listSubnets } from './place-address.ts';
+import { type HostNetworks, listAlone } from './place-address.ts';
 import { type PlannedSeat, planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
 import { renderSeats } from './render-seats.ts';
 import { isHeld, limitSeats, listHeld, listMissing, listNewcomers, type SeatsView } from './wanted-seats.ts';
+import { type HostAddress, isUsable, listSubnets } from '../../lib/keepalived/subnets.ts';
 
 /** What the seats of a node need of the world. */
 export interface SeatsPorts extends ConfigurationPorts {

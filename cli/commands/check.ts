@@ -1,21 +1,22 @@
+import { agentRole, findHolder } from '../../lib/http/singleton.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type ForwardChain } from '../../lib/kernel/port.ts';
 import { quoteWords } from '../../lib/text/shell-words.ts';
-import { type Assessment } from '../../agent/decide/assess.ts';
 import { toArguments } from '../../config/arguments.ts';
-import { findForeignDrops } from '../../agent/decide/foreign-drops.ts';
-import { findAgent } from '../../agent/http/presence.ts';
-import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
+import { findForeignDrops } from '../findings/foreign-drops.ts';
 import { type CheckContext } from '../grammar/command-context.ts';
 import { formatCheck } from '../format/screens/check.ts';
-import { checkServices, type ServicesCheck } from '../balancer/check-services.ts';
 import { formatBalancerJson } from '../format/json/balancer-json.ts';
 import { formatServicesCheck } from '../format/screens/services-check.ts';
 import { formatCheckJson } from '../format/json/check-json.ts';
-import { createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
-import { nameNode } from '../wiring/node-name.ts';
-import { readUntracked } from '../wiring/read-untracked.ts';
+import { createKernel } from '../../lib/kernel/real/kernel.ts';
+import { nameNode } from '../../config/node-name.ts';
+import { readUntracked } from '../findings/read-untracked.ts';
+import { describeUnread, type UnreadText } from '../../lib/kernel/real/unread.ts';
+import { findRoute } from '../../lib/kubernetes/find-route.ts';
+import { checkServices, type ServicesCheck } from '../../balancer/main.ts';
+import { type HostLook, lookAtHost } from '../../agent/main.ts';
 
 /**
  * `vipnat check`: says how the rules differ from what `run` and the balancer of this host would have written. Exit `done` in sync, `found`
@@ -44,7 +45,7 @@ async function checkVips(
   services: ServicesCheck,
   { config, given, options, screen, stdout, stderr }: CheckContext,
 ): Promise<boolean> {
-  const [assessment, agent] = await Promise.all([lookAtHost(config, stderr), findAgent()]);
+  const [assessment, agent] = await Promise.all([lookAtHost(config, stderr), findHolder(agentRole)]);
   const [{ drops, problems }, { untracked, gaps }] = await Promise.all([
     lookForDrops(assessment),
     readUntracked(assessment),
@@ -62,10 +63,10 @@ async function checkVips(
 
 /** The rules are compared all the same where nobody can list others' chains. */
 async function lookForDrops(
-  assessment: Assessment,
+  assessment: HostLook,
 ): Promise<{ drops: readonly ForwardChain[]; problems: readonly UnreadText[] }> {
   try {
-    const chains = await createHostKernel().listForwardChains();
+    const chains = await createKernel({ onProblem: () => undefined }).listForwardChains();
     return { drops: findForeignDrops(chains, assessment), problems: [] };
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;

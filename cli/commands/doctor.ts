@@ -7,9 +7,12 @@ import { examine } from '../doctor/stage/examine.ts';
 import { type DoctorContext } from '../grammar/command-context.ts';
 import { chooseDoctorStatus, countOutcomes, formatExamination } from '../format/screens/doctor.ts';
 import { formatDoctorJson } from '../format/json/doctor-json.ts';
-import { nameNode } from '../wiring/node-name.ts';
-import { createHostApiserver, createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
-import { version } from '../wiring/version.ts';
+import { nameNode } from '../../config/node-name.ts';
+import { connectOnce } from '../../lib/probe/connect.ts';
+import { createKernel } from '../../lib/kernel/real/kernel.ts';
+import { version } from '../../lib/text/version.ts';
+import { findRoute } from '../../lib/kubernetes/find-route.ts';
+import { lookAtHost } from '../../agent/main.ts';
 
 /** `vipnat doctor`: what is wrong with this host, and what mends it. Exit `done`, `found` with warnings only, or `foundFailures`. */
 export async function doctor({
@@ -25,8 +28,9 @@ export async function doctor({
     version,
     flags: quoteWords(toArguments(config, given)),
     clock: systemClock,
-    kernel: createHostKernel(),
-    apiserver: createHostApiserver(config),
+    kernel: createKernel({ onProblem: () => undefined }),
+    // In order: its end takes nothing from the peer's kernel.
+    connect: (endpoint, limitMs) => connectOnce(systemClock, endpoint, { limitMs, end: 'close' }),
     look: () => lookAtHost(config, stderr),
     captureMs: options.captureMs,
     route: findRoute({ ...config, vips: [] }),

@@ -3,8 +3,8 @@ import { writeHostFiles } from '../generate/manifest/host-files.ts';
 import { printManifest } from '../generate/manifest/print.ts';
 import { toSystemdFiles } from '../generate/manifest/systemd.ts';
 import { type ManifestContext } from '../grammar/command-context.ts';
-import { ownImages } from '../wiring/image.ts';
-import { ownProgram } from '../wiring/own-program.ts';
+import { ownImages } from '../generate/manifest/own-images.ts';
+import { ownProgram } from '../generate/manifest/own-program.ts';
 
 /** `vipnat manifest`: prints what runs the agent, or writes the files of systemd; looks at nothing else of this host. */
 export async function manifest({ config, options, given, stdout, stderr }: ManifestContext): Promise<number> {

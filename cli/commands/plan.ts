@@ -1,10 +1,8 @@
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type Config } from '../../config/config.ts';
-import { describeInSync } from '../../agent/decide/describe.ts';
-import { describeUnread } from '../../agent/observe/unread.ts';
 import { formatErrorLine } from '../format/text/error-text.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
-import { planOffline, type PlannedState } from '../../agent/decide/offline.ts';
+import { planOffline } from '../../agent/decide/offline.ts';
 import { type PlanContext, type PlanOptions } from '../grammar/command-context.ts';
 import { formatCommands } from '../format/screens/commands.ts';
 import { selectFamily } from '../format/screens/family.ts';
@@ -15,8 +13,11 @@ import {
 } from '../format/screens/services-plan.ts';
 import { formatJson } from '../format/json/json.ts';
 import { formatNft, formatRestore } from '../format/screens/restore.ts';
-import { nameNode } from '../wiring/node-name.ts';
+import { nameNode } from '../../config/node-name.ts';
 import { type Screen } from '../format/text/screen.ts';
+import { describeInSync } from '../findings/describe.ts';
+import { describeUnread } from '../../lib/kernel/real/unread.ts';
+import { type PlannedRules } from '../../agent/main.ts';
 
 /** `vipnat plan`: prints what `run` would write now, and what the balancer of this host would, and writes nothing. */
 export async function plan(context: PlanContext): Promise<number> {
@@ -30,7 +31,7 @@ export async function plan(context: PlanContext): Promise<number> {
 /** None where nothing may be read, and for formats that are about the rules of virtual IPs alone. */
 async function planServices({ config, options, stderr }: PlanContext): Promise<ServicesPlan | null> {
   if (options.offline || (!options.json && options.format !== 'commands')) return null;
-  const { readServicesPlan } = await import('../wiring/services-plan.ts');
+  const { readServicesPlan } = await import('../services/services-plan.ts');
   const { plan: found, notes } = await readServicesPlan(config, options.family);
   for (const note of notes) stderr(`${toPrintableLine(note)}\n`);
   return found;
@@ -52,12 +53,12 @@ async function planVips(
   return exitStatuses.done;
 }
 
-function isInSync({ plan, missingSwitches, sourceRoutes }: PlannedState): boolean {
+function isInSync({ plan, missingSwitches, sourceRoutes }: PlannedRules): boolean {
   return plan.transactions.length === 0 && missingSwitches.length === 0 && sourceRoutes.length === 0;
 }
 
-async function lookOnce(config: Config, tell: (text: string) => void): Promise<PlannedState> {
-  const { lookAtHost } = await import('../wiring/one-shot-host.ts');
+async function lookOnce(config: Config, tell: (text: string) => void): Promise<PlannedRules> {
+  const { lookAtHost } = await import('../../agent/main.ts');
   return lookAtHost(config, tell);
 }
 
@@ -69,7 +70,7 @@ interface Form {
   readonly services: ServicesPlan | null;
 }
 
-function format(state: PlannedState, { config, options, screen, services }: Form): string {
+function format(state: PlannedRules, { config, options, screen, services }: Form): string {
   if (options.json) return formatJson(state, nameNode(config), services);
   switch (options.format) {
     case 'nft':

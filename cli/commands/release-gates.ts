@@ -12,7 +12,7 @@ import { servicesNamespace } from '../generate/manifest/options.ts';
 import { type CommandContext, type ReleaseOptions } from '../grammar/command-context.ts';
 import { releaseGates as release, selectClosed, toOpening } from '../services/release-gates.ts';
 import { viewController } from '../services/view-controller.ts';
-import { findClusterRoute } from '../wiring/cluster-route.ts';
+import { findClusterRoute } from '../services/cluster-route.ts';
 
 /** What `release-gates` takes. */
 export type ReleaseContext = CommandContext<ReleaseOptions & { readonly json: boolean }>;

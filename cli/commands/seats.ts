@@ -5,7 +5,7 @@ import { formatSeats } from '../format/screens/seats.ts';
 import { type SeatsContext, type SeatsOptions } from '../grammar/command-context.ts';
 import { createSeatsApi } from '../seats/api-seats.ts';
 import { drainNode, type MoveOptions, rebalanceSeats, undrainNode } from '../seats/move-seats.ts';
-import { findClusterRoute } from '../wiring/cluster-route.ts';
+import { findClusterRoute } from '../services/cluster-route.ts';
 
 /**
  * `vipnat seats`: who holds which seat, by the API alone; or moves seats.

@@ -8,8 +8,8 @@ import { formatErrorLine } from '../format/text/error-text.ts';
 import { type ServicesContext } from '../grammar/command-context.ts';
 import { createServicesApi, type ServicesApi } from '../services/api-services.ts';
 import { isInTrouble } from '../services/view-services.ts';
-import { findClusterRoute } from '../wiring/cluster-route.ts';
-import { clearScreen, waitForNext } from '../wiring/wait-for-next.ts';
+import { findClusterRoute } from '../services/cluster-route.ts';
+import { clearScreen, waitForNext } from '../format/text/wait-for-next.ts';
 
 /**
  * `vipnat services`: each Service with its address, who holds it and why it does not work; or one of them with all there is to know. By

@@ -21,8 +21,9 @@ import {
   type Screen,
   type Terminal,
 } from '../format/text/screen.ts';
-import { type DiagnosticReading, type Scope } from '../wiring/running-agent.ts';
-import { version } from '../wiring/version.ts';
+import { type readConfigBesideAgent } from '../../agent/main.ts';
+import { isUsed } from '../../lib/services/host-balancer.ts';
+import { version } from '../../lib/text/version.ts';
 
 /** What the program has of its process. */
 export interface ProgramHost {
@@ -128,14 +129,16 @@ async function checkConfig(
 
 /** Whether Services have anything on this host: then these commands need no virtual IP of the API. */
 async function hasServices(): Promise<boolean> {
-  const { isUsed, readHostBalancer } = await import('../balancer/host-balancer.ts');
-  return isUsed(await readHostBalancer());
+  const { inspectBalancer } = await import('../../balancer/main.ts');
+  return isUsed(await inspectBalancer());
 }
 
+type DiagnosticQuestion = Parameters<typeof readConfigBesideAgent>;
+
 /** Loaded late: what prints rules offline asks nobody. */
-async function askAgentFirst(sources: ConfigSources, scope: Scope): Promise<DiagnosticReading> {
-  const { readDiagnosticConfig } = await import('../wiring/running-agent.ts');
-  return await readDiagnosticConfig(sources, scope);
+async function askAgentFirst(...[sources, scope]: DiagnosticQuestion): ReturnType<typeof readConfigBesideAgent> {
+  const { readConfigBesideAgent } = await import('../../agent/main.ts');
+  return await readConfigBesideAgent(sources, scope);
 }
 
 type OtherCommand = Extract<
@@ -217,7 +220,7 @@ async function runServicesCommand(command: ServicesCommand, context: SharedConte
       return balancer({ ...context, options: command.options });
     }
     case 'controller': {
-      const { runController } = await import('../wiring/run-controller.ts');
+      const { runController } = await import('../../controller/main.ts');
       return runController(context.config, command.options);
     }
     case 'seats': {

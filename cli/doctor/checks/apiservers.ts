@@ -1,8 +1,7 @@
 import { parseAddress } from '../../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { type Serving } from '../../../agent/probe/serving.ts';
+import { type Serving } from '../../../lib/probe/serving.ts';
 import { type Health } from '../../../agent/health/usable.ts';
 import { type Check } from '../facts/check.ts';
 import { type Fact, type Finding, given, lookAt, type NotChecked, type Verdict } from '../facts/fact.ts';
@@ -11,6 +10,7 @@ import { endpointsRefusedCheck } from './endpoints-refused.ts';
 import { livenessOnlyCheck } from './liveness-only.ts';
 import { findNobodyKnown, nobodyKnown } from './nobody-known.ts';
 import { shutdownDelayCheck } from './shutdown-delay.ts';
+import { type HostLook } from '../../../agent/main.ts';
 
 /** How the apiservers are that the virtual IPs lead to. */
 export const apiserverChecks: readonly Check[] = [
@@ -169,8 +169,8 @@ function overAnswering(
   {
     assessment,
     serving,
-  }: { assessment: Fact<Assessment>; serving: Fact<ReadonlyMap<string, Serving | null>> },
-  find: (endpoint: Endpoint, serving: Serving, assessed: Assessment) => Finding[] | NotChecked,
+  }: { assessment: Fact<HostLook>; serving: Fact<ReadonlyMap<string, Serving | null>> },
+  find: (endpoint: Endpoint, serving: Serving, assessed: HostLook) => Finding[] | NotChecked,
 ): Verdict {
   return given([assessment, serving], (assessed, answers) =>
     lookAt([...answers], nobodyKnown, ([text, answer]) => {
@@ -181,7 +181,7 @@ function overAnswering(
   );
 }
 
-function isLocal(text: string, { observation }: Assessment): boolean {
+function isLocal(text: string, { observation }: HostLook): boolean {
   return observation.addresses.some(({ address }) => address === parseEndpoint(text)?.address);
 }
 

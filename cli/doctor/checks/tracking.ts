@@ -1,5 +1,5 @@
-import { findDropRules } from '../../../agent/decide/drop-rules.ts';
-import { findUntrackedPackets, type UntrackedPackets } from '../../../agent/decide/untracked-packets.ts';
+import { findDropRules } from '../../findings/drop-rules.ts';
+import { findUntrackedPackets, type UntrackedPackets } from '../../findings/untracked-packets.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { type Check } from '../facts/check.ts';
 import { type Finding, given, lookAt } from '../facts/fact.ts';

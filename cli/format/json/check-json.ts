@@ -1,13 +1,13 @@
 import { type ForwardChain } from '../../../lib/kernel/port.ts';
 import { toPrintableJson } from '../../../lib/text/printable.ts';
-import { type UnreadText } from '../../../agent/observe/unread.ts';
-import { type UntrackedPackets } from '../../../agent/decide/untracked-packets.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
-import { type ServicesCheck } from '../../balancer/check-services.ts';
-import { isUsed } from '../../balancer/host-balancer.ts';
+import { type UntrackedPackets } from '../../findings/untracked-packets.ts';
 import { describeBalancer } from './balancer-json.ts';
 import { describeConsequence } from '../screens/consequence.ts';
-import { toHostAnswer } from './json.ts';
+import { type UnreadText } from '../../../lib/kernel/real/unread.ts';
+import { isUsed } from '../../../lib/services/host-balancer.ts';
+import { type ServicesCheck } from '../../../balancer/main.ts';
+import { toHostAnswer } from '../../../agent/report/host-answer.ts';
+import { type HostLook } from '../../../agent/main.ts';
 
 /** What a check finds beside drift. */
 export interface Besides {
@@ -26,7 +26,7 @@ export interface Besides {
  * what of others drops what is balanced or keeps it from being tracked. Ends with a newline.
  */
 export function formatCheckJson(
-  assessment: Assessment,
+  assessment: HostLook,
   { drops, untracked, unread, services }: Besides,
   node: string,
 ): string {

@@ -11,7 +11,7 @@ import { dirname } from 'node:path';
 import { toArguments } from '../../../config/arguments.ts';
 import { type OptionName } from '../../../config/options.ts';
 import { toKeepalivedArguments } from '../keepalived/options.ts';
-import { locateKeepalivedFile } from '../../../agent/keepalived/serving-file.ts';
+import { locateKeepalivedFile } from '../../../lib/keepalived/serving-file.ts';
 import { escapeVariables, onTheHost, type Part, toConfined } from './pod.ts';
 import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';
 import { toStaticPod } from './static-pod.ts';

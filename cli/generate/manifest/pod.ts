@@ -1,6 +1,6 @@
 import { forwardingSwitch } from '../../../lib/kernel/host/forwarding.ts';
 import { families } from '../../../lib/address/address.ts';
-import { type PodKind } from '../../../agent/http/pod-kind.ts';
+import { type PodKind } from '../../../lib/telemetry/pod-kind.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { toArguments } from '../../../config/arguments.ts';
 import { podVariable } from '../../../config/environment.ts';

@@ -1,6 +1,5 @@
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { podParameter } from '../../../agent/http/pages.ts';
-import { type PodKind } from '../../../agent/http/pod-kind.ts';
+import { type PodKind, podParameter } from '../../../lib/telemetry/pod-kind.ts';
 import { heartbeatProbe } from '../../../lib/telemetry/heartbeat.ts';
 import { type Config } from '../../../config/config.ts';
 import { type Comment } from './yaml.ts';

@@ -11,7 +11,7 @@ import { toArguments } from '../../../config/arguments.ts';
 import { podVariable } from '../../../config/environment.ts';
 import { nameVariable, type OptionName } from '../../../config/options.ts';
 import { serviceAccountFolder } from '../../../lib/kubernetes/access.ts';
-import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
+import { usualRunFolder } from '../../../lib/keepalived/seat-files.ts';
 import { escapeVariables, everyTaint, onLinux, onTheHost, toConfined } from './pod.ts';
 import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';
 import { chooseHost, toProbes } from './probes.ts';
