@@ -308,6 +308,15 @@ export type HostLook = Awaited<ReturnType<typeof lookAtHost>>;
 /** The balancing mode of one VIP, and why. */
 export type VipDecision = HostLook['decisions'][number];
 
+/** What was seen of this host. */
+export type HostObservation = HostLook['observation'];
+
+/** How one apiserver is, by its probes. */
+export type ApiserverHealth = NonNullable<ReturnType<HostLook['health']['get']>>;
+
+/** That in one word. */
+export type ApiserverState = ApiserverHealth['state'];
+
 /** A switch of the kernel that is off, and keeps this host from passing on what is balanced. */
 export type ClosedSwitch = HostLook['missingSwitches'][number];
 
@@ -336,6 +345,9 @@ export async function readStatus(config: Config, tell: Tell): Promise<HostStatus
   ]);
   return toHostStatus(look, { agent, activity, drain, ...findings });
 }
+
+/** One backend of a VIP, as `status` shows it. */
+export type BackendStatus = HostStatus['vips'][number]['backends'][number];
 
 /** What a cleanup is about. */
 export interface CleanupWish {

@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint, isAtVip } from '../../lib/address/endpoint.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type IptablesProxyView } from '../../lib/kube-proxy/iptables.ts';
 import { type Balance, type Weights } from '../../lib/netfilter/rules/balance.ts';
@@ -11,7 +11,6 @@ import { type Decision, type ProxyPath, type VipFacts } from './decision.ts';
 import { isAgreeing } from './proxy-path.ts';
 import { wayToEntry } from './ways.ts';
 import { findMissingSwitches, type MissingSwitch } from './missing-switches.ts';
-import { isAtVip } from '../endpoints/admission.ts';
 import { type VipCandidates } from '../endpoints/candidates.ts';
 import { rememberApiservers } from '../endpoints/remember.ts';
 import { listAnswerers } from './answerers.ts';

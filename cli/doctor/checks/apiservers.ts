@@ -2,7 +2,6 @@ import { parseAddress } from '../../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { type Serving } from '../../../lib/probe/serving.ts';
-import { type Health } from '../../../agent/health/usable.ts';
 import { type Check } from '../facts/check.ts';
 import { type Fact, type Finding, given, lookAt, type NotChecked, type Verdict } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
@@ -10,7 +9,7 @@ import { endpointsRefusedCheck } from './endpoints-refused.ts';
 import { livenessOnlyCheck } from './liveness-only.ts';
 import { findNobodyKnown, nobodyKnown } from './nobody-known.ts';
 import { shutdownDelayCheck } from './shutdown-delay.ts';
-import { type HostLook } from '../../../agent/main.ts';
+import { type ApiserverHealth, type HostLook } from '../../../agent/main.ts';
 
 /** How the apiservers are that the virtual IPs lead to. */
 export const apiserverChecks: readonly Check[] = [
@@ -52,7 +51,7 @@ export const apiserverChecks: readonly Check[] = [
 function findDown({ assessment, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) => {
     // One that is draining because its host is drained still serves, and is used where no other one is left.
-    const isDown = ({ state, isDrained = false }: Health) =>
+    const isDown = ({ state, isDrained = false }: ApiserverHealth) =>
       state === 'dead' || (state === 'draining' && !isDrained);
     const isAnyUp = [...assessed.health.values()].some((one) => !isDown(one));
     return lookAt([...assessed.health], nobodyKnown, ([text, health]) => {

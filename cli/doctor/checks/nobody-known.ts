@@ -1,6 +1,5 @@
 import { type Family } from '../../../lib/address/address.ts';
-import { formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
-import { isAtVip } from '../../../agent/endpoints/admission.ts';
+import { formatEndpoint, isAtVip, parseEndpoint } from '../../../lib/address/endpoint.ts';
 import { findLiveSources } from '../../../agent/endpoints/candidates.ts';
 import { type Check } from '../facts/check.ts';
 import { given, lookAt } from '../facts/fact.ts';
