@@ -13,6 +13,7 @@ import { podVariable, readTick } from '../config/environment.ts';
 import { ApiLog } from './api/api-log.ts';
 import { WatchedApi } from './api/watched-api.ts';
 import { type FollowedApi, noApi } from './api/cluster-api.ts';
+import { type Assessment } from './decide/assess.ts';
 import { type Decision } from './decide/decision.ts';
 import { type planOffline } from './decide/offline.ts';
 import { activityPath, askAgentActivity } from './http/agent-activity.ts';
@@ -20,7 +21,13 @@ import { type DiagnosticReading, readDiagnosticConfig, type Scope } from './http
 import { drainThisHost, type DrainWish, type HostDrainPlan, undrainThisHost } from './http/drain-host.ts';
 import { converge } from './reconcile/converge.ts';
 import { observeAndAssess } from './reconcile/look.ts';
-import { createHostKernel, createPorts, lookAtThisHost, recallMemory, type Tell } from './reconcile/one-shot-host.ts';
+import {
+  createHostKernel,
+  createPorts,
+  lookAtThisHost,
+  recallMemory,
+  type Tell,
+} from './reconcile/one-shot-host.ts';
 import { type DrainRemoval, removeDrain } from './reconcile/remove-drain.ts';
 import { leaveOwn, type OwnRemoval, removeOwn } from './reconcile/remove-own.ts';
 import { switchOnForwarding } from './reconcile/switch-forwarding.ts';
@@ -327,7 +334,7 @@ export type LocalRouteChange = HostLook['sourceRoutes'][number];
 export type PlannedRules = ReturnType<typeof planOffline>;
 
 /** Looks, as a process that has just begun, for `plan`, `check` and `doctor`. Writes nothing. */
-export async function lookAtHost(config: Config, tell: Tell) {
+export async function lookAtHost(config: Config, tell: Tell): Promise<Assessment> {
   return await lookAtThisHost(config, tell);
 }
 
@@ -378,7 +385,10 @@ export async function cleanUpRules({ vips, dryRun, stateDir }: CleanupWish): Pro
  * Drains this host: its agent keeps its apiserver out of new connections. Ends when the agent does so.
  * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent says
  */
-export async function drainHost({ stateDir }: Config, wish: Omit<DrainWish, 'stateDir'>): Promise<HostDrainPlan> {
+export async function drainHost(
+  { stateDir }: Config,
+  wish: Omit<DrainWish, 'stateDir'>,
+): Promise<HostDrainPlan> {
   return await drainThisHost({ ...wish, stateDir });
 }
 
@@ -391,6 +401,9 @@ export async function undrainHost({ stateDir }: Config): Promise<boolean> {
 }
 
 /** Reads the configuration for a diagnostic: what nobody gives is what the running agent has, see readDiagnosticConfig. */
-export async function readConfigBesideAgent(sources: ConfigSources, scope: Scope): Promise<DiagnosticReading> {
+export async function readConfigBesideAgent(
+  sources: ConfigSources,
+  scope: Scope,
+): Promise<DiagnosticReading> {
   return await readDiagnosticConfig(sources, scope);
 }

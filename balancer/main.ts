@@ -116,7 +116,11 @@ async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Pr
   const signal = waitForSignal().finally(() => {
     ending.abort();
   });
-  const heartbeat = createPodHeartbeat(process.env[podVariable] ?? null, logger, () => beginning.running?.behindMs ?? 0);
+  const heartbeat = createPodHeartbeat(
+    process.env[podVariable] ?? null,
+    logger,
+    () => beginning.running?.behindMs ?? 0,
+  );
   try {
     await heartbeat?.start();
     const info = { version, pid: process.pid, since: systemClock.date().toISOString() };

@@ -80,7 +80,9 @@ export async function runController(config: Config, options: ControllerOptions):
   const server = createServer(config, meter, controller, logger);
   logger.info(`vipnat controller ${version} runs, pid ${process.pid}`);
   await server?.start();
-  const heartbeat = createPodHeartbeat(process.env[podVariable] ?? null, logger, () => getBehindMs(controller.state));
+  const heartbeat = createPodHeartbeat(process.env[podVariable] ?? null, logger, () =>
+    getBehindMs(controller.state),
+  );
   controller.start();
   try {
     await heartbeat?.start();

@@ -1,9 +1,7 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Assessment } from './assess.ts';
-import { countApiservers, type Decision } from './decision.ts';
+import { type Decision } from './decision.ts';
 import { wayToEntry } from './ways.ts';
-import { type Observation } from '../observe/observe.ts';
-import { isBalanced } from '../../config/way.ts';
 
 /** `service-chain`, `direct to 10.0.0.11:6443, 10.0.0.12:6443`, `passthrough`: what changed when this text did. */
 export function describeWay(decision: Decision): string {

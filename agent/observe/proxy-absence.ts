@@ -1,6 +1,6 @@
 import { findProxies } from '../../lib/kube-proxy/processes.ts';
 import { type Clock } from '../../lib/control/clock.ts';
-import { type HostProcess, listProcesses } from '../../lib/kernel/host/processes.ts';
+import { listProcesses } from '../../lib/kernel/host/processes.ts';
 import { askLoopback } from '../../lib/probe/loopback.ts';
 
 /** A restart, also one by a new image, is no absence. */

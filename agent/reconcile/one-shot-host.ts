@@ -9,7 +9,6 @@ import { type Config } from '../../config/config.ts';
 import { findAccess } from '../../lib/kubernetes/access.ts';
 import { type ClusterApi, noApi } from '../api/cluster-api.ts';
 import { ListedApi } from '../api/listed-api.ts';
-import { ApiRoute } from '../../lib/kubernetes/route.ts';
 import { recallApiservers } from '../endpoints/endpoint-persister.ts';
 import { createEndpointStore } from '../endpoints/endpoint-store.ts';
 import { askProxyMode } from '../observe/ask-proxy-mode.ts';

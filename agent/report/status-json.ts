@@ -1,23 +1,13 @@
 import { toPrintableJson } from '../../lib/text/printable.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
-import {
-  type HostStatus,
-  isKeepalivedSeen,
-  toVrrpState,
-  type VipStatus,
-} from './host-status.ts';
+import { type HostStatus, isKeepalivedSeen, toVrrpState, type VipStatus } from './host-status.ts';
 import { toHostAnswer } from './host-answer.ts';
 
 /**
  * `status --json`, version 1: what `plan --json` says without the transactions, then how the VIPs are, then `more`. Ends
  * with a newline.
  */
-export function formatStatusJson(
-  status: HostStatus,
-  node: string,
-  now: Date,
-  more: object = {},
-): string {
+export function formatStatusJson(status: HostStatus, node: string, now: Date, more: object = {}): string {
   const { agent, assessment } = status;
   const host = toHostAnswer(assessment, node);
   const answer = {

@@ -3,13 +3,7 @@ import { families } from '../../lib/address/address.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
-import {
-  balanceFamilies,
-  isLeftToKubeProxy,
-  noBalance,
-  type Place,
-  type ServiceBalance,
-} from '../decide/port-balance.ts';
+import { balanceFamilies, isLeftToKubeProxy, noBalance, type ServiceBalance } from '../decide/port-balance.ts';
 import { type FollowedObjects } from '../follow/followed-objects.ts';
 import { NodeUsers } from '../nodes/node-users.ts';
 import { type Balances } from '../program/programmer.ts';
@@ -17,6 +11,7 @@ import { type LookLog } from './look-log.ts';
 import { type AddressPorts, OwnAddresses } from './own-addresses.ts';
 import { type NodeWatch } from './ports.ts';
 import { RelayWays, type WaysPorts } from './relay-ways.ts';
+import { type Place } from '../decide/balanced-service.ts';
 
 /** What it needs of the world. */
 export interface DecidePorts extends AddressPorts, WaysPorts {

@@ -1,6 +1,6 @@
 /** What the balancer would write on this host now, by the objects of the Kubernetes API. Writes nothing. */
 import { type NodeOutages } from '../decide/node-outages.ts';
-import { balanceFamilies, type Place } from '../decide/port-balance.ts';
+import { balanceFamilies } from '../decide/port-balance.ts';
 import { listUplinks } from '../decide/uplinks.ts';
 import { ServiceIndex } from '../follow/service-index.ts';
 import { type Balances, Programmer } from './programmer.ts';
@@ -19,6 +19,7 @@ import { virtualIps } from '../../lib/services/objects.ts';
 import { endpointSlices, services } from '../../lib/services/services.ts';
 import { findErrorCode } from '../../lib/text/errors.ts';
 import { askBalancerActivity, type BalancerActivity } from '../../lib/services/balancer-activity.ts';
+import { type Place } from '../decide/balanced-service.ts';
 
 /** How the API is asked. */
 export interface TablesNeeds {

@@ -1,7 +1,13 @@
 import { type Address } from '../../lib/address/address.ts';
 import { classifyAddress } from '../../lib/address/scope.ts';
 import { isInSubnet } from '../../lib/address/subnet.ts';
-import { type HostAddress, isUsable, isWhole, listSubnets, wholePrefixes } from '../../lib/keepalived/subnets.ts';
+import {
+  type HostAddress,
+  isUsable,
+  isWhole,
+  listSubnets,
+  wholePrefixes,
+} from '../../lib/keepalived/subnets.ts';
 import { toBlock, toNumber } from '../../lib/services/ranges.ts';
 
 /** What tells where a host is to have an address. */

@@ -2,25 +2,13 @@ import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { toAscii, toPrintableLine } from '../../lib/text/printable.ts';
 import { configVariable, type Environment } from '../../config/environment.ts';
-import { type ConfigReading, type ConfigSources, readConfig } from '../../config/load.ts';
+import { type ConfigReading, readConfig } from '../../config/load.ts';
 import { type CheckContext } from '../grammar/command-context.ts';
 import { parseCommandLine } from '../grammar/command-line.ts';
 import { findCommandProblems, isAboutHost } from '../grammar/command-rules.ts';
 import { type ErrorForm, formatError } from '../format/text/error-text.ts';
-import {
-  type ConfiguredCommand,
-  type ConfiguredInvocation,
-  isAboutServices,
-  type ServicesCommand,
-  type UnconfiguredInvocation,
-} from '../grammar/invocation.ts';
-import {
-  type ColourChoice,
-  proseWidth,
-  readScreen,
-  type Screen,
-  type Terminal,
-} from '../format/text/screen.ts';
+import { type ConfiguredCommand, type ConfiguredInvocation, isAboutServices, type ServicesCommand, type UnconfiguredInvocation } from '../grammar/invocation.ts';
+import { type ColourChoice, proseWidth, readScreen, type Screen, type Terminal } from '../format/text/screen.ts';
 import { type readConfigBesideAgent } from '../../agent/main.ts';
 import { isUsed } from '../../lib/services/host-balancer.ts';
 import { version } from '../../lib/text/version.ts';
@@ -136,7 +124,9 @@ async function hasServices(): Promise<boolean> {
 type DiagnosticQuestion = Parameters<typeof readConfigBesideAgent>;
 
 /** Loaded late: what prints rules offline asks nobody. */
-async function askAgentFirst(...[sources, scope]: DiagnosticQuestion): ReturnType<typeof readConfigBesideAgent> {
+async function askAgentFirst(
+  ...[sources, scope]: DiagnosticQuestion
+): ReturnType<typeof readConfigBesideAgent> {
   const { readConfigBesideAgent } = await import('../../agent/main.ts');
   return await readConfigBesideAgent(sources, scope);
 }

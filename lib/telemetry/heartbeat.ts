@@ -98,7 +98,11 @@ export class Heartbeat {
  * What the kubelet of this process's pod goes by, from the process's start on; null in no pod that a manifest of ours made.
  * `pod` is what VIPNAT_POD says, and `behindMs` for how long the loop is behind.
  */
-export function createPodHeartbeat(pod: string | null, logger: Logger, behindMs: () => number): Heartbeat | null {
+export function createPodHeartbeat(
+  pod: string | null,
+  logger: Logger,
+  behindMs: () => number,
+): Heartbeat | null {
   if (!isPodKind(pod ?? '')) return null;
   return new Heartbeat({
     clock: systemClock,

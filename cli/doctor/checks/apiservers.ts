@@ -165,10 +165,7 @@ function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['fin
 
 /** Looks at each apiserver that is known. Of one that did not answer nothing is told to be well. */
 function overAnswering(
-  {
-    assessment,
-    serving,
-  }: { assessment: Fact<HostLook>; serving: Fact<ReadonlyMap<string, Serving | null>> },
+  { assessment, serving }: { assessment: Fact<HostLook>; serving: Fact<ReadonlyMap<string, Serving | null>> },
   find: (endpoint: Endpoint, serving: Serving, assessed: HostLook) => Finding[] | NotChecked,
 ): Verdict {
   return given([assessment, serving], (assessed, answers) =>

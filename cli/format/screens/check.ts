@@ -4,10 +4,7 @@ import { toPrintableLine } from '../../../lib/text/printable.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { type Config } from '../../../config/config.ts';
 import { describeDropRule, findDropRules } from '../../findings/drop-rules.ts';
-import {
-  findLocalClientWarnings,
-  type LocalClientWarning,
-} from '../../findings/local-client-warnings.ts';
+import { findLocalClientWarnings, type LocalClientWarning } from '../../findings/local-client-warnings.ts';
 import { describeUntracked, type UntrackedPackets } from '../../findings/untracked-packets.ts';
 import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../findings/unnamed-vips.ts';
 import { plainScreen, type Screen } from '../text/screen.ts';

@@ -4,7 +4,10 @@ import { type Drift } from '../../../lib/netfilter/rules/drift.ts';
 import { type VipDecision } from '../../../agent/main.ts';
 
 /** What a difference means for people, in one sentence; null where it means nothing that can be said in general. */
-export function describeConsequence({ chain, kind }: Drift, decisions: readonly VipDecision[]): string | null {
+export function describeConsequence(
+  { chain, kind }: Drift,
+  decisions: readonly VipDecision[],
+): string | null {
   const consequence = chainToConsequence.get(chain.toUpperCase());
   if (isUnhooked(kind) && consequence !== undefined) return consequence;
   const decision = decisions.find(({ vip }) => vipChainName(vip) === chain);

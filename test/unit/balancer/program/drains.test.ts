@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
 import { a, b, balance, flowTo, startFlowWorld as start } from '../../../support/fakes/flow-world.ts';
+import { type PortBalance } from '../../../../balancer/decide/balanced-service.ts';
 
 describe('endpoints that drain', () => {
   const web = 'default/web';
