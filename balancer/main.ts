@@ -41,7 +41,7 @@ import { type BalancerRemoval, removeBalancerTables } from './program/remove-tab
 import { ApiVips } from './report/api-vips.ts';
 import { BalancerCounter } from './report/balancer-counts.ts';
 import { createBalancerPages } from './report/balancer-pages.ts';
-import { findServicesDrift, type ServicesDrift } from './report/check-services.ts';
+import { findServicesDrift, type ServicesDrift } from './program/check-services.ts';
 import { NodeReporter } from './report/node-reporter.ts';
 import { Standing } from './report/standing.ts';
 import { type BalancerState } from './report/state.ts';

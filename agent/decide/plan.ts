@@ -1,4 +1,9 @@
-import { type IptablesPlan, type NftPlan, type Plan, type TablePlan } from '../../lib/netfilter/plan/table-plan.ts';
+import {
+  type IptablesPlan,
+  type NftPlan,
+  type Plan,
+  type TablePlan,
+} from '../../lib/netfilter/plan/table-plan.ts';
 import { families } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Dialect, type Transaction } from '../../lib/kernel/port.ts';

@@ -14,7 +14,13 @@ import { findUplinks } from './uplinks.ts';
 import { describeMissing } from './needs.ts';
 import { describeExcess } from './size.ts';
 import { listSources, maxSourceRanges, readSourceRanges } from './source-ranges.ts';
-import { protocolToNumber, type PortBalance, type Guard, type BalancedService, type Place } from './balanced-service.ts';
+import {
+  protocolToNumber,
+  type PortBalance,
+  type Guard,
+  type BalancedService,
+  type Place,
+} from './balanced-service.ts';
 
 /** What to balance, a sentence for each endpoint that cannot be used, and one for each wish that is not granted. */
 export interface ServiceBalance {

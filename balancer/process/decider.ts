@@ -3,7 +3,12 @@ import { families } from '../../lib/address/address.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
-import { balanceFamilies, isLeftToKubeProxy, noBalance, type ServiceBalance } from '../decide/port-balance.ts';
+import {
+  balanceFamilies,
+  isLeftToKubeProxy,
+  noBalance,
+  type ServiceBalance,
+} from '../decide/port-balance.ts';
 import { type FollowedObjects } from '../follow/followed-objects.ts';
 import { NodeUsers } from '../nodes/node-users.ts';
 import { type Balances } from '../program/programmer.ts';

@@ -7,8 +7,20 @@ import { type CheckContext } from '../grammar/command-context.ts';
 import { parseCommandLine } from '../grammar/command-line.ts';
 import { findCommandProblems, isAboutHost } from '../grammar/command-rules.ts';
 import { type ErrorForm, formatError } from '../format/text/error-text.ts';
-import { type ConfiguredCommand, type ConfiguredInvocation, isAboutServices, type ServicesCommand, type UnconfiguredInvocation } from '../grammar/invocation.ts';
-import { type ColourChoice, proseWidth, readScreen, type Screen, type Terminal } from '../format/text/screen.ts';
+import {
+  type ConfiguredCommand,
+  type ConfiguredInvocation,
+  isAboutServices,
+  type ServicesCommand,
+  type UnconfiguredInvocation,
+} from '../grammar/invocation.ts';
+import {
+  type ColourChoice,
+  proseWidth,
+  readScreen,
+  type Screen,
+  type Terminal,
+} from '../format/text/screen.ts';
 import { type readConfigBesideAgent } from '../../agent/main.ts';
 import { isUsed } from '../../lib/services/host-balancer.ts';
 import { version } from '../../lib/text/version.ts';

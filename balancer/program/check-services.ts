@@ -3,7 +3,7 @@ import { type ApiRoute } from '../../lib/kubernetes/route.ts';
 import { nameTable } from '../../lib/services/balancer-table.ts';
 import { findTrouble, type HostBalancer, isUsed } from '../../lib/services/host-balancer.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
-import { planTables } from '../program/plan-tables.ts';
+import { planTables } from './plan-tables.ts';
 
 /** How Services on a host differ from what they should be. */
 export interface ServicesDrift {
