@@ -6,8 +6,6 @@ import { type EndpointSlice, type Service } from '../../lib/services/services.ts
 import { type NodeEndings } from './node-endings.ts';
 import { type NodeOutages } from './node-outages.ts';
 import { type Relay } from './relay.ts';
-import { nameTaken } from './taken-ports.ts';
-import { findUplinks } from './uplinks.ts';
 import { type PlacedAddress } from '../../lib/kernel/netlink/addresses.ts';
 import { type MissingFeatures } from '../../lib/kernel/real/nft-features.ts';
 

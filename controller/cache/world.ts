@@ -1,8 +1,3 @@
-import { type EndpointSlice } from '../../lib/kubernetes/resources.ts';
-import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
-import { type AddressPool } from '../../lib/services/objects.ts';
-import { type Pod } from '../../lib/services/pods.ts';
-import { type Service } from '../../lib/services/services.ts';
 import { type CandidateNodes } from './candidate-nodes.ts';
 import { type TakenAddresses } from './taken-addresses.ts';
 import { type KeptBack } from './kept-back.ts';

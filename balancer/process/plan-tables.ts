@@ -3,7 +3,7 @@ import { type NodeOutages } from '../decide/node-outages.ts';
 import { balanceFamilies } from '../decide/port-balance.ts';
 import { listUplinks } from '../decide/uplinks.ts';
 import { ServiceIndex } from '../follow/service-index.ts';
-import { type Balances, Programmer } from './programmer.ts';
+import { type Balances, Programmer } from '../program/programmer.ts';
 import { type Clock, sleep } from '../../lib/control/clock.ts';
 import { type ApiObject, toKey } from '../../lib/kubernetes/api-object.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/object-lister.ts';
