@@ -17,7 +17,7 @@ import { nameNode } from '../../config/node-name.ts';
 import { type Screen } from '../format/text/screen.ts';
 import { describeInSync } from '../findings/describe.ts';
 import { describeUnread } from '../../lib/kernel/real/unread.ts';
-import { type PlannedRules } from '../../agent/main.ts';
+import type { PlannedRules } from '../../agent/main.ts';
 
 /** `vipnat plan`: prints what `run` would write now, and what the balancer of this host would, and writes nothing. */
 export async function plan(context: PlanContext): Promise<number> {

@@ -1,7 +1,7 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { countApiservers } from '../../agent/decide/decision.ts';
 import { isBalanced } from '../../config/way.ts';
-import { type HostObservation, type VipDecision } from '../../agent/main.ts';
+import type { HostObservation, VipDecision } from '../../agent/main.ts';
 
 /** `10.0.0.50:6443 is balanced, and its rules are in sync (service-chain, 3 apiservers)`; passthrough is not called balanced. */
 export function describeInSync(decision: VipDecision): string {

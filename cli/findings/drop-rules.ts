@@ -7,7 +7,7 @@ import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
 import { quoteWords } from '../../lib/text/shell-words.ts';
 import { isBalanced } from '../../config/way.ts';
-import { type HostLook, type VipDecision } from '../../agent/main.ts';
+import type { HostLook, VipDecision } from '../../agent/main.ts';
 
 /** A rule of others that drops connections, in a chain where vipnat has no rule. */
 export interface DropRule {

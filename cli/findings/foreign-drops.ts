@@ -2,7 +2,7 @@ import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { type ForwardChain } from '../../lib/kernel/port.ts';
 import { ownTable } from '../../lib/kernel/netlink/own-table.ts';
 import { isBalanced } from '../../config/way.ts';
-import { type HostLook } from '../../agent/main.ts';
+import type { HostLook } from '../../agent/main.ts';
 
 /** The chain of iptables-nft for what is forwarded. Any other chain of that table was made by nft, and iptables cannot show it. */
 const iptablesChains = { ipv4: 'ip filter FORWARD', ipv6: 'ip6 filter FORWARD' } as const;

@@ -1,5 +1,5 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type HostLook, type LocalRouteChange } from '../../agent/main.ts';
+import type { HostLook, LocalRouteChange } from '../../agent/main.ts';
 
 /** Something about this host's own connections to a VIP that a person should know, with the way out. */
 export interface LocalClientWarning {

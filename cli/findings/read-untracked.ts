@@ -2,7 +2,7 @@ import { findUntrackedPackets, type UntrackedPackets } from './untracked-packets
 import { readEarlyRules } from '../../lib/kernel/real/early-rules.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { type UnreadText } from '../../lib/kernel/real/unread.ts';
-import { type HostLook } from '../../agent/main.ts';
+import type { HostLook } from '../../agent/main.ts';
 
 /** The rules of this host that keep packets of balanced connections from being tracked, or why nobody knows. */
 export async function readUntracked(

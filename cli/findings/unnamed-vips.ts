@@ -2,7 +2,7 @@ import { type Endpoint, formatEndpoint, sortEndpoints } from '../../lib/address/
 import { readVips as readFromIptables } from '../../lib/netfilter/iptables/read-vips.ts';
 import { readVips as readFromNft } from '../../lib/netfilter/nftables/read-vips.ts';
 import { quoteWords } from '../../lib/text/shell-words.ts';
-import { type HostLook } from '../../agent/main.ts';
+import type { HostLook } from '../../agent/main.ts';
 
 /** The virtual IPs that vipnat's rules on this host are about, and that the configuration does not name; sorted. Pure. */
 export function listUnnamedVips({

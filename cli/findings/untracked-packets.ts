@@ -11,7 +11,7 @@ import { type Packet } from '../../lib/netfilter/iptables/packets.ts';
 import { quoteWords } from '../../lib/text/shell-words.ts';
 import { type EarlyChains, type EarlyRule, parseEarlyRules } from './early-chains.ts';
 import { isBalanced } from '../../config/way.ts';
-import { type HostLook } from '../../agent/main.ts';
+import type { HostLook } from '../../agent/main.ts';
 
 /** A rule that keeps packets of balanced connections from being tracked. */
 export interface UntrackedPackets {

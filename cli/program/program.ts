@@ -21,7 +21,7 @@ import {
   type Screen,
   type Terminal,
 } from '../format/text/screen.ts';
-import { type readConfigBesideAgent } from '../../agent/main.ts';
+import type { readConfigBesideAgent } from '../../agent/main.ts';
 import { isUsed } from '../../lib/services/host-balancer.ts';
 import { version } from '../../lib/text/version.ts';
 

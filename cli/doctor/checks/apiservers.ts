@@ -9,7 +9,7 @@ import { endpointsRefusedCheck } from './endpoints-refused.ts';
 import { livenessOnlyCheck } from './liveness-only.ts';
 import { findNobodyKnown, nobodyKnown } from './nobody-known.ts';
 import { shutdownDelayCheck } from './shutdown-delay.ts';
-import { type ApiserverHealth, type HostLook } from '../../../agent/main.ts';
+import type { ApiserverHealth, HostLook } from '../../../agent/main.ts';
 
 /** How the apiservers are that the virtual IPs lead to. */
 export const apiserverChecks: readonly Check[] = [

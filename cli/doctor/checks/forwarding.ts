@@ -10,7 +10,7 @@ import { type ForwardChain } from '../../../lib/kernel/port.ts';
 import { type HostFacts, nameReversePathFilter } from '../facts/host-facts.ts';
 import { converge, listFamilies } from '../remedies/remedies.ts';
 import { isBalanced } from '../../../config/way.ts';
-import { type HostLook } from '../../../agent/main.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** Whether what is balanced to another node gets there, and back. */
 export const forwardingChecks: readonly Check[] = [

@@ -5,7 +5,7 @@ import { given, lookAt, lookAtHost, type NotHere } from '../facts/fact.ts';
 import { type HostFacts, ipvsModules, sysctlNames } from '../facts/host-facts.ts';
 import { areServicesUsed } from '../facts/services-facts.ts';
 import { restartProxy as restart } from '../remedies/leftover-rules.ts';
-import { type HostObservation } from '../../../agent/main.ts';
+import type { HostObservation } from '../../../agent/main.ts';
 
 /** Whether kube-proxy's ipvs mode has what it needs, and leaves the VIP alone. */
 export const ipvsChecks: readonly Check[] = [

@@ -10,7 +10,7 @@ import { type HostFacts } from '../facts/host-facts.ts';
 import { converge, describeElsewhere } from '../remedies/remedies.ts';
 import { restartProxy } from '../remedies/leftover-rules.ts';
 import { findProxies } from '../../../lib/kube-proxy/processes.ts';
-import { type HostObservation } from '../../../agent/main.ts';
+import type { HostObservation } from '../../../agent/main.ts';
 
 /** Whether kube-proxy does its work, and leaves the VIP alone. */
 export const kubeProxyChecks: readonly Check[] = [

@@ -6,7 +6,7 @@ import * as z from 'zod/mini';
 import { type Check } from '../facts/check.ts';
 import { type Fact, type Finding, given, lookAt, type NotChecked } from '../facts/fact.ts';
 import { filePaths, type HostFacts } from '../facts/host-facts.ts';
-import { type HostLook } from '../../../agent/main.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** Whether what runs on this node asks the API where it should. */
 export const kubeconfigChecks: readonly Check[] = [

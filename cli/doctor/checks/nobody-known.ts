@@ -5,7 +5,7 @@ import { type Check } from '../facts/check.ts';
 import { given, lookAt } from '../facts/fact.ts';
 import { filePaths, type HostFacts } from '../facts/host-facts.ts';
 import { isBalanced } from '../../../config/way.ts';
-import { type HostLook } from '../../../agent/main.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** Why a check of apiservers was not made. */
 export const nobodyKnown = { unknown: 'no apiserver is known' };

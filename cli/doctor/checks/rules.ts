@@ -5,7 +5,7 @@ import { given, lookAtHost } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 import { converge, convergeOrRemove, restartAgent } from '../remedies/remedies.ts';
 import { describeTable, type Plan } from '../../../lib/netfilter/plan/table-plan.ts';
-import { type HostObservation } from '../../../agent/main.ts';
+import type { HostObservation } from '../../../agent/main.ts';
 
 /** Whether vipnat's own part is as it should be. */
 export const ruleChecks: readonly Check[] = [

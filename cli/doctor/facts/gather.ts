@@ -45,7 +45,7 @@ import {
   toolNames,
   unitNames,
 } from './host-facts.ts';
-import { type HostLook } from '../../../agent/main.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** What facts are gathered with. */
 export interface GatherNeeds {

@@ -16,7 +16,7 @@ import { type Fact } from './fact.ts';
 import { type LinkHolder } from './holders.ts';
 import { type ServicesFacts } from './services-facts.ts';
 import { type HolderInfo } from '../../../lib/http/singleton.ts';
-import { type HostLook } from '../../../agent/main.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** What is known of the file by which keepalived is told whether this node can serve. */
 export interface TrackFileView {

@@ -5,9 +5,9 @@ import { describeBalancer } from './balancer-json.ts';
 import { describeConsequence } from '../screens/consequence.ts';
 import { type UnreadText } from '../../../lib/kernel/real/unread.ts';
 import { isUsed } from '../../../lib/services/host-balancer.ts';
-import { type ServicesCheck } from '../../../balancer/main.ts';
+import type { ServicesCheck } from '../../../balancer/main.ts';
 import { toHostAnswer } from '../../../agent/report/host-answer.ts';
-import { type HostLook } from '../../../agent/main.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** What a check finds beside drift. */
 export interface Besides {

@@ -2,7 +2,7 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { formatAge } from '../../../lib/text/age.ts';
 import { type Screen } from '../text/screen.ts';
 import { clean, layOutText, paint, type Tone } from '../text/lay-out.ts';
-import { type ApiserverState, type BackendStatus } from '../../../agent/main.ts';
+import type { ApiserverState, BackendStatus } from '../../../agent/main.ts';
 
 const titles = ['APISERVER', 'STATE', 'SINCE', 'FLOWS'] as const;
 

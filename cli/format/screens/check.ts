@@ -15,7 +15,7 @@ import { describeInSync } from '../../findings/describe.ts';
 import { type UnreadText } from '../../../lib/kernel/real/unread.ts';
 import { describeTable, type TablePlan } from '../../../lib/netfilter/plan/table-plan.ts';
 import { type HolderInfo } from '../../../lib/http/singleton.ts';
-import { type ClosedSwitch, type HostLook, type VipDecision } from '../../../agent/main.ts';
+import type { ClosedSwitch, HostLook, VipDecision } from '../../../agent/main.ts';
 
 /** What `check` has found. */
 export interface CheckFindings {

@@ -8,12 +8,7 @@ import { plainScreen, type Screen } from '../text/screen.ts';
 import { layOutText } from '../text/lay-out.ts';
 import { describeKubeProxy } from '../../findings/describe.ts';
 import { type IptablesPlan, type NftPlan, type TablePlan } from '../../../lib/netfilter/plan/table-plan.ts';
-import {
-  type ClosedSwitch,
-  type LocalRouteChange,
-  type PlannedRules,
-  type VipDecision,
-} from '../../../agent/main.ts';
+import type { ClosedSwitch, LocalRouteChange, PlannedRules, VipDecision } from '../../../agent/main.ts';
 
 /** What the kernel's chains are for, as far as we hook into them. */
 const hookToComment = new Map([

@@ -1,7 +1,7 @@
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { vipChainName } from '../../../lib/netfilter/rules/balance.ts';
 import { type Drift } from '../../../lib/netfilter/rules/drift.ts';
-import { type VipDecision } from '../../../agent/main.ts';
+import type { VipDecision } from '../../../agent/main.ts';
 
 /** What a difference means for people, in one sentence; null where it means nothing that can be said in general. */
 export function describeConsequence(

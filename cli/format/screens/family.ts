@@ -1,5 +1,5 @@
 import { type Family } from '../../../lib/address/address.ts';
-import { type PlannedRules } from '../../../agent/main.ts';
+import type { PlannedRules } from '../../../agent/main.ts';
 
 /** The part of a planned state that is about one family, for `plan --family`; all of it where none is named. */
 export function selectFamily(state: PlannedRules, family: Family | null): PlannedRules {

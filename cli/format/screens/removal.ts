@@ -1,5 +1,5 @@
 import { balancerChain } from '../../../lib/netfilter/iptables/identity.ts';
-import { type RulesRemoval } from '../../../agent/main.ts';
+import type { RulesRemoval } from '../../../agent/main.ts';
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';

@@ -6,7 +6,7 @@ import { wayToEntry } from '../../../agent/decide/ways.ts';
 import { type Config } from '../../../config/config.ts';
 import { isBalanced } from '../../../config/way.ts';
 import { type Plan } from '../../../lib/netfilter/plan/table-plan.ts';
-import { type PlannedRules, type VipDecision } from '../../../agent/main.ts';
+import type { PlannedRules, VipDecision } from '../../../agent/main.ts';
 
 /**
  * The plan as what one tool reads: a comment names the tool and its flags. Where nft has a table of each family, one run
