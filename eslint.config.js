@@ -26,8 +26,7 @@ const socketModules = [
   'node:dgram',
 ];
 /** Telling an address from a name needs no socket; everything else of node:net is for them. */
-const netMessage =
-  'Only lib/kubernetes, probe, http and loopback.ts open sockets (I2): of node:net, isIP may be used.';
+const netMessage = 'Only lib/kubernetes, probe and http open sockets (I2): of node:net, isIP may be used.';
 const netExceptIsIp = { name: 'node:net', allowImportNames: ['isIP'], message: netMessage };
 const forbid = (names, message) => ({
   'no-restricted-imports': [
@@ -67,7 +66,7 @@ export default defineConfig(
     rules: {
       ...forbid(
         [...processModules, ...socketModules],
-        'Only lib/kernel starts processes; only lib/kubernetes, probe, http and loopback.ts open sockets (I2).',
+        'Only lib/kernel starts processes; only lib/kubernetes, probe and http open sockets (I2).',
       ),
       'no-restricted-syntax': [
         'error',
@@ -86,7 +85,7 @@ export default defineConfig(
         'error',
         { name: 'setTimeout', message: 'Time comes from the Clock (I2).' },
         { name: 'setInterval', message: 'Time comes from the Clock (I2).' },
-        { name: 'fetch', message: 'Only lib/kubernetes, probe, http and loopback.ts open sockets (I2).' },
+        { name: 'fetch', message: 'Only lib/kubernetes, probe and http open sockets (I2).' },
       ],
       'jsdoc/require-jsdoc': [
         'error',
@@ -119,7 +118,6 @@ export default defineConfig(
       'lib/probe/**/*.ts',
       'agent/http/**/*.ts',
       'agent/probe/**/*.ts',
-      'agent/observe/loopback.ts',
     ],
     rules: { ...forbid(processModules, 'Only lib/kernel starts processes (I2).') },
   },

@@ -1,8 +1,8 @@
 // The image's health check: exit status 0 when the program of this container answers, and does not hang. By what the container's
 // first process, or the one whose pid is given, was started with:
 // - an agent has looked at the kernel within two minutes: one passes between two looks when nothing happens. The socket is that of
-//   agent/http/presence.ts.
-// - a balancer's sync is less than two minutes behind. The socket is that of balancer/process/presence.ts.
+//   lib/http/singleton.ts.
+// - a balancer's sync is less than two minutes behind. The socket is that of lib/http/singleton.ts.
 // - a controller answers /healthz where it listens, 127.0.0.1:10268 unless it was told otherwise. One that serves nothing is asked nothing.
 const { get } = require('node:http');
 const { readFileSync } = require('node:fs');

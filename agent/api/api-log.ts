@@ -2,8 +2,7 @@ import { VipnatError } from '../../lib/text/errors.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type Meter, silentMeter } from '../../lib/telemetry/meter.ts';
-import { type Unreadable } from '../../lib/kubernetes/answers.ts';
-import { describeUnreadable } from '../../lib/kubernetes/errors.ts';
+import { describeUnreadable, type Unreadable } from '../../lib/kubernetes/errors.ts';
 import { type Connection } from '../../lib/kubernetes/route.ts';
 import { formatServer } from '../../lib/kubernetes/servers.ts';
 

@@ -1,5 +1,5 @@
 import { toServiceResource, toSliceResource } from '../../lib/kubernetes/resources.ts';
-import { kubernetesService } from './kubernetes-service.ts';
+import { kubernetesService } from '../../lib/kube-proxy/kubernetes-service.ts';
 
 /**
  * The apiservers: kube-apiserver keeps them in one slice, of the family that it advertises, and names it as the Service

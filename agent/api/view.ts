@@ -1,7 +1,7 @@
 import { families, type Family, parseAddress } from '../../lib/address/address.ts';
 import { type Endpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { classifyAddress } from '../../lib/address/scope.ts';
-import { kubernetesService } from './kubernetes-service.ts';
+import { kubernetesService } from '../../lib/kube-proxy/kubernetes-service.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type ApiView } from './cluster-api.ts';
 import { quoteForeign } from '../../lib/kubernetes/errors.ts';

@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint, isAtVip } from '../../lib/address/endpoint.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type IptablesProxyView } from '../../lib/kube-proxy/iptables.ts';
 import { type Balance, type Weights } from '../../lib/netfilter/rules/balance.ts';
@@ -11,7 +11,6 @@ import { type Decision, type ProxyPath, type VipFacts } from './decision.ts';
 import { isAgreeing } from './proxy-path.ts';
 import { wayToEntry } from './ways.ts';
 import { findMissingSwitches, type MissingSwitch } from './missing-switches.ts';
-import { isAtVip } from '../endpoints/admission.ts';
 import { type VipCandidates } from '../endpoints/candidates.ts';
 import { rememberApiservers } from '../endpoints/remember.ts';
 import { listAnswerers } from './answerers.ts';
@@ -19,10 +18,11 @@ import { findInstalled, listAnswering } from '../endpoints/installed.ts';
 import { chooseUsable, type HealthView } from '../health/usable.ts';
 import { type ReconcileState, renderingKey, unseenVip, type VipState } from '../observe/reconcile-state.ts';
 import { type Observation } from '../observe/observe.ts';
-import { plan, type Plan } from './plan.ts';
+import { plan } from './plan.ts';
 import { type LocalRoutes } from '../../lib/kernel/port.ts';
 import { findSources, planSourceRoutes, type RouteChange } from './source-routes.ts';
-import { nameUnread } from '../observe/unread.ts';
+import { nameUnread } from '../../lib/kernel/real/unread.ts';
+import { type Plan } from '../../lib/netfilter/plan/table-plan.ts';
 
 /** A whole look: what was seen, how each VIP goes, what to write for it, and what to remember. */
 export interface Assessment {

@@ -1,7 +1,8 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Weights } from '../../lib/netfilter/rules/balance.ts';
-import { type Decision, type ProxyPath, type VipFacts, type Way } from './decision.ts';
+import { type Decision, type ProxyPath, type VipFacts } from './decision.ts';
 import { describePath, describeUsable, findObstacle } from './proxy-path.ts';
+import { type Way } from '../../config/way.ts';
 
 /** That a way is taken, and what is decided by that. What is left out is as for any way. */
 export interface Choice extends Partial<Pick<Decision, 'isBypass' | 'clusterIp' | 'backends' | 'weights'>> {

@@ -1,6 +1,7 @@
-import { type Decision, type VipFacts, type Way } from './decision.ts';
+import { type Decision, type VipFacts } from './decision.ts';
 import { type Choice } from './choices.ts';
 import { listEligible, wayToEntry } from './ways.ts';
+import { type Way } from '../../config/way.ts';
 
 /**
  * Chooses a VIP's way: from top to bottom of the table, the first that can be had, or the one that is asked for. Where

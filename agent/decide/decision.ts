@@ -1,12 +1,10 @@
+import { type Way } from '../../config/way.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Weights, weighWith } from '../../lib/netfilter/rules/balance.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type Config, type Mode } from '../../config/config.ts';
 import { type Usable } from '../health/usable.ts';
 import { type ProxyMode } from '../observe/proxy-mode.ts';
-
-/** How a VIP's new connections can be balanced: as `--mode` names it, or not at all. */
-export type Way = Exclude<Mode, 'auto'> | 'passthrough';
 
 /** A path kube-proxy offers to the service: usable by us only while its backends are the usable ones. */
 export interface ProxyPath {
@@ -76,11 +74,6 @@ export function findShares({ way, backends, weights }: Decision): ReadonlyMap<st
   const weigh = weighWith(weights);
   const sum = backends.reduce((total, backend) => total + weigh(backend), 0);
   return new Map(backends.map((backend) => [formatEndpoint(backend), weigh(backend) / sum]));
-}
-
-/** Whether new connections are sent on; else the VIP is left to its holder. */
-export function isBalanced({ way }: Pick<Decision, 'way'>): boolean {
-  return way !== 'passthrough';
 }
 
 /** `1 apiserver`, `3 apiservers`. */

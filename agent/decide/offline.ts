@@ -4,10 +4,11 @@ import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 import { type Config } from '../../config/config.ts';
-import { type Decision, type Way } from './decision.ts';
+import { type Decision } from './decision.ts';
 import { listEligible, wayToEntry } from './ways.ts';
 import { type Assessment } from './assess.ts';
 import { plan } from './plan.ts';
+import { type Way } from '../../config/way.ts';
 /** The part of an assessment that a plan is printed from. */
 export type PlannedState = Pick<
   Assessment,

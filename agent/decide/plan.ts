@@ -1,19 +1,21 @@
-import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
-import { type Family, families } from '../../lib/address/address.ts';
+import {
+  type IptablesPlan,
+  type NftPlan,
+  type Plan,
+  type TablePlan,
+} from '../../lib/netfilter/plan/table-plan.ts';
+import { families } from '../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type IptablesDialect, type Dialect, type Transaction } from '../../lib/kernel/port.ts';
-import { toolName } from '../../lib/kernel/tools/tool-name.ts';
+import { type Dialect, type Transaction } from '../../lib/kernel/port.ts';
 import { type Balance } from '../../lib/netfilter/rules/balance.ts';
 import { type IsKnownRendering } from '../../lib/netfilter/rules/compare-chain.ts';
-import { type Drift } from '../../lib/netfilter/rules/drift.ts';
-import { type Change, toRestoreLines } from '../../lib/netfilter/iptables/change.ts';
+import { toRestoreLines } from '../../lib/netfilter/iptables/change.ts';
 import { diffTable } from '../../lib/netfilter/iptables/diff-table.ts';
 import { dropsForwarded } from '../../lib/netfilter/iptables/forward.ts';
 import { renderTables, writtenTables } from '../../lib/netfilter/iptables/render.ts';
 import { readVips } from '../../lib/netfilter/iptables/read-vips.ts';
 import { removeVips } from '../../lib/netfilter/iptables/remove-vips.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
-import { type NftChange } from '../../lib/netfilter/nftables/change.ts';
 import { diffNftTable } from '../../lib/netfilter/nftables/diff-table.ts';
 import { renderNftTable, toTableBalance } from '../../lib/netfilter/nftables/render.ts';
 import { removeVipsFromNft } from '../../lib/netfilter/nftables/remove-vips.ts';
@@ -25,33 +27,6 @@ export interface Wanted {
   readonly dialect: Dialect;
   /** Of any family; none at all means clean-up. */
   readonly balances: readonly Balance[];
-}
-
-/** The changes to one table of iptables, in one dialect and family. */
-export interface IptablesPlan {
-  readonly family: Family;
-  readonly dialect: IptablesDialect;
-  readonly table: (typeof writtenTables)[number];
-  readonly drift: readonly Drift[];
-  readonly changes: readonly Change[];
-}
-
-/** The changes to our own table of nftables, in one family. */
-export interface NftPlan {
-  readonly family: Family;
-  readonly dialect: 'nftables';
-  readonly table: typeof ownTable;
-  readonly drift: readonly Drift[];
-  readonly changes: readonly NftChange[];
-}
-
-/** The changes to one table. */
-export type TablePlan = IptablesPlan | NftPlan;
-
-/** What to write, and why. In sync when there are no transactions. */
-export interface Plan {
-  readonly tables: readonly TablePlan[];
-  readonly transactions: readonly Transaction[];
 }
 
 /** Whether a backend's tool is known to print a rule of ours in this way, see `compareChain`. */
@@ -107,17 +82,6 @@ export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: reado
 function isOneOf(vips: readonly Endpoint[]): (vip: Endpoint) => boolean {
   const texts = new Set(vips.map(formatEndpoint));
   return (vip) => texts.has(formatEndpoint(vip));
-}
-
-/** All drift of a plan, each sentence with its table and tool: `PREROUTING has no jump to VIPNAT (nat, iptables-nft)`. */
-export function describeDrift({ tables }: Plan): string[] {
-  return tables.flatMap((table) => table.drift.map(({ message }) => `${message} (${describeTable(table)})`));
-}
-
-/** `nat, iptables-nft`, or `ip vipnat, nft`. */
-export function describeTable({ family, dialect, table }: TablePlan): string {
-  const name = dialect === 'nftables' ? `${familyToNft[family]} ${table}` : table;
-  return `${name}, ${toolName(family, dialect)}`;
 }
 
 function planNft(

@@ -1,9 +1,10 @@
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Route } from '../../lib/netfilter/rules/balance.ts';
 import { type Config, type ProxyMode } from '../../config/config.ts';
-import { kubernetesService, serviceChain } from '../api/kubernetes-service.ts';
-import { countApiservers, type Decision, findShares, type VipFacts, type Way } from './decision.ts';
+import { kubernetesService, serviceChain } from '../../lib/kube-proxy/kubernetes-service.ts';
+import { countApiservers, type Decision, findShares, type VipFacts } from './decision.ts';
 import { type Choice, followPath, goDirect, type Refusal } from './choices.ts';
+import { type Way } from '../../config/way.ts';
 
 /** What one way is: when it is taken, which rules it asks for, and what people read of it. */
 export interface WayEntry {

@@ -1,5 +1,5 @@
 import { type Family } from '../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Endpoint, formatEndpoint, isAtVip } from '../../lib/address/endpoint.ts';
 import { classifyAddress, type Scope } from '../../lib/address/scope.ts';
 import { type Sourced } from '../../lib/text/sourced.ts';
 
@@ -55,11 +55,6 @@ export function admit(
       return [{ complaint, sentence, isAtVip: isAtVip(endpoint, vips) }];
     }),
   };
-}
-
-/** Whether a connection to it is one to a virtual IP, whatever its port. Pure. */
-export function isAtVip({ address }: Endpoint, vips: readonly Endpoint[]): boolean {
-  return vips.some((vip) => vip.address === address);
 }
 
 function findComplaint(endpoint: Endpoint, vips: readonly Endpoint[]): string | null {

@@ -1,6 +1,6 @@
+import { agentRole, askHolder } from '../../lib/http/singleton.ts';
 import * as z from 'zod/mini';
 import { vrrpStates } from '../../lib/keepalived/notices.ts';
-import { askAgent } from './presence.ts';
 
 const answer = z.object({
   writes: z.number(),
@@ -18,7 +18,7 @@ export const activityPath = '/activity';
 
 /** What the running agent has been doing; null when none runs or none answers. */
 export async function askAgentActivity(): Promise<AgentActivity | null> {
-  return readAgentActivityAnswer(await askAgent(activityPath));
+  return readAgentActivityAnswer(await askHolder(agentRole, activityPath));
 }
 
 /** Reads such an answer; null for anything else. Pure and total. */

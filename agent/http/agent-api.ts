@@ -4,8 +4,7 @@ import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/address/
 import { type ApiView } from '../api/cluster-api.ts';
 import { maxAffinitySeconds } from '../api/view.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
-import { line } from '../../lib/http/presence.ts';
-import { askAgent } from './presence.ts';
+import { agentRole, askHolder, line } from '../../lib/http/singleton.ts';
 
 /** Answers are checked, because they become rules and any process may hold the agent's socket name. */
 const endpoint = z
@@ -49,7 +48,7 @@ export const apiPath = '/api';
  * also while the API is lost. Null when none runs or none answers.
  */
 export async function askAgentApi(): Promise<ApiSnapshot | null> {
-  return readAgentApiAnswer(await askAgent(apiPath));
+  return readAgentApiAnswer(await askHolder(agentRole, apiPath));
 }
 
 /** Reads such an answer; null for anything else. Pure and total. */

@@ -1,6 +1,5 @@
 import * as z from 'zod/mini';
-import { line } from '../../lib/http/presence.ts';
-import { askAgent } from './presence.ts';
+import { agentRole, askHolder, line } from '../../lib/http/singleton.ts';
 
 /** How it is about the drain of this host. */
 export interface DrainState {
@@ -30,7 +29,7 @@ export function toDrainAnswer({ since, vipStaysSince, isKept, problem }: DrainSt
 
 /** What the running agent knows of its host's drain; null when none runs, or one of a version before drains. */
 export async function askAgentDrain(): Promise<DrainState | null> {
-  return readDrainAnswer(await askAgent(drainPath));
+  return readDrainAnswer(await askHolder(agentRole, drainPath));
 }
 
 /** Reads such an answer; null for anything else. Pure and total. */

@@ -1,8 +1,7 @@
 import * as z from 'zod/mini';
 import { healthStates } from '../health/endpoint-health.ts';
 import { type Health, type HealthView } from '../health/usable.ts';
-import { line } from '../../lib/http/presence.ts';
-import { askAgent } from './presence.ts';
+import { agentRole, askHolder, line } from '../../lib/http/singleton.ts';
 
 const apiserver = z.object({
   state: z.enum(healthStates),
@@ -28,7 +27,7 @@ export function toHealthAnswer(health: HealthView): object {
 
 /** How the running agent finds the apiservers, so that what is shown is what is done; null when none runs or none answers. */
 export async function askAgentHealth(): Promise<HealthView | null> {
-  return readAgentHealthAnswer(await askAgent(healthPath));
+  return readAgentHealthAnswer(await askHolder(agentRole, healthPath));
 }
 
 /** Reads such an answer; null for anything else. Pure and total. */

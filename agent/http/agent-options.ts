@@ -3,8 +3,7 @@ import { findListeningSocket } from '../../lib/kernel/host/unix-sockets.ts';
 import { toTexts } from '../../config/arguments.ts';
 import { type Config } from '../../config/config.ts';
 import { type OptionName, optionNames } from '../../config/options.ts';
-import { readHolderInfo } from '../../lib/http/presence.ts';
-import { type AgentInfo, agentRole, askAgent } from './presence.ts';
+import { agentRole, askHolder, type HolderInfo, readHolderInfo } from '../../lib/http/singleton.ts';
 
 /** Options of the process itself, and those that name credentials: no other command needs them. */
 const privateNames: readonly OptionName[] = ['kubeconfig', 'listen', 'logLevel', 'logFormat'];
@@ -32,7 +31,7 @@ export function toOptionsAnswer(config: Config): { readonly options: AgentOption
 
 /** What came of asking for the agent's configuration. */
 export type OptionsWord =
-  | { readonly kind: 'told'; readonly options: AgentOptions; readonly agent: AgentInfo }
+  | { readonly kind: 'told'; readonly options: AgentOptions; readonly agent: HolderInfo }
   | { readonly kind: 'nobody' }
   /** Neither root nor this user holds the agent's name, or the kernel does not tell who: anything could be answered. */
   | { readonly kind: 'untrusted' }
@@ -47,8 +46,8 @@ export async function askAgentOptions(): Promise<OptionsWord> {
   const before = await findListeningSocket(agentRole.socketName).catch(() => undefined);
   if (before === null) return { kind: 'nobody' };
   if (before === undefined || !isTrusted(before.userId)) return { kind: 'untrusted' };
-  const agent = readHolderInfo(await askAgent('/'));
-  const options = readAgentOptionsAnswer(await askAgent(optionsPath));
+  const agent = readHolderInfo(await askHolder(agentRole, '/'));
+  const options = readAgentOptionsAnswer(await askHolder(agentRole, optionsPath));
   const after = await findListeningSocket(agentRole.socketName).catch(() => null);
   if (after?.inode !== before.inode || agent === null || options === null) return { kind: 'silent' };
   return { kind: 'told', options, agent };

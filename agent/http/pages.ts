@@ -1,3 +1,4 @@
+import { podParameter } from '../../lib/telemetry/pod-kind.ts';
 import { type Answer, type Page, toText } from '../../lib/http/page.ts';
 import { hangingMs } from '../../lib/telemetry/heartbeat.ts';
 
@@ -14,9 +15,6 @@ export interface PageSources {
   /** `status --json`; null before the first look. */
   readonly status: () => Promise<string | null>;
 }
-
-/** In a probe's path: which pod it is about. Pods of a host share its network, so the probes of one that waits come to the agent that runs. */
-export const podParameter = 'pod';
 
 /** By path: the agent's pages, as kubelet and Prometheus ask for them. */
 export function createPages({

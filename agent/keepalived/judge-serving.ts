@@ -1,7 +1,8 @@
 import { isReachedBy, type ListeningAddress } from '../../lib/kernel/host/listeners.ts';
 import { type Assessment } from '../decide/assess.ts';
 import { canServe } from '../decide/can-serve.ts';
-import { type Decision, isBalanced } from '../decide/decision.ts';
+import { type Decision } from '../decide/decision.ts';
+import { isBalanced } from '../../config/way.ts';
 
 /** Notified of whether listening sockets could be read. */
 export interface ListeningListener {

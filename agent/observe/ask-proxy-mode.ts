@@ -1,4 +1,4 @@
-import { askLoopback } from './loopback.ts';
+import { askLoopback } from '../../lib/probe/loopback.ts';
 
 /** kube-proxy's metrics listener, by default on the loopback address of its bind address's family (--metrics-bind-address). */
 const urls = ['http://127.0.0.1:10249/proxyMode', 'http://[::1]:10249/proxyMode'];

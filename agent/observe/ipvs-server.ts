@@ -9,7 +9,7 @@ import {
   type ServiceServer,
   type VirtualServer,
 } from '../../lib/kube-proxy/ipvs.ts';
-import { kubernetesService } from '../api/kubernetes-service.ts';
+import { kubernetesService } from '../../lib/kube-proxy/kubernetes-service.ts';
 
 /** What is known about the Service default/kubernetes, whose virtual server is looked for. */
 export interface ServiceQuestion {

@@ -1,6 +1,6 @@
 import { type ChainSelection } from '../../lib/kernel/port.ts';
 import { dispatchChain } from '../../lib/netfilter/iptables/identity.ts';
-import { serviceChain } from '../api/kubernetes-service.ts';
+import { serviceChain } from '../../lib/kube-proxy/kubernetes-service.ts';
 import { dialectHints } from './choose-iptables-dialect.ts';
 
 /** The kernel's chains: vipnat's hooks are there, and whatever comes before them or drops what is forwarded. */

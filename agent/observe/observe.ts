@@ -14,7 +14,7 @@ import { type IptablesProxyView, readIptablesProxy } from '../../lib/kube-proxy/
 import { parseIpvs, type ServiceServer } from '../../lib/kube-proxy/ipvs.ts';
 import { decideProxyMode, isProxyMode, type ProxyMode } from './proxy-mode.ts';
 import { type NftProxyView, readNftProxy } from '../../lib/kube-proxy/nftables.ts';
-import { kubernetesService } from '../api/kubernetes-service.ts';
+import { kubernetesService } from '../../lib/kube-proxy/kubernetes-service.ts';
 import { chooseIptablesDialect } from './choose-iptables-dialect.ts';
 import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
 import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';

@@ -1,14 +1,7 @@
+import { findProxies } from '../../lib/kube-proxy/processes.ts';
 import { type Clock } from '../../lib/control/clock.ts';
-import { type HostProcess, listProcesses } from '../../lib/kernel/host/processes.ts';
-import { askLoopback } from './loopback.ts';
-
-/** Programs that are kube-proxy, or have it inside, as the kernel names them. */
-const proxyNames: readonly string[] = ['kube-proxy', 'hyperkube', 'kubelite', 'k3s-server', 'k3s-agent'];
-
-/** Those that are kube-proxy, or have it inside. Pure. */
-export function findProxies(processes: readonly HostProcess[]): HostProcess[] {
-  return processes.filter(({ name }) => proxyNames.includes(name));
-}
+import { listProcesses } from '../../lib/kernel/host/processes.ts';
+import { askLoopback } from '../../lib/probe/loopback.ts';
 
 /** A restart, also one by a new image, is no absence. */
 const restartMs = 60_000;

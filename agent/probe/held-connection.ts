@@ -17,7 +17,7 @@ import { type Authority } from '../../lib/files/authority.ts';
 import { type HeldConnection, type ReadyzOutcome } from './apiserver.ts';
 import { type Basis, createAgent, describeDistrust, isSameHandshake } from './handshake.ts';
 import { type ProbeCredentials, type ReadCredentials } from './probe-credentials.ts';
-import { apiserverProbe, toRequest } from './probe-handler.ts';
+import { apiserverProbe, toRequest } from '../../lib/probe/probe-handler.ts';
 import { judge, readBody } from './readyz-answer.ts';
 
 /** What it is made with. */

@@ -1,6 +1,6 @@
 import { type IncomingMessage } from 'node:http';
 import { type ReadyzOutcome } from './apiserver.ts';
-import { apiserverProbe, type HttpsGet } from './probe-handler.ts';
+import { apiserverProbe, type HttpsGet } from '../../lib/probe/probe-handler.ts';
 
 /** The answer of an apiserver in trouble lists its checks, a line each: far less than this. */
 const maxBodyLength = 16_384;

@@ -3,7 +3,7 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
 import { type Config } from '../../config/config.ts';
 import { type FollowedApi } from '../api/cluster-api.ts';
-import { type EndpointPersister } from '../endpoints/endpoint-persister.ts';
+import { EndpointPersister } from '../endpoints/endpoint-persister.ts';
 import { type EndpointStore } from '../endpoints/endpoint-store.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Apiserver } from '../probe/apiserver.ts';
@@ -15,8 +15,8 @@ import { type ProbeSettings } from '../probe/prober.ts';
 import { type HealthView, listDown } from '../health/usable.ts';
 import { type ServingPorts } from '../keepalived/judge-serving.ts';
 import { type TrackFile } from '../../lib/keepalived/track-file.ts';
-import { type AskOtherHolder, type OtherHolders } from '../keepalived/other-holders.ts';
-import { type NoticeReader, type NoticeSource } from '../../lib/keepalived/notices.ts';
+import { type AskOtherHolder, OtherHolders } from '../keepalived/other-holders.ts';
+import { NoticeReader, type NoticeSource } from '../../lib/keepalived/notices.ts';
 import { ServingKeeper } from '../../lib/keepalived/serving-keeper.ts';
 import { type AgentActivity } from '../http/agent-activity.ts';
 import { type DrainState } from '../http/agent-drain.ts';
@@ -29,20 +29,19 @@ import { type AskProxyAbsence } from '../observe/proxy-absence.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
 import { type Meter } from '../../lib/telemetry/meter.ts';
 import { type AgentState } from '../report/samples.ts';
-import {
-  createConnectionWeights,
-  createHostDrain,
-  createLocalClients,
-  createLookLogs,
-  createNoticeReader,
-  createOtherHolders,
-  createPersister,
-} from './agent-parts.ts';
-import { type DrainPorts, type HostDrain } from './host-drain.ts';
-import { type LocalClients } from './local-clients.ts';
-import { type ConnectionWeights } from './weights.ts';
+import { type DrainPorts, HostDrain } from './host-drain.ts';
+import { LocalClients } from './local-clients.ts';
+import { ConnectionWeights } from './weights.ts';
 import { LoopMetrics } from '../report/loop-metrics.ts';
 import { LoopLog } from '../report/loop-log.ts';
+import { ListeningLog } from '../keepalived/listening-log.ts';
+import { DrainLog } from '../report/drain-log.ts';
+import { LocalClientsLog } from '../report/local-clients-log.ts';
+import { sayNotice } from '../report/notice-log.ts';
+import { OtherHolderLog } from '../report/other-holder-log.ts';
+import { createPersisterLog } from '../report/persister-log.ts';
+import { UnreadLog } from '../report/unread-log.ts';
+import { createWeightsLog } from '../report/weights-log.ts';
 
 /** All that an agent needs of the world. */
 export interface AgentPorts {
@@ -236,6 +235,62 @@ export class Agent {
   #dateOf(atMs: number): Date {
     return new Date(this.#clock.date().getTime() - (this.#clock.now() - atMs));
   }
+}
+
+/** Who keeps the state file; `memory` is what it has. */
+function createPersister(
+  { store, clock, logger }: AgentPorts,
+  memory: ReconcileState,
+  metrics: LoopMetrics,
+): EndpointPersister {
+  return new EndpointPersister(store, clock, { saved: memory, report: createPersisterLog(logger, metrics) });
+}
+
+/** Who hears keepalived, and its log. */
+function createNoticeReader({ notices, clock, logger }: AgentPorts): NoticeReader {
+  return new NoticeReader(notices, clock, (notice, before) => {
+    sayNotice(logger, notice, before);
+  });
+}
+
+/** Who asks whether another host has a VIP, and its log. */
+function createOtherHolders(
+  { askOtherHolder, clock, logger, events }: AgentPorts,
+  { vips }: Config,
+): OtherHolders {
+  return new OtherHolders({ askOtherHolder, clock, report: new OtherHolderLog(logger, events) }, vips);
+}
+
+/** Who keeps local clients, with its log and its counts. */
+function createLocalClients(
+  { kernel, logger }: AgentPorts,
+  config: Config,
+  metrics: LoopMetrics,
+): LocalClients {
+  return new LocalClients({ kernel, report: tellAll([new LocalClientsLog(logger), metrics]) }, config);
+}
+
+/** Who keeps the drain of this host, and its log. */
+function createHostDrain(
+  { drain, clock, logger, askOtherHolder }: AgentPorts,
+  onChange: () => void,
+): HostDrain {
+  return new HostDrain({ ...drain, clock, askLink: askOtherHolder, report: new DrainLog(logger), onChange });
+}
+
+/** What is said of rules that a look cannot read, and of what listens. */
+function createLookLogs(logger: Logger): [UnreadLog, ListeningLog] {
+  return [new UnreadLog(logger), new ListeningLog(logger)];
+}
+
+/** Who counts connections for the method `lc`, and its log; null with another method, where nobody counts. */
+function createConnectionWeights(
+  { kernel, clock, logger }: AgentPorts,
+  { method }: Config,
+  onChange: () => void,
+): ConnectionWeights | null {
+  if (method !== 'lc') return null;
+  return new ConnectionWeights({ kernel, clock, onChange, onTrouble: createWeightsLog(logger) });
 }
 
 /** How apiservers are probed, as configured. */

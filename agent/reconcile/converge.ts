@@ -1,7 +1,7 @@
 import { VipnatError } from '../../lib/text/errors.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
 import { applyPlan } from './look.ts';
-import { describeDrift, type Plan } from '../decide/plan.ts';
+import { describeDrift, type Plan } from '../../lib/netfilter/plan/table-plan.ts';
 
 /** A foreign write between our look and ours makes a transaction fail; that often in a row it is no accident. */
 const maxTries = 5;

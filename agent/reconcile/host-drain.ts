@@ -11,7 +11,7 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { type DrainRule } from '../../lib/kernel/real/drain-rule.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type Drain, type DrainStore } from '../endpoints/drain-store.ts';
+import { type Drain, type DrainStore } from '../../lib/files/drain-store.ts';
 import { type HealthView } from '../health/usable.ts';
 import { type DrainState } from '../http/agent-drain.ts';
 import { GivenUpVips, type GivenUpVipsPorts } from '../keepalived/given-up-vips.ts';

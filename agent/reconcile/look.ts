@@ -9,7 +9,7 @@ import {
   type LocalRoutes,
   type WritePlace,
 } from '../../lib/kernel/port.ts';
-import { nftServiceChain } from '../api/kubernetes-service.ts';
+import { nftServiceChain } from '../../lib/kube-proxy/kubernetes-service.ts';
 import { type Assessment, assess, type ReconcileInput } from '../decide/assess.ts';
 import { type Config } from '../../config/config.ts';
 import { type ApiView, type ClusterApi } from '../api/cluster-api.ts';
@@ -23,7 +23,7 @@ import { neededChains } from '../observe/needed-chains.ts';
 import { type AskProxyAbsence } from '../observe/proxy-absence.ts';
 import { interpret, type Observation } from '../observe/observe.ts';
 import { requirePassage } from '../observe/require-passage.ts';
-import { type Plan } from '../decide/plan.ts';
+import { type Plan } from '../../lib/netfilter/plan/table-plan.ts';
 
 /** What a look needs of the world. */
 export interface LookPorts {

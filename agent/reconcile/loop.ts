@@ -20,12 +20,12 @@ import { applyPlan, listWritten, observeAndAssess } from './look.ts';
 import { type Activity, type LoopPorts } from './loop-ports.ts';
 import { type Cause, type LoopCause } from '../report/loop-observer.ts';
 import { type ReconcileState } from '../observe/reconcile-state.ts';
-import { type Plan } from '../decide/plan.ts';
 import { Retries } from './retries.ts';
 import { type Requeue, tickMs, TriggerQueue } from '../../lib/control/trigger-queue.ts';
 import { WriteBudget } from './write-budget.ts';
 import { switchOnForwarding } from './switch-forwarding.ts';
 import { type Learnt, WithoutLooks } from './without-looks.ts';
+import { type Plan } from '../../lib/netfilter/plan/table-plan.ts';
 
 /** When a second equal look decides (the bypass), it comes this soon. */
 const confirmMs = 500;

@@ -1,5 +1,5 @@
 import { type ReconcileState, renderingKey } from '../observe/reconcile-state.ts';
-import { type Plan } from '../decide/plan.ts';
+import { type Plan } from '../../lib/netfilter/plan/table-plan.ts';
 
 /** Rules that carried our id but read differently, right after a write of ours; by `renderingKey`. */
 export type UnknownRenderings = ReadonlyMap<string, string>;

@@ -1,5 +1,5 @@
 import { type Logger } from '../../lib/telemetry/logger.ts';
-import { type Drain } from '../endpoints/drain-store.ts';
+import { type Drain } from '../../lib/files/drain-store.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 
 /** Notified of what becomes of a drain. */

@@ -1,15 +1,16 @@
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
 import { type KeepalivedView } from '../../lib/keepalived/find.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type Decision, findShares, isBalanced } from '../decide/decision.ts';
-import { type Drain } from '../endpoints/drain-store.ts';
+import { type Decision, findShares } from '../decide/decision.ts';
+import { type Drain } from '../../lib/files/drain-store.ts';
 import { type HealthState } from '../health/endpoint-health.ts';
 import { type Health } from '../health/usable.ts';
 import { type AgentActivity } from '../http/agent-activity.ts';
-import { type AgentInfo } from '../http/presence.ts';
 import { type VrrpState } from '../../lib/keepalived/notices.ts';
-import { nameInstance } from '../keepalived/names.ts';
-import { describeDrift } from '../decide/plan.ts';
+import { nameInstance } from '../../lib/keepalived/names.ts';
+import { isBalanced } from '../../config/way.ts';
+import { describeDrift } from '../../lib/netfilter/plan/table-plan.ts';
+import { type HolderInfo } from '../../lib/http/singleton.ts';
 
 /** One apiserver as a VIP sees it. */
 export interface BackendStatus {
@@ -39,7 +40,7 @@ export interface VipStatus {
 /** All that `vipnat status` tells. */
 export interface HostStatus {
   readonly assessment: Assessment;
-  readonly agent: AgentInfo | null;
+  readonly agent: HolderInfo | null;
   readonly activity: AgentActivity | null;
   readonly vips: readonly VipStatus[];
   /** The drain of this host; null where it is not drained. */
@@ -48,7 +49,7 @@ export interface HostStatus {
 
 /** What was found beside the assessment. */
 export interface StatusFindings {
-  readonly agent: AgentInfo | null;
+  readonly agent: HolderInfo | null;
   readonly activity: AgentActivity | null;
   /** As of HostStatus; not drained where left out. */
   readonly drain?: Drain | null;

@@ -3,7 +3,7 @@ import { VipnatError } from '../../lib/text/errors.ts';
 import { findKeepalived } from '../../lib/keepalived/find.ts';
 import { type Kernel } from '../../lib/kernel/port.ts';
 import { type Config } from '../../config/config.ts';
-import { locateKeepalivedFile } from '../keepalived/serving-file.ts';
+import { locateKeepalivedFile } from '../../lib/keepalived/serving-file.ts';
 import { type StatusFindings } from './host-status.ts';
 
 /** What a look does not see: connections, and keepalived. */

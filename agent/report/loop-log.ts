@@ -3,7 +3,7 @@ import { findErrorCode, VipnatError } from '../../lib/text/errors.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { isOutdated } from '../../lib/netfilter/rules/drift.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type Decision, isBalanced } from '../decide/decision.ts';
+import { type Decision } from '../decide/decision.ts';
 import { describeWanted, describeWay } from '../decide/describe.ts';
 import { type EventReason } from '../../lib/telemetry/reasons.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
@@ -11,7 +11,8 @@ import { Fight } from './fight.ts';
 import { type MissingSwitch } from '../decide/missing-switches.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type Cause, type LocalClientListener, type LoopObserver } from './loop-observer.ts';
-import { describeDrift, type Plan } from '../decide/plan.ts';
+import { isBalanced } from '../../config/way.ts';
+import { describeDrift, type Plan } from '../../lib/netfilter/plan/table-plan.ts';
 
 interface Pending {
   readonly since: number;

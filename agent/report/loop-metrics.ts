@@ -2,11 +2,12 @@ import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
 import { errorCodes, findErrorCode, VipnatError } from '../../lib/text/errors.ts';
 import { isOutdated } from '../../lib/netfilter/rules/drift.ts';
 import { type Assessment } from '../decide/assess.ts';
-import { type Decision, type Way } from '../decide/decision.ts';
+import { type Decision } from '../decide/decision.ts';
 import { describeWanted } from '../decide/describe.ts';
 import { type EndpointHealth } from '../health/endpoint-health.ts';
 import { type LoopObserver } from './loop-observer.ts';
 import { type Meter } from '../../lib/telemetry/meter.ts';
+import { type Way } from '../../config/way.ts';
 
 /** What a write was for. */
 const writeReasons = ['decision', 'repair', 'update'] as const;

@@ -4,10 +4,10 @@ import { type MissingSwitch } from '../decide/missing-switches.ts';
 import { type Assessment } from '../decide/assess.ts';
 import { type ListeningListener } from '../keepalived/judge-serving.ts';
 import { type ServingListener } from '../../lib/keepalived/serving-keeper.ts';
-import { type Plan } from '../decide/plan.ts';
 import { type OwnCause } from '../../lib/control/trigger-queue.ts';
 import { type Trigger } from '../../lib/kernel/port.ts';
 import { type RouteChange } from '../decide/source-routes.ts';
+import { type Plan } from '../../lib/netfilter/plan/table-plan.ts';
 
 /** Why the loop looks: a trigger, the first look, the check of an own write, an apiserver's health, or the Kubernetes API. */
 export type LoopCause = Trigger | 'start' | 'verify' | 'health' | 'api';

@@ -1,7 +1,7 @@
 import { type Assessment } from '../decide/assess.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type LoopObserver } from './loop-observer.ts';
-import { describeUnread } from '../observe/unread.ts';
+import { describeUnread } from '../../lib/kernel/real/unread.ts';
 
 /** Says in the log what of the rules cannot be read, in one line whenever that changes. */
 export class UnreadLog implements Partial<LoopObserver> {

@@ -1,6 +1,6 @@
 import { chooseNear, chooseServing, type Backend } from '../../lib/services/endpoints.ts';
 import { type Service } from '../../lib/services/services.ts';
-import { type End, type Place } from './port-balance.ts';
+import { type End, type Place } from './balanced-service.ts';
 
 /** The endpoints that this node sends new connections to; null where others are to decide. */
 export function chooseBackends(

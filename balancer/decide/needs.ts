@@ -1,7 +1,7 @@
 /** What the rules of a port need of nft and the kernel. */
 import { type Family } from '../../lib/address/address.ts';
 import { type MissingFeatures, type NftFeature } from '../../lib/kernel/real/nft-features.ts';
-import { type PortBalance } from './port-balance.ts';
+import { type PortBalance } from './balanced-service.ts';
 
 /** What people have to do about one that is missing, as a clause. */
 const featureToWords: Readonly<Record<NftFeature, string>> = {

@@ -4,8 +4,8 @@ import { findUnknownMethod } from '../../lib/services/methods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { readAnnotation, readDuration } from '../../lib/services/wishes.ts';
 import { quoteTenant } from '../../lib/text/printable.ts';
-import { type BalancedService, type Place, type PortBalance } from './port-balance.ts';
 import { describeTaken } from './taken-ports.ts';
+import { type BalancedService, type Place, type PortBalance } from './balanced-service.ts';
 
 /** What the owner of a Service asks for, and does not get: a sentence each. `malformed` are its source ranges that are none. Pure. */
 export function listRemarks({ service, taken }: BalancedService, malformed: readonly string[]): string[] {

@@ -11,17 +11,11 @@ import {
   emptyTable,
 } from '../../lib/netfilter/nftables/ruleset.ts';
 import { mergeTables } from '../table/table.ts';
-import {
-  defaultAffinitySeconds,
-  type Guard,
-  identifyPort,
-  nameEnd,
-  type PortBalance,
-  toProtocolNumber,
-} from './port-balance.ts';
+import { defaultAffinitySeconds } from './port-balance.ts';
 import { renderRelay } from './render-relay.ts';
 import { acceptInside } from './uplinks.ts';
 import { fillSlots, hashSeed, hashSlots, shareSlots, type Weights } from './slots.ts';
+import { type Guard, identifyPort, nameEnd, type PortBalance, toProtocolNumber } from './balanced-service.ts';
 
 /**
  * The part of a family's table that one port of a Service has. `before` has the slots that are kept where they are: those of the

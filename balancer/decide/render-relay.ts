@@ -3,10 +3,10 @@ import { declareErrorMap, declareVipMap, nameTtl, sentOn, shared } from '../tabl
 import { declareMemory, toAddressType } from '../../lib/netfilter/nftables/declare.ts';
 import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { type NftChain, type NftSet, type NftTable } from '../../lib/netfilter/nftables/ruleset.ts';
-import { identifyPort, toProtocolNumber, type PortBalance } from './port-balance.ts';
 import { type Relay } from './relay.ts';
 import { acceptInside } from './uplinks.ts';
 import { hashSeed, hashSlots } from './slots.ts';
+import { identifyPort, type PortBalance, toProtocolNumber } from './balanced-service.ts';
 
 /** For how long after its last packet a connection's node is remembered. A connection that comes later is sent by its hash. */
 const memorySeconds = 900;

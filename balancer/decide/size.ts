@@ -4,8 +4,8 @@
  */
 import { readAnnotation } from '../../lib/services/wishes.ts';
 import { isLocal } from './choose-backends.ts';
-import { type BalancedService } from './port-balance.ts';
 import { countHashSlots, maxSlots } from './slots.ts';
+import { type BalancedService } from './balanced-service.ts';
 
 /** A Service with more elements and rules is kube-proxy's. nft takes three seconds for as many, and is ended after 15 s, with all other Services. */
 const maxParts = 300_000;

@@ -14,11 +14,11 @@ import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../.
 import { type EndpointSlice, endpointSlices, type Service, services } from '../../lib/services/services.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
-import { type BalancedService } from '../decide/port-balance.ts';
 import { type Standing } from '../report/standing.ts';
 import { AdmittedAddresses } from './admitted-addresses.ts';
 import { ServiceIndex } from './service-index.ts';
 import { SlowStarts } from './slow-starts.ts';
+import { type BalancedService } from '../decide/balanced-service.ts';
 
 /** What following needs of the world. */
 export interface FollowOptions {

@@ -7,9 +7,9 @@ import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices
 import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
 import { readWeights } from '../../lib/services/weights.ts';
 import { type NodeEndings } from '../decide/node-endings.ts';
-import { type BalancedService, protocolToNumber } from '../decide/port-balance.ts';
 import { nameTaken } from '../decide/taken-ports.ts';
 import { EarlyEndpoints } from './early-endpoints.ts';
+import { type BalancedService, protocolToNumber } from '../decide/balanced-service.ts';
 
 /** Of the objects of all kinds: what belongs to which Service, and which Services may be balanced otherwise since last asked. Services are named `NAMESPACE/NAME`. */
 export class ServiceIndex {

@@ -8,7 +8,7 @@
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { usualWeight } from '../../lib/services/weights.ts';
 import { readDuration } from '../../lib/services/wishes.ts';
-import { type BalancedService } from '../decide/port-balance.ts';
+import { type BalancedService } from '../decide/balanced-service.ts';
 
 /** From a tenth of its weight to all of it. */
 const stepCount = 10;

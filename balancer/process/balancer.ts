@@ -19,12 +19,12 @@ import { IsolatedWrites } from '../program/isolated-writes.ts';
 import { type Balances, Programmer } from '../program/programmer.ts';
 import { SettledBalances } from '../program/settled-balances.ts';
 import { type BalancerProgress } from '../report/state.ts';
-import { tableName } from '../table/table.ts';
 import { Decider } from './decider.ts';
 import { LookLog } from './look-log.ts';
 import { type BalancerPorts } from './ports.ts';
 import { TableLife } from './table-life.ts';
 import { WriteGaps } from './write-gaps.ts';
+import { tableName } from '../../lib/services/balancer-table.ts';
 
 /** Why to look. */
 type Cause = 'objects' | 'tables';

@@ -7,7 +7,6 @@ import {
   balanceFamilies,
   isLeftToKubeProxy,
   noBalance,
-  type Place,
   type ServiceBalance,
 } from '../decide/port-balance.ts';
 import { type FollowedObjects } from '../follow/followed-objects.ts';
@@ -17,6 +16,7 @@ import { type LookLog } from './look-log.ts';
 import { type AddressPorts, OwnAddresses } from './own-addresses.ts';
 import { type NodeWatch } from './ports.ts';
 import { RelayWays, type WaysPorts } from './relay-ways.ts';
+import { type Place } from '../decide/balanced-service.ts';
 
 /** What it needs of the world. */
 export interface DecidePorts extends AddressPorts, WaysPorts {

@@ -2,7 +2,7 @@ import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { type Balances } from '../program/programmer.ts';
-import { type PortBalance } from '../decide/port-balance.ts';
+import { type PortBalance } from '../decide/balanced-service.ts';
 
 /** One look may change thousands of Services, and one may have thousands of ports: more than these are counted. */
 const maxNamed = 5;

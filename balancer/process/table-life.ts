@@ -1,6 +1,6 @@
 import { type Clock } from '../../lib/control/clock.ts';
 import { type Programmer } from '../program/programmer.ts';
-import { aliveSeconds } from '../table/skeleton.ts';
+import { aliveSeconds } from '../../lib/services/balancer-table.ts';
 
 /** A third of the time after which the rules stop to count. */
 const renewMs = 10_000;

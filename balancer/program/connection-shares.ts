@@ -10,9 +10,9 @@ import { type Clock } from '../../lib/control/clock.ts';
 import { describeFlow } from '../../lib/kernel/real/describe-flow.ts';
 import { leastChange, shareByCounts } from '../../lib/netfilter/rules/least-connections.ts';
 import { usualWeight } from '../../lib/services/weights.ts';
-import { identifyPort, nameEnd, type PortBalance } from '../decide/port-balance.ts';
 import { type Tally } from './drains.ts';
 import { toFlows } from './gone-flows.ts';
+import { identifyPort, nameEnd, type PortBalance } from '../decide/balanced-service.ts';
 
 /** Between two counts, and so between two writes of one Service's shares at least. */
 const paceMs = 5000;

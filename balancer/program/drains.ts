@@ -10,8 +10,8 @@ import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { type BalancedFlow, type SeenFlow } from '../../lib/kernel/port.ts';
 import { describeFlow } from '../../lib/kernel/real/describe-flow.ts';
 import { type DrainingEndpoint } from '../../lib/services/node-report.ts';
-import { type PortBalance } from '../decide/port-balance.ts';
 import { toFlows } from './gone-flows.ts';
+import { type PortBalance } from '../decide/balanced-service.ts';
 
 /** A timer of Node.js takes 24 days at most. */
 const maxWaitMs = 3_600_000;

@@ -6,7 +6,7 @@
 import { type BalancedFlow } from '../../lib/kernel/port.ts';
 import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { describeFlow } from '../../lib/kernel/real/describe-flow.ts';
-import { type End, type PortBalance, protocolToNumber } from '../decide/port-balance.ts';
+import { type End, type PortBalance, protocolToNumber } from '../decide/balanced-service.ts';
 
 /** The flows of one Service that its balances before allowed, and those now do not. */
 export function listGoneFlows(before: readonly PortBalance[], after: readonly PortBalance[]): BalancedFlow[] {

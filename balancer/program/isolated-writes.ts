@@ -11,7 +11,6 @@ import { backOff } from '../../lib/control/backoff.ts';
 import { type Clock } from '../../lib/control/clock.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
-import { type PortBalance } from '../decide/port-balance.ts';
 import { findRelayNeeds } from '../decide/relay.ts';
 import { renderPort } from '../decide/render-port.ts';
 import { printReplacement } from '../table/print-table.ts';
@@ -19,6 +18,7 @@ import { createSkeleton } from '../table/skeleton.ts';
 import { emptyTable } from '../../lib/netfilter/nftables/ruleset.ts';
 import { mergeTables } from '../table/table.ts';
 import { type Balances, type Comparison, type Programmer } from './programmer.ts';
+import { type PortBalance } from '../decide/balanced-service.ts';
 
 /** What it needs of the world. */
 export interface WritePorts {

@@ -8,14 +8,15 @@
  */
 import { families, type Family } from '../../lib/address/address.ts';
 import { type BalancerKernel } from '../../lib/kernel/real/balancer-tables.ts';
-import { type PortBalance } from '../decide/port-balance.ts';
 import { findRelayNeeds, type Relay } from '../decide/relay.ts';
 import { renderPort } from '../decide/render-port.ts';
 import { diffTables, type TableChange, type TableStep } from '../table/diff-tables.ts';
 import { printRemoval, printRenewal, printReplacement, printStep } from '../table/print-table.ts';
 import { createSkeleton, type RelayNeeds, shared } from '../table/skeleton.ts';
 import { type NftTable, emptyTable } from '../../lib/netfilter/nftables/ruleset.ts';
-import { mergeTables, nameTable, readTable, tableName } from '../table/table.ts';
+import { mergeTables, readTable } from '../table/table.ts';
+import { nameTable, tableName } from '../../lib/services/balancer-table.ts';
+import { type PortBalance } from '../decide/balanced-service.ts';
 
 /** The balances of one Service, of both families. */
 export type Balances = readonly PortBalance[];

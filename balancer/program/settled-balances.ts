@@ -1,11 +1,11 @@
 import { type Clock } from '../../lib/control/clock.ts';
 import { type DrainingEndpoint } from '../../lib/services/node-report.ts';
-import { type PortBalance } from '../decide/port-balance.ts';
 import { ConnectionShares } from './connection-shares.ts';
 import { Drains, type Tally } from './drains.ts';
 import { type CleanerPorts, FlowCleaner, silentNode } from './flow-cleaner.ts';
 import { createStrayFilter, listEarlyFlows, listGoneFlows, listSilentFlows } from './gone-flows.ts';
 import { type Balances } from './programmer.ts';
+import { type PortBalance } from '../decide/balanced-service.ts';
 
 /** What it needs of the world. */
 export interface SettlePorts extends Omit<CleanerPorts, 'counter'> {

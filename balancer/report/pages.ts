@@ -1,8 +1,6 @@
+import { hangingMs } from '../../lib/services/host-balancer.ts';
 import { type Answer, toText } from '../../lib/http/page.ts';
 import { type BalancerState } from './state.ts';
-
-/** In milliseconds. A look is a few runs of nft, which ends after seconds: one that takes longer hangs, which a restart can help. */
-export const hangingMs = 120_000;
 
 /** What `/healthz` answers. Pure. */
 export function judgeBalancerHealth({ behindMs }: Pick<BalancerState, 'behindMs'>): Answer {

@@ -5,7 +5,7 @@ import { readIfThere } from '../../lib/files/optional-file.ts';
 import { replaceFile } from '../../lib/files/replace-file.ts';
 import { seatsMark } from '../../lib/keepalived/find.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
-import { type SeatFiles } from './seat-files.ts';
+import { type SeatFiles } from '../../lib/keepalived/seat-files.ts';
 
 /** What keepalived finds wrong with a file; null when it takes it. Rejects where no keepalived can be asked. */
 export type TestConfiguration = (path: string) => Promise<string | null>;

@@ -17,7 +17,7 @@ import {
   type Replacement,
   type TestConfiguration,
 } from './configuration-file.ts';
-import { type SeatFiles } from './seat-files.ts';
+import { type SeatFiles } from '../../lib/keepalived/seat-files.ts';
 import { type SeatsListener } from './seats-listener.ts';
 
 /** What keeping a configuration needs of the world. */

@@ -9,9 +9,10 @@ import { readOnLinkNetworks } from '../../lib/kernel/netlink/on-link-routes.ts';
 import { testConfiguration } from '../../lib/kernel/tools/keepalived.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { readConfigurationFile } from './configuration-file.ts';
-import { listAlone, listSubnets } from './place-address.ts';
-import { locateSeatFiles } from './seat-files.ts';
+import { listAlone } from './place-address.ts';
+import { locateSeatFiles } from '../../lib/keepalived/seat-files.ts';
 import { Seats, type SeatsPorts } from './seats.ts';
+import { listSubnets } from '../../lib/keepalived/subnets.ts';
 
 /** What differs from process to process. */
 export type HostSeatsOptions = Pick<SeatsPorts, 'clock' | 'node' | 'report' | 'onState' | 'onPlanned'> & {

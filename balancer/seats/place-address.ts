@@ -1,12 +1,14 @@
 import { type Address } from '../../lib/address/address.ts';
 import { classifyAddress } from '../../lib/address/scope.ts';
-import { isInSubnet, type SubnetAddress } from '../../lib/address/subnet.ts';
+import { isInSubnet } from '../../lib/address/subnet.ts';
+import {
+  type HostAddress,
+  isUsable,
+  isWhole,
+  listSubnets,
+  wholePrefixes,
+} from '../../lib/keepalived/subnets.ts';
 import { toBlock, toNumber } from '../../lib/services/ranges.ts';
-import { safeInterface } from '../../lib/keepalived/words.ts';
-import { type LocalAddress } from '../../lib/kernel/port.ts';
-
-/** An address of this host with its subnet; one that keepalived holds is among them. */
-export type HostAddress = LocalAddress & SubnetAddress;
 
 /** What tells where a host is to have an address. */
 export interface HostNetworks {
@@ -22,11 +24,6 @@ export interface HostNetworks {
 export interface PlacedAddress {
   readonly address: Address;
   readonly device: string;
-}
-
-/** A host's addresses without those that keepalived holds: what its subnets are told by. Pure. */
-export function listSubnets(hostAddresses: readonly HostAddress[]): HostAddress[] {
-  return hostAddresses.filter((one) => !isWhole(one) && isUsable(one));
 }
 
 /**
@@ -45,11 +42,6 @@ export function listAlone(
       !subnets.has(`${one.device} ${one.family}`) &&
       !configured.has(one.address),
   );
-}
-
-/** Whether keepalived can have an instance on an interface. Pure. */
-export function isUsable({ device }: Pick<HostAddress, 'device'>): boolean {
-  return safeInterface.test(device) && device !== 'lo';
 }
 
 /**
@@ -123,14 +115,6 @@ function findEdge(address: Address, subnets: readonly HostAddress[]): string | n
   if (number === block?.first) return `is the address of ${name} itself`;
   return address.family === 'ipv4' && number === block?.last ? `is the broadcast address of ${name}` : null;
 }
-
-/** Whether keepalived may have put an address there: it does so with a whole prefix. */
-export function isWhole({ family, prefixLength }: HostAddress): boolean {
-  return prefixLength === wholePrefixes[family];
-}
-
-/** Bits of an address. */
-export const wholePrefixes = { ipv4: 32, ipv6: 128 } as const;
 
 const familyNames = { ipv4: 'IPv4', ipv6: 'IPv6' } as const;
 

@@ -2,9 +2,10 @@ import { seatsMark } from '../../lib/keepalived/find.ts';
 import { renderConfiguration } from '../../lib/keepalived/render.ts';
 import { toPriority } from '../../lib/keepalived/priority.ts';
 import { toRouterId } from '../../lib/keepalived/words.ts';
-import { type PlacedAddress, wholePrefixes } from './place-address.ts';
+import { type PlacedAddress } from './place-address.ts';
 import { type PlannedSeat } from './plan-seats.ts';
-import { type SeatFiles } from './seat-files.ts';
+import { type SeatFiles } from '../../lib/keepalived/seat-files.ts';
+import { wholePrefixes } from '../../lib/keepalived/subnets.ts';
 
 /** The text of keepalived.conf. Pure: equal input, equal bytes. */
 export function renderSeats(

@@ -1,7 +1,3 @@
-/**
- * Has this node's keepalived hold the seats that the controller has named, and tells which it holds. The kernel's addresses are the
- * truth about that: keepalived's own words are for people.
- */
 import { isDeepStrictEqual } from 'node:util';
 import { type Cancel } from '../../lib/control/clock.ts';
 import { listAddresses } from '../../lib/keepalived/find.ts';
@@ -11,10 +7,16 @@ import { type TrackFile } from '../../lib/keepalived/track-file.ts';
 import { Announcement } from './announcement.ts';
 import { ConfigurationKeeper, type ConfigurationPorts } from './configuration-keeper.ts';
 import { type FindAddressUsers, Newcomers } from './newcomers.ts';
-import { type HostAddress, type HostNetworks, isUsable, listAlone, listSubnets } from './place-address.ts';
+import { type HostNetworks, listAlone } from './place-address.ts';
 import { planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
 import { renderSeats } from './render-seats.ts';
 import { isHeld, limitSeats, listHeld, listMissing, listNewcomers, type SeatsView } from './wanted-seats.ts';
+import { type HostAddress, isUsable, listSubnets } from '../../lib/keepalived/subnets.ts';
+
+/**
+ * Has this node's keepalived hold the seats that the controller has named, and tells which it holds. The kernel's addresses are the
+ * truth about that: keepalived's own words are for people.
+ */
 
 /** What the seats of a node need of the world. */
 export interface SeatsPorts extends ConfigurationPorts {

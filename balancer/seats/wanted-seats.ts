@@ -1,8 +1,9 @@
 import { parseAddress } from '../../lib/address/address.ts';
 import { type HeldAddress } from './held-addresses.ts';
 import { type Newcomers } from './newcomers.ts';
-import { type HostAddress, isWhole, type PlacedAddress } from './place-address.ts';
+import { type PlacedAddress } from './place-address.ts';
 import { type PlannedSeat } from './plan-seats.ts';
+import { type HostAddress, isWhole } from '../../lib/keepalived/subnets.ts';
 
 /** What is known of this node's keepalived and its addresses. */
 export interface SeatsView {

@@ -2,7 +2,7 @@ import { type Family } from '../../lib/address/address.ts';
 import { type ElementChange } from '../../lib/kernel/netlink/nft-elements.ts';
 import { diffObjects, listUnchangeable, type NftChange } from '../../lib/netfilter/nftables/change.ts';
 import { type NftSet, type NftTable } from '../../lib/netfilter/nftables/ruleset.ts';
-import { nameTable, tableName } from './table.ts';
+import { nameTable, tableName } from '../../lib/services/balancer-table.ts';
 
 /** What one transaction does to a table. */
 export interface TableStep {

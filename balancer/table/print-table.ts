@@ -3,7 +3,7 @@ import { type ElementChange } from '../../lib/kernel/netlink/nft-elements.ts';
 import { diffTables, type TableStep } from './diff-tables.ts';
 import { listAliveProtocols, shared } from './skeleton.ts';
 import { type NftTable, emptyTable } from '../../lib/netfilter/nftables/ruleset.ts';
-import { nameTable } from './table.ts';
+import { nameTable } from '../../lib/services/balancer-table.ts';
 
 /** A script that says that the balancer lives, and so has the rules of these families count. */
 export function printRenewal(families: readonly Family[]): string {

@@ -2,13 +2,11 @@
  * What the table of a family has whatever the Services are. A packet that opens a connection to a Service's address is found
  * in `vips`, and goes to the chain of its port.
  */
+import { aliveSeconds } from '../../lib/services/balancer-table.ts';
 import { type Family } from '../../lib/address/address.ts';
 import { declareHook, natPriority, toAddressType } from '../../lib/netfilter/nftables/declare.ts';
 import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { type NftChain, type NftSet, type NftTable } from '../../lib/netfilter/nftables/ruleset.ts';
-
-/** For how long packets are balanced after the balancer has last said that it lives. */
-export const aliveSeconds = 30;
 
 /** TCP, UDP and SCTP, as nft prints them with -n. */
 const transports = ['6', '17', '132'] as const;

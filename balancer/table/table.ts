@@ -1,15 +1,7 @@
+import { nameTable } from '../../lib/services/balancer-table.ts';
 import { type Family } from '../../lib/address/address.ts';
-import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
 import { readNftTable } from '../../lib/netfilter/nftables/parse.ts';
 import { type NftSet, type NftTable } from '../../lib/netfilter/nftables/ruleset.ts';
-
-/** The name of the balancer's table. Whatever it holds is ours: nobody else writes there. */
-export const tableName = 'vipnat-lb';
-
-/** `ip vipnat-lb` or `ip6 vipnat-lb`. */
-export function nameTable(family: Family): string {
-  return `${familyToNft[family]} ${tableName}`;
-}
 
 /** Reads what `nft -n list table` printed of it; null for no table, and for one that holds what no balancer writes: it can only be replaced. */
 export function readTable(text: string, family: Family): NftTable | null {

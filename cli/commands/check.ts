@@ -1,22 +1,23 @@
+import { agentRole, findHolder } from '../../lib/http/singleton.ts';
 import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type ForwardChain } from '../../lib/kernel/port.ts';
 import { quoteWords } from '../../lib/text/shell-words.ts';
-import { type Assessment } from '../../agent/decide/assess.ts';
 import { toArguments } from '../../config/arguments.ts';
-import { findForeignDrops } from '../../agent/decide/foreign-drops.ts';
-import { findAgent } from '../../agent/http/presence.ts';
-import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
-import { type CommandContext, defineCommand } from '../command/command.ts';
-import { color, hostOptions, json } from '../command/shared-flags.ts';
-import { type OptionsOf } from '../flags/flag.ts';
+import { findForeignDrops } from '../findings/foreign-drops.ts';
 import { formatCheck } from '../format/screens/check.ts';
-import { checkServices, type ServicesCheck } from '../balancer/check-services.ts';
 import { formatBalancerJson } from '../format/json/balancer-json.ts';
 import { formatServicesCheck } from '../format/screens/services-check.ts';
 import { formatCheckJson } from '../format/json/check-json.ts';
-import { createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
-import { nameNode } from '../wiring/node-name.ts';
+import { createKernel } from '../../lib/kernel/real/kernel.ts';
+import { nameNode } from '../../config/node-name.ts';
+import { describeUnread, type UnreadText } from '../../lib/kernel/real/unread.ts';
+import { findRoute } from '../../lib/kubernetes/find-route.ts';
+import { checkServices, type ServicesCheck } from '../../balancer/main.ts';
+import { type HostLook, lookAtHost } from '../../agent/main.ts';
+import { type CommandContext, defineCommand } from '../command/command.ts';
+import { color, hostOptions, json } from '../command/shared-flags.ts';
+import { type OptionsOf } from '../flags/flag.ts';
 
 const flags = { json, color };
 
@@ -65,7 +66,7 @@ async function checkVips(
   services: ServicesCheck,
   { config, given, options, screen, stdout, stderr }: CheckContext,
 ): Promise<boolean> {
-  const [assessment, agent] = await Promise.all([lookAtHost(config, stderr), findAgent()]);
+  const [assessment, agent] = await Promise.all([lookAtHost(config, stderr), findHolder(agentRole)]);
   const { drops, problems } = await lookForDrops(assessment);
   const flags = quoteWords(toArguments(config, given));
   const unread = [...describeUnread(assessment.observation.unread), ...problems];
@@ -80,10 +81,10 @@ async function checkVips(
 
 /** The rules are compared all the same where nobody can list others' chains. */
 async function lookForDrops(
-  assessment: Assessment,
+  assessment: HostLook,
 ): Promise<{ drops: readonly ForwardChain[]; problems: readonly UnreadText[] }> {
   try {
-    const chains = await createHostKernel().listForwardChains();
+    const chains = await createKernel({ onProblem: () => undefined }).listForwardChains();
     return { drops: findForeignDrops(chains, assessment), problems: [] };
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;

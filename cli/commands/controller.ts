@@ -1,9 +1,4 @@
-import {
-  checkDefaultDevice,
-  checkGates,
-  checkNamespace,
-  checkWebhookPort,
-} from '../generate/manifest/problems.ts';
+import { checkDefaultDevice, checkGates, checkNamespace, checkWebhookPort } from '../generate/manifest/problems.ts';
 import { servicesNamespace } from '../generate/manifest/options.ts';
 import { defineCommand } from '../command/command.ts';
 import { list, orElse, text, toggle } from '../flags/flag.ts';
@@ -50,7 +45,7 @@ Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
     ...checkDefaultDevice(options),
   ],
   run: async ({ config, options: { defaultClass: isDefaultClass, gate: gates, ...options } }) => {
-    const { runController } = await import('../wiring/run-controller.ts');
+    const { runController } = await import('../../controller/main.ts');
     return await runController(config, { ...options, isDefaultClass, gates });
   },
 });

@@ -10,9 +10,12 @@ import { color, hostOptions, json } from '../command/shared-flags.ts';
 import { bySchema, type OptionsOf, text, toggle } from '../flags/flag.ts';
 import { chooseDoctorStatus, countOutcomes, formatExamination } from '../format/screens/doctor.ts';
 import { formatDoctorJson } from '../format/json/doctor-json.ts';
-import { nameNode } from '../wiring/node-name.ts';
-import { createHostApiserver, createHostKernel, findRoute, lookAtHost } from '../wiring/one-shot-host.ts';
-import { version } from '../wiring/version.ts';
+import { nameNode } from '../../config/node-name.ts';
+import { connectOnce } from '../../lib/probe/connect.ts';
+import { createKernel } from '../../lib/kernel/real/kernel.ts';
+import { version } from '../../lib/text/version.ts';
+import { findRoute } from '../../lib/kubernetes/find-route.ts';
+import { lookAtHost } from '../../agent/main.ts';
 
 /** Three adverts a second apart, as keepalived sends them unless told otherwise. */
 const defaultCaptureMs = 3500;
@@ -65,8 +68,9 @@ async function examineHost({
     version,
     flags: quoteWords(toArguments(config, given)),
     clock: systemClock,
-    kernel: createHostKernel(),
-    apiserver: createHostApiserver(config),
+    kernel: createKernel({ onProblem: () => undefined }),
+    // In order: its end takes nothing from the peer's kernel.
+    connect: (endpoint, limitMs) => connectOnce(systemClock, endpoint, { limitMs, end: 'close' }),
     look: () => lookAtHost(config, stderr),
     captureMs: options.capture,
     route: findRoute({ ...config, vips: [] }),

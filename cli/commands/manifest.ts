@@ -2,6 +2,8 @@ import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { writeHostFiles } from '../generate/manifest/host-files.ts';
 import { printManifest } from '../generate/manifest/print.ts';
 import { toSystemdFiles } from '../generate/manifest/systemd.ts';
+import { ownImages } from '../generate/manifest/own-images.ts';
+import { ownProgram } from '../generate/manifest/own-program.ts';
 import { findNearest } from '../../config/nearest.ts';
 import { type OptionName, optionNames } from '../../config/options.ts';
 import { quoteText } from '../../config/setting.ts';
@@ -13,8 +15,6 @@ import {
   type ManifestOptions,
 } from '../generate/manifest/options.ts';
 import { findManifestProblems } from '../generate/manifest/problems.ts';
-import { ownImages } from '../wiring/image.ts';
-import { ownProgram } from '../wiring/own-program.ts';
 
 /** The first word is the kind. */
 const words: Words<{ readonly kind: ManifestKind }> = {

@@ -1,17 +1,8 @@
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { type Config } from '../../config/config.ts';
-import { describeInSync } from '../../agent/decide/describe.ts';
-import { type WayEntry, wayToEntry } from '../../agent/decide/ways.ts';
-import { type OptionName } from '../../config/options.ts';
-import { describeUnread } from '../../agent/observe/unread.ts';
 import { formatErrorLine } from '../format/text/error-text.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
-import { chooseOfflineWay, planOffline, type PlannedState } from '../../agent/decide/offline.ts';
-import { findNearest } from '../../config/nearest.ts';
-import { families, type Family } from '../../lib/address/address.ts';
-import { type CommandContext, defineCommand } from '../command/command.ts';
-import { hostOptions, json } from '../command/shared-flags.ts';
-import { type Flag, type OptionsOf, reportChoice, text, toggle } from '../flags/flag.ts';
+import { planOffline, chooseOfflineWay } from '../../agent/decide/offline.ts';
 import { formatCommands } from '../format/screens/commands.ts';
 import { selectFamily } from '../format/screens/family.ts';
 import {
@@ -21,8 +12,18 @@ import {
 } from '../format/screens/services-plan.ts';
 import { formatJson } from '../format/json/json.ts';
 import { formatNft, formatRestore } from '../format/screens/restore.ts';
-import { nameNode } from '../wiring/node-name.ts';
+import { nameNode } from '../../config/node-name.ts';
 import { type Screen } from '../format/text/screen.ts';
+import { describeInSync } from '../findings/describe.ts';
+import { describeUnread } from '../../lib/kernel/real/unread.ts';
+import type { PlannedRules } from '../../agent/main.ts';
+import { type WayEntry, wayToEntry } from '../../agent/decide/ways.ts';
+import { type OptionName } from '../../config/options.ts';
+import { findNearest } from '../../config/nearest.ts';
+import { families, type Family } from '../../lib/address/address.ts';
+import { type CommandContext, defineCommand } from '../command/command.ts';
+import { hostOptions, json } from '../command/shared-flags.ts';
+import { type Flag, type OptionsOf, reportChoice, text, toggle } from '../flags/flag.ts';
 
 /** How it prints, the default first. */
 const formats = ['commands', 'restore', 'nft'] as const;
@@ -101,7 +102,7 @@ export async function runPlan(context: PlanContext): Promise<number> {
 /** None where nothing may be read, and for formats that are about the rules of virtual IPs alone. */
 async function planServices({ config, options, stderr }: PlanContext): Promise<ServicesPlan | null> {
   if (options.offline || (!options.json && options.format !== 'commands')) return null;
-  const { readServicesPlan } = await import('../wiring/services-plan.ts');
+  const { readServicesPlan } = await import('../services/services-plan.ts');
   const { plan: found, notes } = await readServicesPlan(config, options.family);
   for (const note of notes) stderr(`${toPrintableLine(note)}\n`);
   return found;
@@ -123,12 +124,12 @@ async function planVips(
   return exitStatuses.done;
 }
 
-function isInSync({ plan, missingSwitches, sourceRoutes }: PlannedState): boolean {
+function isInSync({ plan, missingSwitches, sourceRoutes }: PlannedRules): boolean {
   return plan.transactions.length === 0 && missingSwitches.length === 0 && sourceRoutes.length === 0;
 }
 
-async function lookOnce(config: Config, tell: (text: string) => void): Promise<PlannedState> {
-  const { lookAtHost } = await import('../wiring/one-shot-host.ts');
+async function lookOnce(config: Config, tell: (text: string) => void): Promise<PlannedRules> {
+  const { lookAtHost } = await import('../../agent/main.ts');
   return lookAtHost(config, tell);
 }
 
@@ -140,7 +141,7 @@ interface Form {
   readonly services: ServicesPlan | null;
 }
 
-function formatPlan(state: PlannedState, { config, options, screen, services }: Form): string {
+function formatPlan(state: PlannedRules, { config, options, screen, services }: Form): string {
   if (options.json) return formatJson(state, nameNode(config), services);
   switch (options.format) {
     case 'nft':

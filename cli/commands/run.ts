@@ -1,21 +1,13 @@
+import { runAgent, runOnce } from '../../agent/main.ts';
+import { describeUnread } from '../../lib/kernel/real/unread.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { systemClock } from '../../lib/control/clock.ts';
-import { converge } from '../../agent/reconcile/converge.ts';
-import { describeInSync } from '../../agent/decide/describe.ts';
-import { claimPresence } from '../../agent/http/presence.ts';
-import { observeAndAssess } from '../../agent/reconcile/look.ts';
-import { describeUnread, type UnreadText } from '../../agent/observe/unread.ts';
 import { toPrintableLine } from '../../lib/text/printable.ts';
+import { describeInSync } from '../findings/describe.ts';
 import { formatErrorLine } from '../format/text/error-text.ts';
 import { optionNames } from '../../config/options.ts';
 import { type CommandContext, defineCommand } from '../command/command.ts';
 import { type OptionsOf, toggle } from '../flags/flag.ts';
-import { createPorts, recallMemory } from '../wiring/one-shot-host.ts';
 import { runPlan } from './plan.ts';
-import { version } from '../wiring/version.ts';
-import { WriteBudget } from '../../agent/reconcile/write-budget.ts';
-import { type ForwardingListener } from '../../agent/report/loop-observer.ts';
-import { switchOnForwarding } from '../../agent/reconcile/switch-forwarding.ts';
 
 const flags = {
   once: toggle('write the rules once, and end'),
@@ -47,59 +39,19 @@ Exit status: 0 ended by a signal or done, 1 failed, 78 bad configuration.`,
 });
 
 async function runOrPrint(context: RunContext): Promise<number> {
-  const { config, options } = context;
+  const { config, options, stderr } = context;
   if (options.dryRun)
-    return runPlan({
+    return await runPlan({
       ...context,
       options: { format: 'commands', json: false, family: null, offline: false },
     });
-  const info = { version, pid: process.pid, since: systemClock.date().toISOString() };
-  if (!options.once) {
-    // Help, completion and mistakes load this file, too.
-    const { runAgent } = await import('../wiring/run-agent.ts');
-    return runAgent(config, info);
+  // Help, completion and mistakes load this file, too.
+  const { runAgent, runOnce } = await import('../../agent/main.ts');
+  if (!options.once) return await runAgent(config);
+  const { decisions, unread } = await runOnce(config, stderr);
+  for (const { code, text } of describeUnread(unread)) {
+    stderr(`${formatErrorLine(code, toPrintableLine(text))}\n`);
   }
-  const release = await claimPresence(info);
-  try {
-    return await runOnce(context);
-  } finally {
-    await release();
-  }
-}
-
-async function runOnce({ config, stderr }: RunContext): Promise<number> {
-  const ports = createPorts(config, stderr);
-  let memory = await recallMemory(config);
-  let lines: string[] = [];
-  let unread: readonly UnreadText[] = [];
-  const budget = new WriteBudget(systemClock);
-  const report: ForwardingListener = {
-    switchedOn: ({ name }) => {
-      stderr(`${name} was 0, and is 1 now\n`);
-    },
-    contested: ({ name }) => {
-      stderr(`another program keeps setting ${name} to 0\n`);
-    },
-    notSwitched: ({ code, message }) => {
-      stderr(`[${code}] ${message}\n`);
-    },
-  };
-  await converge(ports.kernel, async () => {
-    let assessment = await observeAndAssess(ports, config, memory);
-    const { missingSwitches } = assessment;
-    const changed = await switchOnForwarding(
-      { ...ports, report, budget },
-      missingSwitches,
-      assessment.memory,
-      config,
-    );
-    if (changed !== null) assessment = await observeAndAssess(ports, config, changed);
-    memory = assessment.memory;
-    unread = describeUnread(assessment.observation.unread);
-    lines = assessment.decisions.map((decision) => `${describeInSync(decision)}\n`);
-    return assessment.plan;
-  });
-  for (const { code, text } of unread) stderr(`${formatErrorLine(code, toPrintableLine(text))}\n`);
-  stderr(lines.join(''));
+  stderr(decisions.map((decision) => `${describeInSync(decision)}\n`).join(''));
   return exitStatuses.done;
 }

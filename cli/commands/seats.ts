@@ -13,7 +13,7 @@ import { servicesNamespace } from '../generate/manifest/options.ts';
 import { checkNamespace } from '../generate/manifest/problems.ts';
 import { createSeatsApi } from '../seats/api-seats.ts';
 import { drainNode, type MoveOptions, rebalanceSeats, undrainNode } from '../seats/move-seats.ts';
-import { findClusterRoute } from '../wiring/cluster-route.ts';
+import { findClusterRoute } from '../services/cluster-route.ts';
 
 const flags = {
   namespace: text(

@@ -14,8 +14,8 @@ import { servicesNamespace } from '../generate/manifest/options.ts';
 import { checkNamespace } from '../generate/manifest/problems.ts';
 import { createServicesApi, type ServicesApi } from '../services/api-services.ts';
 import { isInTrouble } from '../services/view-services.ts';
-import { findClusterRoute } from '../wiring/cluster-route.ts';
-import { clearScreen, waitForNext } from '../wiring/wait-for-next.ts';
+import { findClusterRoute } from '../services/cluster-route.ts';
+import { clearScreen, waitForNext } from '../format/text/wait-for-next.ts';
 
 const flags = {
   namespace: text('NAME', `where the balancers run (default: ${servicesNamespace})`),

@@ -1,24 +1,20 @@
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { systemClock } from '../../lib/control/clock.ts';
+import { readStatus } from '../../agent/main.ts';
+import { isInTrouble } from '../../agent/report/host-status.ts';
+import { formatStatusJson } from '../../agent/report/status-json.ts';
+import { inspectBalancer } from '../../balancer/main.ts';
 import { type Config } from '../../config/config.ts';
-import { createDrainStore } from '../../agent/endpoints/drain-store.ts';
-import { askAgentActivity } from '../../agent/http/agent-activity.ts';
-import { findAgent } from '../../agent/http/presence.ts';
-import { readLiveDetails } from '../../agent/report/live-details.ts';
-import { type HostStatus, isInTrouble, toHostStatus } from '../../agent/report/host-status.ts';
+import { nameNode } from '../../config/node-name.ts';
+import { systemClock } from '../../lib/control/clock.ts';
+import { findTrouble, type HostBalancer } from '../../lib/services/host-balancer.ts';
+import { exitStatuses } from '../../lib/text/exit-status.ts';
+import { describeBalancer, formatBalancerJson } from '../format/json/balancer-json.ts';
+import { formatHostServices } from '../format/screens/host-services.ts';
+import { formatStatus, type StatusView } from '../format/screens/status.ts';
+import { type Screen } from '../format/text/screen.ts';
+import { clearScreen, waitForNext } from '../format/text/wait-for-next.ts';
 import { type CommandContext, defineCommand } from '../command/command.ts';
 import { color, hostOptions, json, watch } from '../command/shared-flags.ts';
 import { type OptionsOf } from '../flags/flag.ts';
-import { type HostBalancer, readHostBalancer } from '../balancer/host-balancer.ts';
-import { findTrouble } from '../balancer/view-balancer.ts';
-import { formatHostServices } from '../format/screens/host-services.ts';
-import { formatStatus } from '../format/screens/status.ts';
-import { type Screen } from '../format/text/screen.ts';
-import { formatBalancerJson } from '../format/json/balancer-json.ts';
-import { formatStatusJson } from '../format/json/status-json.ts';
-import { createHostKernel, lookAtHost } from '../wiring/one-shot-host.ts';
-import { nameNode } from '../wiring/node-name.ts';
-import { clearScreen, waitForNext } from '../wiring/wait-for-next.ts';
 
 const flags = { json, watch: watch(1000), color };
 
@@ -49,7 +45,7 @@ Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad co
 async function printStatus({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
   const { json: isJson, watch: watchMs } = options;
   for (;;) {
-    const [found, services] = await Promise.all([readStatus(config, stderr), readHostBalancer()]);
+    const [found, services] = await Promise.all([readVips(config, stderr), inspectBalancer()]);
     const text = isJson
       ? formatAllJson(found, services, nameNode(config))
       : formatAll(found, services, screen());
@@ -60,29 +56,19 @@ async function printStatus({ config, options, screen, stdout, stderr }: StatusCo
   }
 }
 
-function formatAllJson(found: HostStatus | null, services: HostBalancer, node: string): string {
+function formatAllJson(found: StatusView | null, services: HostBalancer, node: string): string {
   if (found === null) return formatBalancerJson(services, node);
-  return formatStatusJson(found, node, systemClock.date(), services);
+  return formatStatusJson(found, node, systemClock.date(), { balancer: describeBalancer(services) });
 }
 
-function formatAll(found: HostStatus | null, services: HostBalancer, screen: Screen): string {
+function formatAll(found: StatusView | null, services: HostBalancer, screen: Screen): string {
   const lines = formatHostServices(services, screen).map((line) => `${line}\n`);
   const blocks = [...(found === null ? [] : [formatStatus(found, screen)]), lines.join('')];
   return blocks.filter((block) => block !== '').join('\n');
 }
 
 /** Of the VIPs; null without any, on a host that has Services alone. */
-async function readStatus(config: Config, stderr: (text: string) => void): Promise<HostStatus | null> {
+async function readVips(config: Config, stderr: (text: string) => void): Promise<StatusView | null> {
   if (config.vips.length === 0) return null;
-  const [assessment, agent, activity, drain, findings] = await Promise.all([
-    lookAtHost(config, stderr),
-    findAgent(),
-    askAgentActivity(),
-    // One that cannot be read drains nobody, and the agent logs it.
-    createDrainStore(config.stateDir)
-      .load()
-      .catch(() => null),
-    readLiveDetails(createHostKernel(), config),
-  ]);
-  return toHostStatus(assessment, { agent, activity, drain, ...findings });
+  return await readStatus(config, stderr);
 }

@@ -1,6 +1,6 @@
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { definePlainCommand } from '../command/command.ts';
-import { version } from '../wiring/version.ts';
+import { version } from '../../lib/text/version.ts';
 
 /** `vipnat version`. */
 export const printVersion = definePlainCommand({

@@ -2,9 +2,10 @@ import { VipnatError } from '../../lib/text/errors.ts';
 import { exitStatuses } from '../../lib/text/exit-status.ts';
 import { toAscii, toPrintableLine } from '../../lib/text/printable.ts';
 import { configVariable, type Environment } from '../../config/environment.ts';
-import { type ConfigReading, type ConfigSources, readConfig } from '../../config/load.ts';
-import { type ConfiguredCommand, type PlainContext } from '../command/command.ts';
+import { type ConfigReading, readConfig } from '../../config/load.ts';
+import { parseCommandLine, type CallInvocation } from './command-line.ts';
 import { type ErrorForm, formatError } from '../format/text/error-text.ts';
+import { type ConfiguredCommand, type PlainContext } from '../command/command.ts';
 import {
   type ColourChoice,
   proseWidth,
@@ -12,9 +13,9 @@ import {
   type Screen,
   type Terminal,
 } from '../format/text/screen.ts';
-import { type DiagnosticReading, type Scope } from '../wiring/running-agent.ts';
-import { version } from '../wiring/version.ts';
-import { type CallInvocation, parseCommandLine } from './command-line.ts';
+import type { readConfigBesideAgent } from '../../agent/main.ts';
+import { isUsed } from '../../lib/services/host-balancer.ts';
+import { version } from '../../lib/text/version.ts';
 import { table } from './table.ts';
 
 /** What the program has of its process. */
@@ -139,12 +140,16 @@ export function findCommandProblems(
 
 /** Whether Services have anything on this host: then these commands need no virtual IP of the API. */
 async function hasServices(): Promise<boolean> {
-  const { isUsed, readHostBalancer } = await import('../balancer/host-balancer.ts');
-  return isUsed(await readHostBalancer());
+  const { inspectBalancer } = await import('../../balancer/main.ts');
+  return isUsed(await inspectBalancer());
 }
 
+type DiagnosticQuestion = Parameters<typeof readConfigBesideAgent>;
+
 /** Loaded late: what prints rules offline asks nobody. */
-async function askAgentFirst(sources: ConfigSources, scope: Scope): Promise<DiagnosticReading> {
-  const { readDiagnosticConfig } = await import('../wiring/running-agent.ts');
-  return await readDiagnosticConfig(sources, scope);
+async function askAgentFirst(
+  ...[sources, scope]: DiagnosticQuestion
+): ReturnType<typeof readConfigBesideAgent> {
+  const { readConfigBesideAgent } = await import('../../agent/main.ts');
+  return await readConfigBesideAgent(sources, scope);
 }

@@ -30,7 +30,8 @@ import { listPublishedTexts, listUsers, nameFamily } from './object-parts.ts';
 import { listFirstLabel, noteSince, Selection } from './selection.ts';
 import { DeviceAddresses } from './taken-addresses.ts';
 import { type Affected, isNews, News, type Source, type Watch, type Watching } from './watch.ts';
-import { type Indexes, type Known, type Objects, type Settings, type World } from './world.ts';
+import { type World } from './world.ts';
+import { type Indexes, type Known, type Objects, type Settings } from './known.ts';
 
 /** What an object is found by. */
 interface Index<S extends keyof Objects> {

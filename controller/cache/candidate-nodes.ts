@@ -8,7 +8,7 @@ import {
   toLeaseName,
 } from '../../lib/services/node-report.ts';
 import { type AddressPool } from '../../lib/services/objects.ts';
-import { type Known } from './world.ts';
+import { type Known } from './known.ts';
 
 /**
  * Whether a node may hold a pool's addresses. One that load balancers shall not use is left out, unless the pool's selector says

@@ -4,7 +4,7 @@ import { chooseDevice, listHolders, type LoadBalancerDevice } from '../../lib/se
 import { type EndpointSlice, type Service, serviceNameLabel } from '../../lib/services/services.ts';
 import { readWishes } from '../../lib/services/wishes.ts';
 import { type ReservedRange } from './judge-pools.ts';
-import { type Known, type Settings } from './world.ts';
+import { type Known, type Settings } from './known.ts';
 
 /** The devices that a Service chooses, or that may have something of it. */
 export function listDevicesOf(service: Service, { defaultDevice }: Settings): string[] {

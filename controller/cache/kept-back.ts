@@ -5,7 +5,7 @@ import { contains } from '../../lib/services/ranges.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { findPoolsOf, type JudgedPool, type PoolJudge } from './judge-pools.ts';
 import { isSameList, listDiffering } from './multi-map.ts';
-import { type Known } from './world.ts';
+import { type Known } from './known.ts';
 
 /** Addresses of pools that Services name for themselves: no other Service gets them. */
 export interface KeptBack {

@@ -5,9 +5,9 @@ import { addressReady, finalizer } from '../../lib/services/names.ts';
 import { type NodeReport } from '../../lib/services/node-report.ts';
 import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
 import { type Ingress, type Service } from '../../lib/services/services.ts';
-import { type Known, type Settings, type World } from './world.ts';
 import { type Condition } from '../../lib/services/metadata.ts';
 import { isForUs, readWishes } from '../../lib/services/wishes.ts';
+import { type Known, type Settings } from './known.ts';
 
 /** Keys of the Services that a VirtualIP names. */
 export function listUsers(virtualIp: VirtualIp | null): string[] {
@@ -71,7 +71,7 @@ export function getUse(virtualIp: VirtualIp): unknown {
 const toleratedSkewMs = 2000;
 
 /** Since when nobody has an address; null when that is not known, or lies ahead, as after a date that was wrong. */
-export function readReleasedMs({ status }: VirtualIp, { nowMs }: Pick<World, 'nowMs'>): number | null {
+export function readReleasedMs({ status }: VirtualIp, { nowMs }: { readonly nowMs: number }): number | null {
   const ms = Date.parse(status?.releasedAt ?? '');
   return Number.isNaN(ms) || ms > nowMs + toleratedSkewMs ? null : ms;
 }

@@ -4,7 +4,7 @@ import { isSelected } from '../../lib/services/label-selector.ts';
 import { type Pod } from '../../lib/services/pods.ts';
 import { type Service } from '../../lib/services/services.ts';
 import { listDiffering, MultiMap } from './multi-map.ts';
-import { type Known } from './world.ts';
+import { type Known } from './known.ts';
 
 /** Which Services of type LoadBalancer select which pods: one change costs what it changes. */
 export class Selection {

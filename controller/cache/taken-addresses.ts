@@ -12,7 +12,7 @@ import {
   toNumber,
 } from '../../lib/services/ranges.ts';
 import { isUsed } from './object-parts.ts';
-import { type Known } from './world.ts';
+import { type Known } from './known.ts';
 
 /** Which addresses of devices nobody has, and nobody asks for. */
 export interface TakenAddresses {

@@ -1,5 +1,5 @@
 import { type Change } from '../../lib/kubernetes/object-store.ts';
-import { type Known, type Objects } from './world.ts';
+import { type Known, type Objects } from './known.ts';
 
 /** What steps are asked for: each has its own place in the queue. */
 export interface StepKey {

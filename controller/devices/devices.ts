@@ -6,8 +6,8 @@ import { serviceNameLabel } from '../../lib/services/services.ts';
 import { type Watcher } from '../cache/cache.ts';
 import { type DeviceBalancer, type DeviceReport } from '../cache/device-reports.ts';
 import { type Affected, isNews } from '../cache/watch.ts';
-import { type Known } from '../cache/world.ts';
 import { DeviceWriter, type WriterOptions } from './device-writer.ts';
+import { type Known } from '../cache/known.ts';
 
 /** What writers are told of, besides steps: see `Affected`. Keys of `Device` are names, those of `DeviceService` are those of Services. */
 export const deviceWatchers: readonly Watcher[] = [

@@ -3,8 +3,9 @@
  * two writes that a restart would not find again (ADR 21).
  */
 import { type StepKey, type WaitsFor, type Watch } from '../cache/watch.ts';
-import { type Known, type Objects, type World, type WrittenKind } from '../cache/world.ts';
+import { type World, type WrittenKind } from '../cache/world.ts';
 import { type Regarding } from '../../lib/telemetry/regarding.ts';
+import { type Known, type Objects } from '../cache/known.ts';
 
 /** What `JSON.stringify` takes. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };

@@ -1,6 +1,6 @@
 import { type Regarding } from '../../lib/telemetry/regarding.ts';
 import { type StepKey } from '../cache/watch.ts';
-import { findMetadata, type Known, type World } from '../cache/world.ts';
+import { findMetadata, type World } from '../cache/world.ts';
 import { type Kind, type KindGroup, type Step } from '../engine/step.ts';
 import { addressPool } from './address-pool.ts';
 import { earlySlices } from './early-slices.ts';
@@ -9,6 +9,7 @@ import { loadBalancerDevice } from './load-balancer-device.ts';
 import { pod } from './pod-gate.ts';
 import { service } from './service.ts';
 import { virtualIp } from './virtual-ip.ts';
+import { type Known } from '../cache/known.ts';
 
 /** Services, their addresses, pools and devices. */
 export const serviceKinds: KindGroup = {

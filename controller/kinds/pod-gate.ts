@@ -13,7 +13,7 @@ import { type Service } from '../../lib/services/services.ts';
 import { findBalancer } from '../cache/device-parts.ts';
 import { type DeviceBalancer } from '../cache/device-reports.ts';
 import { listChangedEndpoints, toEndpointText } from '../cache/selection.ts';
-import { type Known, type World } from '../cache/world.ts';
+import { type World } from '../cache/world.ts';
 import { type Kind, nothing, type Step, type StepEvent, toStep } from '../engine/step.ts';
 import { findClaims } from './claims.ts';
 import {
@@ -25,6 +25,7 @@ import {
   type WantedEndpoint,
 } from './endpoints.ts';
 import { getIngress, isJudged, isServed, shorten, toTime } from '../cache/object-parts.ts';
+import { type Known } from '../cache/known.ts';
 
 /** Gates of pods. */
 export const pod: Kind = {

@@ -23,7 +23,7 @@ import {
   shorten,
 } from '../cache/object-parts.ts';
 import { isNews, type WaitsFor } from '../cache/watch.ts';
-import { type Known, type World } from '../cache/world.ts';
+import { type World } from '../cache/world.ts';
 import { type Kind, nothing, type Step, type StepEvent, toJson, toStep, type Write } from '../engine/step.ts';
 import {
   addFinalizers,
@@ -52,6 +52,7 @@ import { writePortErrors } from './port-errors.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
 import { findTargets, type Situation } from './targets.ts';
 import { listAbsent } from '../cache/node-leases.ts';
+import { type Known } from '../cache/known.ts';
 
 /** Services. */
 export const service: Kind = {

@@ -24,7 +24,7 @@ import {
   shorten,
   toTime,
 } from '../cache/object-parts.ts';
-import { type Known, type World } from '../cache/world.ts';
+import { type World } from '../cache/world.ts';
 import {
   type Confirmation,
   type Kind,
@@ -37,6 +37,7 @@ import {
 import { findService, restoreVirtualIp, startLeaving } from './claims.ts';
 import { confirmService, deleteVirtualIp, patchVirtualIp, patchVirtualIpStatus } from './writes.ts';
 import { listSilentHolders } from '../cache/node-leases.ts';
+import { type Known } from '../cache/known.ts';
 
 /** Addresses that are given. */
 export const virtualIp: Kind = {

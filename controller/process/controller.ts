@@ -10,10 +10,10 @@ import { type FindDriver } from '../devices/device-session.ts';
 import { type Execution } from '../engine/execute.ts';
 import { type ControllerLog } from '../report/controller-log.ts';
 import { type ControllerState } from '../report/pages.ts';
-import { type Settings } from '../cache/world.ts';
 import { Webhook, type WebhookOptions } from '../webhook/webhook.ts';
 import { FirstPools } from './first-pools.ts';
 import { Leadership, type Reserved } from './leadership.ts';
+import { type Settings } from '../cache/known.ts';
 
 /** What a controller needs of the world. */
 export interface ControllerPorts {

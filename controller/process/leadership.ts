@@ -5,7 +5,6 @@
 import { type Cancel, type Clock } from '../../lib/control/clock.ts';
 import { joinStatistics, type QueueStatistics } from '../../lib/control/keyed-queue.ts';
 import { type Random } from '../../lib/control/random.ts';
-import { type Unreadable } from '../../lib/kubernetes/answers.ts';
 import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
 import { Informer } from '../../lib/kubernetes/informer.ts';
 import { type Change } from '../../lib/kubernetes/object-store.ts';
@@ -24,12 +23,14 @@ import { Cache } from '../cache/cache.ts';
 import { type ReservedRange } from '../cache/judge-pools.ts';
 import { NodeLeases } from '../cache/node-leases.ts';
 import { type Affected } from '../cache/watch.ts';
-import { type Objects, type Settings, type World } from '../cache/world.ts';
+import { type World } from '../cache/world.ts';
 import { Devices, deviceWatchers } from '../devices/devices.ts';
 import { type FindDriver } from '../devices/device-session.ts';
 import { Engine, type EngineOptions } from '../engine/engine.ts';
 import { gateKinds, kinds, serviceKinds } from '../kinds/kinds.ts';
 import { DrainTimes } from '../report/drain-times.ts';
+import { type Unreadable } from '../../lib/kubernetes/errors.ts';
+import { type Objects, type Settings } from '../cache/known.ts';
 
 /** What leading needs of the world, and its listeners. */
 export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onBehind'> {

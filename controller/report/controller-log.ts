@@ -1,6 +1,5 @@
 import { type Clock } from '../../lib/control/clock.ts';
-import { type Unreadable } from '../../lib/kubernetes/answers.ts';
-import { describeUnreadable } from '../../lib/kubernetes/errors.ts';
+import { describeUnreadable, type Unreadable } from '../../lib/kubernetes/errors.ts';
 import { type EventRecorder } from '../../lib/telemetry/recorder.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type ErrorCode, findErrorCode, type VipnatError } from '../../lib/text/errors.ts';

@@ -1,5 +1,4 @@
-import { type Unreadable } from '../../lib/kubernetes/answers.ts';
-import { describeUnreadable } from '../../lib/kubernetes/errors.ts';
+import { describeUnreadable, type Unreadable } from '../../lib/kubernetes/errors.ts';
 import { type Logger } from '../../lib/telemetry/logger.ts';
 import { type VipnatError } from '../../lib/text/errors.ts';
 import { type ReadPair } from './certificate.ts';

@@ -57,3 +57,8 @@ function combine(addressText: string, portText: string, family: Family): Endpoin
 function toEndpoint({ family, text }: Address, port: number): Endpoint {
   return { family, address: text, port };
 }
+
+/** Whether a connection to it is one to a virtual IP, whatever its port. Pure. */
+export function isAtVip({ address }: Endpoint, vips: readonly Endpoint[]): boolean {
+  return vips.some((vip) => vip.address === address);
+}

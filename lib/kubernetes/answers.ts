@@ -1,18 +1,9 @@
 /** How answers to lists and watches are read. Nothing of an answer is trusted. */
 import * as z from 'zod/mini';
 import { type ApiObject, version } from './api-object.ts';
-import { NonsenseError, quoteForeign, VersionGoneError } from './errors.ts';
+import { NonsenseError, quoteForeign, type Unreadable, VersionGoneError } from './errors.ts';
 import { readJson } from './read-json.ts';
 import { type Resource } from './resources.ts';
-
-/** An object that is not as it should be: it is left out, and stops nothing else. */
-export interface Unreadable {
-  /** `NAMESPACE/NAME`, or the name alone of an object without a namespace. */
-  readonly key: string;
-  readonly version: string;
-  /** The field that is not as it should be: `status.conditions.0.status`. */
-  readonly why: string;
-}
 
 /** One answer to a list. */
 export interface Page<T> {

@@ -1,4 +1,3 @@
-import { type Unreadable } from './answers.ts';
 import { type ErrorCode, VipnatError } from '../text/errors.ts';
 
 /** The answer goes on, and no part of it comes: of a frozen server, or one that has nothing to say. */
@@ -35,6 +34,15 @@ export function chooseTelling(before: VipnatError | null, problem: VipnatError):
 export function toInternal(error: unknown): VipnatError {
   const { message } = error as Error;
   return new VipnatError('API_ANSWER_UNEXPECTED', `following the API failed: ${message}`, { cause: error });
+}
+
+/** An object that is not as it should be: it is left out, and stops nothing else. */
+export interface Unreadable {
+  /** `NAMESPACE/NAME`, or the name alone of an object without a namespace. */
+  readonly key: string;
+  readonly version: string;
+  /** The field that is not as it should be: `status.conditions.0.status`. */
+  readonly why: string;
 }
 
 /** That an object cannot be read, as a line for people. */

@@ -1,11 +1,11 @@
 import { type Clock } from '../control/clock.ts';
 import { type Random } from '../control/random.ts';
 import { type VipnatError } from '../text/errors.ts';
-import { type Unreadable } from './answers.ts';
 import { type ApiObject } from './api-object.ts';
 import { type Change } from './object-store.ts';
 import { type Resource } from './resources.ts';
 import { type ApiRoute, type Connection } from './route.ts';
+import { type Unreadable } from './errors.ts';
 
 /** What a follower needs of the world, and its listeners. */
 export interface InformerOptions<T extends ApiObject> {

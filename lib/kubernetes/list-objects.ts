@@ -1,6 +1,6 @@
-import { type Page, readPage, type Unreadable } from './answers.ts';
+import { type Page, readPage } from './answers.ts';
 import { type ApiObject } from './api-object.ts';
-import { LateError, NonsenseError, TooLongError } from './errors.ts';
+import { LateError, NonsenseError, TooLongError, type Unreadable } from './errors.ts';
 import { PageSize } from './page-size.ts';
 import { type ApiCall, callApi } from './request.ts';
 import { joinQuery, type Resource } from './resources.ts';

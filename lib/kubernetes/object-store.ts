@@ -1,6 +1,6 @@
 import { type ApiObject, toKey } from './api-object.ts';
-import { type Unreadable, type WatchEvent } from './answers.ts';
-import { NonsenseError } from './errors.ts';
+import { type WatchEvent } from './answers.ts';
+import { NonsenseError, type Unreadable } from './errors.ts';
 import { type Resource } from './resources.ts';
 
 /** An object that came (`before` is null), changed, or went (`after` is null). */

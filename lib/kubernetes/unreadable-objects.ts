@@ -1,5 +1,6 @@
-import { type Unreadable, type WatchEvent } from './answers.ts';
+import { type WatchEvent } from './answers.ts';
 import { type ApiObject, toKey } from './api-object.ts';
+import { type Unreadable } from './errors.ts';
 
 /** Which objects of a kind cannot be read, by lists and the events after them. */
 export class UnreadableObjects {

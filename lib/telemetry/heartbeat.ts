@@ -7,8 +7,12 @@
  * Compromise: the process writes into memory of its own pod until when it counts as alive. The kubelet has the container's
  * shell compare that with the time since boot, which no change of the date moves.
  */
+import { uptime } from 'node:os';
 import { VipnatError } from '../text/errors.ts';
-import { type Cancel, type Clock } from '../control/clock.ts';
+import { type Cancel, type Clock, systemClock } from '../control/clock.ts';
+import { replaceFile } from '../files/replace-file.ts';
+import { type Logger } from './logger.ts';
+import { isPodKind } from './pod-kind.ts';
 
 /** Where the heartbeat is. Every pod has a /dev/shm of its own, which can be written on a read-only root file system, too. */
 export const heartbeatFile = '/dev/shm/vipnat-alive';
@@ -88,4 +92,25 @@ export class Heartbeat {
     }
     this.#hasFailed = true;
   }
+}
+
+/**
+ * What the kubelet of this process's pod goes by, from the process's start on; null in no pod that a manifest of ours made.
+ * `pod` is what VIPNAT_POD says, and `behindMs` for how long the loop is behind.
+ */
+export function createPodHeartbeat(
+  pod: string | null,
+  logger: Logger,
+  behindMs: () => number,
+): Heartbeat | null {
+  if (!isPodKind(pod ?? '')) return null;
+  return new Heartbeat({
+    clock: systemClock,
+    uptimeMs: () => uptime() * 1000,
+    leftMs: () => hangingMs - behindMs(),
+    write: (text) => replaceFile(heartbeatFile, text),
+    onProblem: ({ message, code }) => {
+      logger.warn(message, { code });
+    },
+  });
 }

@@ -1,4 +1,4 @@
-import { type Counter, type Gauge, type Registry } from 'prom-client';
+import type { Counter, Gauge, Registry } from 'prom-client';
 import { type MetricDefinition } from './catalogue.ts';
 
 /** One value of one metric. */

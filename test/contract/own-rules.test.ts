@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { plan, type Plan } from '../../agent/decide/plan.ts';
+import { plan } from '../../agent/decide/plan.ts';
 import { families, type Family } from '../../lib/address/address.ts';
 import { nameOwnTable } from '../../lib/kernel/netlink/own-table.ts';
 import { type Balance, type InstalledBalance } from '../../lib/netfilter/rules/balance.ts';
@@ -14,6 +14,7 @@ import { formatEndpoint } from '../../lib/address/endpoint.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
 import { sleep, watchChange } from './watching.ts';
+import { type Plan } from '../../lib/netfilter/plan/table-plan.ts';
 
 const familyToHosts = {
   ipv4: ['10.0.0.50', '10.0.0.51', '10.0.0.11', '10.0.0.12', '10.0.0.13'],

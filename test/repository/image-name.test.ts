@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { globSync, readFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { parse } from 'yaml';
-import { ownImages as builtImages } from '../../cli/wiring/image.ts';
+import { ownImages as builtImages } from '../../cli/generate/manifest/own-images.ts';
 import { imageRepository, ownImage, ownImages, version } from '../support/manifest/printing.ts';
 
 const printName = (name = '', image = 'vipnat') =>

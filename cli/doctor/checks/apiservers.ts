@@ -1,9 +1,7 @@
 import { parseAddress } from '../../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { type Serving } from '../../../agent/probe/serving.ts';
-import { type Health } from '../../../agent/health/usable.ts';
+import { type Serving } from '../../../lib/probe/serving.ts';
 import { type Check } from '../facts/check.ts';
 import { type Fact, type Finding, given, lookAt, type NotChecked, type Verdict } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
@@ -11,6 +9,7 @@ import { endpointsRefusedCheck } from './endpoints-refused.ts';
 import { livenessOnlyCheck } from './liveness-only.ts';
 import { findNobodyKnown, nobodyKnown } from './nobody-known.ts';
 import { shutdownDelayCheck } from './shutdown-delay.ts';
+import type { ApiserverHealth, HostLook } from '../../../agent/main.ts';
 
 /** How the apiservers are that the virtual IPs lead to. */
 export const apiserverChecks: readonly Check[] = [
@@ -52,7 +51,7 @@ export const apiserverChecks: readonly Check[] = [
 function findDown({ assessment, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) => {
     // One that is draining because its host is drained still serves, and is used where no other one is left.
-    const isDown = ({ state, isDrained = false }: Health) =>
+    const isDown = ({ state, isDrained = false }: ApiserverHealth) =>
       state === 'dead' || (state === 'draining' && !isDrained);
     const isAnyUp = [...assessed.health.values()].some((one) => !isDown(one));
     return lookAt([...assessed.health], nobodyKnown, ([text, health]) => {
@@ -166,11 +165,8 @@ function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['fin
 
 /** Looks at each apiserver that is known. Of one that did not answer nothing is told to be well. */
 function overAnswering(
-  {
-    assessment,
-    serving,
-  }: { assessment: Fact<Assessment>; serving: Fact<ReadonlyMap<string, Serving | null>> },
-  find: (endpoint: Endpoint, serving: Serving, assessed: Assessment) => Finding[] | NotChecked,
+  { assessment, serving }: { assessment: Fact<HostLook>; serving: Fact<ReadonlyMap<string, Serving | null>> },
+  find: (endpoint: Endpoint, serving: Serving, assessed: HostLook) => Finding[] | NotChecked,
 ): Verdict {
   return given([assessment, serving], (assessed, answers) =>
     lookAt([...answers], nobodyKnown, ([text, answer]) => {
@@ -181,7 +177,7 @@ function overAnswering(
   );
 }
 
-function isLocal(text: string, { observation }: Assessment): boolean {
+function isLocal(text: string, { observation }: HostLook): boolean {
   return observation.addresses.some(({ address }) => address === parseEndpoint(text)?.address);
 }
 

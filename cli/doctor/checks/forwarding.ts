@@ -3,14 +3,14 @@ import { forwardingSwitch } from '../../../lib/kernel/host/forwarding.ts';
 import { isInSubnet } from '../../../lib/address/subnet.ts';
 import { dropsForwarded } from '../../../lib/netfilter/iptables/forward.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
-import { isBalanced } from '../../../agent/decide/decision.ts';
-import { findForeignDrops } from '../../../agent/decide/foreign-drops.ts';
+import { findForeignDrops } from '../../findings/foreign-drops.ts';
 import { type Check } from '../facts/check.ts';
 import { type Finding, given, lookAt, type NotChecked } from '../facts/fact.ts';
 import { type ForwardChain } from '../../../lib/kernel/port.ts';
 import { type HostFacts, nameReversePathFilter } from '../facts/host-facts.ts';
 import { converge, listFamilies } from '../remedies/remedies.ts';
+import { isBalanced } from '../../../config/way.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** Whether what is balanced to another node gets there, and back. */
 export const forwardingChecks: readonly Check[] = [
@@ -61,7 +61,7 @@ function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['
 const noVip = { unknown: 'no virtual IP is configured' };
 
 /** Why nothing of a family is balanced; null where something is. */
-function findDeclined({ decisions }: Assessment, family: Family): NotChecked | null {
+function findDeclined({ decisions }: HostLook, family: Family): NotChecked | null {
   const own = decisions.filter(({ vip }) => vip.family === family);
   const [first] = own;
   if (first === undefined || own.some(isBalanced)) return null;

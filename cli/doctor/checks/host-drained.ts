@@ -1,6 +1,6 @@
 import { formatAge } from '../../../lib/text/age.ts';
 import { type Check } from '../facts/check.ts';
-import { type Drain } from '../../../agent/endpoints/drain-store.ts';
+import { type Drain } from '../../../lib/files/drain-store.ts';
 import { type Finding, given, lookAtHost } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 

@@ -1,11 +1,11 @@
 import ipaddr from 'ipaddr.js';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
-import { type Observation } from '../../../agent/observe/observe.ts';
 import { type Check } from '../facts/check.ts';
 import { given, lookAt, lookAtHost, type NotHere } from '../facts/fact.ts';
 import { type HostFacts, ipvsModules, sysctlNames } from '../facts/host-facts.ts';
 import { areServicesUsed } from '../facts/services-facts.ts';
 import { restartProxy as restart } from '../remedies/leftover-rules.ts';
+import type { HostObservation } from '../../../agent/main.ts';
 
 /** Whether kube-proxy's ipvs mode has what it needs, and leaves the VIP alone. */
 export const ipvsChecks: readonly Check[] = [
@@ -109,7 +109,7 @@ function findLooseArp({ assessment, sysctls, services }: HostFacts): ReturnType<
 const everybodyAnswers = 'Nodes answer ARP for every address on kube-ipvs0.';
 
 /** kube-proxy has each address of `status.loadBalancer` there, unless its ipMode is Proxy. */
-function describeServiceArp({ addresses }: Observation): string {
+function describeServiceArp({ addresses }: HostObservation): string {
   const dummy = addresses.filter(({ device }) => device === 'kube-ipvs0').length;
   return `${everybodyAnswers} It has ${dummy} here, with the addresses of Services of type LoadBalancer. So each node answers for an address, whichever node holds it.`;
 }
@@ -158,7 +158,7 @@ function findExcluded({ assessment, kubeProxy }: HostFacts): ReturnType<Check['f
   });
 }
 
-function noIpvs({ proxyMode }: Observation): NotHere {
+function noIpvs({ proxyMode }: HostObservation): NotHere {
   return { notHere: `kube-proxy is not in proxy mode ipvs (${proxyMode.seenIn})` };
 }
 

@@ -5,7 +5,7 @@ import { findInstance, keepalivedName } from '../../../lib/keepalived/find.ts';
 import { computeVrid } from '../../../lib/keepalived/vrid.ts';
 import { type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
 import { type Config } from '../../../config/config.ts';
-import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import { locateServingFile } from '../../../lib/keepalived/serving-file.ts';
 import { type Check } from '../facts/check.ts';
 import { type Finding, given, lookAt, lookAtHost, type NotChecked } from '../facts/fact.ts';
 import { isHeldWithoutVrrp, isKeepalivedHere, isSurelyFree } from '../facts/held.ts';

@@ -1,16 +1,16 @@
-import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { isOwnChain } from '../../../lib/netfilter/iptables/identity.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { type Ruleset } from '../../../lib/netfilter/iptables/ruleset.ts';
 import { ipvsChecks } from './ipvs.ts';
 import { removeRules } from '../remedies/leftover-rules.ts';
-import { type Observation } from '../../../agent/observe/observe.ts';
-import { findProxies } from '../../../agent/observe/proxy-absence.ts';
 import { type Check } from '../facts/check.ts';
 import { given, lookAt, lookAtHost, type NotHere } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 import { converge, describeElsewhere } from '../remedies/remedies.ts';
 import { restartProxy } from '../remedies/leftover-rules.ts';
+import { findProxies } from '../../../lib/kube-proxy/processes.ts';
+import type { HostObservation } from '../../../agent/main.ts';
 
 /** Whether kube-proxy does its work, and leaves the VIP alone. */
 export const kubeProxyChecks: readonly Check[] = [
@@ -83,7 +83,7 @@ function findUnhealthy({ kubeProxy: { status }, assessment }: HostFacts): Return
   });
 }
 
-function noProxy({ proxyMode }: Observation): NotHere {
+function noProxy({ proxyMode }: HostObservation): NotHere {
   return { notHere: `kube-proxy does not run here (${proxyMode.seenIn})` };
 }
 

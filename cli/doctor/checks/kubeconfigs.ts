@@ -3,10 +3,10 @@ import { type Address, parseAddress } from '../../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
 import { classifyAddress } from '../../../lib/address/scope.ts';
 import * as z from 'zod/mini';
-import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Check } from '../facts/check.ts';
 import { type Fact, type Finding, given, lookAt, type NotChecked } from '../facts/fact.ts';
 import { filePaths, type HostFacts } from '../facts/host-facts.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** Whether what runs on this node asks the API where it should. */
 export const kubeconfigChecks: readonly Check[] = [
@@ -67,7 +67,7 @@ interface Server {
 interface Asked {
   readonly reader: Reader;
   readonly server: Server;
-  readonly assessed: Assessment;
+  readonly assessed: HostLook;
   readonly vips: readonly Endpoint[];
 }
 
@@ -138,7 +138,7 @@ function redirect({ path, restart }: Reader, { url }: Server, to: Endpoint): str
 }
 
 /** This node's own apiserver, of the same family. */
-function findLocal({ health, observation }: Assessment, { family }: Endpoint): Endpoint | null {
+function findLocal({ health, observation }: HostLook, { family }: Endpoint): Endpoint | null {
   const all = [...health.keys()].map((text) => parseEndpoint(text)).filter((one) => one !== null);
   const own = (one: Endpoint) => observation.addresses.some(({ address }) => address === one.address);
   return all.find((one) => one.family === family && own(one)) ?? null;

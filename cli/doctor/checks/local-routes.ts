@@ -1,4 +1,4 @@
-import { findLocalClientWarnings } from '../../../agent/decide/local-client-warnings.ts';
+import { findLocalClientWarnings } from '../../findings/local-client-warnings.ts';
 import { type Check } from '../facts/check.ts';
 import { given, lookAtHost } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';

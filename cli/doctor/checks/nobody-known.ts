@@ -1,12 +1,11 @@
 import { type Family } from '../../../lib/address/address.ts';
-import { formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
-import { isBalanced } from '../../../agent/decide/decision.ts';
-import { isAtVip } from '../../../agent/endpoints/admission.ts';
+import { formatEndpoint, isAtVip, parseEndpoint } from '../../../lib/address/endpoint.ts';
 import { findLiveSources } from '../../../agent/endpoints/candidates.ts';
 import { type Check } from '../facts/check.ts';
 import { given, lookAt } from '../facts/fact.ts';
 import { filePaths, type HostFacts } from '../facts/host-facts.ts';
+import { isBalanced } from '../../../config/way.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** Why a check of apiservers was not made. */
 export const nobodyKnown = { unknown: 'no apiserver is known' };
@@ -40,7 +39,7 @@ export function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Ch
 }
 
 /** Whether the API or kube-proxy names an apiserver at a virtual IP now. */
-function isAnyAtVip(family: Family, { observation, memory, decisions }: Assessment): boolean {
+function isAnyAtVip(family: Family, { observation, memory, decisions }: HostLook): boolean {
   const { api, kubeProxy } = findLiveSources(family, {
     observation,
     memory,

@@ -1,11 +1,11 @@
 import { type Drift, isOutdated } from '../../../lib/netfilter/rules/drift.ts';
 import { isOwnChain } from '../../../lib/netfilter/iptables/identity.ts';
-import { type Observation } from '../../../agent/observe/observe.ts';
-import { describeTable, type Plan } from '../../../agent/decide/plan.ts';
 import { type Check } from '../facts/check.ts';
 import { given, lookAtHost } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
 import { converge, convergeOrRemove, restartAgent } from '../remedies/remedies.ts';
+import { describeTable, type Plan } from '../../../lib/netfilter/plan/table-plan.ts';
+import type { HostObservation } from '../../../agent/main.ts';
 
 /** Whether vipnat's own part is as it should be. */
 export const ruleChecks: readonly Check[] = [
@@ -123,7 +123,7 @@ function describe([first = '', ...more]: readonly string[]): string {
 }
 
 /** Whether anything of ours is here, of whatever version. */
-export function hasOwnRules({ rulesets, nftRulesets }: Observation): boolean {
+export function hasOwnRules({ rulesets, nftRulesets }: HostObservation): boolean {
   return (
     rulesets.some(({ tables }) => [...tables.values()].some((table) => [...table.keys()].some(isOwnChain))) ||
     nftRulesets.some(({ table }) => table !== null)

@@ -1,8 +1,4 @@
-import { hangingMs } from '../../../balancer/report/pages.ts';
-import { aliveSeconds } from '../../../balancer/table/skeleton.ts';
-import { nameTable } from '../../../balancer/table/table.ts';
 import { formatAge } from '../../../lib/text/age.ts';
-import { type HostBalancer, isUsed } from '../../balancer/host-balancer.ts';
 import { type Check } from '../facts/check.ts';
 import { type Finding, lookAtHost, type NotHere, type Verdict } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
@@ -15,6 +11,8 @@ import { gateChecks } from './service-gates.ts';
 import { poolChecks } from './service-pools.ts';
 import { seatChecks } from './service-seats.ts';
 import { webhookChecks } from './service-webhook.ts';
+import { hangingMs, type HostBalancer, isUsed } from '../../../lib/services/host-balancer.ts';
+import { aliveSeconds, nameTable } from '../../../lib/services/balancer-table.ts';
 
 /** Whether this host balances Services. On a host, and in a cluster, without them nothing of it is looked at. */
 export const serviceChecks: readonly Check[] = [

@@ -1,9 +1,9 @@
 import { packageOf } from '../../../lib/kernel/tools/tool-errors.ts';
-import { describeUnread } from '../../../agent/observe/unread.ts';
 import { type Check } from '../facts/check.ts';
 import { type Finding, given, lookAtHost } from '../facts/fact.ts';
 import { type HostFacts, sysctlNames } from '../facts/host-facts.ts';
 import { install } from '../remedies/remedies.ts';
+import { describeUnread } from '../../../lib/kernel/real/unread.ts';
 
 /** Whether vipnat can do its work here at all. */
 export const toolChecks: readonly Check[] = [

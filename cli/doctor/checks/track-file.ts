@@ -2,7 +2,7 @@ import { dirname } from 'node:path';
 import { followsFile, keepalivedName } from '../../../lib/keepalived/find.ts';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import { locateServingFile } from '../../../lib/keepalived/serving-file.ts';
 import { makeAtBoot } from '../remedies/keepalived-remedies.ts';
 import { type Check } from '../facts/check.ts';
 import { type Finding, given, lookAtHost, type NotChecked } from '../facts/fact.ts';

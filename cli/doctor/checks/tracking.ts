@@ -1,4 +1,4 @@
-import { findDropRules } from '../../../agent/decide/drop-rules.ts';
+import { findDropRules } from '../../findings/drop-rules.ts';
 import { findUntrackedPackets, type UntrackedPackets } from '../facts/untracked-packets.ts';
 import { quoteText } from '../../../config/setting.ts';
 import { type Check } from '../facts/check.ts';

@@ -1,4 +1,3 @@
-/** Chains that packets pass before connections are tracked, understood: of iptables' table raw, and of nftables. */
 import { type EarlyRules } from '../../../lib/kernel/real/early-rules.ts';
 import { splitLines } from '../../../lib/kernel/tools/save-lines.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
@@ -7,6 +6,8 @@ import { readNftObjects } from '../../../lib/netfilter/nftables/objects.ts';
 import { type Family } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { familyToNft } from '../../../lib/kernel/netlink/nft-chains.ts';
+
+/** Chains that packets pass before connections are tracked, understood: of iptables' table raw, and of nftables. */
 
 /** What becomes of a packet that a rule matches. */
 export type EarlyVerdict =

@@ -1,3 +1,4 @@
+import { agentRole, findHolder } from '../../../lib/http/singleton.ts';
 import {
   type Endpoint,
   formatEndpoint,
@@ -27,14 +28,11 @@ import { readEarlyRules } from '../../../lib/kernel/real/early-rules.ts';
 import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
 import { partKeepalived } from '../../../lib/keepalived/find.ts';
 import { parseCapture, type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
-import { askProxyHealth } from '../../../agent/observe/proxy-health.ts';
-import { type Apiserver } from '../../../agent/probe/apiserver.ts';
+import { askProxyHealth } from './proxy-health.ts';
 import { type ConnectOutcome } from '../../../lib/probe/connect.ts';
-import { askServing, type Serving } from '../../../agent/probe/serving.ts';
-import { createDrainStore } from '../../../agent/endpoints/drain-store.ts';
-import { findAgent } from '../../../agent/http/presence.ts';
+import { askServing, type Serving } from '../../../lib/probe/serving.ts';
+import { createDrainStore } from '../../../lib/files/drain-store.ts';
 import { type Fact } from './fact.ts';
 import { findLinkHolders } from './holders.ts';
 import { readServicesFacts } from './services-facts.ts';
@@ -47,6 +45,7 @@ import {
   toolNames,
   unitNames,
 } from './host-facts.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** What facts are gathered with. */
 export interface GatherNeeds {
@@ -55,9 +54,10 @@ export interface GatherNeeds {
   readonly version: string;
   readonly clock: Clock;
   readonly kernel: Pick<Kernel, 'listForwardChains'>;
-  readonly apiserver: Pick<Apiserver, 'connect'>;
+  /** Connects once and closes again. Never rejects; answers after the limit at the latest. */
+  readonly connect: (endpoint: Endpoint, limitMs: number) => Promise<ConnectOutcome>;
   /** One whole look at this host. */
-  readonly look: () => Promise<Assessment>;
+  readonly look: () => Promise<HostLook>;
   /** For how long adverts are listened to, in milliseconds; 0 does not listen. */
   readonly captureMs: number;
   /** How to get at the Kubernetes API; null without credentials for it. */
@@ -94,7 +94,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
       within(readIpvs()),
       captureAdverts(needs),
       askProxyHealth(),
-      findAgent(),
+      findHolder(agentRole),
       seen.then((found) => askOthers(needs, found)),
     ]);
   return {
@@ -130,7 +130,7 @@ async function readDisk(
 /** Other hosts, by what this one shows of them. */
 async function askOthers(
   needs: GatherNeeds,
-  assessment: Fact<Assessment>,
+  assessment: Fact<HostLook>,
 ): Promise<Pick<HostFacts, 'holderAnswers' | 'serving' | 'linkHolders'>> {
   const [holderAnswers, serving, linkHolders] = await Promise.all([
     askHolders(needs, assessment),
@@ -142,7 +142,7 @@ async function askOthers(
 
 async function askLinks(
   { config: { vips }, clock }: GatherNeeds,
-  assessment: Fact<Assessment>,
+  assessment: Fact<HostLook>,
 ): Promise<HostFacts['linkHolders']> {
   if ('unknown' in assessment) return assessment;
   const { addresses } = assessment.value.observation;
@@ -226,14 +226,14 @@ const discardPort = 9;
 const neighbourLimitMs = 3300;
 
 async function askHolders(
-  { config, apiserver }: GatherNeeds,
-  assessment: Fact<Assessment>,
+  { config, connect }: GatherNeeds,
+  assessment: Fact<HostLook>,
 ): Promise<ReadonlyMap<string, ConnectOutcome>> {
   if ('unknown' in assessment) return new Map();
   const local = new Set(assessment.value.observation.addresses.map(({ address }) => address));
   const absent = config.vips.filter(({ address }) => !local.has(address));
   const ask = async (vip: Endpoint) =>
-    [vip.address, await apiserver.connect({ ...vip, port: discardPort }, neighbourLimitMs)] as const;
+    [vip.address, await connect({ ...vip, port: discardPort }, neighbourLimitMs)] as const;
   return new Map(await Promise.all(absent.map(ask)));
 }
 
@@ -242,7 +242,7 @@ const servingLimitMs = 1500;
 
 async function askAllServing(
   clock: Clock,
-  assessment: Fact<Assessment>,
+  assessment: Fact<HostLook>,
 ): Promise<Fact<ReadonlyMap<string, Serving | null>>> {
   if ('unknown' in assessment) return assessment;
   const { health, decisions } = assessment.value;

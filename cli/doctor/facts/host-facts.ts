@@ -7,16 +7,16 @@ import { type EarlyRules } from '../../../lib/kernel/real/early-rules.ts';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
 import { type Rights } from '../../../lib/kernel/host/rights.ts';
 import { type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
-import { type Drain } from '../../../agent/endpoints/drain-store.ts';
+import { type Drain } from '../../../lib/files/drain-store.ts';
 import { type Config } from '../../../config/config.ts';
-import { type ProxyHealth } from '../../../agent/observe/proxy-health.ts';
+import { type ProxyHealth } from './proxy-health.ts';
 import { type ConnectOutcome } from '../../../lib/probe/connect.ts';
-import { type Serving } from '../../../agent/probe/serving.ts';
-import { type AgentInfo } from '../../../agent/http/presence.ts';
+import { type Serving } from '../../../lib/probe/serving.ts';
 import { type Fact } from './fact.ts';
 import { type LinkHolder } from './holders.ts';
 import { type ServicesFacts } from './services-facts.ts';
+import { type HolderInfo } from '../../../lib/http/singleton.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** What is known of the file by which keepalived is told whether this node can serve. */
 export interface TrackFileView {
@@ -37,7 +37,7 @@ export interface HostFacts {
   readonly rights: Fact<Rights>;
   /** The tools of toolNames that are in PATH. */
   readonly tools: ReadonlySet<string>;
-  readonly assessment: Fact<Assessment>;
+  readonly assessment: Fact<HostLook>;
   /** nftables' chains for what is forwarded. */
   readonly forwardChains: Fact<readonly ForwardChain[]>;
   /** Rules that packets pass before connections are tracked. */
@@ -74,7 +74,7 @@ export interface HostFacts {
   readonly units: ReadonlySet<string>;
   /** By name, those of ipvsModules. */
   readonly modules: ReadonlyMap<string, ModuleState>;
-  readonly agent: AgentInfo | null;
+  readonly agent: HolderInfo | null;
   readonly services: ServicesFacts;
 }
 

@@ -11,7 +11,7 @@ import { type PathView } from '../../../lib/kernel/host/host-paths.ts';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
 import { type Config } from '../../../config/config.ts';
-import { locateKeepalivedFile, locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import { locateKeepalivedFile, locateServingFile } from '../../../lib/keepalived/serving-file.ts';
 import { type Fact } from './fact.ts';
 import { filePaths, type HostFacts, type TrackFileView } from './host-facts.ts';
 

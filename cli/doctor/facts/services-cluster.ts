@@ -1,13 +1,12 @@
 /** What the Kubernetes API has of Services, and what the network of this host says of pools' addresses. */
-import { isUsable, listAlone, listSubnets } from '../../../balancer/seats/place-address.ts';
-import { planSeats, type SeatsPlan } from '../../../balancer/seats/plan-seats.ts';
+import { planSeats } from '../../../balancer/main.ts';
+import { listSubnets } from '../../../lib/keepalived/subnets.ts';
 import { type Address } from '../../../lib/address/address.ts';
 import { isInSubnet } from '../../../lib/address/subnet.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 import { findAddressUsers } from '../../../lib/kernel/host/address-use.ts';
 import { type NeighbourQuestion } from '../../../lib/kernel/host/neighbours.ts';
 import { readPlacedAddresses } from '../../../lib/kernel/netlink/addresses.ts';
-import { readOnLinkNetworks } from '../../../lib/kernel/netlink/on-link-routes.ts';
 import { createLister } from '../../../lib/kubernetes/object-lister.ts';
 import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { parseObjectName } from '../../../lib/services/address-name.ts';
@@ -30,7 +29,7 @@ export interface ServicesCluster {
   readonly objects: ServiceObjects;
   readonly virtualIps: readonly VirtualIp[];
   /** The seats that this node may hold, and what is left out of them. */
-  readonly plan: SeatsPlan;
+  readonly plan: Awaited<ReturnType<typeof planSeats>>;
 }
 
 /** How the API is asked. */
@@ -54,15 +53,12 @@ export async function readServicesCluster({ route, clock, node }: ClusterNeeds):
     devices: await list(devices),
     leases: await list(toLeaseResource(servicesNamespace)),
   };
-  const addresses = await readPlacedAddresses();
-  const networks = { subnets: listSubnets(addresses), alone: listAlone(addresses, new Set()) };
-  const onLink = (await readOnLinkNetworks()).filter(isUsable);
   return {
     node,
     view: viewServices(objects, clock.date().getTime()),
     objects,
     virtualIps: objects.virtualIps,
-    plan: planSeats(objects, { node, ...networks, onLink }),
+    plan: await planSeats(objects, node),
   };
 }
 

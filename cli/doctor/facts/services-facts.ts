@@ -1,20 +1,16 @@
 /** What checks of Services rest on. */
 import { access, readdir } from 'node:fs/promises';
-import { locateSeatFiles } from '../../../balancer/seats/seat-files.ts';
-import { shared } from '../../../balancer/table/skeleton.ts';
-import { nameTable } from '../../../balancer/table/table.ts';
+import { locateSeatFiles } from '../../../lib/keepalived/seat-files.ts';
+import { findStrictTunnels, inspectBalancer } from '../../../balancer/main.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 import { readIfThere } from '../../../lib/files/optional-file.ts';
-import { listNftObject } from '../../../lib/kernel/real/nft-table.ts';
-import { listStrictTunnels } from '../../../lib/kernel/real/strict-tunnels.ts';
 import { execTool } from '../../../lib/kernel/tools/exec.ts';
 import { isInPath } from '../../../lib/kernel/tools/toolbox.ts';
 import { type ApiRoute } from '../../../lib/kubernetes/route.ts';
-import { type HostBalancer, isUsed, readHostBalancer } from '../../balancer/host-balancer.ts';
 import { type Fact, type NotChecked } from './fact.ts';
 import { type GateWait, readGateWaits } from './gate-waits.ts';
-import { readWebhookFacts, type WebhookFacts } from './webhook-facts.ts';
 import { findPoolUsers, readServicesCluster, type ServicesCluster } from './services-cluster.ts';
+import { type HostBalancer, isUsed } from '../../../lib/services/host-balancer.ts';
 
 /** What is known of Services here and in the API. */
 export interface ServicesFacts {
@@ -62,10 +58,13 @@ export interface ServicesNeeds {
   readonly within: <T>(promise: Promise<T>) => Promise<Fact<T>>;
 }
 
+/** What API servers know of the webhook of the controller. */
+export type WebhookFacts = NonNullable<Awaited<ReturnType<typeof readWebhook>>>;
+
 /** Reads them. Never rejects for what the host is like. */
 export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesFacts> {
   const { clock, route, within } = needs;
-  const host = await readHostBalancer();
+  const host = await inspectBalancer();
   const node = host.activity?.node ?? needs.node;
   const ask = async <T>(read: (to: ApiRoute) => Promise<T>): Promise<Fact<T>> =>
     route === null ? notAsked : await within(read(route));
@@ -74,9 +73,9 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
     within(readSeatsKeepalived(host.runDir)),
     findCilium(),
     findCalicoMap(mapsFolder),
-    within(readStrictTunnels(host)),
+    within(findStrictTunnels(host)),
     ask((to) => readServicesCluster({ route: to, clock, node })),
-    ask((to) => readWebhookFacts(to, clock)),
+    ask((to) => readWebhook(to)),
   ]);
   const [poolUsers, gateWaits] = await Promise.all([
     'unknown' in cluster ? cluster : within(findPoolUsers(cluster.value, clock)),
@@ -84,6 +83,12 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
   ]);
   const here = { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels };
   return { ...here, cluster, gateWaits, webhook, poolUsers };
+}
+
+/** Loaded late: most hosts are asked without the API. */
+async function readWebhook(route: ApiRoute) {
+  const { inspectWebhook } = await import('../../../controller/main.ts');
+  return await inspectWebhook(route);
 }
 
 const notAsked: NotChecked = { unknown: 'not asked: the Kubernetes API needs --kubeconfig' };
@@ -97,17 +102,6 @@ async function findGateWaits(
   if (route === null) return notAsked;
   if (!isUsed(host) && objects.pools.length === 0) return { value: [] };
   return await within(readGateWaits({ route, clock }, objects));
-}
-
-/** Of IPv4, as the filter is. Each node with a pod has the part that sends on, and so gets packets that way. */
-async function readStrictTunnels({ tables }: HostBalancer): Promise<readonly string[]> {
-  if (!tables.some(({ family }) => family === 'ipv4')) return [];
-  const text = await listNftObject(
-    ['map', ...nameTable('ipv4').split(' '), shared.relays],
-    [],
-    versionLimitMs,
-  );
-  return text.includes('goto ') ? await listStrictTunnels() : [];
 }
 
 async function readSeatsKeepalived(runDir: string): Promise<SeatsKeepalived> {

@@ -1,15 +1,16 @@
-/**
- * Packets of balanced connections that rules of others keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
- * nft. What is not tracked is not translated. Nothing of vipnat can undo that.
- */
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type EarlyRules } from '../../../lib/kernel/real/early-rules.ts';
 import { mayMatch, surelyMatches } from '../../../lib/netfilter/iptables/may-match.ts';
 import { type Packet } from '../../../lib/netfilter/iptables/packets.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
-import { isBalanced } from '../../../agent/decide/decision.ts';
+import { isBalanced } from '../../../config/way.ts';
 import { type EarlyChains, type EarlyRule, type EndPackets, parseEarlyRules } from './early-chains.ts';
+
+/**
+ * Packets of balanced connections that rules of others keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
+ * nft. What is not tracked is not translated. Nothing of vipnat can undo that.
+ */
 
 /** A rule that keeps packets of balanced connections from being tracked. */
 export interface UntrackedPackets {

@@ -11,7 +11,7 @@ import { dirname } from 'node:path';
 import { findWire, keepalivedName } from '../../../lib/keepalived/find.ts';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { listTmpfilesLines, locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import { listTmpfilesLines, locateServingFile } from '../../../lib/keepalived/serving-file.ts';
 import { listInstanceNames } from './instances.ts';
 import { findUnit } from './remedies.ts';
 

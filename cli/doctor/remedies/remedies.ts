@@ -1,11 +1,11 @@
 import { families, type Family } from '../../../lib/address/address.ts';
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
-import { isBalanced } from '../../../agent/decide/decision.ts';
 import { quoteText } from '../../../config/setting.ts';
-import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../../agent/report/unnamed-vips.ts';
+import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../findings/unnamed-vips.ts';
 import { type NotChecked } from '../facts/fact.ts';
 import { type HostFacts } from '../facts/host-facts.ts';
+import { isBalanced } from '../../../config/way.ts';
 
 /** The facts that what puts the rules right depends on. */
 type Convergence = Pick<HostFacts, 'agent' | 'assessment' | 'flags' | 'units'>;

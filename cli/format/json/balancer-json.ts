@@ -1,7 +1,6 @@
-import { type HostBalancer, isUsed } from '../../balancer/host-balancer.ts';
-import { findTrouble } from '../../balancer/view-balancer.ts';
 import { toPrintableJson } from '../../../lib/text/printable.ts';
-import { nameTable } from '../../../balancer/table/table.ts';
+import { nameTable } from '../../../lib/services/balancer-table.ts';
+import { findTrouble, type HostBalancer, isUsed } from '../../../lib/services/host-balancer.ts';
 
 /** What these commands print in JSON on a host that has Services, and no virtual IP of the API. Ends with a newline. */
 export function formatBalancerJson(host: HostBalancer, node: string, more: object = {}): string {

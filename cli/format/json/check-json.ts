@@ -1,12 +1,12 @@
 import { type ForwardChain } from '../../../lib/kernel/port.ts';
 import { toPrintableJson } from '../../../lib/text/printable.ts';
-import { type UnreadText } from '../../../agent/observe/unread.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
-import { type ServicesCheck } from '../../balancer/check-services.ts';
-import { isUsed } from '../../balancer/host-balancer.ts';
 import { describeBalancer } from './balancer-json.ts';
 import { describeConsequence } from '../screens/consequence.ts';
-import { toHostAnswer } from './json.ts';
+import { type UnreadText } from '../../../lib/kernel/real/unread.ts';
+import { isUsed } from '../../../lib/services/host-balancer.ts';
+import type { ServicesCheck } from '../../../balancer/main.ts';
+import { toHostAnswer } from '../../../agent/report/host-answer.ts';
+import type { HostLook } from '../../../agent/main.ts';
 
 /** What a check finds beside drift. */
 export interface Besides {
@@ -23,7 +23,7 @@ export interface Besides {
  * what of others drops what is balanced. Ends with a newline.
  */
 export function formatCheckJson(
-  assessment: Assessment,
+  assessment: HostLook,
   { drops, unread, services }: Besides,
   node: string,
 ): string {

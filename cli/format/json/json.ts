@@ -1,65 +1,14 @@
-import { toPrintableJson } from '../../../lib/text/printable.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { toHostAnswer } from '../../../agent/report/host-answer.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { describeUnread } from '../../../agent/observe/unread.ts';
-import { type PlannedState } from '../../../agent/decide/offline.ts';
-
-/** What both `plan --json` and `status --json` say, version 1: fields are added, never renamed. */
-export interface HostAnswer {
-  readonly version: 1;
-  readonly node: string;
-  readonly kubeProxy: object;
-  /** In the order in which they were given. */
-  readonly vips: readonly object[];
-  readonly inSync: boolean;
-  readonly sysctls: readonly object[];
-  /** What an agent does about this host's own connections to VIPs; not part of `inSync`. */
-  readonly localRoutes: readonly object[];
-  readonly refused: readonly string[];
-  /** What could not be read, with its error's code. */
-  readonly unread: readonly object[];
-}
+import { toPrintableJson } from '../../../lib/text/printable.ts';
+import type { PlannedRules } from '../../../agent/main.ts';
 
 /** `plan --json`, with what the balancer of this host would run, or null. Ends with a newline. */
-export function formatJson(state: PlannedState, node: string, balancer: object | null = null): string {
+export function formatJson(state: PlannedRules, node: string, balancer: object | null = null): string {
   const transactions = state.plan.transactions.map(({ family, dialect, input }) => ({
     tool: toolName(family, dialect, 'restore'),
     family,
     input,
   }));
   return `${toPrintableJson({ ...toHostAnswer(state, node), transactions, balancer }, 2)}\n`;
-}
-
-/** What was seen and decided, without what to write. */
-export function toHostAnswer(
-  { decisions, plan, missingSwitches, sourceRoutes, sources, refused, observation }: PlannedState,
-  node: string,
-): HostAnswer {
-  const { proxyMode, dialect, addresses } = observation;
-  return {
-    version: 1,
-    node,
-    kubeProxy: { mode: proxyMode.value, backend: dialect.value, reason: proxyMode.seenIn },
-    vips: decisions.map(({ vip, way, reason, clusterIp, backends, affinitySeconds }) => ({
-      vip: formatEndpoint(vip),
-      family: vip.family,
-      held: addresses.some(({ address }) => address === vip.address),
-      way,
-      reason,
-      clusterIp,
-      backends: backends.map(formatEndpoint),
-      affinitySeconds,
-      localSource: sources.get(vip.address) ?? null,
-    })),
-    inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
-    sysctls: missingSwitches.map(({ name, command }) => ({ name, value: '0', wanted: '1', command })),
-    localRoutes: sourceRoutes.map(({ kind, route, reason, command }) => ({
-      kind,
-      ...route,
-      reason,
-      command,
-    })),
-    refused: [...new Set(refused)],
-    unread: describeUnread(observation.unread),
-  };
 }

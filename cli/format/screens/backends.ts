@@ -1,9 +1,8 @@
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { formatAge } from '../../../lib/text/age.ts';
-import { type HealthState } from '../../../agent/health/endpoint-health.ts';
-import { type BackendStatus } from '../../../agent/report/host-status.ts';
 import { type Screen } from '../text/screen.ts';
 import { clean, layOutText, paint, type Tone } from '../text/lay-out.ts';
+import type { ApiserverState, BackendStatus } from '../../../agent/main.ts';
 
 const titles = ['APISERVER', 'STATE', 'SINCE', 'FLOWS'] as const;
 
@@ -16,7 +15,7 @@ const leastReasonWidth = 24;
 
 const margin = '  ';
 
-const stateToTone: Readonly<Partial<Record<HealthState, Tone>>> = {
+const stateToTone: Readonly<Partial<Record<ApiserverState, Tone>>> = {
   ready: 'good',
   draining: 'doubtful',
   dead: 'bad',

@@ -2,35 +2,30 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type ForwardChain } from '../../../lib/kernel/port.ts';
 import { toPrintableLine } from '../../../lib/text/printable.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Config } from '../../../config/config.ts';
-import { describeDropRule, findDropRules } from '../../../agent/decide/drop-rules.ts';
-import { type Decision } from '../../../agent/decide/decision.ts';
-import { describeInSync } from '../../../agent/decide/describe.ts';
-import {
-  findLocalClientWarnings,
-  type LocalClientWarning,
-} from '../../../agent/decide/local-client-warnings.ts';
-import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
-import { type AgentInfo } from '../../../agent/http/presence.ts';
-import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../../agent/report/unnamed-vips.ts';
-import { type UnreadText } from '../../../agent/observe/unread.ts';
-import { describeTable, type TablePlan } from '../../../agent/decide/plan.ts';
+import { describeDropRule, findDropRules } from '../../findings/drop-rules.ts';
+import { findLocalClientWarnings, type LocalClientWarning } from '../../findings/local-client-warnings.ts';
+import { formatRemoveOnly, formatRunOnce, listUnnamedVips } from '../../findings/unnamed-vips.ts';
 import { plainScreen, type Screen } from '../text/screen.ts';
 import { describeConsequence } from './consequence.ts';
 import { layOutText, paint } from '../text/lay-out.ts';
 import { keepTogether } from '../text/wrap.ts';
+import { describeInSync } from '../../findings/describe.ts';
+import { type UnreadText } from '../../../lib/kernel/real/unread.ts';
+import { describeTable, type TablePlan } from '../../../lib/netfilter/plan/table-plan.ts';
+import { type HolderInfo } from '../../../lib/http/singleton.ts';
+import type { ClosedSwitch, HostLook, VipDecision } from '../../../agent/main.ts';
 
 /** What `check` has found. */
 export interface CheckFindings {
-  readonly assessment: Assessment;
+  readonly assessment: HostLook;
   /** Chains of other software that drop what is forwarded. */
   readonly drops: readonly ForwardChain[];
   /** What could not be read. */
   readonly unread: readonly UnreadText[];
   readonly config: Pick<Config, 'sysctls'>;
   /** The one that runs here: no other vipnat may write then. */
-  readonly agent: Pick<AgentInfo, 'pid'> | null;
+  readonly agent: Pick<HolderInfo, 'pid'> | null;
   /** The flags of this configuration as a shell takes them: `--vip=10.0.0.50:6443`. */
   readonly flags: string;
 }
@@ -136,14 +131,14 @@ function describeDrop({ table, name }: ForwardChain): string[] {
   ];
 }
 
-function describeSwitch({ name, command }: MissingSwitch): string[] {
+function describeSwitch({ name, command }: ClosedSwitch): string[] {
   return [
     `drift: ${name} is 0: IP forwarding is off`,
     `       connections to apiservers on other nodes would hang; ${keepTogether(command)} switches it on`,
   ];
 }
 
-function describeDrift(table: TablePlan, decisions: readonly Decision[]): string[] {
+function describeDrift(table: TablePlan, decisions: readonly VipDecision[]): string[] {
   return table.drift.flatMap((part) => {
     const consequence = describeConsequence(part, decisions);
     return [

@@ -3,15 +3,12 @@ import { type Change, toCommandArguments } from '../../../lib/netfilter/iptables
 import { vipChainName } from '../../../lib/netfilter/rules/balance.ts';
 import { type NftChange } from '../../../lib/netfilter/nftables/change.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { type Decision } from '../../../agent/decide/decision.ts';
-import { describeKubeProxy } from '../../../agent/decide/describe.ts';
-import { type MissingSwitch } from '../../../agent/decide/missing-switches.ts';
-import { type RouteChange } from '../../../agent/decide/source-routes.ts';
-import { type PlannedState } from '../../../agent/decide/offline.ts';
-import { type IptablesPlan, type NftPlan, type TablePlan } from '../../../agent/decide/plan.ts';
 import { wayToEntry } from '../../../agent/decide/ways.ts';
 import { plainScreen, type Screen } from '../text/screen.ts';
 import { layOutText } from '../text/lay-out.ts';
+import { describeKubeProxy } from '../../findings/describe.ts';
+import { type IptablesPlan, type NftPlan, type TablePlan } from '../../../lib/netfilter/plan/table-plan.ts';
+import type { ClosedSwitch, LocalRouteChange, PlannedRules, VipDecision } from '../../../agent/main.ts';
 
 /** What the kernel's chains are for, as far as we hook into them. */
 const hookToComment = new Map([
@@ -38,7 +35,7 @@ const baseToComment = new Map([
  * Lines that a person can read, and run one by one: the plan as iptables commands, each group with the reason
  * for it, and every line that is no command a comment. They are not atomic; `--format restore` is.
  */
-export function formatCommands(state: PlannedState, node: string, screen: Screen = plainScreen): string {
+export function formatCommands(state: PlannedRules, node: string, screen: Screen = plainScreen): string {
   const { plan, decisions, missingSwitches, sourceRoutes, refused, observation } = state;
   const title = decisions.map(({ vip, way }) => `${formatEndpoint(vip)}: ${way}`).join(' · ');
   const lines = [
@@ -62,11 +59,11 @@ function formatComment(comment: string, screen: Screen): string[] {
 }
 
 /** The commands of some tables, group by group: what is not about one of the decisions is left over from before. */
-export function formatTables(tables: readonly TablePlan[], decisions: readonly Decision[] = []): string[] {
+export function formatTables(tables: readonly TablePlan[], decisions: readonly VipDecision[] = []): string[] {
   return byInterest(tables).flatMap((table) => formatTable(table, decisions));
 }
 
-function formatSwitches(missing: readonly MissingSwitch[]): string[] {
+function formatSwitches(missing: readonly ClosedSwitch[]): string[] {
   const ours = missing.filter(({ isOurs }) => isOurs).map(({ command }) => command);
   const left = missing.filter(({ isOurs }) => !isOurs).map(({ command }) => `# ${command}`);
   return [
@@ -78,7 +75,7 @@ function formatSwitches(missing: readonly MissingSwitch[]): string[] {
 }
 
 /** Those of a running agent: it removes each when its address leaves. */
-export function formatRoutes(changes: readonly RouteChange[]): string[] {
+export function formatRoutes(changes: readonly LocalRouteChange[]): string[] {
   return changes.flatMap(({ reason, command }) => ['', `# The local route (${reason}):`, command]);
 }
 
@@ -90,12 +87,12 @@ function byInterest(tables: readonly TablePlan[]): TablePlan[] {
   ];
 }
 
-function formatTable(table: TablePlan, decisions: readonly Decision[]): string[] {
+function formatTable(table: TablePlan, decisions: readonly VipDecision[]): string[] {
   return table.dialect === 'nftables' ? formatNftTable(table, decisions) : formatIptables(table, decisions);
 }
 
 /** In the script's order but for the rules, which read best chain by chain. */
-function formatNftTable({ changes }: NftPlan, decisions: readonly Decision[]): string[] {
+function formatNftTable({ changes }: NftPlan, decisions: readonly VipDecision[]): string[] {
   const isDeletion = ({ kind }: NftChange) => kind === 'delete-chain' || kind === 'delete-set';
   const isRule = ({ kind }: NftChange) => kind === 'add-rule' || kind === 'flush-chain';
   const names = [...new Set(changes.filter(isRule).map(({ name }) => name))];
@@ -115,7 +112,7 @@ function formatNftTable({ changes }: NftPlan, decisions: readonly Decision[]): s
     .flatMap(([title, group]) => ['', `# ${title}`, ...group.map(({ command }) => `nft '${command}'`)]);
 }
 
-function describeNftChain(name: string, decisions: readonly Decision[]): string {
+function describeNftChain(name: string, decisions: readonly VipDecision[]): string {
   const decision = decisions.find(({ vip }) => vipChainName(vip) === name);
   return decision === undefined
     ? (baseToComment.get(name) ?? 'Left over from before:')
@@ -124,7 +121,7 @@ function describeNftChain(name: string, decisions: readonly Decision[]): string 
 
 function formatIptables(
   { family, dialect, table, changes }: IptablesPlan,
-  decisions: readonly Decision[],
+  decisions: readonly VipDecision[],
 ): string[] {
   const tool = toolName(family, dialect);
   // A chain is deleted after what referred to it; all else reads best chain by chain.
@@ -143,7 +140,7 @@ function formatIptables(
   ]);
 }
 
-function describeGroup(group: readonly Change[], decisions: readonly Decision[]): string {
+function describeGroup(group: readonly Change[], decisions: readonly VipDecision[]): string {
   const [first] = group;
   if (first === undefined) return '';
   if (first.kind === 'delete-chain') return 'Left over, and no longer used:';
@@ -155,7 +152,7 @@ function describeGroup(group: readonly Change[], decisions: readonly Decision[])
   return describeSharedChain(first.chain);
 }
 
-function describeVipChain(decision: Decision): string {
+function describeVipChain(decision: VipDecision): string {
   return `${formatEndpoint(decision.vip)} ${wayToEntry[decision.way].describe(decision)}:`;
 }
 

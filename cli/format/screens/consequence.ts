@@ -1,10 +1,13 @@
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { vipChainName } from '../../../lib/netfilter/rules/balance.ts';
 import { type Drift } from '../../../lib/netfilter/rules/drift.ts';
-import { type Decision } from '../../../agent/decide/decision.ts';
+import type { VipDecision } from '../../../agent/main.ts';
 
 /** What a difference means for people, in one sentence; null where it means nothing that can be said in general. */
-export function describeConsequence({ chain, kind }: Drift, decisions: readonly Decision[]): string | null {
+export function describeConsequence(
+  { chain, kind }: Drift,
+  decisions: readonly VipDecision[],
+): string | null {
   const consequence = chainToConsequence.get(chain.toUpperCase());
   if (isUnhooked(kind) && consequence !== undefined) return consequence;
   const decision = decisions.find(({ vip }) => vipChainName(vip) === chain);

@@ -1,4 +1,4 @@
-import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import { locateServingFile } from '../../../lib/keepalived/serving-file.ts';
 import { drainTable, renderDrainTable } from '../../../lib/kernel/real/drain-rule.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 

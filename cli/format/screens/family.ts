@@ -1,8 +1,8 @@
 import { type Family } from '../../../lib/address/address.ts';
-import { type PlannedState } from '../../../agent/decide/offline.ts';
+import type { PlannedRules } from '../../../agent/main.ts';
 
 /** The part of a planned state that is about one family, for `plan --family`; all of it where none is named. */
-export function selectFamily(state: PlannedState, family: Family | null): PlannedState {
+export function selectFamily(state: PlannedRules, family: Family | null): PlannedRules {
   if (family === null) return state;
   const isOfFamily = (part: { readonly family: Family }) => part.family === family;
   return {

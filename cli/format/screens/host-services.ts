@@ -1,9 +1,8 @@
-import { nameTable } from '../../../balancer/table/table.ts';
 import { formatAge } from '../../../lib/text/age.ts';
-import { type HostBalancer, isUsed } from '../../balancer/host-balancer.ts';
-import { findTrouble } from '../../balancer/view-balancer.ts';
 import { layOutParts, type Part } from '../text/lay-out.ts';
 import { type Screen } from '../text/screen.ts';
+import { nameTable } from '../../../lib/services/balancer-table.ts';
+import { findTrouble, type HostBalancer, isUsed } from '../../../lib/services/host-balancer.ts';
 
 /** What `status` says of Services on this host: whether they are balanced, which seats it has, and who keeps it so. No line without Services. */
 export function formatHostServices(host: HostBalancer, screen: Screen): string[] {

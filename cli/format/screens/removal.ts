@@ -1,20 +1,14 @@
+import { balancerChain } from '../../../lib/netfilter/iptables/identity.ts';
+import type { RulesRemoval } from '../../../agent/main.ts';
 import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { toPrintableJson } from '../../../lib/text/printable.ts';
-import { type UnreadText } from '../../../agent/observe/unread.ts';
-import { describeTable, type Plan, type TablePlan } from '../../../agent/decide/plan.ts';
-import { type RouteChange } from '../../../agent/decide/source-routes.ts';
-import { acceptChain } from '../../../balancer/decide/accept-forwarded.ts';
 import { countChanges, formatRoutes, formatTables } from './commands.ts';
+import { describeTable, type TablePlan } from '../../../lib/netfilter/plan/table-plan.ts';
 
 /** What `vipnat cleanup` removed, or would remove. */
-export interface Removal {
-  readonly plan: Plan;
-  /** The local routes. */
-  readonly routes: readonly RouteChange[];
-  /** Open connections that end with the rules. */
-  readonly resets: readonly Reset[];
+export interface Removal extends Omit<RulesRemoval, 'agent' | 'drain'> {
   /** The tables of the balancer with their families: `ip vipnat-lb`. */
   readonly balancerTables?: readonly string[];
   /** The tools that had the balancer's chain for what is forwarded: `iptables-nft`. */
@@ -26,16 +20,10 @@ export interface Removal {
   /** The virtual IPs that it is about; null for everything of ours. */
   readonly vips: readonly Endpoint[] | null;
   readonly dryRun: boolean;
-  /** What could not be read or removed. */
-  readonly problems: readonly UnreadText[];
 }
 
-/** Open connections to a virtual IP that the kernel forgets, so that their next packet is answered by a reset. */
-export interface Reset {
-  readonly vip: Endpoint;
-  /** At least one. */
-  readonly connections: number;
-}
+type Reset = RulesRemoval['resets'][number];
+type RouteChange = RulesRemoval['routes'][number];
 
 /** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
 export function formatRemoval(removal: Removal): string {
@@ -44,7 +32,7 @@ export function formatRemoval(removal: Removal): string {
   const parts = [
     ...plan.tables.map(describePart),
     ...listWholeTables(removal).map((table) => `the table (${table}, nft)`),
-    ...balancerChains.map((tool) => `the chain ${acceptChain} (filter, ${tool})`),
+    ...balancerChains.map((tool) => `the chain ${balancerChain} (filter, ${tool})`),
     ...routes.map(describeRoute),
     ...drainFiles.map((file) => `the file ${file}`),
   ];
@@ -131,7 +119,7 @@ function listWholeTables({ balancerTables = [], drainTables = [] }: Removal): re
 
 /** A chain can be deleted once nothing leads to it, and it leads to nothing. */
 function removeChain(tool: string): string[] {
-  return [`-D FORWARD -j ${acceptChain}`, `-F ${acceptChain}`, `-X ${acceptChain}`].map(
+  return [`-D FORWARD -j ${balancerChain}`, `-F ${balancerChain}`, `-X ${balancerChain}`].map(
     (words) => `${tool} -t filter ${words}`,
   );
 }

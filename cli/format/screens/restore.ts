@@ -2,18 +2,18 @@ import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { printNftTable, renderNftTable } from '../../../lib/netfilter/nftables/render.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
-import { type Decision, isBalanced } from '../../../agent/decide/decision.ts';
 import { wayToEntry } from '../../../agent/decide/ways.ts';
 import { type Config } from '../../../config/config.ts';
-import { type PlannedState } from '../../../agent/decide/offline.ts';
-import { type Plan } from '../../../agent/decide/plan.ts';
+import { isBalanced } from '../../../config/way.ts';
+import { type Plan } from '../../../lib/netfilter/plan/table-plan.ts';
+import type { PlannedRules, VipDecision } from '../../../agent/main.ts';
 
 /**
  * The plan as what one tool reads: a comment names the tool and its flags. Where nft has a table of each family, one run
  * of it reads both.
  * @throws VipnatError CONFIG_INVALID when the plan is for several tools: no stream can be for all of them.
  */
-export function formatRestore({ plan, decisions }: PlannedState): string {
+export function formatRestore({ plan, decisions }: PlannedRules): string {
   refuseSeveralTools(plan);
   const joined = decisions
     .map((decision) => wayToEntry[decision.way].toRoute(decision))
@@ -49,7 +49,7 @@ function refuseSeveralTools({ transactions }: Plan): void {
  * straight to the same apiservers here: a chain of another table cannot be joined.
  * @throws VipnatError CONFIG_INVALID when nothing says which apiservers these are.
  */
-export function formatNft(decisions: readonly Decision[], { masquerade }: Config): string {
+export function formatNft(decisions: readonly VipDecision[], { masquerade }: Config): string {
   const unknown = decisions.find((decision) => isBalanced(decision) && decision.backends.length === 0);
   if (unknown !== undefined) {
     const vip = formatEndpoint(unknown.vip);

@@ -1,7 +1,7 @@
-import { type ServicesCheck } from '../../balancer/check-services.ts';
-import { isUsed } from '../../balancer/host-balancer.ts';
 import { layOutText, paint } from '../text/lay-out.ts';
 import { type Screen } from '../text/screen.ts';
+import { isUsed } from '../../../lib/services/host-balancer.ts';
+import type { ServicesCheck } from '../../../balancer/main.ts';
 
 const label = 'Services  ';
 

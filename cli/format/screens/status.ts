@@ -4,26 +4,33 @@ import { plainScreen, type Screen } from '../text/screen.ts';
 import { formatBackends } from './backends.ts';
 import { layOutParts, layOutText, type Part } from '../text/lay-out.ts';
 import { formatAge } from '../../../lib/text/age.ts';
-import { isBalanced } from '../../../agent/decide/decision.ts';
-import { describeKubeProxy } from '../../../agent/decide/describe.ts';
-import { describeDrift } from '../../../agent/decide/plan.ts';
-import { describeSources, findLocalClientWarnings } from '../../../agent/decide/local-client-warnings.ts';
-import { describeDropRule, findDropRules } from '../../../agent/decide/drop-rules.ts';
-import { describeUnread } from '../../../agent/observe/unread.ts';
+import { describeSources, findLocalClientWarnings } from '../../findings/local-client-warnings.ts';
+import { describeDropRule, findDropRules } from '../../findings/drop-rules.ts';
+import { type UntrackedPackets } from '../../doctor/facts/untracked-packets.ts';
 import {
   type HostStatus,
   isKeepalivedSeen,
   toVrrpState,
   type VipStatus,
 } from '../../../agent/report/host-status.ts';
+import { isBalanced } from '../../../config/way.ts';
+import { describeKubeProxy } from '../../findings/describe.ts';
+import { describeUnread } from '../../../lib/kernel/real/unread.ts';
+import { describeDrift } from '../../../lib/netfilter/plan/table-plan.ts';
+
+/** What `status` shows of the VIPs. */
+export interface StatusView extends HostStatus {
+  /** What keeps packets from being tracked; left out where nobody has looked. */
+  readonly untracked?: readonly UntrackedPackets[];
+}
 
 /** One screen for a tired person: the answer first, the reason under it, then each apiserver, then who keeps it so. */
-export function formatStatus(status: HostStatus, screen: Screen = plainScreen): string {
+export function formatStatus(status: StatusView, screen: Screen = plainScreen): string {
   const blocks = status.vips.map((vip) => formatVip(vip, status, screen));
   return `${[...blocks.flatMap((block) => [...block, '']), ...formatFoot(status, screen)].join('\n')}\n`;
 }
 
-function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus, screen: Screen): string[] {
+function formatVip({ decision, isHeld, backends }: VipStatus, status: StatusView, screen: Screen): string[] {
   const { vip, way, reason } = decision;
   const holder = { text: isHeld ? 'held by this node' : 'not held by this node' };
   const parts: Part[] = isBalanced(decision)
@@ -47,7 +54,7 @@ function toLabel(word: string): string {
   return word.padEnd('kube-proxy  '.length);
 }
 
-function formatFoot(status: HostStatus, screen: Screen): string[] {
+function formatFoot(status: StatusView, screen: Screen): string[] {
   const { assessment, vips } = status;
   const drift = [
     ...assessment.missingSwitches.map(({ name }) => `${name} is 0`),

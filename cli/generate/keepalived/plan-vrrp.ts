@@ -10,8 +10,8 @@ import { type VrrpOptions } from './options.ts';
 import { findOwnAddress } from './own-address.ts';
 import { commonPriority, rankPriority } from './priority.ts';
 import { assignVrids } from './vrids.ts';
-import { locateNotices } from '../../../agent/keepalived/names.ts';
-import { locateServingFile } from '../../../agent/keepalived/serving-file.ts';
+import { locateNotices } from '../../../lib/keepalived/names.ts';
+import { locateServingFile } from '../../../lib/keepalived/serving-file.ts';
 import { type Vrrp, type VrrpInstance } from './vrrp.ts';
 
 /** What a node's keepalived is planned from. */

@@ -1,4 +1,4 @@
-import { nameInstance } from '../../../agent/keepalived/names.ts';
+import { nameInstance } from '../../../lib/keepalived/names.ts';
 import { renderConfiguration } from '../../../lib/keepalived/render.ts';
 import { type Vrrp } from './vrrp.ts';
 

@@ -1,4 +1,4 @@
-import { type PodKind } from '../../../agent/http/pod-kind.ts';
+import { type PodKind } from '../../../lib/telemetry/pod-kind.ts';
 import { podVariable } from '../../../config/environment.ts';
 import { nameVariable } from '../../../config/options.ts';
 import { chooseImage, chooseKeepalivedImage, type ManifestRequest } from './request.ts';

@@ -1,3 +1,14 @@
+import { dirname } from 'node:path';
+import { toArguments } from '../../../config/arguments.ts';
+import { type OptionName } from '../../../config/options.ts';
+import { toKeepalivedArguments } from '../keepalived/options.ts';
+import { locateKeepalivedFile } from '../../../lib/keepalived/serving-file.ts';
+import { escapeVariables, toConfined, toInitContainer, toKeepalivedContainer } from './container.ts';
+import { onTheHost } from './pod.ts';
+import { type Part, type Manifest } from './yaml.ts';
+import { type ManifestRequest } from './request.ts';
+import { toStaticPod } from './static-pod.ts';
+
 /**
  * keepalived as a static pod, from one file for all nodes.
  *
@@ -7,16 +18,6 @@
  * Compromise: an init container of vipnat's image writes it for the node, with the host's network before its eyes, into
  * the folder where the agent says whether this node can serve. Nobody's /etc/keepalived is overwritten.
  */
-import { dirname } from 'node:path';
-import { toArguments } from '../../../config/arguments.ts';
-import { type OptionName } from '../../../config/options.ts';
-import { toKeepalivedArguments } from '../keepalived/options.ts';
-import { locateKeepalivedFile } from '../../../agent/keepalived/serving-file.ts';
-import { escapeVariables, toConfined, toInitContainer, toKeepalivedContainer } from './container.ts';
-import { onTheHost } from './pod.ts';
-import { type ManifestRequest } from './request.ts';
-import { toStaticPod } from './static-pod.ts';
-import { type Manifest, type Part } from './yaml.ts';
 
 /** keepalived's files of its own: those that say who it is. */
 const pidFolder = '/run/keepalived';

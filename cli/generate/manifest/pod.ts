@@ -1,14 +1,14 @@
 import { forwardingSwitch } from '../../../lib/kernel/host/forwarding.ts';
 import { families } from '../../../lib/address/address.ts';
-import { podParameter } from '../../../agent/http/pages.ts';
-import { type PodKind } from '../../../agent/http/pod-kind.ts';
+import { type PodKind } from '../../../lib/telemetry/pod-kind.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { toArguments } from '../../../config/arguments.ts';
 import { type OptionName } from '../../../config/options.ts';
-import { asRoot, escapeVariables, nodeName, toConfined, toVipnatContainer } from './container.ts';
-import { askOnHost, type Readiness, toProbes } from './probes.ts';
+import { toProbes, askOnHost, type Readiness } from './probes.ts';
 import { isPrivileged, type ManifestRequest } from './request.ts';
-import { findVolumes, type HostVolume, toPodVolumes, toVolumeMounts } from './volumes.ts';
+import { findVolumes, toPodVolumes, toVolumeMounts, type HostVolume } from './volumes.ts';
+import { podParameter } from '../../../lib/telemetry/pod-kind.ts';
+import { asRoot, escapeVariables, nodeName, toConfined, toVipnatContainer } from './container.ts';
 import { nestComments, type Part } from './yaml.ts';
 
 /** What all pods have in common: a part of the node, in its network. */

@@ -1,7 +1,7 @@
 import { findListenProblems } from './balancer-listen.ts';
 import { findProbePortProblems } from './probe-port.ts';
 import { type Config } from '../../../config/config.ts';
-import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
+import { usualRunFolder } from '../../../lib/keepalived/seat-files.ts';
 import { describeOption, nameFlag } from '../../../config/options.ts';
 import { isSafePath } from '../../../lib/keepalived/words.ts';
 import { isDeviceName } from '../../../lib/services/devices.ts';

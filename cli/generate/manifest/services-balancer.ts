@@ -1,3 +1,25 @@
+import { formatEndpoint } from '../../../lib/address/endpoint.ts';
+import { readBalancerListen } from './balancer-listen.ts';
+import { toArguments } from '../../../config/arguments.ts';
+import { type OptionName } from '../../../config/options.ts';
+import { serviceAccountFolder } from '../../../lib/kubernetes/access.ts';
+import { usualRunFolder } from '../../../lib/keepalived/seat-files.ts';
+import {
+  escapeVariables,
+  toConfined,
+  nodeName,
+  toFieldVariable,
+  toKeepalivedContainer,
+  toVipnatContainer,
+} from './container.ts';
+import { everyTaint, onLinux, onTheHost } from './pod.ts';
+import { type ManifestRequest } from './request.ts';
+import { toProbes, askOnHost } from './probes.ts';
+import { balancerName as name } from './services-rights.ts';
+import { type HostVolume, lock, toFolderVolume, toPodVolumes, toVolumeMounts } from './volumes.ts';
+import { type Manifest, nestComments, type Part } from './yaml.ts';
+import { toDaemonSet } from './objects.ts';
+
 /**
  * The balancer of each node, with a keepalived of its own beside it.
  *
@@ -5,27 +27,6 @@
  * Tension: a container, a pod or both can go at any moment, and keepalived takes off only the addresses that its own file names.
  * Compromise: their folder is the node's, in memory: it lasts as long as addresses on interfaces do, which is until the node boots.
  */
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { readBalancerListen } from './balancer-listen.ts';
-import { toArguments } from '../../../config/arguments.ts';
-import { type OptionName } from '../../../config/options.ts';
-import { serviceAccountFolder } from '../../../lib/kubernetes/access.ts';
-import { usualRunFolder } from '../../../balancer/seats/seat-files.ts';
-import {
-  escapeVariables,
-  nodeName,
-  toConfined,
-  toFieldVariable,
-  toKeepalivedContainer,
-  toVipnatContainer,
-} from './container.ts';
-import { toDaemonSet } from './objects.ts';
-import { everyTaint, onLinux, onTheHost } from './pod.ts';
-import { type ManifestRequest } from './request.ts';
-import { askOnHost, toProbes } from './probes.ts';
-import { balancerName as name } from './services-rights.ts';
-import { type HostVolume, lock, toFolderVolume, toPodVolumes, toVolumeMounts } from './volumes.ts';
-import { type Manifest, nestComments, type Part } from './yaml.ts';
 
 /** The addresses of the pod's host. Source: core/v1, PodStatus.hostIPs; Kubernetes has it since 1.30. */
 const addressVariable = 'HOST_ADDRESSES';

@@ -15,7 +15,7 @@ import {
   listTmpfilesLines,
   locateServingFile,
   toTmpfilesFolder,
-} from '../../../agent/keepalived/serving-file.ts';
+} from '../../../lib/keepalived/serving-file.ts';
 import { type ManifestRequest, toCommandLine } from './request.ts';
 
 /** A file for a host. */

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { createNodeHealth } from '../../../cli/wiring/node-health.ts';
+import { createNodeHealth } from '../../../balancer/nodes/host-node-health.ts';
 import { systemClock } from '../../../lib/control/clock.ts';
 import { findAccess } from '../../../lib/kubernetes/access.ts';
 import { ApiRoute } from '../../../lib/kubernetes/route.ts';

@@ -2,7 +2,6 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, createConnection } from 'node:net';
-import { type PortBalance } from '../../../balancer/decide/port-balance.ts';
 import { IsolatedWrites } from '../../../balancer/program/isolated-writes.ts';
 import { type Balances, Programmer } from '../../../balancer/program/programmer.ts';
 import { readTable } from '../../../balancer/table/table.ts';
@@ -11,6 +10,7 @@ import { families, type Family } from '../../../lib/address/address.ts';
 import { type ElementChange } from '../../../lib/kernel/netlink/nft-elements.ts';
 import { type BalancerKernel, createBalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
 import { makePortBalance } from '../../support/fakes/port-balance.ts';
+import { type PortBalance } from '../../../balancer/decide/balanced-service.ts';
 
 const port = 8080;
 const service = 'default/web';

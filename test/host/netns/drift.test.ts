@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { shownDialects } from '../../support/jest/pairs.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { vips } from '../../support/network/layout.ts';

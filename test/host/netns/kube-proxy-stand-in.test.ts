@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';

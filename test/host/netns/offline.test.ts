@@ -3,7 +3,7 @@ import { families } from '../../../lib/address/address.ts';
 import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { pairs } from '../../support/jest/pairs.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { clusterIps, listApiservers, vips } from '../../support/network/layout.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';

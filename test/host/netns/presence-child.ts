@@ -1,9 +1,9 @@
 /** Claims its network namespace in every way there is, and prints what came of it. For presence.test.ts. */
+import { agentRole, claimRole, findHolder } from '../../../lib/http/singleton.ts';
 import { createServer as createHttpServer, type ServerResponse } from 'node:http';
 import { createServer } from 'node:net';
 import { askAgentHealth, healthPath, toHealthAnswer } from '../../../agent/http/agent-health.ts';
 import { apiPath, askAgentApi } from '../../../agent/http/agent-api.ts';
-import { claimPresence, findAgent } from '../../../agent/http/presence.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
 
 const info = { version: '1.2.3', pid: 4711, since: '2026-01-01T00:00:00.000Z' };
@@ -20,7 +20,7 @@ const other = { version: '1.2.4', pid: 4712, since: '2026-01-02T00:00:00.000Z' }
 
 async function attempt(): Promise<string> {
   try {
-    const release = await claimPresence(other);
+    const release = await claimRole(agentRole, other, new Map());
     await release();
     return 'claimed';
   } catch (error) {
@@ -41,7 +41,7 @@ async function whileHeldBy(answer: string | null): Promise<{ claim: string; foun
     });
   });
   server.unref();
-  const result = { claim: await attempt(), found: await findAgent() };
+  const result = { claim: await attempt(), found: await findHolder(agentRole) };
   await new Promise((resolve) => {
     server.close(resolve);
     // Those that were never answered are still open.
@@ -50,9 +50,9 @@ async function whileHeldBy(answer: string | null): Promise<{ claim: string; foun
   return result;
 }
 
-const before = await findAgent();
-const release = await claimPresence(info);
-const during = { claim: await attempt(), found: await findAgent() };
+const before = await findHolder(agentRole);
+const release = await claimRole(agentRole, info, new Map());
+const during = { claim: await attempt(), found: await findHolder(agentRole) };
 const mute = (await askAgentHealth()) ?? (await askAgentApi());
 await release();
 const health = new Map([
@@ -62,15 +62,15 @@ const answers = [
   [healthPath, () => toHealthAnswer(health)],
   [apiPath, () => ({ view, proxyBesideApi })],
 ] as const;
-const releaseProbing = await claimPresence(info, new Map(answers));
+const releaseProbing = await claimRole(agentRole, info, new Map(answers));
 const probing = {
-  found: await findAgent(),
+  found: await findHolder(agentRole),
   health: [...((await askAgentHealth()) ?? [])],
   api: await askAgentApi(),
 };
 await releaseProbing();
 const gone = (await askAgentHealth()) ?? (await askAgentApi());
-const after = { claim: await attempt(), found: await findAgent() };
+const after = { claim: await attempt(), found: await findHolder(agentRole) };
 /** An HTTP server under that name that answers everything with this, as long as it is asked. */
 async function whileAnsweredBy(
   answer: (response: ServerResponse) => void,
@@ -84,7 +84,7 @@ async function whileAnsweredBy(
       resolve();
     });
   });
-  const result = { claim: await attempt(), found: await findAgent() };
+  const result = { claim: await attempt(), found: await findHolder(agentRole) };
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
   return result;

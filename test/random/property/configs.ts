@@ -1,11 +1,11 @@
 import { ordinaryConfig } from '../../support/agent/running-agent.ts';
 import { fc } from '../../support/random/fc.ts';
 import { type Config, iptablesChoices, masquerades, modes, proxyModes } from '../../../config/config.ts';
-import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
-import { type Way } from '../../../agent/decide/decision.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { type Balance, type Route } from '../../../lib/netfilter/rules/balance.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { clusterIps } from '../../support/kube-proxy/in-memory.ts';
+import { type Way } from '../../../config/way.ts';
 
 /** The VIPs that a configuration can have. */
 export const vips = [

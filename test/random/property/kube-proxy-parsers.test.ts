@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
-import { kubernetesService } from '../../../agent/api/kubernetes-service.ts';
+import { kubernetesService } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { readIptablesProxy } from '../../../lib/kube-proxy/iptables.ts';
 import { findKubernetesServer } from '../../../agent/observe/ipvs-server.ts';
 import { parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
 import { VipnatError } from '../../../lib/text/errors.ts';
-import { serviceChain } from '../../../agent/api/kubernetes-service.ts';
+import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
 import { removeKubeProxy, syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';

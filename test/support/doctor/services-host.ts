@@ -1,7 +1,5 @@
 /** Facts of a host with Services for checks of doctor: the balancer runs, and all is well. */
-import { type BalancerActivity } from '../../../balancer/process/activity.ts';
 import { planSeats } from '../../../balancer/seats/plan-seats.ts';
-import { type HostBalancer } from '../../../cli/balancer/host-balancer.ts';
 import { type Outcome } from '../../../cli/doctor/checks/diagnose.ts';
 import { serviceChecks } from '../../../cli/doctor/checks/services.ts';
 import { type HostFacts } from '../../../cli/doctor/facts/host-facts.ts';
@@ -11,6 +9,8 @@ import { viewServices } from '../../../cli/services/view-services.ts';
 import { makeService, nowMs } from '../fakes/service-objects.ts';
 import { makeObjects } from '../fakes/service-view.ts';
 import { makeProcess, noServices, tell } from './well-host.ts';
+import { type BalancerActivity } from '../../../lib/services/balancer-activity.ts';
+import { type HostBalancer } from '../../../lib/services/host-balancer.ts';
 
 /** It waits for whoever serves Services without a class. */
 export const classless = makeService('shop/old', {

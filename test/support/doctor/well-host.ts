@@ -3,7 +3,7 @@ import { type ServicesFacts } from '../../../cli/doctor/facts/services-facts.ts'
 import { type Outcome, diagnose } from '../../../cli/doctor/checks/diagnose.ts';
 import { type Assessment } from '../../../agent/decide/assess.ts';
 import { type Health } from '../../../agent/health/usable.ts';
-import { type Serving } from '../../../agent/probe/serving.ts';
+import { type Serving } from '../../../lib/probe/serving.ts';
 import { applyPlan } from '../../../agent/reconcile/look.ts';
 import { lookOnce, restoreCaptures } from '../agent/captured-host.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';

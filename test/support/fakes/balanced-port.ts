@@ -1,13 +1,13 @@
 /** What the balancer decides of one port of a Service. */
-import {
-  type BalancedService,
-  balanceService,
-  type Place,
-  type PortBalance,
-} from '../../../balancer/decide/port-balance.ts';
+import { balanceService } from '../../../balancer/decide/port-balance.ts';
 import { endpointSlices, services } from '../../../lib/services/services.ts';
 import { type KubeObject } from '../kube-api/kube-store.ts';
 import { type EndpointWords, makeEndpoints, makeLoadBalancer } from '../kube-api/service-objects.ts';
+import {
+  type BalancedService,
+  type Place,
+  type PortBalance,
+} from '../../../balancer/decide/balanced-service.ts';
 
 const place: Place = {
   node: 'n1',

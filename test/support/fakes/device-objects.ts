@@ -1,7 +1,7 @@
 /** Devices, and what stands behind Services on them, as informers have it. */
 import { Cache } from '../../../controller/cache/cache.ts';
 import { type DeviceBalancer, toBalancerKey } from '../../../controller/cache/device-reports.ts';
-import { type Objects, type World } from '../../../controller/cache/world.ts';
+import { type World } from '../../../controller/cache/world.ts';
 import { deviceWatchers } from '../../../controller/devices/devices.ts';
 import { kinds } from '../../../controller/kinds/kinds.ts';
 import { type Capabilities } from '../../../lib/devices/driver.ts';
@@ -17,6 +17,7 @@ import {
   serviceNameLabel,
 } from '../../../lib/services/services.ts';
 import { makeService, nowMs } from './service-objects.ts';
+import { type Objects } from '../../../controller/cache/known.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

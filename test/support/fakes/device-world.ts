@@ -1,7 +1,6 @@
 /** The writers of devices, with a cache, an API for single objects, and one device in memory. */
 import { type Cache } from '../../../controller/cache/cache.ts';
 import { type DeviceBalancer, type DeviceReport } from '../../../controller/cache/device-reports.ts';
-import { type Objects } from '../../../controller/cache/world.ts';
 import { Devices } from '../../../controller/devices/devices.ts';
 import { type Clock } from '../../../lib/control/clock.ts';
 import { type CreateDriver } from '../../../lib/devices/driver.ts';
@@ -11,6 +10,7 @@ import { toKey } from '../../../lib/kubernetes/api-object.ts';
 import { FakeClock } from './clock.ts';
 import { type DeviceInventory, makeDeviceCache } from './device-objects.ts';
 import { PlainDevice } from './plain-device.ts';
+import { type Objects } from '../../../controller/cache/known.ts';
 
 interface Others {
   readonly clock: Clock;

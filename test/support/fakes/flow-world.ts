@@ -2,13 +2,13 @@
 import { FlowCleaner } from '../../../balancer/program/flow-cleaner.ts';
 import { createStrayFilter } from '../../../balancer/program/gone-flows.ts';
 import { Drains } from '../../../balancer/program/drains.ts';
-import { type PortBalance } from '../../../balancer/decide/port-balance.ts';
 import { sleep } from '../../../lib/control/clock.ts';
 import { type BalancedFlow } from '../../../lib/kernel/port.ts';
 import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
 import { FakeClock } from './clock.ts';
 import { createRecordingLogger } from './logger.ts';
 import { makePortBalance } from './port-balance.ts';
+import { type PortBalance } from '../../../balancer/decide/balanced-service.ts';
 
 /** Two pods. */
 export const [a, b] = [

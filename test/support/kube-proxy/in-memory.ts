@@ -1,7 +1,7 @@
 import { type Family } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type IptablesDialect } from '../../../lib/kernel/port.ts';
-import { kubernetesService } from '../../../agent/api/kubernetes-service.ts';
+import { kubernetesService } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { jumps, renderCleanup, renderUpdate } from './rules.ts';
 import { type FakeKernel } from '../fakes/kernel.ts';
 

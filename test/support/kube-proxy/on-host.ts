@@ -2,7 +2,7 @@ import { type Family } from '../../../lib/address/address.ts';
 import { type Endpoint } from '../../../lib/address/endpoint.ts';
 import { type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { kubernetesService, nftServiceChain } from '../../../agent/api/kubernetes-service.ts';
+import { kubernetesService, nftServiceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { jumps, type ProxiedService, renderCleanup, renderUpdate, webService } from './rules.ts';
 import { clusterIps, listApiservers, podNetworks } from '../network/layout.ts';
 import { type Namespaces } from '../network/namespaces.ts';

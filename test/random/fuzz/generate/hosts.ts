@@ -5,7 +5,7 @@ import { type Health } from '../../../../agent/health/usable.ts';
 import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { interpret } from '../../../../agent/observe/observe.ts';
 import { type KernelReading } from '../../../../lib/kernel/port.ts';
-import { nftServiceChain } from '../../../../agent/api/kubernetes-service.ts';
+import { nftServiceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { selectServiceObjects } from '../../../support/fakes/nft-proxy.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';

@@ -1,5 +1,5 @@
 import { type SaveOutput } from '../../../../lib/kernel/port.ts';
-import { serviceChain } from '../../../../agent/api/kubernetes-service.ts';
+import { serviceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { vipChainName } from '../../../../lib/netfilter/rules/balance.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { addressTexts, edgeNumbers, makeHostileText } from '../engine/hostile.ts';

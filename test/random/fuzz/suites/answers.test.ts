@@ -18,7 +18,6 @@ import { readAgentHealthAnswer } from '../../../../agent/http/agent-health.ts';
 import { isOptionName } from '../../../../config/options.ts';
 import { readAgentSettings } from '../../../../config/agent-settings.ts';
 import { readAgentOptionsAnswer } from '../../../../agent/http/agent-options.ts';
-import { readHolderInfo } from '../../../../lib/http/presence.ts';
 import { eventLines, listings, agentAnswers } from '../generate/api.ts';
 import { makeEndpoint } from '../generate/balances.ts';
 import { mutateJson } from '../generate/json.ts';
@@ -27,6 +26,7 @@ import { mutateText } from '../engine/mutate.ts';
 import { hasControl, insist, insistOnEndpoint, isIn } from '../engine/properties.ts';
 import { type Random } from '../../../support/random/random.ts';
 import { fuzz } from '../engine/run.ts';
+import { readHolderInfo } from '../../../../lib/http/singleton.ts';
 
 jest.setTimeout(3_600_000);
 

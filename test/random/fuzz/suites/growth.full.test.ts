@@ -19,7 +19,7 @@ import { parseMessages, parseAttributes } from '../../../../lib/kernel/netlink/n
 import { parseObjects } from '../../../../lib/kernel/real/nft-json.ts';
 import { listReferred } from '../../../../lib/kernel/real/nft-proxy.ts';
 import { endpointSlices } from '../../../../agent/api/kubernetes-objects.ts';
-import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
+import { kubernetesService } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
 import {

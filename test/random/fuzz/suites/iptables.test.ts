@@ -1,6 +1,6 @@
 import { jest, test } from '@jest/globals';
 import { isDeepStrictEqual } from 'node:util';
-import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
+import { kubernetesService } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { type IptablesProxyView, readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { type SaveOutput } from '../../../../lib/kernel/port.ts';

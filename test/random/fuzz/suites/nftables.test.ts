@@ -10,7 +10,7 @@ import { hasSameDeclaration, hasSameMeaning } from '../../../../lib/netfilter/nf
 import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
 import { readInstalled } from '../../../../lib/netfilter/nftables/read-back.ts';
 import { printNftTable, renderNftTable } from '../../../../lib/netfilter/nftables/render.ts';
-import { kubernetesService, nftServiceChain } from '../../../../agent/api/kubernetes-service.ts';
+import { kubernetesService, nftServiceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { selectServiceObjects } from '../../../support/fakes/nft-proxy.ts';
 import { readCaptures } from '../engine/captures.ts';
 import { makeTableBalances } from '../generate/balances.ts';

@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { formatError } from '../../../../cli/format/text/error-text.ts';
 import { formatExamination } from '../../../../cli/format/screens/doctor.ts';
 import { formatDoctorJson } from '../../../../cli/format/json/doctor-json.ts';
-import { formatStatusJson } from '../../../../cli/format/json/status-json.ts';
+import { formatStatusJson } from '../../../../agent/report/status-json.ts';
 import { formatStatus } from '../../../../cli/format/screens/status.ts';
 import { plainScreen } from '../../../../cli/format/text/screen.ts';
 import { toApiEvent } from '../../../../lib/telemetry/event.ts';

@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { jest, test } from '@jest/globals';
-import { listSubnets } from '../../../../balancer/seats/place-address.ts';
 import { planSeats } from '../../../../balancer/seats/plan-seats.ts';
 import { renderSeats } from '../../../../balancer/seats/render-seats.ts';
-import { locateSeatFiles } from '../../../../balancer/seats/seat-files.ts';
+import { locateSeatFiles } from '../../../../lib/keepalived/seat-files.ts';
 import { readDrained } from '../../../../lib/services/drained.ts';
 import { listAddresses } from '../../../../lib/keepalived/find.ts';
 import { type Lease, parseNodeLease } from '../../../../lib/services/node-report.ts';
@@ -13,6 +12,7 @@ import { mutateText } from '../engine/mutate.ts';
 import { insist } from '../engine/properties.ts';
 import { type Random } from '../../../support/random/random.ts';
 import { fuzz } from '../engine/run.ts';
+import { listSubnets } from '../../../../lib/keepalived/subnets.ts';
 
 jest.setTimeout(3_600_000);
 

@@ -1,6 +1,6 @@
 import { afterEach, expect, jest, test } from '@jest/globals';
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { askLoopback } from '../../../../agent/observe/loopback.ts';
+import { askLoopback } from '../../../../lib/probe/loopback.ts';
 import { toText } from '../../../../lib/http/page.ts';
 import { StatusServer } from '../../../../lib/http/status-server.ts';
 import { systemClock } from '../../../../lib/control/clock.ts';

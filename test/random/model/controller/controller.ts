@@ -17,12 +17,13 @@ import {
 import { getKind, kinds, serviceKinds } from '../../../../controller/kinds/kinds.ts';
 import { type Affected, isWoken, type StepKey, type WaitsFor } from '../../../../controller/cache/watch.ts';
 import { NodeLiveness } from '../../../../controller/cache/node-leases.ts';
-import { type Settings, type World } from '../../../../controller/cache/world.ts';
+import { type World } from '../../../../controller/cache/world.ts';
 import { Cache } from '../../../../controller/cache/cache.ts';
 import { parseNodeLease, toLeaseResource } from '../../../../lib/services/node-report.ts';
 import { type Kind, type ObjectApi, type StoredObject } from '../../../support/fakes/object-api.ts';
 import { KnownObjects } from './known-objects.ts';
 import { WriteCounts } from './rewriter.ts';
+import { type Settings } from '../../../../controller/cache/known.ts';
 
 /** What is tried: the product's, or a broken one. */
 export type Decide = (key: StepKey, world: World) => Step;

@@ -6,12 +6,13 @@ import {
   type LastingState,
   type ReconcileState,
 } from '../../../../agent/observe/reconcile-state.ts';
-import { plan, type Plan } from '../../../../agent/decide/plan.ts';
+import { plan } from '../../../../agent/decide/plan.ts';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
 import { type KernelReading } from '../../../../lib/kernel/port.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import { type Plan } from '../../../../lib/netfilter/plan/table-plan.ts';
 
 /** The parts of vipnat that a step of the model runs: its own ones, or, to see that the model notices, broken ones. */
 export interface Product {

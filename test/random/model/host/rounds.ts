@@ -1,4 +1,4 @@
-import { serviceChain } from '../../../../agent/api/kubernetes-service.ts';
+import { serviceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { isOurChain } from '../../../support/foreign/printed-rules.ts';
 import { listChains } from '../../property/tables.ts';

@@ -1,12 +1,12 @@
 /** The kernel of one machine: the balancer's table, connections, and where a new connection goes. */
 import { readTable } from '../../../../balancer/table/table.ts';
 import { emptyTable, type NftTable } from '../../../../lib/netfilter/nftables/ruleset.ts';
-import { aliveSeconds } from '../../../../balancer/table/skeleton.ts';
 import { type Clock, sleep } from '../../../../lib/control/clock.ts';
 import { type BalancerKernel } from '../../../../lib/kernel/real/balancer-tables.ts';
 import { toWholeKernel } from '../../../support/api/balancer-life.ts';
 import { FakeBalancerKernel } from '../../../support/fakes/balancer-kernel.ts';
 import { type LifeClock } from './life-clock.ts';
+import { aliveSeconds } from '../../../../lib/services/balancer-table.ts';
 
 /** A connection that was sent to a pod. */
 export interface Connection {

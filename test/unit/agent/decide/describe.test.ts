@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { type Decision } from '../../../../agent/decide/decision.ts';
-import { describeInSync, describeKubeProxy, describeWay } from '../../../../agent/decide/describe.ts';
+import { describeWay } from '../../../../agent/decide/describe.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 
 const direct: Decision = {
@@ -16,23 +16,4 @@ const direct: Decision = {
 test('a way is named so that a change of it can be told: direct with its apiservers', () => {
   expect(describeWay(direct)).toBe('direct to [fd00::11]:6443');
   expect(describeWay({ ...direct, way: 'service-chain' })).toBe('service-chain');
-});
-
-test('a VIP that is balanced says over how many apiservers', () => {
-  expect(describeInSync(direct)).toBe(
-    '[fd00::50]:6443 is balanced, and its rules are in sync (direct, 1 apiserver)',
-  );
-});
-
-test('a VIP that is not balanced says so loudly, and why', () => {
-  expect(describeInSync({ ...direct, way: 'passthrough', backends: [] })).toBe(
-    "[fd00::50]:6443 is NOT BALANCED (passthrough): this host runs no kube-proxy. Only the VIP holder's own apiserver answers",
-  );
-});
-
-test('kube-proxy is described by its mode, backend and what says so', () => {
-  const proxyMode = { value: 'iptables', seenIn: 'reported at 127.0.0.1:10249' } as const;
-  expect(describeKubeProxy({ proxyMode, dialect: { value: 'nft', seenIn: 'the default' } })).toBe(
-    'kube-proxy: iptables (nft), reported at 127.0.0.1:10249',
-  );
 });

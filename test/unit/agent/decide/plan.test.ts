@@ -1,10 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { describeDrift, plan } from '../../../../agent/decide/plan.ts';
+import { plan } from '../../../../agent/decide/plan.ts';
 import { families, type Family } from '../../../../lib/address/address.ts';
 import { iptablesDialects, type IptablesDialect } from '../../../../lib/kernel/port.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 import { type Balance } from '../../../../lib/netfilter/rules/balance.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { describeDrift } from '../../../../lib/netfilter/plan/table-plan.ts';
 
 const read = (family: Family, dialect: IptablesDialect, text = '') => parseSave({ family, dialect, text });
 const everywhere = families.flatMap((family) => iptablesDialects.map((dialect) => read(family, dialect)));

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { type IptablesDialect } from '../../../../lib/kernel/port.ts';
-import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
+import { kubernetesService } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { type IptablesProxyView, readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { decideProxyMode, type ProxyModeEvidence } from '../../../../agent/observe/proxy-mode.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';

@@ -9,7 +9,7 @@ import {
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { type ServicePort } from '../../../../lib/kube-proxy/service-port.ts';
-import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
+import { kubernetesService } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { webService } from '../../../support/kube-proxy/rules.ts';

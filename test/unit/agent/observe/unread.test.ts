@@ -3,12 +3,12 @@ import { type Config } from '../../../../config/config.ts';
 import { everything } from '../../../../agent/reconcile/look.ts';
 import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
 import { interpret, type Observation } from '../../../../agent/observe/observe.ts';
-import { describeUnread } from '../../../../agent/observe/unread.ts';
 import { type Dialect } from '../../../../lib/kernel/port.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { type FakeKernel } from '../../../support/fakes/kernel.ts';
 import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import { describeUnread } from '../../../../lib/kernel/real/unread.ts';
 
 const nftHost = ['iptables-nft-save.three-endpoints.txt'];
 const legacyHost = ['iptables-legacy-save.three-endpoints.txt'];

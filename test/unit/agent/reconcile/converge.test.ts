@@ -1,13 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import { converge, isRace } from '../../../../agent/reconcile/converge.ts';
 import { everything } from '../../../../agent/reconcile/look.ts';
-import { plan, type Plan } from '../../../../agent/decide/plan.ts';
+import { plan } from '../../../../agent/decide/plan.ts';
 import { VipnatError } from '../../../../lib/text/errors.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 import { type Balance } from '../../../../lib/netfilter/rules/balance.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { type Plan } from '../../../../lib/netfilter/plan/table-plan.ts';
 
 const balance: Balance = {
   vip: toEndpoint('10.0.0.50:6443'),

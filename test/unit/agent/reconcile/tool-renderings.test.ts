@@ -5,12 +5,13 @@ import {
   UnverifiedWrites,
 } from '../../../../agent/reconcile/tool-renderings.ts';
 import { emptyState, renderingKey } from '../../../../agent/observe/reconcile-state.ts';
-import { plan, type Plan } from '../../../../agent/decide/plan.ts';
+import { plan } from '../../../../agent/decide/plan.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 import { type Balance } from '../../../../lib/netfilter/rules/balance.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { type Plan } from '../../../../lib/netfilter/plan/table-plan.ts';
 
 const balance: Balance = {
   vip: toEndpoint('10.0.0.50:6443'),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { formatStatus } from '../../../../cli/format/screens/status.ts';
-import { formatStatusJson } from '../../../../cli/format/json/status-json.ts';
+import { formatStatusJson } from '../../../../agent/report/status-json.ts';
 import { applyPlan } from '../../../../agent/reconcile/look.ts';
 import { type HostStatus, isInTrouble, toHostStatus } from '../../../../agent/report/host-status.ts';
 import { findInstance, findNamedFile, findWire } from '../../../../lib/keepalived/find.ts';

@@ -1,10 +1,11 @@
 import { expect, test } from '@jest/globals';
 import { applyEndings, noEndings } from '../../../../balancer/decide/node-endings.ts';
 import { applyOutages } from '../../../../balancer/decide/node-outages.ts';
-import { balanceService, type Place } from '../../../../balancer/decide/port-balance.ts';
+import { balanceService } from '../../../../balancer/decide/port-balance.ts';
 import { listBackends } from '../../../../lib/services/endpoints.ts';
 import { endpointSlices, services } from '../../../../lib/services/services.ts';
 import { makeEndpoints, makeLoadBalancer } from '../../../support/kube-api/service-objects.ts';
+import { type Place } from '../../../../balancer/decide/balanced-service.ts';
 
 const versioned = ({ metadata, ...rest }: ReturnType<typeof makeEndpoints>) => ({
   ...rest,

@@ -1,10 +1,10 @@
 import { expect, test } from '@jest/globals';
 import { SlowStarts } from '../../../../balancer/follow/slow-starts.ts';
-import { type BalancedService } from '../../../../balancer/decide/port-balance.ts';
 import { endpointSlices } from '../../../../lib/services/services.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { makeService } from '../../../support/fakes/service-objects.ts';
 import { makeEndpoints } from '../../../support/kube-api/service-objects.ts';
+import { type BalancedService } from '../../../../balancer/decide/balanced-service.ts';
 
 const key = 'default/web';
 

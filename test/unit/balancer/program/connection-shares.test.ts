@@ -1,5 +1,4 @@
 import { expect, test } from '@jest/globals';
-import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
 import { renderPort } from '../../../../balancer/decide/render-port.ts';
 import { ConnectionShares } from '../../../../balancer/program/connection-shares.ts';
 import { toFlows } from '../../../../balancer/program/gone-flows.ts';
@@ -7,6 +6,7 @@ import { emptyTable } from '../../../../lib/netfilter/nftables/ruleset.ts';
 import { describeFlow } from '../../../../lib/kernel/real/describe-flow.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { makePortBalance } from '../../../support/fakes/port-balance.ts';
+import { type PortBalance } from '../../../../balancer/decide/balanced-service.ts';
 
 const pods = ['10.244.1.2', '10.244.2.2', '10.244.3.2'].map((address) => ({ address, port: 8080 }));
 

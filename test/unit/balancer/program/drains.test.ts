@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
+import { a, b, balance, flowTo, startFlowWorld as start } from '../../../support/fakes/flow-world.ts';
+import { type PortBalance } from '../../../../balancer/decide/balanced-service.ts';
 import { Drains } from '../../../../balancer/program/drains.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
-import { a, b, balance, flowTo, startFlowWorld as start } from '../../../support/fakes/flow-world.ts';
 
 describe('endpoints that drain', () => {
   const web = 'default/web';

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { type PortBalance } from '../../../../balancer/decide/port-balance.ts';
 import { type Balances, Programmer } from '../../../../balancer/program/programmer.ts';
 import { readTable } from '../../../../balancer/table/table.ts';
 import { FakeBalancerKernel } from '../../../support/fakes/balancer-kernel.ts';
 import { makePortBalance } from '../../../support/fakes/port-balance.ts';
+import { type PortBalance } from '../../../../balancer/decide/balanced-service.ts';
 
 /** A Service at an address of its own, with so many pods. */
 function balance(service: string, pods: number, more: Partial<PortBalance> = {}): Balances {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigurationKeeper } from '../../../../balancer/seats/configuration-keeper.ts';
-import { locateSeatFiles, type SeatFiles } from '../../../../balancer/seats/seat-files.ts';
+import { locateSeatFiles, type SeatFiles } from '../../../../lib/keepalived/seat-files.ts';
 import { seatsMark } from '../../../../lib/keepalived/find.ts';
 import { type RunningKeepalived } from '../../../../lib/keepalived/running.ts';
 import { VipnatError } from '../../../../lib/text/errors.ts';

@@ -1,13 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  type HostAddress,
-  listAlone,
-  listSubnets,
-  placeAddress,
-} from '../../../../balancer/seats/place-address.ts';
+import { listAlone, placeAddress } from '../../../../balancer/seats/place-address.ts';
 import { planSeats, type SeatsPlan } from '../../../../balancer/seats/plan-seats.ts';
 import { parseAddress } from '../../../../lib/address/address.ts';
 import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
+import { type HostAddress, listSubnets } from '../../../../lib/keepalived/subnets.ts';
 
 const host = {
   node: 'w2',

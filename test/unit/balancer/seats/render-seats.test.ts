@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { planSeats } from '../../../../balancer/seats/plan-seats.ts';
 import { renderSeats } from '../../../../balancer/seats/render-seats.ts';
-import { locateSeatFiles } from '../../../../balancer/seats/seat-files.ts';
+import { locateSeatFiles } from '../../../../lib/keepalived/seat-files.ts';
 import { findInstance, followsFile, listAddresses } from '../../../../lib/keepalived/find.ts';
 import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
 

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type HostAddress } from '../../../../balancer/seats/place-address.ts';
-import { locateSeatFiles, type SeatFiles } from '../../../../balancer/seats/seat-files.ts';
+import { locateSeatFiles, type SeatFiles } from '../../../../lib/keepalived/seat-files.ts';
 import { type SeatsInput } from '../../../../balancer/seats/plan-seats.ts';
 import { Seats, type SeatsState } from '../../../../balancer/seats/seats.ts';
 import { sleep, systemClock } from '../../../../lib/control/clock.ts';
@@ -15,6 +14,7 @@ import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-o
 import { createSeatsRecord } from '../../../support/fakes/seats-log.ts';
 import { FakeTrackFile } from '../../../support/fakes/track-file.ts';
 import { TemporaryFolder } from '../../../support/network/at-end.ts';
+import { type HostAddress } from '../../../../lib/keepalived/subnets.ts';
 import { advanceUntil } from '../../advance-until.ts';
 
 let folder: TemporaryFolder;

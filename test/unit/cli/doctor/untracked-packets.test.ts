@@ -48,12 +48,6 @@ test.each<[string, EarlyRules, string, boolean]>([
     'packets from 10.77.0.12:6443',
     true,
   ],
-  [
-    'what is not tracked yet',
-    raw(['PREROUTING -p tcp -m conntrack --ctstate UNTRACKED -m tcp --dport 6443 -j CT --notrack']),
-    toVip,
-    true,
-  ],
   ['what may be so', raw(['PREROUTING -m mark --mark 0x1 -j CT --notrack']), toVip, false],
   [
     'another chain',
@@ -86,7 +80,6 @@ test.each<[string, EarlyRules, string, boolean]>([
 
 test.each<[string, EarlyRules]>([
   ['another protocol', raw(['PREROUTING -p udp -m udp --dport 4789 -j CT --notrack'])],
-  ['what is tracked', raw(['PREROUTING -p tcp -m conntrack --ctstate ESTABLISHED -j CT --notrack'])],
   ['another port', raw(['PREROUTING -p tcp -m tcp --dport 80 -j CT --notrack'])],
   ['what comes back by lo', raw(['PREROUTING -i lo -j CT --notrack'])],
   ['a helper', raw(['PREROUTING -p tcp -m tcp --dport 6443 -j CT --helper ftp'])],

@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
-import { judgeTrusted, type WebhookFacts } from '../../../../cli/doctor/facts/webhook-facts.ts';
+import { type WebhookFacts } from '../../../../cli/doctor/facts/services-facts.ts';
 import { makePair } from '../../../../controller/webhook/certificate.ts';
 import { services, tellServices, well, wellHost } from '../../../support/doctor/services-host.ts';
+import { judgeTrusted } from '../../../../controller/webhook/trusted-end.ts';
 
 const dayMs = 86_400_000;
 

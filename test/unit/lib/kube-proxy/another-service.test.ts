@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
+import { kubernetesService } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { nftServiceChainName } from '../../../../lib/kube-proxy/nft-service.ts';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
 import { type SaveOutput } from '../../../../lib/kernel/port.ts';
-import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
+import { kubernetesService } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { type IptablesProxyView, readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
 import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
 

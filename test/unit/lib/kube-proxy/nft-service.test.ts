@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { type Endpoint } from '../../../../lib/address/endpoint.ts';
-import { kubernetesService, nftServiceChain } from '../../../../agent/api/kubernetes-service.ts';
+import { kubernetesService, nftServiceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import {
   isNftAffinitySet,
   nftEndpointChainName,

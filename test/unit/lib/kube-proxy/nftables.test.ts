@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { kubernetesService } from '../../../../agent/api/kubernetes-service.ts';
+import { kubernetesService } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 import { type NftProxyView, readNftProxy } from '../../../../lib/kube-proxy/nftables.ts';
 
 const chain = 'service-2QRHZV4L-default/kubernetes/tcp/https';

@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { parseEndpoint } from '../../../../lib/address/endpoint.ts';
 import { endpointChainName, serviceChainName } from '../../../../lib/kube-proxy/service-chain.ts';
 import { formatServicePort, type ServicePortName } from '../../../../lib/kube-proxy/service-port.ts';
-import { kubernetesService, serviceChain } from '../../../../agent/api/kubernetes-service.ts';
+import { kubernetesService, serviceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
 
 const capture = readFileSync(
   new URL('../../../support/fixtures/captures/iptables-nft-save.three-endpoints.txt', import.meta.url),

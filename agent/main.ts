@@ -1,0 +1,409 @@
+import { constants, setPriority } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
+import { type VipnatError } from '../lib/text/errors.ts';
+import { exitStatuses } from '../lib/text/exit-status.ts';
+import { type Clock, systemClock } from '../lib/control/clock.ts';
+import { systemRandom } from '../lib/control/random.ts';
+import { createKernel } from '../lib/kernel/real/kernel.ts';
+import { readListeningAddresses } from '../lib/kernel/host/listeners.ts';
+import { askOtherHolder } from '../lib/kernel/host/other-holder.ts';
+import { Agent, type AgentPorts } from './reconcile/agent.ts';
+import { type Config } from '../config/config.ts';
+import { podVariable, readTick } from '../config/environment.ts';
+import { ApiLog } from './api/api-log.ts';
+import { WatchedApi } from './api/watched-api.ts';
+import { type FollowedApi, noApi } from './api/cluster-api.ts';
+import { type Assessment } from './decide/assess.ts';
+import { type Decision } from './decide/decision.ts';
+import { type planOffline } from './decide/offline.ts';
+import { activityPath, askAgentActivity } from './http/agent-activity.ts';
+import { type DiagnosticReading, readDiagnosticConfig, type Scope } from './http/diagnostic-config.ts';
+import { drainThisHost, type DrainWish, type HostDrainPlan, undrainThisHost } from './http/drain-host.ts';
+import { converge } from './reconcile/converge.ts';
+import { observeAndAssess } from './reconcile/look.ts';
+import {
+  createHostKernel,
+  createPorts,
+  lookAtThisHost,
+  recallMemory,
+  type Tell,
+} from './reconcile/one-shot-host.ts';
+import { type DrainRemoval, removeDrain } from './reconcile/remove-drain.ts';
+import { leaveOwn, type OwnRemoval, removeOwn } from './reconcile/remove-own.ts';
+import { switchOnForwarding } from './reconcile/switch-forwarding.ts';
+import { WriteBudget } from './reconcile/write-budget.ts';
+import { type HostStatus, toHostStatus } from './report/host-status.ts';
+import { readLiveDetails } from './report/live-details.ts';
+import { type ForwardingListener } from './report/loop-observer.ts';
+import { type ConfigSources } from '../config/load.ts';
+import { type Endpoint, formatEndpoint } from '../lib/address/endpoint.ts';
+import { type UnreadRules } from '../lib/kernel/port.ts';
+import { version } from '../lib/text/version.ts';
+
+import { recallApiservers } from './endpoints/endpoint-persister.ts';
+import { createDrainStore } from '../lib/files/drain-store.ts';
+import { drainPath, toDrainAnswer } from './http/agent-drain.ts';
+import { createDrainRule } from '../lib/kernel/real/drain-rule.ts';
+import { createEndpointStore } from './endpoints/endpoint-store.ts';
+import { askProxyMode } from './observe/ask-proxy-mode.ts';
+import { createProxyAbsence } from './observe/proxy-absence.ts';
+import { type EventRecorder, noEvents } from '../lib/telemetry/recorder.ts';
+import { EventWriter } from '../lib/telemetry/writer.ts';
+import { findAuthority } from '../lib/files/authority.ts';
+import { createApiserver } from './probe/probe-connections.ts';
+import { createCredentialsReader } from './probe/probe-credentials.ts';
+import { findAccess } from '../lib/kubernetes/access.ts';
+import { apiPath } from './http/agent-api.ts';
+import { healthPath, toHealthAnswer } from './http/agent-health.ts';
+import { optionsPath, toOptionsAnswer } from './http/agent-options.ts';
+import { type Page } from '../lib/http/page.ts';
+import { Fifo } from '../lib/files/fifo.ts';
+import { StatusServer } from '../lib/http/status-server.ts';
+import { locateNotices } from '../lib/keepalived/names.ts';
+import { locateServingFile } from '../lib/keepalived/serving-file.ts';
+import { createTrackFile } from '../lib/keepalived/track-file.ts';
+import { createLogger, type Logger } from '../lib/telemetry/logger.ts';
+import { type Meter, silentMeter } from '../lib/telemetry/meter.ts';
+import { createMetrics } from '../lib/telemetry/prometheus.ts';
+import { emptyState } from './observe/reconcile-state.ts';
+import { createAgentPages } from './process/agent-pages.ts';
+import { nameNode } from '../config/node-name.ts';
+import { serveWaiting, type WaitingAgent } from './process/serve-waiting.ts';
+import { waitForSignal } from '../lib/control/process.ts';
+import { agentRole, claimRole, findHolder, type HolderInfo, takePlace } from '../lib/http/singleton.ts';
+import { createPodHeartbeat } from '../lib/telemetry/heartbeat.ts';
+import { findRoute } from '../lib/kubernetes/find-route.ts';
+
+/**
+ * The agent: runs until SIGTERM or SIGINT. While another agent runs on this host it waits for that one to end. The rules stay
+ * when it ends (I8); only `cleanup` removes them.
+ */
+export async function runAgent(config: Config): Promise<number> {
+  const info = describeSelf();
+  for (const flag of memoryFlags) setFlagsFromString(flag);
+  const [logger, metrics] = await Promise.all([createLogger(config), config.listen && createMetrics()]);
+  raisePriority(logger);
+  const ending = new AbortController();
+  const signal = waitForSignal().finally(() => {
+    ending.abort();
+  });
+  const answers = new Map<string, () => object>();
+  const pod = process.env[podVariable] ?? null;
+  const loop = { behindMs: () => 0 };
+  const beginning = { config, info, answers, logger, metrics, pod, loop };
+  const heartbeat = createPodHeartbeat(pod, logger, () => loop.behindMs());
+  try {
+    await heartbeat?.start();
+    const release = await takePlace({
+      ...{ role: agentRole, info, answers, logger, signal: ending.signal },
+      serve: (reason) => serveWaiting(beginning, reason),
+    });
+    if (release === null) {
+      logger.info(`${await signal}: vipnat stops. It waited for another agent, and wrote nothing`);
+      return exitStatuses.done;
+    }
+    return await serve(beginning, signal).finally(release);
+  } finally {
+    heartbeat?.stop();
+  }
+}
+
+/**
+ * V8's flags, however vipnat is started. Polls and looks leave garbage all the time: V8 would rather let the heap grow to twice the size
+ * than look. Its optimizing compilers take 12 MB and more, and an agent mostly waits (ADR 30). Set late: ready-made code is refused where
+ * these are on the command line.
+ */
+const memoryFlags = [...['--max-semi-space-size=1', '--optimize-for-size'], ...['--no-opt', '--no-maglev']];
+
+/** Once it is the host's agent: until the signal. */
+async function serve(
+  { config, info, answers, logger, metrics, pod, loop }: Beginning,
+  signal: Promise<NodeJS.Signals>,
+): Promise<number> {
+  const clock = systemClock;
+  const meter = metrics?.meter ?? silentMeter;
+  const warn = ({ message, code }: VipnatError) => {
+    logger.warn(message, { code });
+    meter.count('vipnat_failures_total', { code });
+  };
+  const kernel = createKernel({ onProblem: warn });
+  const apiserver = createApiserver({
+    clock,
+    findAuthority: () => findAuthority(config.caFile),
+    readCredentials: createCredentialsReader(findAccess(config.kubeconfig, process.env), clock),
+    onNoDrainCheck: () => {
+      logger.warn(noDrainCheck);
+    },
+  });
+  const store = createEndpointStore(config.stateDir);
+  const drain = { store: createDrainStore(config.stateDir), rule: createDrainRule() };
+  const memory = { ...emptyState, ...(await recallApiservers(store, warn)) };
+  const { followApi, events, stopEvents } = connectApi(config, logger, meter);
+  const trackFile = createTrackFile(locateServingFile(config.runDir));
+  const files = { store, drain, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
+  const effects = { kernel, apiserver, clock, logger, meter, events };
+  const ports = { ...effects, ...files, ...createQuestions(clock), followApi, tickMs: readTick(process.env) };
+  const agent = new Agent(ports, config, memory);
+  loop.behindMs = () => agent.behindMs;
+  for (const [path, answer] of listAnswers(agent, config)) answers.set(path, answer);
+  const pages = metrics && createAgentPages({ agent, info, metrics, kernel, clock, config, pod });
+  const server = pages && createServer(config, pages, { logger, warn });
+  try {
+    logger.info(`vipnat ${info.version} runs, pid ${info.pid}`);
+    sayAuthority(config, logger);
+    await server?.start();
+    agent.start();
+    logger.info(`${await signal}: vipnat stops. Its rules stay (vipnat cleanup removes them)`);
+    await agent.stop();
+    await stopEvents();
+    return exitStatuses.done;
+  } finally {
+    await server?.stop();
+  }
+}
+
+/** What the agent asks of this host and of its network. */
+function createQuestions(
+  clock: Clock,
+): Pick<AgentPorts, 'askProxyMode' | 'askProxyAbsence' | 'readListening' | 'askOtherHolder'> {
+  return {
+    askProxyMode,
+    askProxyAbsence: createProxyAbsence(clock),
+    readListening: readListeningAddresses,
+    askOtherHolder: (question) => askOtherHolder(question, clock),
+  };
+}
+
+/** What an agent has before it is the host's. */
+interface Beginning extends WaitingAgent {
+  readonly answers: Map<string, () => object>;
+  /** For how long the loop is behind: as of PageSources. */
+  readonly loop: { behindMs: () => number };
+}
+
+/** What commands ask of it. */
+function listAnswers(agent: Agent, config: Config): readonly (readonly [string, () => object])[] {
+  return [
+    [drainPath, () => toDrainAnswer(agent.checkDrain())],
+    [healthPath, () => toHealthAnswer(agent.health)],
+    [apiPath, () => agent.apiWord],
+    [activityPath, () => agent.activity],
+    [optionsPath, () => toOptionsAnswer(config)],
+  ];
+}
+
+/** The server of `--listen`; null where it is off. */
+function createServer(
+  { listen }: Config,
+  pages: ReadonlyMap<string, Page>,
+  { logger, warn }: { readonly logger: Logger; readonly warn: (problem: VipnatError) => void },
+): StatusServer | null {
+  if (listen === null) return null;
+  return new StatusServer({
+    endpoint: listen,
+    pages,
+    clock: systemClock,
+    onProblem: warn,
+    onRecovered: (endpoint) => {
+      logger.info(`vipnat now serves /metrics, /healthz, /readyz and /status at ${formatEndpoint(endpoint)}`);
+    },
+  });
+}
+
+interface ApiParts {
+  readonly followApi: (onChange: () => void) => FollowedApi;
+  readonly events: EventRecorder;
+  readonly stopEvents: () => Promise<void>;
+}
+
+/** The source that follows the Kubernetes API, and who writes events there; where there are no credentials neither does anything. */
+function connectApi(config: Config, logger: Logger, meter: Meter): ApiParts {
+  const route = findRoute(config);
+  if (route === null) {
+    return { followApi: () => noApi, events: noEvents, stopEvents: () => Promise.resolve() };
+  }
+  const common = { route, clock: systemClock, random: systemRandom };
+  const report = new ApiLog(logger, systemClock, meter);
+  const events = new EventWriter({ ...common, logger, node: nameNode(config) });
+  return {
+    followApi: (onChange) => new WatchedApi({ ...common, report, onChange }),
+    events,
+    stopEvents: () => events.stop(),
+  };
+}
+
+const noDrainCheck =
+  'vipnat does not see drained masters: it may not connect from ports below 1024 (CAP_NET_BIND_SERVICE is missing)';
+
+/** A probe sends no secret, so a stranger learns nothing; but it may be taken for an apiserver. */
+function sayAuthority({ caFile }: Config, logger: Logger): void {
+  const authority = findAuthority(caFile);
+  if (authority === null) {
+    logger.warn(
+      "vipnat found no CA of the cluster, so it does not verify the apiservers' certificates (--ca-file names a CA)",
+    );
+  } else {
+    logger.debug(`vipnat verifies apiservers with ${authority.file}`);
+  }
+}
+
+/** A death is answered in milliseconds also where everybody else wants the processor; looking takes a third of one at most. */
+function raisePriority(logger: Logger): void {
+  try {
+    setPriority(constants.priority.PRIORITY_ABOVE_NORMAL);
+  } catch {
+    logger.debug('vipnat runs at ordinary priority: CAP_SYS_NICE would raise it');
+  }
+}
+
+function describeSelf(): HolderInfo {
+  return { version, pid: process.pid, since: systemClock.date().toISOString() };
+}
+
+/** How it was after the last look of `runOnce`. */
+export interface OneRun {
+  readonly decisions: readonly Decision[];
+  readonly unread: readonly UnreadRules[];
+}
+
+/**
+ * `vipnat run --once`: writes until the rules are in sync, and ends. What is switched on meanwhile is told to `tell`.
+ * @throws VipnatError AGENT_ALREADY_RUNNING, naming the agent that is there, or what keeps the rules from being written
+ */
+export async function runOnce(config: Config, tell: Tell): Promise<OneRun> {
+  const release = await claimRole(agentRole, describeSelf(), new Map());
+  try {
+    return await convergeOnce(config, tell);
+  } finally {
+    await release();
+  }
+}
+
+async function convergeOnce(config: Config, tell: Tell): Promise<OneRun> {
+  const ports = createPorts(config, tell);
+  const needs = { ...ports, report: tellForwarding(tell), budget: new WriteBudget(systemClock) };
+  let memory = await recallMemory(config);
+  let run: OneRun = { decisions: [], unread: [] };
+  await converge(ports.kernel, async () => {
+    let look = await observeAndAssess(ports, config, memory);
+    const changed = await switchOnForwarding(needs, look.missingSwitches, look.memory, config);
+    if (changed !== null) look = await observeAndAssess(ports, config, changed);
+    memory = look.memory;
+    run = { decisions: look.decisions, unread: look.observation.unread };
+    return look.plan;
+  });
+  return run;
+}
+
+function tellForwarding(tell: Tell): ForwardingListener {
+  return {
+    switchedOn: ({ name }) => {
+      tell(`${name} was 0, and is 1 now\n`);
+    },
+    contested: ({ name }) => {
+      tell(`another program keeps setting ${name} to 0\n`);
+    },
+    notSwitched: ({ code, message }) => {
+      tell(`[${code}] ${message}\n`);
+    },
+  };
+}
+
+/** One look at all of this host: what is there, what is wanted, and what differs. */
+export type HostLook = Awaited<ReturnType<typeof lookAtHost>>;
+
+/** The balancing mode of one VIP, and why. */
+export type VipDecision = HostLook['decisions'][number];
+
+/** What was seen of this host. */
+export type HostObservation = HostLook['observation'];
+
+/** How one apiserver is, by its probes. */
+export type ApiserverHealth = NonNullable<ReturnType<HostLook['health']['get']>>;
+
+/** That in one word. */
+export type ApiserverState = ApiserverHealth['state'];
+
+/** A switch of the kernel that is off, and keeps this host from passing on what is balanced. */
+export type ClosedSwitch = HostLook['missingSwitches'][number];
+
+/** A change of this host's route to a VIP. */
+export type LocalRouteChange = HostLook['sourceRoutes'][number];
+
+/** What a plan is printed from: a look, or what options alone say. */
+export type PlannedRules = ReturnType<typeof planOffline>;
+
+/** Looks, as a process that has just begun, for `plan`, `check` and `doctor`. Writes nothing. */
+export async function lookAtHost(config: Config, tell: Tell): Promise<Assessment> {
+  return await lookAtThisHost(config, tell);
+}
+
+/** How this host is, for `status`. Writes nothing. */
+export async function readStatus(config: Config, tell: Tell): Promise<HostStatus> {
+  const [look, agent, activity, drain, findings] = await Promise.all([
+    lookAtHost(config, tell),
+    findHolder(agentRole),
+    askAgentActivity(),
+    // One that cannot be read drains nobody, and the agent logs it.
+    createDrainStore(config.stateDir)
+      .load()
+      .catch(() => null),
+    readLiveDetails(createHostKernel(), config),
+  ]);
+  return toHostStatus(look, { agent, activity, drain, ...findings });
+}
+
+/** One backend of a VIP, as `status` shows it. */
+export type BackendStatus = HostStatus['vips'][number]['backends'][number];
+
+/** What a cleanup is about. */
+export interface CleanupWish {
+  /** Only what is of these; null for everything of ours. */
+  readonly vips: readonly Endpoint[] | null;
+  /** Find out what would be removed, and write nothing. */
+  readonly dryRun: boolean;
+  readonly stateDir: string;
+}
+
+/** What became of what an agent has left on this host, or would. */
+export interface RulesRemoval extends OwnRemoval {
+  /** The agent that runs here, and would write its rules again. */
+  readonly agent: HolderInfo | null;
+  readonly drain: DrainRemoval;
+}
+
+/** Removes rules, routes and the drain of this host, or only looks for them; leaves them to an agent that runs. Never rejects for what the host is like. */
+export async function cleanUpRules({ vips, dryRun, stateDir }: CleanupWish): Promise<RulesRemoval> {
+  const agent = await findHolder(agentRole);
+  const own = agent === null || dryRun ? await removeOwn(vips, dryRun) : leaveOwn(agent);
+  const isNarrowed = vips !== null;
+  const drain = await removeDrain({ stateDir, dryRun, isNarrowed, hasAgent: agent !== null });
+  return { ...own, agent, drain };
+}
+
+/**
+ * Drains this host: its agent keeps its apiserver out of new connections. Ends when the agent does so.
+ * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent says
+ */
+export async function drainHost(
+  { stateDir }: Config,
+  wish: Omit<DrainWish, 'stateDir'>,
+): Promise<HostDrainPlan> {
+  return await drainThisHost({ ...wish, stateDir });
+}
+
+/**
+ * Ends the drain of this host. Answers whether it was drained.
+ * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent or nft says
+ */
+export async function undrainHost({ stateDir }: Config): Promise<boolean> {
+  return await undrainThisHost(stateDir);
+}
+
+/** Reads the configuration for a diagnostic: what nobody gives is what the running agent has, see readDiagnosticConfig. */
+export async function readConfigBesideAgent(
+  sources: ConfigSources,
+  scope: Scope,
+): Promise<DiagnosticReading> {
+  return await readDiagnosticConfig(sources, scope);
+}

@@ -1,0 +1,436 @@
+import { setFlagsFromString } from 'node:v8';
+import { type Config } from '../config/config.ts';
+import { podVariable } from '../config/environment.ts';
+import { nameNode } from '../config/node-name.ts';
+import { type OptionName } from '../config/options.ts';
+import { type Endpoint } from '../lib/address/endpoint.ts';
+import { systemClock } from '../lib/control/clock.ts';
+import { waitForSignal } from '../lib/control/process.ts';
+import { systemRandom } from '../lib/control/random.ts';
+import { createProbeServer } from '../lib/http/probe-server.ts';
+import { balancerRole, findHolder, takePlace } from '../lib/http/singleton.ts';
+import { type StatusServer } from '../lib/http/status-server.ts';
+import { usualRunFolder } from '../lib/keepalived/seat-files.ts';
+import { listUntranslatedProtocols } from '../lib/kernel/host/protocols.ts';
+import { readPlacedAddresses } from '../lib/kernel/netlink/addresses.ts';
+import { findRouted } from '../lib/kernel/netlink/next-hops.ts';
+import { createBalancerKernel } from '../lib/kernel/real/balancer-tables.ts';
+import { listStrictTunnels } from '../lib/kernel/real/strict-tunnels.ts';
+import { findRoute } from '../lib/kubernetes/find-route.ts';
+import { RoutedClient } from '../lib/kubernetes/object-client.ts';
+import { type ApiRoute } from '../lib/kubernetes/route.ts';
+import { isAwaited } from '../lib/services/awaited.ts';
+import { activityPath, askBalancerActivity } from '../lib/services/balancer-activity.ts';
+import { type HostBalancer } from '../lib/services/host-balancer.ts';
+import { listServices, maxDraining } from '../lib/services/node-report.ts';
+import { createPodHeartbeat } from '../lib/telemetry/heartbeat.ts';
+import { createLogger, type Logger } from '../lib/telemetry/logger.ts';
+import { VipnatError } from '../lib/text/errors.ts';
+import { exitStatuses } from '../lib/text/exit-status.ts';
+import { version } from '../lib/text/version.ts';
+import { createNodeHealth } from './nodes/host-node-health.ts';
+import { NodeAddresses } from './nodes/node-addresses.ts';
+import { type NodeHealth } from './nodes/node-health.ts';
+import { toActivity } from './process/activity.ts';
+import { Balancer } from './process/balancer.ts';
+import { type BalancerView } from './process/ports.ts';
+import { planTables, type TablesPlan } from './process/plan-tables.ts';
+import { type BalancerRemoval, removeBalancerTables } from './program/remove-tables.ts';
+import { ApiVips } from './report/api-vips.ts';
+import { BalancerCounter } from './report/balancer-counts.ts';
+import { createBalancerPages } from './report/balancer-pages.ts';
+import { findServicesDrift, type ServicesDrift } from './process/check-services.ts';
+import { NodeReporter } from './report/node-reporter.ts';
+import { Standing } from './report/standing.ts';
+import { type BalancerState } from './report/state.ts';
+import { createHostSeats } from './seats/host-seats.ts';
+import { hasSeatConfiguration, type NodeObjects, planNodeSeats } from './seats/node-seats.ts';
+import { type SeatsInput, type SeatsPlan } from './seats/plan-seats.ts';
+import { SeatsLog } from './seats/seats-log.ts';
+import { type Seats, type SeatsState } from './seats/seats.ts';
+import { isSendingOn, readHostTables } from './table/host-tables.ts';
+
+/** What `vipnat balancer` is told. */
+export interface BalancerOptions {
+  /** Of the node's Lease. */
+  readonly namespace: string;
+  /** At which other nodes reach this one, in canonical text; empty to find out. */
+  readonly nodeAddresses: readonly string[];
+  /** Where other nodes are asked whether they live; 0 asks nobody. */
+  readonly probePort: number;
+  /** The options that the user gave. */
+  readonly given: ReadonlySet<OptionName>;
+}
+
+/**
+ * `vipnat balancer`: runs until SIGTERM or SIGINT. Its tables stay when it ends, and count for 30 s. While another balancer runs
+ * on this host it waits for that one to end, and writes nothing.
+ * @throws VipnatError API_CREDENTIALS_INVALID without credentials for the Kubernetes API
+ */
+export async function runBalancer(config: Config, { given, ...options }: BalancerOptions): Promise<number> {
+  const route = findRoute({ ...config, vips: [] });
+  if (route === null) {
+    throw new VipnatError(
+      'API_CREDENTIALS_INVALID',
+      'the balancer needs credentials for the Kubernetes API: give --kubeconfig, or run it in a pod with a service account',
+    );
+  }
+  // V8 would rather let the heap grow to twice the size than look for garbage.
+  for (const flag of ['--max-semi-space-size=1', '--optimize-for-size']) setFlagsFromString(flag);
+  const logger = await createLogger(config);
+  const runDir = given.has('runDir') ? config.runDir : usualRunFolder;
+  const beginning: Beginning = { running: null };
+  // Without the flag nothing: the agent on the same host has the usual port.
+  const served = await createServed(given.has('listen') ? config.listen : null, logger, beginning);
+  const { time } = served;
+  await served.server?.start();
+  try {
+    return await runInTurn({ route, logger, node: nameNode(config), runDir, time, ...options }, beginning);
+  } finally {
+    await served.server?.stop();
+  }
+}
+
+/** What it serves, and who is told how long changes take; nobody where it serves nothing. */
+async function createServed(
+  listen: Endpoint | null,
+  logger: Logger,
+  beginning: Beginning,
+): Promise<{ readonly server: StatusServer | null; readonly time: (seconds: number) => void }> {
+  if (listen === null) return { server: null, time: () => undefined };
+  const { pages, time } = await createBalancerPages(() => beginning.running?.state ?? null);
+  return { server: createProbeServer(listen, pages, logger), time };
+}
+
+/** The balancer, once it runs. */
+interface Beginning {
+  running: NodeBalancer | null;
+}
+
+/** Runs the balancer once it is the only one of this host's network. */
+async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Promise<number> {
+  const { logger } = options;
+  const ending = new AbortController();
+  const signal = waitForSignal().finally(() => {
+    ending.abort();
+  });
+  const heartbeat = createPodHeartbeat(
+    process.env[podVariable] ?? null,
+    logger,
+    () => beginning.running?.behindMs ?? 0,
+  );
+  try {
+    await heartbeat?.start();
+    const info = { version, pid: process.pid, since: systemClock.date().toISOString() };
+    const claim = { role: balancerRole, info, answers: listAnswers(options, beginning) };
+    const release = await takePlace({ ...claim, logger, signal: ending.signal, serve: () => null });
+    if (release === null) {
+      logger.info(`${await signal}: vipnat stops. It waited for another balancer, and wrote nothing`);
+      return exitStatuses.done;
+    }
+    beginning.running = new NodeBalancer(options);
+    return await serve(beginning.running, options, signal).finally(release);
+  } finally {
+    heartbeat?.stop();
+  }
+}
+
+/** What it says of itself to commands on the same host. */
+function listAnswers(place: NodeBalancerOptions, beginning: Beginning): Map<string, () => object> {
+  const answer = () => {
+    const state = beginning.running?.state;
+    return state === undefined ? {} : toActivity(state, place, systemClock.date());
+  };
+  return new Map([[activityPath, answer]]);
+}
+
+/** Once it is the host's balancer: until the signal. */
+async function serve(
+  running: NodeBalancer,
+  { logger, node }: NodeBalancerOptions,
+  signal: Promise<NodeJS.Signals>,
+): Promise<number> {
+  logger.info(`vipnat ${version} balances Services on node ${node}, pid ${process.pid}`);
+  running.start();
+  logger.info(`${await signal}: vipnat stops. Its tables stay, and count for 30 s`);
+  await running.stop();
+  return exitStatuses.done;
+}
+
+/** What Services have on this host. Never rejects for what the host is like. */
+export async function inspectBalancer(): Promise<HostBalancer> {
+  const [balancer, activity, tables] = await Promise.all([
+    findHolder(balancerRole),
+    askBalancerActivity(),
+    readHostTables(),
+  ]);
+  const runDir = activity?.runDir ?? usualRunFolder;
+  return { balancer, activity, ...tables, runDir, hasConfiguration: await hasSeatConfiguration(runDir) };
+}
+
+/** How a command asks the API about this host's node. */
+export interface NodeQuestion {
+  /** Null without credentials. */
+  readonly route: ApiRoute | null;
+  /** The node's name, unless its balancer has another one. */
+  readonly node: string;
+}
+
+/** What `check` finds of Services on this host. */
+export interface ServicesCheck extends ServicesDrift {
+  readonly host: HostBalancer;
+}
+
+/** Looks at Services on this host, and compares its tables with the API where there are credentials. Never rejects for what the host is like. */
+export async function checkServices({ route, node }: NodeQuestion): Promise<ServicesCheck> {
+  const host = await inspectBalancer();
+  return { host, ...(await findServicesDrift(host, { route, node: host.activity?.node ?? node })) };
+}
+
+/** What the balancer of a host would write now that its tables lack. Writes nothing. Rejects as listObjects does, and as the kernel does. */
+export async function planServices(host: HostBalancer, route: ApiRoute, node: string): Promise<TablesPlan> {
+  const place = { route, clock: systemClock, node: host.activity?.node ?? node };
+  return await planTables(place, host.balancer !== null);
+}
+
+/** The seats that the node may hold, by objects of the API and by the networks of this host. Rejects with NETLINK_FAILED. */
+export async function planSeats(objects: NodeObjects, node: string): Promise<SeatsPlan> {
+  return await planNodeSeats(objects, node);
+}
+
+/** See listStrictTunnels: those in the way of connections that this host's tables send on to other nodes; none without such tables. */
+export async function findStrictTunnels({ tables }: HostBalancer): Promise<readonly string[]> {
+  return (await isSendingOn(tables)) ? await listStrictTunnels() : [];
+}
+
+/**
+ * Removes what the balancer has written, or only looks for it; nothing while a balancer runs, which would write it again. Never rejects
+ * for what the host is like.
+ */
+export async function cleanUpServices({ dryRun }: { readonly dryRun: boolean }): Promise<BalancerRemoval> {
+  return await removeBalancerTables(dryRun);
+}
+
+/** What a node's balancer is told. */
+interface NodeBalancerOptions {
+  readonly route: ApiRoute;
+  readonly logger: Logger;
+  /** The name of this node, as the API has it. */
+  readonly node: string;
+  /** Of the node's Lease. */
+  readonly namespace: string;
+  /** What it shares with its keepalived. */
+  readonly runDir: string;
+  /** At which other nodes reach this one; empty to find out. */
+  readonly nodeAddresses: readonly string[];
+  /** Where other nodes are asked whether they live; 0 asks nobody. */
+  readonly probePort: number;
+  /** Told how many seconds each change took to be in the kernel. */
+  readonly time: (seconds: number) => void;
+}
+
+/** The balancer of this host, from `start` to `stop`: its tables, its seats and what it says of both. */
+class NodeBalancer {
+  readonly #ending = new AbortController();
+  readonly #reporter: NodeReporter;
+  readonly #seats: Seats;
+  readonly #balancer: Balancer;
+  readonly #nodes: NodeHealth;
+  readonly #addresses: NodeAddresses;
+  readonly #node: string;
+  readonly #counter: BalancerCounter;
+  readonly #apiVips = new ApiVips(createBalancerKernel(), () => {
+    this.#say();
+  });
+  #view: BalancerView | null = null;
+  #state: SeatsState | null = null;
+  /** What was planned last, and what the state is of. */
+  #input: SeatsInput | null = null;
+  #planned: SeatsInput | null = null;
+  /** What was said last. */
+  #programmed: BalancerView['programmed'] | null = null;
+
+  /** @throws VipnatError as createHostSeats does */
+  constructor(options: NodeBalancerOptions) {
+    const { route, logger, node, runDir } = options;
+    const common = { clock: systemClock, node };
+    this.#node = node;
+    this.#counter = new BalancerCounter(options.time);
+    const standing = new Standing({
+      ...common,
+      onNeeded: () => {
+        this.#reporter.renew();
+      },
+    });
+    this.#reporter = createReporter(options, this.#ending.signal, standing);
+    this.#seats = createHostSeats({
+      ...common,
+      runDir,
+      report: new SeatsLog(logger),
+      onState: (state) => {
+        this.#takeState(state);
+      },
+      onPlanned: (input) => {
+        this.#planned = input;
+        this.#say();
+      },
+    });
+    this.#addresses = new NodeAddresses(options.nodeAddresses, systemClock, () => {
+      this.#say();
+    });
+    this.#nodes = this.#createNodes(options);
+    this.#balancer = new Balancer({
+      ...common,
+      route,
+      logger,
+      standing,
+      kernel: this.#apiVips.kernel,
+      readAddresses: readPlacedAddresses,
+      listStrictTunnels,
+      findRouted,
+      random: systemRandom,
+      observer: this.#counter,
+      nodes: this.#nodes,
+      listener: {
+        changed: (view) => {
+          this.#takeView(view);
+        },
+      },
+    });
+  }
+
+  #createNodes(options: NodeBalancerOptions): NodeHealth {
+    return createNodeHealth({
+      ...options,
+      signal: this.#ending.signal,
+      listAddresses: () => this.#addresses.list,
+      onChange: () => {
+        this.#balancer.noteOutages();
+        this.#say();
+      },
+    });
+  }
+
+  /** For how long the loop is behind: one that hangs is behind ever longer. */
+  get behindMs(): number {
+    return this.#balancer.behindMs;
+  }
+
+  /** How it does now. */
+  get state(): BalancerState {
+    const pools = this.#view?.pools ?? [];
+    const seats = pools.flatMap(({ metadata, status }) =>
+      (status?.seats ?? [])
+        .filter(({ nodes }) => nodes.includes(this.#node))
+        .map(({ index }) => `${metadata.name}/${index}`),
+    );
+    const { held = [], inUse = [] } = this.#state ?? {};
+    const { counts } = this.#counter;
+    const { mode = null, draining = [] } = this.#view ?? {};
+    const { outages, unheard, counts: nodes } = this.#nodes;
+    return {
+      ...this.#balancer.progress,
+      ...{ mode, seats, held, inUse, draining, counts, outages, unheard, nodes },
+      behindMs: this.behindMs,
+    };
+  }
+
+  /** Begins. */
+  start(): void {
+    this.#addresses.start();
+    this.#nodes.start();
+    this.#seats.start();
+    this.#reporter.start();
+    this.#balancer.start();
+  }
+
+  /** Ends what is under way. The tables, the seats and the Lease stay. */
+  async stop(): Promise<void> {
+    this.#nodes.stop();
+    this.#addresses.stop();
+    await this.#balancer.stop();
+    await this.#seats.stop();
+    await this.#reporter.stop({ isLeaving: false });
+    this.#ending.abort();
+  }
+
+  #takeState(state: SeatsState): void {
+    this.#state = state;
+    this.#nodes.setHolding(state.held.length > 0);
+    this.#say();
+  }
+
+  #takeView(view: BalancerView): void {
+    const before = this.#view;
+    this.#view = view;
+    if (before === null) growHeap();
+    this.#takeInput(view);
+    this.#seats.setServing(view.mode !== 'none');
+    this.#say();
+  }
+
+  /** Endpoints change all the time, and seats do not depend on them. */
+  #takeInput({ pools, virtualIps, programmed }: BalancerView): void {
+    const version = programmed.virtualips ?? null;
+    const before = this.#input;
+    if (before?.pools === pools && before.virtualIps === virtualIps && before.version === version) return;
+    this.#input = { pools, virtualIps, version };
+    this.#seats.update(this.#input);
+  }
+
+  /**
+   * Nothing before tables and seats are known: half of it would be taken for all. An address is not said to be programmed before it
+   * is known whether this node can hold it.
+   */
+  #say(): void {
+    if (this.#view === null || this.#state === null) return;
+    const { virtualIps, mode, draining, isAnyEarly, isAnyEnding } = this.#view;
+    if (this.#planned === this.#input) this.#programmed = this.#view.programmed;
+    if (this.#programmed === null) return;
+    const { held: seats, inUse, unheld, announced } = this.#state;
+    this.#reporter.setAwaited({ any: isAnyEarly || virtualIps.some(isAwaited), early: isAnyEnding });
+    const { list: addresses } = this.#addresses;
+    this.#reporter.say({
+      ...{ programmed: this.#programmed, mode, seats, inUse, unheld, addresses },
+      ...{ apiVips: this.#apiVips.addresses, announced: announced ?? '0' },
+      ...listServices({ left: this.#view.left, dropping: this.#view.dropping }),
+      ...{ unsupported: listUntranslatedProtocols(), draining: draining.slice(0, maxDraining) },
+      // Who holds nothing asks seldom, and all nodes would say the same.
+      silent: seats.length === 0 ? [] : this.#nodes.silent,
+    });
+  }
+}
+
+/**
+ * Has V8 look for garbage less often. The heap was kept as small as it gets while the first lists were read. Later, each change leaves
+ * little garbage, and to look for it walks all objects: with 1,000 Services that took half of the processor time.
+ */
+function growHeap(): void {
+  setFlagsFromString('--heap-growing-percent=30');
+}
+
+function createReporter(
+  { route, logger, node, namespace }: NodeBalancerOptions,
+  signal: AbortSignal,
+  standing: Standing,
+): NodeReporter {
+  return new NodeReporter({
+    client: new RoutedClient(route, systemClock, signal),
+    clock: systemClock,
+    node,
+    namespace,
+    onRenewed: (renewal) => {
+      standing.renewed(renewal);
+    },
+    report: {
+      notTaken: (words) => {
+        logger.warn(
+          `${words}. The controller does not know what this node has done; vipnat tries again, and takes no new address meanwhile`,
+        );
+      },
+      taken: () => {
+        logger.info('the API takes what this node says again');
+      },
+    },
+  });
+}

@@ -1,0 +1,37 @@
+import { type Family } from '../../lib/address/address.ts';
+import { familyToNft } from '../../lib/kernel/netlink/nft-chains.ts';
+import { type Config } from '../../config/config.ts';
+import { VipnatError } from '../../lib/text/errors.ts';
+import { nameNode } from '../../config/node-name.ts';
+import { isUsed } from '../../lib/services/host-balancer.ts';
+import { findRoute } from '../../lib/kubernetes/find-route.ts';
+import { inspectBalancer, planServices } from '../../balancer/main.ts';
+
+/** What the balancer of this host would write, and what a person has to know of it. */
+export interface ServicesPlanReading {
+  /** Null without Services here, and where the API could not be asked. */
+  readonly plan: Awaited<ReturnType<typeof planServices>> | null;
+  /** Lines without a newline, for standard error. */
+  readonly notes: readonly string[];
+}
+
+/** Compares the tables of this host with the API, of one family or of both. Never rejects for what the host is like. */
+export async function readServicesPlan(config: Config, family: Family | null): Promise<ServicesPlanReading> {
+  const host = await inspectBalancer();
+  if (!isUsed(host)) return { plan: null, notes: [] };
+  const route = findRoute({ ...config, vips: [] });
+  if (route === null) {
+    return { plan: null, notes: ['Services: not planned, because the Kubernetes API needs --kubeconfig.'] };
+  }
+  try {
+    const { services, commands } = await planServices(host, route, nameNode(config));
+    const own = commands.filter(
+      (line) => family === null || line.includes(` ${familyToNft[family]} vipnat-lb`),
+    );
+    const words = `The tables of ${services} Service${services === 1 ? '' : 's'} are in sync. Nothing to change.`;
+    return { plan: { services, commands: own }, notes: own.length === 0 ? [words] : [] };
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    return { plan: null, notes: [`[${error.code}] Services: not planned: ${error.message}`] };
+  }
+}

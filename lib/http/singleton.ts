@@ -1,0 +1,312 @@
+/**
+ * One program of a kind per network namespace, told from the namespace itself: an abstract Unix socket belongs to the network
+ * namespace it was bound in and goes away with its process, also on kill -9. No lock file to go stale, and a program
+ * in another container of the same host network is seen as well. Who is there is asked over HTTP.
+ *
+ * Goal: the next program takes over the moment the last one has ended, however it ended, and any number may wait.
+ * Tension: nothing tells when an abstract name gets free, and its holder may be an older version, hang, or be no such program.
+ * Compromise: a connection on which nothing is said ends with its holder. Holders of every version end it after some
+ * seconds too, so each end is a hint to try, no more. The kernel gives the name to one of all who try.
+ */
+import { request, type Server } from 'node:http';
+import { connect } from 'node:net';
+import * as z from 'zod/mini';
+import { type Clock, scheduleRunningLimit, systemClock } from '../control/clock.ts';
+import { findListeningSocket } from '../kernel/host/unix-sockets.ts';
+import { type Logger } from '../telemetry/logger.ts';
+import { VipnatError } from '../text/errors.ts';
+import { toPrintableLine } from '../text/printable.ts';
+import { createBoundedServer } from './bounded-server.ts';
+
+/** A kind of program of which a network namespace has one. */
+export interface Role {
+  /** How people call it. */
+  readonly title: 'agent' | 'balancer';
+  /** Its abstract name, without its NUL. */
+  readonly socketName: string;
+  /** What a second one fails with. */
+  readonly code: 'AGENT_ALREADY_RUNNING' | 'BALANCER_ALREADY_RUNNING';
+}
+
+/** That of `vipnat run`. */
+export const agentRole: Role = {
+  title: 'agent',
+  socketName: 'vipnat-agent',
+  code: 'AGENT_ALREADY_RUNNING',
+};
+
+/** That of `vipnat balancer`: two on one node would repair each other's tables. */
+export const balancerRole: Role = {
+  title: 'balancer',
+  socketName: 'vipnat-balancer',
+  code: 'BALANCER_ALREADY_RUNNING',
+};
+
+/** The holder is on this host and has its answer ready: longer means that it hangs, and more that it is no such program. */
+const askTimeoutMs = 1000;
+const maxAnswerLength = 1_000_000;
+
+/** Anybody may hold the name: what is printed of an answer is a line. */
+export const line = z.pipe(z.string(), z.transform(toPrintableLine));
+
+const holderInfo = z.object({ version: line, pid: z.int(), since: line });
+
+/** Which program is there: its version, its process id in its own pid namespace, and its start (ISO 8601). */
+export type HolderInfo = z.infer<typeof holderInfo>;
+
+/** What else the program answers, by path: called for each question, and what it returns is sent as JSON. */
+export type Answers = ReadonlyMap<string, () => object>;
+
+/** Gives the network namespace back. */
+export type Release = () => Promise<void>;
+
+/** Where the program of a role listens in each network namespace. */
+function toSocketPath({ socketName }: Role): string {
+  return `\0${socketName}`;
+}
+
+/** A command that finds the process which has a role. */
+function printFind({ socketName }: Role): string {
+  return `ss -xlp 'src *${socketName}*'`;
+}
+
+/**
+ * Claims a role in this network namespace. Answers what gives it back.
+ * @throws VipnatError the role's code, naming the program that is there.
+ */
+export async function claimRole(role: Role, info: HolderInfo, answers: Answers): Promise<Release> {
+  const release = await tryToClaim(role, info, answers);
+  if (release === null) throw new VipnatError(role.code, await describeHolder(role));
+  return release;
+}
+
+/** Claims a role in this network namespace where nobody has it; null where somebody does. */
+async function tryToClaim(role: Role, info: HolderInfo, answers: Answers): Promise<Release | null> {
+  const server = createBoundedServer(({ url = '/' }, response) => {
+    const answer = answers.get(url)?.() ?? info;
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(answer));
+  });
+  if (!(await tryToListen(server, role))) return null;
+  // No descriptor left for whoever asks; Node would end the process.
+  server.on('error', () => undefined);
+  return async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+}
+
+/** Who has a role in this network namespace; null when nobody has, or when what holds the name does not answer as such. */
+export async function findHolder(role: Role): Promise<HolderInfo | null> {
+  return readHolderInfo(await askHolder(role, '/'));
+}
+
+/** Reads its answer; null for anything else. Pure and total. */
+export function readHolderInfo(json: unknown): HolderInfo | null {
+  const parsed = holderInfo.safeParse(json);
+  return parsed.success ? parsed.data : null;
+}
+
+/** What the holder of a role answers to a path, parsed; null when there is none or it is no JSON. */
+export async function askHolder(role: Role, path: string): Promise<unknown> {
+  return parseJson((await ask(role, path).catch(() => null)) ?? '');
+}
+
+function tryToListen(server: Server, role: Role): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EADDRINUSE') resolve(false);
+      else reject(error);
+    });
+    server.listen({ path: toSocketPath(role) }, () => {
+      resolve(true);
+    });
+  });
+}
+
+async function describeHolder(role: Role): Promise<string> {
+  const holder = await findHolder(role);
+  const { title } = role;
+  return holder === null
+    ? `another process listens on vipnat's socket in this network namespace and does not answer. Find the process with: ${printFind(role)}`
+    : `${title === 'agent' ? 'an' : 'a'} ${title} is already running in this network namespace: vipnat ${holder.version}, pid ${holder.pid}, since ${holder.since}. Stop that ${title} first`;
+}
+
+function ask(role: Role, path: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    // No pooled connection: it could be to an agent that is gone.
+    const question = request({ socketPath: toSocketPath(role), path, agent: false }, (response) => {
+      let body = '';
+      response.setEncoding('utf8').on('data', (chunk: string) => {
+        body += chunk;
+        if (body.length > maxAnswerLength) question.destroy();
+      });
+      response.on('end', () => {
+        resolve(body);
+      });
+      // An answer that breaks off has no end.
+      response.on('error', reject).on('close', () => {
+        reject(new Error('no whole answer'));
+      });
+    });
+    const cancelLimit = scheduleRunningLimit(systemClock, askTimeoutMs, () => question.destroy());
+    question.on('error', reject).on('close', cancelLimit).end();
+  });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Who asks for which role, and what is answered once it has it. */
+interface Claim {
+  readonly role: Role;
+  readonly info: HolderInfo;
+  readonly answers: Answers;
+}
+
+/** What waiting needs of the world, and its listener. */
+interface Waiting {
+  readonly clock: Clock;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+  /** Called once for each holder that is waited for: null for one that does not answer as such. */
+  readonly onHolder: (holder: HolderInfo | null) => void;
+}
+
+/** What a program that may have to wait needs. */
+export interface PlaceOptions extends Claim {
+  readonly logger: Logger;
+  /** Ends the wait. */
+  readonly signal: AbortSignal;
+  /** Begins to tell whoever asks why this program waits; null for nobody. Called once, when the wait begins. */
+  readonly serve: (reason: () => string) => Served | null;
+}
+
+/** What serves while a program waits. */
+export interface Served {
+  stop(): Promise<void>;
+}
+
+/**
+ * Gets a role in this host's network, after the program that has it now, if any. Writes nothing meanwhile. Answers what
+ * gives the role back; null where the signal came first.
+ */
+export async function takePlace(options: PlaceOptions): Promise<Release | null> {
+  const { role, logger, signal, serve } = options;
+  let waiting: { readonly served: Served | null; readonly since: number } | null = null;
+  let reason = '';
+  const onHolder = (holder: HolderInfo | null) => {
+    reason = describeWait(role, holder);
+    logger.warn(reason, { code: role.code });
+    waiting ??= { served: serve(() => reason), since: systemClock.now() };
+  };
+  const release = await awaitRole(options, { clock: systemClock, signal, onHolder });
+  const waited = waiting as { readonly served: Served | null; readonly since: number } | null;
+  await waited?.served?.stop();
+  if (release !== null && waited !== null) {
+    const seconds = ((systemClock.now() - waited.since) / 1000).toFixed(1);
+    logger.info(`vipnat takes over from the ${role.title} that ended, after ${seconds} s`);
+  }
+  return release;
+}
+
+/** Its process id is its own: it may run in another pid namespace. */
+function describeWait(role: Role, holder: HolderInfo | null): string {
+  const find = `${printFind(role)} on the host finds it`;
+  return holder === null
+    ? `waiting for another process, which listens on vipnat's socket in this network namespace and does not answer (${find}). vipnat writes nothing until that process ends`
+    : `waiting for another ${role.title} of this host to end: vipnat ${holder.version}, since ${holder.since}, pid ${holder.pid} in its pid namespace (${find}). vipnat writes nothing until then`;
+}
+
+/** A holder that closes each connection at once is asked no more often. */
+const restMs = 100;
+
+/** One that ends while it is asked answers nothing either: it counts as silent when it has been so often. */
+const silentRounds = 5;
+
+/** Claims a role in this network namespace as soon as nobody holds it. Answers what gives it back; null where the signal came first. */
+async function awaitRole(
+  { role, info, answers }: Claim,
+  { clock, signal, onHolder }: Waiting,
+): Promise<Release | null> {
+  const holders = new Holders(role, onHolder);
+  const isOver = () => signal.aborted;
+  while (!isOver()) {
+    const triedAt = clock.now();
+    const release = await tryToClaim(role, info, answers);
+    if (release !== null && !isOver()) return release;
+    await release?.();
+    const connection = holdConnection(role, signal);
+    await holders.look(connection.isOpen);
+    await connection.ended;
+    await rest(clock, triedAt + restMs - clock.now());
+  }
+  return null;
+}
+
+/** Names whoever holds the place, once each. */
+class Holders {
+  readonly #role: Role;
+  readonly #onHolder: Waiting['onHolder'];
+  #inode: number | null = null;
+  #isNamed = false;
+  #silentRounds = 0;
+
+  constructor(role: Role, onHolder: Waiting['onHolder']) {
+    this.#role = role;
+    this.#onHolder = onHolder;
+  }
+
+  /** To be called in each round, with whether its holder is still there. Never rejects. */
+  async look(isThere: () => boolean): Promise<void> {
+    const socket = await findListeningSocket(this.#role.socketName).catch(() => null);
+    const inode = socket?.inode ?? null;
+    if (inode !== this.#inode) {
+      this.#inode = inode;
+      this.#isNamed = false;
+      this.#silentRounds = 0;
+    }
+    if (this.#isNamed) return;
+    const holder = await findHolder(this.#role);
+    this.#isNamed = holder !== null;
+    if (holder !== null) {
+      this.#onHolder(holder);
+      return;
+    }
+    const before = this.#silentRounds;
+    this.#silentRounds = isThere() ? silentRounds : before + 1;
+    if (before < silentRounds && this.#silentRounds === silentRounds) this.#onHolder(null);
+  }
+}
+
+interface HeldConnection {
+  readonly isOpen: () => boolean;
+  readonly ended: Promise<void>;
+}
+
+/** A connection to the holder, which ends with it; at once where there is none. */
+function holdConnection(role: Role, signal: AbortSignal): HeldConnection {
+  const socket = connect(toSocketPath(role));
+  const end = () => {
+    socket.destroy();
+  };
+  const ended = new Promise<void>((resolve) => {
+    socket.once('close', () => {
+      signal.removeEventListener('abort', end);
+      resolve();
+    });
+  });
+  signal.addEventListener('abort', end);
+  // All that a holder says here is that it has waited long enough.
+  socket.on('data', end).on('error', () => undefined);
+  return { isOpen: () => !socket.destroyed, ended };
+}
+
+function rest(clock: Clock, delayMs: number): Promise<void> {
+  if (delayMs <= 0) return Promise.resolve();
+  return new Promise((resolve) => clock.schedule(delayMs, resolve));
+}

@@ -1,0 +1,73 @@
+import { describe, expect, test } from '@jest/globals';
+import { type HostFacts } from '../../../../cli/doctor/facts/host-facts.ts';
+import { formatRunOnce, listUnnamedVips } from '../../../../cli/findings/unnamed-vips.ts';
+import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { tell } from '../../../support/doctor/well-host.ts';
+import { assessUnnamed } from '../../agent/report/unnamed-host.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+
+const others = ['10.0.0.60:6443', '10.0.0.60:8443', '[fd00::60]:6443'];
+
+describe('virtual IPs that only the rules name', () => {
+  test.each<[string, typeof ordinaryConfig]>([
+    ['of iptables', ordinaryConfig],
+    ['of our own table', { ...ordinaryConfig, iptables: 'none', mode: 'direct' }],
+    ['without masquerading', { ...ordinaryConfig, masquerade: 'none' }],
+  ])('are all found in rules %s', async (_, config) => {
+    const found = listUnnamedVips(await assessUnnamed(others, config));
+    expect(found.map(formatEndpoint)).toEqual(others);
+  });
+
+  test('are none where all are named', async () => {
+    expect(listUnnamedVips(await assessUnnamed([]))).toEqual([]);
+  });
+
+  test('are repeated as a shell takes them', async () => {
+    const unnamed = listUnnamedVips(await assessUnnamed(others));
+    expect(formatRunOnce('--vip=10.0.0.50:6443 --mode=direct', unnamed)).toBe(
+      "vipnat run --once --vip=10.0.0.50:6443 --mode=direct --vip=10.0.0.60:6443 --vip=10.0.0.60:8443 '--vip=[fd00::60]:6443'",
+    );
+  });
+});
+
+describe("doctor, without an agent, beside another virtual IP's rules", () => {
+  const facts = async (): Promise<Partial<HostFacts>> => ({
+    assessment: { value: await assessUnnamed(['10.0.0.60:6443']) },
+    agent: null,
+    flags: '--vip=10.0.0.50:6443',
+  });
+
+  test('leaves it to a person whether they are still wanted', async () => {
+    const told = (await tell(await facts())).find(({ code }) => code === 'stale-rules');
+    expect(told).toMatchObject({
+      why: 'These rules still match connections: to a VIP that no --vip names, or to apiservers that are gone.',
+      remedy: [
+        '# no --vip names 10.0.0.60:6443, and vipnat has rules for it here',
+        '# if it is still wanted, name it too: vipnat run --once --vip=10.0.0.50:6443 --vip=10.0.0.60:6443',
+        '# if it is no longer wanted: vipnat cleanup --vip=10.0.0.60:6443',
+      ],
+    });
+  });
+
+  test('prints no command that takes them away', async () => {
+    const remedies = (await tell(await facts())).flatMap((one) => ('remedy' in one ? one.remedy : []));
+    const commands = remedies.filter((line) => !line.startsWith('#'));
+    expect(commands.filter((line) => /vipnat (?:run|cleanup)/.test(line))).toEqual([]);
+  });
+});
+
+test('a remedy for rules that differ keeps what no --vip names', async () => {
+  const assessment = await assessUnnamed(['10.0.0.60:6443']);
+  const [table] = assessment.plan.tables;
+  if (table === undefined) throw new Error('nothing is left over');
+  const missing = { kind: 'missing-hook', chain: 'PREROUTING', message: 'PREROUTING has no jump' } as const;
+  const plan = { ...assessment.plan, tables: [{ ...table, drift: [missing] }] };
+  const told = await tell({
+    assessment: { value: { ...assessment, plan } },
+    agent: null,
+    flags: '--vip=10.0.0.50:6443',
+  });
+  expect(told.find(({ code }) => code === 'rules-differ')).toMatchObject({
+    remedy: ['vipnat run --once --vip=10.0.0.50:6443 --vip=10.0.0.60:6443'],
+  });
+});
