@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, unlink } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 
-const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
+const { O_DIRECTORY, O_RDONLY } = constants;
 
 /** Everybody may read, only the owner write. */
 const mode = 0o644;
@@ -35,7 +35,7 @@ interface FolderOptions {
 
 async function openFolder(path: string, { isFolderOurs = false }: FolderOptions): Promise<FileHandle> {
   try {
-    return await open(path, O_RDONLY | O_DIRECTORY | (isFolderOurs ? O_NOFOLLOW : 0));
+    return await open(path, O_RDONLY | O_DIRECTORY | (isFolderOurs ? constants.O_NOFOLLOW : 0));
   } catch (error) {
     // As it is there, that is the one thing that it can be.
     const isLink = isFolderOurs && (error as NodeJS.ErrnoException).code === 'ENOTDIR';

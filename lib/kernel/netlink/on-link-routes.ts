@@ -45,7 +45,7 @@ const RTN_UNICAST = 1;
 const AF_INET = 2;
 const AF_INET6 = 10;
 const rtmsgBytes = 12;
-const hostBits: Readonly<Record<Family, number>> = { ipv4: 32, ipv6: 128 };
+const hostBits = { ipv4: 32, ipv6: 128 } as const;
 
 /** Of struct rtmsg and its attributes. Null for any other route. */
 export function parseRoute(data: Buffer, indexToName: ReadonlyMap<number, string>): OnLinkNetwork | null {
