@@ -1,78 +1,66 @@
-import { constants, setPriority } from 'node:os';
+import type { Config } from '../config/options.ts';
 import { setFlagsFromString } from 'node:v8';
-import { type VipnatError } from '../lib/text/errors.ts';
-import { exitStatuses } from '../lib/text/exit-status.ts';
-import { type Clock, systemClock } from '../lib/control/clock.ts';
-import { systemRandom } from '../lib/control/random.ts';
-import { createKernel } from '../lib/kernel/real/kernel.ts';
-import { readListeningAddresses } from '../lib/kernel/host/listeners.ts';
-import { askOtherHolder } from '../lib/kernel/host/other-holder.ts';
-import { Agent, type AgentPorts } from './reconcile/agent.ts';
-import { type Config } from '../config/config.ts';
-import { podVariable, readTick } from '../config/environment.ts';
-import { ApiLog } from './api/api-log.ts';
-import { WatchedApi } from './api/watched-api.ts';
-import { type FollowedApi, noApi } from './api/cluster-api.ts';
-import { type Assessment } from './decide/assess.ts';
-import { type Decision } from './decide/decision.ts';
-import { type planOffline } from './decide/offline.ts';
-import { activityPath, askAgentActivity } from './http/agent-activity.ts';
-import { type DiagnosticReading, readDiagnosticConfig, type Scope } from './http/diagnostic-config.ts';
-import { drainThisHost, type DrainWish, type HostDrainPlan, undrainThisHost } from './http/drain-host.ts';
-import { converge } from './reconcile/converge.ts';
-import { observeAndAssess } from './reconcile/look.ts';
+import { createLogger, createPodHeartbeat, type Logger } from '../lib/telemetry/log.ts';
+import { createMetrics, silentMeter, type Meter } from '../lib/telemetry/metrics.ts';
+import { waitForSignal, systemClock, type Clock, systemRandom } from '../lib/clock.ts';
+import { podVariable, readTick, nameNode, type ConfigSources } from '../config/load.ts';
+import { takePlace, agentRole, type HolderInfo, claimRole, findHolder } from '../lib/http/singleton.ts';
+import { serveWaiting, createAgentPages, type WaitingAgent } from './serve.ts';
+import { exitStatuses, version } from '../lib/text.ts';
+import type { VipnatError } from '../lib/errors.ts';
+import { createKernel } from '../lib/kernel/kernel.ts';
+import { createApiserver } from './health/prober.ts';
+import { findAuthority, createDrainStore, Fifo } from '../lib/files.ts';
+import { createCredentialsReader } from './health/connection.ts';
+import { findAccess, findRoute } from '../lib/kubernetes/route.ts';
+import { createEndpointStore, recallApiservers } from './state.ts';
+import { createDrainRule } from '../lib/kernel/iptables.ts';
+import { emptyState, type Decision, type Assessment } from './decide/decision.ts';
+import { createTrackFile, locateServingFile, locateNotices } from '../lib/keepalived/write.ts';
+import { Agent, type AgentPorts } from './agent.ts';
+import { askProxyMode, createProxyAbsence } from './observe/kube-proxy.ts';
+import { readListeningAddresses } from '../lib/kernel/host.ts';
+import { askOtherHolder } from '../lib/kernel/addresses.ts';
 import {
-  createHostKernel,
-  createPorts,
-  lookAtThisHost,
-  recallMemory,
+  drainPath,
+  toDrainAnswer,
+  healthPath,
+  toHealthAnswer,
+  apiPath,
+  activityPath,
+  optionsPath,
+  toOptionsAnswer,
+  askAgentActivity,
+  type Scope,
+  type DiagnosticReading,
+  readDiagnosticConfig,
+} from './ask.ts';
+import { type Page, StatusServer } from '../lib/http/pages.ts';
+import { formatEndpoint, type Endpoint } from '../lib/net.ts';
+import { type FollowedApi, noApi, ApiLog, WatchedApi } from './api.ts';
+import { type EventRecorder, noEvents, EventWriter } from '../lib/telemetry/events.ts';
+import { setPriority, constants } from 'node:os';
+import type { UnreadRules } from '../lib/kernel/port.ts';
+import {
   type Tell,
-} from './reconcile/one-shot-host.ts';
-import { type DrainRemoval, removeDrain } from './reconcile/remove-drain.ts';
-import { leaveOwn, type OwnRemoval, removeOwn } from './reconcile/remove-own.ts';
-import { switchOnForwarding } from './reconcile/switch-forwarding.ts';
-import { WriteBudget } from './reconcile/write-budget.ts';
-import { type HostStatus, toHostStatus } from './report/host-status.ts';
-import { readLiveDetails } from './report/live-details.ts';
-import { type ForwardingListener } from './report/loop-observer.ts';
-import { type ConfigSources } from '../config/load.ts';
-import { type Endpoint, formatEndpoint } from '../lib/address/endpoint.ts';
-import { type UnreadRules } from '../lib/kernel/port.ts';
-import { version } from '../lib/text/version.ts';
-
-import { recallApiservers } from './endpoints/endpoint-persister.ts';
-import { createDrainStore } from '../lib/files/drain-store.ts';
-import { drainPath, toDrainAnswer } from './http/agent-drain.ts';
-import { createDrainRule } from '../lib/kernel/real/drain-rule.ts';
-import { createEndpointStore } from './endpoints/endpoint-store.ts';
-import { askProxyMode } from './observe/ask-proxy-mode.ts';
-import { createProxyAbsence } from './observe/proxy-absence.ts';
-import { type EventRecorder, noEvents } from '../lib/telemetry/recorder.ts';
-import { EventWriter } from '../lib/telemetry/writer.ts';
-import { findAuthority } from '../lib/files/authority.ts';
-import { createApiserver } from './probe/probe-connections.ts';
-import { createCredentialsReader } from './probe/probe-credentials.ts';
-import { findAccess } from '../lib/kubernetes/access.ts';
-import { apiPath } from './http/agent-api.ts';
-import { healthPath, toHealthAnswer } from './http/agent-health.ts';
-import { optionsPath, toOptionsAnswer } from './http/agent-options.ts';
-import { type Page } from '../lib/http/page.ts';
-import { Fifo } from '../lib/files/fifo.ts';
-import { StatusServer } from '../lib/http/status-server.ts';
-import { locateNotices } from '../lib/keepalived/names.ts';
-import { locateServingFile } from '../lib/keepalived/serving-file.ts';
-import { createTrackFile } from '../lib/keepalived/track-file.ts';
-import { createLogger, type Logger } from '../lib/telemetry/logger.ts';
-import { type Meter, silentMeter } from '../lib/telemetry/meter.ts';
-import { createMetrics } from '../lib/telemetry/prometheus.ts';
-import { emptyState } from './observe/reconcile-state.ts';
-import { createAgentPages } from './process/agent-pages.ts';
-import { nameNode } from '../config/node-name.ts';
-import { serveWaiting, type WaitingAgent } from './process/serve-waiting.ts';
-import { waitForSignal } from '../lib/control/process.ts';
-import { agentRole, claimRole, findHolder, type HolderInfo, takePlace } from '../lib/http/singleton.ts';
-import { createPodHeartbeat } from '../lib/telemetry/heartbeat.ts';
-import { findRoute } from '../lib/kubernetes/find-route.ts';
+  createPorts,
+  recallMemory,
+  lookAtThisHost,
+  createHostKernel,
+  type OwnRemoval,
+  type DrainRemoval,
+  removeOwn,
+  leaveOwn,
+  removeDrain,
+} from './one-shot.ts';
+import { WriteBudget } from './write-budget.ts';
+import { converge } from './sync.ts';
+import { observeAndAssess } from './read-host.ts';
+import { switchOnForwarding } from './forwarding.ts';
+import type { ForwardingListener } from './report/events.ts';
+import type { planOffline } from './decide/offline.ts';
+import { type HostStatus, readLiveDetails, toHostStatus } from './report/status.ts';
+import { type DrainWish, type HostDrainPlan, drainThisHost, undrainThisHost } from './drain.ts';
 
 /**
  * The agent: runs until SIGTERM or SIGINT. While another agent runs on this host it waits for that one to end. The rules stay

@@ -1,54 +1,48 @@
+import type { OptionName, Config } from '../config/options.ts';
+import { findRoute, type ApiRoute } from '../lib/kubernetes/route.ts';
+import { VipnatError } from '../lib/errors.ts';
 import { setFlagsFromString } from 'node:v8';
-import { type Config } from '../config/config.ts';
-import { podVariable } from '../config/environment.ts';
-import { nameNode } from '../config/node-name.ts';
-import { type OptionName } from '../config/options.ts';
-import { type Endpoint } from '../lib/address/endpoint.ts';
-import { systemClock } from '../lib/control/clock.ts';
-import { waitForSignal } from '../lib/control/process.ts';
-import { systemRandom } from '../lib/control/random.ts';
-import { createProbeServer } from '../lib/http/probe-server.ts';
-import { balancerRole, findHolder, takePlace } from '../lib/http/singleton.ts';
-import { type StatusServer } from '../lib/http/status-server.ts';
-import { usualRunFolder } from '../lib/keepalived/seat-files.ts';
-import { listUntranslatedProtocols } from '../lib/kernel/host/protocols.ts';
-import { readPlacedAddresses } from '../lib/kernel/netlink/addresses.ts';
-import { findRouted } from '../lib/kernel/netlink/next-hops.ts';
-import { createBalancerKernel } from '../lib/kernel/real/balancer-tables.ts';
-import { listStrictTunnels } from '../lib/kernel/real/strict-tunnels.ts';
-import { findRoute } from '../lib/kubernetes/find-route.ts';
-import { RoutedClient } from '../lib/kubernetes/object-client.ts';
-import { type ApiRoute } from '../lib/kubernetes/route.ts';
-import { isAwaited } from '../lib/services/awaited.ts';
-import { activityPath, askBalancerActivity } from '../lib/services/balancer-activity.ts';
-import { type HostBalancer } from '../lib/services/host-balancer.ts';
-import { listServices, maxDraining } from '../lib/services/node-report.ts';
-import { createPodHeartbeat } from '../lib/telemetry/heartbeat.ts';
-import { createLogger, type Logger } from '../lib/telemetry/logger.ts';
-import { VipnatError } from '../lib/text/errors.ts';
-import { exitStatuses } from '../lib/text/exit-status.ts';
-import { version } from '../lib/text/version.ts';
-import { createNodeHealth } from './nodes/host-node-health.ts';
-import { NodeAddresses } from './nodes/node-addresses.ts';
-import { type NodeHealth } from './nodes/node-health.ts';
-import { toActivity } from './process/activity.ts';
-import { Balancer } from './process/balancer.ts';
-import { type BalancerView } from './process/ports.ts';
-import { planTables, type TablesPlan } from './process/plan-tables.ts';
-import { type BalancerRemoval, removeBalancerTables } from './program/remove-tables.ts';
-import { ApiVips } from './report/api-vips.ts';
-import { BalancerCounter } from './report/balancer-counts.ts';
-import { createBalancerPages } from './report/balancer-pages.ts';
-import { findServicesDrift, type ServicesDrift } from './process/check-services.ts';
-import { NodeReporter } from './report/node-reporter.ts';
-import { Standing } from './report/standing.ts';
-import { type BalancerState } from './report/state.ts';
-import { createHostSeats } from './seats/host-seats.ts';
-import { hasSeatConfiguration, type NodeObjects, planNodeSeats } from './seats/node-seats.ts';
-import { type SeatsInput, type SeatsPlan } from './seats/plan-seats.ts';
-import { SeatsLog } from './seats/seats-log.ts';
-import { type Seats, type SeatsState } from './seats/seats.ts';
-import { isSendingOn, readHostTables } from './table/host-tables.ts';
+import { createLogger, type Logger, createPodHeartbeat } from '../lib/telemetry/log.ts';
+import { usualRunFolder } from '../lib/keepalived/write.ts';
+import { nameNode, podVariable } from '../config/load.ts';
+import type { Endpoint } from '../lib/net.ts';
+import { type StatusServer, createProbeServer } from '../lib/http/pages.ts';
+import { createBalancerPages, toActivity } from './samples.ts';
+import { waitForSignal, systemClock, systemRandom } from '../lib/clock.ts';
+import { version, exitStatuses } from '../lib/text.ts';
+import { balancerRole, takePlace, findHolder } from '../lib/http/singleton.ts';
+import { activityPath, type HostBalancer, askBalancerActivity } from '../lib/api/balancer.ts';
+import {
+  readHostTables,
+  type ServicesDrift,
+  findServicesDrift,
+  type TablesPlan,
+  planTables,
+  isSendingOn,
+  type BalancerRemoval,
+  removeBalancerTables,
+} from './inspect.ts';
+import {
+  hasSeatConfiguration,
+  type NodeObjects,
+  planNodeSeats,
+  type Seats,
+  type SeatsState,
+  createHostSeats,
+} from './seats/seats.ts';
+import type { SeatsPlan, SeatsInput } from './seats/plan.ts';
+import { listStrictTunnels, listUntranslatedProtocols } from '../lib/kernel/forwarding.ts';
+import { NodeReporter, BalancerCounter, ApiVips, Standing, type BalancerState } from './report.ts';
+import { Balancer, type BalancerView } from './sync.ts';
+import { type NodeHealth, createNodeHealth } from './nodes/health.ts';
+import { NodeAddresses } from './nodes/directory.ts';
+import { createBalancerKernel } from '../lib/kernel/kernel.ts';
+import { SeatsLog } from './log.ts';
+import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
+import { findRouted } from '../lib/kernel/routes.ts';
+import { isAwaited } from '../lib/api/service.ts';
+import { listServices, maxDraining } from '../lib/api/node.ts';
+import { RoutedClient } from '../lib/kubernetes/writes.ts';
 
 /** What `vipnat balancer` is told. */
 export interface BalancerOptions {

@@ -1,30 +1,333 @@
+import { readCertificates } from '../lib/files.ts';
+import {
+  parseEndpoint,
+  parseAddress,
+  type Endpoint,
+  classifyAddress,
+  type Address,
+  type Scope,
+  type Family,
+} from '../lib/net.ts';
 import * as z from 'zod/mini';
-import {
-  defaultListen,
-  iptablesChoices,
-  localClientChoices,
-  masquerades,
-  methods,
-  modes,
-  proxyModes,
-  sysctlChoices,
-} from './config.ts';
-import {
-  address,
-  choice,
-  duration,
-  endpoint,
-  folder,
-  list,
-  listenAddress,
-  nodeName,
-  path,
-  vip,
-} from './values.ts';
-import { logLevels, logFormats } from '../lib/telemetry/log-level.ts';
+import type { IptablesDialect } from '../lib/kernel/port.ts';
+import { type LogLevel, type LogFormat, logLevels, logFormats } from '../lib/telemetry/log.ts';
+
+const from = () => 'the running agent';
+
+/**
+ * The settings that a running agent tells of itself, option name to texts, checked as whatever a person gives; null when
+ * one of them makes no sense here. Options that this version does not know are left out, and so is a CA that is in a file
+ * of the agent's container only. Pure but for that file.
+ */
+export function readAgentSettings(told: Readonly<Record<string, readonly string[]>>): Settings | null {
+  const settings = optionNames.flatMap((name): [OptionName, Setting][] => {
+    const texts = Object.hasOwn(told, name) ? (told[name] ?? []) : [];
+    const [first] = texts;
+    if (first === undefined) return [];
+    if (name === 'caFile' && readCertificates(first) === null) return [];
+    return [[name, { value: describeOption(name).isList ? texts.flatMap(splitList) : first, from }]];
+  });
+  const raw = Object.fromEntries(settings.map(([name, { value }]) => [name, value]));
+  return schema.safeParse(raw).success ? new Map(settings) : null;
+}
+
+/** The agent's settings beside a person's own: where other virtual IPs are given, addresses of families that have none do not fit. */
+export function fitAgentSettings(agent: Settings, own: Settings): Settings {
+  const given = own.get('vip');
+  if (given === undefined) return agent;
+  const families = new Set(readTexts(given).map((text) => parseEndpoint(text, defaultVipPort)?.family));
+  const fits = (text: string) => families.has((parseAddress(text) ?? parseEndpoint(text))?.family);
+  return new Map(
+    [...agent].map(([name, setting]) =>
+      name === 'clusterIp' || name === 'endpoints'
+        ? [name, { ...setting, value: readTexts(setting).filter(fits) }]
+        : [name, setting],
+    ),
+  );
+}
+
+function readTexts({ value }: Setting): string[] {
+  return [value].flat().filter((text) => typeof text === 'string');
+}
+
+/** One option as one source gives it, not yet checked. */
+export interface Setting {
+  /** A text, a list of texts, or whatever else a file has in its place. */
+  readonly value: unknown;
+  /** Where it is from, as in `from VIPNAT_VIP`; of a list, where that element is from. Empty for a flag. */
+  readonly from: (index?: number) => string;
+  /** In which line of the file it stands, from 1 on; of a list, that element. Absent for a flag and a variable. */
+  readonly line?: (index?: number) => number;
+}
+
+/** Option name, in camelCase, to what one source gives for it. */
+export type Settings = ReadonlyMap<string, Setting>;
+
+/** What is wrong with a configuration. */
+export interface Problem {
+  /** One line for a person, without `vipnat: ` in front. */
+  readonly text: string;
+  /** Which line of the file it is about, from 1 on; 0 for the file as a whole; null for what the file does not say. */
+  readonly line: number | null;
+}
+
+/** What a source comes to. */
+export interface SourceReading {
+  readonly settings: Settings;
+  readonly problems: readonly Problem[];
+}
+
+/** The line of the file that a setting stands in; null for another source. */
+export function findLine(setting: Setting | undefined, index?: number): number | null {
+  return setting?.line?.(index) ?? null;
+}
+
+/** How a person has called an option: by its key in the file, else by its flag. */
+export function nameIn(name: OptionName, setting: Setting | undefined): string {
+  return setting?.line === undefined ? nameFlag(name) : name;
+}
+
+/** Splits the text of a list option: commas or blanks separate. An empty text stays, as the one element that is wrong. */
+export function splitList(text: string): string[] {
+  const parts = text.split(/[\s,]+/).filter((part) => part !== '');
+  return parts.length === 0 ? [text] : parts;
+}
+
+/** ` (from VIPNAT_VIP)`, or nothing for a flag. */
+export function formatSource(from: string): string {
+  return from === '' ? '' : ` (from ${from})`;
+}
+
+/** A given text as it is safe to print: as it is when it is a plain word, else quoted, escaped and cut short. */
+export function quoteText(text: string): string {
+  // The longest address with brackets and port has 47 characters; nobody needs a whole pasted file back.
+  const short = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+  return /^[\x21-\x7e\u2026]+$/.test(short) ? short : JSON.stringify(short);
+}
+
+/** How a VIP's new connections can be balanced: as `--mode` names it, or not at all. */
+export type Way = Exclude<Mode, 'auto'> | 'passthrough';
+
+/** Whether new connections are sent on; else the VIP is left to its holder. */
+export function isBalanced({ way }: { readonly way: Way }): boolean {
+  return way !== 'passthrough';
+}
+
+/** The port of a VIP that is given without one: kubeadm's, and the apiserver's own default. */
+const defaultVipPort = 6443;
+
+/** Messages complete a sentence that starts with the flag and the text: `--vip 10.0.0.300` + `is not an IP address`. */
+const wrongKind = { error: ({ input }: { input?: unknown }) => `must be text, not ${nameKind(input)}` };
+
+/** Reads `ADDR[:PORT]` of an address that one host can hold. */
+export const vip = z.pipe(z.string(wrongKind), z.transform(toEndpoint(defaultVipPort)));
+
+/** Reads `ADDR:PORT` of an address that one host can hold; names are not looked up. */
+const endpoint = z.pipe(z.string(wrongKind), z.transform(toEndpoint()));
+
+/** Reads `ADDR:PORT` of an address that a server can listen at, or `off`, which is null. */
+export const listenAddress = z.pipe(z.string(wrongKind), z.transform(toListenAddress));
+
+/** Reads `ADDR` of an address that one host or one Service can hold. */
+export const address = z.pipe(z.string(wrongKind), z.transform(toAddress));
+
+/** Reads a list of values, each by the same schema. */
+function list<T extends z.core.SomeType>(element: T): z.ZodMiniArray<T> {
+  return z.array(element, wrongKind);
+}
+
+/** Reads one of some words. */
+function choice<const T extends readonly string[]>(choices: T): z.ZodMiniEnum<{ [K in T[number]]: K }> {
+  return z.enum(choices, {
+    error: ({ input }) =>
+      typeof input === 'string' ? `is none of ${choices.join(', ')}` : `must be text, not ${nameKind(input)}`,
+  });
+}
+
+/** Reads a duration between two bounds, as `250ms` or `1.5s`; answers milliseconds. */
+export function duration(
+  leastMs: number,
+  mostMs: number,
+): z.ZodMiniPipe<z.ZodMiniString, z.ZodMiniTransform<number, string>> {
+  return z.pipe(
+    z.string(wrongKind),
+    z.transform((text: string, context: Context) => {
+      const [, digits, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)$/.exec(text) ?? [];
+      if (digits === undefined) return refuse(context, 'is not a duration with its unit, ms or s');
+      const ms = Number(digits) * (unit === 's' ? 1000 : 1);
+      return ms >= leastMs && ms <= mostMs
+        ? ms
+        : refuse(context, `is not between ${leastMs}ms and ${mostMs / 1000}s`);
+    }),
+  );
+}
+
+/** Reads a whole number between two bounds, in plain decimal. */
+export function wholeNumber(
+  least: number,
+  most: number,
+): z.ZodMiniPipe<z.ZodMiniString, z.ZodMiniTransform<number, string>> {
+  return z.pipe(
+    z.string(wrongKind),
+    z.transform((text: string, context: Context) => {
+      const value = /^\d{1,9}$/.test(text) ? Number(text) : NaN;
+      if (value >= least && value <= most) return value;
+      return refuse(context, `is not a whole number from ${least} to ${most}`);
+    }),
+  );
+}
+
+/** No command line can hold a NUL, and nobody can read a path with a line break. */
+const isPlain = z.regex(/^\P{Cc}*$/u, { error: 'has a control character' });
+
+/** Reads the path of a file; whether it is there is another question. */
+const path = z.string(wrongKind).check(isPlain);
+
+/** Reads the path of a folder from the root on: what the agent is started in differs. */
+const folder = z
+  .string(wrongKind)
+  .check(z.regex(/^\//, { error: 'is not a path that begins with /' }), isPlain);
+
+/** Reads the name of a Node: labels with points, as Kubernetes takes them for objects. */
+export const nodeName = z.string(wrongKind).check(
+  z.regex(/^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/, {
+    error: 'is not a name of a node: use a-z, 0-9, - and dots between, as kubectl get nodes prints it',
+  }),
+);
+
+type Context = z.core.ParsePayload;
+
+function toEndpoint(defaultPort?: number): (text: string, context: Context) => Endpoint {
+  return (text, context) => {
+    const read = parseEndpoint(text, defaultPort);
+    if (read === null) return refuse(context, explainEndpoint(text));
+    const complaint = complaints[classifyAddress({ family: read.family, text: read.address })];
+    return complaint === undefined ? read : refuse(context, complaint);
+  };
+}
+
+/** Here the unspecified address means all of this host's. */
+function toListenAddress(text: string, context: Context): Endpoint | null {
+  if (text === 'off') return null;
+  const read = parseEndpoint(text);
+  if (read === null) return refuse(context, explainEndpoint(text));
+  const scope = classifyAddress({ family: read.family, text: read.address });
+  const complaint = scope === 'loopback' || isAnyAddress(read) ? undefined : complaints[scope];
+  return complaint === undefined ? read : refuse(context, complaint);
+}
+
+/** 0.0.0.0 alone of its range. */
+function isAnyAddress({ address: text }: Endpoint): boolean {
+  return text === '0.0.0.0' || text === '::';
+}
+
+function toAddress(text: string, context: Context): Address {
+  const address = parseAddress(text);
+  if (address === null) return refuse(context, 'is not an IP address');
+  const complaint = complaints[classifyAddress(address)];
+  return complaint === undefined ? address : refuse(context, complaint);
+}
+
+/** Why no endpoint could be read: the address, the port, or an IPv6 address whose port needs brackets. */
+function explainEndpoint(text: string): string {
+  const bare = parseAddress(text);
+  if (bare?.family === 'ipv6') return 'needs brackets and a port: [ADDR]:PORT';
+  const host = /^\[(?<ipv6>[^\]]*)\]|^(?<ipv4>[^:]*)/.exec(text);
+  const address = parseAddress(host?.groups?.['ipv6'] ?? host?.groups?.['ipv4'] ?? '');
+  return address === null ? 'is not an IP address' : 'needs a port from 1 to 65535';
+}
+
+const complaints: Readonly<Partial<Record<Scope, string>>> = {
+  unspecified: 'is the unspecified address: no host has it',
+  loopback: 'is a loopback address: other hosts cannot reach it',
+  linkLocal: 'is a link-local address: it means another host on each link',
+  multicast: 'is a multicast address, not one host',
+  broadcast: 'is a broadcast address, not one host',
+  ipv4Mapped: 'is an IPv4 address in IPv6 form: write it in IPv4 form',
+};
+
+function refuse(context: Context, message: string): never {
+  context.issues.push({ code: 'custom', message, input: context.value });
+  return z.NEVER;
+}
+
+function nameKind(input: unknown): string {
+  if (input === null) return 'nothing';
+  return Array.isArray(input) ? 'a list' : 'a map';
+}
+
+/** `--mode` and its choices, the default first. `auto` chooses by what kube-proxy is seen to do. */
+export const modes = ['auto', 'service-chain', 'cluster-ip', 'direct'] as const;
+
+/** `--method` and its choices, the default first: who gets a new connection; `lc` prefers who has fewer open ones. */
+const methods = ['random', 'lc'] as const;
+
+/** `--proxy-mode` and its choices, the default first: what kube-proxy runs; `auto` finds out, `none` is no kube-proxy. */
+export const proxyModes = ['auto', 'iptables', 'ipvs', 'nftables', 'none'] as const;
+
+/** `--iptables` and its choices, the default first. `auto` takes what the host uses, `none` is a table of our own in nftables. */
+export const iptablesChoices = ['auto', 'legacy', 'nft', 'none'] as const satisfies readonly (
+  'auto' | 'none' | IptablesDialect
+)[];
+
+/** `--masquerade` and its choices, the default first. */
+export const masquerades = ['own', 'kube-mark', 'none'] as const;
+
+/** `--sysctls` and its choices, the default first: whether forwarding is switched on, or only asked for. */
+const sysctlChoices = ['set', 'check'] as const;
+
+/** `--local-clients` and its choices, the default first: whether this host's own connections to a VIP outlive its move. */
+const localClientChoices = ['keep', 'leave'] as const;
+
+/** `--listen`'s default: this host only, on a port beside those of kubelet (10248, 10250) and kube-proxy (10249, 10256). */
+export const defaultListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_268 };
+
+/** One of modes. */
+export type Mode = (typeof modes)[number];
+
+/** One of proxyModes. */
+export type ProxyMode = (typeof proxyModes)[number];
+
+/** One of masquerades. */
+type Masquerade = (typeof masquerades)[number];
+
+/** The whole configuration, checked, with defaults filled in: what flags, VIPNAT_* and the file come to. */
+export interface Config {
+  /** The virtual IPs in the order given, each once, unicast addresses only. Empty only for cleanup. */
+  readonly vips: readonly Endpoint[];
+  readonly mode: Mode;
+  readonly method: (typeof methods)[number];
+  readonly proxyMode: ProxyMode;
+  readonly iptables: (typeof iptablesChoices)[number];
+  /** The ClusterIP of default/kubernetes where the user gave it, in canonical text, for families that have a VIP. */
+  readonly clusterIps: Readonly<Partial<Record<Family, string>>>;
+  /** apiservers the user gave, sorted, each once, never a VIP, and only of families that have a VIP. */
+  readonly endpoints: readonly Endpoint[];
+  readonly masquerade: Masquerade;
+  readonly sysctls: (typeof sysctlChoices)[number];
+  readonly localClients: (typeof localClientChoices)[number];
+  /** From one TCP connect to an apiserver to the next, in milliseconds: 20 to 10,000. */
+  readonly probeIntervalMs: number;
+  /** How long such a connect may take, in milliseconds: 20 to 10,000. */
+  readonly probeTimeoutMs: number;
+  /** A readable file with the CA of apiservers' certificates; null looks in the usual places. */
+  readonly caFile: string | null;
+  /** A readable file with the credentials for the Kubernetes API; null takes the pod's service account, if there is one. */
+  readonly kubeconfig: string | null;
+  /** The name of this host's Node; null for the host's own, as the kubelet has it. */
+  readonly nodeName: string | null;
+  /** An absolute path; the folder may not be there yet. */
+  readonly stateDir: string;
+  /** The same. */
+  readonly runDir: string;
+  /** Where the agent serves HTTP; the address may be the unspecified one, or none of this host's. Null for nowhere. */
+  readonly listen: Endpoint | null;
+  readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
+}
 
 /** What a person is told about one option. */
-export interface OptionDescription {
+interface OptionDescription {
   /** What stands for the value in help and documents: `ADDR[:PORT]`, or the words it can be. */
   readonly argument: string;
   /** What it is for, as a phrase. */
@@ -48,7 +351,7 @@ export const groupToHeading = {
 } as const;
 
 /** One of them. */
-export type OptionGroup = keyof typeof groupToHeading;
+type OptionGroup = keyof typeof groupToHeading;
 
 const descriptions = z.registry<OptionDescription>();
 

@@ -1,36 +1,57 @@
-import { podVariable } from '../config/environment.ts';
-import { randomUUID } from 'node:crypto';
+import type { Config } from '../config/options.ts';
+import { findAccess, ApiRoute } from '../lib/kubernetes/route.ts';
+import {
+  systemClock,
+  systemRandom,
+  waitForSignal,
+  type Clock,
+  Pause,
+  backOff,
+  type Random,
+} from '../lib/clock.ts';
+import { createLogger, createPodHeartbeat, type Logger } from '../lib/telemetry/log.ts';
+import { EventWriter } from '../lib/telemetry/events.ts';
 import { hostname } from 'node:os';
-import { type Config } from '../config/config.ts';
-import { Controller } from './process/controller.ts';
-import { ControllerLog } from './report/controller-log.ts';
-import { WebhookLog } from './webhook/webhook-log.ts';
-import { readWebhookFacts, type WebhookFacts } from './webhook/trusted-end.ts';
-import { createControllerPages, getBehindMs } from './report/pages.ts';
-import { reserveAddress } from './cache/judge-pools.ts';
-import { parseAddress } from '../lib/address/address.ts';
-import { type Endpoint } from '../lib/address/endpoint.ts';
-import { systemClock } from '../lib/control/clock.ts';
-import { systemRandom } from '../lib/control/random.ts';
-import { drivers } from '../lib/devices/drivers.ts';
-import { type StatusServer } from '../lib/http/status-server.ts';
-import { findVrid } from '../lib/keepalived/vrid.ts';
-import { findAccess } from '../lib/kubernetes/access.ts';
-import { RoutedClient } from '../lib/kubernetes/object-client.ts';
-import { ApiRoute } from '../lib/kubernetes/route.ts';
-import { toGateTypes } from '../lib/services/gate-types.ts';
-import { createLogger, type Logger } from '../lib/telemetry/logger.ts';
-import { EventWriter } from '../lib/telemetry/writer.ts';
-import { VipnatError } from '../lib/text/errors.ts';
-import { exitStatuses } from '../lib/text/exit-status.ts';
-import { type ControllerMeter, createControllerMeter } from './report/meter.ts';
-import { createProbeServer } from '../lib/http/probe-server.ts';
-import { version } from '../lib/text/version.ts';
-import { waitForSignal } from '../lib/control/process.ts';
-import { createPodHeartbeat } from '../lib/telemetry/heartbeat.ts';
+import {
+  createControllerMeter,
+  getBehindMs,
+  type ControllerMeter,
+  createControllerPages,
+  type ControllerState,
+} from './report/metrics.ts';
+import { RoutedClient, type ObjectClient, type WriteAnswer } from '../lib/kubernetes/writes.ts';
+import { drivers } from '../devices/drivers.ts';
+import { ControllerLog } from './report/log.ts';
+import { toGateTypes, toGateTypesNote } from '../lib/api/endpoints.ts';
+import { randomUUID, createHash } from 'node:crypto';
+import { WebhookLog, type WebhookOptions, Webhook } from './webhook/webhook.ts';
+import { version, exitStatuses } from '../lib/text.ts';
+import { podVariable } from '../config/load.ts';
+import { VipnatError } from '../lib/errors.ts';
+import { type Endpoint, parseAddress } from '../lib/net.ts';
+import { reserveAddress } from './cache/pools.ts';
+import { findVrid } from '../lib/keepalived/read.ts';
+import { type StatusServer, createProbeServer } from '../lib/http/pages.ts';
+import { type WebhookFacts, readWebhookFacts } from './webhook/certificate.ts';
+import * as z from 'zod/mini';
+import { objectVersion } from '../lib/kubernetes/client.ts';
+import {
+  firstPools,
+  firstPoolsSum,
+  apiGroup,
+  apiVersion,
+  addressPools,
+  electionLease,
+} from '../lib/api/vipnat.ts';
+import type { FindDriver } from './devices/session.ts';
+import type { Settings } from './cache/known.ts';
+import { type Reserved, Leadership } from './leadership.ts';
+import { LeaderElection } from '../lib/kubernetes/leader.ts';
+import { TokenQueue } from '../lib/queue.ts';
+import type { Execution } from './engine.ts';
 
 /** What `vipnat controller` is asked for, checked. */
-export interface ControllerOptions {
+interface ControllerOptions {
   /** Where the Leases are. */
   readonly namespace: string;
   /** Whether Services without a class are served, too. */
@@ -129,4 +150,329 @@ function createServer(
 /** What API servers know of the webhook; null where it is not configured. Rejects as listObjects does. */
 export async function inspectWebhook(route: ApiRoute): Promise<WebhookFacts | null> {
   return await readWebhookFacts(route, systemClock);
+}
+
+/**
+ * The pools that a manifest asks for.
+ *
+ * Goal: one `kubectl apply` of what `vipnat manifest services --pool` prints is enough.
+ * Tension: kubectl asks the API for each kind before it creates anything, so it refuses an AddressPool beside its own definition.
+ * Compromise: the manifest has a ConfigMap, and the controller that leads creates its pools. It creates, and never changes: a pool is
+ * its owner's from then on. The ConfigMap keeps a sum of what was created, so that a deleted pool does not come back.
+ */
+
+/** What creating pools takes, and its listeners. */
+interface FirstPoolsOptions {
+  readonly client: ObjectClient;
+  readonly clock: Clock;
+  /** Where the ConfigMap is. */
+  readonly namespace: string;
+  /** How long a write may take that begins now; 0 for one that may not begin. */
+  readonly writeMs: () => number;
+  /** A pool was created. */
+  readonly onCreated: (pool: string) => void;
+  /** There was one of that name before, whose addresses stay as they are. */
+  readonly onExisting: (pool: string) => void;
+  /** It did not succeed, and is tried again. Told each time. */
+  readonly onProblem: (words: string) => void;
+}
+
+/** Of the ConfigMap: each key is the name of a pool, and each line of its value a range of addresses. */
+const schema = z.object({
+  metadata: z.object({
+    resourceVersion: objectVersion,
+    annotations: z.nullish(z.record(z.string(), z.string())),
+  }),
+  data: z.nullish(z.record(z.string(), z.string())),
+});
+
+type FirstPoolsMap = z.output<typeof schema>;
+
+const firstWaitMs = 1000;
+const maxWaitMs = 60_000;
+const readMs = 4000;
+
+/** Creates the pools of the ConfigMap once while this process leads, from `start` to `stop`. */
+export class FirstPools {
+  readonly #options: FirstPoolsOptions;
+  readonly #pause: Pause;
+  #isStopped = false;
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: FirstPoolsOptions) {
+    this.#options = options;
+    this.#pause = new Pause(options.clock);
+  }
+
+  /** Begins. Not to be called twice. */
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** Ends when a write under way has. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#pause.stop();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    for (let failures = 0; !this.#isStopped; failures += 1) {
+      const problem = await this.#create();
+      if (problem === null) return;
+      this.#options.onProblem(problem);
+      await this.#pause.wait(backOff(failures, firstWaitMs, maxWaitMs));
+    }
+  }
+
+  /** Answers what went wrong; null where everything is done. */
+  async #create(): Promise<string | null> {
+    const { client, namespace } = this.#options;
+    const path = `/api/v1/namespaces/${namespace}/configmaps/${firstPools}`;
+    const title = `reading ConfigMap ${namespace}/${firstPools}`;
+    const answer = await client.read({ title, path, schema }, readMs);
+    if (answer.outcome === 'gone') return null;
+    if (answer.outcome !== 'found') return answer.words;
+    const { data, metadata } = answer.object;
+    const sum = toSum(data);
+    if (data == null || metadata.annotations?.[firstPoolsSum] === sum) return null;
+    for (const [name, ranges] of Object.entries(data)) {
+      const problem = await this.#createPool(name, ranges);
+      if (problem !== null) return problem;
+    }
+    return await this.#noteSum(path, metadata.resourceVersion, sum);
+  }
+
+  async #createPool(name: string, ranges: string): Promise<string | null> {
+    const { onCreated, onExisting } = this.#options;
+    const addresses = ranges.split('\n').filter((range) => range !== '');
+    const body = { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'AddressPool', metadata: { name } };
+    const answer = await this.#write(`creating AddressPool ${name}`, {
+      method: 'POST',
+      path: addressPools.path,
+      body: { ...body, spec: { addresses } },
+    });
+    if (answer === null) return null;
+    if (answer.outcome === 'taken') onCreated(name);
+    else if (answer.outcome === 'exists') onExisting(name);
+    else return answer.words;
+    return null;
+  }
+
+  async #noteSum(path: string, resourceVersion: string, sum: string): Promise<string | null> {
+    const body = { metadata: { resourceVersion, annotations: { [firstPoolsSum]: sum } } };
+    const answer = await this.#write('noting which pools were created', { method: 'PATCH', path, body });
+    return answer === null || answer.outcome === 'taken' || answer.outcome === 'gone' ? null : answer.words;
+  }
+
+  /** Null where this process leads no more: the next leader does it. */
+  async #write(
+    title: string,
+    write: { readonly method: 'POST' | 'PATCH'; readonly path: string; readonly body: object },
+  ): Promise<WriteAnswer | null> {
+    const limitMs = this.#options.writeMs();
+    if (limitMs === 0) this.#isStopped = true;
+    return this.#isStopped ? null : await this.#options.client.write({ title, ...write }, limitMs);
+  }
+}
+
+function toSum(data: FirstPoolsMap['data']): string {
+  const entries = Object.entries(data ?? {}).toSorted(([first], [second]) => (first < second ? -1 : 1));
+  return createHash('sha256').update(JSON.stringify(entries)).digest('hex').slice(0, 16);
+}
+
+/** What a controller needs of the world. */
+interface ControllerPorts {
+  readonly route: ApiRoute;
+  readonly client: ObjectClient;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: ControllerLog;
+  /** Drivers of devices, by their names. */
+  readonly findDriver: FindDriver;
+  /** No node sends new connections to a pod that ends any more, so many seconds after this controller saw that it ends. */
+  readonly onDrained: (seconds: number, pod: string) => void;
+}
+
+/** What a controller is told at its start. */
+interface ControllerSettings extends Settings {
+  readonly namespace: string;
+  /** Of this process, and of no other that ever was. */
+  readonly identity: string;
+  readonly reserved: Reserved;
+  /** The webhook to serve; none unless given. */
+  readonly webhook?: Pick<WebhookOptions, 'port' | 'log'>;
+}
+
+/** 20 writes a second for all of the controller (S7). */
+const pace = { capacity: 20, refillMs: 50 };
+
+/** Waits until it leads, and then takes steps, from `start` to `stop`. */
+export class Controller {
+  readonly #ports: ControllerPorts;
+  readonly #settings: ControllerSettings;
+  readonly #election: LeaderElection;
+  readonly #pace: TokenQueue;
+  readonly #webhook: Webhook | null;
+  readonly #writes = new Map<Execution['result'], number>();
+  #leadership: Leadership | null = null;
+  #firstPools: FirstPools | null = null;
+  /** One leadership after the other: none begins before the writes of the one before have ended. */
+  #turns: Promise<void> = Promise.resolve();
+
+  constructor(ports: ControllerPorts, settings: ControllerSettings) {
+    this.#ports = ports;
+    this.#settings = settings;
+    const { client, clock, random, log } = ports;
+    this.#pace = new TokenQueue(pace, clock);
+    this.#webhook = this.#createWebhook();
+    this.#election = new LeaderElection({
+      ...{ client, clock, random },
+      lease: { namespace: settings.namespace, name: electionLease },
+      identity: settings.identity,
+      annotations: toGateTypesNote(settings.gateTypes),
+      onElected: () => {
+        log.elected();
+        this.#queueTurn(() => {
+          this.#beginLeading();
+        });
+      },
+      onLost: () => {
+        log.deposed();
+        this.#queueTurn(() => this.#endLeading());
+      },
+      onHolder: (holder) => {
+        log.waits(holder);
+      },
+      onProblem: (problem) => {
+        log.leaseProblem(problem);
+      },
+    });
+  }
+
+  /** Begins. Not to be called twice. */
+  start(): void {
+    this.#election.start();
+    this.#webhook?.start();
+  }
+
+  /** Ends its writes, then gives the Lease back. The webhook answers a little longer. */
+  async stop(): Promise<void> {
+    await Promise.all([this.#webhook?.stop(), this.#stopLeading()]);
+  }
+
+  async #stopLeading(): Promise<void> {
+    this.#queueTurn(() => this.#endLeading());
+    await this.#turns;
+    await this.#election.stop();
+    // Elected meanwhile, it would have begun another.
+    this.#queueTurn(() => this.#endLeading());
+    await this.#turns;
+  }
+
+  /** How it does now. */
+  get state(): ControllerState {
+    const { kinds, unreadable } = this.#leadership ?? { kinds: new Map<string, boolean>(), unreadable: [] };
+    return {
+      isLeading: this.#election.writeMs > 0,
+      holder: this.#election.holder,
+      ...{ kinds, unreadable },
+      ...describeLeadership(this.#leadership?.hasBegun === true ? this.#leadership : null),
+      writes: this.#writes,
+      webhook: this.#webhook?.state ?? null,
+    };
+  }
+
+  #createWebhook(): Webhook | null {
+    const { namespace, webhook } = this.#settings;
+    if (webhook === undefined) return null;
+    return new Webhook({ ...this.#ports, ...webhook, namespace, writeMs: () => this.#election.writeMs });
+  }
+
+  #queueTurn(turn: () => Promise<void> | void): void {
+    this.#turns = this.#turns.then(turn);
+  }
+
+  #beginLeading(): void {
+    // It may have lost the Lease while the leadership before ended.
+    if (this.#election.writeMs === 0) return;
+    const { log } = this.#ports;
+    const leadership: Leadership = new Leadership({
+      ...this.#ports,
+      settings: this.#settings,
+      namespace: this.#settings.namespace,
+      electionLease,
+      reserved: this.#settings.reserved,
+      pace: this.#pace,
+      writeMs: () => this.#election.writeMs,
+      onBegun: () => {
+        log.begun(leadership.world);
+        firstPools.start();
+      },
+      onLost: (kind, error) => {
+        log.lost(kind, error);
+      },
+      onUnreadable: (kind, unreadable) => {
+        log.unreadable(kind, unreadable);
+      },
+      onFollowed: (kind) => {
+        log.followed(kind);
+      },
+      onWritten: (key, event, world) => {
+        this.#count('done');
+        log.written(key, event, world);
+      },
+      onContested: (key, managers, world) => {
+        log.contested(key, managers, world);
+      },
+      onFailed: (key, outcome, failures) => {
+        this.#count(outcome.result);
+        log.failed(key, outcome, failures, leadership.world);
+      },
+      onError: (key, error) => {
+        log.broken(key, error);
+      },
+    });
+    const firstPools = this.#makeFirstPools();
+    this.#leadership = leadership;
+    this.#firstPools = firstPools;
+    leadership.start();
+  }
+
+  async #endLeading(): Promise<void> {
+    const [leadership, firstPools] = [this.#leadership, this.#firstPools];
+    this.#leadership = null;
+    this.#firstPools = null;
+    await Promise.all([leadership?.stop(), firstPools?.stop()]);
+  }
+
+  #makeFirstPools(): FirstPools {
+    const { client, clock, log } = this.#ports;
+    return new FirstPools({
+      ...{ client, clock },
+      namespace: this.#settings.namespace,
+      writeMs: () => this.#election.writeMs,
+      onCreated: (pool) => {
+        log.poolCreated(pool);
+      },
+      onExisting: (pool) => {
+        log.poolExists(pool);
+      },
+      onProblem: (words) => {
+        log.poolsWait(words);
+      },
+    });
+  }
+
+  #count(result: Execution['result']): void {
+    this.#writes.set(result, (this.#writes.get(result) ?? 0) + 1);
+  }
+}
+
+function describeLeadership(
+  leadership: Leadership | null,
+): Pick<ControllerState, 'world' | 'statistics' | 'deviceCalls'> {
+  if (leadership === null) return { world: null, statistics: null, deviceCalls: new Map() };
+  const { world, statistics, deviceCalls } = leadership;
+  return { world, statistics, deviceCalls };
 }

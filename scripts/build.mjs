@@ -1,4 +1,4 @@
-// Bundles cli/program/main.ts: `build.mjs OUT IMAGE KEEPALIVED-IMAGE`, called by scripts/build. OUT gets
+// Bundles cli/main.ts: `build.mjs OUT IMAGE KEEPALIVED-IMAGE`, called by scripts/build. OUT gets
 //   vipnat.js       refuses an old Node, then loads
 //   start.js        which runs
 //   program.js      what every command needs, with program.js.code beside it: what V8 made of it
@@ -70,7 +70,7 @@ const slimCommander = {
 };
 
 /**
- * What client-node's file has for credentials from other programs and for proxies, which lib/kubernetes/access.ts refuses, and for
+ * What client-node's file has for credentials from other programs and for proxies, which lib/kubernetes/route.ts refuses, and for
  * clients of the API, which vipnat does not use: 95 % of it. No user is one of these authenticators'.
  */
 const slimClientNode = {
@@ -114,7 +114,7 @@ const common = {
 const results = await Promise.all([
   build({
     ...common,
-    entryPoints: { vipnat: 'cli/program/main.ts' },
+    entryPoints: { vipnat: 'cli/main.ts' },
     outdir: out,
     // An older Node must be able to read this file as far as the line that refuses it.
     target: 'node18',
@@ -122,7 +122,7 @@ const results = await Promise.all([
   }),
   build({
     ...common,
-    entryPoints: { program: 'cli/program/process.ts' },
+    entryPoints: { program: 'cli/program.ts' },
     outdir: out,
     target: 'node22',
     keepNames: true,

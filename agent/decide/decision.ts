@@ -1,10 +1,78 @@
-import { type Way } from '../../config/way.ts';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type Weights, weighWith } from '../../lib/netfilter/rules/balance.ts';
-import { type Sourced } from '../../lib/text/sourced.ts';
-import { type Config, type Mode } from '../../config/config.ts';
-import { type Usable } from '../health/usable.ts';
-import { type ProxyMode } from '../observe/proxy-mode.ts';
+import type { Observation } from '../observe/observe.ts';
+import { type Endpoint, type Family, formatEndpoint } from '../../lib/net.ts';
+import type { Plan } from '../../lib/plan.ts';
+import type { LocalRoutes, SourceRoute, Dialect } from '../../lib/kernel/port.ts';
+import type { HealthView, Usable } from '../health/usable.ts';
+import type { Sourced } from '../../lib/text.ts';
+import type { Mode, Config, Way } from '../../config/options.ts';
+import { type Weights, weighWith } from '../../lib/dialect.ts';
+import { type FoundProxyMode, type ServiceState, emptyServiceState } from '../observe/kube-proxy.ts';
+
+/** A whole look: what was seen, how each VIP goes, what to write for it, and what to remember. */
+export interface Assessment {
+  readonly observation: Observation;
+  readonly candidates: readonly VipCandidates[];
+  readonly decisions: readonly Decision[];
+  /** Whoever may answer connections, also open ones, see listAnswerers: by the text of the VIP. */
+  readonly answerers: ReadonlyMap<string, readonly Endpoint[]>;
+  readonly plan: Plan;
+  /** What has to be switched on before what is balanced gets anywhere. */
+  readonly missingSwitches: readonly MissingSwitch[];
+  /** How this host reaches its own addresses; null where that could not be read: rules do not depend on it. */
+  readonly localRoutes: LocalRoutes | null;
+  /** What an agent does about this host's own connections to VIPs. */
+  readonly sourceRoutes: readonly RouteChange[];
+  /** VIP address to the source of this host's own connections to it, of IPv4 VIPs that are here. */
+  readonly sources: ReadonlyMap<string, string>;
+  /** Who was named as an apiserver and cannot be one: a sentence for each. */
+  readonly refused: readonly string[];
+  /** How the apiservers were found. */
+  readonly health: HealthView;
+  readonly memory: ReconcileState;
+}
+
+/** One route to add or to remove. */
+export interface RouteChange {
+  readonly kind: 'add' | 'remove';
+  readonly route: SourceRoute;
+  /** For people: half a sentence. */
+  readonly reason: string;
+  /** The same as a command for a shell. */
+  readonly command: string;
+}
+
+/** What has to be switched on, as sysctl takes it. */
+export interface MissingSwitch {
+  readonly family: Family;
+  readonly name: string;
+  /** What switches it on, as a command for a shell: no route and no address goes by it. */
+  readonly command: string;
+  /** The interfaces that have to heed router advertisements all the same. */
+  readonly advertised: readonly string[];
+  /** The interface whose own switch it is; left out where it is the host's. */
+  readonly device?: string;
+  /** Whether it is ours to switch on (`--sysctls set`). */
+  readonly isOurs: boolean;
+}
+
+/** A VIP, and the apiservers that it could be balanced over, whatever their health. */
+export interface VipCandidates {
+  readonly vip: Endpoint;
+  readonly candidates: Candidates;
+}
+
+/** The apiservers to balance over, where they are known from, and who was refused on the way to them. */
+export interface Candidates extends Sourced<readonly Endpoint[]> {
+  /** Whether it is the Kubernetes API that they are known from. */
+  readonly isFromApi: boolean;
+  /** Whether they are known from a source that hears of changes: the API or kube-proxy. */
+  readonly isLive: boolean;
+  readonly refused: readonly string[];
+  /** Apiservers that other sources list, or any source listed before: used when no listed one is healthy. */
+  readonly fallbackEndpoints: readonly Endpoint[];
+  /** Where this host's own apiserver would be, used when no other one is healthy. Null if a source lists it. */
+  readonly own: Endpoint | null;
+}
 
 /** A path kube-proxy offers to the service: usable by us only while its backends are the usable ones. */
 export interface ProxyPath {
@@ -25,7 +93,7 @@ export interface VipFacts {
   readonly method?: Config['method'];
   /** With the method `lc`: what new connections the usable apiservers get, where that is not the same. */
   readonly weights?: Weights | undefined;
-  readonly proxyMode: Sourced<ProxyMode>;
+  readonly proxyMode: Sourced<FoundProxyMode>;
   /** The kernel's switch that keeps this host from passing on what is balanced, or null. */
   readonly closedSwitch: string | null;
   /** kube-proxy's live chain in the backend we write to, or null. */
@@ -79,4 +147,49 @@ export function findShares({ way, backends, weights }: Decision): ReadonlyMap<st
 /** `1 apiserver`, `3 apiservers`. */
 export function countApiservers(count: number): string {
   return `${count} apiserver${count === 1 ? '' : 's'}`;
+}
+
+/** How a VIP stood in the last look. */
+export interface VipState {
+  /** In how many looks on end kube-proxy's backends were the usable ones. */
+  readonly agreedLooks: number;
+  readonly isBypass: boolean;
+}
+
+/** How a VIP stands before the first look. */
+export const unseenVip: VipState = { agreedLooks: 0, isBypass: false };
+
+/**
+ * What one look leaves for the next: of the Service default/kubernetes, and of this host. Small on purpose: an agent that lost it decides the same way within two
+ * looks (I4). Never changed in place.
+ */
+export interface ReconcileState extends ServiceState {
+  /** By VIP text. */
+  readonly vips: ReadonlyMap<string, VipState>;
+  /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
+  readonly renderings: ReadonlyMap<string, string>;
+  /** What rules were written to, or found in sync in; null before the first look. */
+  readonly dialect: Dialect | null;
+  /** What of the rules was unread, see nameUnread, and whether it was not in the look before. */
+  readonly unread: { readonly names: string; readonly isNew: boolean };
+  /** Families that could not be made to forward. */
+  readonly unforwardable: ReadonlySet<Family>;
+}
+
+/** What of it outlives a process. */
+export type LastingState = Pick<ReconcileState, 'endpoints' | 'previousEndpoints'>;
+
+/** The memory of a process that has not looked yet. */
+export const emptyState: ReconcileState = {
+  ...emptyServiceState,
+  vips: new Map(),
+  renderings: new Map(),
+  dialect: null,
+  unread: { names: '', isNew: false },
+  unforwardable: new Set(),
+};
+
+/** The key of a rule's print. */
+export function renderingKey(dialect: Dialect, id: string): string {
+  return `${dialect} ${id}`;
 }

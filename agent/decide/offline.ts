@@ -1,14 +1,13 @@
-import { type Family } from '../../lib/address/address.ts';
-import { type Dialect } from '../../lib/kernel/port.ts';
-import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
-import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
-import { type Sourced } from '../../lib/text/sourced.ts';
-import { type Config } from '../../config/config.ts';
-import { type Decision } from './decision.ts';
-import { listEligible, wayToEntry } from './ways.ts';
-import { type Assessment } from './assess.ts';
+import type { Assessment, Decision } from './decision.ts';
+import type { Config, Way } from '../../config/options.ts';
+import { wayToEntry, listEligible } from './mode.ts';
 import { plan } from './plan.ts';
-import { type Way } from '../../config/way.ts';
+import type { Sourced } from '../../lib/text.ts';
+import type { Dialect } from '../../lib/kernel/port.ts';
+import { type Family, formatEndpoint } from '../../lib/net.ts';
+import type { Ruleset } from '../../lib/iptables/rules.ts';
+import type { NftRuleset } from '../../lib/nft/table.ts';
+
 /** The part of an assessment that a plan is printed from. */
 export type PlannedState = Pick<
   Assessment,
@@ -79,4 +78,18 @@ function chooseBackend({ iptables, proxyMode }: Config): Sourced<Dialect> {
 function emptyRuleset(family: Family, dialect: Dialect): Ruleset | NftRuleset {
   if (dialect === 'nftables') return { family, dialect, table: null };
   return { family, dialect, tables: new Map(), forwardPolicy: null, unread: [] };
+}
+
+/** `service-chain`, `direct to 10.0.0.11:6443, 10.0.0.12:6443`, `passthrough`: what changed when this text did. */
+export function describeWay(decision: Decision): string {
+  return wayToEntry[decision.way].name(decision);
+}
+
+/** The ways of all VIPs, and whoever may answer: another text asks for other rules. */
+export function describeWanted({
+  decisions,
+  answerers,
+}: Pick<Assessment, 'decisions' | 'answerers'>): string {
+  const apiservers = [...answerers.values()].map((endpoints) => endpoints.map(formatEndpoint).join());
+  return [...decisions.map(describeWay), ...apiservers].join(';');
 }

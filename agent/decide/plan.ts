@@ -1,26 +1,14 @@
-import {
-  type IptablesPlan,
-  type NftPlan,
-  type Plan,
-  type TablePlan,
-} from '../../lib/netfilter/plan/table-plan.ts';
-import { families } from '../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type Dialect, type Transaction } from '../../lib/kernel/port.ts';
-import { type Balance } from '../../lib/netfilter/rules/balance.ts';
-import { type IsKnownRendering } from '../../lib/netfilter/rules/compare-chain.ts';
-import { toRestoreLines } from '../../lib/netfilter/iptables/change.ts';
-import { diffTable } from '../../lib/netfilter/iptables/diff-table.ts';
-import { dropsForwarded } from '../../lib/netfilter/iptables/forward.ts';
-import { renderTables, writtenTables } from '../../lib/netfilter/iptables/render.ts';
-import { readVips } from '../../lib/netfilter/iptables/read-vips.ts';
-import { removeVips } from '../../lib/netfilter/iptables/remove-vips.ts';
-import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
-import { diffNftTable } from '../../lib/netfilter/nftables/diff-table.ts';
-import { renderNftTable, toTableBalance } from '../../lib/netfilter/nftables/render.ts';
-import { removeVipsFromNft } from '../../lib/netfilter/nftables/remove-vips.ts';
-import { ownTable } from '../../lib/kernel/netlink/own-table.ts';
-import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
+import type { Dialect, Transaction } from '../../lib/kernel/port.ts';
+import type { Balance, IsKnownRendering } from '../../lib/dialect.ts';
+import type { Ruleset } from '../../lib/iptables/rules.ts';
+import type { NftRuleset } from '../../lib/nft/table.ts';
+import type { Plan, TablePlan, NftPlan, IptablesPlan } from '../../lib/plan.ts';
+import { type Endpoint, formatEndpoint, families } from '../../lib/net.ts';
+import { ownTable } from '../../lib/kernel/nft-netlink.ts';
+import { removeVipsFromNft, renderNftTable, toTableBalance } from '../../lib/nft/vip-rules.ts';
+import { readIptablesVips, writtenTables, removeVips, renderTables } from '../../lib/iptables/vip-rules.ts';
+import { diffNftTable } from '../../lib/nft/diff.ts';
+import { dropsForwarded, diffTable, toRestoreLines } from '../../lib/iptables/diff.ts';
 
 /** What is wanted: the balances go into one backend; everything of ours elsewhere goes away. */
 export interface Wanted {
@@ -69,7 +57,7 @@ export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: reado
     }
     const { dialect } = ruleset;
     // What cannot be read still sends connections.
-    const isLast = !ruleset.unread.includes('nat') && readVips(ruleset).every(isOneOf(vips));
+    const isLast = !ruleset.unread.includes('nat') && readIptablesVips(ruleset).every(isOneOf(vips));
     return writtenTables.map((table) => {
       const diff = removeVips(ruleset.tables.get(table) ?? new Map(), vips, isLast);
       return { family, dialect, table, ...diff };

@@ -1,3 +1,7 @@
+import { timeoutsToDoubt, isWitness, isHeard } from '../../lib/http/client.ts';
+import type { ProbeHistory } from './apiserver.ts';
+import type { Endpoint } from '../../lib/net.ts';
+
 /**
  * From what probes have shown to the state of every apiserver. Pure (I3).
  *
@@ -7,13 +11,6 @@
  * Compromise: a refusal counts at once. Silence and a failing /readyz count as soon as another apiserver, asked
  * no earlier, has done well: that is the witness. Without one nothing changes, and people are told.
  */
-import { isHeard, isWitness, timeoutsToDoubt } from '../../lib/probe/connect-history.ts';
-import { endVerdict, isEndConfirmed } from './end.ts';
-import { type EndpointHealth, type HealthState } from './endpoint-health.ts';
-import { isSomebody } from './first-sight.ts';
-import { freezeVerdict, isFreezeConfirmed } from './freeze.ts';
-import { describeWarming, hasWaited, isFlapping, recentEjections } from './flapping.ts';
-import { answersOnOpen, type Beside, findStale } from './silence.ts';
 
 const unansweredToDrain = 3;
 const readyToWarm = 3;
@@ -233,4 +230,249 @@ function enter(one: EndpointHealth, { state, reason }: Verdict, now: number): En
     hasStaleConnections: false,
     ejections: isEjection ? [...recentEjections(one, now), now] : one.ejections,
   };
+}
+
+/**
+ * Whether an apiserver whose process has closed the connections of its probes may be taken out of use for it.
+ *
+ * Goal: a process that ends gets no new connection that its kernel still accepts.
+ * Tension: until the kernel closes the listener, it accepts connects, and resets them later. So no connect shows the end. But what
+ * closes connections may be the network.
+ * Compromise: two connections that were well for seconds are closed within a tenth of a second, and another apiserver is ready.
+ * It is out only until it answers a question again.
+ */
+
+/** What an apiserver comes to by a confirmed end. */
+export const endVerdict = {
+  state: 'draining',
+  reason: 'its process closed both connections of the probes',
+} as const;
+
+/** What closes connections on the way closes each at its next packet. The last question is a second old at most. */
+const sharedMs = 1000;
+
+/** So long after an end, a refused connect would have followed. */
+const lastingMs = 1000;
+
+/**
+ * Whether an end was seen, and another apiserver can take over, on another host if there is any. Not if those of several hosts are seen
+ * together: the first one alone counts until its host refuses connects. Pure.
+ */
+function isEndConfirmed(one: EndpointHealth, all: readonly EndpointHealth[]): boolean {
+  if (!one.history.isEnded) return false;
+  // A process may have an endpoint of each family, and none replaces one of the other family.
+  const others = all.filter(({ endpoint }) => endpoint.family === one.endpoint.family);
+  if (others.some((other) => isShared(one, other))) return false;
+  const witnesses = others.filter(isUp);
+  if (witnesses.some((witness) => one.isLocal || !witness.isLocal)) return true;
+  return witnesses.length > 0 && !others.some((other) => !other.isLocal && other.state !== 'dead');
+}
+
+/** Whether an end has lasted: its host accepts connects, and nothing has answered on them. Pure. */
+export function isEndLasting({ history: { isEnded, endedAt, connectedAt } }: EndpointHealth): boolean {
+  return isEnded && connectedAt - endedAt >= lastingMs;
+}
+
+/** Whether the network between may have closed the connections of both. */
+function isShared(one: EndpointHealth, other: EndpointHealth): boolean {
+  const isRemote = !one.isLocal && !other.isLocal;
+  const betweenMs = Math.abs(one.history.endedAt - other.history.endedAt);
+  return isRemote && other.history.connect === 'open' && betweenMs <= sharedMs;
+}
+
+function isUp({ state, unconfirmedFailure, history }: EndpointHealth): boolean {
+  return state === 'ready' && unconfirmedFailure === null && history.connect === 'open' && !history.isEnded;
+}
+
+/**
+ * Whether an apiserver whose process answers nothing may be taken out of use for it.
+ *
+ * Goal: a frozen apiserver is out within three seconds.
+ * Tension: so short a silence can have many causes, and some of them, as a network or a hypervisor that stalls, meet several
+ * apiservers.
+ * Compromise: it counts beside another apiserver that answered well and within a second all the time. Who was silent too,
+ * is slow or recovers is no witness. Without one nothing changes: three questions without an answer decide, as ever.
+ */
+
+/** What an apiserver comes to by a confirmed freeze. */
+export const freezeVerdict = {
+  state: 'draining',
+  reason: 'its host accepts connections, but its process answers nothing on them for 2.5 s',
+} as const;
+
+/** What stalls several of them has reached the others by then. The questions of the next second and a half are answered in time. */
+const witnessLagMs = 1000;
+
+/** Whether a freeze was seen, and a witness answered all the time. Pure. */
+function isFreezeConfirmed(one: EndpointHealth, others: readonly EndpointHealth[], now: number): boolean {
+  const { isFrozen, frozenSince } = one.history;
+  if (!isFrozen || one.unconfirmedFailure !== null || now < one.ejectionGraceUntil) return false;
+  const witnesses = others.filter((other) => isPromptThroughout(other, frozenSince));
+  if (witnesses.some((witness) => one.isLocal || !witness.isLocal)) return true;
+  // The apiserver on this host says nothing about the network. It has to do where no other host is left to ask.
+  return witnesses.length > 0 && !others.some((other) => !other.isLocal && isLeftToAsk(other));
+}
+
+function isPromptThroughout({ state, history }: EndpointHealth, since: number): boolean {
+  const { isFrozen, promptSince, promptAt } = history;
+  return state !== 'dead' && !isFrozen && promptSince <= since && promptAt >= since + witnessLagMs;
+}
+
+function isLeftToAsk({ state, history }: EndpointHealth): boolean {
+  return state !== 'dead' && !(state === 'draining' && history.isFrozen);
+}
+
+/**
+ * What an apiserver that answers no connect comes to, beside getting no new connection.
+ *
+ * Goal: whose host is gone has its open connections reset, so that clients connect again.
+ * Tension: a reset cannot be taken back. A full accept queue, a guest that is stunned and a network that fails over look the
+ * same for seconds, and TCP goes on after each. What looks so at several apiservers at once is rather the network's.
+ * Compromise: open connections wait until nothing of that explains the silence, and those of one half of the apiservers wait longer.
+ */
+
+/** A second. By then a question on the open connection has been asked, too. */
+const timeoutsToBeSilent = 4;
+
+/**
+ * A link that is bonded by LACP fails over within 3 s (IEEE 802.1AX, short timeout), and a guest is stunned for up to 2 s by a snapshot.
+ * After both a SYN may wait for a second (RFC 6298).
+ */
+const certainMs = 5000;
+
+/** Milliseconds in which half of the apiservers lose their open connections at most. Others are silent for longer first. */
+export const lossWindowMs = 60_000;
+const undoubtedMs = 30_000;
+
+/** Whether it is kept in use although its packets vanish: no other host is heard either. Pure. */
+export function isSilent(one: EndpointHealth): boolean {
+  return one.state !== 'dead' && one.unconfirmedFailure !== null && hasGoneSilent(one.history);
+}
+
+/** Whether it has been silent for so long that nothing but a loss explains it: its host's, or this host's of all others. Pure. */
+export function isLost({ history }: Pick<EndpointHealth, 'history'>): boolean {
+  return hasGoneSilent(history) && history.silentMs >= certainMs;
+}
+
+/** Whose losses count beside one's own. */
+interface Beside {
+  readonly others: readonly EndpointHealth[];
+  readonly now: number;
+  /** When those who are listed no more lost theirs lately. */
+  readonly goneAt: readonly number[];
+}
+
+/** Whether its open connections are lost, and when that was found. Pure. */
+function findStale(
+  { hasStaleConnections, staleAt, history }: EndpointHealth,
+  beside: Beside,
+): Pick<EndpointHealth, 'hasStaleConnections' | 'staleAt'> {
+  return hasStaleConnections || !isLost({ history }) || isDeferred(history, beside)
+    ? { hasStaleConnections, staleAt }
+    : { hasStaleConnections: true, staleAt: beside.now };
+}
+
+/** Whether half of all have lost theirs lately. */
+function isDeferred({ silentMs }: ProbeHistory, { others, now, goneAt }: Beside): boolean {
+  const lossesAt = [...others.map(({ staleAt }) => staleAt), ...goneAt];
+  const lately = lossesAt.filter((at) => now - at < lossWindowMs).length;
+  const half = Math.max(1, Math.floor((lossesAt.length + 1) / 2));
+  return lately >= half && silentMs < undoubtedMs;
+}
+
+/** Its connections too: neither new ones nor, since those are not, a question on the open one are answered. */
+function hasGoneSilent(history: ProbeHistory): boolean {
+  return history.consecutiveTimeouts >= timeoutsToBeSilent && !answersOnOpen(history);
+}
+
+/**
+ * Whether only new connections vanish: a connection table that is full drops them here, and a firewall anywhere. What
+ * is open lives. Pure.
+ */
+function answersOnOpen({ consecutiveTimeouts, unanswered, answeredAt, troubleSince }: ProbeHistory): boolean {
+  return consecutiveTimeouts > 0 && unanswered === 0 && answeredAt >= troubleSince;
+}
+
+/** More ejections than this within the time, and it has to be good for longer: every ejection and return rewrites the rules. */
+const maxEjections = 3;
+const ejectionMemoryMs = 60_000;
+const flappingWarmMs = 30_000;
+
+/** Whether it fell out of use so often lately that it has to be good for longer. Pure. */
+function isFlapping(one: EndpointHealth, now: number): boolean {
+  return recentEjections(one, now).length > maxEjections;
+}
+
+/** Whether it has been good for long enough for its past. Pure. */
+function hasWaited(one: EndpointHealth, now: number): boolean {
+  return !isFlapping(one, now) || now - one.since >= flappingWarmMs;
+}
+
+/** When it fell out of use within the time that counts, oldest first. Pure. */
+function recentEjections({ ejections }: EndpointHealth, now: number): number[] {
+  return ejections.filter((atMs) => now - atMs < ejectionMemoryMs);
+}
+
+/** Why one is warming: the news, and what it has to wait for. Pure. */
+function describeWarming(one: EndpointHealth, now: number, news: string): string {
+  const count = recentEjections(one, now).length;
+  return isFlapping(one, now)
+    ? `${news}, but it failed ${count} times within ${ejectionMemoryMs / 1000} s. It becomes ready after ${flappingWarmMs / 1000} s without a failure`
+    : news;
+}
+
+/** Whether it is known to be an apiserver: what listens where nobody names one may be anything, until it has answered well. Pure. */
+function isSomebody({ isOwn, history }: EndpointHealth): boolean {
+  return !isOwn || history.readyAt !== -Infinity;
+}
+
+/**
+ * How an apiserver is: `ready` gets new connections; `warming` has not been good for long enough to get them;
+ * `draining` accepts and says that it should get none; `dead` accepts none.
+ */
+export const healthStates = ['ready', 'warming', 'draining', 'dead'] as const;
+
+/** One of healthStates. */
+export type HealthState = (typeof healthStates)[number];
+
+/** What looks bad, and since when it does. */
+export interface UnconfirmedFailure {
+  /** One phrase for people. */
+  readonly reason: string;
+  readonly since: number;
+}
+
+/** One apiserver's health. Never changed in place. */
+export interface EndpointHealth {
+  readonly endpoint: Endpoint;
+  /** Since when it is probed. */
+  readonly metAt: number;
+  /** Whether it is on this host: it says nothing about the network. */
+  readonly isLocal: boolean;
+  /** Whether nobody names it: it is where this host's own apiserver would be, see `Watched`. */
+  readonly isOwn: boolean;
+  readonly state: HealthState;
+  /** One phrase for people: what brought it into this state. */
+  readonly reason: string;
+  /** When it came into this state. */
+  readonly since: number;
+  /** Whether it is draining because its host is drained (`vipnat drain`). */
+  readonly isDrained: boolean;
+  /** Looks bad in a way that only this agent may see: its state stays, and people are told. Null when all is well. */
+  readonly unconfirmedFailure: UnconfirmedFailure | null;
+  /** Until when a bad answer does not count: after a time in which nobody did well they do not all recover at once. */
+  readonly ejectionGraceUntil: number;
+  /** Dead and silent for so long that its connections are lost: they are to be reset. */
+  readonly hasStaleConnections: boolean;
+  /** When that was last found, also of a death before. */
+  readonly staleAt: number;
+  readonly history: ProbeHistory;
+  /** When it fell out of use lately, oldest first. */
+  readonly ejections: readonly number[];
+}
+
+/** Whether nothing speaks against it, and a question that was asked since was answered well. Pure. */
+export function isWell({ state, unconfirmedFailure, history }: EndpointHealth, since = -Infinity): boolean {
+  const isUsable = state === 'ready' || state === 'warming';
+  return isUsable && unconfirmedFailure === null && (since === -Infinity || history.readyAt > since);
 }

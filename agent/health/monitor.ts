@@ -1,18 +1,226 @@
-import { families, type Family } from '../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { type Clock } from '../../lib/control/clock.ts';
-import { type Apiserver } from '../probe/apiserver.ts';
-import { type EndpointHealth, isWell } from './endpoint-health.ts';
-import { includes, isUnasked, isUnknown, meet, ofFamily, see, trusted } from './first-sight.ts';
-import { judgeAll, judgeBeside } from './judge.ts';
-import { Losses } from './losses.ts';
-import { ProbeBudgets } from '../probe/probe-budget.ts';
-import { Prober, type ProbeSettings } from '../probe/prober.ts';
-import { Removals } from './removals.ts';
-import { isNews, summarize } from './summary.ts';
-import { type HealthView } from './usable.ts';
-import { type Watched } from './watched.ts';
-import { emptyHistory, type ProbeResult, addResult } from '../probe/probe-history.ts';
+import { type Apiserver, type ProbeResult, addResult, ProbeBudgets, emptyHistory } from './apiserver.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { type ProbeSettings, Prober } from './prober.ts';
+import {
+  type Watched,
+  type HealthView,
+  type Health,
+  isUnknown,
+  isUnasked,
+  summarize,
+  meet,
+  trusted,
+  includes,
+  see,
+  ofFamily,
+  isNews,
+} from './usable.ts';
+import { type EndpointHealth, lossWindowMs, judgeBeside, isWell, judgeAll } from './judge.ts';
+import { formatEndpoint, type Endpoint, type Family, families } from '../../lib/net.ts';
+
+/** Who hangs for longer is not waited for: slow is not dead. */
+const patienceMs = 1500;
+
+/** What a command that runs once needs to probe for itself. */
+interface OneShotOptions {
+  readonly apiserver: Apiserver;
+  readonly clock: Clock;
+  readonly settings: ProbeSettings;
+}
+
+/**
+ * Probes apiservers for as long as it takes to know: by the same rules as the agent, milliseconds when all is well. Who is
+ * left out by rules that are there, and has not shown within that time that it is well, stays out.
+ */
+export async function probeOnce(options: OneShotOptions, watched: Watched): Promise<HealthView> {
+  const { clock } = options;
+  return await new Promise((resolve) => {
+    const monitor = new HealthMonitor({ ...options, onChange: () => undefined, onResult: finishWhenKnown });
+    let cancel = clock.schedule(watched.endpoints.length === 0 ? 0 : patienceMs, goOn);
+    monitor.watch(watched);
+    let hasReserve = monitor.hasReserve;
+
+    function finishWhenKnown(): void {
+      if (monitor.isAllTried && monitor.all.every(isKnown)) goOn();
+    }
+
+    /** As the agent's next look would: only now it is known whether anybody else is to be probed. */
+    function goOn(): void {
+      cancel();
+      if (!hasReserve) {
+        monitor.watch(watched);
+        hasReserve = monitor.hasReserve;
+        if (hasReserve) {
+          cancel = clock.schedule(patienceMs, finish);
+          return;
+        }
+      }
+      finish();
+    }
+
+    function finish(): void {
+      cancel();
+      monitor.stop();
+      resolve(new Map([...monitor.view, ...monitor.all.filter(hasProved).map(toReady)]));
+    }
+  });
+}
+
+/** Whether further probes would most likely show the same: it is out of use for what was seen of it, or is well. */
+function isKnown(one: EndpointHealth): boolean {
+  const { state, history } = one;
+  return state === 'dead' || hasGoodAnswer(one) || (state !== 'ready' && history.failure !== null);
+}
+
+/** It has answered both kinds of probes. */
+function hasGoodAnswer({ history }: EndpointHealth): boolean {
+  return history.connect === 'open' && history.readyAnswers > 0;
+}
+
+/** Whoever probes once cannot wait for three good answers. */
+function hasProved(one: EndpointHealth): boolean {
+  return one.state === 'warming' && hasGoodAnswer(one);
+}
+
+function toReady({ endpoint, isOwn }: EndpointHealth): [string, Health] {
+  const health = { state: 'ready', reason: 'a good answer', staleConnections: 'none' } as const;
+  return [formatEndpoint(endpoint), isOwn ? { ...health, isOwn } : health];
+}
+
+/** When apiservers lost their open connections lately. One that is gone leaves the list within seconds, and may come back to it. */
+class Losses {
+  readonly #textToAt = new Map<string, number>();
+
+  /** To be told how these are. */
+  note(some: readonly EndpointHealth[], now: number): void {
+    for (const { endpoint, staleAt } of some)
+      if (staleAt !== -Infinity) this.#textToAt.set(formatEndpoint(endpoint), staleAt);
+    for (const [text, at] of this.#textToAt) if (now - at >= lossWindowMs) this.#textToAt.delete(text);
+  }
+
+  /** When this one did; -Infinity for not lately. */
+  of(endpoint: Endpoint): number {
+    return this.#textToAt.get(formatEndpoint(endpoint)) ?? -Infinity;
+  }
+
+  /** When any but these did. */
+  besides(some: readonly EndpointHealth[]): number[] {
+    const texts = new Set(some.map(({ endpoint }) => formatEndpoint(endpoint)));
+    return [...this.#textToAt].flatMap(([text, at]) => (texts.has(text) ? [] : [at]));
+  }
+}
+
+/**
+ * Apiservers that somebody took from the list on purpose: they answer, and are no fallback any more.
+ *
+ * Goal: no connection goes to a master that was removed, which may be another cluster's by now, or half of a split one.
+ * Tension: apiservers that shut down or die leave the list too, may be back before any list says so, and are a fallback
+ * then (docs/adr/0003). Some leave the list before anything is seen of their end.
+ * Compromise: one that leaves a live list in good health is asked on for a while. It counts as removed when it and all
+ * who are listed did well all that time; whatever else is seen of it, it stays a fallback.
+ */
+
+/** Good answers on end, one a second: an apiserver that was told to stop has ended by then, or says that it does. */
+const answersToRemove = 45;
+
+/** After this many answers without enough good ones in a row, the apiserver is no longer asked: the listed ones are not healthy. */
+const maxAnswers = 300;
+
+/** So many are kept in mind, as many as memory keeps (docs/adr/0003). */
+const maxRemovals = 8;
+
+/** One that left a live list in good health. */
+interface Leaver {
+  readonly health: EndpointHealth;
+  /** Good answers on end while all who are listed did well. */
+  readonly good: number;
+  readonly answers: number;
+}
+
+/** Whom a live source, the API or kube-proxy, lists: of one that lists nobody of a family nothing is known. */
+interface LiveList {
+  readonly endpoints: readonly Endpoint[];
+  readonly live: readonly Endpoint[];
+}
+
+/** Follows those who leave. */
+class Removals {
+  #list: LiveList = { endpoints: [], live: [] };
+  #leavers: readonly Leaver[] = [];
+
+  /** Those who are to be probed. */
+  get asked(): readonly Endpoint[] {
+    return this.#leavers.filter((one) => !isOver(one)).map(({ health }) => health.endpoint);
+  }
+
+  /** Those who were removed, as text. */
+  get removed(): ReadonlySet<string> {
+    return new Set(this.#leavers.filter(isRemoved).map(({ health }) => formatEndpoint(health.endpoint)));
+  }
+
+  /** To be told of each list, and of those who are watched no more, as they were last. */
+  watch(list: LiveList, left: readonly EndpointHealth[]): void {
+    const before = toTexts(this.#list.live);
+    const listed = toTexts(list.endpoints);
+    const families = new Set<Family>(list.live.map(({ family }) => family));
+    this.#list = list;
+    const begun = left
+      .filter(({ endpoint }) => before.has(formatEndpoint(endpoint)) && families.has(endpoint.family))
+      .filter((one) => !one.isLocal && isInGoodHealth(one))
+      .map((health) => ({ health, good: 0, answers: 0 }));
+    const kept = this.#leavers.filter(({ health }) => !listed.has(formatEndpoint(health.endpoint)));
+    this.#leavers = [...begun, ...kept].slice(0, maxRemovals);
+  }
+
+  /** Adds what a probe has shown of an apiserver; `all` are those who are watched, and how. */
+  learn(
+    text: string,
+    result: ProbeResult,
+    {
+      askedAt,
+      all,
+      now,
+    }: { readonly askedAt: number; readonly all: readonly EndpointHealth[]; readonly now: number },
+  ): void {
+    if (!this.asked.some((endpoint) => formatEndpoint(endpoint) === text)) return;
+    this.#leavers = this.#leavers.flatMap((leaver) => {
+      const { endpoint, history } = leaver.health;
+      if (formatEndpoint(endpoint) !== text) return [leaver];
+      const listed = this.#findListed(endpoint.family, all);
+      const next = { ...leaver.health, history: addResult(history, result, askedAt) };
+      const health = judgeBeside(next, { others: listed, now, goneAt: [] });
+      if (!isInGoodHealth(health)) return [];
+      if (result.kind !== 'ready') return [{ ...leaver, health }];
+      const good = listed.length > 0 && listed.every((one) => isWell(one)) ? leaver.good + 1 : 0;
+      return [{ health, good, answers: leaver.answers + 1 }];
+    });
+  }
+
+  #findListed(family: Family, all: readonly EndpointHealth[]): EndpointHealth[] {
+    const texts = toTexts(this.#list.live);
+    return all.filter(({ endpoint }) => endpoint.family === family && texts.has(formatEndpoint(endpoint)));
+  }
+}
+
+/** Nothing speaks against it, and a question was answered well. */
+function isInGoodHealth(one: EndpointHealth): boolean {
+  const { failure, unanswered, readyAt } = one.history;
+  return (
+    one.state === 'ready' && isWell(one) && failure === null && unanswered === 0 && readyAt !== -Infinity
+  );
+}
+
+function isRemoved({ good }: Leaver): boolean {
+  return good >= answersToRemove;
+}
+
+function isOver(one: Leaver): boolean {
+  return isRemoved(one) || one.answers >= maxAnswers;
+}
+
+function toTexts(endpoints: readonly Endpoint[]): ReadonlySet<string> {
+  return new Set(endpoints.map(formatEndpoint));
+}
 
 /** What the monitor needs of the world, and its listeners. */
 export interface MonitorOptions {
@@ -33,7 +241,7 @@ export interface MonitorOptions {
 }
 
 /** How many unlisted apiservers are probed at a time: the connection table may name any address. */
-export const maxDeparted = 8;
+const maxDeparted = 8;
 
 /** Probes apiservers from the moment they are first seen until they are no longer listed, or have no connections any more. */
 export class HealthMonitor {

@@ -1,6 +1,54 @@
-import { type Endpoint, formatEndpoint, sortEndpoints } from '../../lib/address/endpoint.ts';
-import { type Sourced } from '../../lib/text/sourced.ts';
-import { type HealthState } from './endpoint-health.ts';
+import { type EndpointHealth, isSilent, isLost, isEndLasting, type HealthState } from './judge.ts';
+import { emptyHistory } from './apiserver.ts';
+import type { Sourced } from '../../lib/text.ts';
+import { type Endpoint, sortEndpoints, formatEndpoint, type Family } from '../../lib/net.ts';
+
+/** What decisions and people need to know of one apiserver's health. Pure. */
+export function summarize(one: EndpointHealth): Health {
+  const { state, reason, history, unconfirmedFailure } = one;
+  return {
+    ...{ state, reason, staleConnections: findStaleConnections(one) },
+    ...(unconfirmedFailure === null ? {} : { unconfirmedFailure: unconfirmedFailure.reason }),
+    ...(history.livenessOnly === null ? {} : { livenessOnly: history.livenessOnly }),
+    ...(isSilent(one) ? { isSilent: true } : {}),
+    ...(isLost(one) ? { isLost: true } : {}),
+    ...(one.isDrained ? { isDrained: true } : {}),
+    ...(one.isOwn ? { isOwn: true } : {}),
+    ...(history === emptyHistory ? { isUntried: true } : {}),
+  };
+}
+
+function findStaleConnections({
+  state,
+  history,
+  hasStaleConnections,
+}: EndpointHealth): Health['staleConnections'] {
+  if (hasStaleConnections) return 'all';
+  return state === 'dead' && history.consecutiveTimeouts > 0 ? 'half-open' : 'none';
+}
+
+/** After its start, kube-apiserver refuses everybody for a second or two: until it has read its roles. */
+const livenessMs = 10_000;
+
+/** Whether it has told for so long only that it lives that it will tell no more. Pure. */
+export function saysLivenessOnly({ history }: EndpointHealth): boolean {
+  const { livenessOnly, livenessSince, readyAt } = history;
+  return livenessOnly !== null && readyAt - livenessSince >= livenessMs;
+}
+
+/** Whether anybody has to be told of a change: of a state, of what is stale, lasts or can be known, or of a failure that nobody confirms. Pure. */
+export function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
+  return (
+    before.state !== after.state ||
+    before.isDrained !== after.isDrained ||
+    before.hasStaleConnections !== after.hasStaleConnections ||
+    saysLivenessOnly(before) !== saysLivenessOnly(after) ||
+    isSilent(before) !== isSilent(after) ||
+    isEndLasting(before) !== isEndLasting(after) ||
+    isLost(before) !== isLost(after) ||
+    (before.unconfirmedFailure === null) !== (after.unconfirmedFailure === null)
+  );
+}
 
 /** What the probes say of one apiserver, as far as decisions and people need it. */
 export interface Health {
@@ -43,7 +91,7 @@ export interface Usable extends Sourced<readonly Endpoint[]> {
 }
 
 /** Whom a VIP could be balanced over, see `Candidates`. */
-export interface Choices extends Sourced<readonly Endpoint[]> {
+interface Choices extends Sourced<readonly Endpoint[]> {
   readonly fallbackEndpoints: readonly Endpoint[];
   readonly own: Endpoint | null;
 }
@@ -139,4 +187,124 @@ function describeOthers(others: readonly Endpoint[], health: HealthView): string
       return `${text} ${isSilent ? 'does not answer' : `is ${state}`}`;
     })
     .join(', ');
+}
+
+/** How an apiserver counts until its first probes have ended. */
+type FirstSight = Pick<EndpointHealth, 'state' | 'reason'>;
+
+/** Nothing speaks against it. */
+export const trusted: FirstSight = { state: 'ready', reason: 'not probed yet' };
+
+/** Others serve: it has to prove itself. */
+const newcomer: FirstSight = { state: 'warming', reason: 'new' };
+
+/** An address that no source lists: whether an apiserver is there is not known. */
+const unknown: FirstSight = { state: 'dead', reason: 'no apiserver has answered at this address yet' };
+
+const leftOut = 'the rules from before this start do not use it, and it has not been ready since';
+
+/** What a process begins with, for one family. */
+interface Beginning {
+  readonly listed: readonly Endpoint[];
+  /** The apiservers that vipnat's intact rules send connections to; empty without such rules. */
+  readonly inUse: readonly Endpoint[];
+}
+
+/**
+ * The state of an apiserver in a process that has just started, by the rules that the process before it wrote. An apiserver
+ * in use is trusted; any other has to prove itself. Without rules, all are trusted. Pure.
+ */
+function beginWith(endpoint: Endpoint, { listed, inUse }: Beginning): FirstSight {
+  const used = new Set(inUse.map(formatEndpoint));
+  if (used.size === 0 || used.has(formatEndpoint(endpoint))) return trusted;
+  const isListed = (one: Endpoint) => used.has(formatEndpoint(one));
+  // Where somebody else serves in place of all who are listed, a good answer takes that back (docs/adr/0003).
+  return { state: listed.some(isListed) ? 'warming' : 'draining', reason: leftOut };
+}
+
+/** Those of one family. Pure. */
+export function ofFamily(endpoints: readonly Endpoint[], family: Family): Endpoint[] {
+  return endpoints.filter((endpoint) => endpoint.family === family);
+}
+
+/** Whether one of them is this one. Pure. */
+export function includes(endpoints: readonly Endpoint[], endpoint: Endpoint): boolean {
+  return endpoints.some((other) => formatEndpoint(other) === formatEndpoint(endpoint));
+}
+
+/** What one that is new comes to. */
+interface Scene {
+  /** All that were watched so far. */
+  readonly all: readonly EndpointHealth[];
+  /** Those of them that are watched on. */
+  readonly known: readonly EndpointHealth[];
+  readonly watched: Watched;
+}
+
+/** The first state of a new apiserver. One that appears while others serve has to prove itself. Pure. */
+export function see(endpoint: Endpoint, { all, known, watched }: Scene): FirstSight {
+  const { family } = endpoint;
+  const { endpoints, own = [], inUse = [] } = watched;
+  const isFirst = !all.some((one) => one.endpoint.family === family);
+  if (includes(own, endpoint) && !(isFirst && includes(inUse, endpoint))) return unknown;
+  if (isFirst && inUse.some((one) => one.family === family)) {
+    return beginWith(endpoint, { listed: ofFamily(endpoints, family), inUse: ofFamily(inUse, family) });
+  }
+  const isServed = known.some(
+    (one) => one.state === 'ready' || (one.state === 'draining' && one.endpoint.family === family),
+  );
+  return isServed ? newcomer : trusted;
+}
+
+/** An apiserver of which nothing was seen yet. Pure. */
+export function meet(
+  endpoint: Endpoint,
+  sight: FirstSight,
+  { now, isLocal, isOwn }: { readonly now: number } & Pick<EndpointHealth, 'isLocal' | 'isOwn'>,
+): EndpointHealth {
+  return {
+    endpoint,
+    metAt: now,
+    isLocal,
+    isOwn,
+    ...sight,
+    since: now,
+    isDrained: false,
+    unconfirmedFailure: null,
+    ejectionGraceUntil: 0,
+    hasStaleConnections: false,
+    staleAt: -Infinity,
+    history: emptyHistory,
+    ejections: [],
+  };
+}
+
+/** Whether nothing good has been seen of one that nobody names: it is none of anybody's business then. Pure. */
+export function isUnknown({ isOwn, state, since, metAt }: EndpointHealth): boolean {
+  return isOwn && state === 'dead' && since === metAt;
+}
+
+/** Whether that is so only because no question to it has ended yet: it accepts connections. Pure. */
+export function isUnasked(one: EndpointHealth): boolean {
+  const { connect, answeredAt, unanswered } = one.history;
+  return isUnknown(one) && connect === 'open' && answeredAt === -Infinity && unanswered === 0;
+}
+
+/** Apiservers as a look finds them, and which addresses are this host's own. */
+export interface Watched {
+  readonly endpoints: readonly Endpoint[];
+  readonly localAddresses: ReadonlySet<string>;
+  /** Those of `endpoints` that the API or kube-proxy lists; none when left out. */
+  readonly live?: readonly Endpoint[];
+  /** Also watched while no listed apiserver of a family is healthy: all are dead, draining, or kept in use for want of a better one. */
+  readonly fallbackEndpoints?: readonly Endpoint[];
+  /**
+   * Where this host's own apiserver would be, if no source lists it. It is watched like fallback endpoints. It counts as an
+   * apiserver once it has answered a question well: any program may listen there.
+   */
+  readonly own?: readonly Endpoint[];
+  /** The apiservers that vipnat's intact rules send connections to, for a monitor that starts; none when left out. */
+  readonly inUse?: readonly Endpoint[];
+  /** Whether the rules could not be read, so that `inUse` says nothing yet. False when left out. */
+  readonly isBlind?: boolean;
 }

@@ -1,31 +1,91 @@
-import { type Family, families } from '../../lib/address/address.ts';
-import { type Endpoint } from '../../lib/address/endpoint.ts';
 import {
+  type Kernel,
+  familyToNft,
   type IptablesDialect,
-  iptablesDialects,
-  type Forwarding,
-  type KernelReading,
   type LocalAddress,
+  type Forwarding,
   type Dialect,
   type UnreadRules,
+  type KernelReading,
+  iptablesDialects,
+  type SaveOutput,
+  iptablesTables,
+  toUnread,
+  type ChainSelection,
 } from '../../lib/kernel/port.ts';
-import { type Sourced } from '../../lib/text/sourced.ts';
-import { type IptablesProxyView, readIptablesProxy } from '../../lib/kube-proxy/iptables.ts';
-import { parseIpvs, type ServiceServer } from '../../lib/kube-proxy/ipvs.ts';
-import { decideProxyMode, isProxyMode, type ProxyMode } from './proxy-mode.ts';
-import { type NftProxyView, readNftProxy } from '../../lib/kube-proxy/nftables.ts';
-import { kubernetesService } from '../../lib/kube-proxy/kubernetes-service.ts';
-import { chooseIptablesDialect } from './choose-iptables-dialect.ts';
-import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
-import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
-import { chooseDialect } from './choose-dialect.ts';
-import { type Config } from '../../config/config.ts';
-import { findKubernetesServer } from './ipvs-server.ts';
-import { understandRules } from './understand-rules.ts';
-import { findUnshowable, requireNeeded } from './unread.ts';
+import type { Config } from '../../config/options.ts';
+import { VipnatError } from '../../lib/errors.ts';
+import { type Family, families, type Endpoint } from '../../lib/net.ts';
+import {
+  isOwnChain,
+  type Ruleset,
+  parseSave,
+  toIncompatible,
+  dispatchChain,
+} from '../../lib/iptables/rules.ts';
+import {
+  type IptablesProxyView,
+  type NftProxyView,
+  readIptablesProxy,
+  kubernetesService,
+  readNftProxy,
+  serviceChain,
+} from '../../lib/kube-proxy/read.ts';
+import { type ServiceServer, parseIpvs } from '../../lib/kube-proxy/ipvs.ts';
+import { type NftRuleset, parseNftTable } from '../../lib/nft/table.ts';
+import type { Sourced } from '../../lib/text.ts';
+import { type FoundProxyMode, decideProxyMode, isProxyMode, findKubernetesServer } from './kube-proxy.ts';
+import {
+  chooseIptablesDialect,
+  chooseDialect,
+  findUnshowable,
+  dialectHints,
+  type Choice,
+  listNeeded,
+} from './dialect.ts';
+
+/**
+ * Whether what is balanced may pass where a table of our own stands in for iptables. Nobody can write to a table filter that iptables cannot
+ * show: if its policy drops, connections to apiservers on other hosts would hang that the VIP holder answers now. Where rules of ours
+ * are, ours for that table are, too: they were written when it could be shown.
+ * @throws VipnatError TABLE_INCOMPATIBLE
+ */
+export async function requirePassage(
+  kernel: Pick<Kernel, 'listForwardChains'>,
+  observation: Observation,
+  { iptables, vips }: Pick<Config, 'iptables' | 'vips'>,
+): Promise<void> {
+  const { dialect, proxyMode, unread } = observation;
+  if (iptables !== 'auto' || dialect.value !== 'nftables' || proxyMode.value === 'nftables') return;
+  const closed = unread
+    .filter(({ code, tables }) => code === 'TABLE_INCOMPATIBLE' && tables.includes('filter'))
+    .filter(({ family }) => vips.some((vip) => vip.family === family) && !hasRules(observation, family));
+  if (closed.length === 0) return;
+  const dropping = (await kernel.listForwardChains()).filter(({ isDropping }) => isDropping);
+  for (const { family, message } of closed) {
+    const chain = dropping.find(({ table }) => table === `${familyToNft[family]} filter`);
+    if (chain !== undefined) {
+      const passage = `nft add rule ${chain.table} ${chain.name} ct status dnat accept`;
+      throw new VipnatError(
+        'TABLE_INCOMPATIBLE',
+        `${message}. ${chain.name} drops what vipnat would balance, unless its owner lets it pass: ${passage}`,
+      );
+    }
+  }
+}
+
+/** Whether rules of ours balance this family already. */
+function hasRules({ rulesets, nftRulesets }: Observation, family: Family): boolean {
+  return (
+    nftRulesets.some((seen) => seen.family === family && seen.table !== null) ||
+    rulesets.some(
+      (seen) => seen.family === family && [...(seen.tables.get('nat')?.keys() ?? [])].some(isOwnChain),
+    )
+  );
+}
 
 /** kube-proxy's part in one family. */
-export interface FamilyView {
+interface FamilyView {
   readonly family: Family;
   /** One view per backend that was read. */
   readonly iptables: readonly { readonly dialect: IptablesDialect; readonly view: IptablesProxyView }[];
@@ -45,7 +105,7 @@ export interface Observation {
   readonly advertised: readonly string[];
   /** What rules are written to, and why. */
   readonly dialect: Sourced<Dialect>;
-  readonly proxyMode: Sourced<ProxyMode>;
+  readonly proxyMode: Sourced<FoundProxyMode>;
   /** Whether kube-proxy's rules are left over: nobody maintains them. False when left out. */
   readonly isProxyAbsent?: boolean;
   readonly views: Readonly<Record<Family, FamilyView>>;
@@ -109,7 +169,7 @@ export function interpret(
 /** The apiservers of this family that kube-proxy has programmed, in the mode it runs in; null if it has programmed none. */
 export function findProxyBackends(
   { iptables, ipvs, nftables }: FamilyView,
-  mode: ProxyMode,
+  mode: FoundProxyMode,
 ): Sourced<readonly Endpoint[]> | null {
   switch (mode) {
     case 'iptables':
@@ -124,7 +184,10 @@ export function findProxyBackends(
 }
 
 /** For how long a client stays with its apiserver in kube-proxy's rules; null for not at all, or where there are none. */
-export function findProxyAffinity({ iptables, ipvs, nftables }: FamilyView, mode: ProxyMode): number | null {
+export function findProxyAffinity(
+  { iptables, ipvs, nftables }: FamilyView,
+  mode: FoundProxyMode,
+): number | null {
   switch (mode) {
     case 'iptables':
       return iptables.map(({ view }) => view.affinitySeconds).find((seconds) => seconds !== null) ?? null;
@@ -204,4 +267,104 @@ function findLiveBackend(views: readonly FamilyView[]): IptablesDialect | null {
     ),
   );
   return live.length === 1 ? (live[0] ?? null) : null;
+}
+
+/** All rules of a reading that can be understood, and those that cannot be. */
+interface SeenRules {
+  readonly rulesets: readonly Ruleset[];
+  readonly nftRulesets: readonly NftRuleset[];
+  /** What could not be read, and what was read and not understood. */
+  readonly unread: readonly UnreadRules[];
+}
+
+interface Part<T> {
+  readonly found: readonly T[];
+  readonly unread: readonly UnreadRules[];
+}
+
+/** Understands what the tools printed. What one of them printed and nobody understands keeps no other from being understood. Pure. */
+export function understandRules(
+  reading: Pick<KernelReading, 'iptables' | 'nftTables' | 'unread'>,
+): SeenRules {
+  const iptables = reading.iptables.map((output) => understandSave(output, reading.unread));
+  const nftables = reading.nftTables.map((output) =>
+    understand(() => parseNftTable(output), {
+      family: output.family,
+      dialect: 'nftables',
+      tables: ['vipnat'],
+    }),
+  );
+  return {
+    rulesets: iptables.flatMap(({ found }) => found),
+    nftRulesets: nftables.flatMap(({ found }) => found),
+    unread: [...reading.unread, ...[...iptables, ...nftables].flatMap(({ unread }) => unread)],
+  };
+}
+
+function understandSave(output: SaveOutput, unread: readonly UnreadRules[]): Part<Ruleset> {
+  const { family, dialect } = output;
+  const { found, unread: misunderstood } = understand(() => parseSave(output), {
+    family,
+    dialect,
+    tables: iptablesTables,
+  });
+  const unreadTables = unread
+    .filter((one) => one.family === family && one.dialect === dialect)
+    .flatMap(({ tables }) => tables);
+  return {
+    found: found.map((ruleset) => ({
+      ...ruleset,
+      unread: iptablesTables.filter(
+        (table) => ruleset.unread.includes(table) || unreadTables.includes(table),
+      ),
+    })),
+    unread: [...misunderstood, ...found.flatMap(listIncompatible)],
+  };
+}
+
+function listIncompatible(ruleset: Ruleset): UnreadRules[] {
+  const { family, dialect, unread } = ruleset;
+  return unread.map((table) =>
+    toUnread({ family, dialect, tables: [table] }, toIncompatible(ruleset, table)),
+  );
+}
+
+function understand<T>(parse: () => T, rules: Parameters<typeof toUnread>[0]): Part<T> {
+  try {
+    return { found: [parse()], unread: [] };
+  } catch (error) {
+    return { found: [], unread: [toUnread(rules, error)] };
+  }
+}
+
+/** The kernel's chains: vipnat's hooks are there, and whatever comes before them or drops what is forwarded. */
+const hookedChains = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
+
+/** kube-proxy's chains that tell its mode, where it sends connections to the Service, and how it masquerades. */
+const proxyChains = ['KUBE-SERVICES', serviceChain, 'KUBE-MARK-MASQ'];
+
+/** All chains of iptables that an assessment rests on. A host has some dozens of them, however many rules others have. */
+export const neededChains: ChainSelection = {
+  names: [...hookedChains, ...proxyChains, ...dialectHints],
+  prefixes: [dispatchChain],
+  referred: ['KUBE-SEP-'],
+};
+
+/**
+ * Whether what is written and decided rests on nothing unread (I1): the tables that are written to, and kube-proxy's
+ * that a way or its mode is taken from, in the families that have a VIP.
+ * @throws VipnatError the reason why one of them could not be read.
+ */
+function requireNeeded(unread: readonly UnreadRules[], choice: Choice): void {
+  const needed = listNeeded(choice);
+  const missing = unread.find(
+    ({ family, dialect, tables, code }) =>
+      choice.families.has(family) &&
+      // A kernel without nf_tables has no rules of kube-proxy's in it.
+      !(code === 'NF_TABLES_MISSING' && tables.includes('kube-proxy')) &&
+      tables.some((table) => needed.includes(`${dialect} ${table}`)),
+  );
+  if (missing === undefined) return;
+  const { code, message, details } = missing;
+  throw new VipnatError(code, message, details === undefined ? {} : { details });
 }

@@ -1,17 +1,200 @@
+import {
+  isSafePath,
+  findRunning,
+  reloadRunning,
+  listAddresses,
+  listSubnets,
+  isUsable,
+  type HostAddress,
+  isWhole,
+} from '../../lib/keepalived/read.ts';
+import { VipnatError } from '../../lib/errors.ts';
+import {
+  locateSeatFiles,
+  createTrackFile,
+  type NoticeSource,
+  type TrackFile,
+  NoticeReader,
+  ServingKeeper,
+} from '../../lib/keepalived/write.ts';
+import { testConfiguration } from '../../lib/kernel/tools.ts';
+import { readPlacedAddresses, findAddressUsers } from '../../lib/kernel/addresses.ts';
+import { readOnLinkNetworks } from '../../lib/kernel/routes.ts';
+import {
+  readConfigurationFile,
+  type HeldAddress,
+  type ConfigurationPorts,
+  ConfigurationKeeper,
+} from './keepalived.ts';
+import {
+  listAlone,
+  planSeats,
+  type SeatsPlan,
+  type PlannedSeat,
+  type PlacedAddress,
+  type SeatsInput,
+  type HostNetworks,
+  renderSeats,
+} from './plan.ts';
+import { Fifo } from '../../lib/files.ts';
+import { access } from 'node:fs/promises';
+import { Newcomers, type FindAddressUsers, Announcement } from './conflicts.ts';
+import { parseAddress } from '../../lib/net.ts';
+import type { Cancel } from '../../lib/clock.ts';
 import { isDeepStrictEqual } from 'node:util';
-import { type Cancel } from '../../lib/control/clock.ts';
-import { listAddresses } from '../../lib/keepalived/find.ts';
-import { NoticeReader, type NoticeSource } from '../../lib/keepalived/notices.ts';
-import { ServingKeeper } from '../../lib/keepalived/serving-keeper.ts';
-import { type TrackFile } from '../../lib/keepalived/track-file.ts';
-import { Announcement } from './announcement.ts';
-import { ConfigurationKeeper, type ConfigurationPorts } from './configuration-keeper.ts';
-import { type FindAddressUsers, Newcomers } from './newcomers.ts';
-import { type HostNetworks, listAlone } from './place-address.ts';
-import { planSeats, type SeatsInput, type SeatsPlan } from './plan-seats.ts';
-import { renderSeats } from './render-seats.ts';
-import { isHeld, limitSeats, listHeld, listMissing, listNewcomers, type SeatsView } from './wanted-seats.ts';
-import { type HostAddress, isUsable, listSubnets } from '../../lib/keepalived/subnets.ts';
+
+/** What differs from process to process. */
+type HostSeatsOptions = Pick<SeatsPorts, 'clock' | 'node' | 'report' | 'onState' | 'onPlanned'> & {
+  /** The folder that the balancer shares with its keepalived; whole path. */
+  readonly runDir: string;
+};
+
+/**
+ * The seats of this host, with its kernel, its network and the keepalived whose configuration is in `runDir`.
+ * @throws VipnatError CONFIG_INVALID for a folder that cannot be named in keepalived.conf
+ */
+export function createHostSeats({ runDir, ...options }: HostSeatsOptions): Seats {
+  if (!isSafePath(runDir)) {
+    const example = 'Example: --run-dir /run/vipnat-lb';
+    throw new VipnatError(
+      'CONFIG_INVALID',
+      `--run-dir ${runDir} cannot be written into keepalived.conf. ${example}`,
+    );
+  }
+  const files = locateSeatFiles(runDir);
+  return new Seats({
+    ...options,
+    files,
+    testConfiguration,
+    findRunning: () => findRunning(files),
+    reload: reloadRunning,
+    readAddresses: readPlacedAddresses,
+    readOnLinkNetworks,
+    findAddressUsers: async (questions) => {
+      const addresses = await readPlacedAddresses();
+      const configured = new Set(listAddresses((await readConfigurationFile(files)) ?? ''));
+      const own = [...listSubnets(addresses), ...listAlone(addresses, configured)];
+      return await findAddressUsers(questions, own, options.clock);
+    },
+    notices: new Fifo(files.notices),
+    trackFile: createTrackFile(files.trackFile),
+  });
+}
+
+/** What the API has of seats. */
+export type NodeObjects = Parameters<typeof planSeats>[0];
+
+/** The seats that a node may hold, by the networks of this host. Rejects with NETLINK_FAILED. */
+export async function planNodeSeats(objects: NodeObjects, node: string): Promise<SeatsPlan> {
+  const addresses = await readPlacedAddresses();
+  const networks = { subnets: listSubnets(addresses), alone: listAlone(addresses, new Set()) };
+  const onLink = (await readOnLinkNetworks()).filter(isUsable);
+  return planSeats(objects, { node, ...networks, onLink });
+}
+
+/** Whether keepalived's configuration is in the folder that it shares with the balancer. */
+export async function hasSeatConfiguration(runDir: string): Promise<boolean> {
+  return await access(locateSeatFiles(runDir).file).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** What is known of this node's keepalived and its addresses. */
+interface SeatsView {
+  readonly hostAddresses: readonly HostAddress[];
+  /** The same by their texts. */
+  readonly here: ReadonlySet<string>;
+  /** Those of the configuration that is there, in canonical text. */
+  readonly configured: ReadonlySet<string>;
+  readonly isRunning: boolean;
+}
+
+/** Whether this node has a seat: whoever has its anchor. */
+function isHeld({ anchor }: PlannedSeat, { hostAddresses }: SeatsView): boolean {
+  return hostAddresses.some((one) => one.device === 'lo' && isWhole(one) && one.address === anchor.text);
+}
+
+/** The addresses that this node would be the first one to hold. Pure. */
+function listNewcomers(seats: readonly PlannedSeat[], view: SeatsView): PlacedAddress[] {
+  return seats
+    .filter((seat) => isHeld(seat, view))
+    .flatMap((seat) => seat.addresses.filter((one) => isNew(one, view)));
+}
+
+/** The IPv4 addresses that this node holds for Services. Pure. */
+function listHeld(seats: readonly PlannedSeat[], view: SeatsView): HeldAddress[] {
+  const ipvs = findIpvsAddress(seats, view);
+  return seats
+    .filter((seat) => isHeld(seat, view))
+    .filter(({ anchor: { family } }) => family === 'ipv4')
+    .flatMap(({ anchor, addresses }) => {
+      const held = addresses.filter(({ address: { text } }) => view.here.has(text));
+      return held.map((one) => ({ ...one, anchor: anchor.text, shared: ipvs }));
+    });
+}
+
+/** One that each node has whose kube-proxy is in mode ipvs: a ClusterIP. Services' addresses are there, too. */
+function findIpvsAddress(seats: readonly PlannedSeat[], { hostAddresses }: SeatsView): string | undefined {
+  const own = new Set(seats.flatMap(({ addresses }) => addresses.map(toAddressText)));
+  const isClusterIp = ({ family, address, device }: HostAddress) =>
+    device === 'kube-ipvs0' && family === 'ipv4' && !own.has(address);
+  return hostAddresses.find(isClusterIp)?.address;
+}
+
+function toAddressText({ address }: PlacedAddress): string {
+  return address.text;
+}
+
+/** The addresses of the seats that this node holds, and that no interface has: keepalived has not put them there yet. Pure. */
+function listMissing(seats: readonly PlannedSeat[], view: SeatsView, used: readonly string[]): string[] {
+  const toKey = (address: string, device: string) => `${address} ${device}`;
+  const here = new Set(view.hostAddresses.map(({ address, device }) => toKey(address, device)));
+  return seats
+    .filter((seat) => isHeld(seat, view))
+    .flatMap(({ addresses }) => addresses)
+    .filter(({ address: { text }, device }) => !here.has(toKey(text, device)) && !used.includes(text))
+    .map(toAddressText);
+}
+
+/** The seats as they are to be written, by what newcomers may be held. */
+function limitSeats(seats: readonly PlannedSeat[], view: SeatsView, newcomers: Newcomers): PlannedSeat[] {
+  return addLeftovers(
+    seats.map((seat) => {
+      const isToAsk = isHeld(seat, view);
+      const addresses = seat.addresses.filter((one) => newcomers.mayHold(one, isToAsk && isNew(one, view)));
+      return { ...seat, addresses };
+    }),
+    view,
+  );
+}
+
+function isNew({ address: { text } }: PlacedAddress, { here, configured }: SeatsView): boolean {
+  return !configured.has(text) && !here.has(text);
+}
+
+/**
+ * While no keepalived runs, the configuration goes on to have the addresses that a killed one left on the interfaces: the next one
+ * removes what its configuration has, and nothing else (keepalived 2.2.7). Pure.
+ */
+function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSeat[] {
+  if (view.isRunning) return [...seats];
+  const wanted = new Set(
+    seats
+      .flatMap(({ anchor, addresses }) => [anchor, ...addresses.map(({ address }) => address)])
+      .map(({ text }) => text),
+  );
+  const leftovers = view.hostAddresses.filter(
+    (one) => isWhole(one) && view.configured.has(one.address) && !wanted.has(one.address),
+  );
+  const [first, ...others] = seats;
+  if (first === undefined) return [];
+  const places = leftovers.flatMap(({ address: text, device }) => {
+    const address = parseAddress(text);
+    return address === null ? [] : [{ address, device }];
+  });
+  return [{ ...first, addresses: [...first.addresses, ...places] }, ...others];
+}
 
 /**
  * Has this node's keepalived hold the seats that the controller has named, and tells which it holds. The kernel's addresses are the
@@ -19,7 +202,7 @@ import { type HostAddress, isUsable, listSubnets } from '../../lib/keepalived/su
  */
 
 /** What the seats of a node need of the world. */
-export interface SeatsPorts extends ConfigurationPorts {
+interface SeatsPorts extends ConfigurationPorts {
   /** As the API names this node. */
   readonly node: string;
   /** All addresses of this host. Rejects with NETLINK_FAILED. */

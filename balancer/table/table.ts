@@ -1,7 +1,18 @@
-import { nameTable } from '../../lib/services/balancer-table.ts';
-import { type Family } from '../../lib/address/address.ts';
-import { readNftTable } from '../../lib/netfilter/nftables/parse.ts';
-import { type NftSet, type NftTable } from '../../lib/netfilter/nftables/ruleset.ts';
+import type { Family } from '../../lib/net.ts';
+import {
+  type NftTable,
+  readNftTable,
+  type NftSet,
+  emptyTable,
+  toAddressType,
+  type NftChain,
+  declareHook,
+  natPriority,
+} from '../../lib/nft/table.ts';
+import { nameTable, aliveSeconds, tableName } from '../../lib/api/balancer.ts';
+import type { ElementChange } from '../../lib/kernel/nft-netlink.ts';
+import { familyToNft } from '../../lib/kernel/port.ts';
+import { listUnchangeable, diffObjects, type NftChange } from '../../lib/nft/diff.ts';
 
 /** Reads what `nft -n list table` printed of it; null for no table, and for one that holds what no balancer writes: it can only be replaced. */
 export function readTable(text: string, family: Family): NftTable | null {
@@ -22,4 +33,295 @@ export function mergeTables(tables: readonly NftTable[]): NftTable {
     sets.set(name, known);
   }
   return { sets, chains: new Map(tables.flatMap((table) => [...table.chains])) };
+}
+
+/** A script that says that the balancer lives, and so has the rules of these families count. */
+export function printRenewal(families: readonly Family[]): string {
+  return families
+    .flatMap((family) => {
+      const set = `${nameTable(family)} ${shared.alive}`;
+      // Emptied first: before Linux 6.12 an element that is there keeps its time.
+      return [`flush set ${set}`, `add element ${set} { ${listAliveProtocols(family).join(', ')} }`];
+    })
+    .map((command) => `${command}\n`)
+    .join('');
+}
+
+/** The commands of nft that a step is. */
+export function printStep({ before, elements, after }: TableStep): readonly string[] {
+  return [...before, ...elements.flatMap(printElements), ...after];
+}
+
+/** nft takes a line of any length, and reads it in one go. */
+function printElements({ family, set, removed, added }: ElementChange): string[] {
+  const place = `element ${nameTable(family)} ${set}`;
+  const print = (verb: string, elements: readonly string[]) =>
+    elements.length === 0 ? [] : [`${verb} ${place} { ${elements.join(', ')} }`];
+  const texts = added.map(([key, value]) => (value === '' ? key : `${key} : ${value}`));
+  return [...print('delete', removed), ...print('add', texts)];
+}
+
+/** A script that replaces the table whole in one transaction, whether or not there is one. */
+export function printReplacement(family: Family, wanted: NftTable): string {
+  return `${[...removeTable(family), `add table ${nameTable(family)}`, ...fillTable(family, wanted)].join('\n')}\n`;
+}
+
+/** A script that removes the table, whether or not there is one. */
+export function printRemoval(family: Family): string {
+  return `${removeTable(family).join('\n')}\n`;
+}
+
+/** Adding before deleting makes it work where there is none. */
+function removeTable(family: Family): string[] {
+  return [`add table ${nameTable(family)}`, `delete table ${nameTable(family)}`];
+}
+
+function fillTable(family: Family, wanted: NftTable): readonly string[] {
+  const change = diffTables({ family, seen: emptyTable, wanted });
+  return change === null ? [] : printStep(change.now);
+}
+
+/**
+ * What the table of a family has whatever the Services are. A packet that opens a connection to a Service's address is found
+ * in `vips`, and goes to the chain of its port.
+ */
+
+/** TCP, UDP and SCTP, as nft prints them with -n. */
+const transports = ['6', '17', '132'] as const;
+
+/** ICMP, as nft prints it with -n. */
+const icmp = { ipv4: '1', ipv6: '58' } as const;
+
+/** The elements of set `alive`. */
+function listAliveProtocols(family: Family): readonly string[] {
+  return [...transports, icmp[family]];
+}
+
+/** Behind connection tracking at -200, and before iptables' mangle chains at -150. */
+const relayPriority = -155;
+
+/** On both sides of IPVS, which has -98 in hook output. Source: ip_vs_ops4 of Linux 6.1, NF_IP_PRI_NAT_DST + 2. */
+const besideIpvs = { before: -110, after: -90 };
+
+/**
+ * The TTL by which a node knows a packet that another one has sent on. Nodes may differ in where they send a connection: while they hear
+ * of a change, and by what they remember. Without it they could send a packet to each other until its TTL is over. `dup` takes one off, and
+ * each router between nodes another. No client's packet has it: TTLs begin at 64, 128 or 255, and the Internet has not 32 hops in a row.
+ */
+export const sentOn = { first: 216, last: 223 };
+
+/** How nft calls it. */
+export function nameTtl(family: Family): 'ip ttl' | 'ip6 hoplimit' {
+  return family === 'ipv6' ? 'ip6 hoplimit' : 'ip ttl';
+}
+
+/** What Services need whose connections are sent on to other nodes: `past IPVS` where kube-proxy has virtual servers for them. */
+export type RelayNeeds = 'no relays' | 'relays' | 'relays past IPVS';
+
+/** The names of what all Services share. */
+export const shared = {
+  alive: 'alive',
+  /** Address, protocol and port to what is done with a packet to it. */
+  vips: 'vips',
+  /** The same, of connections that were sent elsewhere: whether they get a source of this host's. */
+  translated: 'translated',
+  /** The same, to what the node that holds the address does with packets from outside, before it decides about them itself. */
+  relays: 'relays',
+  /** Of an ICMP error, its destination, and protocol and source port of the packet that it is about: to how it follows its connection. */
+  errors: 'errors',
+  /** Addresses of Services to what is done with packets to ports of them that no Service has. */
+  guards: 'guards',
+  refuse: 'refuse',
+  ownSource: 'own-source',
+} as const;
+
+/** The declaration of `vips` and `translated`. */
+export function declareVipMap(family: Family): Omit<NftSet, 'elements'> {
+  return { kind: 'map', declaration: `type ${toAddressType(family)} . inet_proto . inet_service : verdict` };
+}
+
+/** The declaration of `guards`. */
+export function declareGuardMap(family: Family): Omit<NftSet, 'elements'> {
+  return { kind: 'map', declaration: `type ${toAddressType(family)} : verdict` };
+}
+
+/** Which ICMP messages are about a connection, and where in the packet that they carry its protocol and source port are. */
+const icmpErrors = {
+  ipv4: { types: 'icmp type { 3, 11, 12 }', protocol: '@th,136,8', port: '@th,224,16' },
+  ipv6: { types: 'icmpv6 type 1-4', protocol: '@th,112,8', port: '@th,384,16' },
+} as const;
+
+/** The declaration of `errors`. nft prints numbers of such keys as `toHex` does. */
+export function declareErrorMap(family: Family): Omit<NftSet, 'elements'> {
+  return { kind: 'map', declaration: `typeof ${nameErrorKey(family)} : verdict` };
+}
+
+function nameErrorKey(family: Family): string {
+  const { protocol, port } = icmpErrors[family];
+  return `${familyToNft[family]} daddr . ${protocol} . ${port}`;
+}
+
+/**
+ * The table without any Service. Set `alive` is empty: see `printRenewal`. Only where there are relays all packets are looked up in
+ * `relays`, and not only the first of each connection.
+ */
+export function createSkeleton(family: Family, needs: RelayNeeds): NftTable {
+  const ip = familyToNft[family];
+  const toDispatch = (map: string) =>
+    `meta l4proto @alive ${ip} daddr . meta l4proto . th dport vmap @${map}`;
+  const dispatch = toDispatch(shared.vips);
+  // Echo and all else of ICMP is the host's, as on each of its addresses.
+  const guard = `meta l4proto @alive meta l4proto != ${icmp[family]} ${ip} daddr vmap @${shared.guards}`;
+  const original = `ct original ${ip} daddr . meta l4proto . ct original proto-dst`;
+  return {
+    sets: new Map<string, NftSet>([
+      [
+        shared.alive,
+        { kind: 'set', declaration: `type inet_proto; timeout ${aliveSeconds}s`, elements: new Map() },
+      ],
+      [shared.vips, { ...declareVipMap(family), elements: new Map() }],
+      [shared.translated, { ...declareVipMap(family), elements: new Map() }],
+      [shared.guards, { ...declareGuardMap(family), elements: new Map() }],
+      [shared.relays, { ...declareVipMap(family), elements: new Map() }],
+      ...(needs === 'no relays'
+        ? []
+        : [[shared.errors, { ...declareErrorMap(family), elements: new Map() }] as const]),
+    ]),
+    chains: new Map<string, NftChain>([
+      [shared.refuse, { hook: null, rules: ['reject with tcp reset', 'reject'] }],
+      [shared.ownSource, { hook: null, rules: ['masquerade fully-random'] }],
+      ...(needs === 'no relays' ? [] : sendOn(family, toDispatch(shared.relays))),
+      ...(needs === 'relays past IPVS' ? hideFromIpvs(family) : []),
+      [
+        'prerouting',
+        { hook: declareHook('nat', 'prerouting', natPriority.translate), rules: [dispatch, guard] },
+      ],
+      ['output', { hook: declareHook('nat', 'output', natPriority.translate), rules: [dispatch] }],
+      [
+        'postrouting',
+        {
+          hook: declareHook('nat', 'postrouting', natPriority.masquerade),
+          // A rule for each protocol: nft knows the type of the original port only behind one.
+          rules: transports.map(
+            (protocol) => `meta l4proto ${protocol} ct status 0x20 ${original} vmap @${shared.translated}`,
+          ),
+        },
+      ],
+    ]),
+  };
+}
+
+/** A router says to the Service's address that a packet does not fit, or does not arrive: so to the node that holds the address. */
+function sendOn(family: Family, dispatch: string): [string, NftChain][] {
+  const ofErrors = `meta l4proto @alive ${icmpErrors[family].types} ${nameErrorKey(family)} vmap @${shared.errors}`;
+  return [
+    ['relay', { hook: declareHook('filter', 'prerouting', relayPriority), rules: [dispatch, ofErrors] }],
+  ];
+}
+
+/**
+ * What is sent on is a packet of this host's own to IPVS, which would take it to this host's endpoints: kube-proxy has a virtual server
+ * for it. While IPVS looks, the packet has an address that no virtual server has. Nothing but hook output in between sees it.
+ */
+function hideFromIpvs(family: Family): [string, NftChain][] {
+  const address = `${familyToNft[family]} daddr`;
+  const firstBit = family === 'ipv6' ? '8000::' : '128.0.0.0';
+  const rules = [`${nameTtl(family)} ${sentOn.last} ct state 0x40 ${address} set ${address} ^ ${firstBit}`];
+  return Object.entries(besideIpvs).map(([place, order]) => [
+    `${place}-ipvs`,
+    { hook: declareHook('filter', 'output', order), rules },
+  ]);
+}
+
+/** What one transaction does to a table. */
+export interface TableStep {
+  /** Commands of nft that come before the elements. */
+  readonly before: readonly string[];
+  readonly elements: readonly ElementChange[];
+  /** Commands of nft that come after the elements. */
+  readonly after: readonly string[];
+}
+
+/**
+ * Two transactions. All that packets need is in `now`. A packet that is in a chain while its rules are replaced
+ * still uses what the rules before refer to: that goes `later`.
+ */
+export interface TableChange {
+  readonly now: TableStep;
+  readonly later: TableStep;
+}
+
+/** A table as it is and as it shall be. */
+interface TablePair {
+  readonly family: Family;
+  readonly seen: NftTable;
+  readonly wanted: NftTable;
+}
+
+/**
+ * The steps that turn one table into the other; null where that cannot be done in place, because a hook or a declaration
+ * differs. Sets that only one of both has are made or deleted, but for those named in `kept`. Pure.
+ */
+export function diffTables(pair: TablePair, kept: ReadonlySet<string> = new Set()): TableChange | null {
+  const { family, seen, wanted } = pair;
+  if (listUnchangeable(wanted, seen).length > 0) return null;
+  const { create, fill, remove } = diffObjects(nameTable(family), {
+    wanted: withoutSets(wanted, kept),
+    seen: withoutSets(seen, kept),
+  });
+  const elements = diffElements(pair, kept);
+  return {
+    now: { before: create.map(toCommand), elements: elements.now, after: fill.map(toCommand) },
+    later: { before: [], elements: elements.later, after: remove.map(toCommand) },
+  };
+}
+
+const toCommand = ({ command }: NftChange) => command;
+
+function withoutSets({ sets, chains }: NftTable, names: ReadonlySet<string>): NftTable {
+  return { sets: new Map([...sets].filter(([name]) => !names.has(name))), chains };
+}
+
+/** Whether a set's elements are read by their number: a rule that is being replaced may still ask for one that is to go. */
+function isIndexed({ declaration }: NftSet): boolean {
+  return declaration.startsWith('typeof numgen ');
+}
+
+interface ElementChanges {
+  readonly now: readonly ElementChange[];
+  readonly later: readonly ElementChange[];
+}
+
+function diffElements({ family, seen, wanted }: TablePair, kept: ReadonlySet<string>): ElementChanges {
+  const names = [...new Set([...seen.sets.keys(), ...wanted.sets.keys()])];
+  const changes = names
+    // One that goes takes its elements along.
+    .filter((name) => wanted.sets.has(name) || kept.has(name))
+    .map((name) => {
+      const place = { family, table: tableName, set: name };
+      return diffSet(place, seen.sets.get(name) ?? noSet, wanted.sets.get(name) ?? noSet);
+    });
+  return { now: changes.flatMap(({ now }) => now), later: changes.flatMap(({ later }) => later) };
+}
+
+/** Instead of one that is not there. */
+const noSet: NftSet = { kind: 'set', declaration: '', elements: new Map() };
+
+function diffSet(
+  place: Pick<ElementChange, 'family' | 'table' | 'set'>,
+  { declaration, elements: before }: NftSet,
+  wanted: NftSet,
+): ElementChanges {
+  const gone = [...before.keys()].filter((key) => !wanted.elements.has(key));
+  const added = [...wanted.elements].filter(([key, value]) => before.get(key) !== value);
+  const replaced = added.filter(([key]) => before.has(key)).map(([key]) => key);
+  const isLate = isIndexed(wanted);
+  const toChanges = (change: Pick<ElementChange, 'removed' | 'added'>) => {
+    const isNone = change.removed.length + change.added.length === 0;
+    return isNone ? [] : [{ ...place, declaration: wanted.declaration || declaration, ...change }];
+  };
+  return {
+    now: toChanges({ removed: isLate ? replaced : [...gone, ...replaced], added }),
+    later: isLate ? toChanges({ removed: gone, added: [] }) : [],
+  };
 }

@@ -1,20 +1,20 @@
-import { type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
-import { virtualIps } from '../../lib/services/objects.ts';
+import type { LabObjects } from './lab-objects.ts';
 import {
   type BenchService,
   locateSlice,
   makeSlice,
+  orderServices,
   type Order,
   orderRest,
-  orderServices,
   servicesPath,
 } from '../shared/service-objects.ts';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { serviceCount, toService, endpointPort, changeEndpoint } from './objects.ts';
 import { ServiceWriter } from '../shared/service-writer.ts';
 import { waitUntil } from '../shared/wait.ts';
-import { type LabObjects } from './lab-objects.ts';
-import { changeEndpoint, endpointPort, serviceCount, toService } from './objects.ts';
+import { virtualIps } from '../../lib/api/vipnat.ts';
 
 /** Ten changes of endpoints a second. */
 const everyMs = 100;

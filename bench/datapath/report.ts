@@ -1,16 +1,16 @@
-import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { describeMachine } from '../shared/machine.ts';
+import { record, type WindowRecord } from './record.ts';
+import { writeFileSync } from 'node:fs';
+import { renderChart, type Series } from './chart.ts';
+import { workloads, workloadNames } from './workloads.ts';
 import { writeSection } from '../shared/page.ts';
 import { listVersions } from '../shared/programs.ts';
-import { renderChart, type Series } from './chart.ts';
-import { busyClients, measureProcessor, summarize } from './figures.ts';
-import { record, type WindowRecord } from './record.ts';
+import { describeMachine } from '../shared/machine.ts';
 import { renderUnrest } from './rest.ts';
-import { rows } from './settings.ts';
 import { renderSummary } from './summary.ts';
 import { renderTables } from './tables.ts';
-import { workloadNames, workloads } from './workloads.ts';
+import { rows } from './settings.ts';
+import { summarize, measureProcessor, busyClients } from './figures.ts';
 
 const picture = fileURLToPath(new URL('../../docs/datapath.svg', import.meta.url));
 

@@ -3,17 +3,17 @@
  * Answers a line `{"task": "settle"}` with the place of the active unit as soon as both have the same, and `{"task": "update"}` with the
  * milliseconds that a rolling update took.
  */
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, type Server, type Socket } from 'node:net';
-import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { parseAddress } from '../../lib/address/address.ts';
-import { systemClock } from '../../lib/control/clock.ts';
-import { type Balancer, type DeviceSettings } from '../../lib/devices/driver.ts';
-import { createHaproxy } from '../../lib/devices/haproxy/haproxy.ts';
-import { waitUntil } from '../shared/wait.ts';
+import type { DeviceSettings, Balancer } from '../../devices/driver.ts';
+import { createHaproxy } from '../../devices/haproxy/driver.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { type Server, type Socket, createServer } from 'node:net';
 import { podAddresses, service } from './pair.ts';
+import { createInterface } from 'node:readline';
+import { waitUntil } from '../shared/wait.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseAddress } from '../../lib/net.ts';
+import { once } from 'node:events';
 
 /** What does not work is tried again. */
 const retryMs = 100;

@@ -1,14 +1,14 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type DeviceSettings } from '../../lib/devices/driver.ts';
-import { HaproxyUnit } from '../../test/support/devices/haproxy-unit.ts';
-import { makeCertificate } from '../../test/support/devices/haproxy-world.ts';
-import { TemporaryFolder } from '../../test/support/network/at-end.ts';
-import { Namespaces } from '../../test/support/network/namespaces.ts';
-import { Seat } from '../../test/support/network/seat.ts';
-import { renderCable } from '../../test/support/network/wiring.ts';
 import { Dialogue } from '../shared/dialogue.ts';
+import { Seat } from '../../test/support/network/seat.ts';
+import { Namespaces } from '../../test/support/network/namespaces.ts';
+import { HaproxyUnit } from '../../test/support/devices/haproxy-unit.ts';
+import { renderCable } from '../../test/support/network/wiring.ts';
+import { makeCertificate } from '../../test/support/devices/haproxy-world.ts';
+import type { DeviceSettings } from '../../devices/driver.ts';
+import { join } from 'node:path';
+import { TemporaryFolder } from '../../test/support/network/at-end.ts';
+import { writeFileSync } from 'node:fs';
 
 const program = fileURLToPath(new URL('cluster-program.ts', import.meta.url));
 

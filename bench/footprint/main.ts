@@ -3,15 +3,15 @@
  * processor, with 0 to 100,000 foreign rules and with 3 to 9 apiservers. Run by `scripts/bench footprint [MINUTES]`: how long the agents rest, all
  * at the same time, 1 by default; writes its figures into docs/benchmarks.md.
  */
-import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { type Rest, product, measureAgent } from './rest.ts';
 import { Namespaces } from '../../test/support/network/namespaces.ts';
-import { renderIptables } from '../shared/foreign-rules.ts';
+import { measureProbing } from './probing.ts';
 import { describeMachine } from '../shared/machine.ts';
 import { writeSection } from '../shared/page.ts';
 import { median } from '../shared/statistics.ts';
-import { measureProbing } from './probing.ts';
-import { measureAgent, product, type Rest } from './rest.ts';
+import { spawnSync } from 'node:child_process';
+import { renderIptables } from '../shared/foreign-rules.ts';
 
 const generationProgram = fileURLToPath(new URL('generation.ts', import.meta.url));
 const runs = 21;

@@ -1,7 +1,7 @@
 /** What an agent takes while nothing happens. */
-import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { type Namespaces } from '../../test/support/network/namespaces.ts';
+import type { Namespaces } from '../../test/support/network/namespaces.ts';
+import { readFileSync } from 'node:fs';
 
 /** The program as a host runs it. */
 export const product = fileURLToPath(new URL('../../dist/vipnat.js', import.meta.url));

@@ -1,12 +1,12 @@
 /** Whether a round may begin. */
-import { isMaster, nodes, type NodeHost } from '../../lab/nodes/hosts.ts';
-import { type NodeLab } from '../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../lab/nodes/ready.ts';
-import { findHolder, waitForAddress } from '../../lab/services/web.ts';
+import { nodes, isMaster, type NodeHost } from '../../lab/nodes/hosts.ts';
+import type { NodeLab } from '../../lab/nodes/node-lab.ts';
 import { LabError } from '../../lab/settings/error.ts';
-import { defaultBalancerListen } from '../../cli/generate/manifest/options.ts';
-import { type Target } from '../../test/support/network/seat-tasks.ts';
+import { waitUntil } from '../../lab/nodes/ready.ts';
 import { webName } from './set-ups.ts';
+import { waitForAddress, findHolder } from '../../lab/services/web.ts';
+import type { Target } from '../../test/support/network/seat-tasks.ts';
+import { defaultBalancerListen } from '../../cli/manifest/request.ts';
 
 /** The nodes that have pods, and may have addresses. */
 const workers = nodes.filter((node) => !isMaster(node));

@@ -2,12 +2,12 @@
  * How the cost of a look and of a change grows with the rules of a host: ours (VIPs) and others'. Run by
  * `scripts/bench rules`; writes its table into docs/benchmarks.md.
  */
+// A plain import would run it here.
 import { fileURLToPath } from 'node:url';
 import { Namespaces } from '../../test/support/network/namespaces.ts';
-import { renderIptables, renderNft } from '../shared/foreign-rules.ts';
 import { describeMachine } from '../shared/machine.ts';
 import { writeSection } from '../shared/page.ts';
-// A plain import would run it here.
+import { renderNft, renderIptables } from '../shared/foreign-rules.ts';
 import type { RulesReport } from './measure.ts';
 
 const program = fileURLToPath(new URL('measure.ts', import.meta.url));

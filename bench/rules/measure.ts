@@ -3,14 +3,14 @@
  * Arguments: what `--iptables` takes, how many VIPs, how many times, and `few` or `all` for what a look reads. Prints a RulesReport. Run by
  * main.ts.
  */
-import { assess } from '../../agent/decide/assess.ts';
-import { findCandidates } from '../../agent/endpoints/candidates.ts';
 import { readConfig } from '../../config/load.ts';
-import { noApi } from '../../agent/api/cluster-api.ts';
 import { type HealthView, unprobed } from '../../agent/health/usable.ts';
-import { applyPlan, everything, observeAndAssess } from '../../agent/reconcile/look.ts';
-import { emptyState } from '../../agent/observe/reconcile-state.ts';
-import { createKernel } from '../../lib/kernel/real/kernel.ts';
+import { createKernel } from '../../lib/kernel/kernel.ts';
+import { findCandidates } from '../../agent/endpoints.ts';
+import { emptyState } from '../../agent/decide/decision.ts';
+import { assess, everything, observeAndAssess } from '../../agent/read-host.ts';
+import { applyPlan } from '../../agent/sync.ts';
+import { noApi } from '../../agent/api.ts';
 
 /** What one run found: milliseconds, each time. */
 export interface RulesReport {

@@ -3,11 +3,11 @@
  * of nine apiservers, whose replies meet every rule of them, with these rules and without, in turns. Run by `scripts/bench replies`;
  * prints a table.
  */
-import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type Dialect } from '../../lib/kernel/port.ts';
-import { type Balance } from '../../lib/netfilter/rules/balance.ts';
-import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
+import type { Dialect } from '../../lib/kernel/port.ts';
+import type { Balance } from '../../lib/dialect.ts';
+import { parseSave } from '../../lib/iptables/rules.ts';
 import { plan } from '../../agent/decide/plan.ts';
+import type { Endpoint } from '../../lib/net.ts';
 import { Namespaces } from '../../test/support/network/namespaces.ts';
 import { boundMedian, median } from '../shared/statistics.ts';
 

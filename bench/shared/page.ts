@@ -1,7 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { format, resolveConfig } from 'prettier';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { fillSection } from '../../test/support/documents/sections.ts';
+import { format, resolveConfig } from 'prettier';
 
 const file = fileURLToPath(new URL('../../docs/benchmarks.md', import.meta.url));
 

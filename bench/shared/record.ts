@@ -1,6 +1,6 @@
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { mkdirSync, appendFileSync, writeFileSync, readFileSync } from 'node:fs';
 
 const folder = fileURLToPath(new URL('../../.cache/bench', import.meta.url));
 

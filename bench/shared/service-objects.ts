@@ -1,7 +1,12 @@
-import { toAnchor } from '../../lib/services/anchors.ts';
-import { definitions } from '../../lib/services/definitions.ts';
-import { addressPools, virtualIps } from '../../lib/services/objects.ts';
-import { apiGroup, apiVersion, loadBalancerClass } from '../../lib/services/names.ts';
+import { definitions } from '../../lib/api/crds.ts';
+import {
+  toAnchor,
+  apiGroup,
+  apiVersion,
+  addressPools,
+  loadBalancerClass,
+  virtualIps,
+} from '../../lib/api/vipnat.ts';
 
 /** A request. Those of one stage come in any order, and before those of the next one in a list. */
 export interface Order {

@@ -1,15 +1,15 @@
-import { virtualIps } from '../../lib/services/objects.ts';
-import { type Host } from '../../test/support/network/layout.ts';
 import {
-  type BenchService,
-  type EndpointPort,
   type Order,
+  type EndpointPort,
+  type BenchService,
   orderBasics,
   orderPool,
-  orderRest,
   orderServices,
   servicesPath,
+  orderRest,
 } from './service-objects.ts';
+import type { Host } from '../../test/support/network/layout.ts';
+import { virtualIps } from '../../lib/api/vipnat.ts';
 
 /** A cluster's API, as whoever writes many objects needs it. */
 export interface ObjectStore {

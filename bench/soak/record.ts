@@ -1,8 +1,8 @@
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import type { AgentFigures } from '../loss/agents.ts';
+import type { SoakStep } from './faults.ts';
 import { fileURLToPath } from 'node:url';
-import { type AgentFigures } from '../loss/agents.ts';
-import { type SoakStep } from './faults.ts';
+import { mkdirSync, writeFileSync, appendFileSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 
 /** What one agent held and had done at one moment. */
 export interface Sample extends AgentFigures {

@@ -1,12 +1,12 @@
-import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import type { SoakRecord, Sample, FaultRecord, RunRecord } from './record.ts';
 import { LabError } from '../../lab/settings/error.ts';
-import { describeMachine } from '../shared/machine.ts';
+import { findLeaks, figures, listAgents, toPoints, findTrends, type Trend } from './summary.ts';
+import { writeFileSync } from 'node:fs';
 import { writeSection } from '../shared/page.ts';
-import { soakFaults } from './faults.ts';
 import { renderGraph } from './graph.ts';
-import { type FaultRecord, type RunRecord, type Sample, type SoakRecord } from './record.ts';
-import { figures, findLeaks, findTrends, listAgents, toPoints, type Trend } from './summary.ts';
+import { soakFaults } from './faults.ts';
+import { describeMachine } from '../shared/machine.ts';
 
 const graphFile = fileURLToPath(new URL('../../docs/soak.svg', import.meta.url));
 

@@ -1,12 +1,12 @@
-import { randomBytes } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { locateSpeaker } from '../../lab/build/build.ts';
-import { type Host } from '../../test/support/network/layout.ts';
-import { loadBalancerClass } from '../../lib/services/names.ts';
 import { metallbNamespace as namespace, readMetallbObjects } from '../shared/metallb-objects.ts';
-import { type Order } from '../shared/service-objects.ts';
-import { type SmallCluster } from '../shared/small-cluster.ts';
+import type { SmallCluster } from '../shared/small-cluster.ts';
+import type { Host } from '../../test/support/network/layout.ts';
+import { locateSpeaker } from '../../lab/build/build.ts';
+import { loadBalancerClass } from '../../lib/api/vipnat.ts';
+import { join } from 'node:path';
+import { writeFileSync, mkdirSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import type { Order } from '../shared/service-objects.ts';
 import { addressNetwork } from './objects.ts';
 
 /** In MetalLB's own manifest. */

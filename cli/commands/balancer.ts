@@ -1,11 +1,13 @@
-import { runBalancer } from '../../balancer/main.ts';
-import { address } from '../../config/values.ts';
-import { type Address } from '../../lib/address/address.ts';
-import { defineCommand } from '../command/command.ts';
-import { bySchema, list, orElse, text } from '../flags/flag.ts';
-import { probePortMeaning, servicesNamespace } from '../generate/manifest/options.ts';
-import { findProbePortProblems, readProbePort } from '../generate/manifest/probe-port.ts';
-import { checkNamespace } from '../generate/manifest/problems.ts';
+import { bySchema, text, orElse, list, defineCommand } from '../command.ts';
+import type { Address } from '../../lib/net.ts';
+import { address } from '../../config/options.ts';
+import {
+  servicesNamespace,
+  probePortMeaning,
+  findProbePortProblems,
+  readProbePort,
+  checkNamespace,
+} from '../manifest/request.ts';
 
 const readAddress = bySchema<Address | null>(address, null, '10.0.0.21');
 

@@ -1,23 +1,262 @@
-import { agentRole, findHolder } from '../../lib/http/singleton.ts';
-import { VipnatError } from '../../lib/text/errors.ts';
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { type ForwardChain } from '../../lib/kernel/port.ts';
-import { quoteWords } from '../../lib/text/shell-words.ts';
-import { toArguments } from '../../config/arguments.ts';
-import { findForeignDrops } from '../findings/foreign-drops.ts';
-import { formatCheck } from '../format/screens/check.ts';
-import { formatBalancerJson } from '../format/json/balancer-json.ts';
-import { formatServicesCheck } from '../format/screens/services-check.ts';
-import { formatCheckJson } from '../format/json/check-json.ts';
-import { createKernel } from '../../lib/kernel/real/kernel.ts';
-import { nameNode } from '../../config/node-name.ts';
-import { describeUnread, type UnreadText } from '../../lib/kernel/real/unread.ts';
-import { findRoute } from '../../lib/kubernetes/find-route.ts';
-import { checkServices, type ServicesCheck } from '../../balancer/main.ts';
-import { type HostLook, lookAtHost } from '../../agent/main.ts';
-import { type CommandContext, defineCommand } from '../command/command.ts';
-import { color, hostOptions, json } from '../command/shared-flags.ts';
-import { type OptionsOf } from '../flags/flag.ts';
+import { type HostLook, type ClosedSwitch, type VipDecision, lookAtHost } from '../../agent/main.ts';
+import { type ForwardChain, type UnreadText, describeUnread } from '../../lib/kernel/port.ts';
+import type { Config } from '../../config/options.ts';
+import { type HolderInfo, findHolder, agentRole } from '../../lib/http/singleton.ts';
+import { type Screen, plainScreen, layOutText, paint, keepTogether } from '../output.ts';
+import {
+  describeInSync,
+  listUnnamedVips,
+  formatRunOnce,
+  formatRemoveOnly,
+  findLocalClientWarnings,
+  findDropRules,
+  describeDropRule,
+  type LocalClientWarning,
+  findForeignDrops,
+} from '../findings.ts';
+import { formatEndpoint } from '../../lib/net.ts';
+import { toPrintableLine, quoteWords, toPrintableJson, exitStatuses } from '../../lib/text.ts';
+import { type TablePlan, describeTable } from '../../lib/plan.ts';
+import { type ServicesCheck, checkServices } from '../../balancer/main.ts';
+import { isUsed } from '../../lib/api/balancer.ts';
+import { describeBalancer, formatBalancerJson } from './status.ts';
+import { toHostAnswer } from '../../agent/report/status.ts';
+import { type Drift, vipChainName } from '../../lib/dialect.ts';
+import { json, color, type CommandContext, type OptionsOf, defineCommand, hostOptions } from '../command.ts';
+import { findRoute } from '../../lib/kubernetes/route.ts';
+import { nameNode, toArguments } from '../../config/load.ts';
+import { createKernel } from '../../lib/kernel/kernel.ts';
+import { VipnatError } from '../../lib/errors.ts';
+
+/** What `check` has found. */
+export interface CheckFindings {
+  readonly assessment: HostLook;
+  /** Chains of other software that drop what is forwarded. */
+  readonly drops: readonly ForwardChain[];
+  /** What could not be read. */
+  readonly unread: readonly UnreadText[];
+  readonly config: Pick<Config, 'sysctls'>;
+  /** The one that runs here: no other vipnat may write then. */
+  readonly agent: Pick<HolderInfo, 'pid'> | null;
+  /** The flags of this configuration as a shell takes them: `--vip=10.0.0.50:6443`. */
+  readonly flags: string;
+}
+
+/** What `check` says: each difference with its consequence, then what it warns of. */
+export function formatCheck(findings: CheckFindings, screen: Screen = plainScreen): string {
+  const lines = [...formatDrift(findings, screen), ...formatWarnings(findings, screen)];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function formatDrift(findings: CheckFindings, screen: Screen): string[] {
+  const { assessment, config } = findings;
+  const { decisions, plan, missingSwitches } = assessment;
+  if (plan.tables.length === 0 && missingSwitches.length === 0) {
+    return decisions.flatMap((decision) =>
+      layOutText('', describeInSync(decision), screen).map((line) => paint(line, 'good', screen)),
+    );
+  }
+  const label = decisions.map(({ vip }) => formatEndpoint(vip)).join(', ');
+  const lines = [
+    ...missingSwitches.flatMap(describeSwitch),
+    ...plan.tables.flatMap((table) => describeDrift(table, decisions)),
+    ...(config.sysctls === 'check' && plan.tables.length === 0
+      ? ['vipnat leaves it off (--sysctls check)']
+      : describeRepair(findings)),
+  ];
+  return putLabel(label, lines, screen);
+}
+
+/** What is printed takes no rules of another virtual IP away: whether those are wanted, a person has to say. */
+function describeRepair({ assessment, agent, flags }: CheckFindings): string[] {
+  if (agent !== null)
+    return [`the running agent (pid ${agent.pid}) repairs what differs from its own configuration`];
+  const unnamed = listUnnamedVips(assessment);
+  const names = unnamed.map(formatEndpoint).join(', ');
+  return [
+    `vipnat run repairs it; ${keepTogether(formatRunOnce(flags, unnamed))} repairs it now`,
+    ...(unnamed.length === 0
+      ? []
+      : [
+          `no --vip names ${names}, and vipnat has rules for it here: name it too, or ${keepTogether(formatRemoveOnly(unnamed))} removes them`,
+        ]),
+  ];
+}
+
+/** In front of the first line; several virtual IPs on a narrow screen have a line of their own. */
+function putLabel(label: string, lines: readonly string[], screen: Screen): string[] {
+  const isAlone = screen.width !== null && label.length > screen.width / 2;
+  const indent = ' '.repeat(isAlone ? 2 : label.length + 2);
+  const told = lines.flatMap((line) => layOutMarked({ indent, line, mark: 'drift:' }, screen));
+  if (isAlone) return [...layOutText('', label, screen), ...told];
+  const [first = '', ...more] = told;
+  return [`${label}${first.slice(label.length)}`, ...more];
+}
+
+/** A line that begins with a coloured word, or with as many blanks: what does not fit stands behind these. */
+function layOutMarked(
+  { indent, line, mark }: { indent: string; line: string; mark: string },
+  screen: Screen,
+): string[] {
+  const blank = ' '.repeat(mark.length + 1);
+  if (line.startsWith(blank)) return layOutText(`${indent}${blank}`, line.slice(blank.length), screen);
+  if (!line.startsWith(`${mark} `)) return layOutText(indent, line, screen);
+  const [first = '', ...more] = layOutText(`${indent}${blank}`, line.slice(blank.length), screen);
+  return [
+    `${indent}${paint(mark, 'doubtful', screen)} ${first.slice(indent.length + blank.length)}`,
+    ...more,
+  ];
+}
+
+function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, screen: Screen): string[] {
+  const layOut = (line: string) => layOutMarked({ indent: '', line, mark: 'warning:' }, screen);
+  return [
+    ...unread.flatMap(({ code, text }) => layOut(`warning: [${code}] ${text}`)),
+    ...new Set(assessment.refused.flatMap((sentence) => layOut(`warning: ${sentence}`))),
+    ...findLocalClientWarnings(assessment, agent !== null).flatMap((one) =>
+      describeLocalClients(one).flatMap(layOut),
+    ),
+    ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
+    ...findDropRules(assessment).flatMap((one) =>
+      warn(describeDropRule(one), [one.deletion]).flatMap(layOut),
+    ),
+  ];
+}
+
+function describeLocalClients({ text, command }: LocalClientWarning): string[] {
+  return [`warning: ${text}`, ...(command === null ? [] : [`         ${keepTogether(command)}`])];
+}
+
+function warn(text: string, commands: readonly string[]): string[] {
+  return [
+    `warning: ${toPrintableLine(text)}`,
+    ...commands.map((command) => `         ${keepTogether(command)}`),
+  ];
+}
+
+/** No drift: the rules are as vipnat would write them, and do not help there. */
+function describeDrop({ table, name }: ForwardChain): string[] {
+  const rule = ['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept'];
+  return [
+    `warning: chain ${toPrintableLine(name)} of table ${toPrintableLine(table)} drops forwarded packets (policy drop), and only its owner can change that`,
+    `         connections to apiservers on other nodes hang unless it has a rule like: ${keepTogether(quoteWords(rule))}`,
+  ];
+}
+
+function describeSwitch({ name, command }: ClosedSwitch): string[] {
+  return [
+    `drift: ${name} is 0: IP forwarding is off`,
+    `       connections to apiservers on other nodes would hang; ${keepTogether(command)} switches it on`,
+  ];
+}
+
+function describeDrift(table: TablePlan, decisions: readonly VipDecision[]): string[] {
+  return table.drift.flatMap((part) => {
+    const consequence = describeConsequence(part, decisions);
+    return [
+      `drift: ${part.message} (${describeTable(table)})`,
+      ...(consequence === null ? [] : [`       ${consequence}`]),
+    ];
+  });
+}
+
+/** What a check finds beside drift. */
+interface Besides {
+  /** Chains of others that drop what is balanced. */
+  readonly drops: readonly Pick<ForwardChain, 'table' | 'name'>[];
+  /** What could not be read. */
+  readonly unread: readonly UnreadText[];
+  /** What is said of Services on this host. */
+  readonly services: ServicesCheck;
+}
+
+/**
+ * `check --json`, version 1: what `status --json` says of the host, then each difference with what it means for people, and
+ * what of others drops what is balanced. Ends with a newline.
+ */
+export function formatCheckJson(
+  assessment: HostLook,
+  { drops, unread, services }: Besides,
+  node: string,
+): string {
+  const { plan, decisions } = assessment;
+  const drift = plan.tables.flatMap(({ family, dialect, table, drift: parts }) =>
+    parts.map((part) => ({
+      family,
+      backend: dialect,
+      table,
+      chain: part.chain,
+      kind: part.kind,
+      message: part.message,
+      consequence: describeConsequence(part, decisions),
+    })),
+  );
+  const foreignDrops = drops.map(({ table, name }) => ({ table, chain: name }));
+  const balancer = isUsed(services.host)
+    ? { ...describeBalancer(services.host), drift: services.drift, unread: services.unread }
+    : null;
+  const besides = { foreignDrops, unread, balancer };
+  const answer = { ...toHostAnswer(assessment, node), drift, ...besides };
+  return `${toPrintableJson(answer, 2)}\n`;
+}
+
+/** What a difference means for people, in one sentence; null where it means nothing that can be said in general. */
+function describeConsequence({ chain, kind }: Drift, decisions: readonly VipDecision[]): string | null {
+  const consequence = chainToConsequence.get(chain.toUpperCase());
+  if (isUnhooked(kind) && consequence !== undefined) return consequence;
+  const decision = decisions.find(({ vip }) => vipChainName(vip) === chain);
+  return decision === undefined
+    ? null
+    : `${formatEndpoint(decision.vip)} should have the balancing mode ${decision.way}`;
+}
+
+/** What it means for people that a hook is not in its place. */
+const chainToConsequence = new Map([
+  ['PREROUTING', "clients on other hosts reach only the VIP holder's apiserver"],
+  ['OUTPUT', "clients on this host reach only the VIP holder's apiserver"],
+  ['POSTROUTING', 'connections to apiservers on other nodes hang: replies take another path'],
+  ['FORWARD', 'a FORWARD policy of DROP drops connections to apiservers on other nodes'],
+]);
+
+function isUnhooked(kind: Drift['kind']): boolean {
+  return ['missing-hook', 'hook-behind-rival', 'missing-chain', 'edited-table'].includes(kind);
+}
+
+const label = 'Services  ';
+
+/** What `check` says of Services on this host; empty without any. */
+function formatServicesCheck(found: ServicesCheck, screen: Screen): string {
+  if (!isUsed(found.host)) return '';
+  const lines = [
+    ...formatServicesDrift(found, screen),
+    ...found.unread.flatMap((text) => layOutWarning(text, screen)),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function formatServicesDrift({ host, drift, commands }: ServicesCheck, screen: Screen): string[] {
+  const { activity, balancer } = host;
+  if (drift.length === 0) {
+    const count = activity?.services ?? 0;
+    const services = `${count} Service${count === 1 ? '' : 's'}`;
+    const words = commands === null ? 'are balanced' : 'are balanced, and the tables are in sync';
+    const text = `Services ${words} (${activity?.mode ?? ''}, ${services}). Nothing to change.`;
+    return layOutText('', text, screen).map((line) => paint(line, 'good', screen));
+  }
+  const repair =
+    balancer === null
+      ? "kube-proxy's rules, if any, get the connections; a balancer that starts repairs it"
+      : `the running balancer (pid ${balancer.pid}) repairs what differs; its log says why if it does not`;
+  const blank = ' '.repeat(label.length);
+  return [
+    ...drift.flatMap((text, at) => layOutText(`${at === 0 ? label : blank}drift: `, text, screen)),
+    ...layOutText(`${blank}       `, repair, screen),
+  ];
+}
+
+function layOutWarning(text: string, screen: Screen): string[] {
+  return layOutText('warning: ', text, screen);
+}
 
 const flags = { json, color };
 

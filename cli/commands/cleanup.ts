@@ -1,14 +1,164 @@
-import { cleanUpRules } from '../../agent/main.ts';
+import { type RulesRemoval, cleanUpRules } from '../../agent/main.ts';
+import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
+import { balancerChain } from '../../lib/iptables/rules.ts';
+import { countChanges, formatTables, formatRoutes } from '../screens/plan.ts';
+import { quoteWords, toPrintableJson, exitStatuses, toPrintableLine } from '../../lib/text.ts';
+import { toolName, type UnreadText } from '../../lib/kernel/port.ts';
+import { type TablePlan, describeTable } from '../../lib/plan.ts';
+import { toggle, json, defineCommand, type CommandContext, type OptionsOf } from '../command.ts';
 import { cleanUpServices } from '../../balancer/main.ts';
-import { nameNode } from '../../config/node-name.ts';
-import { type UnreadText } from '../../lib/kernel/real/unread.ts';
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { toPrintableLine } from '../../lib/text/printable.ts';
-import { formatRemoval, formatRemovalCommands, formatRemovalJson } from '../format/screens/removal.ts';
-import { formatErrorLine } from '../format/text/error-text.ts';
-import { type CommandContext, defineCommand } from '../command/command.ts';
-import { json } from '../command/shared-flags.ts';
-import { type OptionsOf, toggle } from '../flags/flag.ts';
+import { nameNode } from '../../config/load.ts';
+import { formatErrorLine } from '../output.ts';
+
+/** What `vipnat cleanup` removed, or would remove. */
+interface Removal extends Omit<RulesRemoval, 'agent' | 'drain'> {
+  /** The tables of the balancer with their families: `ip vipnat-lb`. */
+  readonly balancerTables?: readonly string[];
+  /** The tools that had the balancer's chain for what is forwarded: `iptables-nft`. */
+  readonly balancerChains?: readonly string[];
+  /** The table of a drained host with its family: `inet vipnat-drain`. */
+  readonly drainTables?: readonly string[];
+  /** The file that says that this host is drained. */
+  readonly drainFiles?: readonly string[];
+  /** The virtual IPs that it is about; null for everything of ours. */
+  readonly vips: readonly Endpoint[] | null;
+  readonly dryRun: boolean;
+}
+
+type Reset = RulesRemoval['resets'][number];
+type RouteChange = RulesRemoval['routes'][number];
+
+/** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
+export function formatRemoval(removal: Removal): string {
+  const { plan, routes, balancerChains = [], drainFiles = [], resets, vips, dryRun, problems } = removal;
+  const subject = vips === null ? 'vipnat' : vips.map(formatEndpoint).join(', ');
+  const parts = [
+    ...plan.tables.map(describePart),
+    ...listWholeTables(removal).map((table) => `the table (${table}, nft)`),
+    ...balancerChains.map((tool) => `the chain ${balancerChain} (filter, ${tool})`),
+    ...routes.map(describeRoute),
+    ...drainFiles.map((file) => `the file ${file}`),
+  ];
+  const isNothing = parts.length === 0;
+  if (isNothing && problems.length > 0) return '';
+  if (isNothing) return `nothing of ${subject} ${dryRun ? 'is' : 'was'} here\n`;
+  const verb = dryRun ? 'would remove' : 'removed';
+  const lines = [
+    ...parts.map((part) => `${verb} ${part}`),
+    ...resets.map((reset) => describeReset(reset, dryRun)),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+/** The same as commands that a person can read, and run one by one; empty when there is nothing to remove. */
+export function formatRemovalCommands(removal: Removal, node: string): string {
+  const {
+    plan: { tables },
+    routes,
+    balancerChains = [],
+    drainFiles = [],
+    vips,
+  } = removal;
+  const wholeTables = listWholeTables(removal);
+  const parts = [tables, routes, wholeTables, balancerChains, drainFiles];
+  if (parts.every(({ length }) => length === 0)) return '';
+  const subject =
+    vips === null ? 'everything of vipnat' : `the rules of ${vips.map(formatEndpoint).join(', ')}`;
+  const counts = [
+    ...(tables.length === 0 ? [] : [countChanges(tables)]),
+    ...Object.entries({ table: wholeTables, chain: balancerChains, route: routes, file: drainFiles })
+      .filter(([, { length }]) => length > 0)
+      .map(([noun, { length }]) => `${count(length, noun)} to delete`),
+  ];
+  const lines = [
+    `# ${node} · removes ${subject}`,
+    ...formatTables(tables),
+    // Before the table: an agent would write it again.
+    ...drainFiles.map((file) => `rm -f ${quoteWords([file])}`),
+    ...wholeTables.map((table) => `nft delete table ${table}`),
+    ...balancerChains.flatMap(removeChain),
+    ...formatRoutes(routes),
+    '',
+    `# ${counts.join(', ')}. Nothing was written.`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** The same for programs, version 1: fields are added, never renamed. Ends with a newline. */
+export function formatRemovalJson(removal: Removal, node: string): string {
+  const { plan, routes, balancerTables, balancerChains, drainTables, drainFiles } = removal;
+  const { resets, vips, dryRun, problems } = removal;
+  const answer = {
+    version: 1,
+    node,
+    dryRun,
+    vips: vips === null ? null : vips.map(formatEndpoint),
+    removed: plan.tables.map((part) => ({
+      family: part.family,
+      backend: part.dialect,
+      table: part.table,
+      ...countParts(part),
+    })),
+    transactions: plan.transactions.map(({ family, dialect, input }) => ({
+      tool: toolName(family, dialect, 'restore'),
+      family,
+      input,
+    })),
+    routes: routes.map(({ route, command }) => ({ ...route, command })),
+    resets: resets.map(({ vip, connections }) => ({ vip: formatEndpoint(vip), connections })),
+    balancerTables,
+    balancerChains,
+    drainTables,
+    drainFiles,
+    problems,
+  };
+  return `${toPrintableJson(answer, 2)}\n`;
+}
+
+/** Those that go with all that they hold. */
+function listWholeTables({ balancerTables = [], drainTables = [] }: Removal): readonly string[] {
+  return [...balancerTables, ...drainTables];
+}
+
+/** A chain can be deleted once nothing leads to it, and it leads to nothing. */
+function removeChain(tool: string): string[] {
+  return [`-D FORWARD -j ${balancerChain}`, `-F ${balancerChain}`, `-X ${balancerChain}`].map(
+    (words) => `${tool} -t filter ${words}`,
+  );
+}
+
+function describeRoute({ route: { address, source } }: RouteChange): string {
+  return `the local route of ${address} with the source ${source}`;
+}
+
+function describeReset({ vip, connections }: Reset, dryRun: boolean): string {
+  const open = `${count(connections, 'open connection')} to ${formatEndpoint(vip)}`;
+  const effect = `the kernel ${dryRun ? 'would reset' : 'resets'} ${open}, and clients connect again`;
+  return `warning: ${effect}. No other rules on this host translate connections`;
+}
+
+function describePart(part: TablePlan): string {
+  if (part.changes.some(({ kind }) => kind === 'delete-table')) return `the table (${describeTable(part)})`;
+  const { chains, hooks, rules } = countParts(part);
+  const counts = [
+    count(chains, 'chain'),
+    ...(hooks > 0 || rules === 0 ? [count(hooks, 'hook')] : []),
+    ...(rules > 0 ? [count(rules, 'rule')] : []),
+  ];
+  return `(${describeTable(part)}): ${counts.join(', ')}`;
+}
+
+/** Chains that go, hooks that led to them, and the shared chains that lose a rule, each counted once. */
+function countParts({ changes, dialect }: TablePlan): { chains: number; hooks: number; rules: number } {
+  const ofKind = (wanted: string) => changes.filter(({ kind }) => kind === wanted).length;
+  const chains = ofKind('delete-chain');
+  const emptied = dialect === 'nftables' ? ofKind('flush-chain') : ofKind('reset-chain');
+  return { chains, hooks: ofKind('delete'), rules: Math.max(0, emptied - chains) };
+}
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}
 
 const flags = { dryRun: toggle('print what cleanup would remove, and change nothing'), json };
 

@@ -1,7 +1,6 @@
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { definePlainCommand } from '../command/command.ts';
-import { formatCompletion } from '../completion/completion.ts';
-import { shells } from '../completion/model.ts';
+import { definePlainCommand } from '../command.ts';
+import { shells, formatCompletion } from '../completion.ts';
+import { exitStatuses } from '../../lib/text.ts';
 
 /** `vipnat completion`: the script by which a shell completes vipnat. Throws CONFIG_INVALID for another shell. */
 export const completion = definePlainCommand({

@@ -1,7 +1,11 @@
-import { checkDefaultDevice, checkGates, checkNamespace, checkWebhookPort } from '../generate/manifest/problems.ts';
-import { servicesNamespace } from '../generate/manifest/options.ts';
-import { defineCommand } from '../command/command.ts';
-import { list, orElse, text, toggle } from '../flags/flag.ts';
+import { text, orElse, toggle, list, defineCommand } from '../command.ts';
+import {
+  servicesNamespace,
+  checkNamespace,
+  checkGates,
+  checkWebhookPort,
+  checkDefaultDevice,
+} from '../manifest/request.ts';
 
 const flags = {
   namespace: text(

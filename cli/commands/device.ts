@@ -1,17 +1,282 @@
-import { systemClock } from '../../lib/control/clock.ts';
-import { describeError } from '../../lib/devices/conformance/subject.ts';
-import { type LoadBalancerDriver } from '../../lib/devices/driver.ts';
-import { VipnatError } from '../../lib/text/errors.ts';
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { configure } from '../device/configure.ts';
-import { conform } from '../device/conform.ts';
-import { type OpenDevice, openDevice } from '../device/open-device.ts';
-import { readWanted } from '../device/read-wanted.ts';
-import { isStateInTrouble } from '../device/judge-state.ts';
-import { formatListJson, formatPlanJson, formatStateJson } from '../format/json/device-json.ts';
-import { formatList, formatPlan, formatState } from '../format/screens/device.ts';
-import { definePlainCommand } from '../command/command.ts';
-import { deviceFlags, deviceWords, deviceActions, type DeviceContext } from '../device/flags.ts';
+import {
+  type Owned,
+  formatMember,
+  type Change,
+  type UnitState,
+  type DeviceState,
+  type LoadBalancerDriver,
+} from '../../devices/driver.ts';
+import { type Screen, formatTable, type Part, clean, type Tone, layOutText, paint } from '../output.ts';
+import { type CheckResult, type ConformanceReport, runConformance } from '../../devices/conformance/run.ts';
+import { type OpenDevice, chooseSites, configure, openDevice, isStateInTrouble } from '../device/site.ts';
+import { type DeviceContext, deviceActions, deviceFlags, deviceWords, readWanted } from '../device/files.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { constants } from 'node:os';
+import { exitStatuses, findNearest, toPrintableJson } from '../../lib/text.ts';
+import { type Check, describeError } from '../../devices/conformance/bench.ts';
+import { listChecks } from '../../devices/conformance/steady-checks.ts';
+import { quoteText } from '../../config/options.ts';
+import { VipnatError } from '../../lib/errors.ts';
+import { definePlainCommand } from '../command.ts';
+
+const listColumns = [
+  { title: 'BALANCER' },
+  { title: 'ADDRESSES' },
+  { title: 'PORT' },
+  { title: 'METHOD' },
+  { title: 'MEMBERS' },
+] as const;
+
+/** What `vipnat device list` prints: a row for each listener. */
+function formatList(owned: readonly Owned[], screen: Screen): string {
+  if (owned.length === 0) return 'no balancer: the device has none of this cluster\n';
+  return toLines(formatTable(listColumns, owned.flatMap(toRows), screen));
+}
+
+function toRows({ balancer, memberToSessions }: Owned): Part[][] {
+  const { id, addresses, listeners, method, affinityS } = balancer;
+  const toMember = (member: (typeof listeners)[number]['members'][number]) => {
+    const name = formatMember(member);
+    const sessions = memberToSessions?.get(name);
+    const weight = member.weight === 1 ? '' : ` weight ${member.weight}`;
+    return `${name}${weight}${sessions === undefined ? '' : ` (${sessions} open)`}`;
+  };
+  const head = [`${id.namespace}/${id.name}`, addresses.map(({ text }) => text).join(', ') || 'none'];
+  const affinity = affinityS === null ? '' : `, ${affinityS} s`;
+  const rows = listeners.map(({ protocol, port, members }) => [
+    ...head,
+    `${protocol}/${port}`,
+    `${method}${affinity}`,
+    members.map(toMember).join(', ') || 'none',
+  ]);
+  const all = rows.length === 0 ? [[...head, 'none', method, 'none']] : rows;
+  return all.map((row) => row.map((text) => ({ text })));
+}
+
+/** What `vipnat device plan` prints: a line for each change. */
+function formatPlan(changes: readonly Change[], screen: Screen): string {
+  if (changes.length === 0) return 'Nothing to change.\n';
+  const count = changes.length === 1 ? '1 change' : `${changes.length} changes`;
+  return toLines([
+    ...changes.map((change) => clean(describeChange(change), screen)),
+    '',
+    `${count}. vipnat wrote nothing.`,
+  ]);
+}
+
+function describeChange({ object, before, after }: Change): string {
+  if (before === null) return `+ ${object}: ${after ?? ''}`;
+  return after === null ? `- ${object}: ${before}` : `~ ${object}: ${before} → ${after}`;
+}
+
+const stateColumns = [{ title: 'UNIT' }, { title: 'ROLE' }, { title: 'IN SYNC' }, { title: 'WHY' }] as const;
+
+const roleToTone: Readonly<Record<UnitState['role'], Tone>> = {
+  active: 'good',
+  standby: 'good',
+  unknown: 'doubtful',
+  silent: 'bad',
+};
+
+/** What `vipnat device state` prints: a row for each unit, and what other users have not applied. */
+function formatState({ units, foreignChanges }: DeviceState, screen: Screen): string {
+  const rows = units.map(({ unit, role, isInSync, why }) => [
+    { text: unit },
+    { text: role, tone: roleToTone[role] },
+    {
+      text: isInSync === null ? 'unknown' : isInSync ? 'yes' : 'no',
+      ...(isInSync === false && { tone: 'bad' as const }),
+    },
+    { text: why },
+  ]);
+  const foreign = foreignChanges.flatMap((line) => layOutText('  ', line, screen));
+  const notes =
+    foreign.length === 0 ? [] : ['', 'Changes of other users that wait to be applied:', ...foreign];
+  return toLines([...formatTable(stateColumns, rows, screen), ...notes]);
+}
+
+function toLines(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+const outcomeToTone: Readonly<Record<CheckResult['outcome'], Tone | undefined>> = {
+  passed: 'good',
+  failed: 'bad',
+  'not run': undefined,
+};
+
+/** One line of a check, and below it why it failed. */
+function formatResult(result: CheckResult, screen: Screen): string {
+  const { name, title, outcome } = result;
+  const word = paint(outcome, outcomeToTone[outcome], screen);
+  const gap = ' '.repeat('not run'.length - outcome.length);
+  const [first = '', ...more] = layOutText('         ', `${name}: ${explain(result, title)}`, screen);
+  const why = result.outcome === 'failed' ? layOutText('         ', result.why, screen) : [];
+  return [`${word}${gap}  ${first.trimStart()}`, ...more, ...why].map((line) => `${line}\n`).join('');
+}
+
+function explain(result: CheckResult, title: string): string {
+  return result.outcome === 'not run' ? `needs ${result.needs.join(', ')}` : title;
+}
+
+/** The last line: how many there were of each outcome. */
+function formatSummary({ results, interruption }: ConformanceReport, screen: Screen): string {
+  const count = (outcome: CheckResult['outcome']) =>
+    `${results.filter((result) => result.outcome === outcome).length} ${outcome}`;
+  const end = interruption === null ? [] : layOutText('', `ended early: ${interruption}`, screen);
+  const counts = (['passed', 'failed', 'not run'] as const).map(count).join(', ');
+  return [...end, counts].map((line) => `${line}\n`).join('');
+}
+
+/**
+ * `vipnat device conformance`: prints a line for each check when it has ended and nothing of it is left on the device, so a reader may
+ * go away at any time. The first SIGINT, SIGTERM or SIGHUP ends the checks, the second one the removal.
+ * @throws VipnatError CONFIG_INVALID, DEVICE_SETTINGS_INVALID, DEVICE_FAILED or DEVICE_IN_USE
+ */
+async function conform(opened: OpenDevice, context: DeviceContext): Promise<number> {
+  const { options, screen, stdout, stderr } = context;
+  const { open, description } = opened;
+  const checks = chooseChecks(options.only);
+  const stop = watchSignals(stderr);
+  const report = await runConformance(
+    {
+      clock: systemClock,
+      open: (cluster, driverContext) => open(driverContext, cluster),
+      sites: chooseSites(description.addresses, options.ports),
+    },
+    {
+      checks,
+      signal: stop.checks,
+      lastSignal: stop.removal,
+      takesLeftovers: options.removeLeftovers,
+      onResult: (result) => {
+        if (!options.json) stdout(formatResult(result, screen()));
+      },
+    },
+  ).finally(stop.end);
+  stdout(options.json ? formatConformanceJson(opened, report) : formatSummary(report, screen()));
+  const received = stop.received();
+  return received === null ? judge(report) : 128 + constants.signals[received];
+}
+
+function judge({ results }: ConformanceReport): number {
+  return results.some(({ outcome }) => outcome === 'failed') ? exitStatuses.found : exitStatuses.done;
+}
+
+function chooseChecks(only: readonly string[]): readonly Check[] {
+  const checks = listChecks();
+  const names = checks.map(({ name }) => name);
+  const problems = only
+    .filter((name) => !names.includes(name))
+    .map((name) => {
+      const nearest = findNearest(name, names);
+      const hint = nearest === null ? `Checks: ${names.join(', ')}` : `Did you mean ${nearest}?`;
+      return `--only ${quoteText(name)} is not a check. ${hint}`;
+    });
+  if (problems.length > 0) throw new VipnatError('CONFIG_INVALID', problems.join('\n'));
+  return only.length === 0 ? checks : checks.filter(({ name }) => only.includes(name));
+}
+
+interface Stop {
+  readonly checks: AbortSignal;
+  readonly removal: AbortSignal;
+  /** The first signal; null until it comes. */
+  readonly received: () => NodeJS.Signals | null;
+  readonly end: () => void;
+}
+
+function watchSignals(say: (text: string) => void): Stop {
+  const [checks, removal] = [new AbortController(), new AbortController()];
+  let received: NodeJS.Signals | null = null;
+  const onSignal = (name: NodeJS.Signals) => {
+    if (received === null) say('vipnat removes what the suite made. A second signal ends the removal\n');
+    else removal.abort(new Error('interrupted'));
+    received ??= name;
+    checks.abort(new Error('interrupted'));
+  };
+  // The first process of a container has a listener that ends it.
+  const former = signals.map((name) => ({ name, listeners: process.listeners(name) }));
+  for (const name of signals) process.removeAllListeners(name).on(name, onSignal);
+  return {
+    checks: checks.signal,
+    removal: removal.signal,
+    received: () => received,
+    end: () => {
+      for (const { name, listeners } of former) {
+        process.off(name, onSignal);
+        for (const listener of listeners) process.on(name, listener);
+      }
+    },
+  };
+}
+
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Which device it is about. */
+interface NamedDevice {
+  readonly driver: string;
+  readonly description: { readonly name: string; readonly cluster: string };
+}
+
+/** What `vipnat device list --json` prints. Each balancer can be given to `plan`. */
+function formatListJson(device: NamedDevice, owned: readonly Owned[]): string {
+  return format(device, {
+    balancers: owned.map(({ balancer, memberToSessions }) => ({
+      ...nameBalancer(balancer),
+      addresses: balancer.addresses.map(({ text }) => text),
+      method: balancer.method,
+      affinitySeconds: balancer.affinityS,
+      listeners: balancer.listeners.map(({ protocol, port, members }) => ({
+        protocol,
+        port,
+        members: members.map((member) => ({
+          address: member.address.text,
+          port: member.port,
+          weight: member.weight,
+          sessions: memberToSessions?.get(formatMember(member)) ?? null,
+        })),
+      })),
+    })),
+  });
+}
+
+function nameBalancer({ id: { namespace, name, uid } }: Owned['balancer']): object {
+  return { namespace, name, uid };
+}
+
+/** What `vipnat device plan --json` prints. */
+function formatPlanJson(device: NamedDevice, changes: readonly Change[]): string {
+  return format(device, { changes: changes.map(({ object, before, after }) => ({ object, before, after })) });
+}
+
+/** What `vipnat device state --json` prints. */
+function formatStateJson(device: NamedDevice, { units, foreignChanges }: DeviceState): string {
+  return format(device, {
+    units: units.map(({ unit, role, isInSync, why }) => ({ unit, role, inSync: isInSync, why })),
+    foreignChanges,
+  });
+}
+
+/** What `vipnat device conformance --json` prints. */
+function formatConformanceJson(device: NamedDevice, report: ConformanceReport): string {
+  const { capabilities, results, interruption } = report;
+  const count = (wanted: string) => results.filter(({ outcome }) => outcome === wanted).length;
+  return format(device, {
+    capabilities,
+    results: results.map((result) => ({
+      name: result.name,
+      outcome: result.outcome,
+      why: result.outcome === 'failed' ? result.why : null,
+      needs: result.outcome === 'not run' ? result.needs : [],
+    })),
+    counts: { passed: count('passed'), failed: count('failed'), notRun: count('not run') },
+    interruption,
+  });
+}
+
+function format({ driver, description: { name, cluster } }: NamedDevice, more: object): string {
+  return `${toPrintableJson({ version: 1, device: name, driver, cluster, ...more }, 2)}\n`;
+}
 
 /** `vipnat device`. */
 export const device = definePlainCommand({

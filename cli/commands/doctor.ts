@@ -1,21 +1,189 @@
-import { hostname } from 'node:os';
-import { systemClock } from '../../lib/control/clock.ts';
-import { quoteWords } from '../../lib/text/shell-words.ts';
-import { toArguments } from '../../config/arguments.ts';
-import { gatherFacts } from '../doctor/facts/gather.ts';
-import { examine } from '../doctor/stage/examine.ts';
-import { duration } from '../../config/values.ts';
-import { type CommandContext, defineCommand } from '../command/command.ts';
-import { color, hostOptions, json } from '../command/shared-flags.ts';
-import { bySchema, type OptionsOf, text, toggle } from '../flags/flag.ts';
-import { chooseDoctorStatus, countOutcomes, formatExamination } from '../format/screens/doctor.ts';
-import { formatDoctorJson } from '../format/json/doctor-json.ts';
-import { nameNode } from '../../config/node-name.ts';
-import { connectOnce } from '../../lib/probe/connect.ts';
-import { createKernel } from '../../lib/kernel/real/kernel.ts';
-import { version } from '../../lib/text/version.ts';
-import { findRoute } from '../../lib/kubernetes/find-route.ts';
+import { type Examination, type NextStep, examine } from '../doctor/stage.ts';
+import { toPrintableJson, exitStatuses, toPrintableLine, version, quoteWords } from '../../lib/text.ts';
+import { type Screen, plainScreen, proseWidth, layOutText, type Tone, paint } from '../output.ts';
+import type { TopicOutcome, Outcome } from '../doctor/checks/diagnose.ts';
+import {
+  json,
+  toggle,
+  text,
+  bySchema,
+  color,
+  defineCommand,
+  hostOptions,
+  type CommandContext,
+  type OptionsOf,
+} from '../command.ts';
+import { duration } from '../../config/options.ts';
+import { gatherFacts } from '../doctor/gather.ts';
+import { toArguments, nameNode } from '../../config/load.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { createKernel } from '../../lib/kernel/kernel.ts';
+import { connectOnce } from '../../lib/http/client.ts';
 import { lookAtHost } from '../../agent/main.ts';
+import { findRoute } from '../../lib/kubernetes/route.ts';
+import { hostname } from 'node:os';
+
+/**
+ * `doctor --json`, version 1: every check with its topic, code and level, findings first told as people are told, and what to
+ * do next. `pending` counts those of `skipped` whose subject is only not there yet. Ends with a newline.
+ */
+export function formatDoctorJson({ stage, topics, next }: Examination, node: string): string {
+  const checks = topics.flatMap(({ name, outcomes }) =>
+    outcomes.map((outcome) => ({ topic: name, ...outcome })),
+  );
+  return `${toPrintableJson({ version: 1, node, stage, ...countOutcomes(topics), checks, next }, 2)}\n`;
+}
+
+/** A screen whose width is known. */
+type Page = Screen & { readonly width: number };
+
+/** How many outcomes there are of each kind. */
+interface OutcomeCounts {
+  readonly failures: number;
+  readonly warnings: number;
+  readonly ok: number;
+  /** Also those that are pending. */
+  readonly skipped: number;
+  /** Those of the skipped ones whose subject is only not there yet. */
+  readonly pending: number;
+}
+
+/** Counts what became of all checks. */
+function countOutcomes(topics: readonly TopicOutcome[]): OutcomeCounts {
+  const all = topics.flatMap(({ outcomes }) => outcomes);
+  const count = (level: Outcome['level']) => all.filter((outcome) => outcome.level === level).length;
+  return {
+    failures: count('fail'),
+    warnings: count('warn'),
+    ok: count('ok'),
+    skipped: count('skipped'),
+    pending: all.filter(isPending).length,
+  };
+}
+
+/** The exit status for what was found: failures count before warnings. What was not checked is no finding. */
+export function chooseDoctorStatus({ failures, warnings }: OutcomeCounts): number {
+  if (failures > 0) return exitStatuses.foundFailures;
+  return warnings > 0 ? exitStatuses.found : exitStatuses.done;
+}
+
+function isPending(outcome: Outcome): boolean {
+  return outcome.level === 'skipped' && outcome.pending === true;
+}
+
+/** One screen: what was found, and what to do next where no agent has run yet. */
+export function formatExamination(
+  { topics, next }: Examination,
+  isAll: boolean,
+  screen: Screen = plainScreen,
+): string {
+  const found = formatDoctor(topics, isAll, screen);
+  if (next.length === 0) return found;
+  const page = { ...screen, width: screen.width ?? proseWidth };
+  const steps = next.flatMap((step, index) => formatStep(step, index + 1, page));
+  const lead = layOutText('', 'No vipnat agent has run on this host yet. Next, in this order:', page);
+  return `${found}\n${[...lead, '', ...steps].join('\n')}\n`;
+}
+
+function formatStep({ title, commands }: NextStep, number: number, screen: Page): string[] {
+  return [
+    ...putMark(` ${number}.`.padEnd(indent.length), layOutText(indent, title, screen)),
+    ...commands.map((line) => `${wide}${toPrintableLine(line)}`),
+  ];
+}
+
+/** One screen: what is well in a line for each topic, then failures, warnings and what was not checked, then the sum. */
+export function formatDoctor(
+  topics: readonly TopicOutcome[],
+  isAll: boolean,
+  screen: Screen = plainScreen,
+): string {
+  const outcomes = topics.flatMap((topic) => topic.outcomes);
+  const page = { ...screen, width: screen.width ?? proseWidth };
+  const lines = [
+    ...topics.flatMap((topic) => formatWell(topic, isAll, page)),
+    ...outcomes.filter(({ level }) => level === 'fail').flatMap((outcome) => formatOutcome(outcome, page)),
+    ...outcomes.filter(({ level }) => level === 'warn').flatMap((outcome) => formatOutcome(outcome, page)),
+    ...formatPending(outcomes.filter(isPending), page),
+    ...formatSkipped(
+      outcomes.filter((outcome) => !isPending(outcome)),
+      page,
+    ),
+  ];
+  return `${[...lines, '', ...layOutText('', formatSum(countOutcomes(topics)), page)].join('\n')}\n`;
+}
+
+/** ` FAIL  `, and what stands under it. */
+const indent = ' '.repeat(7);
+const wide = ' '.repeat(9);
+
+/** How many characters the sums of checks stand from the left, so that they are near to their topics. */
+const sumColumn = 80;
+
+/** The first column in its tone: it is as wide as `indent`. */
+function formatMark(mark: string, tone: Tone | undefined, screen: Screen): string {
+  return ` ${paint(mark, tone, screen)}${' '.repeat(indent.length - 1 - mark.length)}`;
+}
+
+function formatWell({ name, outcomes }: TopicOutcome, isAll: boolean, screen: Page): string[] {
+  const well = outcomes.filter(({ level }) => level === 'ok');
+  if (well.length === 0) return [];
+  const mark = formatMark('ok', 'good', screen);
+  if (isAll) return [`${mark}${name}`, ...well.map(({ code }) => `${wide}${code}`)];
+  const count = `${well.length} check${well.length === 1 ? '' : 's'}`;
+  const width = Math.min(sumColumn, screen.width) - indent.length;
+  return [`${mark}${name}${count.padStart(width - name.length)}`];
+}
+
+function formatOutcome(outcome: Outcome, screen: Page): string[] {
+  if (outcome.level !== 'fail' && outcome.level !== 'warn') return [];
+  const mark =
+    outcome.level === 'fail' ? formatMark('FAIL', 'bad', screen) : formatMark('WARN', 'doubtful', screen);
+  return [
+    ...putMark(mark, layOutText(indent, outcome.title, screen)),
+    ...layOutText(wide, outcome.why, screen),
+    // Never broken, and no character of them changed: they are to be pasted.
+    ...outcome.remedy.map((line) => `${wide}${toPrintableLine(line)}`),
+  ];
+}
+
+function putMark(mark: string, [first = '', ...more]: readonly string[]): string[] {
+  return [`${mark}${first.slice(indent.length)}`, ...more];
+}
+
+/** What is only not there yet has its place in the steps. */
+function formatPending(outcomes: readonly Outcome[], screen: Page): string[] {
+  if (outcomes.length === 0) return [];
+  const codes = [...new Set(outcomes.map(({ code }) => code))].join(', ');
+  return putMark(formatMark('--', undefined, screen), layOutText(indent, `not there yet: ${codes}`, screen));
+}
+
+/** Checks that have the same cause are told once. */
+function formatSkipped(outcomes: readonly Outcome[], screen: Page): string[] {
+  const reasonToCodes = new Map<string, string[]>();
+  for (const outcome of outcomes) {
+    if (outcome.level !== 'skipped') continue;
+    reasonToCodes.set(outcome.reason, [...(reasonToCodes.get(outcome.reason) ?? []), outcome.code]);
+  }
+  return [...reasonToCodes].flatMap(([reason, codes]) => [
+    ...putMark(
+      formatMark('--', undefined, screen),
+      layOutText(indent, `not checked: ${codes.join(', ')}`, screen),
+    ),
+    ...layOutText(wide, reason, screen),
+  ]);
+}
+
+function formatSum({ failures, warnings, ok, skipped, pending }: OutcomeCounts): string {
+  const plural = (count: number, word: string) => `${count} ${word}${count === 1 ? '' : 's'}`;
+  return [
+    plural(failures, 'failure'),
+    plural(warnings, 'warning'),
+    `${ok} ok`,
+    ...(pending === 0 ? [] : [`${pending} not there yet`]),
+    ...(skipped === pending ? [] : [`${skipped - pending} not checked`]),
+  ].join(', ');
+}
 
 /** Three adverts a second apart, as keepalived sends them unless told otherwise. */
 const defaultCaptureMs = 3500;

@@ -1,5 +1,5 @@
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { definePlainCommand } from '../command/command.ts';
+import { definePlainCommand } from '../command.ts';
+import { exitStatuses } from '../../lib/text.ts';
 
 /** `vipnat help`: only its own help is ever asked for, because `help status` is read as `status --help`. */
 export const help = definePlainCommand({

@@ -1,14 +1,22 @@
+import { defineCommand, type CommandContext, definePlainCommand, json } from '../command.ts';
+import {
+  keepalivedFlags,
+  type KeepalivedOptions,
+  planVrrp,
+  renderKeepalived,
+  keepalivedMark,
+  type VrrpInstance,
+  type Vrrp,
+} from '../keepalived.ts';
 import { hostname } from 'node:os';
+import { readInterfaces } from '../../lib/kernel/host.ts';
 import { dirname } from 'node:path';
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { readInterfaces } from '../../lib/kernel/host/interfaces.ts';
-import { replaceFile } from '../../lib/files/replace-file.ts';
-import { planVrrp } from '../generate/keepalived/plan-vrrp.ts';
-import { notWritten, refuseForeignFile } from '../../lib/files/foreign-file.ts';
-import { keepalivedMark, renderKeepalived } from '../generate/keepalived/render.ts';
-import { type Vrrp, type VrrpInstance } from '../generate/keepalived/vrrp.ts';
-import { type CommandContext, defineCommand } from '../command/command.ts';
-import { keepalivedFlags, type KeepalivedOptions } from '../generate/keepalived/options.ts';
+import { exitStatuses, toPrintableJson } from '../../lib/text.ts';
+import { refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
+import { parseAddress } from '../../lib/net.ts';
+import { VipnatError } from '../../lib/errors.ts';
+import { quoteText } from '../../config/options.ts';
+import { computeVrid } from '../../lib/keepalived/read.ts';
 
 /** `vipnat keepalived`. */
 export const keepalived = defineCommand({
@@ -59,4 +67,36 @@ function describeInstance({ vip, device, vrid, unicast }: VrrpInstance, { priori
   const adverts =
     unicast === null ? 'multicast' : `unicast from ${unicast.source} to ${unicast.peers.join(', ')}`;
   return `${vip.text} on ${device}: virtual_router_id ${vrid}, priority ${priority}, ${adverts}`;
+}
+
+/**
+ * `vipnat vrid`: prints the virtual_router_id of a VIP. Throws CONFIG_INVALID for what is no address, and for an address that
+ * leads to no valid one.
+ */
+export const vrid = definePlainCommand({
+  usage: 'ADDR [--json]',
+  help: `
+Examples:
+  vipnat vrid 10.0.0.50              prints 51: the last byte plus 1
+  vipnat vrid fd00::50               prints 81: 0x50 plus 1
+
+Exit status: 0 printed, 78 not an address, or an address without a virtual_router_id.`,
+  flags: { json },
+  argument: { name: 'vip', missing: 'vrid needs the virtual IP. Example: vipnat vrid 10.0.0.50' },
+  run: ({ options, words: [text = ''], stdout }) => {
+    stdout(format(text, options.json));
+    return Promise.resolve(exitStatuses.done);
+  },
+});
+
+function format(text: string, isJson: boolean): string {
+  const address = parseAddress(text);
+  if (address === null) {
+    throw new VipnatError(
+      'CONFIG_INVALID',
+      `${quoteText(text)} is not an IP address. Example: vipnat vrid 10.0.0.50`,
+    );
+  }
+  const found = computeVrid(address);
+  return isJson ? `${toPrintableJson({ version: 1, vip: address.text, vrid: found }, 2)}\n` : `${found}\n`;
 }

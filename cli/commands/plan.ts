@@ -1,29 +1,52 @@
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { type Config } from '../../config/config.ts';
-import { formatErrorLine } from '../format/text/error-text.ts';
-import { toPrintableLine } from '../../lib/text/printable.ts';
-import { planOffline, chooseOfflineWay } from '../../agent/decide/offline.ts';
-import { formatCommands } from '../format/screens/commands.ts';
-import { selectFamily } from '../format/screens/family.ts';
+import { toPrintableJson, findNearest, exitStatuses, toPrintableLine } from '../../lib/text.ts';
 import {
-  formatServicesPlan,
-  formatServicesPlanJson,
-  type ServicesPlan,
-} from '../format/screens/services-plan.ts';
-import { formatJson } from '../format/json/json.ts';
-import { formatNft, formatRestore } from '../format/screens/restore.ts';
-import { nameNode } from '../../config/node-name.ts';
-import { type Screen } from '../format/text/screen.ts';
-import { describeInSync } from '../findings/describe.ts';
-import { describeUnread } from '../../lib/kernel/real/unread.ts';
+  type Flag,
+  text,
+  reportChoice,
+  json,
+  toggle,
+  type OptionsOf,
+  type CommandContext,
+  defineCommand,
+  hostOptions,
+} from '../command.ts';
+import { type Family, families } from '../../lib/net.ts';
+import { nameNode } from '../../config/load.ts';
+import { planOffline, chooseOfflineWay } from '../../agent/decide/offline.ts';
+import { selectFamily, formatNft, formatRestore, formatCommands } from '../screens/plan.ts';
+import { describeUnread } from '../../lib/kernel/port.ts';
+import { formatErrorLine, type Screen, formatJson } from '../output.ts';
+import { describeInSync } from '../findings.ts';
 import type { PlannedRules } from '../../agent/main.ts';
-import { type WayEntry, wayToEntry } from '../../agent/decide/ways.ts';
-import { type OptionName } from '../../config/options.ts';
-import { findNearest } from '../../config/nearest.ts';
-import { families, type Family } from '../../lib/address/address.ts';
-import { type CommandContext, defineCommand } from '../command/command.ts';
-import { hostOptions, json } from '../command/shared-flags.ts';
-import { type Flag, type OptionsOf, reportChoice, text, toggle } from '../flags/flag.ts';
+import type { Config, OptionName } from '../../config/options.ts';
+import { type WayEntry, wayToEntry } from '../../agent/decide/mode.ts';
+
+/** What the balancer of this host would write now. */
+interface ServicesPlan {
+  /** Services with an address, ports and a place in its tables. */
+  readonly services: number;
+  /** Commands of nft, a line each; none where all is there. */
+  readonly commands: readonly string[];
+}
+
+/** A shell's lines that write it in one transaction; empty where there is nothing to write, or nothing was planned. */
+function formatServicesPlan(plan: ServicesPlan | null): string {
+  if (plan === null || plan.commands.length === 0) return '';
+  const { commands } = plan;
+  const count = `${commands.length} command${commands.length === 1 ? '' : 's'}`;
+  return [
+    `# Services: the balancer of this node would run ${count} of nft. Nothing was written.`,
+    "nft -f - <<'END'",
+    ...commands,
+    'END',
+    '',
+  ].join('\n');
+}
+
+/** `plan --json` on a host that has Services, and no virtual IP of the API. Ends with a newline. */
+function formatServicesPlanJson(balancer: ServicesPlan | null, node: string): string {
+  return `${toPrintableJson({ version: 1, node, vips: [], transactions: [], balancer }, 2)}\n`;
+}
 
 /** How it prints, the default first. */
 const formats = ['commands', 'restore', 'nft'] as const;
@@ -93,16 +116,16 @@ Exit status: 0 printed or nothing to change, 1 failed, 78 bad configuration.`,
 /** Prints what `run` would write now, and what the balancer of this host would, and writes nothing. */
 export async function runPlan(context: PlanContext): Promise<number> {
   const { config, options, stdout } = context;
-  const services = await planServices(context);
+  const services = await planHostServices(context);
   if (config.vips.length > 0) return await planVips(context, services);
   stdout(options.json ? formatServicesPlanJson(services, nameNode(config)) : formatServicesPlan(services));
   return exitStatuses.done;
 }
 
 /** None where nothing may be read, and for formats that are about the rules of virtual IPs alone. */
-async function planServices({ config, options, stderr }: PlanContext): Promise<ServicesPlan | null> {
+async function planHostServices({ config, options, stderr }: PlanContext): Promise<ServicesPlan | null> {
   if (options.offline || (!options.json && options.format !== 'commands')) return null;
-  const { readServicesPlan } = await import('../services/services-plan.ts');
+  const { readServicesPlan } = await import('../services/plan.ts');
   const { plan: found, notes } = await readServicesPlan(config, options.family);
   for (const note of notes) stderr(`${toPrintableLine(note)}\n`);
   return found;

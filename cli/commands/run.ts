@@ -1,13 +1,10 @@
-import { runAgent, runOnce } from '../../agent/main.ts';
-import { describeUnread } from '../../lib/kernel/real/unread.ts';
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { toPrintableLine } from '../../lib/text/printable.ts';
-import { describeInSync } from '../findings/describe.ts';
-import { formatErrorLine } from '../format/text/error-text.ts';
+import { toggle, type CommandContext, type OptionsOf, defineCommand } from '../command.ts';
 import { optionNames } from '../../config/options.ts';
-import { type CommandContext, defineCommand } from '../command/command.ts';
-import { type OptionsOf, toggle } from '../flags/flag.ts';
 import { runPlan } from './plan.ts';
+import { describeUnread } from '../../lib/kernel/port.ts';
+import { formatErrorLine } from '../output.ts';
+import { toPrintableLine, exitStatuses } from '../../lib/text.ts';
+import { describeInSync } from '../findings.ts';
 
 const flags = {
   once: toggle('write the rules once, and end'),

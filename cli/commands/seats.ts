@@ -1,19 +1,120 @@
-import { systemClock } from '../../lib/control/clock.ts';
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { formatSeatsJson } from '../format/json/seats-json.ts';
-import { formatSeats } from '../format/screens/seats.ts';
+import {
+  type SeatsView,
+  type SeatView,
+  listMisplaced,
+  type NodeView,
+  createSeatsApi,
+  type MoveOptions,
+  drainNode,
+  undrainNode,
+  rebalanceSeats,
+} from '../seats.ts';
+import { type Screen, plainScreen, formatTable, layOutText, type Part, keepTogether } from '../output.ts';
+import { formatDrained } from '../../lib/api/node.ts';
+import { formatAge, toPrintableJson, findNearest, exitStatuses } from '../../lib/text.ts';
+import {
+  text,
+  orElse,
+  json,
+  color,
+  type Words,
+  defineCommand,
+  type CommandContext,
+  type OptionsOf,
+} from '../command.ts';
+import { servicesNamespace, checkNamespace } from '../manifest/request.ts';
 import { safeParse } from 'zod/mini';
-import { findNearest } from '../../config/nearest.ts';
-import { quoteText } from '../../config/setting.ts';
-import { nodeName } from '../../config/values.ts';
-import { type CommandContext, defineCommand, type Words } from '../command/command.ts';
-import { color, json } from '../command/shared-flags.ts';
-import { type OptionsOf, orElse, text } from '../flags/flag.ts';
-import { servicesNamespace } from '../generate/manifest/options.ts';
-import { checkNamespace } from '../generate/manifest/problems.ts';
-import { createSeatsApi } from '../seats/api-seats.ts';
-import { drainNode, type MoveOptions, rebalanceSeats, undrainNode } from '../seats/move-seats.ts';
-import { findClusterRoute } from '../services/cluster-route.ts';
+import { nodeName, quoteText } from '../../config/options.ts';
+import { findClusterRoute } from '../services/read.ts';
+import { systemClock } from '../../lib/clock.ts';
+
+const columns = [
+  { title: 'SEAT' },
+  { title: 'HOLDER' },
+  { title: 'ADDRESSES', isRight: true },
+  { title: 'MAY HOLD IT' },
+] as const;
+
+/** What `vipnat seats` prints: each seat with who holds it and who may, then what a person may want to know. */
+export function formatSeats(view: SeatsView, screen: Screen = plainScreen): string {
+  const lines =
+    view.seats.length === 0
+      ? ['no seat: no AddressPool has one']
+      : formatTable(columns, view.seats.map(toRow), screen);
+  const notes = listNotes(view).flatMap((note) => layOutText('', note, screen));
+  return [...lines, ...(notes.length === 0 ? [] : ['', ...notes])].map((line) => `${line}\n`).join('');
+}
+
+function toRow(seat: SeatView): Part[] {
+  return [
+    { text: seat.seat },
+    { text: nameHolder(seat), tone: seat.holders.length === 1 ? 'good' : 'bad' },
+    { text: String(seat.addresses) },
+    { text: seat.nodes.join(', ') || 'no node' },
+  ];
+}
+
+function nameHolder({ holders }: SeatView): string {
+  return holders.length === 0 ? 'nobody' : holders.join(' and ');
+}
+
+function listNotes(view: SeatsView): string[] {
+  const misplaced = listMisplaced(view);
+  return [
+    ...view.nodes.filter((one) => !one.isLiving).map(describeSilence),
+    ...view.nodes
+      .filter(({ mode, isLiving }) => mode === 'none' && isLiving)
+      .map(({ node }) => `${node} can serve no Service: it holds no seat`),
+    ...view.nodes.flatMap(({ node, inUse }) =>
+      inUse.map((address) => `another host on the network of ${node} answers for ${address}`),
+    ),
+    ...view.nodes
+      .filter(({ isLiving }) => isLiving)
+      .flatMap(({ node, unheld }) =>
+        Object.entries(unheld).map(([name, why]) => `${node} cannot hold ${name}: ${why}`),
+      ),
+    ...[...view.drained].flatMap(([pool, drained]) => {
+      const text = formatDrained(drained);
+      return text === null ? [] : [`drained in pool ${pool}: ${text}`];
+    }),
+    ...(misplaced.length === 0
+      ? []
+      : [
+          `${misplaced.map(({ seat }) => seat).join(', ')}: another node comes first. To move them: ${keepTogether('vipnat seats rebalance')}`,
+        ]),
+  ];
+}
+
+/** A node whose Lease has run out. */
+export function describeSilence({ node, silentMs: ms }: Pick<NodeView, 'node' | 'silentMs'>): string {
+  return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
+}
+
+/** What `vipnat seats --json` prints. */
+export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
+  const document = {
+    version: 1,
+    seats: seats.map(({ seat, pool, index, anchor, vrid, addresses, holders, nodes: candidates }) => ({
+      seat,
+      pool,
+      index,
+      anchor,
+      vrid,
+      addresses,
+      holders,
+      nodes: candidates,
+    })),
+    nodes: nodes.map(({ node, mode, silentMs, inUse, unheld }) => ({
+      node,
+      mode,
+      silentSeconds: silentMs === null ? null : silentMs / 1000,
+      addressesInUse: inUse,
+      cannotHold: Object.entries(unheld).map(([name, why]) => ({ name, why })),
+    })),
+    drained: [...drained].flatMap(([pool, all]) => all.map(({ node, seat }) => ({ pool, node, seat }))),
+  };
+  return `${toPrintableJson(document, 2)}\n`;
+}
 
 const flags = {
   namespace: text(

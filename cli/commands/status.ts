@@ -1,20 +1,347 @@
-import { readStatus } from '../../agent/main.ts';
-import { isInTrouble } from '../../agent/report/host-status.ts';
-import { formatStatusJson } from '../../agent/report/status-json.ts';
+import {
+  type HostStatus,
+  type VipStatus,
+  isKeepalivedSeen,
+  toVrrpState,
+  isInTrouble,
+  formatStatusJson,
+} from '../../agent/report/status.ts';
+import type { UntrackedPackets } from '../doctor/untracked.ts';
+import {
+  type Screen,
+  plainScreen,
+  type Part,
+  layOutParts,
+  layOutText,
+  type Tone,
+  paint,
+  clean,
+  clearScreen,
+  waitForNext,
+} from '../output.ts';
+import { isBalanced, type Config } from '../../config/options.ts';
+import { formatEndpoint } from '../../lib/net.ts';
+import { describeDrift } from '../../lib/plan.ts';
+import {
+  describeKubeProxy,
+  describeSources,
+  findDropRules,
+  describeDropRule,
+  findLocalClientWarnings,
+} from '../findings.ts';
+import { describeUnread } from '../../lib/kernel/port.ts';
+import { toPrintableLine, formatAge, toPrintableJson, exitStatuses } from '../../lib/text.ts';
+import { type ApiserverState, type BackendStatus, readStatus } from '../../agent/main.ts';
+import { type HostBalancer, isUsed, findTrouble, nameTable } from '../../lib/api/balancer.ts';
+import {
+  json,
+  watch,
+  color,
+  type CommandContext,
+  type OptionsOf,
+  defineCommand,
+  hostOptions,
+} from '../command.ts';
 import { inspectBalancer } from '../../balancer/main.ts';
-import { type Config } from '../../config/config.ts';
-import { nameNode } from '../../config/node-name.ts';
-import { systemClock } from '../../lib/control/clock.ts';
-import { findTrouble, type HostBalancer } from '../../lib/services/host-balancer.ts';
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { describeBalancer, formatBalancerJson } from '../format/json/balancer-json.ts';
-import { formatHostServices } from '../format/screens/host-services.ts';
-import { formatStatus, type StatusView } from '../format/screens/status.ts';
-import { type Screen } from '../format/text/screen.ts';
-import { clearScreen, waitForNext } from '../format/text/wait-for-next.ts';
-import { type CommandContext, defineCommand } from '../command/command.ts';
-import { color, hostOptions, json, watch } from '../command/shared-flags.ts';
-import { type OptionsOf } from '../flags/flag.ts';
+import { nameNode } from '../../config/load.ts';
+import { systemClock } from '../../lib/clock.ts';
+
+/** What `status` shows of the VIPs. */
+interface StatusView extends HostStatus {
+  /** What keeps packets from being tracked; left out where nobody has looked. */
+  readonly untracked?: readonly UntrackedPackets[];
+}
+
+/** One screen for a tired person: the answer first, the reason under it, then each apiserver, then who keeps it so. */
+export function formatStatus(status: StatusView, screen: Screen = plainScreen): string {
+  const blocks = status.vips.map((vip) => formatVip(vip, status, screen));
+  return `${[...blocks.flatMap((block) => [...block, '']), ...formatFoot(status, screen)].join('\n')}\n`;
+}
+
+function formatVip({ decision, isHeld, backends }: VipStatus, status: StatusView, screen: Screen): string[] {
+  const { vip, way, reason } = decision;
+  const holder = { text: isHeld ? 'held by this node' : 'not held by this node' };
+  const parts: Part[] = isBalanced(decision)
+    ? [holder, { text: way }, describeSync(status)]
+    : [{ text: 'NOT BALANCED', tone: 'bad' }, { text: way }, holder];
+  return [
+    ...layOutParts(`${formatEndpoint(vip)}   `, parts, screen),
+    ...layOutText('  because ', reason, screen),
+    ...(backends.length === 0 ? [] : ['', ...formatBackends(backends, screen)]),
+  ];
+}
+
+function describeSync({ assessment }: HostStatus): Part {
+  const count = describeDrift(assessment.plan).length + assessment.missingSwitches.length;
+  if (count === 0) return { text: 'in sync', tone: 'good' };
+  return { text: `NOT IN SYNC (${count} difference${count === 1 ? '' : 's'})`, tone: 'bad' };
+}
+
+/** What a line of the foot is about. Lines stand below each other. */
+function toLabel(word: string): string {
+  return word.padEnd('kube-proxy  '.length);
+}
+
+function formatFoot(status: StatusView, screen: Screen): string[] {
+  const { assessment, vips } = status;
+  const drift = [
+    ...assessment.missingSwitches.map(({ name }) => `${name} is 0`),
+    ...describeDrift(assessment.plan),
+  ];
+  const [first = 'none', ...more] = drift;
+  const hasLocal = vips.some(({ backends }) => backends.some(({ isLocal }) => isLocal));
+  const kubeProxy = describeKubeProxy(assessment.observation).replace('kube-proxy: ', '');
+  return [
+    ...describeKeepalived(vips).flatMap((parts) => layOutParts(toLabel('keepalived'), parts, screen)),
+    ...layOutParts(toLabel('agent'), describeAgent(status), screen),
+    ...describeDrain(status).flatMap((parts) => layOutParts(toLabel('drained'), parts, screen)),
+    ...describeSources(assessment).flatMap((text) => layOutText(toLabel('this host'), text, screen)),
+    ...layOutText(toLabel('kube-proxy'), kubeProxy, screen),
+    ...layOutText(toLabel('drift'), first, screen),
+    ...more.flatMap((line) => layOutText(toLabel(''), line, screen)),
+    ...describeUnread(assessment.observation.unread).flatMap(({ code, text }) =>
+      layOutText(toLabel('warning'), `[${code}] ${text}`, screen),
+    ),
+    ...[
+      ...new Set(assessment.refused),
+      ...findDropRules(assessment).map(describeDropRule),
+      ...findLocalClientWarnings(assessment, status.agent !== null).map(({ text }) => text),
+    ].flatMap((text) => layOutText(toLabel('warning'), toPrintableLine(text), screen)),
+    ...(hasLocal ? ['* this node'] : []),
+  ];
+}
+
+function describeAgent({ agent, activity }: HostStatus): Part[] {
+  if (agent === null) return [{ text: 'NOT RUNNING: rules stay, no agent repairs them', tone: 'bad' }];
+  const looked = activity?.lookedMsAgo ?? null;
+  const parts = [
+    `running, pid ${agent.pid}, since ${agent.since}`,
+    ...(looked === null
+      ? []
+      : [`last sync ${looked < 1000 ? `${Math.round(looked)} ms` : formatAge(looked)} ago`]),
+    ...(activity === null ? [] : [`${activity.writes} write${activity.writes === 1 ? '' : 's'}`]),
+  ];
+  return parts.map((text) => ({ text }));
+}
+
+function describeDrain({ drain }: HostStatus): Part[][] {
+  if (drain === null) return [];
+  const vip = drain.vipStaysSince === null ? 'the VIP leaves' : 'the VIP may stay: no other host took it';
+  const effect = `no new connections to this apiserver, and ${vip}`;
+  const parts = [`since ${drain.since.toISOString()}`, effect, 'vipnat undrain ends it'];
+  return [parts.map((text) => ({ text, tone: 'doubtful' as const }))];
+}
+
+/** The instances of the VIPs, each once. */
+function describeKeepalived(vips: readonly VipStatus[]): Part[][] {
+  const keyToParts = new Map(
+    vips.map((vip) => describeInstance(vip)).map((parts) => [JSON.stringify(parts), parts]),
+  );
+  return [...keyToParts.values()];
+}
+
+function describeInstance(vip: VipStatus): Part[] {
+  const { instance } = vip.keepalived;
+  if (!isKeepalivedSeen(vip)) return [{ text: 'none is seen here' }];
+  const state = toVrrpState(vip) ?? 'running, state not known';
+  return [
+    {
+      text: vip.vrrp === null ? state : `${state} for ${formatAge(vip.vrrp.forMs)}`,
+      tone: state === 'FAULT' ? 'bad' : undefined,
+    },
+    ...(instance === null ? [] : [{ text: `vrid ${instance.vrid}` }]),
+    ...(instance === null || instance.priority === null ? [] : [{ text: `priority ${instance.priority}` }]),
+  ];
+}
+
+const titles = ['APISERVER', 'STATE', 'SINCE', 'FLOWS'] as const;
+
+/** Numbers stand to the right. */
+const firstRightColumn = 3;
+const stateColumn = 1;
+
+/** Prose in a narrower column would be a ladder: it stands below its row then. */
+const leastReasonWidth = 24;
+
+const margin = '  ';
+
+const stateToTone: Readonly<Partial<Record<ApiserverState, Tone>>> = {
+  ready: 'good',
+  draining: 'doubtful',
+  dead: 'bad',
+};
+
+/** The table of the apiservers of a VIP. It has a column for shares of new connections only where they differ. */
+function formatBackends(backends: readonly BackendStatus[], screen: Screen): string[] {
+  const hasShares = areSharesDifferent(backends);
+  const rows = backends.map(({ endpoint, isLocal, state, forMs, flows, share }) => [
+    `${formatEndpoint(endpoint)}${isLocal ? ' *' : ''}`,
+    state,
+    forMs === null ? '' : formatAge(forMs),
+    flows === null ? '' : String(flows),
+    ...(hasShares ? [share === null ? '' : `${Math.round(share * 100)} %`] : []),
+  ]);
+  const heads = [...titles, ...(hasShares ? ['SHARE'] : [])];
+  const all = [heads, ...rows];
+  const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
+  const format = (row: readonly string[], tone?: Tone) => {
+    const cells = row.map((cell, column) => {
+      const width = widths[column] ?? 0;
+      if (column >= firstRightColumn) return cell.padStart(width);
+      const word = column === stateColumn ? paint(cell, tone, screen) : cell;
+      return `${word}${' '.repeat(Math.max(0, width - cell.length))}`;
+    });
+    return `${margin}${cells.join('  ')}  `;
+  };
+  const left = margin.length + widths.reduce((sum, width) => sum + width + 2, 0);
+  return [
+    format([...heads, 'WHY']).trimEnd(),
+    ...rows.flatMap((row, index) => {
+      const backend = backends[index];
+      const line = format(row, backend === undefined ? undefined : stateToTone[backend.state]);
+      return addReason({ line, left, reason: backend?.reason ?? '' }, screen);
+    }),
+  ];
+}
+
+function areSharesDifferent(backends: readonly BackendStatus[]): boolean {
+  // Those that are not in use get nothing, which their state says.
+  const shares = backends.map(({ share }) => share).filter((share) => share !== null && share > 0);
+  return new Set(shares).size > 1;
+}
+
+/** Behind its row where there is room, else below it. */
+function addReason(
+  { line, left, reason }: { line: string; left: number; reason: string },
+  screen: Screen,
+): string[] {
+  if (reason === '') return [line.trimEnd()];
+  const room = (screen.width ?? Infinity) - left;
+  if (room < leastReasonWidth && clean(reason, screen).length > room) {
+    return [line.trimEnd(), ...layOutText(`${margin}${margin}`, reason, screen)];
+  }
+  const [first = '', ...more] = layOutText(' '.repeat(left), reason, screen);
+  return [`${line}${first.slice(left)}`, ...more];
+}
+
+/** What `status` says of Services on this host: whether they are balanced, which seats it has, and who keeps it so. No line without Services. */
+function formatHostServices(host: HostBalancer, screen: Screen): string[] {
+  if (!isUsed(host)) return [];
+  const lines: [string, readonly Part[]][] = [
+    ['Services', describeServices(host)],
+    ...(host.activity === null ? [] : [['seats', describeSeats(host.activity)] as [string, Part[]]]),
+    ['balancer', describeHostBalancer(host)],
+  ];
+  return lines.flatMap(([label, parts]) => layOutParts(label.padEnd('kube-proxy  '.length), parts, screen));
+}
+
+function describeServices(host: HostBalancer): Part[] {
+  const trouble = findTrouble(host);
+  const { activity, tables } = host;
+  const counts = activity === null ? [] : describeCounts(activity);
+  if (trouble === null) return [{ text: activity?.mode ?? '' }, ...counts];
+  const alive = tables.flatMap(({ aliveSeconds }) => (aliveSeconds === null ? [] : [aliveSeconds]));
+  const isLeft = tables.length > 0 && alive.length === tables.length;
+  const rest = isLeft
+    ? `tables count for ${Math.ceil(Math.min(...alive))} s`
+    : "kube-proxy's rules, if any, serve them";
+  return [
+    { text: isLeft ? 'NOT KEPT' : 'NOT BALANCED', tone: 'bad' },
+    { text: trouble },
+    { text: rest },
+    ...counts,
+  ];
+}
+
+type Activity = NonNullable<HostBalancer['activity']>;
+
+function describeCounts({ services, elements, isFollowing, inUse }: Activity): Part[] {
+  const plural = (count: number, word: string) => `${count} ${word}${count === 1 ? '' : 's'}`;
+  return [
+    { text: `${plural(services, 'Service')}, ${plural(elements, 'element')}` },
+    isFollowing ? { text: 'follows the API' } : { text: 'THE API IS AWAY: tables stay', tone: 'doubtful' },
+    ...(inUse.length === 0
+      ? []
+      : [{ text: `another host has ${inUse.join(', ')}`, tone: 'bad' } satisfies Part]),
+  ];
+}
+
+function describeSeats({ seats, held }: Activity): Part[] {
+  const others = seats.filter((seat) => !held.includes(seat));
+  if (seats.length === 0 && held.length === 0) return [{ text: 'none may be held by this node' }];
+  return [
+    { text: held.length === 0 ? 'none held' : `holds ${held.join(', ')}` },
+    ...(others.length === 0 ? [] : [{ text: `may hold ${others.join(', ')}` }]),
+  ];
+}
+
+function describeHostBalancer({ balancer, activity, tables }: HostBalancer): Part[] {
+  if (balancer === null) {
+    const what = tables.length === 0 ? 'no table of vipnat is here' : `no program renews ${nameAll(tables)}`;
+    return [{ text: `NOT RUNNING: ${what}`, tone: 'bad' }];
+  }
+  const { syncedMsAgo = null, repairs = 0 } = activity ?? {};
+  return [
+    { text: `running, pid ${balancer.pid}, since ${balancer.since}` },
+    ...(syncedMsAgo === null ? [] : [{ text: `last sync ${formatAge(syncedMsAgo)} ago` }]),
+    ...(repairs === 0 ? [] : [{ text: `${repairs} repair${repairs === 1 ? '' : 's'}` }]),
+  ];
+}
+
+function nameAll(tables: HostBalancer['tables']): string {
+  return tables.map(({ family }) => nameTable(family)).join(', ');
+}
+
+/** What these commands print in JSON on a host that has Services, and no virtual IP of the API. Ends with a newline. */
+export function formatBalancerJson(host: HostBalancer, node: string, more: object = {}): string {
+  const answer = { version: 1, node, vips: [], balancer: describeBalancer(host), ...more };
+  return `${toPrintableJson(answer, 2)}\n`;
+}
+
+/** `balancer` of `status --json` and `check --json`, version 1; null on a host without Services. */
+export function describeBalancer(host: HostBalancer): object | null {
+  if (!isUsed(host)) return null;
+  const { balancer, activity, tables } = host;
+  const trouble = findTrouble(host);
+  return {
+    balanced: trouble === null,
+    trouble,
+    running: balancer !== null,
+    pid: balancer?.pid ?? null,
+    since: balancer?.since ?? null,
+    ...describeActivity(activity),
+    tables: tables.map(({ family, aliveSeconds }) => ({ table: nameTable(family), aliveSeconds })),
+  };
+}
+
+/** All fields are there, and null without a balancer that says them. */
+function describeActivity(activity: HostBalancer['activity']): object {
+  if (activity === null) return Object.fromEntries(activityFields.map((field) => [field, null]));
+  const { syncedMsAgo, behindMs, mode, services, elements, repairs } = activity;
+  const answer: Record<(typeof activityFields)[number], unknown> = {
+    ...{ mode, services, elements, repairs },
+    followsApi: activity.isFollowing,
+    lastSyncSecondsAgo: syncedMsAgo === null ? null : syncedMsAgo / 1000,
+    behindSeconds: behindMs / 1000,
+    seats: activity.seats,
+    heldSeats: activity.held,
+    addressesInUse: activity.inUse,
+  };
+  return answer;
+}
+
+const activityFields = [
+  'mode',
+  'services',
+  'elements',
+  'repairs',
+  'followsApi',
+  'lastSyncSecondsAgo',
+  'behindSeconds',
+  'seats',
+  'heldSeats',
+  'addressesInUse',
+] as const;
 
 const flags = { json, watch: watch(1000), color };
 
@@ -45,7 +372,7 @@ Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad co
 async function printStatus({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
   const { json: isJson, watch: watchMs } = options;
   for (;;) {
-    const [found, services] = await Promise.all([readVips(config, stderr), inspectBalancer()]);
+    const [found, services] = await Promise.all([readVipsStatus(config, stderr), inspectBalancer()]);
     const text = isJson
       ? formatAllJson(found, services, nameNode(config))
       : formatAll(found, services, screen());
@@ -68,7 +395,7 @@ function formatAll(found: StatusView | null, services: HostBalancer, screen: Scr
 }
 
 /** Of the VIPs; null without any, on a host that has Services alone. */
-async function readVips(config: Config, stderr: (text: string) => void): Promise<StatusView | null> {
+async function readVipsStatus(config: Config, stderr: (text: string) => void): Promise<StatusView | null> {
   if (config.vips.length === 0) return null;
   return await readStatus(config, stderr);
 }

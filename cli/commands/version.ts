@@ -1,6 +1,5 @@
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { definePlainCommand } from '../command/command.ts';
-import { version } from '../../lib/text/version.ts';
+import { definePlainCommand } from '../command.ts';
+import { version, exitStatuses } from '../../lib/text.ts';
 
 /** `vipnat version`. */
 export const printVersion = definePlainCommand({

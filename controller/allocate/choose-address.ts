@@ -1,20 +1,27 @@
-import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
-import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
-import { type Namespace } from '../../lib/services/cluster.ts';
-import { isSelected } from '../../lib/services/label-selector.ts';
-import { type AddressPool, type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
-import { type AddressRange, contains, countOfFamily, getNth } from '../../lib/services/ranges.ts';
-import { type Service } from '../../lib/services/services.ts';
-import { readWishes, type Wishes } from '../../lib/services/wishes.ts';
-import { quoteTenant } from '../../lib/text/printable.ts';
-import { type JudgedPool } from '../cache/judge-pools.ts';
-import { isDeleted, isInUse, isUsed, listUsers, readReleasedMs } from '../cache/object-parts.ts';
-import { type World } from '../cache/world.ts';
-import { listSilentHolders } from '../cache/node-leases.ts';
+import {
+  type Address,
+  type Family,
+  contains,
+  toObjectName,
+  countOfFamily,
+  parseAddress,
+  parseObjectName,
+  type AddressRange,
+  getNth,
+} from '../../lib/net.ts';
+import type { VirtualIp, AddressPool, AddressUser } from '../../lib/api/vipnat.ts';
+import { type Service, type Wishes, readWishes } from '../../lib/api/service.ts';
+import type { World } from '../cache/cache.ts';
+import type { JudgedPool } from '../cache/known.ts';
+import { readReleasedMs, listUsers, isInUse, isDeleted, isUsed } from '../cache/parts.ts';
+import { isSelected } from '../../lib/api/endpoints.ts';
+import type { Namespace } from '../../lib/api/node.ts';
+import { listSilentHolders } from '../cache/leases.ts';
+import { quoteTenant } from '../../lib/text.ts';
 import { createHash } from 'node:crypto';
 
 /** Why a Service gets no address. Published, as reasons of its condition. */
-export type AllocationProblemReason =
+type AllocationProblemReason =
   'AddressesMalformed' | 'AddressOutsidePools' | 'AddressTaken' | 'AddressInUse' | 'NoPool' | 'PoolExhausted';
 
 /** A reason, and what is said of it. */
@@ -231,7 +238,7 @@ export function listCommonPorts(one: Service, other: Service): string[] {
  * address. Either all have the traffic policy Cluster, or all have the same pods: only then is every node that has pods of the
  * one a node that has pods of the other.
  */
-export function findShareProblem(
+function findShareProblem(
   service: Service,
   { spec }: VirtualIp,
   {
@@ -303,4 +310,50 @@ function findCommonDivisor(one: bigint, other: bigint): bigint {
   let [a, b] = [one, other];
   while (b !== 0n) [a, b] = [b, a % b];
   return a;
+}
+
+type Known = Pick<World, 'virtualIps' | 'keptBack'>;
+
+type Pool = Pick<JudgedPool, 'pool' | 'ranges'>;
+
+/** No more addresses of a pool than these can be taken. */
+export function countKnown({ pool }: Pool, { virtualIps, keptBack }: Known): number {
+  return virtualIps.size + keptBack.listAddresses(pool.metadata.name).length;
+}
+
+/**
+ * How many addresses of a pool no Service can get now: Services have them, whichever pool gave them, or give them back, or name them
+ * for themselves; or another host answers. What only waits to be given again counts as free. It costs the addresses or the VirtualIPs,
+ * whichever are fewer.
+ */
+export function countTaken(pool: Pool, family: Family, world: Known): number {
+  const isSmall = countOfFamily(pool.ranges, family) <= BigInt(countKnown(pool, world));
+  return isSmall ? countOfAll(pool, family, world) : countOfKnown(pool, family, world);
+}
+
+function countOfAll(pool: Pool, family: Family, world: Known): number {
+  let taken = 0;
+  for (let index = 0n; index < countOfFamily(pool.ranges, family); index += 1n)
+    if (isTaken(pool, getNth(pool.ranges, family, index), world)) taken += 1;
+  return taken;
+}
+
+function countOfKnown(pool: Pool, family: Family, world: Known): number {
+  const { virtualIps, keptBack } = world;
+  const addresses = [
+    ...[...virtualIps.keys()].map(parseObjectName),
+    ...keptBack.listAddresses(pool.pool.metadata.name).map(parseAddress),
+  ];
+  const taken = addresses.flatMap((address) => {
+    const isHere = address?.family === family && pool.ranges.some((range) => contains(range, address));
+    return isHere && isTaken(pool, address, world) ? [address.text] : [];
+  });
+  return new Set(taken).size;
+}
+
+function isTaken({ pool }: Pool, address: Address, { virtualIps, keptBack }: Known): boolean {
+  const virtualIp = virtualIps.get(toObjectName(address));
+  const users = (virtualIp?.spec.services.length ?? 0) + (virtualIp?.spec.leaving.length ?? 0);
+  if (users > 0 || (virtualIp !== undefined && isInUse(virtualIp))) return true;
+  return keptBack.find(pool.metadata.name, address, '') !== null;
 }

@@ -1,10 +1,17 @@
 /** Which seats a pool has: who shall hold them, and by which numbers each is known. What is there stays as far as it can. */
-import { type Address, families, type Family, parseAddress } from '../../lib/address/address.ts';
-import { allVrids, parseVrids } from '../../lib/keepalived/vrid.ts';
-import { anchorNumbers, parseAnchor, toAnchor } from '../../lib/services/anchors.ts';
-import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
-import { type AddressRange, contains, countOfFamily, getNth } from '../../lib/services/ranges.ts';
+import { type AddressPool, type Seat, parseAnchor, anchorNumbers, toAnchor } from '../../lib/api/vipnat.ts';
+import {
+  type AddressRange,
+  type Family,
+  families,
+  countOfFamily,
+  parseAddress,
+  contains,
+  getNth,
+  type Address,
+} from '../../lib/net.ts';
 import { hashToNumber } from './choose-address.ts';
+import { allVrids, parseVrids } from '../../lib/keepalived/read.ts';
 
 /** What seats are made from. */
 export interface SeatsRequest {

@@ -1,3 +1,50 @@
+import {
+  type Objects,
+  type Settings,
+  type Indexes,
+  type Watch,
+  type Watching,
+  MultiMap,
+  type Source,
+  type Known,
+  type Affected,
+  News,
+  put,
+  isSameList,
+  isNews,
+} from './known.ts';
+import {
+  listUsers,
+  nameFamily,
+  listPublishedTexts,
+  listOwners,
+  listDevicesOf,
+  listAsked,
+  DeviceAddresses,
+  listOfDevice,
+  type TakenAddresses,
+} from './parts.ts';
+import { parseObjectName, parseAddress, toObjectName } from '../../lib/net.ts';
+import {
+  listClaimed,
+  PoolJudge,
+  ClaimStore,
+  Reservations,
+  type ReservedRange,
+  listOfService,
+  listOfNode,
+  listOfServiceCidr,
+  listOfApiservers,
+  listApiVrids,
+  listOfReport,
+  type KeptBack,
+} from './pools.ts';
+import { listFirstLabel, Selection, CandidateNodes, noteSince } from './nodes.ts';
+import { nameEarlyOwner } from '../../lib/api/endpoints.ts';
+import type { VirtualIp } from '../../lib/api/vipnat.ts';
+import type { Change } from '../../lib/kubernetes/informer.ts';
+import type { NodeReport } from '../../lib/api/node.ts';
+
 /**
  * Keeps what steps are decided from, and says for which keys a change of it is news.
  *
@@ -6,32 +53,6 @@
  * Compromise: indexes find objects by what others name of them, and are kept with each change. What needs all objects of a source is
  * concluded when somebody asks, once for all changes until then.
  */
-import { parseAddress } from '../../lib/address/address.ts';
-import { type Change } from '../../lib/kubernetes/object-store.ts';
-import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
-import { nameEarlyOwner } from '../../lib/services/early-slices.ts';
-import { type NodeReport } from '../../lib/services/node-report.ts';
-import { type VirtualIp } from '../../lib/services/objects.ts';
-import { CandidateNodes } from './candidate-nodes.ts';
-import { PoolJudge, Reservations, type ReservedRange } from './judge-pools.ts';
-import { ClaimStore } from './kept-back.ts';
-import {
-  listApiVrids,
-  listClaimed,
-  listOfApiservers,
-  listOfNode,
-  listOfReport,
-  listOfService,
-  listOfServiceCidr,
-} from './list-reserved.ts';
-import { isSameList, MultiMap, put } from './multi-map.ts';
-import { listAsked, listDevicesOf, listOfDevice, listOwners } from './device-parts.ts';
-import { listPublishedTexts, listUsers, nameFamily } from './object-parts.ts';
-import { listFirstLabel, noteSince, Selection } from './selection.ts';
-import { DeviceAddresses } from './taken-addresses.ts';
-import { type Affected, isNews, News, type Source, type Watch, type Watching } from './watch.ts';
-import { type World } from './world.ts';
-import { type Indexes, type Known, type Objects, type Settings } from './known.ts';
 
 /** What an object is found by. */
 interface Index<S extends keyof Objects> {
@@ -375,4 +396,50 @@ export class Cache {
     this.#claims.reset();
     this.#conclude(news, 'judgements', '');
   }
+}
+
+/** All that steps are decided from. See `Cache`. */
+export interface World extends Known {
+  /** VirtualIPs to when they were first looked at as they are now wanted, as milliseconds since 1970. */
+  readonly generationMs: ReadonlyMap<string, number>;
+  /** VirtualIPs to the version that was heard first of what is now wanted of them. */
+  readonly generationVersions: ReadonlyMap<string, string>;
+  /** What living nodes have programmed, pool by pool. */
+  readonly candidates: CandidateNodes;
+  /** Addresses that Services name for themselves. */
+  readonly keptBack: KeptBack;
+  /** Addresses of devices that somebody has. */
+  readonly takenAddresses: TakenAddresses;
+  /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
+  readonly reservedVrids: ReadonlySet<number>;
+  /** Keys of Services whose status another program rewrites, to who may be it: names of field managers, or none. */
+  readonly contested: ReadonlyMap<string, readonly string[]>;
+  /** The date, as milliseconds since 1970. It can jump. */
+  readonly nowMs: number;
+}
+
+/** Kinds of objects that steps write, to where they are known. */
+export const kindToSource = {
+  Service: 'services',
+  VirtualIP: 'virtualIps',
+  AddressPool: 'pools',
+  Lease: 'leases',
+  Pod: 'pods',
+  EndpointSlice: 'earlySlices',
+  LoadBalancerDevice: 'devices',
+} as const satisfies Record<string, keyof Objects>;
+
+/** One of them. */
+export type WrittenKind = keyof typeof kindToSource;
+
+/** What of an object's metadata is of use for any of them; empty for one that is not known. */
+interface KnownMetadata {
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+  readonly managedFields?: readonly string[] | null;
+}
+
+/** The metadata of an object of a source. */
+export function findMetadata(known: Known, source: keyof Objects, key: string): KnownMetadata {
+  return (known[source].get(key) as { readonly metadata?: KnownMetadata } | undefined)?.metadata ?? {};
 }

@@ -1,14 +1,103 @@
-import { type EndpointSlice } from '../../lib/kubernetes/resources.ts';
-import { type Namespace, type Node, type ServiceCidr } from '../../lib/services/cluster.ts';
-import { type DeviceNode } from '../../lib/services/device-nodes.ts';
-import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
-import { type EarlySlice } from '../../lib/services/early-slices.ts';
-import { type NodeReport } from '../../lib/services/node-report.ts';
-import { type AddressPool, type VirtualIp } from '../../lib/services/objects.ts';
-import { type Pod } from '../../lib/services/pods.ts';
-import { type EndpointSlice as ServiceSlice, type Service } from '../../lib/services/services.ts';
-import { type DeviceBalancer, type DeviceReport } from './device-reports.ts';
-import { type JudgedPool } from './judge-pools.ts';
+import type { Change } from '../../lib/kubernetes/informer.ts';
+import type { NodeReport, Namespace, Node, ServiceCidr } from '../../lib/api/node.ts';
+import type { Service, ServiceSlice } from '../../lib/api/service.ts';
+import type { VirtualIp, AddressPool } from '../../lib/api/vipnat.ts';
+import type { EndpointSlice } from '../../lib/kubernetes/client.ts';
+import type { Pod, EarlySlice } from '../../lib/api/endpoints.ts';
+import type { LoadBalancerDevice, DeviceNode, DeviceUnit, DeviceDrain } from '../../lib/api/device.ts';
+import type { BalancerId } from '../../devices/driver.ts';
+import type { AddressRange } from '../../lib/net.ts';
+
+/** What steps are asked for: each has its own place in the queue. */
+export interface StepKey {
+  /** See `Kind`. */
+  readonly kind: string;
+  /** `NAMESPACE/NAME`, or the name alone. */
+  readonly key: string;
+}
+
+/** What keys can wait for. A change of what a kind watches is always such a thing. */
+export type WaitsFor =
+  /** A report of a node, a node that comes or goes, a Lease that ran out. */
+  | 'nodes'
+  /** A VirtualIP that is deleted or given back, a pool, a namespace's labels. */
+  | 'addresses'
+  /** Each of both: one address is missing, and nodes are to have another one. */
+  | 'nodes or addresses'
+  /** Time alone: see `untilMs`. */
+  | 'time';
+
+/** Whether what has happened is what a key waits for. */
+export function isWoken(waitsFor: WaitsFor, wakes: ReadonlySet<WaitsFor>): boolean {
+  if (waitsFor === 'nodes or addresses') return wakes.has('nodes') || wakes.has('addresses');
+  return wakes.has(waitsFor);
+}
+
+/** What is to be looked at after a change: these keys, and all keys whose last step waits for one of these. */
+export interface Affected {
+  readonly keys: readonly StepKey[];
+  readonly wakes: ReadonlySet<WaitsFor>;
+}
+
+/** What can be watched: objects, and what the cache concludes. */
+interface Watchable extends Objects {
+  /** A pool, or what others have, has changed: all pools are judged anew. */
+  readonly judgements: true;
+  /** By the names of pools: other addresses of the pool are kept back. */
+  readonly claims: true;
+}
+
+/** A name of one. */
+export type Source = keyof Watchable;
+
+/** What a change means for a kind. */
+export interface Watching<T> {
+  /** What of an object is of interest, to be compared as JSON: a change of anything else is no news. All of it unless given. */
+  readonly part?: (object: T) => unknown;
+  /** The keys of the kind that are to be looked at. */
+  readonly toKeys?: (change: Change<T>, known: Known) => Iterable<string>;
+  /** Whether `toKeys` is asked before the change, too: the objects that it finds then are not to be found any more afterwards. */
+  readonly isAskedBefore?: true;
+  /** Which keys that wait, of whatever kind, are to be looked at. */
+  readonly wakes?: (change: Change<T>, known: Known) => readonly WaitsFor[];
+}
+
+/** What changes of a source mean for a kind. */
+export type Watch = { [S in Source]: { readonly source: S } & Watching<Watchable[S]> }[Source];
+
+/** Gathers what a change means. */
+export class News implements Affected {
+  readonly #textToKey = new Map<string, StepKey>();
+  readonly wakes = new Set<WaitsFor>();
+
+  /** Each once. */
+  get keys(): readonly StepKey[] {
+    return [...this.#textToKey.values()];
+  }
+
+  /** Keys of a kind. */
+  add(kind: string, keys: Iterable<string>): void {
+    for (const key of keys) this.#textToKey.set(`${kind}/${key}`, { kind, key });
+  }
+
+  /** What keys wait for. */
+  wake(waits: Iterable<WaitsFor>): void {
+    for (const wait of waits) this.wakes.add(wait);
+  }
+
+  /** All of another one. */
+  join({ keys, wakes }: Affected): void {
+    for (const { kind, key } of keys) this.add(kind, [key]);
+    this.wake(wakes);
+  }
+}
+
+/** Whether a change is one of what is of interest. */
+export function isNews<T>({ before, after }: Change<T>, part?: (object: T) => unknown): boolean {
+  if (part === undefined) return true;
+  const [was, is] = [before, after].map((object) => (object === null ? null : (part(object) ?? 0)));
+  return JSON.stringify(was) !== JSON.stringify(is);
+}
 
 /** What the controller is told at its start. */
 export interface Settings {
@@ -23,14 +112,14 @@ export interface Settings {
 }
 
 /** A node that has said nothing since its Lease ran out. */
-export interface SilentNode {
+interface SilentNode {
   /** The last one that was heard. */
   readonly renewal: string;
   readonly report: NodeReport;
 }
 
 /** The Lease of a node, as it was heard last. */
-export interface HeardLease {
+interface HeardLease {
   readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string };
   readonly node: string;
   readonly renewal: string;
@@ -117,4 +206,140 @@ export interface Known extends Indexes, Readonly<{ [S in keyof Objects]: Readonl
   /** The pools, with their ranges read, and why nothing is given of some. */
   readonly judgedPools: ReadonlyMap<string, JudgedPool>;
   readonly settings: Settings;
+}
+
+/** Keys to sets of names. A key without names is not there. */
+export class MultiMap {
+  readonly #map = new Map<string, Set<string>>();
+
+  /** A view, which changes with it. */
+  get map(): ReadonlyMap<string, ReadonlySet<string>> {
+    return this.#map;
+  }
+
+  /** A name that had some keys has others now. */
+  move(name: string, before: Iterable<string>, after: Iterable<string>): void {
+    for (const key of before) {
+      const names = this.#map.get(key);
+      names?.delete(name);
+      if (names?.size === 0) this.#map.delete(key);
+    }
+    for (const key of after) {
+      const names = this.#map.get(key);
+      if (names === undefined) this.#map.set(key, new Set([name]));
+      else names.add(name);
+    }
+  }
+}
+
+/** Puts what a key stands for now; null removes it. */
+export function put<T>(map: Map<string, T>, key: string, value: T | null): void {
+  if (value === null) map.delete(key);
+  else map.set(key, value);
+}
+
+/** The texts that one of two lists has and the other has not, each once. Its cost grows with their lengths, not with the square. Pure. */
+export function listDiffering(old: Iterable<string> = [], now: Iterable<string> = []): string[] {
+  const [were, are] = [new Set(old), new Set(now)];
+  return [...[...were].filter((text) => !are.has(text)), ...[...are].filter((text) => !were.has(text))];
+}
+
+/** Whether two lists have the same texts in the same order. */
+export function isSameList(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((text, at) => text === other[at]);
+}
+
+/** What the controller's writers of devices say of them: steps are decided from it, as from the reports of nodes. It is as old as this leadership. */
+
+/** How a device does. */
+export interface DeviceReport {
+  /** Of the LoadBalancerDevice that this is about. */
+  readonly generation: number;
+  readonly units: readonly DeviceUnit[];
+  /** How many Services it has something of; null before that was read. */
+  readonly balancers: number | null;
+  /** What other users have changed there and not applied: the first 10. */
+  readonly foreignChanges: readonly string[];
+  /** Members that get no new connections: the 100 that have drained for longest. */
+  readonly draining: readonly DeviceDrain[];
+  readonly isReady: boolean;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** What one device has of one Service. */
+export interface DeviceBalancer {
+  readonly device: string;
+  readonly id: BalancerId;
+  readonly standing:
+    /** It serves the Service at these addresses, or did so when it said something last. */
+    | 'serves'
+    /** It has something of it, or may have it soon. */
+    | 'unknown'
+    /** It has nothing of it. */
+    | 'absent';
+  /** Canonical texts: nobody else gets them meanwhile. */
+  readonly addresses: readonly string[];
+  /** Why the device does not do what the Service wants; null where it does, or may do it soon. */
+  readonly problem: DeviceProblem | null;
+  /** What of the Service's wishes it leaves out: a sentence. Null for nothing. */
+  readonly remark: string | null;
+  /** The uids of pods with readiness gates that it sends connections to, as far as their weights say so. */
+  readonly gated: readonly string[];
+  /** Another controller's finalizer is nowhere but on the Service. */
+  readonly isTakenOver: boolean;
+}
+
+/** For a condition. */
+export interface DeviceProblem {
+  readonly reason: ProblemReason;
+  readonly message: string;
+}
+
+/** Published: docs/services-reference.md. */
+type ProblemReason =
+  /** The device does not answer, or it did not work: it is tried again. */
+  | 'DeviceFailed'
+  /** The device will not do it: a person has to change something. */
+  | 'DeviceRefused'
+  /** It takes long. */
+  | 'WaitingForDevice'
+  /** The Service asks for what a device cannot have, or what others have. */
+  | 'AddressTaken'
+  | 'NoFreeAddress'
+  | 'OutsideDevice'
+  | 'AddressesMalformed'
+  | 'NotSupported';
+
+/** The key of what a device has of the Service of a uid. */
+export function toBalancerKey(device: string, uid: string): string {
+  return `${device} ${uid}`;
+}
+
+/** Why nothing is given of a pool. Published, as the reason of its condition `Accepted`. */
+type PoolRefusalReason =
+  | 'AddressesMalformed'
+  | 'AddressesNotUnicast'
+  | 'SelectorMalformed'
+  | 'DurationMalformed'
+  | 'PoolsOverlap'
+  | 'AddressesReserved'
+  | 'Deleted';
+
+/** A reason, and what is said of it. */
+export interface PoolRefusal {
+  readonly reason: PoolRefusalReason;
+  readonly message: string;
+}
+
+/** A pool as it is used. */
+export interface JudgedPool {
+  readonly pool: AddressPool;
+  /** Merged, in order. Without those that could not be read. */
+  readonly ranges: readonly AddressRange[];
+  readonly reuseAfterMs: number;
+  /** Null: addresses are given of it. Otherwise those that were given stay, and no more are. */
+  readonly refusal: PoolRefusal | null;
+  /** Its addresses that Services have, or that are anchors, and that Nodes report as their own: `10.0.9.10 (the node w1)`. */
+  readonly misreported: readonly string[];
 }

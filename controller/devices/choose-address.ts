@@ -1,15 +1,20 @@
 /** Which address a Service is to have on a device. There is no record of it but the Service's status and the device itself. */
-import { type Address, type Family, parseAddress } from '../../lib/address/address.ts';
-import { toObjectName } from '../../lib/services/address-name.ts';
-import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
-import { type AddressRange, contains, mergeRanges, parseRange } from '../../lib/services/ranges.ts';
-import { type Service } from '../../lib/services/services.ts';
-import { readWishes } from '../../lib/services/wishes.ts';
-import { findBalancer } from '../cache/device-parts.ts';
-import { type DeviceProblem } from '../cache/device-reports.ts';
-import { getIngress, isUsed } from '../cache/object-parts.ts';
-import { type World } from '../cache/world.ts';
-import { isOfDevice } from '../kinds/device-service.ts';
+import { type Service, readWishes } from '../../lib/api/service.ts';
+import type { LoadBalancerDevice } from '../../lib/api/device.ts';
+import {
+  type Family,
+  type Address,
+  type AddressRange,
+  mergeRanges,
+  parseRange,
+  parseAddress,
+  contains,
+  toObjectName,
+} from '../../lib/net.ts';
+import type { DeviceProblem } from '../cache/known.ts';
+import type { World } from '../cache/cache.ts';
+import { getIngress, findBalancer, isUsed } from '../cache/parts.ts';
+import { isOfDevice } from './service-kind.ts';
 
 /** Whose address is to be chosen, where. */
 export interface AddressRequest {

@@ -1,13 +1,10 @@
 /** One writer for each LoadBalancerDevice, while this process leads and all objects are known. */
-import { joinStatistics, type QueueStatistics } from '../../lib/control/keyed-queue.ts';
-import { TokenQueue } from '../../lib/control/token-queue.ts';
-import { type LoadBalancerDevice } from '../../lib/services/devices.ts';
-import { serviceNameLabel } from '../../lib/services/services.ts';
-import { type Watcher } from '../cache/cache.ts';
-import { type DeviceBalancer, type DeviceReport } from '../cache/device-reports.ts';
-import { type Affected, isNews } from '../cache/watch.ts';
-import { DeviceWriter, type WriterOptions } from './device-writer.ts';
-import { type Known } from '../cache/known.ts';
+import type { Watcher } from '../cache/cache.ts';
+import type { LoadBalancerDevice } from '../../lib/api/device.ts';
+import { type Known, type DeviceReport, type DeviceBalancer, type Affected, isNews } from '../cache/known.ts';
+import { serviceNameLabel } from '../../lib/api/service.ts';
+import { type WriterOptions, DeviceWriter } from './writer.ts';
+import { TokenQueue, type QueueStatistics, joinStatistics } from '../../lib/queue.ts';
 
 /** What writers are told of, besides steps: see `Affected`. Keys of `Device` are names, those of `DeviceService` are those of Services. */
 export const deviceWatchers: readonly Watcher[] = [

@@ -1,28 +1,40 @@
-import { families, type Family } from '../../lib/address/address.ts';
-import { parseObjectName } from '../../lib/services/address-name.ts';
-import { dropDrained, readDrained } from '../../lib/services/drained.ts';
-import { findSelectorProblem } from '../../lib/services/label-selector.ts';
-import { type Condition } from '../../lib/services/metadata.ts';
-import { apiGroup, apiVersion, excludedNodeLabel, finalizer } from '../../lib/services/names.ts';
-import { type AddressPool, type Seat } from '../../lib/services/objects.ts';
-import { countOfFamily } from '../../lib/services/ranges.ts';
-import { assignSeats, orderNodes, type SeatsRequest } from '../allocate/seats.ts';
-import { countKnown, countTaken } from '../cache/count-taken.ts';
-import { mayHold } from '../cache/candidate-nodes.ts';
-import { compareAge, findPoolsOf, type JudgedPool } from '../cache/judge-pools.ts';
-import { listDiffering } from '../cache/multi-map.ts';
 import {
-  findCondition,
-  getUse,
+  excludedNodeLabel,
+  apiGroup,
+  apiVersion,
+  type AddressPool,
+  finalizer,
+  type Condition,
+  type Seat,
+} from '../../lib/api/vipnat.ts';
+import {
+  type Kind,
+  type Step,
+  nothing,
+  toStep,
+  patchPoolFinalizers,
+  patchPoolStatus,
+  toJson,
+  type StepEvent,
+} from '../step.ts';
+import { findPoolsOf, compareAge } from '../cache/pools.ts';
+import { listDiffering, type JudgedPool } from '../cache/known.ts';
+import {
   listPublishedTexts,
-  nameFamily,
+  getUse,
   setCondition,
-  shorten,
+  findCondition,
+  nameFamily,
   type WantedCondition,
-} from '../cache/object-parts.ts';
-import { type World } from '../cache/world.ts';
-import { type Kind, nothing, type Step, type StepEvent, toJson, toStep } from '../engine/step.ts';
-import { patchPoolFinalizers, patchPoolStatus } from './writes.ts';
+  shorten,
+} from '../cache/parts.ts';
+import { parseObjectName, type Family, families, countOfFamily } from '../../lib/net.ts';
+import type { World } from '../cache/cache.ts';
+import { findSelectorProblem } from '../../lib/api/endpoints.ts';
+import { readDrained, dropDrained } from '../../lib/api/node.ts';
+import { mayHold } from '../cache/nodes.ts';
+import { orderNodes, assignSeats, type SeatsRequest } from '../allocate/seats.ts';
+import { countKnown, countTaken } from '../allocate/choose-address.ts';
 
 /** kubeadm gives it to control-plane nodes. */
 const labelHint = `and the label ${excludedNodeLabel} of nodes`;

@@ -1,15 +1,133 @@
-/** What a Service has of ours: addresses, finalizers, and VirtualIPs that somebody deleted. */
-import { type Address, parseAddress } from '../../lib/address/address.ts';
-import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
-import { addressReady, cleanupFinalizer, finalizer } from '../../lib/services/names.ts';
-import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
-import { contains } from '../../lib/services/ranges.ts';
-import { type Service } from '../../lib/services/services.ts';
+import {
+  type Family,
+  type Address,
+  parseObjectName,
+  parseAddress,
+  toObjectName,
+  contains,
+} from '../../lib/net.ts';
+import {
+  type Choice,
+  type AllocationProblem,
+  type Request,
+  chooseNamed,
+  chooseAny,
+} from '../allocate/choose-address.ts';
+import { type Service, type Wishes, readWishes } from '../../lib/api/service.ts';
+import type { World } from '../cache/cache.ts';
+import { listPublished, findCondition, isInUse, getIngress } from '../cache/parts.ts';
+import {
+  addressReady,
+  type VirtualIp,
+  type AddressUser,
+  finalizer,
+  cleanupFinalizer,
+} from '../../lib/api/vipnat.ts';
+import { type Write, createVirtualIp } from '../step.ts';
 import { chooseSeat } from '../allocate/seats.ts';
-import { findCondition, getIngress } from '../cache/object-parts.ts';
-import { type World } from '../cache/world.ts';
-import { type Write } from '../engine/step.ts';
-import { createVirtualIp } from './writes.ts';
+
+/** Where a Service stands with one family. */
+export interface Target {
+  readonly family: Family;
+  /** What its status has of this family, if it is still its own. */
+  readonly published: Claim | null;
+  /** What it has, and is to publish. */
+  readonly held: Claim | null;
+  /** What it is to take. */
+  readonly choice: Choice | null;
+  readonly problem: TargetProblem | null;
+}
+
+/** Why a family has no address, or not the one that is asked for. */
+interface TargetProblem {
+  readonly reason: AllocationProblem['reason'] | 'AddressLost';
+  readonly message: string;
+}
+
+/** A Service, with what follows from it. */
+export interface Situation {
+  readonly service: Service;
+  readonly wishes: Wishes;
+  readonly claims: Claims;
+  /** In the order of the Service's own families. */
+  readonly targets: readonly Target[];
+}
+
+/** What a Service is to have: the address that is asked for, else the one it has, else any. */
+export function findTargets(service: Service, world: World): Situation {
+  const wishes = readWishes(service);
+  const claims = findClaims(service, world);
+  const targets = wishes.families.map((family) => findTarget({ service, wishes, family }, claims, world));
+  return { service, wishes, claims, targets };
+}
+
+function findTarget(request: Request, claims: Claims, world: World): Target {
+  const { service, wishes, family } = request;
+  const held = claims.held.filter(({ address }) => address.family === family);
+  const named = listPublished(service).find((address) => address.family === family);
+  const published = held.find(({ address }) => address.text === named?.text) ?? null;
+  const base = { family, published, held: null, choice: null, problem: null };
+  const requested = wishes.addresses[family];
+  if (wishes.problem !== null && requested === undefined) {
+    const problem = { reason: 'AddressesMalformed' as const, message: `${wishes.problem}.` };
+    return { ...base, held: published, problem };
+  }
+  if (requested !== undefined) return { ...base, ...findNamed(request, requested, { held, world }) };
+  if (published !== null) return { ...base, held: published };
+  if (named !== undefined) {
+    // Its status has an address that is not its own: of another load balancer, or its VirtualIP was deleted by hand.
+    const choice = chooseNamed(request, named, world);
+    return 'reason' in choice ? { ...base, problem: toLoss(named, choice) } : { ...base, choice };
+  }
+  const kept = held.find((claim) => isGood(claim, world)) ?? findWithdrawn(service, held);
+  if (kept !== null) return { ...base, held: kept };
+  return { ...base, ...findAny(request, { claims, world }) };
+}
+
+function findWithdrawn(service: Service, [first]: readonly Claim[]): Claim | null {
+  return first !== undefined && wasWithdrawn(service) ? first : null;
+}
+
+/** Whether an address was taken out of a Service's status, because another host answers for it. It is to come back. */
+export function wasWithdrawn({ status }: Service): boolean {
+  return findCondition(status?.conditions ?? [], addressReady)?.reason === 'AddressWithdrawn';
+}
+
+function findNamed(
+  request: Request,
+  requested: Address,
+  { held, world }: { readonly held: readonly Claim[]; readonly world: World },
+): Partial<Target> {
+  const own = held.find(({ address }) => address.text === requested.text);
+  if (own !== undefined) return { held: own };
+  if (request.wishes.problem !== null)
+    return { problem: { reason: 'AddressesMalformed', message: `${request.wishes.problem}.` } };
+  const choice = chooseNamed(request, requested, world);
+  return 'reason' in choice ? { problem: choice } : { choice };
+}
+
+/** One that it gives back, before any other. */
+function findAny(
+  request: Request,
+  { claims, world }: { readonly claims: Claims; readonly world: World },
+): Partial<Target> {
+  for (const claim of claims.leaving.filter(({ address }) => address.family === request.family)) {
+    const again = isGood(claim, world) ? chooseNamed(request, claim.address, world) : null;
+    if (again !== null && !('reason' in again)) return { choice: again };
+  }
+  const choice = chooseAny(request, world);
+  return 'reason' in choice ? { problem: choice } : { choice };
+}
+
+function isGood({ virtualIp }: Pick<Claim, 'virtualIp'>, world: World): boolean {
+  return !isInUse(virtualIp) && world.pools.has(virtualIp.spec.pool);
+}
+
+function toLoss({ text }: Address, { message }: AllocationProblem): TargetProblem {
+  return { reason: 'AddressLost', message: `The Service no longer has ${text}. ${message}` };
+}
+
+/** What a Service has of ours: addresses, finalizers, and VirtualIPs that somebody deleted. */
 
 /** An address that a Service has, or gives back. */
 export interface Claim {
@@ -18,7 +136,7 @@ export interface Claim {
 }
 
 /** The addresses of one Service, in the order of their names. */
-export interface Claims {
+interface Claims {
   readonly held: readonly Claim[];
   readonly leaving: readonly Claim[];
 }

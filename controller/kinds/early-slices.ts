@@ -1,34 +1,34 @@
-import { createHash } from 'node:crypto';
-import { readZone } from '../../lib/services/cluster.ts';
-import { type EarlySlice, earlySlices as resource, nameEarlyOwner } from '../../lib/services/early-slices.ts';
+import { type Kind, type Step, nothing, toStep, type Write } from '../step.ts';
 import {
-  apiGroup,
-  earlyServiceLabel,
-  managedByLabel,
-  serviceProxyLabel,
-  weightsAnnotation,
-} from '../../lib/services/names.ts';
-import { type Service } from '../../lib/services/services.ts';
-import { type World } from '../cache/world.ts';
-import { type Kind, nothing, type Step, toStep, type Write } from '../engine/step.ts';
-import {
-  findDisruptedMs,
-  findLastMs,
   getGateParts,
-  type Group,
-  hasEndpoints,
+  type WantedEndpoint,
+  findLastMs,
+  findDisruptedMs,
   listEndpointsOf,
-  readGroupText,
+  hasEndpoints,
+  toWeights,
   toEndpointFields,
   toGroupFields,
+  type Group,
   toGroupText,
-  toWeights,
-  type WantedEndpoint,
+  readGroupText,
 } from './endpoints.ts';
-import { isServed } from '../cache/object-parts.ts';
+import { nameEarlyOwner, type EarlySlice, earlySlices as resource } from '../../lib/api/endpoints.ts';
+import { readZone } from '../../lib/api/node.ts';
+import type { World } from '../cache/cache.ts';
+import { isServed } from '../cache/parts.ts';
+import type { Service } from '../../lib/api/service.ts';
+import {
+  weightsAnnotation,
+  managedByLabel,
+  apiGroup,
+  earlyServiceLabel,
+  serviceProxyLabel,
+} from '../../lib/api/vipnat.ts';
+import { createHash } from 'node:crypto';
 
 /** The early EndpointSlices of Services, by the keys of these. */
-export const earlySlices: Kind = {
+export const earlySliceKind: Kind = {
   name: 'EarlySlices',
   source: 'services',
   listKeys: ({ serviceToSlices, serviceToPods }) =>

@@ -1,15 +1,23 @@
 /** Pods as endpoints of early EndpointSlices: which there are to be, and how a slice has them. */
-import { type Family, parseAddress } from '../../lib/address/address.ts';
-import { readZone } from '../../lib/services/cluster.ts';
-import { type EarlySlice } from '../../lib/services/early-slices.ts';
-import { weightsAnnotation } from '../../lib/services/names.ts';
-import { isReadyButForUs, readDate, readOpenSince } from '../../lib/services/pod-gates.ts';
-import { findDisruption, listGates, type Pod } from '../../lib/services/pods.ts';
-import { type Service } from '../../lib/services/services.ts';
-import { formatWeights, readPodWeight, usualWeight } from '../../lib/services/weights.ts';
-import { findReadiness, isJudged, listPublished } from '../cache/object-parts.ts';
-import { type World } from '../cache/world.ts';
-import { type Json } from '../engine/step.ts';
+import { type Family, parseAddress } from '../../lib/net.ts';
+import {
+  type Pod,
+  isReadyButForUs,
+  readPodWeight,
+  usualWeight,
+  findDisruption,
+  readDate,
+  listGates,
+  readOpenSince,
+  type EarlySlice,
+  formatWeights,
+} from '../../lib/api/endpoints.ts';
+import type { Service } from '../../lib/api/service.ts';
+import type { World } from '../cache/cache.ts';
+import { readZone } from '../../lib/api/node.ts';
+import { isJudged, findReadiness, listPublished } from '../cache/parts.ts';
+import type { Json } from '../step.ts';
+import { weightsAnnotation } from '../../lib/api/vipnat.ts';
 
 /** A pod as an endpoint of a Service, in one family. */
 export interface WantedEndpoint {

@@ -1,15 +1,47 @@
-import { type Regarding } from '../../lib/telemetry/regarding.ts';
-import { type StepKey } from '../cache/watch.ts';
-import { findMetadata, type World } from '../cache/world.ts';
-import { type Kind, type KindGroup, type Step } from '../engine/step.ts';
+import { type Kind, type Step, nothing, toStep, type KindGroup } from '../step.ts';
+import { toLeaseName } from '../../lib/api/node.ts';
+import type { World } from '../cache/cache.ts';
+import { silentAnnotation } from '../../lib/api/vipnat.ts';
 import { addressPool } from './address-pool.ts';
-import { earlySlices } from './early-slices.ts';
-import { lease } from './lease.ts';
-import { loadBalancerDevice } from './load-balancer-device.ts';
-import { pod } from './pod-gate.ts';
-import { service } from './service.ts';
 import { virtualIp } from './virtual-ip.ts';
-import { type Known } from '../cache/known.ts';
+import { loadBalancerDevice } from '../devices/kind.ts';
+import { service } from './service.ts';
+import { earlySliceKind } from './early-slices.ts';
+import { pod } from './pod-gate.ts';
+import type { StepKey } from '../cache/known.ts';
+
+/** The Leases of nodes. */
+const lease: Kind = {
+  name: 'Lease',
+  source: 'leases',
+  subject: null,
+  watches: [
+    { source: 'silentNodes', toKeys: ({ key, after }) => (after === null ? [] : [toLeaseName(key)]) },
+    { source: 'nodes', toKeys: ({ key, after }) => (after === null ? [toLeaseName(key)] : []) },
+  ],
+  next: nextLeaseStep,
+};
+
+/**
+ * The next step of the Lease of a node that is silent. If its Node is gone it is deleted: else each new leader would wait for that node. Otherwise
+ * it notes that the Lease is over since its last renewal: the next leader begins with that.
+ */
+function nextLeaseStep(name: string, world: World): Step {
+  const known = world.leases.get(name);
+  const silent = known === undefined ? undefined : world.silentNodes.get(known.node);
+  const { namespace } = world.settings;
+  if (known === undefined || namespace === undefined || silent?.renewal !== known.renewal) return nothing;
+  const { uid, resourceVersion } = known.metadata;
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${name}`;
+  const of = { path, kind: 'Lease', key: name, confirm: [] } as const;
+  if (!world.nodes.has(known.node)) {
+    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
+    return toStep({ ...of, method: 'DELETE', body });
+  }
+  if (known.noted === known.renewal) return nothing;
+  const annotations = { [silentAnnotation]: known.renewal };
+  return toStep({ ...of, method: 'PATCH', body: { metadata: { resourceVersion, annotations } } });
+}
 
 /** Services, their addresses, pools and devices. */
 export const serviceKinds: KindGroup = {
@@ -21,7 +53,7 @@ export const serviceKinds: KindGroup = {
 const wakeMs = 100;
 
 /** Gates of pods: they begin when pods are known, too. */
-export const gateKinds: KindGroup = { kinds: [earlySlices, pod], wakeMs };
+export const gateKinds: KindGroup = { kinds: [earlySliceKind, pod], wakeMs };
 
 /** All kinds. */
 export const kinds: readonly Kind[] = [...serviceKinds.kinds, ...gateKinds.kinds];
@@ -36,14 +68,4 @@ export function getKind(name: string): Kind {
 /** The one next step of a key. Pure. */
 export function nextStep({ kind, key }: StepKey, world: World): Step {
   return getKind(kind).next(key, world);
-}
-
-/** The object that events of a key are about; null where it is not known, or nothing is told of the kind. */
-export function toRegarding({ kind, key }: StepKey, known: Known): Regarding | null {
-  const { source, subject } = getKind(kind);
-  const { uid } = findMetadata(known, source, key);
-  if (subject === null || uid === undefined) return null;
-  const at = key.indexOf('/');
-  const namespace = at < 0 ? {} : { namespace: key.slice(0, at) };
-  return { ...subject, ...namespace, name: key.slice(at + 1), uid };
 }

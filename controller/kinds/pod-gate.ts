@@ -1,31 +1,30 @@
-import { parseAddress } from '../../lib/address/address.ts';
-import { type Change } from '../../lib/kubernetes/object-store.ts';
-import { chooseDevice, type LoadBalancerDevice } from '../../lib/services/devices.ts';
-import { type EarlySlice, nameEarlyOwner } from '../../lib/services/early-slices.ts';
-import {
-  isReadyButForUs,
-  listClosedGates,
-  readWaitingSince,
-  toOpeningWrite,
-} from '../../lib/services/pod-gates.ts';
-import { type Pod } from '../../lib/services/pods.ts';
-import { type Service } from '../../lib/services/services.ts';
-import { findBalancer } from '../cache/device-parts.ts';
-import { type DeviceBalancer } from '../cache/device-reports.ts';
-import { listChangedEndpoints, toEndpointText } from '../cache/selection.ts';
-import { type World } from '../cache/world.ts';
-import { type Kind, nothing, type Step, type StepEvent, toStep } from '../engine/step.ts';
-import { findClaims } from './claims.ts';
+import { type Kind, type StepEvent, type Step, nothing, toStep } from '../step.ts';
 import {
   getGateParts,
   listEndpointsOf,
+  type WantedEndpoint,
   listReadyFamilies,
   readGroupText,
   toGroupText,
-  type WantedEndpoint,
 } from './endpoints.ts';
-import { getIngress, isJudged, isServed, shorten, toTime } from '../cache/object-parts.ts';
-import { type Known } from '../cache/known.ts';
+import type { Change } from '../../lib/kubernetes/informer.ts';
+import {
+  type EarlySlice,
+  nameEarlyOwner,
+  listClosedGates,
+  isReadyButForUs,
+  readWaitingSince,
+  type Pod,
+  toOpeningWrite,
+} from '../../lib/api/endpoints.ts';
+import type { Known, DeviceBalancer } from '../cache/known.ts';
+import { listChangedEndpoints, toEndpointText } from '../cache/nodes.ts';
+import type { World } from '../cache/cache.ts';
+import { shorten, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
+import { chooseDevice, type LoadBalancerDevice } from '../../lib/api/device.ts';
+import type { Service } from '../../lib/api/service.ts';
+import { parseAddress } from '../../lib/net.ts';
+import { findClaims } from './claims.ts';
 
 /** Gates of pods. */
 export const pod: Kind = {

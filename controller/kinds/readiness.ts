@@ -1,21 +1,20 @@
 /** What the condition of a Service says, and which addresses its status has. */
-import { type VirtualIp } from '../../lib/services/objects.ts';
-import { contains } from '../../lib/services/ranges.ts';
-import { quoteTenant } from '../../lib/text/printable.ts';
-import { listCommonPorts } from '../allocate/choose-address.ts';
-import { type World } from '../cache/world.ts';
-import { type Claim } from './claims.ts';
-import { type Situation, type Target, wasWithdrawn } from './targets.ts';
-import { type NodeReport } from '../../lib/services/node-report.ts';
-import { hasAnnounced } from '../cache/candidate-nodes.ts';
+import { type Claim, type Situation, type Target, wasWithdrawn } from './claims.ts';
+import type { World } from '../cache/cache.ts';
 import {
-  describeContest,
-  findCondition,
   isInUse,
-  isProgrammed,
   mayPublish,
+  isProgrammed,
   shorten,
-} from '../cache/object-parts.ts';
+  findCondition,
+  describeContest,
+} from '../cache/parts.ts';
+import type { VirtualIp } from '../../lib/api/vipnat.ts';
+import { listCommonPorts } from '../allocate/choose-address.ts';
+import { contains } from '../../lib/net.ts';
+import { quoteTenant } from '../../lib/text.ts';
+import { hasAnnounced } from '../cache/nodes.ts';
+import type { NodeReport } from '../../lib/api/node.ts';
 
 /** What a Service's status is to say. */
 export interface Readiness {

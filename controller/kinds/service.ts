@@ -1,58 +1,143 @@
-import { parseAddress } from '../../lib/address/address.ts';
-import { type Change } from '../../lib/kubernetes/object-store.ts';
-import { toObjectName } from '../../lib/services/address-name.ts';
-import { type Node } from '../../lib/services/cluster.ts';
-import { addressReady } from '../../lib/services/names.ts';
-import { type NodeReport } from '../../lib/services/node-report.ts';
-import { type Ingress, type Service } from '../../lib/services/services.ts';
-import { mayHold } from '../cache/candidate-nodes.ts';
-import { listDiffering } from '../cache/multi-map.ts';
 import {
-  findCondition,
+  type Service,
+  type Ingress,
+  findUnknownMethod,
+  type ServicePort,
+  readWishes,
+} from '../../lib/api/service.ts';
+import {
+  type Claim,
+  findClaims,
+  startLeaving,
+  dropFinalizers,
+  restoreLost,
+  addFinalizers,
+  findTargets,
+  type Situation,
+  toUser,
+  restoreVirtualIp,
+} from './claims.ts';
+import type { World } from '../cache/cache.ts';
+import {
+  type Step,
+  patchServiceStatus,
+  toJson,
+  toStep,
+  type StepEvent,
+  type Kind,
+  findVirtualIpPath,
+  nothing,
+  patchVirtualIp,
+  patchServiceMetadata,
+  type Write,
+  createVirtualIp,
+  confirmVirtualIp,
+} from '../step.ts';
+import {
   getIngress,
-  getPoolParts,
+  listUsers,
   getUse,
-  isPublished,
-  isServed,
-  listChangedUnheld,
+  getPoolParts,
   listPublishedTexts,
   listSeated,
-  listUsers,
-  mayPublish,
-  setCondition,
+  isServed,
   shorten,
-} from '../cache/object-parts.ts';
-import { isNews, type WaitsFor } from '../cache/watch.ts';
-import { type World } from '../cache/world.ts';
-import { type Kind, nothing, type Step, type StepEvent, toJson, toStep, type Write } from '../engine/step.ts';
-import {
-  addFinalizers,
-  type Claim,
-  dropFinalizers,
-  findClaims,
-  restoreLost,
-  restoreVirtualIp,
-  startLeaving,
-  toUser,
-} from './claims.ts';
-import {
-  confirmVirtualIp,
-  createVirtualIp,
-  findVirtualIpPath,
-  patchServiceMetadata,
-  patchServiceStatus,
-  patchVirtualIp,
-} from './writes.ts';
-import { type Condition } from '../../lib/services/metadata.ts';
-import { type Choice } from '../allocate/choose-address.ts';
-import { chooseSeat } from '../allocate/seats.ts';
-import { readWishes } from '../../lib/services/wishes.ts';
-import { nextDeviceStep } from './device-service.ts';
-import { writePortErrors } from './port-errors.ts';
+  setCondition,
+  isPublished,
+  findCondition,
+  mayPublish,
+} from '../cache/parts.ts';
+import { quoteTenant } from '../../lib/text.ts';
+import type { Change } from '../../lib/kubernetes/informer.ts';
+import type { NodeReport, Node } from '../../lib/api/node.ts';
+import { isNews, type Known, type WaitsFor, listDiffering } from '../cache/known.ts';
+import { mayHold } from '../cache/nodes.ts';
+import { parseAddress, toObjectName } from '../../lib/net.ts';
+import { nextDeviceStep } from '../devices/service-kind.ts';
+import { addressReady, type Condition } from '../../lib/api/vipnat.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
-import { findTargets, type Situation } from './targets.ts';
-import { listAbsent } from '../cache/node-leases.ts';
-import { type Known } from '../cache/known.ts';
+import type { Choice } from '../allocate/choose-address.ts';
+import { listAbsent } from '../cache/leases.ts';
+import { chooseSeat } from '../allocate/seats.ts';
+
+/**
+ * What a Service asks for of its ports, and does not get: in `status.loadBalancer.ingress[].ports`, as the Kubernetes API defines it. With
+ * an error of one port, all ports of the Service are listed. Without any, none is.
+ */
+
+/** The names of errors. Published: none changes its meaning. */
+const portErrors = {
+  /** The kernel of a node that may hold the address cannot translate the protocol. */
+  protocol: 'vipnat.io/ProtocolNotSupported',
+  /** The port is served, and its pods are chosen by the default method. */
+  method: 'vipnat.io/MethodNotSupported',
+} as const;
+
+/** Writes them beside the addresses that the status has; null where it says just that. What comes new is an event. */
+function writePortErrors(service: Service, held: readonly Claim[], world: World): Step | null {
+  const before = getIngress(service);
+  const unsupported = listUnsupported(held, world);
+  const ports = listPorts(service, new Set(unsupported.map(({ protocol }) => protocol)));
+  if (before.every((one) => toPortsText(one.ports) === toPortsText(ports))) return null;
+  const ingress = before.map(({ ip, hostname, ipMode }) => ({ ip, hostname, ipMode, ports }));
+  const write = patchServiceStatus(service, { loadBalancer: { ingress: toJson(ingress) } });
+  const known = new Set(before.flatMap((one) => (one.ports ?? []).map(({ error }) => error ?? '')));
+  const isNew = (ports ?? []).some(({ error }) => typeof error === 'string' && !known.has(error));
+  return toStep(write, isNew ? toPortEvent(service, unsupported) : null);
+}
+
+type PortStatus = NonNullable<Ingress['ports']>[number];
+
+interface Unsupported {
+  readonly protocol: string;
+  readonly node: string;
+}
+
+/** By what living nodes report that may hold the addresses. */
+function listUnsupported(held: readonly Claim[], { pools, livingReports }: World): Unsupported[] {
+  const nodes = held.flatMap(({ virtualIp: { spec } }) =>
+    (pools.get(spec.pool)?.status?.seats ?? []).flatMap((seat) => seat.nodes),
+  );
+  return [...new Set(nodes)].sort().flatMap((node) => {
+    const { unsupported = [] } = livingReports.get(node) ?? {};
+    return unsupported.map((protocol) => ({ protocol, node }));
+  });
+}
+
+/** Undefined where there is no error: JSON leaves it out. */
+function listPorts(service: Service, unsupported: ReadonlySet<string>): PortStatus[] | undefined {
+  const isUnknown = findUnknownMethod(service) !== null;
+  const all = (service.spec.ports ?? []).map(({ port, protocol }: ServicePort): PortStatus => {
+    if (unsupported.has(protocol)) return { port, protocol, error: portErrors.protocol };
+    return isUnknown ? { port, protocol, error: portErrors.method } : { port, protocol };
+  });
+  return all.some(({ error }) => typeof error === 'string') ? all : undefined;
+}
+
+function toPortsText(ports: Ingress['ports']): string {
+  return JSON.stringify((ports ?? []).map(({ port, protocol, error }) => [port, protocol, error ?? '']));
+}
+
+function toPortEvent(service: Service, unsupported: readonly Unsupported[]): StepEvent {
+  const used = new Set((service.spec.ports ?? []).map(({ protocol }) => protocol));
+  const method = findUnknownMethod(service);
+  const sentences = [
+    ...unsupported
+      .filter(({ protocol }) => used.has(protocol))
+      .map(({ protocol, node }) => `The kernel of ${node} cannot translate ${protocol}.`),
+    ...(method === null
+      ? []
+      : [`vipnat does not have the method ${quoteTenant(method)}: pods are chosen at random.`]),
+  ];
+  return { type: 'Warning', reason: 'PortNotSupported', message: sentences.join(' ') };
+}
+
+/** The seats and addresses of which a node says something else than before: that it cannot hold them, and why. Pure. */
+function listChangedUnheld({ before, after }: Change<NodeReport>): string[] {
+  const [old, now] = [before?.unheld ?? {}, after?.unheld ?? {}];
+  const names = [...Object.keys(old), ...Object.keys(now)];
+  return [...new Set(names.filter((name) => old[name] !== now[name]))];
+}
 
 /** Services. */
 export const service: Kind = {
@@ -224,7 +309,7 @@ function removeFinalizer(service: Service, leaving: readonly Claim[]): Step {
  * The next step of a Service that is to have addresses: the finalizer, a VirtualIP of each family, its status once nodes have them. An
  * address that another one replaces is served until the other one is.
  */
-export function serveService(service: Service, world: World): Step {
+function serveService(service: Service, world: World): Step {
   const finalizers = addFinalizers(service);
   if (finalizers !== null) return toStep(patchServiceMetadata(service, { finalizers }));
   const situation = findTargets(service, world);
@@ -291,7 +376,7 @@ function writeStatus({ service }: Situation, readiness: Readiness, world: World)
   const known = findCondition(before, addressReady);
   const conditions = isWorthAWord(readiness, known) ? addCondition(before, readiness, world) : before;
   const ingress = toIngress(service, readiness);
-  const isSame = toText(ingress) === toText(getIngress(service));
+  const isSame = toIngressText(ingress) === toIngressText(getIngress(service));
   if (isSame && conditions === before) return null;
   const write = patchServiceStatus(
     service,
@@ -301,7 +386,7 @@ function writeStatus({ service }: Situation, readiness: Readiness, world: World)
     },
     readiness.added.map(({ virtualIp }) => confirmVirtualIp(virtualIp)),
   );
-  const step = toStep(write, toEvent(readiness, known?.reason));
+  const step = toStep(write, toReadinessEvent(readiness, known?.reason));
   return isSame && isOfHolder(readiness, known) ? { ...step, isLowPriority: true } : step;
 }
 
@@ -324,7 +409,7 @@ function addCondition(
   return setCondition(before, { type: addressReady, status, reason, message }, nowMs);
 }
 
-function toText(ingress: readonly Ingress[]): string {
+function toIngressText(ingress: readonly Ingress[]): string {
   return JSON.stringify(ingress.map(({ ip, ipMode }) => [ip, ipMode]));
 }
 
@@ -337,7 +422,7 @@ function toIngress(service: Service, { published }: Readiness): Ingress[] {
   );
 }
 
-function toEvent(
+function toReadinessEvent(
   { added, status, reason, message }: Readiness,
   before: string | undefined,
 ): StepEvent | null {

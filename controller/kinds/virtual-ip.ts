@@ -1,43 +1,49 @@
-import { parseAddress } from '../../lib/address/address.ts';
-import { type Change } from '../../lib/kubernetes/object-store.ts';
-import { parseObjectName, toObjectName } from '../../lib/services/address-name.ts';
-import { type Condition } from '../../lib/services/metadata.ts';
-import { apiGroup, apiVersion, finalizer } from '../../lib/services/names.ts';
-import { type NodeReport } from '../../lib/services/node-report.ts';
-import { type AddressUser, type VirtualIp } from '../../lib/services/objects.ts';
-import { keepSeat } from '../allocate/seats.ts';
-import { listDiffering } from '../cache/multi-map.ts';
 import {
-  findCondition,
-  findFinalizers,
+  type Kind,
+  type Step,
+  nothing,
+  toStep,
+  patchVirtualIp,
+  patchVirtualIpStatus,
+  toJson,
+  type StepEvent,
+  deleteVirtualIp,
+  type Confirmation,
+  confirmService,
+} from '../step.ts';
+import {
+  apiGroup,
+  apiVersion,
+  type VirtualIp,
+  type AddressUser,
+  type Condition,
+  finalizer,
+} from '../../lib/api/vipnat.ts';
+import {
   getPoolParts,
-  isDeleted,
-  isInUse,
-  isProgrammed,
-  isPublished,
-  isUsed,
-  listSeated,
   listUsers,
+  listSeated,
+  isPublished,
   mayPublish,
+  isUsed,
+  findFinalizers,
+  findCondition,
+  isProgrammed,
+  isInUse,
+  isDeleted,
   readReleasedMs,
   setCondition,
-  shorten,
   toTime,
-} from '../cache/object-parts.ts';
-import { type World } from '../cache/world.ts';
-import {
-  type Confirmation,
-  type Kind,
-  nothing,
-  type Step,
-  type StepEvent,
-  toJson,
-  toStep,
-} from '../engine/step.ts';
-import { findService, restoreVirtualIp, startLeaving } from './claims.ts';
-import { confirmService, deleteVirtualIp, patchVirtualIp, patchVirtualIpStatus } from './writes.ts';
-import { listSilentHolders } from '../cache/node-leases.ts';
-import { type Known } from '../cache/known.ts';
+  shorten,
+} from '../cache/parts.ts';
+import type { Change } from '../../lib/kubernetes/informer.ts';
+import type { NodeReport } from '../../lib/api/node.ts';
+import { type Known, listDiffering } from '../cache/known.ts';
+import { parseAddress, toObjectName, parseObjectName } from '../../lib/net.ts';
+import type { World } from '../cache/cache.ts';
+import { restoreVirtualIp, findService, startLeaving } from './claims.ts';
+import { listSilentHolders } from '../cache/leases.ts';
+import { keepSeat } from '../allocate/seats.ts';
 
 /** Addresses that are given. */
 export const virtualIp: Kind = {

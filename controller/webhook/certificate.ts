@@ -1,3 +1,149 @@
+import type { ApiRoute } from '../../lib/kubernetes/route.ts';
+import { type Clock, Pause, backOff } from '../../lib/clock.ts';
+import { createLister } from '../../lib/kubernetes/list-watch.ts';
+import { type KeyPair, canServeWith } from '../../lib/http/pages.ts';
+import { promisify } from 'node:util';
+import {
+  generateKeyPair,
+  X509Certificate,
+  createPrivateKey,
+  type KeyObject,
+  randomBytes,
+  sign,
+} from 'node:crypto';
+import * as z from 'zod/mini';
+import { name, objectVersion, type AnswerLimits, type Resource } from '../../lib/kubernetes/client.ts';
+import { webhookName } from '../../lib/api/vipnat.ts';
+import { webhookEntry, toServerName } from '../../lib/api/endpoints.ts';
+import type { ObjectClient, ObjectWrite } from '../../lib/kubernetes/writes.ts';
+
+/** What API servers know of the webhook. */
+export interface WebhookFacts {
+  /** In how long the last certificate ends that they trust: less than 0 for one that has ended. Null where they trust none. */
+  readonly leftMs: number | null;
+}
+
+/** Asks the API. Null where the webhook is not configured. Rejects as listObjects does. */
+export async function readWebhookFacts(route: ApiRoute, clock: Clock): Promise<WebhookFacts | null> {
+  const list = createLister(route, clock, new AbortController().signal);
+  const [configuration = null] = await list(webhookConfigurations);
+  const trusted = readTrusted(configuration);
+  return trusted === null ? null : judgeTrusted(trusted, clock.date().getTime());
+}
+
+/** Reads what is trusted, as PEM. Pure. */
+export function judgeTrusted(trusted: string, nowMs: number): WebhookFacts {
+  const untilMs = readEnd(findNewest(null, trusted) ?? '');
+  return { leftMs: untilMs === null ? null : untilMs - nowMs };
+}
+
+/**
+ * What is to be done next for the webhook's certificate, decided from what the API has.
+ *
+ * Goal: the API server trusts every certificate that a controller serves with, at every moment.
+ * Tension: controllers, API servers and whoever applies a manifest hear of a change one after the other.
+ * Compromise: a new certificate is first only trusted, then served. The one before stays trusted until the next is made.
+ */
+
+/** The data of the Secret, decoded. Missing fields are left out. */
+export type SecretData = Readonly<Record<string, string>>;
+
+/** Where in the Secret is what. */
+const secretFields = {
+  /** The pair that is served. */
+  certificate: 'tls.crt',
+  key: 'tls.key',
+  /** The pair that is served after it, once it is trusted. */
+  nextCertificate: 'next.crt',
+  nextKey: 'next.key',
+  /** The certificate before, which is still trusted. */
+  previous: 'previous.crt',
+} as const;
+
+/** The pairs of the Secret; null for those that are missing or no good. */
+interface SecretPairs {
+  readonly current: ReadPair | null;
+  readonly next: ReadPair | null;
+}
+
+/** Reads them, for a server of this name. */
+function readPairs(name: string, data: SecretData): SecretPairs {
+  const { certificate, key, nextCertificate, nextKey } = secretFields;
+  const read = (one: string, other: string) => readPair(name, data[one] ?? '', data[other] ?? '');
+  return { current: read(certificate, key), next: read(nextCertificate, nextKey) };
+}
+
+/** What is known. */
+interface CertificateView {
+  readonly name: string;
+  /** Empty where there is no Secret. */
+  readonly data: SecretData;
+  /** What API servers trust, as PEM; null where the webhook is not configured. */
+  readonly trusted: string | null;
+  /** For how long that has been as it is now, as far as this process knows. */
+  readonly trustedForMs: number;
+  /** Since 1970. */
+  readonly nowMs: number;
+}
+
+/** What is to be done. */
+export type CertificateStep =
+  /** Make a pair, and keep it as the next one. `previous` is what has to stay trusted if no pair is served. */
+  | { readonly step: 'make'; readonly previous: string | null }
+  /** Have the API servers trust these, as PEM. */
+  | { readonly step: 'trust'; readonly trusted: string }
+  /** Serve the next pair. */
+  | { readonly step: 'serve'; readonly pair: ReadPair; readonly previous: string | null }
+  /** Nothing, for so long or until something changes. */
+  | { readonly step: 'wait'; readonly ms: number };
+
+/** A third of the time for which a certificate is valid from now on. By a date that went back, it is as old. */
+const renewMs = 120 * 86_400_000;
+
+/** Far longer than an API server takes to hear of the configuration. */
+const settleMs = 30_000;
+
+/** How often the date is looked at. */
+const restMs = 60_000;
+
+/** Decides the next step. Pure. */
+export function planCertificates(view: CertificateView): CertificateStep {
+  const { name, data, trusted, nowMs } = view;
+  const { current, next } = readPairs(name, data);
+  if (next === null && isToReplace(current, nowMs))
+    // What is served without a Secret is known from what is trusted.
+    return { step: 'make', previous: current === null ? findNewest(name, trusted ?? '') : null };
+  // A missing field is no certificate.
+  const before = findNewest(name, data[secretFields.previous] ?? '');
+  const wanted = joinCertificates([current, next], before);
+  if (isToWrite(trusted, wanted)) return { step: 'trust', trusted: wanted };
+  const previous = current?.certificate ?? before;
+  return next === null ? { step: 'wait', ms: restMs } : serveNext(next, previous, view);
+}
+
+function isToWrite(trusted: string | null, wanted: string): boolean {
+  return trusted !== null && trusted !== wanted;
+}
+
+function isToReplace(current: ReadPair | null, nowMs: number): boolean {
+  return current === null || Math.abs(nowMs - current.madeMs) > renewMs;
+}
+
+function serveNext(
+  pair: ReadPair,
+  previous: string | null,
+  { trustedForMs }: CertificateView,
+): CertificateStep {
+  if (trustedForMs < settleMs) return { step: 'wait', ms: settleMs - trustedForMs };
+  return { step: 'serve', pair, previous };
+}
+
+/** Which of them is served makes no difference to who trusts them. */
+function joinCertificates(pairs: readonly (ReadPair | null)[], before: string | null): string {
+  const texts = [...pairs.map((pair) => pair?.certificate ?? null), before].filter((text) => text !== null);
+  return [...new Set(texts)].sort().join('');
+}
+
 /**
  * The certificate that the webhook serves with.
  *
@@ -6,16 +152,6 @@
  * Compromise: each certificate is signed by its own key, may sign no other, and is itself what the API server trusts. It is valid for a
  * year before it was made, as for a year after.
  */
-import {
-  createPrivateKey,
-  generateKeyPair,
-  type KeyObject,
-  randomBytes,
-  sign,
-  X509Certificate,
-} from 'node:crypto';
-import { promisify } from 'node:util';
-import { canServeWith, type KeyPair } from '../../lib/http/post-server.ts';
 
 /** A pair that belongs together. */
 export interface ReadPair extends KeyPair {
@@ -49,7 +185,7 @@ export function readPair(name: string, certificate: string, key: string): ReadPa
 }
 
 /** The certificate of this name, or of any, in a text of many that was made last; null for none. */
-export function findNewest(name: string | null, text: string): string | null {
+function findNewest(name: string | null, text: string): string | null {
   const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----\n?/g) ?? [];
   const found = blocks
     .flatMap((block) => {
@@ -61,7 +197,7 @@ export function findNewest(name: string | null, text: string): string | null {
 }
 
 /** When a certificate ends, since 1970; null for what is none. */
-export function readEnd(certificate: string): number | null {
+function readEnd(certificate: string): number | null {
   try {
     return toDates(new X509Certificate(certificate)).untilMs;
   } catch {
@@ -158,4 +294,240 @@ function toArrayBuffer(bytes: Buffer): ArrayBuffer {
 function toPem(der: Buffer): string {
   const lines = der.toString('base64').match(/.{1,64}/g) ?? [];
   return ['-----BEGIN CERTIFICATE-----', ...lines, '-----END CERTIFICATE-----', ''].join('\n');
+}
+
+/** Base64 as the API has bytes; what is none is read as far as it goes. */
+const bytes = z.pipe(
+  z.string(),
+  z.transform((text: string) => Buffer.from(text, 'base64').toString()),
+);
+
+const metadata = z.object({ name, resourceVersion: objectVersion });
+
+const secret = z.object({ metadata, data: z.nullish(z.record(z.string(), bytes)) });
+
+const configuration = z.object({
+  metadata,
+  webhooks: z.nullish(
+    z.array(z.object({ name: z.string(), clientConfig: z.object({ caBundle: z.nullish(bytes) }) })),
+  ),
+});
+
+/** The webhook's Secret, its data decoded. */
+type WebhookSecret = z.output<typeof secret>;
+
+/** The webhook's configuration, what it trusts decoded. */
+type WebhookConfiguration = z.output<typeof configuration>;
+
+/** One object is asked for by its name, so that a role can be limited to it. */
+const selector = `fieldSelector=${encodeURIComponent(`metadata.name=${webhookName}`)}`;
+
+const limits: AnswerLimits = { objects: 10, characters: 4_000_000, page: null };
+
+/** Where Secrets of a namespace are. */
+function toSecretPath(namespace: string): string {
+  return `/api/v1/namespaces/${namespace}/secrets`;
+}
+
+/** The webhook's Secret in vipnat's namespace. */
+export function toSecretResource(namespace: string): Resource<WebhookSecret> {
+  return { kind: 'Secret', path: toSecretPath(namespace), selector, schema: secret, limits };
+}
+
+/** The webhook's configuration. */
+export const webhookConfigurations: Resource<WebhookConfiguration> = {
+  kind: 'MutatingWebhookConfiguration',
+  path: '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations',
+  ...{ selector, schema: configuration, limits },
+};
+
+/** What API servers trust, as PEM; null where the configuration lacks the webhook. */
+function readTrusted(object: WebhookConfiguration | null): string | null {
+  const entry = object?.webhooks?.find((one) => one.name === webhookEntry);
+  return entry === undefined ? null : (entry.clientConfig.caBundle ?? '');
+}
+
+/** What keeping needs of the world, and its listeners. */
+interface KeeperOptions {
+  readonly client: ObjectClient;
+  readonly clock: Clock;
+  readonly namespace: string;
+  /** How long a write may take that begins now; 0 for one that may not begin, as in a process that does not lead. */
+  readonly writeMs: () => number;
+  /** With which pair to serve from now on. */
+  readonly onPair: (pair: ReadPair) => void;
+  /** A step was written. */
+  readonly onStep: (step: CertificateStep['step'], pair: ReadPair | null) => void;
+  /** It was not, and is tried again. Told each time. */
+  readonly onProblem: (words: string) => void;
+}
+
+/** How long until a write is seen, and how often who does not lead looks whether it does. */
+const lookMs = 1000;
+
+/** So long it waits at most after a write that failed, or that somebody undid. */
+const maxWaitMs = 60_000;
+
+/** A Secret that somebody deletes again and again makes no more certificates than that. */
+const makeMs = 60_000;
+
+/** Keeps the Secret and the configuration as they have to be, while this process leads; and says with which pair to serve, in each process. */
+export class CertificateKeeper {
+  readonly #options: KeeperOptions;
+  readonly #name: string;
+  readonly #pause: Pause;
+  /** Undefined until it is known. */
+  #secret: WebhookSecret | null | undefined;
+  #configuration: WebhookConfiguration | null = null;
+  /** What API servers trust, and since when as it is now. Null until it is known. */
+  #trusted: { readonly text: string | null; readonly atMs: number } | null = null;
+  #madeAt = -Infinity;
+  #served: ReadPair | null = null;
+  /** Writes in a row that were not taken, or only put back what another had replaced. */
+  #futile = 0;
+  /** What API servers were last told to trust. */
+  #told: string | null = null;
+  #restUntil = -Infinity;
+  #isStopped = false;
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: KeeperOptions) {
+    this.#options = options;
+    this.#name = toServerName(options.namespace);
+    this.#pause = new Pause(options.clock);
+  }
+
+  /** Begins. Not to be called twice. */
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** Ends when a write under way has. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#pause.stop();
+    await this.#running;
+  }
+
+  /** The Secret as it is now; null for none. */
+  setSecret(secret: WebhookSecret | null): void {
+    this.#secret = secret;
+    const { current, next } = readPairs(this.#name, secret?.data ?? {});
+    // Without a pair to serve, what was served so far is still trusted.
+    const pair = current ?? this.#served ?? next;
+    if (pair !== null && pair.certificate !== this.#served?.certificate) this.#options.onPair(pair);
+    this.#served = pair;
+    this.#pause.wake();
+  }
+
+  /** The configuration as it is now; null for none. */
+  setConfiguration(configuration: WebhookConfiguration | null): void {
+    this.#configuration = configuration;
+    const text = readTrusted(configuration);
+    if (this.#trusted?.text !== text) this.#trusted = { text, atMs: this.#options.clock.now() };
+    this.#pause.wake();
+  }
+
+  /** Whether API servers trust what this process serves with; null before that is known. */
+  get isTrusted(): boolean | null {
+    if (this.#served === null || this.#trusted === null) return null;
+    return this.#trusted.text?.includes(this.#served.certificate) ?? false;
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isStopped) await this.#pause.wait(await this.#advance());
+  }
+
+  /** Takes a step. Answers how long to wait. Who is woken by each change does not write at each: another may write as often. */
+  async #advance(): Promise<number> {
+    const pauseMs = this.#restUntil - this.#options.clock.now();
+    if (pauseMs > 0) return pauseMs;
+    const step = this.#options.writeMs() === 0 ? null : this.#plan();
+    if (step === null) return lookMs;
+    if (step.step === 'wait') return step.ms;
+    const restMs = this.#madeAt + makeMs - this.#options.clock.now();
+    return step.step === 'make' && restMs > 0 ? restMs : await this.#write(step);
+  }
+
+  /** Null before everything is known. */
+  #plan(): CertificateStep | null {
+    const { clock } = this.#options;
+    if (this.#secret === undefined || this.#trusted === null) return null;
+    const { text, atMs } = this.#trusted;
+    return planCertificates({
+      ...{ name: this.#name, data: this.#secret?.data ?? {} },
+      ...{ trusted: text, trustedForMs: clock.now() - atMs, nowMs: clock.date().getTime() },
+    });
+  }
+
+  async #write(step: Exclude<CertificateStep, { step: 'wait' }>): Promise<number> {
+    const { client, writeMs, onStep, onProblem } = this.#options;
+    const [write, pair] = await this.#toWrite(step);
+    const limitMs = writeMs();
+    if (limitMs === 0 || this.#isStopped) return lookMs;
+    const { outcome, words } = await client.write(write, limitMs);
+    if (outcome === 'taken') onStep(step.step, pair);
+    // Another was first: what it has written is on its way here.
+    const isDone = ['taken', 'conflict', 'exists', 'gone'].includes(outcome);
+    if (!isDone) onProblem(words);
+    return this.#rest(step, isDone);
+  }
+
+  /** Answers how long to wait after a write. */
+  #rest(step: CertificateStep, isDone: boolean): number {
+    const { clock } = this.#options;
+    const told = step.step === 'trust' ? step.trusted : null;
+    const isAgain = told !== null && told === this.#told && clock.now() - this.#restUntil < maxWaitMs;
+    this.#futile = isDone && !isAgain ? 0 : this.#futile + 1;
+    this.#told = told;
+    const restMs = backOff(this.#futile, lookMs, maxWaitMs);
+    this.#restUntil = clock.now() + restMs;
+    return restMs;
+  }
+
+  async #toWrite(
+    step: Exclude<CertificateStep, { step: 'wait' }>,
+  ): Promise<[write: ObjectWrite, pair: ReadPair | null]> {
+    const { certificate, key, nextCertificate, nextKey, previous } = secretFields;
+    if (step.step === 'trust') return [this.#toTrust(step.trusted), null];
+    if (step.step === 'serve') {
+      const data = { [certificate]: step.pair.certificate, [key]: step.pair.key, [previous]: step.previous };
+      return [this.#toSecret({ ...data, [nextCertificate]: null, [nextKey]: null }), step.pair];
+    }
+    this.#madeAt = this.#options.clock.now();
+    const made = await makePair(this.#name, this.#options.clock.date());
+    const data = { [nextCertificate]: made.certificate, [nextKey]: made.key, [previous]: step.previous };
+    return [this.#toSecret(data), readPair(this.#name, made.certificate, made.key)];
+  }
+
+  /** Fields of null go. */
+  #toSecret(fields: Readonly<Record<string, string | null>>): ObjectWrite {
+    const path = toSecretPath(this.#options.namespace);
+    const toBytes = (text: string) => Buffer.from(text).toString('base64');
+    const data = Object.fromEntries(
+      Object.entries(fields).map(([field, text]) => [field, text === null ? null : toBytes(text)]),
+    );
+    if (this.#secret == null) {
+      const title = `creating Secret ${webhookName}`;
+      const metadata = { name: webhookName, labels: { 'app.kubernetes.io/name': webhookName } };
+      const present = Object.fromEntries(Object.entries(data).filter(([, text]) => text !== null));
+      const body = { apiVersion: 'v1', kind: 'Secret', metadata, type: 'Opaque', data: present };
+      return { title, method: 'POST', path, body };
+    }
+    const { resourceVersion } = this.#secret.metadata;
+    const title = `writing Secret ${webhookName}`;
+    const body = { metadata: { resourceVersion }, data };
+    return { title, method: 'PATCH', path: `${path}/${webhookName}`, body };
+  }
+
+  /** The list of webhooks is merged by their names, so everything else of the configuration stays its owner's. */
+  #toTrust(trusted: string): ObjectWrite {
+    const clientConfig = { caBundle: Buffer.from(trusted).toString('base64') };
+    const { resourceVersion } = this.#configuration?.metadata ?? {};
+    return {
+      title: `writing MutatingWebhookConfiguration ${webhookName}`,
+      ...{ method: 'PATCH', isStrategic: true, path: `${webhookConfigurations.path}/${webhookName}` },
+      body: { metadata: { resourceVersion }, webhooks: [{ name: webhookEntry, clientConfig }] },
+    };
+  }
 }

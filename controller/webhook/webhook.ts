@@ -1,3 +1,209 @@
+import * as z from 'zod/mini';
+import { mirrorAnnotation, defaultGraceSeconds, pauseSeconds, webhookPath } from '../../lib/api/endpoints.ts';
+import { gateType, loadBalancerClass, finalizer } from '../../lib/api/vipnat.ts';
+import {
+  readJson,
+  name,
+  objectVersion,
+  type Resource,
+  type ApiObject,
+  type Unreadable,
+  describeUnreadable,
+} from '../../lib/kubernetes/client.ts';
+import { loadBalancerServices } from '../../lib/api/service.ts';
+import { type Change, Informer, type InformerOptions } from '../../lib/kubernetes/informer.ts';
+import type { ApiRoute } from '../../lib/kubernetes/route.ts';
+import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
+import { type Clock, type Random, sleep } from '../../lib/clock.ts';
+import {
+  CertificateKeeper,
+  type ReadPair,
+  toSecretResource,
+  webhookConfigurations,
+  type CertificateStep,
+} from './certificate.ts';
+import { PostServer } from '../../lib/http/pages.ts';
+import type { Logger } from '../../lib/telemetry/log.ts';
+import type { VipnatError } from '../../lib/errors.ts';
+
+/**
+ * What the webhook changes of a new pod: the same as the policy of cli/manifest/rights.ts does in the language of
+ * the API server. One table of cases is put to both (test/support/manifest/injected-pods.ts).
+ */
+
+/** Only what decides: everything else of a pod is not even read, so fields of newer versions stay. */
+const podSchema = z.object({
+  metadata: z._default(
+    z.object({
+      labels: z.nullish(z.record(z.string(), z.string())),
+      annotations: z.nullish(z.record(z.string(), z.string())),
+    }),
+    {},
+  ),
+  spec: z.object({
+    restartPolicy: z.nullish(z.string()),
+    terminationGracePeriodSeconds: z.nullish(z.number()),
+    readinessGates: z.nullish(z.array(z.object({ conditionType: z.string() }))),
+    containers: z.array(z.object({ lifecycle: z.nullish(z.object({ preStop: z.nullish(z.unknown()) })) })),
+  }),
+});
+
+type NewPod = z.output<typeof podSchema>;
+
+/** One operation of a JSON patch (RFC 6902). */
+interface PatchOperation {
+  readonly op: 'add';
+  readonly path: string;
+  readonly value: unknown;
+}
+
+/** Answers the patch of a new pod, beside these Services of its namespace; empty where nothing changes. Null for what is no pod. */
+function decidePatch(pod: unknown, services: Iterable<ServedService>): PatchOperation[] | null {
+  const read = podSchema.safeParse(pod);
+  if (!read.success) return null;
+  if (!isServer(read.data) || !isSelected(read.data, services)) return [];
+  return [...addGate(read.data), ...addPauses(read.data)];
+}
+
+/** Pods that end by themselves have no rolling update. */
+function isServer({ metadata: { annotations }, spec: { restartPolicy } }: NewPod): boolean {
+  const isMirror = Object.hasOwn(annotations ?? {}, mirrorAnnotation);
+  return !isMirror && (restartPolicy ?? 'Always') === 'Always';
+}
+
+function isSelected({ metadata: { labels } }: NewPod, services: Iterable<ServedService>): boolean {
+  for (const { spec } of services) {
+    const selector = Object.entries(spec.selector ?? {});
+    const hasAll = selector.every(([key, value]) => labels?.[key] === value);
+    if (selector.length > 0 && hasAll) return true;
+  }
+  return false;
+}
+
+function addGate({ spec: { readinessGates } }: NewPod): PatchOperation[] {
+  const gates = readinessGates ?? [];
+  if (gates.some(({ conditionType }) => conditionType === gateType)) return [];
+  const gate = { conditionType: gateType };
+  return gates.length === 0
+    ? [{ op: 'add', path: '/spec/readinessGates', value: [gate] }]
+    : [{ op: 'add', path: '/spec/readinessGates/-', value: gate }];
+}
+
+/**
+ * A pod that ends sooner than that has no time for a pause, and the API refuses one that is longer. Before Kubernetes 1.34, an API server can have
+ * the pause's feature gate off: it takes the pause out of the pod, and creates the pod (pkg/api/pod, dropPodLifecycleSleepAction).
+ */
+function addPauses({ spec: { containers, terminationGracePeriodSeconds } }: NewPod): PatchOperation[] {
+  if ((terminationGracePeriodSeconds ?? defaultGraceSeconds) <= pauseSeconds) return [];
+  const preStop = { sleep: { seconds: pauseSeconds } };
+  return containers.flatMap(({ lifecycle }, index): PatchOperation[] => {
+    const path = `/spec/containers/${index}/lifecycle`;
+    if (lifecycle == null) return [{ op: 'add', path, value: { preStop } }];
+    return lifecycle.preStop == null ? [{ op: 'add', path: `${path}/preStop`, value: preStop }] : [];
+  });
+}
+
+const kind = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview' } as const;
+
+/** Source: k8s.io/api, admission/v1. The group of pods is empty. */
+const reviewSchema = z.object({
+  apiVersion: z.literal(kind.apiVersion),
+  kind: z.literal(kind.kind),
+  request: z.object({
+    uid: z.string().check(z.minLength(1), z.maxLength(256)),
+    operation: z.string(),
+    namespace: z.nullish(z.string()),
+    resource: z.object({ group: z._default(z.string(), ''), version: z.string(), resource: z.string() }),
+    subResource: z.nullish(z.string()),
+    object: z.nullish(z.unknown()),
+  }),
+});
+
+type Request = z.output<typeof reviewSchema>['request'];
+
+/** What became of a question. Every one that can be read is allowed. */
+interface ReviewAnswer {
+  /** `failed`: the pod could not be read, and stays as it is. */
+  readonly result: 'patched' | 'unchanged' | 'failed';
+  /** An AdmissionReview, as JSON. */
+  readonly text: string;
+}
+
+/** Answers a question of an API server, with the Services of a namespace. Null for what is no such question. */
+export function answerReview(
+  text: string,
+  listServices: (namespace: string) => Iterable<ServedService>,
+): ReviewAnswer | null {
+  const read = reviewSchema.safeParse(readJson(text));
+  if (!read.success) return null;
+  const { request } = read.data;
+  if (!isNewPod(request)) return { result: 'unchanged', text: toReview(request.uid) };
+  const patch = decidePatch(request.object, listServices(request.namespace ?? ''));
+  if (patch === null || patch.length === 0)
+    return { result: patch === null ? 'failed' : 'unchanged', text: toReview(request.uid) };
+  const more = { patchType: 'JSONPatch', patch: Buffer.from(JSON.stringify(patch)).toString('base64') };
+  return { result: 'patched', text: toReview(request.uid, more) };
+}
+
+/** The configuration asks for these alone; others may be asked for by a configuration that somebody has changed. */
+function isNewPod({ operation, resource: { group, resource }, subResource }: Request): boolean {
+  return operation === 'CREATE' && group === '' && resource === 'pods' && (subResource ?? '') === '';
+}
+
+function toReview(uid: string, more: object = {}): string {
+  return JSON.stringify({ ...kind, response: { uid, allowed: true, ...more } });
+}
+
+const serviceSchema = z.object({
+  metadata: z.object({
+    name,
+    namespace: name,
+    resourceVersion: objectVersion,
+    finalizers: z.nullish(z.array(z.string())),
+  }),
+  spec: z.object({
+    loadBalancerClass: z.nullish(z.string()),
+    selector: z.nullish(z.record(z.string(), z.string())),
+  }),
+});
+
+/** As much of a Service as decides about new pods: some hundred bytes. */
+export type ServedService = z.output<typeof serviceSchema>;
+
+/**
+ * The Services of all namespaces that vipnat serves, or will: by their class, or because a controller has taken them. Each controller
+ * follows these, whether it leads or not, so no other one is kept.
+ */
+export const servedServices: Resource<ServedService> = {
+  ...{ kind: loadBalancerServices.kind, path: loadBalancerServices.path },
+  ...{ selector: loadBalancerServices.selector, limits: loadBalancerServices.limits },
+  schema: serviceSchema,
+  isKept: ({ metadata: { finalizers }, spec }) =>
+    spec.loadBalancerClass === loadBalancerClass || finalizers?.includes(finalizer) === true,
+};
+
+/** Services by their namespaces. */
+class ServicesByNamespace {
+  readonly #namespaceToServices = new Map<string, Map<string, ServedService>>();
+
+  /** Those of a namespace. */
+  list(namespace: string): Iterable<ServedService> {
+    return this.#namespaceToServices.get(namespace)?.values() ?? [];
+  }
+
+  /** Takes what an informer tells. */
+  change(changes: readonly Change<ServedService>[]): void {
+    for (const { key, before, after } of changes) {
+      const namespace = (after ?? before)?.metadata.namespace ?? '';
+      const services = this.#namespaceToServices.get(namespace) ?? new Map<string, ServedService>();
+      if (after === null) services.delete(key);
+      else services.set(key, after);
+      if (services.size === 0) this.#namespaceToServices.delete(namespace);
+      else this.#namespaceToServices.set(namespace, services);
+    }
+  }
+}
+
 /**
  * The webhook that gives new pods of Services a readiness gate and a pause before they end, where the API has no policy for it.
  *
@@ -5,22 +211,6 @@
  * Tension: a pod must not wait for an answer, and anybody can connect.
  * Compromise: what decides is in memory, of the Services that vipnat serves alone. Nothing is asked while a pod waits.
  */
-import { type Clock, sleep } from '../../lib/control/clock.ts';
-import { type Random } from '../../lib/control/random.ts';
-import { PostServer } from '../../lib/http/post-server.ts';
-import { type ApiObject } from '../../lib/kubernetes/api-object.ts';
-import { Informer } from '../../lib/kubernetes/informer.ts';
-import { type InformerOptions } from '../../lib/kubernetes/informer-options.ts';
-import { type ObjectClient } from '../../lib/kubernetes/object-client.ts';
-import { type Resource } from '../../lib/kubernetes/resources.ts';
-import { type ApiRoute } from '../../lib/kubernetes/route.ts';
-import { webhookPath } from '../../lib/services/injection.ts';
-import { type ReadPair } from './certificate.ts';
-import { CertificateKeeper } from './certificate-keeper.ts';
-import { answerReview, type ReviewAnswer } from './review.ts';
-import { servedServices, ServicesByNamespace } from './served-services.ts';
-import { toSecretResource, webhookConfigurations } from './webhook-objects.ts';
-import { type WebhookLog } from './webhook-log.ts';
 
 /** What the webhook needs of the world. */
 export interface WebhookOptions {
@@ -190,4 +380,74 @@ export class Webhook {
       },
     });
   }
+}
+
+const stepToLine: Readonly<Record<CertificateStep['step'], string>> = {
+  make: 'the controller made a certificate for the webhook. API servers trust it before it is used',
+  trust: "the controller wrote into the webhook's configuration which certificates API servers trust",
+  serve: 'all controllers serve the webhook with the new certificate from now on',
+  wait: '',
+};
+
+/** What the webhook tells: lines of the controller's log. */
+export class WebhookLog {
+  readonly #logger: Logger;
+  /** Kinds of objects that cannot be followed. */
+  readonly #lost = new Set<string>();
+  #problem = '';
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  /** A step was written. */
+  stepped(step: CertificateStep['step'], pair: ReadPair | null): void {
+    this.#problem = '';
+    this.#logger.info(`${stepToLine[step]}${pair === null ? '' : `. It ends on ${toDay(pair)}`}`);
+  }
+
+  /** A step could not be written. */
+  certificateProblem(words: string): void {
+    const level = this.#problem === words ? 'debug' : 'warn';
+    this.#problem = words;
+    const line = `the webhook's certificate is not as it has to be: ${words}. vipnat tries again`;
+    this.#logger[level](line, { code: 'API_ANSWER_UNEXPECTED' });
+  }
+
+  /** This process serves with a pair from now on. */
+  serves(pair: ReadPair): void {
+    this.#logger.info(`the webhook of this controller has a certificate that ends on ${toDay(pair)}`);
+  }
+
+  /** It cannot have its port. */
+  cannotListen({ message, code }: VipnatError): void {
+    this.#logger.warn(message, { code });
+  }
+
+  /** It has it after all. */
+  listens(port: number): void {
+    this.#logger.info(`the webhook is now served at port ${port}`);
+  }
+
+  /** A kind of objects cannot be followed. */
+  lost(kind: string, { code, message }: VipnatError): void {
+    const level = this.#lost.has(kind) ? 'debug' : 'warn';
+    this.#lost.add(kind);
+    this.#logger[level](`the webhook cannot follow ${kind}s: ${message}. It keeps trying`, { code });
+  }
+
+  /** An object cannot be read. */
+  unreadable(kind: string, unreadable: Unreadable): void {
+    this.#logger.warn(describeUnreadable(kind, unreadable), { code: 'API_ANSWER_UNEXPECTED' });
+  }
+
+  /** It is followed. */
+  followed(kind: string): void {
+    if (this.#lost.delete(kind)) this.#logger.info(`the webhook follows ${kind}s again`);
+    else this.#logger.debug(`the webhook follows ${kind}s`);
+  }
+}
+
+function toDay({ untilMs }: ReadPair): string {
+  return new Date(untilMs).toISOString().slice(0, 10);
 }

@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type CommandResult } from '../../test/support/network/namespaces.ts';
-import { type DemoAgent, type Stage } from './stage.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import type { Stage, DemoAgent } from './stage.ts';
+import type { CommandResult } from '../../test/support/network/namespaces.ts';
 
 const program = fileURLToPath(new URL('../../dist/vipnat.js', import.meta.url));
 

@@ -1,12 +1,12 @@
-import { once } from 'node:events';
+import type { Stage, DemoAgent } from './stage.ts';
+import { masters, apiserverPort, vips, worker } from '../../test/support/network/layout.ts';
+import { seatNames, Cluster, type SeatName } from '../../test/support/network/cluster.ts';
+import type { CommandResult } from '../../test/support/network/namespaces.ts';
+import type { Seat } from '../../test/support/network/seat.ts';
 import { createWriteStream } from 'node:fs';
-import { families } from '../../lib/address/address.ts';
-import { Cluster, type SeatName, seatNames } from '../../test/support/network/cluster.ts';
+import { once } from 'node:events';
+import { families } from '../../lib/net.ts';
 import { KubeProxyStandIn } from '../../test/support/kube-proxy/on-host.ts';
-import { apiserverPort, masters, vips, worker } from '../../test/support/network/layout.ts';
-import { type CommandResult } from '../../test/support/network/namespaces.ts';
-import { type Seat } from '../../test/support/network/seat.ts';
-import { type DemoAgent, type Stage } from './stage.ts';
 
 /** Network namespaces with small apiservers, and with what kube-proxy writes. */
 export class StandInStage implements Stage {

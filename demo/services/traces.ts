@@ -1,6 +1,5 @@
-import { parseAddress } from '../../lib/address/address.ts';
-import { contains, parseRange } from '../../lib/services/ranges.ts';
-import { type NodeLab } from '../../lab/nodes/node-lab.ts';
+import type { NodeLab } from '../../lab/nodes/node-lab.ts';
+import { parseRange, parseAddress, contains } from '../../lib/net.ts';
 
 const tables = ['ip vipnat-lb', 'ip6 vipnat-lb'];
 

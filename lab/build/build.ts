@@ -1,27 +1,27 @@
-import { cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { componentFolder } from '../settings/folders.ts';
+import {
+  kubernetesModule,
+  etcdModule,
+  nodeModule,
+  specsModule,
+  coreDnsModule,
+  kubeadmModule,
+  helmModule,
+  nfpmModule,
+  actionlintModule,
+  metallbModule,
+  type ComponentModule,
+  renderGoMod,
+  renderTools,
+  readLockedSums,
+  type GoModule,
+} from './module.ts';
+import { buildOnce } from './once.ts';
+import { writeFileSync, cpSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
 import { LabError } from '../settings/error.ts';
-import { componentFolder } from '../settings/folders.ts';
-import {
-  actionlintModule,
-  type ComponentModule,
-  coreDnsModule,
-  etcdModule,
-  type GoModule,
-  helmModule,
-  kubeadmModule,
-  kubernetesModule,
-  metallbModule,
-  nfpmModule,
-  nodeModule,
-  readLockedSums,
-  renderGoMod,
-  renderTools,
-  specsModule,
-} from './module.ts';
-import { buildOnce } from './once.ts';
 
 /** Where the programs of a lab are. */
 export interface Components {

@@ -1,12 +1,12 @@
 /** A kernel for virtual machines that has both IPVS and nftables, which no Debian package has for user-mode Linux. */
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { execa } from 'execa';
-import { LabError } from '../settings/error.ts';
+import { join } from 'node:path';
 import { componentFolder } from '../settings/folders.ts';
 import { buildOnce } from './once.ts';
+import { execa } from 'execa';
+import { LabError } from '../settings/error.ts';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 
 /** Debian 12 and 13 have sources of this series. */
 const sources = 'linux-source-6.12';

@@ -1,17 +1,17 @@
-import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { componentFolder, sharedComponentFolder } from '../settings/folders.ts';
 import {
-  cpSync,
   existsSync,
+  cpSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
   rmSync,
+  readdirSync,
+  renameSync,
+  readFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { componentFolder, sharedComponentFolder } from '../settings/folders.ts';
+import { createHash } from 'node:crypto';
 
 /** What is built once, and kept. */
 export interface Component {

@@ -1,12 +1,12 @@
 /** A library for user-mode Linux on processors with AMX, see lab/guest/whole-registers.c. */
-import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { readFileSync, mkdirSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { buildOnce } from './once.ts';
+import { join } from 'node:path';
+import { componentFolder } from '../settings/folders.ts';
 import { execa } from 'execa';
 import { LabError } from '../settings/error.ts';
-import { componentFolder } from '../settings/folders.ts';
-import { buildOnce } from './once.ts';
 
 const source = fileURLToPath(new URL('../guest/whole-registers.c', import.meta.url));
 

@@ -1,8 +1,8 @@
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { families } from '../../lib/net.ts';
+import { masters, vips, clusterIps } from '../../test/support/network/layout.ts';
+import { writeFileSync } from 'node:fs';
 import { execa } from 'execa';
-import { families } from '../../lib/address/address.ts';
-import { clusterIps, masters, vips } from '../../test/support/network/layout.ts';
 
 /** A certificate and its key, as files. */
 export interface KeyPair {

@@ -1,11 +1,10 @@
 import { join } from 'node:path';
-import { type Family } from '../../lib/address/address.ts';
-import { formatEndpoint } from '../../lib/address/endpoint.ts';
-import { listApiservers, vips } from '../../test/support/network/layout.ts';
-import { type Certificates } from '../certificates/certificates.ts';
 import { rootFolder } from '../settings/folders.ts';
-import { type LabOptions } from '../settings/options.ts';
-import { type Command } from './command.ts';
+import { type Family, formatEndpoint } from '../../lib/net.ts';
+import type { Certificates } from '../certificates/certificates.ts';
+import type { Command } from './command.ts';
+import { vips, listApiservers } from '../../test/support/network/layout.ts';
+import type { LabOptions } from '../settings/options.ts';
 
 /** vipnat as built from this checkout. */
 export function vipnatCommand(...words: readonly string[]): string[] {

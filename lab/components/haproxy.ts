@@ -1,8 +1,8 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { type Family } from '../../lib/address/address.ts';
-import { apiserverPort, masters } from '../../test/support/network/layout.ts';
+import type { Family } from '../../lib/net.ts';
 import { type Command, toUrlHost } from './command.ts';
+import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
+import { masters, apiserverPort } from '../../test/support/network/layout.ts';
 
 /** Where HAProxy takes connections to the VIP: the apiservers have the other port. */
 export const haproxyPort = 8443;

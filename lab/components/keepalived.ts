@@ -1,8 +1,8 @@
+import type { Family } from '../../lib/net.ts';
+import type { Command } from './command.ts';
 import { join } from 'node:path';
-import { type Family } from '../../lib/address/address.ts';
 import { masters, vips } from '../../test/support/network/layout.ts';
-import { runFolder, vipnatCommand } from './agent.ts';
-import { type Command } from './command.ts';
+import { vipnatCommand, runFolder } from './agent.ts';
 
 /**
  * Prints the configuration, then becomes keepalived. Without the folder it would not track the file in it. The child of one that was

@@ -1,11 +1,11 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { type Family } from '../../lib/address/address.ts';
-import { apiserverPort, podNetworks, vips } from '../../test/support/network/layout.ts';
-import { type Certificates } from '../certificates/certificates.ts';
-import { writeKubeconfig } from '../certificates/kubeconfig.ts';
 import { type LabOptions, listFamilies } from '../settings/options.ts';
-import { type Command, toUrlHost } from './command.ts';
+import type { Family } from '../../lib/net.ts';
+import type { Certificates } from '../certificates/certificates.ts';
+import { writeKubeconfig } from '../certificates/kubeconfig.ts';
+import { join } from 'node:path';
+import { toUrlHost, type Command } from './command.ts';
+import { vips, apiserverPort, podNetworks } from '../../test/support/network/layout.ts';
+import { writeFileSync } from 'node:fs';
 
 /** How kube-proxy programs one node, if it does. */
 export interface ProxySetting {

@@ -1,8 +1,8 @@
-import { type Family } from '../../lib/address/address.ts';
-import { apiserverPort, masters } from '../../test/support/network/layout.ts';
-import { type Certificates } from '../certificates/certificates.ts';
+import type { Machine } from '../machines/machine.ts';
+import type { Family } from '../../lib/net.ts';
+import type { Certificates } from '../certificates/certificates.ts';
+import { masters, apiserverPort } from '../../test/support/network/layout.ts';
 import { toUrlHost } from '../components/command.ts';
-import { type Machine } from '../machines/machine.ts';
 
 /** An apiserver that hangs is passed over after this; one in a virtual machine may need seconds. */
 const limitSeconds = 6;

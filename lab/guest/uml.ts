@@ -1,6 +1,6 @@
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hasLargeRegisters, provideWholeRegisters } from '../build/whole-registers.ts';
+import { join } from 'node:path';
 
 const init = fileURLToPath(new URL('init.sh', import.meta.url));
 

@@ -1,12 +1,12 @@
-import { type ChildProcess } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type CommandResult, type Machine, type RunOptions, runShell } from '../machines/machine.ts';
-import { Service, waitUntil } from '../machines/service.ts';
-import { chooseCpu } from './cpu.ts';
 import { enclosureAddress, type GuestRequest } from './frames.ts';
+import { type Machine, runShell, type RunOptions, type CommandResult } from '../machines/machine.ts';
+import { join } from 'node:path';
+import { mkdirSync } from 'node:fs';
+import { Service, waitUntil } from '../machines/service.ts';
 import { umlCommand } from './uml.ts';
+import { chooseCpu } from './cpu.ts';
+import type { ChildProcess } from 'node:child_process';
 
 const server = fileURLToPath(new URL('server.ts', import.meta.url));
 const client = fileURLToPath(new URL('client.ts', import.meta.url));

@@ -1,14 +1,14 @@
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { LabOptions } from '../settings/options.ts';
+import { type Snapshotter, pauseImage } from './images.ts';
+import { type NodeHost, isMaster } from './hosts.ts';
+import { mkdirSync, writeFileSync, copyFileSync } from 'node:fs';
 import { stringify } from 'yaml';
-import { type Family } from '../../lib/address/address.ts';
-import { apiserverPort, serviceNetworks, vips } from '../../test/support/network/layout.ts';
+import type { Family } from '../../lib/net.ts';
 import { type KeyPair, locateCertificates } from '../certificates/certificates.ts';
-import { writeKubeconfig } from '../certificates/kubeconfig.ts';
 import { toUrlHost } from '../components/command.ts';
-import { type LabOptions } from '../settings/options.ts';
-import { isMaster, type NodeHost } from './hosts.ts';
-import { pauseImage, type Snapshotter } from './images.ts';
+import { apiserverPort, vips, serviceNetworks } from '../../test/support/network/layout.ts';
+import { writeKubeconfig } from '../certificates/kubeconfig.ts';
 
 /** Where kubeadm has a node's certificates. */
 export const pkiFolder = '/etc/kubernetes/pki';

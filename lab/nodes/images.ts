@@ -1,23 +1,23 @@
-import { execa } from 'execa';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { rootFolder } from '../settings/folders.ts';
 import {
-  type Bases,
+  prepareBases,
   buildImage,
   buildKeepalivedImage,
-  prepareBases,
+  type Bases,
 } from '../../test/support/image/build.ts';
-import { rootFolder } from '../settings/folders.ts';
+import {
+  existsSync,
+  mkdtempSync,
+  rmSync,
+  writeFileSync,
+  readdirSync,
+  mkdirSync,
+  renameSync,
+  statSync,
+} from 'node:fs';
+import { execa } from 'execa';
 
 const fromHere = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 

@@ -1,14 +1,14 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { execa } from 'execa';
-import { type Family } from '../../lib/address/address.ts';
 import { type Namespaces, NamespaceMachine } from '../machines/namespace-machine.ts';
-import { type Sandbox } from '../machines/sandbox.ts';
-import { WaitedTooLong } from '../settings/error.ts';
+import type { Sandbox } from '../machines/sandbox.ts';
+import type { Family } from '../../lib/net.ts';
+import type { NodeHost } from './hosts.ts';
+import { join } from 'node:path';
+import { rmSync, existsSync, readFileSync } from 'node:fs';
 import { locateDisk } from './disk.ts';
-import { type NodeHost } from './hosts.ts';
+import { execa } from 'execa';
+import { WaitedTooLong } from '../settings/error.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Five at once on two cores take less than a second: one that takes this long hangs. */
 const bootLimitMs = 180_000;

@@ -1,26 +1,26 @@
+import type { LabOptions } from '../settings/options.ts';
+import { type RaiseOptions, prepareFolder } from '../control-plane/raise.ts';
+import { NodeLab, adminKubeconfig } from './node-lab.ts';
+import { requireHost } from '../settings/requirements.ts';
+import { prepareImages, type ClusterTemplate, copyImages } from './images.ts';
+import { createCertificates, type CertificateRequest } from '../certificates/certificates.ts';
+import { nodes, nodeHosts, isMaster } from './hosts.ts';
+import { Sandbox } from '../machines/sandbox.ts';
+import { waitForRemoval, removeAfterwards, nameGroups } from './node.ts';
+import { locateLab } from '../control-plane/state.ts';
+import { NamespaceMachine } from '../machines/namespace-machine.ts';
+import { outsider, apiserverPort, masters } from '../../test/support/network/layout.ts';
+import { renderSwitch, renderHost } from '../../test/support/network/wiring.ts';
+import { runShell } from '../machines/machine.ts';
+import { kubeletPair, controllers, writeDisk, locateDisk } from './disk.ts';
+import { families } from '../../lib/net.ts';
+import { renderStaticPods } from './static-pods.ts';
 import { join } from 'node:path';
-import { families } from '../../lib/address/address.ts';
-import { apiserverPort, masters, outsider } from '../../test/support/network/layout.ts';
-import { renderHost, renderSwitch } from '../../test/support/network/wiring.ts';
-import { type CertificateRequest, createCertificates } from '../certificates/certificates.ts';
+import { writeProxyKubeconfig } from '../components/kube-proxy.ts';
 import { writeKubeconfig } from '../certificates/kubeconfig.ts';
 import { toUrlHost } from '../components/command.ts';
-import { writeProxyKubeconfig } from '../components/kube-proxy.ts';
-import { prepareFolder, type RaiseOptions } from '../control-plane/raise.ts';
-import { locateLab } from '../control-plane/state.ts';
-import { runShell } from '../machines/machine.ts';
-import { NamespaceMachine } from '../machines/namespace-machine.ts';
-import { Sandbox } from '../machines/sandbox.ts';
-import { type LabOptions } from '../settings/options.ts';
-import { requireHost } from '../settings/requirements.ts';
-import { controllers, kubeletPair, locateDisk, writeDisk } from './disk.ts';
-import { isMaster, nodeHosts, nodes } from './hosts.ts';
-import { type ClusterTemplate, copyImages, prepareImages } from './images.ts';
+import { waitForVip, waitForNodes, waitForPods, waitForDaemonSet, waitForAgents } from './ready.ts';
 import { renderKubeProxy } from './kube-proxy.ts';
-import { nameGroups, removeAfterwards, waitForRemoval } from './node.ts';
-import { adminKubeconfig, NodeLab } from './node-lab.ts';
-import { waitForAgents, waitForDaemonSet, waitForNodes, waitForPods, waitForVip } from './ready.ts';
-import { renderStaticPods } from './static-pods.ts';
 
 /**
  * Brings up a lab of real nodes: every one is ready, and so is every pod; the VIP is balanced on every master that has an

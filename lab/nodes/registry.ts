@@ -1,17 +1,17 @@
-import { type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { execa } from 'execa';
-import { prepareBases } from '../../test/support/image/build.ts';
+import type { NodeLab } from './node-lab.ts';
 import { outsider } from '../../test/support/network/layout.ts';
 import { toUrlHost } from '../components/command.ts';
-import { runShell } from '../machines/machine.ts';
-import { LabError } from '../settings/error.ts';
+import { join } from 'node:path';
 import { registriesFolder } from './disk.ts';
+import { runShell } from '../machines/machine.ts';
+import { prepareBases } from '../../test/support/image/build.ts';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { build } from './images.ts';
-import { type NodeLab } from './node-lab.ts';
+import { execa } from 'execa';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { LabError } from '../settings/error.ts';
 
 const port = 5000;
 

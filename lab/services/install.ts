@@ -1,9 +1,9 @@
-import { execa } from 'execa';
-import { type Family } from '../../lib/address/address.ts';
-import { masters } from '../../test/support/network/layout.ts';
+import type { Family } from '../../lib/net.ts';
+import type { NodeLab } from '../nodes/node-lab.ts';
 import { vipnatCommand } from '../components/agent.ts';
-import { type NodeLab } from '../nodes/node-lab.ts';
+import { execa } from 'execa';
 import { waitUntil } from '../nodes/ready.ts';
+import { masters } from '../../test/support/network/layout.ts';
 
 /** Free addresses of the nodes' network, for Services. */
 export const servicesPool: Readonly<Record<Family, string>> = {

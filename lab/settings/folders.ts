@@ -1,6 +1,6 @@
-import { homedir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { homedir } from 'node:os';
 
 const fromHere = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 

@@ -1,4 +1,4 @@
-import { type Family } from '../../lib/address/address.ts';
+import type { Family } from '../../lib/net.ts';
 import { LabError } from './error.ts';
 
 /** What kube-proxy can be told to run in. */

@@ -8,15 +8,15 @@
  * Compromise: a connection on which nothing is said ends with its holder. Holders of every version end it after some
  * seconds too, so each end is a hint to try, no more. The kernel gives the name to one of all who try.
  */
-import { request, type Server } from 'node:http';
-import { connect } from 'node:net';
 import * as z from 'zod/mini';
-import { type Clock, scheduleRunningLimit, systemClock } from '../control/clock.ts';
-import { findListeningSocket } from '../kernel/host/unix-sockets.ts';
-import { type Logger } from '../telemetry/logger.ts';
-import { VipnatError } from '../text/errors.ts';
-import { toPrintableLine } from '../text/printable.ts';
-import { createBoundedServer } from './bounded-server.ts';
+import { toPrintableLine } from '../text.ts';
+import { VipnatError } from '../errors.ts';
+import { createBoundedServer } from './server.ts';
+import { type Server, request } from 'node:http';
+import { scheduleRunningLimit, systemClock, type Clock } from '../clock.ts';
+import type { Logger } from '../telemetry/log.ts';
+import { findListeningSocket } from '../kernel/host.ts';
+import { connect } from 'node:net';
 
 /** A kind of program of which a network namespace has one. */
 export interface Role {

@@ -1,6 +1,81 @@
-import { type Family } from '../address/address.ts';
-import { type Endpoint } from '../address/endpoint.ts';
-import { type ErrorCode } from '../text/errors.ts';
+import { VipnatError, type ErrorCode } from '../errors.ts';
+import type { Family, Endpoint } from '../net.ts';
+
+/** What came of a reading that may fail. */
+export interface Attempt<T> {
+  /** Null where it failed. */
+  readonly found: T | null;
+  readonly unread: readonly UnreadRules[];
+}
+
+/** Which rules a reading is to tell. */
+type RulesToRead = Pick<UnreadRules, 'family' | 'dialect' | 'tables'>;
+
+/** Awaits a reading of rules. A VipnatError is told as what could not be read; anything else is a bug, and rejects. */
+export async function attempt<T>(reading: Promise<T>, rules: RulesToRead): Promise<Attempt<T>> {
+  try {
+    return { found: await reading, unread: [] };
+  } catch (error) {
+    return { found: null, unread: [toUnread(rules, error)] };
+  }
+}
+
+/** The rules that an error keeps from being read. Throws what is no VipnatError. */
+export function toUnread({ family, dialect, tables }: RulesToRead, error: unknown): UnreadRules {
+  if (!(error instanceof VipnatError)) throw error;
+  const { code, message, details } = error;
+  return { family, dialect, tables, code, message, ...(details === undefined ? {} : { details }) };
+}
+
+/** Which rules are unread, as one text that is the same while they are. Pure. */
+export function nameUnread(unread: readonly UnreadRules[]): string {
+  return unread.map((one) => `${namePlace(one)} ${one.code}`).join();
+}
+
+/** What could not be read for one reason, for people: which rules, why, and what that means. */
+export interface UnreadText {
+  readonly code: ErrorCode;
+  readonly text: string;
+}
+
+/** One text for each reason. Pure. */
+export function describeUnread(unread: readonly UnreadRules[]): UnreadText[] {
+  const codes = [...new Set(unread.map(({ code }) => code))];
+  return codes.map((code) => {
+    const parts = unread.filter((one) => one.code === code);
+    const places = [...new Set(parts.map(namePlace))].join(', ');
+    return {
+      code,
+      text: `vipnat cannot read ${places} (${parts[0]?.message ?? ''}). ${describeConsequence(parts)}`,
+    };
+  });
+}
+
+function namePlace({ family, dialect, tables }: UnreadRules): string {
+  if (dialect === 'nftables') return `nft table ${familyToNft[family]} ${tables.join()}`;
+  const tool = toolName(family, dialect);
+  return tables.length === iptablesTables.length ? tool : `${tables.join(' and ')} of ${tool}`;
+}
+
+function describeConsequence(parts: readonly UnreadRules[]): string {
+  if (parts[0]?.code === 'NF_TABLES_MISSING') return 'This kernel has no nf_tables, so no such rules exist';
+  const tables = new Set(parts.flatMap((part) => part.tables));
+  const hasAny = (...some: readonly ReadTable[]) => some.some((table) => tables.has(table));
+  const rules = [
+    ...(hasAny('nat', 'filter', 'vipnat') ? ["vipnat's earlier rules"] : []),
+    ...(hasAny('nat', 'kube-proxy') ? ["kube-proxy's rules"] : []),
+    ...(hasAny('filter') ? ['a FORWARD chain that drops packets'] : []),
+    ...(hasAny('mangle') && !hasAny('nat') ? ["kubelet's hint at the iptables variant in use"] : []),
+  ];
+  return `vipnat does not see there: ${rules.join(', ')}`;
+}
+
+/** The name of a backend's tool: `toolName('ipv6', 'legacy', 'restore')` is `ip6tables-legacy-restore`; that of nftables is nft. */
+export function toolName(family: Family, dialect: Dialect, suffix?: 'save' | 'restore'): string {
+  if (dialect === 'nftables') return 'nft';
+  const base = `${family === 'ipv6' ? 'ip6tables' : 'iptables'}-${dialect}`;
+  return suffix === undefined ? base : `${base}-${suffix}`;
+}
 
 /** The two implementations of iptables: the nf_tables one and the old xtables one. Both can hold rules at once. */
 export type IptablesDialect = 'nft' | 'legacy';
@@ -62,7 +137,7 @@ export interface Kernel {
 export interface KernelQuery {
   readonly families: readonly Family[];
   readonly dialects: readonly IptablesDialect[];
-  /** The names of the nftables proxy's chain for the service whose backends are wanted, see lib/kube-proxy/nft-service.ts. */
+  /** The names of the nftables proxy's chain for the service whose backends are wanted, see lib/kube-proxy/read.ts. */
   readonly nftServiceChain: string;
   /**
    * The chains of iptables that are wanted; all when left out. Where a host has many rules, what is read of iptables-nft is these chains
@@ -87,10 +162,10 @@ export interface ChainSelection {
 export const iptablesTables = ['nat', 'filter', 'mangle'] as const;
 
 /** One of them. */
-export type IptablesTable = (typeof iptablesTables)[number];
+type IptablesTable = (typeof iptablesTables)[number];
 
 /** A table that is read: one of iptables, or of nftables our own or kube-proxy's. */
-export type ReadTable = IptablesTable | 'vipnat' | 'kube-proxy';
+type ReadTable = IptablesTable | 'vipnat' | 'kube-proxy';
 
 /** Rules that a read was to tell and could not. Nothing is known of them, not even whether there are any. */
 export interface UnreadRules {
@@ -256,3 +331,9 @@ export interface Watch {
   /** Ends the watch and its children. Nothing is called back afterwards. Safe to call twice. */
   close(): Promise<void>;
 }
+
+/** The families of nftables that iptables has tables in. */
+export type NftFamily = 'ip' | 'ip6';
+
+/** The names of nftables for the families. */
+export const familyToNft: Readonly<Record<Family, NftFamily>> = { ipv4: 'ip', ipv6: 'ip6' };

@@ -1,8 +1,7 @@
-import { type Family, parseAddress } from '../address/address.ts';
-import { type Endpoint, sortEndpoints } from '../address/endpoint.ts';
-import { VipnatError } from '../text/errors.ts';
-import { type Sourced } from '../text/sourced.ts';
-import { type ServicePort } from './service-port.ts';
+import { type Endpoint, type Family, parseAddress, sortEndpoints } from '../net.ts';
+import type { Sourced } from '../text.ts';
+import type { ServicePort } from './read.ts';
+import { VipnatError } from '../errors.ts';
 
 /** One virtual server of IPVS. */
 export interface VirtualServer {

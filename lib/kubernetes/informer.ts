@@ -1,3 +1,200 @@
+import {
+  type ApiObject,
+  type Resource,
+  type Unreadable,
+  toKey,
+  NonsenseError,
+  VersionGoneError,
+  SilenceError,
+  toInternal,
+  chooseTelling,
+} from './client.ts';
+import type { ApiRoute, Connection } from './route.ts';
+import { type Clock, type Random, Pause, backOff, type Cancel } from '../clock.ts';
+import { VipnatError } from '../errors.ts';
+import {
+  type WatchEvent,
+  PageSize,
+  answerMs,
+  listObjects,
+  watchObjects,
+  silenceSeconds,
+} from './list-watch.ts';
+
+/** What a follower needs of the world, and its listeners. */
+export interface InformerOptions<T extends ApiObject> {
+  readonly resource: Resource<T>;
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** What differs from before, and all objects: after each list, even when nothing does, and after each event that changes something. */
+  readonly onChanges: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => void;
+  /** An object cannot be read, told once for each field that is not as it should be. All others are followed. */
+  readonly onUnreadable: (unreadable: Unreadable) => void;
+  /** Every server has been asked, and none has done: for as long as that goes on, after each attempt. */
+  readonly onLost: (error: VipnatError) => void;
+  /** A watch is up and has lasted, on this server. */
+  readonly onFollowed: (connection: Connection) => void;
+}
+
+/** A watch that goes on for ever would know of no new server; a new one costs a request. */
+const watchSeconds = 120;
+
+/** A watch that lasts for so long works: whoever sends nonsense does it at once. */
+const provenMs = 1000;
+
+/** An API that does not have a kind gets it with its next version. */
+const missingMs = 10 * 60_000;
+
+/** Not more than one list or watch a second, however quickly they end. */
+const paceMs = 1000;
+
+/** Between rounds in which every server failed: two requests of every master in this time burden nobody, and its word counts soon. */
+const firstRetryMs = 500;
+/** The longest pause between such rounds. */
+const maxRetryMs = 8000;
+
+/** An object that came (`before` is null), changed, or went (`after` is null). */
+export interface Change<T> {
+  /** See `toKey`. */
+  readonly key: string;
+  readonly before: T | null;
+  readonly after: T | null;
+}
+
+type UnreadableEvent = Extract<WatchEvent<never>, { type: 'unreadable' }>;
+
+/** The objects of one kind, by their keys, as a list and the events after it have them. One event costs as much among 100,000 objects as among ten. */
+export class ObjectStore<T extends ApiObject> {
+  readonly #resource: Resource<T>;
+  #objects = new Map<string, T>();
+
+  constructor(resource: Resource<T>) {
+    this.#resource = resource;
+  }
+
+  /** All objects: a view, which changes with them. */
+  get objects(): ReadonlyMap<string, T> {
+    return this.#objects;
+  }
+
+  /**
+   * Takes a whole list. Answers what differs from before. An object of the same version is the same object. One that cannot be read
+   * stays as it was.
+   */
+  replace(listed: readonly T[], unreadable: readonly Unreadable[] = []): Change<T>[] {
+    const before = this.#objects;
+    this.#objects = new Map();
+    for (const one of this.#resource.dropsUnreadable === true ? [] : unreadable) {
+      const [key, known] = find(before, one);
+      if (known !== null) this.#objects.set(key, known);
+    }
+    const changes: Change<T>[] = [];
+    for (const after of listed) {
+      const key = toKey(after);
+      const known = before.get(key) ?? null;
+      const isSame = known !== null && hasSameVersion(known, after);
+      this.#objects.set(key, isSame ? known : after);
+      if (!isSame) changes.push({ key, before: known, after });
+    }
+    const gone = [...before].filter(([key]) => !this.#objects.has(key));
+    return [...gone.map(([key, object]) => ({ key, before: object, after: null })), ...changes];
+  }
+
+  /**
+   * Takes an event. Answers what it changes. One that is older than what is known is of a server that is behind: it changes nothing.
+   * @throws NonsenseError when there are more objects than there may be.
+   */
+  apply(event: WatchEvent<T>): Change<T>[] {
+    if (event.type === 'bookmark') return [];
+    return event.type === 'unreadable' ? this.#applyUnreadable(event) : this.#applyObject(event);
+  }
+
+  #applyUnreadable({ isGone, unreadable }: UnreadableEvent): Change<T>[] {
+    if (!isGone && this.#resource.dropsUnreadable !== true) return [];
+    return this.#drop(...find(this.#objects, unreadable));
+  }
+
+  #applyObject(event: Exclude<WatchEvent<T>, UnreadableEvent | { type: 'bookmark' }>): Change<T>[] {
+    const { object } = event;
+    const key = toKey(object);
+    const before = this.#objects.get(key) ?? null;
+    if (before !== null && isOlder(object, before)) return [];
+    if (event.type === 'delete' || this.#resource.isKept?.(object) === false) return this.#drop(key, before);
+    return before !== null && hasSameVersion(before, object) ? [] : [this.#put(key, before, object)];
+  }
+
+  #drop(key: string, before: T | null): Change<T>[] {
+    this.#objects.delete(key);
+    return before === null ? [] : [{ key, before, after: null }];
+  }
+
+  #put(key: string, before: T | null, object: T): Change<T> {
+    const { kind, limits } = this.#resource;
+    if (before === null && this.#objects.size === limits.objects)
+      throw new NonsenseError(`it sends more than ${limits.objects} ${kind}s`);
+    this.#objects.set(key, object);
+    return { key, before, after: object };
+  }
+}
+
+/** What is known of an object. Of some kinds the namespace is not read. */
+function find<T>(objects: ReadonlyMap<string, T>, { key }: Unreadable): [key: string, known: T | null] {
+  const name = key.split('/').at(-1) ?? '';
+  const found = objects.has(key) ? key : name;
+  return [found, objects.get(found) ?? null];
+}
+
+/** Versions of one kind can be compared as numbers (Kubernetes, KEP 5504); one that is no number is never older. */
+function isOlder({ metadata: one }: ApiObject, { metadata: other }: ApiObject): boolean {
+  const [version, known] = [one.resourceVersion, other.resourceVersion];
+  if (!number.test(version) || !number.test(known)) return false;
+  return version.length === known.length ? version < known : version.length < known.length;
+}
+
+const number = /^[1-9]\d*$/;
+
+function hasSameVersion(one: ApiObject, other: ApiObject): boolean {
+  return one.metadata.resourceVersion === other.metadata.resourceVersion;
+}
+
+/** Which objects of a kind cannot be read, by lists and the events after them. */
+class UnreadableObjects {
+  /** Keys to why. */
+  #keyToWhy: ReadonlyMap<string, string> = new Map();
+  readonly #onFound: (unreadable: Unreadable) => void;
+
+  /** `onFound` is told once of each object, and again where another field is not as it should be. */
+  constructor(onFound: (unreadable: Unreadable) => void) {
+    this.#onFound = onFound;
+  }
+
+  /** Their keys. */
+  get keys(): readonly string[] {
+    return [...this.#keyToWhy.keys()];
+  }
+
+  /** Those of a whole list. */
+  replace(unreadable: readonly Unreadable[]): void {
+    this.#set(unreadable, []);
+  }
+
+  /** An event: of an object that can be read, or cannot, or is gone. */
+  apply(event: WatchEvent<ApiObject>): void {
+    if (event.type === 'bookmark' || (event.type !== 'unreadable' && this.#keyToWhy.size === 0)) return;
+    const key = event.type === 'unreadable' ? event.unreadable.key : toKey(event.object);
+    // Of some kinds the namespace is not read: the key is the name alone.
+    const others = [...this.#keyToWhy].filter(([each]) => each !== key && !each.endsWith(`/${key}`));
+    this.#set(event.type === 'unreadable' && !event.isGone ? [event.unreadable] : [], others);
+  }
+
+  #set(unreadable: readonly Unreadable[], others: readonly [string, string][]): void {
+    const before = this.#keyToWhy;
+    this.#keyToWhy = new Map([...others, ...unreadable.map(({ key, why }): [string, string] => [key, why])]);
+    for (const one of unreadable) if (before.get(one.key) !== one.why) this.#onFound(one);
+  }
+}
+
 /**
  * Follows the objects of one kind: lists them, then watches from there on.
  *
@@ -7,21 +204,6 @@
  * A watch goes on from the last version that was seen; after an answer that was no good, or 410, all is listed again, page by
  * page, and compared with what was known: listeners hear what differs, whichever way it was found out.
  */
-import { type Cancel } from '../control/clock.ts';
-import { Pause } from '../control/pause.ts';
-import { VipnatError } from '../text/errors.ts';
-import { backOff } from '../control/backoff.ts';
-import { chooseTelling, NonsenseError, SilenceError, toInternal, VersionGoneError } from './errors.ts';
-import { type InformerOptions } from './informer-options.ts';
-import { firstRetryMs, maxRetryMs, missingMs, paceMs, provenMs, watchSeconds } from './informer-pace.ts';
-import { listObjects } from './list-objects.ts';
-import { type WatchEvent } from './answers.ts';
-import { type ApiObject } from './api-object.ts';
-import { PageSize } from './page-size.ts';
-import { type Change, ObjectStore } from './object-store.ts';
-import { type Connection } from './route.ts';
-import { UnreadableObjects } from './unreadable-objects.ts';
-import { answerMs, silenceSeconds, watchObjects } from './watch-objects.ts';
 
 /** Follows one kind from `start` to `stop`. */
 export class Informer<T extends ApiObject> {

@@ -1,3 +1,13 @@
+import type { ObjectClient, ObjectWrite, WriteAnswer } from './writes.ts';
+import { type Clock, type Random, type Cancel, Pause } from '../clock.ts';
+import { type NamespacedName, objectVersion } from './client.ts';
+import * as z from 'zod/mini';
+
+/** A moment as the API reads it where it wants six digits behind the point, no less (meta/v1 MicroTime). */
+export function toMicroTime(date: Date): string {
+  return date.toISOString().replace('Z', '000Z');
+}
+
 /**
  * Who of several processes may write: the one whose name a Lease has, as client-go's leader election does it.
  *
@@ -7,17 +17,9 @@
  * by a date. A leader begins no write later than `renewMs`, and each ends before the others' `leaseMs` are over. A process
  * whose clock stood still (a virtual machine that was paused) can be wrong: then versions of objects decide.
  */
-import * as z from 'zod/mini';
-import { type Cancel, type Clock } from '../control/clock.ts';
-import { Pause } from '../control/pause.ts';
-import { type Random } from '../control/random.ts';
-import { type NamespacedName, version } from './api-object.ts';
-import { toMicroTime } from './micro-time.ts';
-import { type ObjectClient } from './object-client.ts';
-import { type ObjectWrite, type WriteAnswer } from './write-object.ts';
 
 /** What an election needs of the world, and its listeners. */
-export interface LeaderOptions {
+interface LeaderOptions {
   readonly client: ObjectClient;
   readonly clock: Clock;
   readonly random: Random;
@@ -52,7 +54,7 @@ const answerMs = 5000;
 const releaseMs = 1000;
 
 const schema = z.object({
-  metadata: z.object({ resourceVersion: version }),
+  metadata: z.object({ resourceVersion: objectVersion }),
   spec: z.nullish(
     z.object({
       holderIdentity: z.nullish(z.string()),

@@ -40,8 +40,8 @@ export const textTerm: Term = [
 export const textReaders: readonly string[] = [
   'cli/{completion,device,format/text,grammar}/**',
   'cli/{command,completion}*.ts',
-  'cli/generate/manifest/systemd.ts',
-  'config/nearest.ts',
+  'cli/manifest/agent.ts',
+  'lib/text.ts',
   'lib/{keepalived,text}/**',
   'lib/netfilter/iptables/**',
 ];

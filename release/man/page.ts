@@ -1,10 +1,14 @@
-import { loadCommands, type LoadedCommand } from '../../cli/command/command.ts';
-import { type CommandOption, describeCommand, listOptions } from '../../cli/command/options.ts';
-import { programHelp, programSummary } from '../../cli/program/grammar.ts';
-import { table } from '../../cli/program/table.ts';
-import { groupToHeading, nameFlag, nameVariable, optionNames } from '../../config/options.ts';
-import { type Release } from '../settings/release.ts';
-import { escapeRoff, fill, heading, item, paragraphs } from './roff.ts';
+import type { Release } from '../settings/release.ts';
+import {
+  loadCommands,
+  type LoadedCommand,
+  listOptions,
+  describeCommand,
+  type CommandOption,
+} from '../../cli/command.ts';
+import { table, programSummary, programHelp } from '../../cli/table.ts';
+import { heading, fill, paragraphs, item, escapeRoff } from './roff.ts';
+import { groupToHeading, optionNames, nameFlag, nameVariable } from '../../config/options.ts';
 
 /** vipnat.1: all commands and options, as the table of commands has them. */
 export async function renderManualPage({

@@ -1,4 +1,4 @@
-import { wrap } from '../../cli/format/text/wrap.ts';
+import { wrap } from '../../cli/output.ts';
 
 /** Lines of a manual page's source have at most 80 characters, escapes included. */
 const lineWidth = 64;

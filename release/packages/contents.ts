@@ -1,15 +1,15 @@
+import type { Release, Architecture } from '../settings/release.ts';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
-import { toPackagedSystemdFiles } from '../../cli/generate/manifest/systemd.ts';
-import { formatCompletion } from '../../cli/completion/completion.ts';
-import { table } from '../../cli/program/table.ts';
+import { nameExecutable } from '../executable/executable.ts';
+import { toPackagedSystemdFiles } from '../../cli/manifest/agent.ts';
+import { settingsFile, renderSettingsFile, settingsTemplate } from './settings-file.ts';
+import { formatCompletion } from '../../cli/completion.ts';
+import { table } from '../../cli/table.ts';
+import { renderManualPage } from '../man/page.ts';
 import { readChangelog } from '../documents/changelog.ts';
 import { renderExecutableLicenses } from '../documents/licenses.ts';
 import { renderSbom } from '../documents/sbom.ts';
-import { nameExecutable } from '../executable/executable.ts';
-import { renderManualPage } from '../man/page.ts';
-import { type Architecture, type Release } from '../settings/release.ts';
-import { renderSettingsFile, settingsFile, settingsTemplate } from './settings-file.ts';
+import { gzipSync } from 'node:zlib';
 
 /** The kinds of packages. */
 export const packagers = ['deb', 'rpm'] as const;

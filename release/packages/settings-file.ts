@@ -1,6 +1,6 @@
-import { describeOption, groupToHeading, listChoices, optionNames } from '../../config/options.ts';
-import { explainConfigOption } from '../../cli/command/options.ts';
-import { wrap } from '../../cli/format/text/wrap.ts';
+import { groupToHeading, optionNames, describeOption, listChoices } from '../../config/options.ts';
+import { wrap } from '../../cli/output.ts';
+import { explainConfigOption } from '../../cli/command.ts';
 
 /** The configuration of the packages' service. */
 export const settingsFile = '/etc/vipnat/vipnat.yaml';

@@ -1,8 +1,8 @@
+import { fileURLToPath } from 'node:url';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { execaSync } from 'execa';
 import { ReleaseError } from './error.ts';
+import { execaSync } from 'execa';
 
 /** The processors that a release is for, by Debian's and Go's names. */
 export const architectures = ['amd64', 'arm64'] as const;

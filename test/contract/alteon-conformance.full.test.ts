@@ -1,10 +1,10 @@
 /** The conformance suite of drivers, on the driver for Alteon and a simulated pair. */
-import { afterEach, expect, jest, test } from '@jest/globals';
-import { createAlteon } from '../../lib/devices/alteon/alteon.ts';
-import { type ConformanceTarget } from '../../lib/devices/conformance/target.ts';
-import { type AlteonWorld, startWorld, stopWorlds } from '../support/devices/alteon-world.ts';
+import { jest, afterEach, test, expect } from '@jest/globals';
+import { stopWorlds, startWorld, type AlteonWorld } from '../support/devices/alteon-world.ts';
 import { byExtent } from '../support/jest/extent.ts';
-import { nameChecks, runSuite } from '../support/devices/run-suite.ts';
+import { runSuite, nameChecks } from '../support/devices/run-suite.ts';
+import type { ConformanceTarget } from '../../devices/conformance/shapes.ts';
+import { createAlteon } from '../../devices/alteon/driver.ts';
 
 // Tens of thousands of requests.
 jest.setTimeout(900_000);

@@ -1,8 +1,8 @@
-import { readFile } from 'node:fs/promises';
-import { type Clock, systemClock } from '../../lib/control/clock.ts';
-import { toolName } from '../../lib/kernel/tools/tool-name.ts';
+import { type Clock, systemClock } from '../../lib/clock.ts';
+import { type KernelSubject, garbage } from './subject.ts';
 import { FakeKernel } from '../support/fakes/kernel.ts';
-import { garbage, type KernelSubject } from './subject.ts';
+import { readFile } from 'node:fs/promises';
+import { toolName } from '../../lib/kernel/port.ts';
 
 /** A clock whose long waits are short: a hanging tool is given up in the fake after 10 s. */
 const hastyClock: Clock = {

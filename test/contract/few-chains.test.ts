@@ -1,10 +1,9 @@
-import { describe, expect, test } from '@jest/globals';
-import { families, type Family } from '../../lib/address/address.ts';
-import { neededChains } from '../../agent/observe/needed-chains.ts';
-import { understandRules } from '../../agent/observe/understand-rules.ts';
-import { type KernelQuery } from '../../lib/kernel/port.ts';
-import { type Ruleset, type TableName } from '../../lib/netfilter/iptables/ruleset.ts';
+import { type Family, families } from '../../lib/net.ts';
 import { describeKernels, everything } from './kinds.ts';
+import type { KernelQuery } from '../../lib/kernel/port.ts';
+import type { Ruleset, TableName } from '../../lib/iptables/rules.ts';
+import { understandRules, neededChains } from '../../agent/observe/observe.ts';
+import { expect, describe, test } from '@jest/globals';
 
 /** More than a host has that is read whole. */
 const foreignCount = 400;

@@ -1,10 +1,10 @@
 /** The conformance suite of drivers, on the driver for HAProxy and real units of it. */
-import { afterEach, expect, jest, test } from '@jest/globals';
-import { type ConformanceTarget } from '../../lib/devices/conformance/target.ts';
-import { createHaproxy } from '../../lib/devices/haproxy/haproxy.ts';
-import { type HaproxyUnit } from '../support/devices/haproxy-unit.ts';
-import { HaproxyWorld, stopHaproxyWorlds } from '../support/devices/haproxy-world.ts';
-import { nameChecks, runSuite } from '../support/devices/run-suite.ts';
+import { jest, afterEach, test, expect } from '@jest/globals';
+import { stopHaproxyWorlds, HaproxyWorld } from '../support/devices/haproxy-world.ts';
+import { runSuite, nameChecks } from '../support/devices/run-suite.ts';
+import type { ConformanceTarget } from '../../devices/conformance/shapes.ts';
+import type { HaproxyUnit } from '../support/devices/haproxy-unit.ts';
+import { createHaproxy } from '../../devices/haproxy/driver.ts';
 
 // Thousands of connections, and hundreds of starts.
 jest.setTimeout(900_000);

@@ -1,14 +1,14 @@
 /** The driver for HAProxy against real units of it: what clients get, and what a restart leaves. */
-import { execFile } from 'node:child_process';
+import { jest, afterEach, describe, test, expect } from '@jest/globals';
+import { stopHaproxyWorlds, HaproxyWorld, makeCertificate } from '../support/devices/haproxy-world.ts';
+import type { Balancer } from '../../devices/driver.ts';
+import { signal, shopId, toListener } from '../support/devices/alteon-world.ts';
 import { promisify } from 'node:util';
-import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { sleep } from '../../lib/control/clock.ts';
-import { type Balancer } from '../../lib/devices/driver.ts';
-import { shopId, signal, toListener } from '../support/devices/alteon-world.ts';
-import { HaproxyUnit } from '../support/devices/haproxy-unit.ts';
-import { HaproxyWorld, makeCertificate, stopHaproxyWorlds } from '../support/devices/haproxy-world.ts';
-import { waitUntil } from '../support/jest/waiting.ts';
+import { execFile } from 'node:child_process';
+import { sleep } from '../../lib/clock.ts';
 import { Namespaces } from '../support/network/namespaces.ts';
+import { HaproxyUnit } from '../support/devices/haproxy-unit.ts';
+import { waitUntil } from '../support/jest/waiting.ts';
 
 jest.setTimeout(120_000);
 

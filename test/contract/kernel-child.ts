@@ -2,18 +2,11 @@
  * The real kernel of the network namespace this process runs in, for a test in another one: requests come as JSON
  * lines on standard input, answers and triggers go as JSON lines to standard output. Ends with its input.
  */
+import type { Kernel, Watch, WritePlace, FlowSelection, SourceRoute } from '../../lib/kernel/port.ts';
+import { createKernel } from '../../lib/kernel/kernel.ts';
+import type { Endpoint, Family } from '../../lib/net.ts';
 import { createInterface } from 'node:readline';
-import { type Family } from '../../lib/address/address.ts';
-import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { VipnatError } from '../../lib/text/errors.ts';
-import { createKernel } from '../../lib/kernel/real/kernel.ts';
-import {
-  type FlowSelection,
-  type Kernel,
-  type SourceRoute,
-  type Watch,
-  type WritePlace,
-} from '../../lib/kernel/port.ts';
+import { VipnatError } from '../../lib/errors.ts';
 
 /** What the test asks. */
 export interface ChildRequest {

@@ -1,12 +1,11 @@
-import { describe, expect, test } from '@jest/globals';
-import { type Family } from '../../lib/address/address.ts';
-import { type IptablesDialect } from '../../lib/kernel/port.ts';
-import { pairs } from '../support/jest/pairs.ts';
-import { toolName } from '../../lib/kernel/tools/tool-name.ts';
 import { describeKernels, everything } from './kinds.ts';
-import { foreignRules, shapes } from './rule-shapes.ts';
-import { garbage } from './subject.ts';
+import type { Family } from '../../lib/net.ts';
+import { type IptablesDialect, toolName } from '../../lib/kernel/port.ts';
+import { describe, test, expect } from '@jest/globals';
+import { pairs } from '../support/jest/pairs.ts';
+import { shapes, foreignRules } from './rule-shapes.ts';
 import { watchChange, watchQuiet } from './watching.ts';
+import { garbage } from './subject.ts';
 
 describeKernels((subject) => {
   async function show(family: Family, dialect: IptablesDialect): Promise<string> {

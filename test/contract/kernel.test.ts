@@ -1,12 +1,11 @@
-import { expect, test } from '@jest/globals';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { families } from '../../lib/address/address.ts';
-import { iptablesDialects, type Trigger } from '../../lib/kernel/port.ts';
-import { understandRules } from '../../agent/observe/understand-rules.ts';
-import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { describeKernels, everything } from './kinds.ts';
+import { test, expect } from '@jest/globals';
+import { families, type Endpoint, formatEndpoint } from '../../lib/net.ts';
+import { iptablesDialects, type Trigger } from '../../lib/kernel/port.ts';
+import { watchChange, watchQuiet, slowQuietMs, sleep } from './watching.ts';
+import { understandRules } from '../../agent/observe/observe.ts';
+import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { foreignRules } from './rule-shapes.ts';
-import { sleep, slowQuietMs, watchChange, watchQuiet } from './watching.ts';
 
 describeKernels((subject) => {
   test('a new namespace has no rules, no IPVS, no proxy and its loopback addresses, and reading registers no table', async () => {

@@ -1,8 +1,8 @@
-import { spawn } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { test, expect } from '@jest/globals';
 import { fileURLToPath } from 'node:url';
-import { expect, test } from '@jest/globals';
+import { spawn } from 'node:child_process';
 import { RealKernel } from './real-kernel.ts';
+import { readFile } from 'node:fs/promises';
 import { sleep } from './watching.ts';
 
 test('when the agent is killed by SIGKILL, its child on the xtables lock dies with it', async () => {

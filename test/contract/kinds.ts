@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, describe } from '@jest/globals';
-import { families } from '../../lib/address/address.ts';
+import { families } from '../../lib/net.ts';
 import { iptablesDialects } from '../../lib/kernel/port.ts';
+import type { KernelSubject } from './subject.ts';
 import { createFakeSubject } from './fake-subject.ts';
 import { createRealSubject, whyNoNamespaces } from './real-subject.ts';
-import { type KernelSubject } from './subject.ts';
+import { describe, beforeEach, afterEach } from '@jest/globals';
 
 /** A read of everything there is, for the service default/kubernetes. */
 export const everything = {

@@ -1,20 +1,17 @@
-import { describe, expect, test } from '@jest/globals';
-import { plan } from '../../agent/decide/plan.ts';
-import { families, type Family } from '../../lib/address/address.ts';
-import { nameOwnTable } from '../../lib/kernel/netlink/own-table.ts';
-import { type Balance, type InstalledBalance } from '../../lib/netfilter/rules/balance.ts';
-import { iptablesDialects, type Dialect } from '../../lib/kernel/port.ts';
-import { parseSave } from '../../lib/netfilter/iptables/parse.ts';
-import { readInstalled as readFromIptables } from '../../lib/netfilter/iptables/read-back.ts';
-import { type Ruleset } from '../../lib/netfilter/iptables/ruleset.ts';
-import { parseNftTable } from '../../lib/netfilter/nftables/parse.ts';
-import { readInstalled as readFromNft } from '../../lib/netfilter/nftables/read-back.ts';
-import { type NftRuleset } from '../../lib/netfilter/nftables/ruleset.ts';
-import { formatEndpoint } from '../../lib/address/endpoint.ts';
+import { type Family, families, formatEndpoint } from '../../lib/net.ts';
+import type { Balance, InstalledBalance } from '../../lib/dialect.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
+import { iptablesDialects, type Dialect } from '../../lib/kernel/port.ts';
 import { describeKernels, everything } from './kinds.ts';
-import { sleep, watchChange } from './watching.ts';
-import { type Plan } from '../../lib/netfilter/plan/table-plan.ts';
+import { type Ruleset, parseSave } from '../../lib/iptables/rules.ts';
+import { type NftRuleset, parseNftTable } from '../../lib/nft/table.ts';
+import { readNftInstalled as readFromNft } from '../../lib/nft/vip-rules.ts';
+import { readIptablesInstalled as readFromIptables } from '../../lib/iptables/vip-rules.ts';
+import type { Plan } from '../../lib/plan.ts';
+import { plan } from '../../agent/decide/plan.ts';
+import { describe, test, expect } from '@jest/globals';
+import { nameOwnTable } from '../../lib/kernel/nft-netlink.ts';
+import { watchChange, sleep } from './watching.ts';
 
 const familyToHosts = {
   ipv4: ['10.0.0.50', '10.0.0.51', '10.0.0.11', '10.0.0.12', '10.0.0.13'],

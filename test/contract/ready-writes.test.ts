@@ -1,14 +1,14 @@
-import { spawn } from 'node:child_process';
-import { readdir, readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { families, type Family } from '../../lib/address/address.ts';
-import { type Dialect, type Transaction, type WritePlace } from '../../lib/kernel/port.ts';
+import type { WritePlace, Dialect, Transaction } from '../../lib/kernel/port.ts';
+import { families, type Family } from '../../lib/net.ts';
+import { whyNoNamespaces, createRealSubject } from './real-subject.ts';
+import { describe, beforeEach, afterEach, test, expect } from '@jest/globals';
+import type { KernelSubject } from './subject.ts';
 import { everything } from './kinds.ts';
+import { fileURLToPath } from 'node:url';
+import { spawn } from 'node:child_process';
 import { RealKernel } from './real-kernel.ts';
-import { createRealSubject, whyNoNamespaces } from './real-subject.ts';
-import { type KernelSubject } from './subject.ts';
 import { sleep } from './watching.ts';
+import { readdir, readFile } from 'node:fs/promises';
 
 const places: readonly WritePlace[] = families.flatMap((family) =>
   (['nft', 'legacy', 'nftables'] as const).map((dialect) => ({ family, dialect })),

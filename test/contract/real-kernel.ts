@@ -1,22 +1,21 @@
-import { type ChildProcess } from 'node:child_process';
-import { createInterface } from 'node:readline';
-import { type Family } from '../../lib/address/address.ts';
-import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type ErrorCode, VipnatError } from '../../lib/text/errors.ts';
-import {
-  type FlowSelection,
-  type ForwardChain,
-  type Kernel,
-  type KernelQuery,
-  type KernelReading,
-  type LocalRoutes,
-  type SourceRoute,
-  type Transaction,
-  type Trigger,
-  type Watch,
-  type WritePlace,
+import type {
+  Kernel,
+  Trigger,
+  KernelQuery,
+  KernelReading,
+  Transaction,
+  WritePlace,
+  FlowSelection,
+  LocalRoutes,
+  SourceRoute,
+  ForwardChain,
+  Watch,
 } from '../../lib/kernel/port.ts';
-import { type ChildMessage, type ChildRequest } from './kernel-child.ts';
+import type { ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { ChildMessage, ChildRequest } from './kernel-child.ts';
+import type { Endpoint, Family } from '../../lib/net.ts';
+import { VipnatError, type ErrorCode } from '../../lib/errors.ts';
 
 interface Waiting {
   readonly resolve: (result: unknown) => void;

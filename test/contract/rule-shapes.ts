@@ -1,5 +1,5 @@
-import { type Family } from '../../lib/address/address.ts';
-import { type IptablesDialect } from '../../lib/kernel/port.ts';
+import type { Family } from '../../lib/net.ts';
+import type { IptablesDialect } from '../../lib/kernel/port.ts';
 
 /** A script with every shape of rule that vipnat writes, and what the save tool prints after it. */
 interface RuleShapes {

@@ -1,6 +1,5 @@
-import { type Family } from '../../lib/address/address.ts';
-import { type Endpoint } from '../../lib/address/endpoint.ts';
-import { type IptablesDialect, type FlowSelection, type Kernel } from '../../lib/kernel/port.ts';
+import type { Kernel, IptablesDialect, FlowSelection } from '../../lib/kernel/port.ts';
+import type { Family, Endpoint } from '../../lib/net.ts';
 
 /** How a tool fails. */
 export type ToolFault = 'missing' | 'hanging' | 'garbage';

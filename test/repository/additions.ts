@@ -44,11 +44,11 @@ const option: Addition = {
       ),
     ],
     [
-      'config/config.ts',
+      'config/options.ts',
       insertAfter('  readonly logFormat: LogFormat;\n', '  readonly exampleChoice: string;\n'),
     ],
     [
-      'config/arguments.ts',
+      'config/load.ts',
       insertAfter(
         'logFormat: ({ logFormat }) => [logFormat],\n',
         'exampleChoice: (all) => [all.exampleChoice],\n',
@@ -76,7 +76,7 @@ const error: Addition = {
   name: 'EXAMPLE_FAILED',
   files: new Map([
     [
-      'lib/text/error-catalogue.ts',
+      'lib/errors.ts',
       insertAfter(
         "the output of the same command with `--log-level debug`.',\n  },\n",
         "EXAMPLE_FAILED: { exit: failed, retry: true, meaning: 'An example failed.', remedy: 'Try again.' },\n",
@@ -95,7 +95,7 @@ const check: Addition = {
   name: 'example-found',
   files: new Map([
     [
-      'cli/doctor/checks/foreign.ts',
+      'cli/doctor/checks/rules.ts',
       insertAfter(
         'find: findKubeVip },\n',
         "{ code: 'example-found', levels: ['warn'], meaning: 'An example.', find: () => ({ findings: [], gaps: [] }) },\n",
@@ -121,14 +121,14 @@ const metric: Addition = {
   name: 'vipnat_example',
   files: new Map([
     [
-      'lib/telemetry/catalogue.ts',
+      'lib/telemetry/metrics.ts',
       insertAfter(
         'export const sampled = {\n',
         "  vipnat_example: { type: 'gauge', labels: [], help: 'An example' },\n",
       ),
     ],
     [
-      'agent/report/samples.ts',
+      'agent/report/metrics.ts',
       insertAfter("sample('vipnat_can_serve', {}, isServing),\n", "sample('vipnat_example', {}, 1),\n"),
     ],
     [
@@ -160,7 +160,7 @@ export function watchExample({ clock, onTrigger, onProblem }: SourceOptions): So
 }\n`,
     ],
     [
-      'lib/kernel/watch/watch.ts',
+      'lib/kernel/watch.ts',
       (text) =>
         `import { watchExample } from './trigger-example.ts';\n${insertAfter("'xtables-lock': startLockWatch(options),\n", "'trigger-example': watchExample(options),\n")(text)}`,
     ],
@@ -195,7 +195,7 @@ export const example = definePlainCommand({
 `,
     ],
     [
-      'cli/program/table.ts',
+      'cli/table.ts',
       insertAfter(
         "(await import('../commands/version.ts')).printVersion,\n  },\n",
         `{ name: 'example', group: itself, summary: 'an example',

@@ -1,14 +1,14 @@
-import { describe, expect, test } from '@jest/globals';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { metrics as agentMetrics } from '../../lib/telemetry/metrics.ts';
+import { controllerMetrics, drainStart } from '../../controller/report/metrics.ts';
+import { balancerMetrics } from '../../balancer/samples.ts';
+import { resolve, join } from 'node:path';
 import { parse } from 'yaml';
-import { balancerMetrics } from '../../balancer/report/samples.ts';
-import { controllerMetrics, drainStart } from '../../controller/report/samples.ts';
-import { metrics as agentMetrics } from '../../lib/telemetry/catalogue.ts';
-import { commandNames } from '../../cli/program/table.ts';
-import { readSection, readTable, unquote } from '../support/documents/table.ts';
-import { describeWithPromtool, runPromtool } from './promtool.ts';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { test, expect, describe } from '@jest/globals';
+import { readTable, readSection, unquote } from '../support/documents/table.ts';
 import { makeFolder } from '../support/network/own-folder.ts';
+import { runPromtool, describeWithPromtool } from './promtool.ts';
+import { commandNames } from '../../cli/table.ts';
 
 interface Alert {
   readonly alert: string;

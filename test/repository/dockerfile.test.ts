@@ -1,9 +1,9 @@
-import { expect, test } from '@jest/globals';
+import { listStartedTools, notInPods } from '../support/image/started-tools.ts';
+import { test, expect } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { toolMissing } from '../../lib/kernel/tools/tool-errors.ts';
+import { toolMissing } from '../../lib/kernel/tools.ts';
 import { productFolders } from '../../lab/settings/folders.ts';
 import { packageFormat } from '../../release/images/image-sbom.ts';
-import { listStartedTools, notInPods } from '../support/image/started-tools.ts';
 
 /** Started by name, and on every Debian: util-linux and coreutils are essential. */
 const onEveryDebian = ['setpriv', 'tail'];

@@ -1,15 +1,13 @@
-import { describe, expect, test } from '@jest/globals';
-import { accessSync, constants, existsSync, globSync, readFileSync } from 'node:fs';
+import { readDocuments, type Code } from '../support/documents/document.ts';
+import { loadCommands, listOptions } from '../../cli/command.ts';
+import { table, commandNames } from '../../cli/table.ts';
+import { parseCommandLine } from '../../cli/program.ts';
+import { isPlaceholder, listCommandLines, expandChoices } from '../support/documents/command-lines.ts';
+import { readConfig, credentialsVariables, configVariable, podVariable } from '../../config/load.ts';
+import { describe, test, expect } from '@jest/globals';
+import { globSync, readFileSync, existsSync, accessSync, constants } from 'node:fs';
+import { optionNames, nameVariable } from '../../config/options.ts';
 import { parseAllDocuments } from 'yaml';
-import { loadCommands } from '../../cli/command/command.ts';
-import { listOptions } from '../../cli/command/options.ts';
-import { parseCommandLine } from '../../cli/program/command-line.ts';
-import { commandNames, table } from '../../cli/program/table.ts';
-import { configVariable, credentialsVariables, podVariable } from '../../config/environment.ts';
-import { readConfig } from '../../config/load.ts';
-import { nameVariable, optionNames } from '../../config/options.ts';
-import { expandChoices, isPlaceholder, listCommandLines } from '../support/documents/command-lines.ts';
-import { type Code, readDocuments } from '../support/documents/document.ts';
 
 const documents = readDocuments();
 const ownFlags = (await loadCommands(table)).flatMap((command) =>

@@ -1,22 +1,22 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, test, expect } from '@jest/globals';
 import { readFile } from 'node:fs/promises';
+import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
+import { readTable, unquote, readSection } from '../support/documents/table.ts';
 import {
-  describeOption,
-  listChoices,
+  schema,
+  optionNames,
   nameFlag,
   nameVariable,
-  optionNames,
-  schema,
+  describeOption,
+  listChoices,
 } from '../../config/options.ts';
-import { commandNames, table } from '../../cli/program/table.ts';
-import { keepalivedFlags } from '../../cli/generate/keepalived/options.ts';
-import { type Endpoint, formatEndpoint } from '../../lib/address/endpoint.ts';
-import { readDocument } from '../../config/document.ts';
-import { describeReason, eventReasons } from '../../lib/telemetry/reasons.ts';
-import { loadCommands } from '../../cli/command/command.ts';
-import { exitStatuses } from '../../lib/text/exit-status.ts';
-import { fillTables, pathToTables } from '../support/documents/generated-tables.ts';
-import { readSection, readTable, unquote } from '../support/documents/table.ts';
+import { readDocument } from '../../config/file.ts';
+import { keepalivedFlags } from '../../cli/keepalived.ts';
+import { pathToTables, fillTables } from '../support/documents/generated-tables.ts';
+import { commandNames, table } from '../../cli/table.ts';
+import { exitStatuses } from '../../lib/text.ts';
+import { loadCommands } from '../../cli/command.ts';
+import { eventReasons, describeReason } from '../../lib/telemetry/events.ts';
 
 let configuration = '';
 let events = '';

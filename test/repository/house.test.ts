@@ -1,12 +1,12 @@
-import { beforeEach, describe, expect, test } from '@jest/globals';
-import { execa } from 'execa';
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { makeFolder } from '../support/network/own-folder.ts';
+import { mkdirSync, writeFileSync, mkdtempSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { findCircles } from '../../prose/house/circles.ts';
+import { beforeEach, describe, test, expect } from '@jest/globals';
 import { measureHouse } from '../../prose/house/figures.ts';
+import { findCircles } from '../../prose/house/circles.ts';
 import { findPrivateWords } from '../../prose/house/private-words.ts';
 import { readSource } from '../../prose/house/source.ts';
-import { makeFolder } from '../support/network/own-folder.ts';
+import { execa } from 'execa';
 
 /** A small checkout with one of each that is counted. */
 const tree = {

@@ -1,9 +1,9 @@
-import { describe, expect, test } from '@jest/globals';
-import { globSync, readFileSync } from 'node:fs';
 import { execa } from 'execa';
+import { describe, test, expect } from '@jest/globals';
+import { ownImage, imageRepository, ownImages, version } from '../support/manifest/printing.ts';
+import { ownImages as builtImages } from '../../cli/manifest/request.ts';
+import { globSync, readFileSync } from 'node:fs';
 import { parse } from 'yaml';
-import { ownImages as builtImages } from '../../cli/generate/manifest/own-images.ts';
-import { imageRepository, ownImage, ownImages, version } from '../support/manifest/printing.ts';
 
 const printName = (name = '', image = 'vipnat') =>
   execa('scripts/image-name', [image], { env: { RELEASE_IMAGE: name }, reject: false });

@@ -1,14 +1,13 @@
-import { describe, expect, test } from '@jest/globals';
-import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { counted, metrics, sampled } from '../../lib/telemetry/catalogue.ts';
-import { createMetrics } from '../../lib/telemetry/prometheus.ts';
-import { balancerMetrics, programmingDuration } from '../../balancer/report/samples.ts';
-import { controllerMetrics, drainStart } from '../../controller/report/samples.ts';
-import { LoopMetrics } from '../../agent/report/loop-metrics.ts';
-import { toEndpoint } from '../support/fakes/endpoints.ts';
+import { metrics, sampled, counted, createMetrics } from '../../lib/telemetry/metrics.ts';
+import { controllerMetrics, drainStart } from '../../controller/report/metrics.ts';
+import { balancerMetrics, programmingDuration } from '../../balancer/samples.ts';
+import { describe, test, expect } from '@jest/globals';
+import { readFileSync, globSync, mkdtempSync, writeFileSync, rmSync } from 'node:fs';
 import { describeWithPromtool, runPromtool } from './promtool.ts';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { LoopMetrics } from '../../agent/report/metrics.ts';
+import { toEndpoint } from '../support/fakes/endpoints.ts';
 
 /** Of agents, controllers and balancers. */
 const documented = {
@@ -45,7 +44,7 @@ describe('docs/metrics.md', () => {
 });
 
 test('every metric gets its values somewhere in the agent', () => {
-  const text = globSync(['agent/**/*.ts', 'lib/telemetry/process-samples.ts'])
+  const text = globSync(['agent/**/*.ts', 'lib/telemetry/metrics.ts'])
     .map((file) => readFileSync(file, 'utf8'))
     .join('\n');
   const uses = [...text.matchAll(/\b(sample|count|time)\(\s*'(\w+)'/g)];

@@ -41,7 +41,7 @@ test('documents name only files that are there', () => {
 });
 
 test('a file that is gone is found', () => {
-  expect(findGone('see judge.ts, agent/decide/decide.ts, gone.ts, health/gone.ts')).toEqual([
+  expect(findGone('see judge.ts, agent/decide/mode.ts, gone.ts, health/gone.ts')).toEqual([
     'gone.ts',
     'health/gone.ts',
   ]);

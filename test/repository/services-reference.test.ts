@@ -1,10 +1,10 @@
-import { describe, expect, test } from '@jest/globals';
-import { globSync, readFileSync } from 'node:fs';
-import * as names from '../../lib/services/names.ts';
-import { toLeaseName } from '../../lib/services/node-report.ts';
-import { describeReason, eventReasons } from '../../lib/telemetry/reasons.ts';
-import { pathToTables } from '../support/documents/generated-tables.ts';
 import { readSection, readTable, unquote } from '../support/documents/table.ts';
+import { globSync, readFileSync } from 'node:fs';
+import { test, expect, describe } from '@jest/globals';
+import * as names from '../../lib/api/vipnat.ts';
+import { toLeaseName } from '../../lib/api/node.ts';
+import { pathToTables } from '../support/documents/generated-tables.ts';
+import { eventReasons, describeReason } from '../../lib/telemetry/events.ts';
 
 const page = 'docs/services-reference.md';
 

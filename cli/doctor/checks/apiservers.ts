@@ -1,15 +1,193 @@
-import { parseAddress } from '../../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
-import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { type Serving } from '../../../lib/probe/serving.ts';
-import { type Check } from '../facts/check.ts';
-import { type Fact, type Finding, given, lookAt, type NotChecked, type Verdict } from '../facts/fact.ts';
-import { type HostFacts } from '../facts/host-facts.ts';
-import { endpointsRefusedCheck } from './endpoints-refused.ts';
-import { livenessOnlyCheck } from './liveness-only.ts';
-import { findNobodyKnown, nobodyKnown } from './nobody-known.ts';
-import { shutdownDelayCheck } from './shutdown-delay.ts';
-import type { ApiserverHealth, HostLook } from '../../../agent/main.ts';
+import {
+  type Check,
+  type HostFacts,
+  given,
+  filePaths,
+  lookAtHost,
+  lookAt,
+  type Fact,
+  type Finding,
+  type NotChecked,
+  type Verdict,
+} from '../facts.ts';
+import {
+  parseEndpoint,
+  formatEndpoint,
+  type Family,
+  isAtVip,
+  parseAddress,
+  type Endpoint,
+} from '../../../lib/net.ts';
+import { isBalanced } from '../../../config/options.ts';
+import type { HostLook, ApiserverHealth } from '../../../agent/main.ts';
+import { findLiveSources } from '../../../agent/endpoints.ts';
+import { quoteWords } from '../../../lib/text.ts';
+import type { Serving } from '../../../lib/http/client.ts';
+
+/** Whether the API, kube-proxy or `--endpoints` names an apiserver that vipnat does not use. */
+const endpointsRefusedCheck: Check = {
+  code: 'endpoints-refused',
+  levels: ['warn'],
+  meaning: 'The API, kube-proxy or `--endpoints` names an apiserver that vipnat does not use.',
+  find: findRefused,
+};
+
+function findRefused({ assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ refused }) => ({
+    gaps: [],
+    findings: [...new Set(refused)].map((sentence) => ({
+      level: 'warn',
+      title: sentence,
+      why: 'Two sources contradict each other, or one of them is wrong. So vipnat may balance over too few apiservers.',
+      remedy: [
+        '# compare both sources, and correct the wrong one. This names the apiservers of the API:',
+        '# kubectl get endpointslices --namespace default --selector kubernetes.io/service-name=kubernetes',
+        '# the API and kube-proxy outrank --endpoints: take the option away, or name the same apiservers',
+      ],
+    })),
+  }));
+}
+
+/** Whether this node's apiserver says that it goes before it closes its port. */
+const shutdownDelayCheck: Check = {
+  code: 'no-shutdown-delay',
+  levels: ['warn'],
+  meaning: 'The kube-apiserver of this node has no `--shutdown-delay-duration`.',
+  find: findAbruptEnd,
+};
+
+/** Source: kube-apiserver --help; the listener closes at once when it is 0, while others still send connections. */
+function findAbruptEnd({ processes, files }: HostFacts): ReturnType<Check['find']> {
+  const manifest = files.get(filePaths.apiserverManifest);
+  const text = manifest !== undefined && 'value' in manifest ? manifest.value : null;
+  const words = findFlags(processes) ?? text?.split(/[\s"']+/);
+  if (words === undefined) {
+    if (manifest !== undefined && 'unknown' in manifest) return manifest;
+    return { unknown: 'this node shows no kube-apiserver, and no manifest of one' };
+  }
+  return lookAtHost(() => {
+    const delay = findDelay(words);
+    if (delay !== null && !/^0(?:ms|s|m|h)?$/.test(delay)) return [];
+    return [
+      {
+        level: 'warn',
+        title: `this node's apiserver stops without a delay (shutdown-delay-duration ${delay ?? '0s'})`,
+        why: 'At each restart, new connections fail until every agent notices that the apiserver stops. A delay of 10s or more is safe.',
+        remedy: describeDelay(text !== null, delay !== null),
+      },
+    ];
+  });
+}
+
+/** Those of the running one; a process that has changed its command line tells nothing, nor one that may be another host's. */
+function findFlags(processes: HostFacts['processes']): readonly string[] | null {
+  if ('unknown' in processes) return null;
+  const running = processes.value.find(({ name, isSurelyHere }) => name === 'kube-apiserver' && isSurelyHere);
+  return running?.arguments.some((word) => word.startsWith('--')) === true ? running.arguments : null;
+}
+
+function describeDelay(hasManifest: boolean, hasFlag: boolean): string[] {
+  if (!hasManifest) return ['# start kube-apiserver with --shutdown-delay-duration=10s'];
+  const path = filePaths.apiserverManifest;
+  const copy = '/etc/kubernetes/kube-apiserver.yaml.new';
+  const change = hasFlag
+    ? 's/--shutdown-delay-duration=[0-9a-z]*/--shutdown-delay-duration=10s/'
+    : String.raw`s/^\( *\)- kube-apiserver$/&\n\1- --shutdown-delay-duration=10s/`;
+  return [
+    '# the kubelet restarts the apiserver: do one master after the other',
+    // The kubelet reads whatever file is in its folder, also a half-written one.
+    `cp -p ${path} ${copy} && sed -i '${change}' ${copy} && mv ${copy} ${path}`,
+  ];
+}
+
+function findDelay(words: readonly string[]): string | null {
+  const flag = '--shutdown-delay-duration';
+  const index = words.findIndex((word) => word === flag || word.startsWith(`${flag}=`));
+  const word = words[index];
+  return word === undefined ? null : (word.split('=')[1] ?? words[index + 1] ?? null);
+}
+
+/** Why a check of apiservers was not made. */
+const nobodyKnown = { unknown: 'no apiserver is known' };
+
+/** Whether a virtual IP is left to its holder, as no apiserver is known that could be balanced over. */
+function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], (assessed) =>
+    lookAt(assessed.decisions, { unknown: 'no virtual IP is configured' }, (decision) => {
+      const { vip, reason } = decision;
+      const { missingSwitches, health } = assessed;
+      const isClosed = missingSwitches.some(({ family }) => family === vip.family);
+      const isAnyKnown = [...health.keys()].some((text) => parseEndpoint(text)?.family === vip.family);
+      if (isBalanced(decision) || (isClosed && isAnyKnown)) return [];
+      return [
+        {
+          level: 'fail',
+          title: `${formatEndpoint(vip)} is not balanced: the apiserver of the VIP holder answers`,
+          why:
+            isClosed && !reason.startsWith(nobodyKnown.unknown)
+              ? `No apiserver is known, and ${reason}.`
+              : `The reason: ${reason}.`,
+          remedy: [
+            ...describeWayOut(isAnyAtVip(vip.family, assessed)),
+            '# name the apiservers, here and in the options of the agent',
+            `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
+          ],
+        },
+      ];
+    }),
+  );
+}
+
+/** Whether the API or kube-proxy names an apiserver at a virtual IP now. */
+function isAnyAtVip(family: Family, { observation, memory, decisions }: HostLook): boolean {
+  const { api, kubeProxy } = findLiveSources(family, {
+    observation,
+    memory,
+    config: { endpoints: [], vips: [] },
+  });
+  const vips = decisions.map(({ vip }) => vip);
+  return [api, kubeProxy].some(
+    (source) => source?.value.some((endpoint) => isAtVip(endpoint, vips)) === true,
+  );
+}
+
+function describeWayOut(isAtVip: boolean): string[] {
+  return isAtVip
+    ? [
+        '# on each master in turn: give kube-apiserver the own address of its host by',
+        `# --advertise-address in ${filePaths.apiserverManifest}; until then`,
+      ]
+    : [];
+}
+
+/** Whether apiservers say nothing to probes but that they live: RKE2, k3s and hardened clusters forbid anonymous requests. */
+const livenessOnlyCheck: Check = {
+  code: 'liveness-only',
+  levels: ['warn'],
+  meaning: 'An apiserver answers `GET /readyz` with 401 or 403, so vipnat cannot see whether it is ready.',
+  find: findBlind,
+};
+
+function findBlind({ assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ health }) =>
+    lookAt([...health], nobodyKnown, ([text, { livenessOnly }]) =>
+      livenessOnly === undefined
+        ? []
+        : [
+            {
+              level: 'warn',
+              title: `vipnat sees only whether ${text} lives: ${livenessOnly}`,
+              why: 'An apiserver that shuts down, or has lost its etcd, still gets new connections.',
+              remedy: [
+                "# FILE: a kubeconfig whose user may read /readyz, with the CA that signed the apiservers' certificates. It prints ok:",
+                '# kubectl --kubeconfig FILE get --raw /readyz',
+                '# start the agent with the option --kubeconfig FILE',
+              ],
+            },
+          ],
+    ),
+  );
+}
 
 /** How the apiservers are that the virtual IPs lead to. */
 export const apiserverChecks: readonly Check[] = [

@@ -1,20 +1,11 @@
+import type { Check, Finding, HostFacts } from '../facts.ts';
+import { toolChecks, forwardingChecks, trackingChecks } from './host.ts';
+import { virtualIpChecks } from './vip.ts';
+import { localRouteChecks, ruleChecks, strangerChecks } from './rules.ts';
+import { keepalivedChecks, trackFileChecks, hostDrainedChecks } from './keepalived.ts';
 import { apiserverChecks } from './apiservers.ts';
-import { type Check } from '../facts/check.ts';
-import { type Finding } from '../facts/fact.ts';
-import { forwardingChecks } from './forwarding.ts';
-import { type HostFacts } from '../facts/host-facts.ts';
-import { hostDrainedChecks } from './host-drained.ts';
-import { keepalivedChecks } from './keepalived.ts';
-import { kubeProxyChecks } from './kube-proxy.ts';
-import { kubeconfigChecks } from './kubeconfigs.ts';
-import { localRouteChecks } from './local-routes.ts';
-import { ruleChecks } from './rules.ts';
+import { kubeconfigChecks, kubeProxyChecks } from './kube-proxy.ts';
 import { serviceChecks } from './services.ts';
-import { strangerChecks } from './foreign.ts';
-import { toolChecks } from './tools.ts';
-import { trackingChecks } from './tracking.ts';
-import { trackFileChecks } from './track-file.ts';
-import { virtualIpChecks } from './virtual-ip.ts';
 
 /** Checks that a person thinks of together. */
 export interface Topic {

@@ -1,11 +1,18 @@
-import ipaddr from 'ipaddr.js';
-import { type HostProcess } from '../../../lib/kernel/host/processes.ts';
-import { type Check } from '../facts/check.ts';
-import { given, lookAt, lookAtHost, type NotHere } from '../facts/fact.ts';
-import { type HostFacts, ipvsModules, sysctlNames } from '../facts/host-facts.ts';
-import { areServicesUsed } from '../facts/services-facts.ts';
-import { restartProxy as restart } from '../remedies/leftover-rules.ts';
+import {
+  type Check,
+  type HostFacts,
+  given,
+  lookAt,
+  ipvsModules,
+  sysctlNames,
+  lookAtHost,
+  type NotHere,
+} from '../facts.ts';
+import { restartProxy as restart } from '../remedies.ts';
+import type { HostProcess } from '../../../lib/kernel/host.ts';
+import { areServicesUsed } from '../services-facts.ts';
 import type { HostObservation } from '../../../agent/main.ts';
+import ipaddr from 'ipaddr.js';
 
 /** Whether kube-proxy's ipvs mode has what it needs, and leaves the VIP alone. */
 export const ipvsChecks: readonly Check[] = [

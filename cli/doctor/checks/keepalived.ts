@@ -1,24 +1,39 @@
-import { dirname } from 'node:path';
-import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { findInstance, keepalivedName } from '../../../lib/keepalived/find.ts';
-import { computeVrid } from '../../../lib/keepalived/vrid.ts';
-import { type VrrpAdvert } from '../../../lib/keepalived/advert.ts';
-import { type Config } from '../../../config/config.ts';
-import { locateServingFile } from '../../../lib/keepalived/serving-file.ts';
-import { type Check } from '../facts/check.ts';
-import { type Finding, given, lookAt, lookAtHost, type NotChecked } from '../facts/fact.ts';
-import { isHeldWithoutVrrp, isKeepalivedHere, isSurelyFree } from '../facts/held.ts';
 import {
-  addInstance,
-  changeVrid,
+  type Check,
+  type HostFacts,
+  given,
+  lookAtHost,
+  isHeldWithoutVrrp,
+  isSurelyFree,
+  isKeepalivedHere,
+  lookAt,
+  type Finding,
+  type NotChecked,
+} from '../facts.ts';
+import {
+  keepalivedName,
+  findInstance,
+  computeVrid,
+  type VrrpAdvert,
+  followsFile,
+} from '../../../lib/keepalived/read.ts';
+import { isKubeVip } from './rules.ts';
+import {
+  describeElsewhere,
+  install,
   copyInstance,
   makeAtBoot,
+  addInstance,
   trackServing,
-} from '../remedies/keepalived-remedies.ts';
-import { describeElsewhere, install } from '../remedies/remedies.ts';
-import { type HostFacts } from '../facts/host-facts.ts';
-import { isKubeVip } from './foreign.ts';
+  changeVrid,
+} from '../remedies.ts';
+import { quoteWords, formatAge } from '../../../lib/text.ts';
+import type { Config } from '../../../config/options.ts';
+import { dirname } from 'node:path';
+import { locateServingFile } from '../../../lib/keepalived/write.ts';
+import type { Endpoint } from '../../../lib/net.ts';
+import type { HostProcess } from '../../../lib/kernel/host.ts';
+import type { Drain } from '../../../lib/files.ts';
 
 /** Whether keepalived can bring the virtual IPs here, and nobody gets into its way. */
 export const keepalivedChecks: readonly Check[] = [
@@ -223,4 +238,136 @@ function listOwn(vips: readonly Endpoint[]): string[] {
 
 function listAddresses(config: Config): string {
   return listOwn(config.vips).join(', ');
+}
+
+/** Whether keepalived hears what the agent says, and hears nothing that nobody stands for any more. */
+export const trackFileChecks: readonly Check[] = [
+  {
+    code: 'track-file-dropped',
+    levels: ['warn'],
+    meaning:
+      'keepalived is configured to follow the track file, but ignores it. The folder did not exist when keepalived started.',
+    find: findDropped,
+  },
+  {
+    code: 'track-file-stale',
+    levels: ['fail'],
+    meaning: 'The track file says that this node cannot serve, and no agent runs that could reset it.',
+    find: findStale,
+  },
+];
+
+function findDropped(facts: HostFacts): ReturnType<Check['find']> {
+  return given([facts.processes, facts.keepalived, facts.trackFile], (running, { text }, { isWatched }) => {
+    const file = locateServingFile(facts.config.runDir);
+    if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
+    return lookAtHost(() => (isWatched ? [] : [describeDropped(facts, running, file)]));
+  });
+}
+
+/** A reload keeps the VIP, as long as the file does not tell it to go. */
+function describeDropped(
+  { agent, config }: HostFacts,
+  running: readonly HostProcess[],
+  file: string,
+): Finding {
+  return {
+    level: 'warn',
+    title: `keepalived ignores ${file}, although its configuration names that file`,
+    why: 'The folder did not exist when keepalived started, or was created again since. The VIP stays on this node even if the agent reports that this node cannot serve.',
+    remedy: [
+      quoteWords(['mkdir', '-p', dirname(file)]),
+      ...(agent === null ? [reset(file)] : []),
+      ...reload(running),
+      ...makeAtBoot(config.runDir),
+    ],
+  };
+}
+
+/** systemd knows the process by its unit; where there is none, as in a pod, a signal does the same. */
+function reload(running: readonly HostProcess[]): string[] {
+  const [first] = running.filter(({ name }) => name === keepalivedName).sort((a, b) => a.pid - b.pid);
+  if (first === undefined) return [];
+  const [, unit] = /\/system\.slice\/([\w@.-]+\.service)$/.exec(first.group) ?? [];
+  return [unit === undefined ? `kill -HUP ${first.pid}` : quoteWords(['systemctl', 'reload', unit])];
+}
+
+function reset(file: string): string {
+  return `echo 0 > ${quoteWords([file])}`;
+}
+
+/** See docs/adr/0018-a-dead-agents-word.md. */
+function findStale(facts: HostFacts): ReturnType<Check['find']> {
+  return given([facts.keepalived, facts.trackFile], ({ text }, { says, isWatched }) => {
+    const file = locateServingFile(facts.config.runDir);
+    if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
+    return lookAtHost(() => {
+      if (facts.agent !== null || says === null || Number(says) === 0) return [];
+      return [
+        {
+          level: 'fail',
+          title: `${file} says ${says.slice(0, 8)}, and no agent runs that could reset the file`,
+          why: 'keepalived does not take the VIP on this node, even if all other masters fail.',
+          remedy: [reset(file)],
+        },
+      ];
+    });
+  });
+}
+
+function isFollowed({ config }: HostFacts, text: string | null): boolean {
+  const file = locateServingFile(config.runDir);
+  return text !== null && config.vips.some(({ address }) => followsFile(text, address, file) === true);
+}
+
+function notFollowed(file: string): NotChecked {
+  return { unknown: `no keepalived is configured here to follow ${file}` };
+}
+
+/** Whether a drain of this host was forgotten, or does not work. */
+export const hostDrainedChecks: readonly Check[] = [
+  {
+    code: 'host-drained',
+    levels: ['warn'],
+    meaning:
+      'This host has been drained (`vipnat drain`) for more than a day. Or no other host took its VIP.',
+    find: findDrained,
+  },
+];
+
+/** Maintenance takes hours. */
+const forgottenMs = 86_400_000;
+
+function findDrained({ drain, now }: HostFacts): ReturnType<Check['find']> {
+  return given([drain], (drained) =>
+    lookAtHost(() => {
+      if (drained === null) return [];
+      const ageMs = now.getTime() - drained.since.getTime();
+      return [
+        ...(drained.vipStaysSince === null ? [] : [vipStays]),
+        ...(ageMs <= forgottenMs ? [] : [toForgotten(ageMs, drained)]),
+      ];
+    }),
+  );
+}
+
+const vipStays: Finding = {
+  level: 'warn',
+  title: 'this host is drained, but no other host took its VIP',
+  why: 'If this host goes down, no host has the VIP.',
+  remedy: [
+    '# on each other master, vipnat doctor says why keepalived did not take the VIP. Then here:',
+    'vipnat undrain',
+    'vipnat drain',
+  ],
+};
+
+function toForgotten(ageMs: number, { vipStaysSince }: Drain): Finding {
+  const vip = vipStaysSince === null ? ', and the VIP stays on other masters' : '';
+  return {
+    level: 'warn',
+    title: `this host has been drained for ${formatAge(ageMs)}`,
+    why: `Its apiserver gets no new connections through the VIP${vip}.`,
+    remedy: ['# if the maintenance is over:', 'vipnat undrain'],
+  };
 }

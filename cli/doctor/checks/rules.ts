@@ -1,11 +1,33 @@
-import { type Drift, isOutdated } from '../../../lib/netfilter/rules/drift.ts';
-import { isOwnChain } from '../../../lib/netfilter/iptables/identity.ts';
-import { type Check } from '../facts/check.ts';
-import { given, lookAtHost } from '../facts/fact.ts';
-import { type HostFacts } from '../facts/host-facts.ts';
-import { converge, convergeOrRemove, restartAgent } from '../remedies/remedies.ts';
-import { describeTable, type Plan } from '../../../lib/netfilter/plan/table-plan.ts';
+import {
+  type Check,
+  type HostFacts,
+  lookAtHost,
+  given,
+  lookAt,
+  type Finding,
+  type NotChecked,
+  isKeepalivedHere,
+} from '../facts.ts';
+import {
+  restartAgent,
+  converge,
+  convergeOrRemove,
+  isBalancedHere,
+  migrateFirst,
+  describeElsewhere,
+  findUnit,
+} from '../remedies.ts';
+import { isOutdated, type Drift } from '../../../lib/dialect.ts';
+import { type Plan, describeTable } from '../../../lib/plan.ts';
 import type { HostObservation } from '../../../agent/main.ts';
+import { isOwnChain, type Ruleset, isOwnRule, splitRule, parseRule } from '../../../lib/iptables/rules.ts';
+import { type HostProcess, isReachedBy, type Listener } from '../../../lib/kernel/host.ts';
+import { type Endpoint, formatEndpoint } from '../../../lib/net.ts';
+import { toolName } from '../../../lib/kernel/port.ts';
+import { quoteText } from '../../../config/options.ts';
+import { quoteWords } from '../../../lib/text.ts';
+import { parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';
+import { findLocalClientWarnings } from '../../findings.ts';
 
 /** Whether vipnat's own part is as it should be. */
 export const ruleChecks: readonly Check[] = [
@@ -128,4 +150,223 @@ export function hasOwnRules({ rulesets, nftRulesets }: HostObservation): boolean
     rulesets.some(({ tables }) => [...tables.values()].some((table) => [...table.keys()].some(isOwnChain))) ||
     nftRulesets.some(({ table }) => table !== null)
   );
+}
+
+/** Whether somebody else balances the same virtual IPs. */
+export const strangerChecks: readonly Check[] = [
+  {
+    code: 'foreign-dnat',
+    levels: ['fail'],
+    meaning: 'A foreign rule in the nat table translates the VIP.',
+    find: findForeignRules,
+  },
+  {
+    code: 'foreign-virtual-server',
+    levels: ['warn'],
+    meaning: 'IPVS has a virtual server for the VIP.',
+    find: findVirtualServers,
+  },
+  {
+    code: 'foreign-listener',
+    levels: ['fail'],
+    meaning: "A process other than an apiserver listens where the VIP's connections arrive.",
+    find: findForeignListeners,
+  },
+  { code: 'kube-vip-running', levels: ['warn'], meaning: 'kube-vip runs on this node.', find: findKubeVip },
+];
+
+/** Whether a process is kube-vip, which holds and balances virtual IPs by itself. */
+export function isKubeVip({ name }: HostProcess): boolean {
+  return name === 'kube-vip';
+}
+
+/** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are left to it. */
+function findForeignRules(facts: HostFacts): ReturnType<Check['find']> {
+  const { config } = facts;
+  return given([facts.assessment], ({ observation }) =>
+    lookAt(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
+      config.vips
+        .filter(({ family }) => family === ruleset.family)
+        .flatMap((vip) => findTranslations(ruleset, vip, isBalancedHere(vip, facts))),
+    ),
+  );
+}
+
+function findTranslations(
+  { family, dialect, tables }: Ruleset,
+  vip: Endpoint,
+  isBalanced: boolean,
+): Finding[] {
+  const tool = toolName(family, dialect);
+  const chains = [...(tables.get('nat') ?? [])].filter(
+    ([chain]) => !isOwnChain(chain) && !chain.startsWith('KUBE-'),
+  );
+  return chains.flatMap(([chain, rules]) =>
+    rules
+      .filter((text) => text.includes(vip.address) && !isOwnRule(text) && isTranslation(text, vip))
+      .map((text) => ({
+        level: 'fail',
+        title: `nat ${quoteText(chain)} (${tool}) has a foreign rule for ${formatEndpoint(vip)}`,
+        why: 'The first rule gets the connections. A restart of vipnat or of the other software can change the order.',
+        remedy: isBalanced
+          ? [quoteWords([tool, '-t', 'nat', '-D', chain, ...splitRule(text)])]
+          : migrateFirst,
+      })),
+  );
+}
+
+function isTranslation(text: string, { family, address, port }: Endpoint): boolean {
+  const { options, target } = parseRule(text);
+  const destination = options.get('-d') ?? '';
+  const isForVip = destination === `${address}/${family === 'ipv6' ? 128 : 32}`;
+  const ports = [options.get('--dport'), options.get('--dports')].filter((value) => value !== undefined);
+  const isForPort = ports.length === 0 || ports.some((value) => value.split(',').includes(String(port)));
+  const isElsewhere = !['RETURN', 'ACCEPT', 'MASQUERADE', 'SNAT', 'MARK', 'LOG', null].includes(target);
+  return isForVip && isForPort && isElsewhere && !(target ?? '').startsWith('KUBE-');
+}
+
+/** kube-vip's load balancer, or a virtual_server of keepalived. Our rules come first: IPVS sees what is for this host. */
+function findVirtualServers(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, assessment, ipvs, kubeProxy } = facts;
+  return given([ipvs, assessment], (text, { observation }) => {
+    if (text === null) return { notHere: 'this kernel has no IPVS' };
+    const servers = parseIpvs(text).map(({ address }) => (address === null ? '' : formatEndpoint(address)));
+    return lookAt(config.vips, noVip, (vip) => {
+      const name = formatEndpoint(vip);
+      if (!servers.includes(name)) return [];
+      const isPruned = observation.proxyMode.value === 'ipvs' && kubeProxy.ipvs?.excludeCidrs.length === 0;
+      return [
+        {
+          level: 'warn',
+          title: `IPVS has a virtual server for ${name}`,
+          why: isPruned
+            ? 'Other software (kube-vip, keepalived) balances the same VIP. kube-proxy deletes that virtual server every 30 s, because --ipvs-exclude-cidrs does not contain the VIP.'
+            : 'Other software (kube-vip, keepalived) balances the same VIP. It takes over whenever vipnat’s rules are gone.',
+          remedy: isBalancedHere(vip, facts)
+            ? [
+                `ipvsadm -D -t ${name}`,
+                '# and switch it off in its configuration: lb_enable of kube-vip, virtual_server of keepalived',
+              ]
+            : migrateFirst,
+        },
+      ];
+    });
+  });
+}
+
+const noVip = { unknown: 'no virtual IP is configured' };
+
+/** What kube-apiserver is called, also where it is one program with others: k3s and RKE2, microk8s, hyperkube. */
+const apiserverNames = new Set([
+  'kube-apiserver',
+  'k3s-server',
+  'k3s',
+  'rke2',
+  'kubelite',
+  'hyperkube',
+  'apiserver',
+]);
+
+/** Whether a process is an apiserver, by what it is called. */
+export function isApiserver({ name }: HostProcess): boolean {
+  return apiserverNames.has(name);
+}
+
+function findForeignListeners(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, listeners, processes } = facts;
+  return given([listeners, processes], (sockets, running) => {
+    const reached = config.vips.flatMap((vip) =>
+      sockets.filter((socket) => isReachedBy(vip, socket)).map((socket) => ({ vip, socket })),
+    );
+    return lookAt(reached, { notHere: 'no process listens there' }, ({ vip, socket }) => {
+      const owner = running.find(({ pid }) => pid === socket.pid);
+      const name = formatEndpoint(socket);
+      if (owner === undefined) return { unknown: `this user cannot see which process listens on ${name}` };
+      return isApiserver(owner) ? [] : [describeListener(owner, socket, vip, facts)];
+    });
+  });
+}
+
+function describeListener(owner: HostProcess, socket: Listener, vip: Endpoint, facts: HostFacts): Finding {
+  const asking = findCheck(facts);
+  return {
+    level: 'fail',
+    title: `${quoteText(owner.name)} (pid ${owner.pid}) listens on ${formatEndpoint(socket)}, where connections to ${formatEndpoint(vip)} arrive`,
+    why: 'Whenever vipnat does not balance the VIP, this process gets its connections instead of an apiserver.',
+    remedy:
+      isBalancedHere(vip, facts) && asking === null
+        ? stop(owner, facts)
+        : [...migrateFirst, ...(asking ?? [])],
+  };
+}
+
+/** A check of keepalived's that asks whoever is stopped moves the VIP for nothing. */
+function findCheck({ keepalived }: HostFacts): string[] | null {
+  if ('unknown' in keepalived || !/\b(?:vrrp_script|track_script)\b/.test(keepalived.value.text ?? ''))
+    return null;
+  return [
+    `# first follow its step 2: a vrrp_script of ${quoteText(keepalived.value.path)} may check this process`,
+  ];
+}
+
+function findKubeVip(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, processes } = facts;
+  return given([processes], (running) =>
+    lookAt(running.filter(isKubeVip), { notHere: 'no kube-vip runs' }, (process): Finding[] | NotChecked => {
+      if (!process.isSurelyHere) return describeElsewhere(process);
+      const isReplaced = isKeepalivedHere(running) && config.vips.every((vip) => isBalancedHere(vip, facts));
+      return [
+        {
+          level: 'warn',
+          title: `kube-vip (pid ${process.pid}) runs on this node`,
+          why: 'kube-vip assigns virtual IPs by leases of the API. If keepalived runs too, both can hold the VIP. The load balancer of kube-vip competes with vipnat.',
+          remedy: isReplaced ? stop(process, facts) : migrateFirst,
+        },
+      ];
+    }),
+  );
+}
+
+/** As whoever started it does: systemd, the kubelet from a static pod, or somebody by hand. What may be an apiserver is not ended. */
+function stop(process: HostProcess, { assessment, listeners }: HostFacts): string[] {
+  const { pid, name, group } = process;
+  const unit = findUnit(process);
+  if (unit !== null) return [`systemctl disable --now ${unit}`];
+  if (group.includes('kubepods')) {
+    return [
+      '# it runs in a static pod:',
+      quoteWords(['mv', `/etc/kubernetes/manifests/${name}.yaml`, '/etc/kubernetes/']),
+    ];
+  }
+  const ports = 'value' in listeners ? listeners.value.filter((one) => one.pid === pid) : [];
+  const health = 'value' in assessment ? [...assessment.value.health.keys()] : [];
+  const mayServe = ports.some(({ port }) => health.some((text) => text.endsWith(`:${port}`)));
+  return [
+    mayServe ? `# if pid ${pid} is not an apiserver, stop it by the program that started it` : `kill ${pid}`,
+  ];
+}
+
+/** The routes by which this host's own connections to a VIP outlive its move. */
+export const localRouteChecks: readonly Check[] = [
+  {
+    code: 'vip-route-left-over',
+    levels: ['warn'],
+    meaning: 'A killed agent left its local route of a VIP behind, and the VIP is on another host.',
+    find: findLeftOver,
+  },
+];
+
+/** Said beside an agent too: it removes such routes within a moment, so one that is seen stays. */
+function findLeftOver({ assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], (seen) => {
+    if (seen.localRoutes === null) return { unknown: 'the routes of table local cannot be read' };
+    return lookAtHost(() =>
+      findLocalClientWarnings(seen, false).map(({ text, command }) => ({
+        level: 'warn',
+        title: text,
+        why: 'Linux answers ARP for every address with a local route. Other hosts may treat this host as the VIP holder.',
+        remedy: command === null ? [] : [command],
+      })),
+    );
+  });
 }

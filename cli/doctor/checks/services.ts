@@ -1,18 +1,201 @@
-import { formatAge } from '../../../lib/text/age.ts';
-import { type Check } from '../facts/check.ts';
-import { type Finding, lookAtHost, type NotHere, type Verdict } from '../facts/fact.ts';
-import { type HostFacts } from '../facts/host-facts.ts';
-import { type ServicesCluster } from '../facts/services-cluster.ts';
-import { areServicesUsed } from '../facts/services-facts.ts';
-import { install } from '../remedies/remedies.ts';
-import { dataplaneChecks } from './service-dataplanes.ts';
-import { deviceChecks } from './service-devices.ts';
-import { gateChecks } from './service-gates.ts';
-import { poolChecks } from './service-pools.ts';
-import { seatChecks } from './service-seats.ts';
-import { webhookChecks } from './service-webhook.ts';
-import { hangingMs, type HostBalancer, isUsed } from '../../../lib/services/host-balancer.ts';
-import { aliveSeconds, nameTable } from '../../../lib/services/balancer-table.ts';
+import {
+  type Check,
+  type HostFacts,
+  type Verdict,
+  given,
+  lookAtHost,
+  type GateWait,
+  type Finding,
+  type NotHere,
+  type ServicesCluster,
+} from '../facts.ts';
+import { nameTunnelFilter } from '../../../lib/kernel/forwarding.ts';
+import { shorten } from '../../services/view.ts';
+import { formatAge } from '../../../lib/text.ts';
+import { seatChecks, poolChecks, deviceChecks } from './service-addresses.ts';
+import { areServicesUsed } from '../services-facts.ts';
+import { isUsed, type HostBalancer, aliveSeconds, nameTable, hangingMs } from '../../../lib/api/balancer.ts';
+import { install } from '../remedies.ts';
+
+/** Whether something of a network plugin takes or drops packets of connections to Services before the tables of the balancer. */
+const dataplaneChecks: readonly Check[] = [
+  {
+    code: 'services-beside-cilium',
+    levels: ['warn'],
+    meaning: 'Cilium replaces kube-proxy on this node, and takes connections before nftables.',
+    find: findCilium,
+  },
+  {
+    code: 'services-beside-calico-ebpf',
+    levels: ['warn'],
+    meaning: "Calico's eBPF dataplane runs on this node, and takes connections before nftables.",
+    find: findCalicoEbpf,
+  },
+  {
+    code: 'services-behind-strict-tunnel',
+    levels: ['warn'],
+    meaning: 'Services have policy `Local`, and a tunnel of this node drops what other nodes send on.',
+    find: findStrictTunnel,
+  },
+];
+
+/** Source: Documentation/network/kubernetes/kubeproxy-free of Cilium 1.18: its programs are at the devices, before netfilter. */
+function findCilium({ assessment, services: { cilium } }: HostFacts): Verdict {
+  if (cilium === null) return { notHere: 'nothing of Cilium is here' };
+  return given([assessment], ({ observation: { proxyMode } }) => {
+    if (proxyMode.value !== 'none') return { notHere: `kube-proxy runs here (${proxyMode.seenIn})` };
+    return lookAtHost(() => [
+      {
+        level: 'warn',
+        title: `Cilium replaces kube-proxy here: there are no chains of kube-proxy, and ${cilium} is there`,
+        why:
+          "Cilium's programs may take a Service's connections before vipnat's table. Then methods, source ranges and affinity are Cilium's. " +
+          'If the balancer ends, no rules of kube-proxy take over.',
+        remedy: [
+          '# see whether Cilium serves the addresses: cilium-dbg service list (in a pod of Cilium, on this node)',
+          '# docs/doctor.md, services-beside-cilium, says what follows',
+        ],
+      },
+    ]);
+  });
+}
+
+/**
+ * Source: felix/config/config_params.go and felix/rules/static.go of Calico 3.29: BPFHostConntrackBypass, true by default, keeps
+ * packets of pods out of connection tracking. With it, a translation of netfilter to a pod of this node gets no answer.
+ */
+function findCalicoEbpf({ services: { calicoEbpf } }: HostFacts): Verdict {
+  if (calicoEbpf === null) return { notHere: "nothing of Calico's eBPF dataplane is here" };
+  return lookAtHost(() => [
+    {
+      level: 'warn',
+      title: `Calico's eBPF dataplane replaces kube-proxy here: ${calicoEbpf} is there`,
+      why:
+        "Calico's programs may take a Service's connections before vipnat's table. Connections that vipnat sends to a pod of this node may get no " +
+        'answer, because Calico keeps packets of pods out of connection tracking (bpfHostConntrackBypass).',
+      remedy: [
+        '# for all nodes: let the kernel track packets of pods',
+        `# kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"bpfHostConntrackBypass":false}}'`,
+        '# docs/doctor.md, services-beside-calico-ebpf, says what follows',
+      ],
+    },
+  ]);
+}
+
+/** The client's packet comes by the tunnel, and the way back to the client is another interface. */
+function findStrictTunnel({ services: { strictTunnels } }: HostFacts): Verdict {
+  return given([strictTunnels], (devices) =>
+    lookAtHost(() =>
+      devices.map((device) => ({
+        level: 'warn',
+        title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
+        why:
+          'With policy Local, other nodes send the packets of clients on to pods of this node. If these packets come by a tunnel, this node ' +
+          'drops them, and the clients get no answer.',
+        remedy: [`sysctl -w ${nameTunnelFilter(device)}=2`],
+      })),
+    ),
+  );
+}
+
+/** Nodes report within seconds, also if many pods start together. */
+const longMs = 60_000;
+
+/** Whether pods wait for their readiness gates. To be asked only where Services are used. */
+const gateChecks: readonly Check[] = [
+  {
+    code: 'pod-waits-for-gate',
+    levels: ['warn'],
+    meaning: 'A pod has waited for a readiness gate of vipnat for more than a minute.',
+    find: findWaiting,
+  },
+];
+
+function findWaiting({ services: { cluster, gateWaits } }: HostFacts): ReturnType<Check['find']> {
+  return given([cluster, gateWaits], ({ view }, waits) =>
+    lookAtHost(() => {
+      const long = waits.filter(({ waitedMs }) => waitedMs > longMs);
+      return long.length === 0 ? [] : [describeGates(long, view.controller.isLeading)];
+    }),
+  );
+}
+
+function describeGates(waits: readonly GateWait[], isLeading: boolean): Finding {
+  const names = shorten(waits.map(({ pod, waitedMs }) => `${pod} (${formatAge(waitedMs)})`));
+  const nodes = [...new Set(waits.flatMap((wait) => wait.nodes))].sort();
+  const many = waits.length === 1 ? '1 pod waits' : `${waits.length} pods wait`;
+  return {
+    level: 'warn',
+    title: `${many} for a readiness gate: ${names}`,
+    why: isLeading ? describeNodes(nodes) : 'No controller leads, so no gate opens, and new pods wait too.',
+    remedy: isLeading ? remedyOfNodes(nodes) : remedyOfController,
+  };
+}
+
+function describeNodes(nodes: readonly string[]): string {
+  const until = 'A gate opens after 10 minutes at the latest.';
+  if (nodes.length === 0) return `A Service that selects the pod may have no address yet. ${until}`;
+  return `These nodes have not reported that they send connections to the pod: ${shorten(nodes)}. ${until}`;
+}
+
+/** They only print. */
+function remedyOfNodes(nodes: readonly string[]): string[] {
+  return [
+    '# see what the Services of these pods wait for: vipnat services NAMESPACE/NAME',
+    ...(nodes.length === 0
+      ? []
+      : [
+          `# see the balancers of ${shorten(nodes)}: kubectl -n vipnat-system get pods -o wide -l app.kubernetes.io/name=vipnat-balancer`,
+        ]),
+  ];
+}
+
+const remedyOfController = [
+  '# see why no controller leads: kubectl -n vipnat-system describe pod -l app.kubernetes.io/name=vipnat-controller',
+  '# only if you remove vipnat: docs/services.md says how kubectl opens the gates',
+];
+
+/** What the API says of the webhook. To be asked only where Services are used. */
+const webhookChecks: readonly Check[] = [
+  {
+    code: 'webhook-not-trusted',
+    levels: ['warn'],
+    meaning:
+      'API servers trust no certificate of the webhook that gives pods their gate, or it ends within two months.',
+    find: findUntrusted,
+  },
+];
+
+/** Four months after it should have been renewed, and two before it ends. */
+const soonMs = 60 * 86_400_000;
+
+function findUntrusted({ services: { webhook } }: HostFacts): ReturnType<Check['find']> {
+  return given([webhook], (facts) => {
+    if (facts === null) return { notHere: 'the cluster has no webhook of vipnat' };
+    const { leftMs } = facts;
+    return lookAtHost(() =>
+      leftMs !== null && leftMs > soonMs
+        ? []
+        : [
+            {
+              level: 'warn',
+              title: `the certificate of the webhook ${describeWebhook(leftMs)}`,
+              why: 'The controller that leads makes and renews it. Without it, new pods get no readiness gate.',
+              remedy: [
+                '# see whether a controller leads: vipnat services',
+                '# see whether it may write: kubectl -n vipnat-system logs -l app.kubernetes.io/name=vipnat-controller --tail 50 --prefix',
+                '# a controller without --webhook-port makes none. Add this to your options, and apply the manifest again: vipnat manifest services --inject-gates=webhook',
+              ],
+            },
+          ],
+    );
+  });
+}
+
+function describeWebhook(leftMs: number | null): string {
+  if (leftMs === null) return 'is not known to API servers';
+  return leftMs < 0 ? `ended ${formatAge(-leftMs)} ago` : `ends in ${formatAge(leftMs)}`;
+}
 
 /** Whether this host balances Services. On a host, and in a cluster, without them nothing of it is looked at. */
 export const serviceChecks: readonly Check[] = [

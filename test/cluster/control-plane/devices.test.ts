@@ -1,23 +1,21 @@
 /** A controller with the printed rights against a real kube-apiserver, and a device in memory. */
-import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
-import { Controller } from '../../../controller/process/controller.ts';
-import { ControllerLog } from '../../../controller/report/controller-log.ts';
-import { systemClock } from '../../../lib/control/clock.ts';
-import { systemRandom } from '../../../lib/control/random.ts';
-import { findAccess } from '../../../lib/kubernetes/access.ts';
-import { RoutedClient } from '../../../lib/kubernetes/object-client.ts';
-import { ApiRoute } from '../../../lib/kubernetes/route.ts';
-import { watchObjects } from '../../../lib/kubernetes/watch-objects.ts';
-import { devices } from '../../../lib/services/devices.ts';
-import { loadBalancerServices } from '../../../lib/services/services.ts';
-import { EventWriter } from '../../../lib/telemetry/writer.ts';
-import { parseDocument } from '../../support/documents/document.ts';
-import { createRecordingLogger } from '../../support/fakes/logger.ts';
+import { jest, expect, beforeAll, afterAll, test } from '@jest/globals';
 import { PlainDevice } from '../../support/fakes/plain-device.ts';
-import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { createRecordingLogger } from '../../support/fakes/logger.ts';
+import { ServicesWorld, namespace, stepsMs, takeoverMs, servicesPath } from './services-world.ts';
 import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
-import { namespace, ServicesWorld, servicesPath, stepsMs, takeoverMs } from './services-world.ts';
+import { findAccess, ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { systemClock, systemRandom } from '../../../lib/clock.ts';
+import { EventWriter } from '../../../lib/telemetry/events.ts';
+import { Controller } from '../../../controller/main.ts';
+import { RoutedClient } from '../../../lib/kubernetes/writes.ts';
+import { ControllerLog } from '../../../controller/report/log.ts';
+import { devices } from '../../../lib/api/device.ts';
+import { parseDocument } from '../../support/documents/document.ts';
+import { readFileSync } from 'node:fs';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { watchObjects } from '../../../lib/kubernetes/list-watch.ts';
+import { loadBalancerServices } from '../../../lib/api/service.ts';
 
 jest.setTimeout(180_000);
 

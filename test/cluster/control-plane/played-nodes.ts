@@ -1,7 +1,7 @@
+import type { SingleApiserver } from './single-apiserver.ts';
+import { virtualIps, addressPools, type AddressPool } from '../../../lib/api/vipnat.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type NodeReport, toAnnotations, toLeaseName } from '../../../lib/services/node-report.ts';
-import { type AddressPool, addressPools, virtualIps } from '../../../lib/services/objects.ts';
-import { type SingleApiserver } from './single-apiserver.ts';
+import { type NodeReport, toLeaseName, toAnnotations } from '../../../lib/api/node.ts';
 
 const lookMs = 200;
 

@@ -1,10 +1,10 @@
 /** What is true of Services beside each kube-proxy of a plan, while the balancers decide. */
-import { describe, expect, test } from '@jest/globals';
-import { type Family } from '../../../lib/address/address.ts';
+import type { ProxiedNodes } from './proxied-nodes.ts';
+import type { Family } from '../../../lib/net.ts';
 import { outsider } from '../../support/network/layout.ts';
-import { type ProxiedNodes } from './proxied-nodes.ts';
-import { type ProxiedPlan } from './proxied-plan.ts';
-import { secondPort, services } from './proxied-services.ts';
+import { services, secondPort } from './proxied-services.ts';
+import type { ProxiedPlan } from './proxied-plan.ts';
+import { describe, test, expect } from '@jest/globals';
 
 /** Of connections: enough for shares and to miss none of four pods by chance. */
 const count = 60;

@@ -1,5 +1,5 @@
-import { type ProxySetting } from '../../../lab/components/kube-proxy.ts';
-import { families, type Family } from '../../../lib/address/address.ts';
+import type { ProxySetting } from '../../../lab/components/kube-proxy.ts';
+import { type Family, families } from '../../../lib/net.ts';
 import { type Host, podAddresses } from '../../support/network/layout.ts';
 
 /** kube-proxy's mode on a node, and the backend of its tools. */

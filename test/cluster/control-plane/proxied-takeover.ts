@@ -1,13 +1,13 @@
 /** Connections from outside while kube-proxies and balancers come and go. */
-import { expect, test } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { type Family } from '../../../lib/address/address.ts';
-import { tell } from '../../support/lab/test-lab.ts';
+import type { ProxiedNodes } from './proxied-nodes.ts';
 import { outsider } from '../../support/network/layout.ts';
-import { whoDecides } from './proxied-facts.ts';
-import { type ProxiedNodes } from './proxied-nodes.ts';
-import { type ProxiedPlan } from './proxied-plan.ts';
 import { services } from './proxied-services.ts';
+import { expect, test } from '@jest/globals';
+import { tell } from '../../support/lab/test-lab.ts';
+import type { ProxiedPlan } from './proxied-plan.ts';
+import type { Family } from '../../../lib/net.ts';
+import { whoDecides } from './proxied-facts.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Pods and clients share a machine with more to do: what counts is whether an answer comes, not when. */
 const answerMs = 10_000;

@@ -1,15 +1,15 @@
-import { readFileSync } from 'node:fs';
-import { beforeAll, expect, test } from '@jest/globals';
-import { endpointSlices, services } from '../../../agent/api/kubernetes-objects.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type ApiQuestion } from '../../../lab/control-plane/api.ts';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
+import type { Lab } from '../../../lab/control-plane/lab.ts';
+import { type Rule, printOn, apply, requestToken, listRights, formatRule } from './apply.ts';
+import { beforeAll, test, expect } from '@jest/globals';
+import { parse, findPodSpec } from '../../support/manifest/printing.ts';
+import { endpointSlices, services } from '../../../agent/api.ts';
+import type { ApiQuestion } from '../../../lab/control-plane/api.ts';
+import { listApiservers, clusterIps } from '../../support/network/layout.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
-import { clusterIps, listApiservers } from '../../support/network/layout.ts';
-import { findPodSpec, parse } from '../../support/manifest/printing.ts';
-import { apply, formatRule, listRights, printOn, requestToken, type Rule } from './apply.ts';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { readFileSync } from 'node:fs';
 
 const followedMs = 30_000;
 

@@ -1,6 +1,6 @@
-import { describe, expect, test } from '@jest/globals';
-import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
-import { type ServicesWorld } from './services-world.ts';
+import type { ServicesWorld } from './services-world.ts';
+import { describe, test, expect } from '@jest/globals';
+import { addressPools, virtualIps } from '../../../lib/api/vipnat.ts';
 
 /** Tests of what a real apiserver refuses by the printed definitions. */
 export function testAdmission(world: () => ServicesWorld): void {

@@ -1,14 +1,13 @@
-import { readFileSync } from 'node:fs';
-import { describe, expect, test } from '@jest/globals';
-import { execa } from 'execa';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { type EarlySlice, selectEarlySlicesOf } from '../../../lib/services/early-slices.ts';
-import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import { type ServicesWorld, seedGate, stepsMs, namespace, servicesPath } from './services-world.ts';
+import type { KubernetesObject } from '../../support/manifest/printing.ts';
+import { selectEarlySlicesOf, type EarlySlice } from '../../../lib/api/endpoints.ts';
+import { describe, test, expect } from '@jest/globals';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { electionLease, gateType, gateTypesAnnotation } from '../../../lib/services/names.ts';
-import { addressPools } from '../../../lib/services/objects.ts';
-import { namespace, seedGate, servicesPath, type ServicesWorld, stepsMs } from './services-world.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { electionLease, gateTypesAnnotation, gateType, addressPools } from '../../../lib/api/vipnat.ts';
+import { readFileSync } from 'node:fs';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { execa } from 'execa';
 
 const podsPath = '/api/v1/namespaces/default/pods';
 const slicesPath = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices';

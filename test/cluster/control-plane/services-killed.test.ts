@@ -1,8 +1,8 @@
 /** A controller that is killed after each of its writes, against a real kube-apiserver. Nodes are played: see played-nodes.ts. */
-import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
-import { addressPools, type VirtualIp, virtualIps } from '../../../lib/services/objects.ts';
-import { type Balanced, servicesPath, ServicesWorld } from './services-world.ts';
+import { jest, beforeAll, afterAll, expect, test } from '@jest/globals';
+import { ServicesWorld, servicesPath, type Balanced } from './services-world.ts';
 import { ShortLives } from './short-lives.ts';
+import { virtualIps, type VirtualIp, addressPools } from '../../../lib/api/vipnat.ts';
 
 jest.setTimeout(300_000);
 

@@ -1,10 +1,10 @@
 /** The balancer beside the real kube-proxy in every mode that this kernel has, and without one, for both families. */
-import { expect, jest, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
-import { testFacts, whoDecides } from './proxied-facts.ts';
-import { ProxiedPlan, type ProxySetUp } from './proxied-plan.ts';
-import { testTakeover, underLoad } from './proxied-takeover.ts';
+import { jest, test, expect } from '@jest/globals';
+import { type ProxySetUp, ProxiedPlan } from './proxied-plan.ts';
 import { useProxiedNodes } from './use-proxied-nodes.ts';
+import { testFacts, whoDecides } from './proxied-facts.ts';
+import { testTakeover, underLoad } from './proxied-takeover.ts';
+import { families } from '../../../lib/net.ts';
 
 jest.setTimeout(180_000);
 

@@ -1,7 +1,7 @@
-import { describe, expect, test } from '@jest/globals';
-import { silentAnnotation } from '../../../lib/services/names.ts';
-import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { namespace, type ServicesWorld, stepsMs } from './services-world.ts';
+import { describe, test, expect } from '@jest/globals';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { silentAnnotation } from '../../../lib/api/vipnat.ts';
 
 const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 const account = 'vipnat-balancer';

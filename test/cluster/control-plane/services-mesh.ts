@@ -1,12 +1,12 @@
-import { expect, test } from '@jest/globals';
+import { type ServicesWorld, namespace, stepsMs } from './services-world.ts';
+import { test, expect } from '@jest/globals';
 import { makePair } from '../../../controller/webhook/certificate.ts';
-import { systemClock } from '../../../lib/control/clock.ts';
-import { PostServer } from '../../../lib/http/post-server.ts';
-import { gateType } from '../../../lib/services/names.ts';
-import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import { PostServer } from '../../../lib/http/pages.ts';
+import { systemClock } from '../../../lib/clock.ts';
+import type { KubernetesObject } from '../../support/manifest/printing.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { admit } from './services-injection.ts';
-import { namespace, type ServicesWorld, stepsMs } from './services-world.ts';
+import { gateType } from '../../../lib/api/vipnat.ts';
 
 /** Tests of a webhook of others that changes pods too, in namespaces that `testInjection` has made. */
 export function testMesh(world: () => ServicesWorld): void {

@@ -1,9 +1,9 @@
-import { expect, test } from '@jest/globals';
-import { execa } from 'execa';
-import { controllerMetrics, drainStart } from '../../../controller/report/samples.ts';
-import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { findFreePort } from '../../support/network/free-port.ts';
 import { type ServicesWorld, stepsMs } from './services-world.ts';
+import { test, expect } from '@jest/globals';
+import { findFreePort } from '../../support/network/free-port.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { controllerMetrics, drainStart } from '../../../controller/report/metrics.ts';
+import { execa } from 'execa';
 
 /** Tests of what a controller serves, asked by HTTP and by the image's health check. */
 export function testPages(world: () => ServicesWorld): void {

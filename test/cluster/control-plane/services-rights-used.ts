@@ -1,18 +1,16 @@
-import { expect, test } from '@jest/globals';
-import { createNodeHealth } from '../../../balancer/nodes/host-node-health.ts';
-import { systemClock } from '../../../lib/control/clock.ts';
-import { findAccess } from '../../../lib/kubernetes/access.ts';
-import { ApiRoute } from '../../../lib/kubernetes/route.ts';
-import { devices } from '../../../lib/services/devices.ts';
-import { deviceSecret, silentAnnotation } from '../../../lib/services/names.ts';
-import { toLeaseName } from '../../../lib/services/node-report.ts';
-import { virtualIps } from '../../../lib/services/objects.ts';
-import { startBalancerLife } from '../../support/api/balancer-life.ts';
-import { createRecordingLogger } from '../../support/fakes/logger.ts';
-import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import { type ServicesWorld, servicesPath, stepsMs, namespace } from './services-world.ts';
+import { test, expect } from '@jest/globals';
+import type { KubernetesObject } from '../../support/manifest/printing.ts';
+import { virtualIps, deviceSecret, silentAnnotation } from '../../../lib/api/vipnat.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { type Rule } from './apply.ts';
-import { namespace, servicesPath, type ServicesWorld, stepsMs } from './services-world.ts';
+import { createRecordingLogger } from '../../support/fakes/logger.ts';
+import { findAccess, ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { createNodeHealth } from '../../../balancer/nodes/health.ts';
+import { startBalancerLife } from '../../support/api/balancer-life.ts';
+import { systemClock } from '../../../lib/clock.ts';
+import { devices } from '../../../lib/api/device.ts';
+import { toLeaseName } from '../../../lib/api/node.ts';
+import type { Rule } from './apply.ts';
 
 /** Tests that a right which is printed is asked for, by what the apiserver has noted of all that came before. To be the last ones. */
 export function testRightsUsed(world: () => ServicesWorld): void {

@@ -1,7 +1,7 @@
-import { describe, expect, test } from '@jest/globals';
-import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
-import { formatRule, type Rule } from './apply.ts';
 import { namespace, servicesPath, type ServicesWorld } from './services-world.ts';
+import { addressPools, virtualIps } from '../../../lib/api/vipnat.ts';
+import { describe, test, expect } from '@jest/globals';
+import { type Rule, formatRule } from './apply.ts';
 
 /** Requests that an account must not make: method and path. */
 type Refused = readonly (readonly [method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE', path: string])[];

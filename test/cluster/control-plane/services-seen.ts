@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { beforeAll, describe, expect, test } from '@jest/globals';
-import { execa } from 'execa';
+import { type ServicesWorld, namespace } from './services-world.ts';
+import { describe, beforeAll, test, expect } from '@jest/globals';
 import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../../lib/services/objects.ts';
-import { type KubernetesObject, parse } from '../../support/manifest/printing.ts';
-import { namespace, type ServicesWorld } from './services-world.ts';
+import { execa } from 'execa';
+import { readFileSync } from 'node:fs';
+import { parse, type KubernetesObject } from '../../support/manifest/printing.ts';
+import { virtualIps, type VirtualIp, addressPools, type AddressPool } from '../../../lib/api/vipnat.ts';
 
 const document = 'docs/watch-services.md';
 

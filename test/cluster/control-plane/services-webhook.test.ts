@@ -1,12 +1,12 @@
 /** The webhook of real controllers, asked by a real kube-apiserver. LAB_KUBERNETES=1.33.13 has one without the policy. */
-import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
-import { webhookName } from '../../../lib/services/names.ts';
-import { tell } from '../../support/lab/test-lab.ts';
-import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { admit, testInjection } from './services-injection.ts';
-import { testMesh } from './services-mesh.ts';
-import { expectUsed } from './services-rights-used.ts';
+import { jest, beforeAll, afterAll, test, expect } from '@jest/globals';
 import { namespace, ServicesWorld, stepsMs } from './services-world.ts';
+import { webhookName } from '../../../lib/api/vipnat.ts';
+import { testInjection, admit } from './services-injection.ts';
+import { testMesh } from './services-mesh.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { expectUsed } from './services-rights-used.ts';
+import { tell } from '../../support/lab/test-lab.ts';
 
 jest.setTimeout(120_000);
 

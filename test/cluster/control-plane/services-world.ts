@@ -1,16 +1,15 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { type ApiAnswer } from '../../../lab/control-plane/api.ts';
-import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
-import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
-import { WaitedTooLong } from '../../support/jest/waiting.ts';
-import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { findFreePort } from '../../support/network/free-port.ts';
-import { type InjectionMethod } from '../../../lib/services/injection.ts';
-import { webhookName } from '../../../lib/services/names.ts';
-import { PlayedNodes } from './played-nodes.ts';
 import { type Process, SingleApiserver, startProcess } from './single-apiserver.ts';
+import { PlayedNodes } from './played-nodes.ts';
+import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
+import type { InjectionMethod } from '../../../lib/api/endpoints.ts';
+import { findFreePort } from '../../support/network/free-port.ts';
+import { virtualIps, addressPools, webhookName } from '../../../lib/api/vipnat.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { join } from 'node:path';
+import { WaitedTooLong } from '../../support/jest/waiting.ts';
+import { readFileSync } from 'node:fs';
+import type { ApiAnswer } from '../../../lab/control-plane/api.ts';
 
 /** Where vipnat's own objects are. */
 export const namespace = 'vipnat-system';

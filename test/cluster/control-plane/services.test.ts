@@ -1,25 +1,25 @@
 /** The controller against a real kube-apiserver. Nodes are played: see played-nodes.ts. */
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { virtualIps } from '../../../lib/services/objects.ts';
-import { type KubernetesObject } from '../../support/manifest/printing.ts';
-import { testAdmission } from './services-admission.ts';
-import { testGates } from './services-gates.ts';
-import { testInjection, testTaken } from './services-injection.ts';
-import { testMesh } from './services-mesh.ts';
-import { testLeases } from './services-leases.ts';
-import { testPages } from './services-pages.ts';
-import { testRights } from './services-rights.ts';
-import { testRightsUsed } from './services-rights-used.ts';
-import { testSeeing } from './services-seen.ts';
 import {
-  type Balanced,
-  namespace,
-  servicesPath,
   ServicesWorld,
   stepsMs,
+  type Balanced,
+  servicesPath,
   takeoverMs,
+  namespace,
 } from './services-world.ts';
+import { test, expect, jest, beforeAll, afterAll, describe } from '@jest/globals';
+import type { KubernetesObject } from '../../support/manifest/printing.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { testAdmission } from './services-admission.ts';
+import { testInjection, testTaken } from './services-injection.ts';
+import { testMesh } from './services-mesh.ts';
+import { virtualIps } from '../../../lib/api/vipnat.ts';
+import { testRights } from './services-rights.ts';
+import { testLeases } from './services-leases.ts';
+import { testSeeing } from './services-seen.ts';
+import { testPages } from './services-pages.ts';
+import { testGates } from './services-gates.ts';
+import { testRightsUsed } from './services-rights-used.ts';
 
 const eventsPath = '/apis/events.k8s.io/v1/namespaces/default/events';
 

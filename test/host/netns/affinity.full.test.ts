@@ -1,8 +1,8 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, expect, afterEach, test } from '@jest/globals';
 import { vips } from '../../support/network/layout.ts';
 import { type Agent, startAgent, waitForSync } from '../../support/host/vipnat.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 
 const captures = new URL('../../support/fixtures/captures/', import.meta.url);
 /** As many that a fair choice leaves out one of three apiservers once in a million times. */

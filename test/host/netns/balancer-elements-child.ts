@@ -1,16 +1,15 @@
 /** Has the balancer's tables changed with nft and without, and prints what came of it. For balancer-elements.test.ts. */
-import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer, createConnection } from 'node:net';
-import { IsolatedWrites } from '../../../balancer/program/isolated-writes.ts';
-import { type Balances, Programmer } from '../../../balancer/program/programmer.ts';
-import { readTable } from '../../../balancer/table/table.ts';
-import { sleep, systemClock } from '../../../lib/control/clock.ts';
-import { families, type Family } from '../../../lib/address/address.ts';
-import { type ElementChange } from '../../../lib/kernel/netlink/nft-elements.ts';
-import { type BalancerKernel, createBalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
+import { type Family, families } from '../../../lib/net.ts';
+import { createBalancerKernel, type BalancerKernel } from '../../../lib/kernel/kernel.ts';
+import type { PortBalance } from '../../../balancer/services/backends.ts';
+import { type Balances, Programmer, IsolatedWrites } from '../../../balancer/table/programmer.ts';
 import { makePortBalance } from '../../support/fakes/port-balance.ts';
-import { type PortBalance } from '../../../balancer/decide/balanced-service.ts';
+import { readTable } from '../../../balancer/table/table.ts';
+import { execFileSync } from 'node:child_process';
+import { createConnection, createServer } from 'node:net';
+import { once } from 'node:events';
+import type { ElementChange } from '../../../lib/kernel/nft-netlink.ts';
+import { systemClock, sleep } from '../../../lib/clock.ts';
 
 const port = 8080;
 const service = 'default/web';

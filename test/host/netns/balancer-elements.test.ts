@@ -1,6 +1,6 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
+import type { Outcome } from './balancer-elements-child.ts';
+import { beforeAll, describe, test, expect } from '@jest/globals';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
-import { type Outcome } from './balancer-elements-child.ts';
 
 let outcome: Outcome;
 beforeAll(async () => {

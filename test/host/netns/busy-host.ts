@@ -1,8 +1,8 @@
 /** A host with a thousand Services of somebody else, and a program that writes to nftables all the time. */
+import type { Cluster } from '../../support/network/cluster.ts';
 import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { type Cluster } from '../../support/network/cluster.ts';
+import { once } from 'node:events';
 
 /** Rules of Services: 17,000 in 1,000 chains. */
 const services = { chains: 1000, rules: 17 };

@@ -1,11 +1,11 @@
-import { describe, expect, jest, test } from '@jest/globals';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { onlyFull } from '../../support/jest/extent.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { jest, describe, test, expect } from '@jest/globals';
+import { limitMs, vipnat, startAgent } from '../../support/host/vipnat.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { startProxies, expectBalanced } from './traffic.ts';
 import { dumpRules, strangersScript } from '../../support/host/foreign-rules.ts';
-import { expectBalanced, startProxies } from './traffic.ts';
-import { limitMs, startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { onlyFull } from '../../support/jest/extent.ts';
 
 jest.setTimeout(2 * limitMs);
 

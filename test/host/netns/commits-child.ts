@@ -1,7 +1,6 @@
 /** Commits to a table of its own so many times a second, until it is ended. For commits.full.test.ts. Prints a line once it has begun. */
-import { createNetlinkClient } from '../../../lib/kernel/netlink/netlink.ts';
-import { renderAttribute } from '../../../lib/kernel/netlink/netlink-messages.ts';
-import { renderFamily } from '../../../lib/kernel/netlink/nft-chains.ts';
+import { renderAttribute, createNetlinkClient } from '../../../lib/kernel/netlink.ts';
+import { renderFamily } from '../../../lib/kernel/nft-netlink.ts';
 
 // linux/netfilter/nf_tables.h, NFNL_SUBSYS_NFTABLES
 const subsystem = 10;

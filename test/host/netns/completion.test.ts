@@ -1,13 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { commandNames } from '../../../cli/table.ts';
+import { manifestKinds } from '../../../cli/manifest/request.ts';
+import { vipnatCommand } from '../../support/host/vipnat.ts';
+import { runCommand } from '../../support/network/namespaces.ts';
+import { expect, describe, beforeAll, afterAll, test } from '@jest/globals';
+import { isFull } from '../../support/jest/extent.ts';
+import { shells, type Shell } from '../../../cli/completion.ts';
+import { CompletingShell } from '../../support/terminal/completing-shell.ts';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Shell, shells } from '../../../cli/completion/model.ts';
-import { commandNames } from '../../../cli/program/table.ts';
-import { manifestKinds } from '../../../cli/generate/manifest/options.ts';
-import { isFull } from '../../support/jest/extent.ts';
-import { runCommand } from '../../support/network/namespaces.ts';
-import { CompletingShell } from '../../support/terminal/completing-shell.ts';
-import { vipnatCommand } from '../../support/host/vipnat.ts';
 
 /** Everything that has a help of its own. */
 const topics = [...commandNames, ...manifestKinds.map((kind) => `manifest ${kind}`)];

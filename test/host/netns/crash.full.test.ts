@@ -1,23 +1,15 @@
-import { describe, expect, jest, test } from '@jest/globals';
+import { families } from '../../../lib/net.ts';
+import { vips } from '../../support/network/layout.ts';
+import { jest, describe, test, expect } from '@jest/globals';
+import { limitMs, vipnatCommand, Agent, vipnat, startAgent, waitForSync } from '../../support/host/vipnat.ts';
+import { iptablesDialects, toolName } from '../../../lib/kernel/port.ts';
+import { useShims } from '../../support/host/shims.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { startProxies, expectBalanced } from './traffic.ts';
+import { strangersScript, dumpRules, withoutOwnRules } from '../../support/host/foreign-rules.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { families } from '../../../lib/address/address.ts';
-import { iptablesDialects } from '../../../lib/kernel/port.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { vips } from '../../support/network/layout.ts';
-import { dumpRules, strangersScript, withoutOwnRules } from '../../support/host/foreign-rules.ts';
-import { expectBalanced, startProxies } from './traffic.ts';
-import { useShims } from '../../support/host/shims.ts';
-import {
-  Agent,
-  limitMs,
-  startAgent,
-  vipnat,
-  vipnatCommand,
-  waitForSync,
-  waitUntil,
-} from '../../support/host/vipnat.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
 
 const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 

@@ -1,12 +1,11 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { describe, beforeEach, afterEach, expect, test } from '@jest/globals';
+import { families, formatEndpoint } from '../../../lib/net.ts';
+import { vips, listApiservers } from '../../support/network/layout.ts';
+import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
+import { type Agent, startAgent, waitForSync, limitMs } from '../../support/host/vipnat.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { type KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
-import { type Agent, limitMs, startAgent, waitForSync } from '../../support/host/vipnat.ts';
+import { toolName } from '../../../lib/kernel/port.ts';
 
 /** None of so many are on one of three apiservers once in ten million times. */
 const connections = 40;

@@ -1,11 +1,11 @@
-import { expect, jest, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { jest, expect, test } from '@jest/globals';
+import { limitMs, type Agent, startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { families, formatEndpoint } from '../../../lib/net.ts';
+import { vips, listApiservers } from '../../support/network/layout.ts';
 import { KeepalivedHosts } from './keepalived-hosts.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { expectAnswers } from './traffic.ts';
+import { sleep, waitUntil } from '../../support/jest/waiting.ts';
 
 jest.setTimeout(4 * limitMs);
 

@@ -1,13 +1,14 @@
-import { expect, jest, test } from '@jest/globals';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { isFull } from '../../support/jest/extent.ts';
-import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { listApiservers, masters, vips } from '../../support/network/layout.ts';
-import { locateDisk } from '../../support/network/namespaces.ts';
+import { jest, expect, test } from '@jest/globals';
+import { limitMs, type Agent, startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { listApiservers, vips, masters } from '../../support/network/layout.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
+import { join } from 'node:path';
+import { locateDisk } from '../../support/network/namespaces.ts';
+import { waitUntil, sleep } from '../../support/jest/waiting.ts';
 import { expectAnswers, expectBalanced } from './traffic.ts';
+import { isFull } from '../../support/jest/extent.ts';
+import { existsSync } from 'node:fs';
 
 jest.setTimeout(2 * limitMs);
 

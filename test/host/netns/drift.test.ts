@@ -1,14 +1,13 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
-import { type IptablesDialect } from '../../../lib/kernel/port.ts';
-import { shownDialects } from '../../support/jest/pairs.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { vips } from '../../support/network/layout.ts';
+import { describe, afterEach, test, expect } from '@jest/globals';
+import { shownDialects } from '../../support/jest/pairs.ts';
+import { toolName, type IptablesDialect } from '../../../lib/kernel/port.ts';
+import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
+import { type Agent, vipnat, startAgent, waitForSync } from '../../support/host/vipnat.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { startProxies, expectBalanced } from './traffic.ts';
+import { serviceChain } from '../../../lib/kube-proxy/read.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
-import { expectBalanced, startProxies } from './traffic.ts';
-import { type Agent, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;

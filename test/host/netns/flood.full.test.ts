@@ -1,17 +1,11 @@
-import { afterAll, expect, test } from '@jest/globals';
-import { readdirSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
-import { expectAnswers, startProxies } from './traffic.ts';
-import {
-  type Agent,
-  limitMs,
-  startAgent,
-  vipnat,
-  waitForSync,
-  waitUntil,
-} from '../../support/host/vipnat.ts';
+import { fileURLToPath } from 'node:url';
+import { type Agent, startAgent, limitMs, waitForSync, vipnat } from '../../support/host/vipnat.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { startProxies, expectAnswers } from './traffic.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
+import { afterAll, expect, test } from '@jest/globals';
+import { readFileSync, readdirSync } from 'node:fs';
 
 const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;

@@ -1,11 +1,12 @@
-import { type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { vips } from '../../support/network/layout.ts';
+import { fileURLToPath } from 'node:url';
+import { type Agent, startAgent } from '../../support/host/vipnat.ts';
+import type { ChildProcess } from 'node:child_process';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { type Agent, sleep, startAgent } from '../../support/host/vipnat.ts';
-import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
+import { startProxies, expectAnswers, expectBalanced } from './traffic.ts';
+import { beforeAll, afterAll, test, expect } from '@jest/globals';
+import { once } from 'node:events';
+import { sleep } from '../../support/jest/waiting.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;

@@ -1,11 +1,11 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { describe, afterEach, test, expect } from '@jest/globals';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { WaitedTooLong } from '../../support/jest/waiting.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
-import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
-import { type Agent, limitMs, sleep, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
+import { toolName } from '../../../lib/kernel/port.ts';
+import { type Agent, startAgent, vipnat, waitForSync, limitMs } from '../../support/host/vipnat.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { startProxies, expectAnswers, expectBalanced } from './traffic.ts';
+import { sleep, WaitedTooLong } from '../../support/jest/waiting.ts';
 
 /** A machine that makes it last for longer shows nothing: after five seconds connections are lost. */
 const longestSilenceMs = 4500;

@@ -1,9 +1,9 @@
 /** Prints configurations on a host with a few interfaces, and has keepalived read each. For keepalived-command.test.ts. */
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { runProgram } from '../../../cli/program.ts';
 import { join } from 'node:path';
-import { runProgram } from '../../../cli/program/program.ts';
+import { writeFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { spawnSync, execFileSync } from 'node:child_process';
+import { tmpdir } from 'node:os';
 
 const unicast = ['--peers', '10.0.0.11,10.0.0.12,10.0.0.13'];
 const unicast6 = ['--peers', 'fd00::11,fd00::12'];

@@ -1,10 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, beforeEach, afterEach, test, expect } from '@jest/globals';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { findInstance, readConfiguration } from '../../../lib/keepalived/find.ts';
+import { tmpdir } from 'node:os';
+import { once } from 'node:events';
+import { readConfiguration, findInstance } from '../../../lib/keepalived/read.ts';
 
 const instance = 'vrrp_instance A {\n  virtual_router_id 51\n  virtual_ipaddress {\n    10.0.0.50\n  }\n}\n';
 

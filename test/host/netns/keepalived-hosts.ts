@@ -1,11 +1,12 @@
-import { type ChildProcess } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { families } from '../../../lib/address/address.ts';
-import { prompt } from '../../support/host/keepalived.ts';
-import { vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
+import type { Cluster } from '../../support/network/cluster.ts';
 import { vips } from '../../support/network/layout.ts';
+import { vipnat } from '../../support/host/vipnat.ts';
+import { join } from 'node:path';
+import { mkdirSync, writeFileSync, readFileSync } from 'node:fs';
+import type { ChildProcess } from 'node:child_process';
+import { prompt } from '../../support/host/keepalived.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
+import { families } from '../../../lib/net.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 
 /** Real keepalived, configured as `vipnat keepalived` prints it, on masters of a cluster whose first one had the VIPs by hand. */

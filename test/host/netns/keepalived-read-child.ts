@@ -1,11 +1,11 @@
 /** Has keepalived say what it makes of configurations, and reads the same ones. For keepalived-read.test.ts. */
-import { execFileSync, spawn } from 'node:child_process';
+import { join, dirname } from 'node:path';
+import { mkdirSync, writeFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { configurationId, type Case, configurations } from './keepalived-configurations.ts';
+import { spawn, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { readConfiguration, findInstance } from '../../../lib/keepalived/read.ts';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { findInstance, readConfiguration } from '../../../lib/keepalived/find.ts';
-import { type Case, configurations, configurationId } from './keepalived-configurations.ts';
 
 interface Instance {
   readonly vrid: number;

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, test, expect } from '@jest/globals';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
 import { configurations } from './keepalived-configurations.ts';
 

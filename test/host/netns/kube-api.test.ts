@@ -1,16 +1,16 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
-import { type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { vips, listApiservers } from '../../support/network/layout.ts';
+import { describe, afterEach, test, expect } from '@jest/globals';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
 import { createCertificates } from '../../../lab/certificates/certificates.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
-import { expectAnswers, expectBalanced } from './traffic.ts';
 import { startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { expectBalanced, expectAnswers } from './traffic.ts';
 
 const program = fileURLToPath(new URL('../../support/network/kube-api.ts', import.meta.url));
 const client = { seat: 'outside client', host: vips.ipv4 } as const;

@@ -1,11 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type IptablesDialect } from '../../../lib/kernel/port.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
+import { describe, beforeEach, afterEach, expect, test } from '@jest/globals';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
+import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
+import { toolName, type IptablesDialect } from '../../../lib/kernel/port.ts';
+import { serviceChain } from '../../../lib/kube-proxy/read.ts';
+import { readFileSync } from 'node:fs';
 
 describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
   'the stand-in for kube-proxy with iptables-%s',

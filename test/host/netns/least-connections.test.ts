@@ -1,9 +1,9 @@
-import { expect, test } from '@jest/globals';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { onlyFull } from '../../support/jest/extent.ts';
-import { type Agent, limitMs, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
+import { vips, listApiservers } from '../../support/network/layout.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
+import { type Agent, vipnat, startAgent, waitForSync, limitMs } from '../../support/host/vipnat.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
+import { test, expect } from '@jest/globals';
+import { onlyFull } from '../../support/jest/extent.ts';
 
 const host = vips.ipv4;
 const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');

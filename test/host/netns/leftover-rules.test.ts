@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { removeRules } from '../../../cli/doctor/remedies/leftover-rules.ts';
-import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
+import { beforeAll, afterAll, test, expect } from '@jest/globals';
+import { parseSave } from '../../../lib/iptables/rules.ts';
+import { removeRules } from '../../../cli/doctor/remedies.ts';
 
 let namespaces: Namespaces;
 let namespace = '';

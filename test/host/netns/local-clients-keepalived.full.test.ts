@@ -1,12 +1,12 @@
-import { expect, test } from '@jest/globals';
-import { once } from 'node:events';
-import { families, type Family } from '../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { limitMs, startAgent, waitUntil } from '../../support/host/vipnat.ts';
-import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
-import type { HoldReport } from '../../support/network/seat-tasks.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { families, formatEndpoint, type Family } from '../../../lib/net.ts';
+import { vips, listApiservers, addressOf } from '../../support/network/layout.ts';
 import { KeepalivedHosts } from './keepalived-hosts.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { startAgent, limitMs } from '../../support/host/vipnat.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
+import type { HoldReport } from '../../support/network/seat-tasks.ts';
+import { test, expect } from '@jest/globals';
+import { once } from 'node:events';
 
 const connections = 20;
 const holder = 'm1';

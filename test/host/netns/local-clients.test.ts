@@ -1,11 +1,11 @@
-import { describe, expect, test } from '@jest/globals';
-import { families, type Family } from '../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { isFull, onlyFull } from '../../support/jest/extent.ts';
-import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
-import type { HoldReport } from '../../support/network/seat-tasks.ts';
+import { families, formatEndpoint, type Family } from '../../../lib/net.ts';
+import { vips, listApiservers, addressOf } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
+import { waitUntil, sleep } from '../../support/jest/waiting.ts';
+import { type Agent, startAgent, limitMs, vipnat } from '../../support/host/vipnat.ts';
+import type { HoldReport } from '../../support/network/seat-tasks.ts';
+import { describe, test, expect } from '@jest/globals';
+import { isFull, onlyFull } from '../../support/jest/extent.ts';
 import { expectBalanced } from './traffic.ts';
 
 const connections = 20;

@@ -1,13 +1,14 @@
+import { apiserverPort, masters, vips } from '../../support/network/layout.ts';
+import { describe, test, expect } from '@jest/globals';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { isFull } from '../../support/jest/extent.ts';
+import { limitMs } from '../../support/host/vipnat.ts';
+import { sleep, waitUntil } from '../../support/jest/waiting.ts';
+import { Namespaces } from '../../support/network/namespaces.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync } from 'node:fs';
-import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { isFull } from '../../support/jest/extent.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { apiserverPort, masters, vips } from '../../support/network/layout.ts';
-import { Namespaces } from '../../support/network/namespaces.ts';
-import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
+import { readdirSync } from 'node:fs';
 
 const port = apiserverPort;
 

@@ -1,15 +1,13 @@
-import { describe, expect, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type IptablesDialect } from '../../../lib/kernel/port.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { pairs } from '../../support/jest/pairs.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { clusterIps, listApiservers, vips } from '../../support/network/layout.ts';
-import { dumpRules } from '../../support/host/foreign-rules.ts';
-import { expectBalanced, startProxies } from './traffic.ts';
 import { vipnat } from '../../support/host/vipnat.ts';
+import { expect, describe, test } from '@jest/globals';
+import { pairs } from '../../support/jest/pairs.ts';
+import { toolName, type IptablesDialect } from '../../../lib/kernel/port.ts';
+import { serviceChain } from '../../../lib/kube-proxy/read.ts';
+import { startProxies, expectBalanced } from './traffic.ts';
+import { listApiservers, vips, clusterIps } from '../../support/network/layout.ts';
+import { formatEndpoint, families } from '../../../lib/net.ts';
+import { dumpRules } from '../../support/host/foreign-rules.ts';
 
 const familyToVip = { ipv4: '172.16.64.58', ipv6: 'fd00:172::58' };
 const familyToClusterIp = { ipv4: '10.244.255.1', ipv6: 'fd00:244:255::1' };

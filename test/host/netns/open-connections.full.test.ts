@@ -1,13 +1,12 @@
-import { afterAll, describe, expect, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Dialect } from '../../../lib/kernel/port.ts';
-import { type SeatName } from '../../support/network/cluster.ts';
+import { families, formatEndpoint } from '../../../lib/net.ts';
+import { vips, listApiservers } from '../../support/network/layout.ts';
+import type { SeatName } from '../../support/network/cluster.ts';
+import type { Dialect } from '../../../lib/kernel/port.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
+import { describe, afterAll, expect, test } from '@jest/globals';
 import type { HoldReport } from '../../support/network/seat-tasks.ts';
-import { expectBalanced } from './traffic.ts';
 import { limitMs, vipnat } from '../../support/host/vipnat.ts';
+import { expectBalanced } from './traffic.ts';
 
 const connections = 20;
 

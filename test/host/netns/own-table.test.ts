@@ -1,13 +1,12 @@
-import { beforeEach, describe, expect, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { seatNames } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-import { addressOf, listApiservers, vips } from '../../support/network/layout.ts';
+import { families, formatEndpoint } from '../../../lib/net.ts';
+import { vips, listApiservers, addressOf } from '../../support/network/layout.ts';
 import { useShims } from '../../support/host/shims.ts';
-import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
-import { Agent, startAgent, vipnat, vipnatCommand, waitForSync } from '../../support/host/vipnat.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { describe, beforeEach, test, expect } from '@jest/globals';
+import { vipnatCommand, Agent, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
+import { seatNames } from '../../support/network/cluster.ts';
+import { expectBalanced, expectAnswers, startProxies } from './traffic.ts';
+import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 
 const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
 const endpoints = families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',');

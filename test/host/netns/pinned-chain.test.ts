@@ -1,12 +1,12 @@
+import { vips, listApiservers } from '../../support/network/layout.ts';
 import { describe, expect, test } from '@jest/globals';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
+import { toolName } from '../../../lib/kernel/port.ts';
 import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
-import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
-import { type Agent, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
+import { type Agent, startAgent, waitForSync, vipnat } from '../../support/host/vipnat.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { startProxies, expectBalanced, expectAnswers } from './traffic.ts';
+import { serviceChain } from '../../../lib/kube-proxy/read.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const client = { seat: 'outside client', host: vips.ipv4 } as const;

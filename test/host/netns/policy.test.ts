@@ -1,14 +1,13 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { afterAll, expect, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { onlyFull } from '../../support/jest/extent.ts';
+import { families, formatEndpoint } from '../../../lib/net.ts';
+import { vips, listApiservers } from '../../support/network/layout.ts';
+import { useShims } from '../../support/host/shims.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
-import { useShims } from '../../support/host/shims.ts';
+import { afterAll, test, expect } from '@jest/globals';
 import { vipnatCommand } from '../../support/host/vipnat.ts';
+import { onlyFull } from '../../support/jest/extent.ts';
+import { join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
 
 const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
 const endpoints = families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',');

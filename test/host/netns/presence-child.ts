@@ -1,10 +1,9 @@
 /** Claims its network namespace in every way there is, and prints what came of it. For presence.test.ts. */
-import { agentRole, claimRole, findHolder } from '../../../lib/http/singleton.ts';
-import { createServer as createHttpServer, type ServerResponse } from 'node:http';
+import { claimRole, agentRole, findHolder } from '../../../lib/http/singleton.ts';
+import { VipnatError } from '../../../lib/errors.ts';
 import { createServer } from 'node:net';
-import { askAgentHealth, healthPath, toHealthAnswer } from '../../../agent/http/agent-health.ts';
-import { apiPath, askAgentApi } from '../../../agent/http/agent-api.ts';
-import { VipnatError } from '../../../lib/text/errors.ts';
+import { askAgentHealth, askAgentApi, healthPath, toHealthAnswer, apiPath } from '../../../agent/ask.ts';
+import { type ServerResponse, createServer as createHttpServer } from 'node:http';
 
 const info = { version: '1.2.3', pid: 4711, since: '2026-01-01T00:00:00.000Z' };
 /** What the API has said to an agent with one family. */

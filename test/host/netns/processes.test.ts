@@ -1,6 +1,6 @@
-import { afterEach, expect, test } from '@jest/globals';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { listProcesses } from '../../../lib/kernel/host/processes.ts';
+import { afterEach, test, expect } from '@jest/globals';
+import { listProcesses } from '../../../lib/kernel/host.ts';
 
 const nobody = 65_534;
 let children: ChildProcess[] = [];

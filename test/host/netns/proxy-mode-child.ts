@@ -1,7 +1,7 @@
 /** Asks kube-proxies of all kinds for their mode, and prints the answers. For proxy-mode.test.ts. */
 import { execFileSync } from 'node:child_process';
-import { createServer, type RequestListener } from 'node:http';
-import { askProxyMode } from '../../../agent/observe/ask-proxy-mode.ts';
+import { type RequestListener, createServer } from 'node:http';
+import { askProxyMode } from '../../../agent/observe/kube-proxy.ts';
 
 execFileSync('ip', ['link', 'set', 'lo', 'up']);
 

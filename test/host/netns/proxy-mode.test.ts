@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from '@jest/globals';
+import { beforeAll, test, expect } from '@jest/globals';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
 
 let answers: Record<string, string | null>;

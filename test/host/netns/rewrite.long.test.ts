@@ -1,11 +1,11 @@
-import { describe, expect, jest, test } from '@jest/globals';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { iptablesDialects, type Dialect } from '../../../lib/kernel/port.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { listApiservers, masters, vips } from '../../support/network/layout.ts';
-import { rewriteOften, writesOneChain } from '../../support/network/rewrites.ts';
-import { startProxies } from './traffic.ts';
+import { jest, describe, test, expect } from '@jest/globals';
 import { limitMs, vipnat } from '../../support/host/vipnat.ts';
+import { vips, listApiservers, masters } from '../../support/network/layout.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
+import { type Dialect, iptablesDialects } from '../../../lib/kernel/port.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { startProxies } from './traffic.ts';
+import { writesOneChain, rewriteOften } from '../../support/network/rewrites.ts';
 
 jest.setTimeout(2 * limitMs);
 

@@ -1,10 +1,10 @@
-import { expect, test } from '@jest/globals';
-import { stripVTControlCharacters } from 'node:util';
-import { quoteWords } from '../../../lib/text/shell-words.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { vips } from '../../support/network/layout.ts';
 import { startProxies } from './traffic.ts';
+import { quoteWords } from '../../../lib/text.ts';
 import { vipnatCommand } from '../../support/host/vipnat.ts';
+import { vips } from '../../support/network/layout.ts';
+import { test, expect } from '@jest/globals';
+import { stripVTControlCharacters } from 'node:util';
 
 const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);

@@ -1,12 +1,12 @@
-import { afterEach, beforeEach } from '@jest/globals';
-import { type SeatsInput } from '../../../balancer/seats/plan-seats.ts';
-import { type VirtualIp } from '../../../lib/services/objects.ts';
-import { makePool, makeSeat, makeVirtualIp } from '../../support/fakes/seat-objects.ts';
-import { waitUntil } from '../../support/host/vipnat.ts';
-import { type Host, masters, outsider } from '../../support/network/layout.ts';
+import { masters, type Host, outsider } from '../../support/network/layout.ts';
+import { makeSeat, makePool, makeVirtualIp } from '../../support/fakes/seat-objects.ts';
+import type { VirtualIp } from '../../../lib/api/vipnat.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
-import { renderHost, renderSwitch } from '../../support/network/wiring.ts';
 import { SeatNode } from './seat-node.ts';
+import { renderSwitch, renderHost } from '../../support/network/wiring.ts';
+import type { SeatsInput } from '../../../balancer/seats/plan.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
+import { beforeEach, afterEach } from '@jest/globals';
 
 const names = masters.map(({ name }) => name);
 

@@ -1,14 +1,14 @@
-import { type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { type Namespaces, locateDisk } from '../../support/network/namespaces.ts';
+import type { ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
+import type { SeatsOrder } from './service-seats-child.ts';
+import { once } from 'node:events';
+import { waitUntil } from '../../support/jest/waiting.ts';
+import { existsSync, readFileSync } from 'node:fs';
 import { prompt } from '../../support/host/keepalived.ts';
-import { waitUntil } from '../../support/host/vipnat.ts';
-import { locateDisk, type Namespaces } from '../../support/network/namespaces.ts';
-import { type SeatsOrder } from './service-seats-child.ts';
 
 const program = fileURLToPath(new URL('service-seats-child.ts', import.meta.url));
 

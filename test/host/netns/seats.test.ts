@@ -1,11 +1,11 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
+import { families } from '../../../lib/net.ts';
+import { vips, masters, outsider, clusterIps } from '../../support/network/layout.ts';
+import { describe, test, expect, beforeAll } from '@jest/globals';
 import { shownDialects } from '../../support/jest/pairs.ts';
-import { seatNames } from '../../support/network/cluster.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { clusterIps, masters, outsider, vips } from '../../support/network/layout.ts';
-import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
 import { type Agent, startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { startProxies, expectBalanced, expectAnswers } from './traffic.ts';
+import { seatNames } from '../../support/network/cluster.ts';
 
 const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 const masterNames = masters.map(({ name }) => name);

@@ -1,15 +1,16 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir, uptime } from 'node:os';
-import { join } from 'node:path';
-import { execa } from 'execa';
-import { heartbeatFile, heartbeatProbe } from '../../../lib/telemetry/heartbeat.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { startProxies } from './traffic.ts';
+import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
+import { mkdtempSync, rmSync, readFileSync, existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir, uptime } from 'node:os';
+import { Agent, vipnatCommand, startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { heartbeatProbe, heartbeatFile } from '../../../lib/telemetry/log.ts';
+import { execa } from 'execa';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { isFull } from '../../support/jest/extent.ts';
-import { startProxies } from './traffic.ts';
-import { Agent, sleep, startAgent, vipnat, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
+import { sleep, waitUntil } from '../../support/jest/waiting.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const waits = / waiting for /;

@@ -2,12 +2,12 @@
  * The seats of one node: takes what the API has, a line of JSON each time, and prints a line of JSON for all that is told of them.
  * For service-seats.test.ts.
  */
+import type { SeatsInput } from '../../../balancer/seats/plan.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import { createHostSeats } from '../../../balancer/seats/seats.ts';
+import { systemClock } from '../../../lib/clock.ts';
+import { SeatsLog } from '../../../balancer/log.ts';
 import { createInterface } from 'node:readline';
-import { createHostSeats } from '../../../balancer/seats/host-seats.ts';
-import { type SeatsInput } from '../../../balancer/seats/plan-seats.ts';
-import { SeatsLog } from '../../../balancer/seats/seats-log.ts';
-import { systemClock } from '../../../lib/control/clock.ts';
-import { type Logger } from '../../../lib/telemetry/logger.ts';
 
 /** What a line can be. */
 export type SeatsOrder = { readonly input: SeatsInput } | { readonly isServing: boolean };

@@ -1,12 +1,12 @@
-import { expect, jest, test } from '@jest/globals';
-import { readFileSync } from 'node:fs';
-import { listAddresses } from '../../../lib/keepalived/find.ts';
-import { isFull } from '../../support/jest/extent.ts';
-import { parseAnchor, toAnchor } from '../../../lib/services/anchors.ts';
-import { type Seat } from '../../../lib/services/objects.ts';
+import { jest, test, expect } from '@jest/globals';
+import { limitMs } from '../../support/host/vipnat.ts';
+import { useSeatNetwork, give, pool, anchors, seats } from './seat-network.ts';
+import { type Seat, parseAnchor, toAnchor } from '../../../lib/api/vipnat.ts';
+import { waitUntil, sleep } from '../../support/jest/waiting.ts';
 import { makePool, makeVirtualIp } from '../../support/fakes/seat-objects.ts';
-import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
-import { anchors, give, pool, seats, useSeatNetwork } from './seat-network.ts';
+import { isFull } from '../../support/jest/extent.ts';
+import { listAddresses } from '../../../lib/keepalived/read.ts';
+import { readFileSync } from 'node:fs';
 
 jest.setTimeout(2 * limitMs);
 

@@ -1,18 +1,18 @@
-import { afterAll, afterEach } from '@jest/globals';
-import { type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { createCertificates } from '../../../lab/certificates/certificates.ts';
-import { type Family } from '../../../lib/address/address.ts';
-import { ApiserverProcess } from '../../support/network/apiservers.ts';
+import type { Family } from '../../../lib/net.ts';
+import { podHosts, podAddresses } from '../../support/network/layout.ts';
+import type { Kind, KubeObject } from '../../support/kube-api/kube-store.ts';
+import type { Cluster } from '../../support/network/cluster.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
-import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
-import { podAddresses, podHosts } from '../../support/network/layout.ts';
-import { udpClientCommand, udpServerCommand } from '../../support/network/pod-servers.ts';
-import { type Kind, type KubeObject } from '../../support/kube-api/kube-store.ts';
+import type { ChildProcess } from 'node:child_process';
 import { Agent, vipnatCommand } from '../../support/host/vipnat.ts';
+import { createCertificates } from '../../../lab/certificates/certificates.ts';
+import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
+import { ApiserverProcess } from '../../support/network/apiservers.ts';
+import { udpServerCommand, udpClientCommand } from '../../support/network/pod-servers.ts';
+import { once } from 'node:events';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { afterEach, afterAll } from '@jest/globals';
 
 const program = fileURLToPath(new URL('../../support/network/services-api.ts', import.meta.url));
 

@@ -1,10 +1,11 @@
-import { describe, expect, test } from '@jest/globals';
-import { readFileSync } from 'node:fs';
+import { describe, test, expect } from '@jest/globals';
+import { useWebService, balanced, vip } from './web-service.ts';
+import { startLoad, expectNoneLost } from './traffic.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
+import { vipnat, type Agent } from '../../support/host/vipnat.ts';
+import { heartbeatProbe, heartbeatFile } from '../../../lib/telemetry/log.ts';
 import { execa } from 'execa';
-import { heartbeatFile, heartbeatProbe } from '../../../lib/telemetry/heartbeat.ts';
-import { type Agent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { expectNoneLost, startLoad } from './traffic.ts';
-import { balanced, useWebService, vip } from './web-service.ts';
+import { readFileSync } from 'node:fs';
 
 const waits = / \[BALANCER_ALREADY_RUNNING\] waiting for /;
 const takesOver = / vipnat takes over from the balancer that ended, after /;

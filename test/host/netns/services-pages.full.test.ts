@@ -1,8 +1,8 @@
-import { expect, test } from '@jest/globals';
 import { fileURLToPath } from 'node:url';
-import { balancerMetrics, programmingDuration } from '../../../balancer/report/samples.ts';
-import { type CommandResult } from '../../support/network/namespaces.ts';
-import { balanced, useWebService } from './web-service.ts';
+import { useWebService, balanced } from './web-service.ts';
+import type { CommandResult } from '../../support/network/namespaces.ts';
+import { test, expect } from '@jest/globals';
+import { balancerMetrics, programmingDuration } from '../../../balancer/samples.ts';
 
 const listen = '127.0.0.1:10269';
 const healthCheck = fileURLToPath(new URL('../../../scripts/healthcheck.cjs', import.meta.url));

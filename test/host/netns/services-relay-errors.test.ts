@@ -1,10 +1,10 @@
-import { once } from 'node:events';
-import { describe, expect, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
+import { pods, serviceVips, type ApiChange, podPort, useServices } from './service-world.ts';
+import { makeLoadBalancer, makeEndpoints, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
+import { families } from '../../../lib/net.ts';
+import { describe, test, expect } from '@jest/globals';
 import { outsider } from '../../support/network/layout.ts';
-import { waitUntil } from '../../support/host/vipnat.ts';
-import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
+import { once } from 'node:events';
+import { waitUntil } from '../../support/jest/waiting.ts';
 
 const [first = { name: '', node: '' }] = pods;
 

@@ -1,14 +1,15 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { TemporaryFolder } from '../../support/network/at-end.ts';
-import { Cluster } from '../../support/network/cluster.ts';
-import { vips } from '../../support/network/layout.ts';
-import { type CommandResult } from '../../support/network/namespaces.ts';
-import { type KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-import { startProxies } from './traffic.ts';
+import { vipnatCommand } from '../../support/host/vipnat.ts';
 import { prompt } from '../../support/host/keepalived.ts';
-import { vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
+import { vips } from '../../support/network/layout.ts';
+import { Cluster } from '../../support/network/cluster.ts';
+import { TemporaryFolder } from '../../support/network/at-end.ts';
+import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
+import type { CommandResult } from '../../support/network/namespaces.ts';
+import { join } from 'node:path';
+import { writeFileSync, mkdirSync } from 'node:fs';
+import { waitUntil } from '../../support/jest/waiting.ts';
+import { startProxies } from './traffic.ts';
 
 /** What `vipnat doctor --json` says of one check. */
 export interface Told {

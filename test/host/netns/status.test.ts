@@ -1,9 +1,9 @@
-import { expect, test } from '@jest/globals';
-import { quoteWords } from '../../../lib/text/shell-words.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { startProxies } from './traffic.ts';
-import { limitMs, startAgent, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
+import { test, expect } from '@jest/globals';
+import { startAgent, limitMs, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
+import { quoteWords } from '../../../lib/text.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const connections = 30;

@@ -1,9 +1,9 @@
-import { expect, test } from '@jest/globals';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
+import type { Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
+import { expect, test } from '@jest/globals';
+import { vips, listApiservers } from '../../support/network/layout.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
 import { vipnat } from '../../support/host/vipnat.ts';
-import { type Cluster } from '../../support/network/cluster.ts';
 
 /** Beyond any window: conntrack calls such a segment INVALID, and TCP answers it and goes on. */
 const strayBytes = 3_000_000;

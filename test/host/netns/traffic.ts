@@ -1,16 +1,16 @@
-import { expect } from '@jest/globals';
-import type { Family } from '../../../lib/address/address.ts';
-import type { IptablesDialect } from '../../../lib/kernel/port.ts';
-import { type Cluster, type SeatName } from '../../support/network/cluster.ts';
-import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-import { addressOf, apiserverPort, masters } from '../../support/network/layout.ts';
+import { masters, addressOf, apiserverPort } from '../../support/network/layout.ts';
+import type { SeatName, Cluster } from '../../support/network/cluster.ts';
 import type { RequestReport, Target } from '../../support/network/seat-tasks.ts';
+import { expect } from '@jest/globals';
 import {
+  type WitnessedLoad,
   connectWitnessed,
   lostMs,
-  type WitnessedLoad,
   type WitnessedReport,
 } from '../../support/network/witness.ts';
+import type { IptablesDialect } from '../../../lib/kernel/port.ts';
+import type { Family } from '../../../lib/net.ts';
+import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 
 /** All apiservers, as they call themselves. */
 const everyApiserver = masters.map(({ name }) => name);

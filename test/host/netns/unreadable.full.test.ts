@@ -1,11 +1,12 @@
-import { expect, test } from '@jest/globals';
-import { onlyFull } from '../../support/jest/extent.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
+import { vips, listApiservers } from '../../support/network/layout.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
+import { Agent, vipnat, startAgent, vipnatCommand } from '../../support/host/vipnat.ts';
 import { useShims } from '../../support/host/shims.ts';
-import { expectBalanced, startProxies } from './traffic.ts';
-import { Agent, sleep, startAgent, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { test, expect } from '@jest/globals';
+import { onlyFull } from '../../support/jest/extent.ts';
+import { startProxies, expectBalanced } from './traffic.ts';
+import { sleep } from '../../support/jest/waiting.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');

@@ -1,9 +1,10 @@
-import { expect, test } from '@jest/globals';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
+import { vips, listApiservers } from '../../support/network/layout.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { expectBalanced, expectNoneLost, startLoad } from './traffic.ts';
-import { startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
+import { vipnat, startAgent } from '../../support/host/vipnat.ts';
+import { test, expect } from '@jest/globals';
+import { startLoad, expectBalanced, expectNoneLost } from './traffic.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');

@@ -1,12 +1,12 @@
+import { type Family, formatEndpoint } from '../../../lib/net.ts';
+import { vips, listApiservers } from '../../support/network/layout.ts';
 import { describe, test } from '@jest/globals';
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { type Family } from '../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
+import { join } from 'node:path';
 import { locateDisk } from '../../support/network/namespaces.ts';
-import { startAgent, waitUntil } from '../../support/host/vipnat.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
+import { existsSync, readFileSync } from 'node:fs';
+import { startAgent } from '../../support/host/vipnat.ts';
 
 interface Case {
   readonly vip: string;

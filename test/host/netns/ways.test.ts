@@ -1,14 +1,13 @@
-import { describe, expect, test } from '@jest/globals';
-import { families } from '../../../lib/address/address.ts';
-import { pairs } from '../../support/jest/pairs.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { seatNames } from '../../support/network/cluster.ts';
+import { vips, listApiservers } from '../../support/network/layout.ts';
+import { families, formatEndpoint } from '../../../lib/net.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
+import { vipnat, startAgent, waitForSync } from '../../support/host/vipnat.ts';
+import { describe, test, expect } from '@jest/globals';
+import { pairs } from '../../support/jest/pairs.ts';
+import { toolName } from '../../../lib/kernel/port.ts';
+import { startProxies, expectBalanced, expectAnswers } from './traffic.ts';
+import { seatNames } from '../../support/network/cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
-import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
-import { startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 const bothVips = families.flatMap((family) => ['--vip', vips[family]]);

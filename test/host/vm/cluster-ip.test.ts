@@ -1,7 +1,7 @@
-import { fileURLToPath } from 'node:url';
-import { beforeAll, expect, jest, test } from '@jest/globals';
-import type { RequestReport } from '../../support/network/seat-tasks.ts';
+import { jest, beforeAll, test, expect } from '@jest/globals';
 import { machineLimitMs, runInMachine } from './machine.ts';
+import type { RequestReport } from '../../support/network/seat-tasks.ts';
+import { fileURLToPath } from 'node:url';
 
 jest.setTimeout(machineLimitMs);
 

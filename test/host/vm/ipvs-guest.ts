@@ -2,12 +2,12 @@
  * Runs in a machine whose kernel has IPVS: programs what a real kube-proxy 1.36.3 in ipvs mode left on a master, with
  * three apiservers on addresses of this machine, and lets vipnat balance a VIP through its virtual server.
  */
-import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { CommandReport, GuestReport } from './cluster-ip.test.ts';
+import type { GuestReport, CommandReport } from './cluster-ip.test.ts';
+import { spawn, execFileSync, type ChildProcess, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync, readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
 
 const folder = process.env['GUEST_FOLDER'] ?? '';
 const fromHere = (path: string) => fileURLToPath(new URL(path, import.meta.url));

@@ -1,8 +1,8 @@
 /** Runs in a machine: three processes compute at the same time, and each has to keep its registers. */
-import { execFile } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 
 const program = fileURLToPath(new URL('computation.ts', import.meta.url));
 const start = async (index: number) =>

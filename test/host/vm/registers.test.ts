@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
-import { execFileSync } from 'node:child_process';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { provideWholeRegisters } from '../../../lab/build/whole-registers.ts';
-import { TemporaryFolder } from '../../support/network/at-end.ts';
+import { jest, beforeAll, afterAll, test, expect } from '@jest/globals';
 import { machineLimitMs, runInMachine } from './machine.ts';
+import { fileURLToPath } from 'node:url';
+import { TemporaryFolder } from '../../support/network/at-end.ts';
+import { join } from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { provideWholeRegisters } from '../../../lab/build/whole-registers.ts';
 
 jest.setTimeout(machineLimitMs);
 

@@ -23,7 +23,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'renames what it has not flushed to the disk',
-    file: 'lib/files/replace-file.ts',
+    file: 'lib/files.ts',
     from: '    await file.sync();\n',
     to: '',
     walk: [{ fault: 'API lists', list: ['m1', 'm2'] }],
@@ -31,7 +31,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'restores whole tables',
-    file: 'lib/kernel/real/iptables.ts',
+    file: 'lib/kernel/iptables.ts',
     from: "arguments: ['--noflush', '-w', '5']",
     to: "arguments: ['-w', '5']",
     walk: [],
@@ -39,7 +39,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'believes every rule that has the right comment',
-    file: 'lib/netfilter/rules/compare-chain.ts',
+    file: 'lib/dialect.ts',
     from: 'language.hasSameMeaning(text, printed) ||',
     to: 'language.readComment(printed) === id ||',
     walk: damageEverything,
@@ -57,7 +57,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'cleans up all but FORWARD',
-    file: 'lib/netfilter/iptables/diff-table.ts',
+    file: 'lib/iptables/diff.ts',
     from: '.filter(([name]) => !isOwnChain(name) && !hooked.has(name))',
     to: ".filter(([name]) => !isOwnChain(name) && !hooked.has(name) && name !== 'FORWARD')",
     walk: [],
@@ -65,7 +65,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'does not look when rules change',
-    file: 'agent/reconcile/loop.ts',
+    file: 'agent/sync.ts',
     from: '      this.#queue.trigger(trigger);\n',
     to: '      void trigger;\n',
     walk: [{ fault: 'flush table', host: 'm1', table: 'nat' }],

@@ -1,8 +1,8 @@
-import { describe, expect, test } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
-import { matchChance as matchIptables } from '../../../lib/netfilter/iptables/chance.ts';
-import { matchChance as matchNft } from '../../../lib/netfilter/nftables/chance.ts';
-import { type Chance, toChances } from '../../../lib/netfilter/rules/chance.ts';
+import { type Chance, toChances } from '../../../lib/dialect.ts';
+import { matchIptablesChance as matchIptables } from '../../../lib/iptables/vip-rules.ts';
+import { matchNftChance as matchNft } from '../../../lib/nft/vip-rules.ts';
+import { describe, test, expect } from '@jest/globals';
 
 interface Backend {
   readonly name: number;

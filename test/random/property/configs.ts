@@ -1,11 +1,17 @@
-import { ordinaryConfig } from '../../support/agent/running-agent.ts';
-import { fc } from '../../support/random/fc.ts';
-import { type Config, iptablesChoices, masquerades, modes, proxyModes } from '../../../config/config.ts';
-import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { type Balance, type Route } from '../../../lib/netfilter/rules/balance.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { fc } from '../../support/random/fc.ts';
+import {
+  type Config,
+  modes,
+  proxyModes,
+  iptablesChoices,
+  masquerades,
+  type Way,
+} from '../../../config/options.ts';
+import { ordinaryConfig } from '../../support/agent/running-agent.ts';
 import { clusterIps } from '../../support/kube-proxy/in-memory.ts';
-import { type Way } from '../../../config/way.ts';
+import type { Balance, Route } from '../../../lib/dialect.ts';
+import { serviceChain } from '../../../lib/kube-proxy/read.ts';
 
 /** The VIPs that a configuration can have. */
 export const vips = [

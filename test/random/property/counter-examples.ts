@@ -1,7 +1,7 @@
+import type { Config } from '../../../config/options.ts';
 import { ordinaryConfig } from '../../support/agent/running-agent.ts';
-import { type Config } from '../../../config/config.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
-import { type Event } from './hosts.ts';
+import type { Event } from './hosts.ts';
 
 const config: Config = { ...ordinaryConfig, vips: [toEndpoint('172.16.64.58:6443')], masquerade: 'none' };
 

@@ -1,23 +1,22 @@
+import { type Script, type Edit, source, foreignScript, leftoverScript, edit, runEdit } from './strangers.ts';
+import { type Source, listChains } from './tables.ts';
+import { type Endpoint, type Family, families } from '../../../lib/net.ts';
+import { type Dialect, iptablesDialects } from '../../../lib/kernel/port.ts';
+import type { Balance } from '../../../lib/dialect.ts';
+import { type NftCapture, setNftCapture, setIpvsCapture } from '../../support/kube-proxy/other-modes.ts';
 import { fc } from '../../support/random/fc.ts';
-import { type LookPorts } from '../../../agent/reconcile/look.ts';
-import { plan } from '../../../agent/decide/plan.ts';
-import { VipnatError } from '../../../lib/text/errors.ts';
-import { families, type Family } from '../../../lib/address/address.ts';
-import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { iptablesDialects, type Dialect } from '../../../lib/kernel/port.ts';
-import { nameOwnTable } from '../../../lib/kernel/netlink/own-table.ts';
-import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
-import { parseNftTable } from '../../../lib/netfilter/nftables/parse.ts';
-import { type Balance } from '../../../lib/netfilter/rules/balance.ts';
-import { type FakeClock } from '../../support/fakes/clock.ts';
-import { noApi } from '../../../agent/api/cluster-api.ts';
-import { nobodyProbes } from '../../support/fakes/health.ts';
+import { apiservers, vips, balances } from './configs.ts';
+import type { FakeClock } from '../../support/fakes/clock.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import { removeKubeProxy, syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
-import { type NftCapture, setIpvsCapture, setNftCapture } from '../../support/kube-proxy/other-modes.ts';
-import { apiservers, balances, vips } from './configs.ts';
-import { edit, type Edit, foreignScript, leftoverScript, runEdit, type Script, source } from './strangers.ts';
-import { listChains, type Source } from './tables.ts';
+import type { LookPorts } from '../../../agent/read-host.ts';
+import { nobodyProbes } from '../../support/fakes/health.ts';
+import { noApi } from '../../../agent/api.ts';
+import { VipnatError } from '../../../lib/errors.ts';
+import { syncKubeProxy, removeKubeProxy } from '../../support/kube-proxy/in-memory.ts';
+import { nameOwnTable } from '../../../lib/kernel/nft-netlink.ts';
+import { parseNftTable } from '../../../lib/nft/table.ts';
+import { parseSave } from '../../../lib/iptables/rules.ts';
+import { plan } from '../../../agent/decide/plan.ts';
 
 /** One thing that happens to a host's kernel: plain data, so that a counter-example can be committed. */
 export type Event =

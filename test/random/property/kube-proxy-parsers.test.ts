@@ -1,15 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { describe, expect, test } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
-import { VipnatError } from '../../../lib/text/errors.ts';
-import { kubernetesService } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { readIptablesProxy } from '../../../lib/kube-proxy/iptables.ts';
-import { findKubernetesServer } from '../../../agent/observe/ipvs-server.ts';
-import { parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';
-import { decideProxyMode } from '../../../agent/observe/proxy-mode.ts';
-import { readNftProxy } from '../../../lib/kube-proxy/nftables.ts';
-import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
+import { kubernetesService, readIptablesProxy, readNftProxy } from '../../../lib/kube-proxy/read.ts';
 import { webService } from '../../support/kube-proxy/rules.ts';
+import { VipnatError } from '../../../lib/errors.ts';
+import { describe, test, expect } from '@jest/globals';
+import { parseSave } from '../../../lib/iptables/rules.ts';
+import { decideProxyMode, findKubernetesServer } from '../../../agent/observe/kube-proxy.ts';
+import { parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';
 
 const folder = new URL('../../support/fixtures/captures/', import.meta.url);
 const readCaptures = (pattern: RegExp) =>

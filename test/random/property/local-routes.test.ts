@@ -1,8 +1,8 @@
-import { expect, test } from '@jest/globals';
-import { fc } from '../../support/random/fc.ts';
-import { LocalClients } from '../../../agent/reconcile/local-clients.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { fc } from '../../support/random/fc.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { LocalClients } from '../../../agent/local-clients.ts';
+import { expect, test } from '@jest/globals';
 
 const vips = ['10.0.0.50', '10.0.0.51'];
 const sources = ['10.0.0.11', '10.0.0.12', '192.168.0.1'];

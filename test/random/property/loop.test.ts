@@ -1,13 +1,13 @@
-import { expect, test } from '@jest/globals';
+import { type Event, event, history, answer, createKernel, run, createPorts } from './hosts.ts';
 import { fc } from '../../support/random/fc.ts';
-import { observeAndAssess } from '../../../agent/reconcile/look.ts';
-import { emptyState } from '../../../agent/observe/reconcile-state.ts';
+import { config } from './configs.ts';
+import { test, expect } from '@jest/globals';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { startAgent } from '../../support/agent/running-agent.ts';
-import { chooseRuns } from '../../support/random/runs.ts';
-import { config } from './configs.ts';
-import { answer, createKernel, createPorts, event, type Event, history, run } from './hosts.ts';
 import { printForeign, printOurs } from './tables.ts';
+import { observeAndAssess } from '../../../agent/read-host.ts';
+import { emptyState } from '../../../agent/decide/decision.ts';
+import { chooseRuns } from '../../support/random/runs.ts';
 
 /** A tool that hangs takes its 10 s, and rest follows. */
 const quietMs = 60_000;

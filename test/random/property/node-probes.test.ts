@@ -1,8 +1,8 @@
-import { describe, expect, test } from '@jest/globals';
+import { type ProbePace, ProbeTurns } from '../../../balancer/nodes/health.ts';
+import { describe, test, expect } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
 import { chooseRuns } from '../../support/random/runs.ts';
-import { addAnswer, hasWitness, type NodeState, unknownNode } from '../../../balancer/nodes/node-state.ts';
-import { type ProbePace, ProbeTurns } from '../../../balancer/nodes/probe-turns.ts';
+import { hasWitness, type NodeState, unknownNode, addAnswer } from '../../../balancer/nodes/directory.ts';
 
 const pace: ProbePace = { intervalMs: 250, perSecond: 400 };
 

@@ -1,14 +1,14 @@
-import { type LoopCause } from '../../../agent/report/loop-observer.ts';
-import { describe, expect, test } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
-import { type KernelQuery, type KernelReading } from '../../../lib/kernel/port.ts';
-import { type Requeue, TriggerQueue } from '../../../lib/control/trigger-queue.ts';
+import { type Requeue, TriggerQueue } from '../../../lib/sync-queue.ts';
+import type { LoopCause } from '../../../agent/report/events.ts';
+import { describe, test, expect } from '@jest/globals';
 import { FakeClock } from '../../support/fakes/clock.ts';
-import { toEndpoint } from '../../support/fakes/endpoints.ts';
-import { FakeKernel } from '../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
-import { startAgent } from '../../support/agent/running-agent.ts';
 import { chooseRuns } from '../../support/random/runs.ts';
+import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
+import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { startAgent } from '../../support/agent/running-agent.ts';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+import type { KernelQuery, KernelReading } from '../../../lib/kernel/port.ts';
 
 const runMs = 120_000;
 

@@ -1,16 +1,16 @@
-import { describe, expect, test } from '@jest/globals';
-import { fc } from '../../support/random/fc.ts';
-import { VipnatError } from '../../../lib/text/errors.ts';
-import { serviceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { FakeClock } from '../../support/fakes/clock.ts';
+import { type Source, listChains, sources } from './tables.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import { removeKubeProxy, syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
-import { linesOf, ordinaryConfig, startAgent } from '../../support/agent/running-agent.ts';
-import { apiservers, config } from './configs.ts';
-import { event, run } from './hosts.ts';
 import { isOurChain } from '../../support/foreign/printed-rules.ts';
+import { serviceChain } from '../../../lib/kube-proxy/read.ts';
+import { VipnatError } from '../../../lib/errors.ts';
+import { describe, test, expect } from '@jest/globals';
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { apiservers, config } from './configs.ts';
+import { syncKubeProxy, removeKubeProxy } from '../../support/kube-proxy/in-memory.ts';
+import { startAgent, ordinaryConfig, linesOf } from '../../support/agent/running-agent.ts';
+import { fc } from '../../support/random/fc.ts';
+import { event, run } from './hosts.ts';
 import { chooseRuns } from '../../support/random/runs.ts';
-import { listChains, type Source, sources } from './tables.ts';
 
 /** From the change to the end of one look: a trigger (50 ms at most for the generation), and the time to settle. */
 const oneLookMs = 50 + 20;

@@ -1,22 +1,22 @@
-import { describe, expect, test } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
-import { assess } from '../../../agent/decide/assess.ts';
-import { findCandidates } from '../../../agent/endpoints/candidates.ts';
-import { type Config } from '../../../config/config.ts';
-import { applyPlan, everything, observeAndAssess, type LookPorts } from '../../../agent/reconcile/look.ts';
-import { unprobed } from '../../../agent/health/usable.ts';
-import { emptyState } from '../../../agent/observe/reconcile-state.ts';
-import { interpret } from '../../../agent/observe/observe.ts';
-import { plan } from '../../../agent/decide/plan.ts';
-import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
-import { parseNftTable } from '../../../lib/netfilter/nftables/parse.ts';
-import { vipChainName } from '../../../lib/netfilter/rules/balance.ts';
-import { type FakeKernel } from '../../support/fakes/kernel.ts';
-import { chooseRuns } from '../../support/random/runs.ts';
+import { history, answer, strangers, createKernel, createPorts, run, type Event } from './hosts.ts';
 import { config } from './configs.ts';
+import { printForeign, listChains, printOurs, sources } from './tables.ts';
+import { type LookPorts, observeAndAssess, everything, assess } from '../../../agent/read-host.ts';
+import type { Config } from '../../../config/options.ts';
+import { emptyState } from '../../../agent/decide/decision.ts';
+import { applyPlan } from '../../../agent/sync.ts';
+import { describe, test, expect } from '@jest/globals';
+import { chooseRuns } from '../../support/random/runs.ts';
 import { moreRulesInLegacy } from './counter-examples.ts';
-import { answer, createKernel, createPorts, type Event, history, run, strangers } from './hosts.ts';
-import { listChains, printForeign, printOurs, sources } from './tables.ts';
+import { vipChainName } from '../../../lib/dialect.ts';
+import { plan } from '../../../agent/decide/plan.ts';
+import { parseSave } from '../../../lib/iptables/rules.ts';
+import { parseNftTable } from '../../../lib/nft/table.ts';
+import { interpret } from '../../../agent/observe/observe.ts';
+import { findCandidates } from '../../../agent/endpoints.ts';
+import { unprobed } from '../../../agent/health/usable.ts';
+import type { FakeKernel } from '../../support/fakes/kernel.ts';
 
 /** A host with a history, on which an agent with this configuration ran until strangers came. */
 const host = fc.record({

@@ -1,20 +1,24 @@
-import { describe, expect, test } from '@jest/globals';
-import { fc } from '../../support/random/fc.ts';
-import { plan } from '../../../agent/decide/plan.ts';
-import { iptablesDialects } from '../../../lib/kernel/port.ts';
-import { diffTable } from '../../../lib/netfilter/iptables/diff-table.ts';
-import { isOwnChain, isOwnRule, signRules } from '../../../lib/netfilter/iptables/identity.ts';
-import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
-import { renderTables, writtenTables } from '../../../lib/netfilter/iptables/render.ts';
-import { parseRule } from '../../../lib/netfilter/iptables/rule.ts';
+import { type Source, sources, listChains, printOurs, printForeign } from './tables.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { describe, test, expect } from '@jest/globals';
+import { fc } from '../../support/random/fc.ts';
 import { balances } from './configs.ts';
+import { plan } from '../../../agent/decide/plan.ts';
+import { renderTables, writtenTables } from '../../../lib/iptables/vip-rules.ts';
+import {
+  signRules,
+  parseRule,
+  hasSameIptablesMeaning,
+  isOwnRule,
+  isOwnChain,
+  parseSave,
+} from '../../../lib/iptables/rules.ts';
 import { damages } from '../../support/foreign/damage.ts';
-import { isOurChain, isOurRule } from '../../support/foreign/printed-rules.ts';
+import { runEdit, leftoverScript } from './strangers.ts';
 import { chooseRuns } from '../../support/random/runs.ts';
-import { leftoverScript, runEdit } from './strangers.ts';
-import { listChains, printForeign, printOurs, type Source, sources } from './tables.ts';
-import { hasSameMeaning } from '../../../lib/netfilter/iptables/language.ts';
+import { isOurChain, isOurRule } from '../../support/foreign/printed-rules.ts';
+import { iptablesDialects } from '../../../lib/kernel/port.ts';
+import { diffTable } from '../../../lib/iptables/diff.ts';
 
 /** A kernel in which kube-proxy's chains exist, so that a rule may lead to them. */
 function createKernel({ family, dialect }: Source): FakeKernel {
@@ -39,7 +43,9 @@ describe('what is rendered comes back from the tools with the same meaning', () 
             const printed = listChains(kernel, source).find((seen) => seen.chain === chain)?.rules ?? [];
             const signed = signRules(chain, specs);
             expect(printed.map((rule) => parseRule(rule).comment)).toEqual(signed.map(({ id }) => id));
-            expect(signed.every(({ text }, index) => hasSameMeaning(text, printed[index] ?? ''))).toBe(true);
+            expect(
+              signed.every(({ text }, index) => hasSameIptablesMeaning(text, printed[index] ?? '')),
+            ).toBe(true);
           }
         }
       }),
@@ -95,7 +101,7 @@ describe('reading a rule', () => {
     fc.assert(
       fc.property(text, (rule) => {
         expect(parseRule(rule)).toEqual(parseRule(rule));
-        expect(hasSameMeaning(rule, rule)).toBe(true);
+        expect(hasSameIptablesMeaning(rule, rule)).toBe(true);
         expect(typeof isOwnRule(rule)).toBe('boolean');
       }),
       { numRuns: chooseRuns(1000) },

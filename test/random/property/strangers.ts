@@ -1,8 +1,8 @@
-import { fc } from '../../support/random/fc.ts';
-import { type Family } from '../../../lib/address/address.ts';
-import { type FakeKernel } from '../../support/fakes/kernel.ts';
-import { type Damage, damages, findOwnRules, pick, renderDamage } from '../../support/foreign/damage.ts';
 import { type Source, sources } from './tables.ts';
+import { fc } from '../../support/random/fc.ts';
+import type { Family } from '../../../lib/net.ts';
+import { type Damage, damages, pick, findOwnRules, renderDamage } from '../../support/foreign/damage.ts';
+import type { FakeKernel } from '../../support/fakes/kernel.ts';
 
 /** A restore script of somebody else's. */
 export interface Script extends Source {

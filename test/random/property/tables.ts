@@ -1,7 +1,7 @@
-import { type Family, families } from '../../../lib/address/address.ts';
+import { type Family, families } from '../../../lib/net.ts';
 import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
-import { type FakeKernel } from '../../support/fakes/kernel.ts';
-import { isOurChain, isOurRule, type PrintedChain, readChains } from '../../support/foreign/printed-rules.ts';
+import type { FakeKernel } from '../../support/fakes/kernel.ts';
+import { type PrintedChain, readChains, isOurChain, isOurRule } from '../../support/foreign/printed-rules.ts';
 
 /** One backend of one family: what one tool shows. */
 export interface Source {

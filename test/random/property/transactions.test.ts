@@ -1,19 +1,18 @@
-import { describe, expect, test } from '@jest/globals';
-import { fc } from '../../support/random/fc.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
-import { converge } from '../../../agent/reconcile/converge.ts';
-import { applyPlan, observeAndAssess } from '../../../agent/reconcile/look.ts';
-import { emptyState } from '../../../agent/observe/reconcile-state.ts';
-import { type ErrorCode, errorCodes, VipnatError } from '../../../lib/text/errors.ts';
-import { type Transaction } from '../../../lib/kernel/port.ts';
-import { isForIptables } from '../../../lib/kernel/real/iptables.ts';
-import { nameOwnTable } from '../../../lib/kernel/netlink/own-table.ts';
-import { FakeClock } from '../../support/fakes/clock.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
+import type { Transaction } from '../../../lib/kernel/port.ts';
+import { isForIptables } from '../../../lib/kernel/iptables.ts';
+import { nameOwnTable } from '../../../lib/kernel/nft-netlink.ts';
+import { describe, test, expect } from '@jest/globals';
 import { chooseRuns } from '../../support/random/runs.ts';
+import { fc } from '../../support/random/fc.ts';
+import { history, answer, createKernel, createPorts } from './hosts.ts';
 import { config } from './configs.ts';
-import { answer, createKernel, createPorts, history } from './hosts.ts';
+import { observeAndAssess } from '../../../agent/read-host.ts';
+import { emptyState, type Assessment } from '../../../agent/decide/decision.ts';
 import { printForeign, printTable } from './tables.ts';
+import { converge, applyPlan } from '../../../agent/sync.ts';
+import { VipnatError, errorCodes, type ErrorCode } from '../../../lib/errors.ts';
+import { FakeClock } from '../../support/fakes/clock.ts';
 
 const tables = ['filter', 'nat', 'vipnat'] as const;
 

@@ -1,22 +1,16 @@
-import { describe, expect, test } from '@jest/globals';
-import { fc } from '../../support/random/fc.ts';
-import { weighByCounts } from '../../../agent/decide/weigh-apiservers.ts';
-import { renderPort } from '../../../balancer/decide/render-port.ts';
-import { ConnectionShares } from '../../../balancer/program/connection-shares.ts';
-import { emptyTable } from '../../../lib/netfilter/nftables/ruleset.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import {
-  readWeights,
-  unitsPerBackend,
-  type Weights,
-  weighWith,
-} from '../../../lib/netfilter/rules/balance.ts';
-import { toChances } from '../../../lib/netfilter/rules/chance.ts';
-import { describeFlow } from '../../../lib/kernel/real/describe-flow.ts';
-import { FakeClock } from '../../support/fakes/clock.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
-import { makePortBalance } from '../../support/fakes/port-balance.ts';
+import { fc } from '../../support/random/fc.ts';
+import { test, expect, describe } from '@jest/globals';
+import { weighByCounts } from '../../../agent/weights.ts';
+import { unitsPerBackend, toChances, weighWith, readWeights, type Weights } from '../../../lib/dialect.ts';
 import { chooseRuns } from '../../support/random/runs.ts';
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { ConnectionShares } from '../../../balancer/table/shares.ts';
+import { emptyTable } from '../../../lib/nft/table.ts';
+import { makePortBalance } from '../../support/fakes/port-balance.ts';
+import { describeFlow } from '../../../lib/kernel/conntrack.ts';
+import { renderPort } from '../../../balancer/table/render.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
 
 const makeBackends = (count: number) =>
   Array.from({ length: count }, (_, index) => toEndpoint(`10.0.0.${index + 1}:6443`));

@@ -1,14 +1,17 @@
-import { readFileSync } from 'node:fs';
-import { observeAndAssess } from '../../../agent/reconcile/look.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
-import { type Config } from '../../../config/config.ts';
-import { type Decision } from '../../../agent/decide/decision.ts';
-import { noApi } from '../../../agent/api/cluster-api.ts';
-import { emptyState, type ReconcileState } from '../../../agent/observe/reconcile-state.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
 import { FakeClock } from '../fakes/clock.ts';
-import { nobodyProbes } from '../fakes/health.ts';
 import { FakeKernel } from '../fakes/kernel.ts';
+import { readFileSync } from 'node:fs';
+import type { Config } from '../../../config/options.ts';
+import {
+  emptyState,
+  type ReconcileState,
+  type Assessment,
+  type Decision,
+} from '../../../agent/decide/decision.ts';
+import { observeAndAssess } from '../../../agent/read-host.ts';
+import { nobodyProbes } from '../fakes/health.ts';
+import { noApi } from '../../../agent/api.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
 
 /** A fake kernel in the state that these files of test/support/fixtures/captures show; their names say what they are. */
 export function restoreCaptures(names: readonly string[], clock = new FakeClock()): FakeKernel {

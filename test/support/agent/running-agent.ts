@@ -1,19 +1,19 @@
-import { Agent, type AgentPorts } from '../../../agent/reconcile/agent.ts';
-import { type Config } from '../../../config/config.ts';
-import { emptyState, type ReconcileState } from '../../../agent/observe/reconcile-state.ts';
-import { FakeApiservers } from '../fakes/apiserver.ts';
-import { FakeDrain } from '../fakes/drain.ts';
-import { FakeClusterApi } from '../fakes/cluster-api.ts';
-import { FakeClock } from '../fakes/clock.ts';
+import type { AskOtherHolder } from '../../../agent/vip-holder.ts';
+import type { Config } from '../../../config/options.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
+import { FakeClock } from '../fakes/clock.ts';
 import { FakeKernel } from '../fakes/kernel.ts';
-import { RecordingEvents } from '../fakes/events.ts';
+import { type RecordingLogger, createRecordingLogger } from '../fakes/logger.ts';
+import { Agent, type AgentPorts } from '../../../agent/agent.ts';
 import { FakeMeter } from '../fakes/meter.ts';
-import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
+import { FakeApiservers } from '../fakes/apiserver.ts';
 import { FakeStore } from '../fakes/store.ts';
-import { FakeNotices } from '../fakes/notices.ts';
 import { FakeTrackFile } from '../fakes/track-file.ts';
-import { type AskOtherHolder } from '../../../agent/keepalived/other-holders.ts';
+import { FakeNotices } from '../fakes/notices.ts';
+import { FakeClusterApi } from '../fakes/cluster-api.ts';
+import { RecordingEvents } from '../fakes/events.ts';
+import { FakeDrain } from '../fakes/drain.ts';
+import { type ReconcileState, emptyState } from '../../../agent/decide/decision.ts';
 
 /** An Ethernet with other hosts on it: who answers ARP for which address. */
 class FakeLink {

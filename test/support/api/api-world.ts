@@ -1,21 +1,19 @@
-import { afterAll, beforeAll } from '@jest/globals';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { type ApiAccess } from '../../../lib/kubernetes/access.ts';
-import { ApiLog } from '../../../agent/api/api-log.ts';
-import { ApiRoute } from '../../../lib/kubernetes/route.ts';
-import { WatchedApi } from '../../../agent/api/watched-api.ts';
-import { formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { FakeClock } from '../fakes/clock.ts';
-import { toEndpoint } from '../fakes/endpoints.ts';
-import { KubeApi } from '../kube-api/kube-api.ts';
-import { KubeStore, makeService, makeSlice } from '../kube-api/kube-store.ts';
-import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
 import { type Certificates, createCertificates } from '../../../lab/certificates/certificates.ts';
-import { vips } from '../network/layout.ts';
+import { mkdtempSync, rmSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { beforeAll, afterAll } from '@jest/globals';
 import { WaitedTooLong } from '../jest/waiting.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { KubeApi } from '../kube-api/kube-api.ts';
+import { type ApiAccess, ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { vips } from '../network/layout.ts';
+import { KubeStore, makeSlice, makeService } from '../kube-api/kube-store.ts';
+import { FakeClock } from '../fakes/clock.ts';
+import { type RecordingLogger, createRecordingLogger } from '../fakes/logger.ts';
+import { WatchedApi, ApiLog } from '../../../agent/api.ts';
+import { toEndpoint } from '../fakes/endpoints.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
 
 /** Certificates in a folder of their own. */
 interface CertificateFolder extends Certificates {

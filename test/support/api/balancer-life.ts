@@ -1,16 +1,13 @@
-import { Balancer } from '../../../balancer/process/balancer.ts';
-import { type BalancerPorts, type BalancerView, type NodeWatch } from '../../../balancer/process/ports.ts';
-import { BalancerCounter } from '../../../balancer/report/balancer-counts.ts';
-import { type NodeHealth } from '../../../balancer/nodes/node-health.ts';
-import { noOutages } from '../../../balancer/decide/node-outages.ts';
-import { NodeReporter } from '../../../balancer/report/node-reporter.ts';
-import { Standing } from '../../../balancer/report/standing.ts';
-import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
-import { RoutedClient } from '../../../lib/kubernetes/object-client.ts';
-import { type Random } from '../../../lib/control/random.ts';
-import { isAwaited } from '../../../lib/services/awaited.ts';
-import { listServices, maxDraining } from '../../../lib/services/node-report.ts';
+import { type BalancerPorts, type BalancerView, Balancer } from '../../../balancer/sync.ts';
+import type { BalancerKernel } from '../../../lib/kernel/kernel.ts';
+import type { Random } from '../../../lib/clock.ts';
+import type { NodeHealth, NodeWatch } from '../../../balancer/nodes/health.ts';
 import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
+import { noOutages } from '../../../balancer/services/backends.ts';
+import { isAwaited } from '../../../lib/api/service.ts';
+import { maxDraining, listServices } from '../../../lib/api/node.ts';
+import { NodeReporter, Standing, BalancerCounter } from '../../../balancer/report.ts';
+import { RoutedClient } from '../../../lib/kubernetes/writes.ts';
 
 /** What differs from life to life. */
 interface BalancerLifeOptions extends Pick<BalancerPorts, 'route' | 'clock' | 'logger' | 'node'> {

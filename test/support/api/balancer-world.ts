@@ -1,21 +1,21 @@
 /** A balancer as a whole: an API on a local socket, a kernel in memory, and a clock that stands still. */
-import { type BalancerView } from '../../../balancer/process/ports.ts';
-import { type Certificates } from '../../../lab/certificates/certificates.ts';
-import { type BalancedFlow } from '../../../lib/kernel/port.ts';
-import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
+import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
+import { FakeClock } from '../fakes/clock.ts';
+import { type RecordingLogger, createRecordingLogger } from '../fakes/logger.ts';
+import { KubeApi } from '../kube-api/kube-api.ts';
+import type { BalancerView } from '../../../balancer/sync.ts';
+import type { BalancedFlow } from '../../../lib/kernel/port.ts';
+import type { Certificates } from '../../../lab/certificates/certificates.ts';
 import { ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { accessByVip, settle } from './api-world.ts';
-import { KubeApi } from '../kube-api/kube-api.ts';
-import { type KubeObject } from '../kube-api/kube-store.ts';
-import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../kube-api/service-objects.ts';
-import { serviceQuestions } from '../kube-api/service-questions.ts';
-import { vips } from '../network/layout.ts';
-import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
-import { startBalancerLife, toWholeKernel } from './balancer-life.ts';
-import { FakeClock } from '../fakes/clock.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
-import { createRecordingLogger, type RecordingLogger } from '../fakes/logger.ts';
+import { vips } from '../network/layout.ts';
+import { startBalancerLife, toWholeKernel } from './balancer-life.ts';
+import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../kube-api/service-objects.ts';
+import type { KubeObject } from '../kube-api/kube-store.ts';
 import { WaitedTooLong } from '../jest/waiting.ts';
+import type { BalancerKernel } from '../../../lib/kernel/kernel.ts';
+import { serviceQuestions } from '../kube-api/service-questions.ts';
 
 const node = 'n1';
 

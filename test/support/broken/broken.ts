@@ -15,7 +15,7 @@ const usable = {
 export const broken = {
   masquerade: {
     name: 'forgets to masquerade',
-    file: 'lib/netfilter/iptables/render.ts',
+    file: 'lib/iptables/diff.ts',
     from: "balances.filter(({ masquerade }) => masquerade === 'own');",
     to: "balances.filter(({ masquerade }) => masquerade === 'none');",
     caughtBy: [
@@ -25,7 +25,7 @@ export const broken = {
   },
   hook: {
     name: 'appends its hook instead of inserting it first',
-    file: 'lib/netfilter/iptables/change.ts',
+    file: 'lib/iptables/diff.ts',
     from: '`-I ${change.chain}',
     to: '`-A ${change.chain}',
     caughtBy: [
@@ -44,7 +44,7 @@ export const broken = {
   },
   chain: {
     name: "never lets kube-proxy's chain go",
-    file: 'agent/decide/proxy-path.ts',
+    file: 'agent/decide/mode.ts',
     from: '  if (unwanted !== null) {',
     to: "  if (unwanted !== null && facts.mode !== 'auto') {",
     caughtBy: [
@@ -54,7 +54,7 @@ export const broken = {
   },
   stuck: {
     name: 'resets no stuck connection',
-    file: 'agent/reconcile/flow-resets.ts',
+    file: 'agent/flow-resets.ts',
     from: '.filter(isUndone)\n',
     to: '.filter((episode) => isUndone(episode) && this.#isStopped)\n',
     caughtBy: [
@@ -74,7 +74,7 @@ export const broken = {
   },
   alive: {
     name: 'does not renew what says that its balancer lives',
-    file: 'balancer/process/table-life.ts',
+    file: 'balancer/sync.ts',
     from: '    await this.#programmer.renew();\n',
     to: '',
     caughtBy: [
@@ -84,7 +84,7 @@ export const broken = {
   },
   ranges: {
     name: 'ignores loadBalancerSourceRanges',
-    file: 'balancer/decide/port-balance.ts',
+    file: 'balancer/services/frontend.ts',
     from: 'readSourceRanges(service.spec.loadBalancerSourceRanges)',
     to: 'readSourceRanges(null)',
     caughtBy: [
@@ -94,7 +94,7 @@ export const broken = {
   },
   gone: {
     name: "keeps a gone pod's connections in mind",
-    file: 'balancer/program/settled-balances.ts',
+    file: 'balancer/table/shares.ts',
     from: '      if (!isLeft(service)) this.#cleaner.add(',
     to: '      if (!isLeft(service) && balances.length === 0) this.#cleaner.add(',
     caughtBy: [['model', 'model/rollouts']],
@@ -121,7 +121,7 @@ export const broken = {
   },
   priority: {
     name: 'writes priorities of keepalived the wrong way round',
-    file: 'lib/keepalived/priority.ts',
+    file: 'lib/keepalived/write.ts',
     from: 'Math.max(1, highestPriority - step * place)',
     to: 'Math.min(highestPriority, step * (place + 1))',
     caughtBy: [

@@ -1,10 +1,10 @@
 /** The controller's writer with a simulated pair of Alteon and many Services: each request takes a time of its own, which nobody waits for. */
-import { sleep } from '../../../lib/control/clock.ts';
-import { createAlteon } from '../../../lib/devices/alteon/alteon.ts';
-import { makeDevice, makeDeviceService, makeSlice } from '../fakes/device-objects.ts';
-import { DeviceWorld } from '../fakes/device-world.ts';
 import { AlteonSimulator } from './alteon-simulator.ts';
+import { DeviceWorld } from '../fakes/device-world.ts';
 import { HurriedClock } from './hurried-clock.ts';
+import { makeDevice, makeDeviceService, makeSlice } from '../fakes/device-objects.ts';
+import { createAlteon } from '../../../devices/alteon/driver.ts';
+import { sleep } from '../../../lib/clock.ts';
 
 interface ScaleOptions {
   readonly services: number;

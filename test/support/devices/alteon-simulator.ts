@@ -2,18 +2,18 @@
  * A pair of Radware's Alteon, or one unit, as HTTPS servers of this host: written from the MIB and from what clients of Alteon say of it, as nobody
  * has a real one here. Faults can be switched on at any time, also from `onCall`, which is told of each request before it is answered.
  */
-import { type IncomingMessage, type ServerResponse } from 'node:http';
-import { createServer, type Server } from 'node:https';
-import { type AddressInfo } from 'node:net';
+import type { KeyPair } from '../../../lib/http/pages.ts';
+import { type AlteonFaults, type UnitPace, AlteonUnitSimulation, type UnitAnswer } from './alteon-unit.ts';
+import { type Server, createServer } from 'node:https';
 import { makePair } from '../../../controller/webhook/certificate.ts';
-import { type KeyPair } from '../../../lib/http/post-server.ts';
+import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
-  type AlteonConfiguration,
   type AlteonRow,
   printDifference,
   readTable,
+  type AlteonConfiguration,
 } from './alteon-configuration.ts';
-import { type AlteonFaults, AlteonUnitSimulation, type UnitAnswer, type UnitPace } from './alteon-unit.ts';
 
 /** A request that came. */
 interface AlteonCall {

@@ -1,16 +1,16 @@
-import { createAlteon } from '../../../lib/devices/alteon/alteon.ts';
-import {
-  type Balancer,
-  type BalancerId,
-  type DeviceSettings,
-  type Listener,
-  type LoadBalancerDriver,
-  type Member,
-  type Progress,
-} from '../../../lib/devices/driver.ts';
-import { parseAddress } from '../../../lib/address/address.ts';
-import { AlteonSimulator, type AlteonSimulatorOptions } from './alteon-simulator.ts';
+import { parseAddress } from '../../../lib/net.ts';
+import type {
+  Member,
+  Listener,
+  BalancerId,
+  Balancer,
+  LoadBalancerDriver,
+  DeviceSettings,
+  Progress,
+} from '../../../devices/driver.ts';
 import { HurriedClock } from './hurried-clock.ts';
+import { AlteonSimulator, type AlteonSimulatorOptions } from './alteon-simulator.ts';
+import { createAlteon } from '../../../devices/alteon/driver.ts';
 
 export const { signal } = new AbortController();
 

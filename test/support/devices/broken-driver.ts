@@ -1,15 +1,15 @@
-import { type Clock } from '../../../lib/control/clock.ts';
-import { DeviceError } from '../../../lib/devices/device-error.ts';
 import {
-  type Balancer,
   type Capabilities,
+  type LoadBalancerDriver,
   type DeviceSettings,
   type DriverContext,
-  type Listener,
-  type LoadBalancerDriver,
   type Progress,
-} from '../../../lib/devices/driver.ts';
-import { type FakeDevice, type FakeRequest } from './fake-device.ts';
+  DeviceError,
+  type Balancer,
+  type Listener,
+} from '../../../devices/driver.ts';
+import type { FakeDevice, FakeRequest } from './fake-device.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import { createFakeDriver } from './fake-driver.ts';
 
 /** A driver that breaks one promise, and keeps all others. */

@@ -1,17 +1,22 @@
-import { DeviceError } from '../../../lib/devices/device-error.ts';
-import { type Balancer, formatMember, type Owned, type Progress } from '../../../lib/devices/driver.ts';
-import { formatMark } from '../../../lib/devices/mark.ts';
-import { testClusters } from '../../../lib/devices/conformance/target.ts';
 import {
   type BrokenDriver,
-  type BrokenParts,
-  findOwned,
-  findPlace,
-  mapListeners,
-  rejection,
   send,
+  findOwned,
+  mapListeners,
+  findPlace,
+  rejection,
+  type BrokenParts,
 } from './broken-driver.ts';
-import { type FakeDevice } from './fake-device.ts';
+import {
+  formatMark,
+  DeviceError,
+  type Balancer,
+  formatMember,
+  type Progress,
+  type Owned,
+} from '../../../devices/driver.ts';
+import { testClusters } from '../../../devices/conformance/shapes.ts';
+import type { FakeDevice } from './fake-device.ts';
 
 const never = new AbortController().signal;
 

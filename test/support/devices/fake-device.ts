@@ -1,6 +1,5 @@
-import { type Capabilities } from '../../../lib/devices/driver.ts';
-import { type Clock, sleep } from '../../../lib/control/clock.ts';
-import { DeviceError } from '../../../lib/devices/device-error.ts';
+import { type Clock, sleep } from '../../../lib/clock.ts';
+import { type Capabilities, DeviceError } from '../../../devices/driver.ts';
 
 /** What a fake device can do, and how it behaves. */
 export interface FakeDeviceOptions {

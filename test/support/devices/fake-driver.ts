@@ -1,22 +1,23 @@
-import { parseAddress } from '../../../lib/address/address.ts';
-import { DeviceError } from '../../../lib/devices/device-error.ts';
+import type { FakeDevice, FakeAnswer, FakeRequest } from './fake-device.ts';
 import {
-  type Balancer,
-  type BalancerId,
-  type Change,
   type CreateDriver,
-  type DeviceState,
-  type DriverContext,
-  formatMember,
+  type BalancerId,
   type Listener,
-  type LoadBalancerDriver,
   type Member,
+  formatMark,
+  type LoadBalancerDriver,
+  type DriverContext,
   type Owned,
+  type Balancer,
+  type Change,
   type Progress,
+  type DeviceState,
   type UnitState,
-} from '../../../lib/devices/driver.ts';
-import { formatMark, parseMark } from '../../../lib/devices/mark.ts';
-import { type FakeAnswer, type FakeDevice, type FakeRequest } from './fake-device.ts';
+  DeviceError,
+  parseMark,
+  formatMember,
+} from '../../../devices/driver.ts';
+import { parseAddress } from '../../../lib/net.ts';
 
 /** Makes drivers of a device in memory. */
 export function createFakeDriver(device: FakeDevice): CreateDriver {

@@ -1,16 +1,8 @@
-import {
-  type ConformanceTarget,
-  type PendingChange,
-  type TargetActions,
-} from '../../../lib/devices/conformance/target.ts';
-import { type Clock } from '../../../lib/control/clock.ts';
-import {
-  type CreateDriver,
-  type DriverContext,
-  type LoadBalancerDriver,
-} from '../../../lib/devices/driver.ts';
-import { type FakeDevice } from './fake-device.ts';
+import type { FakeDevice } from './fake-device.ts';
+import type { DriverContext, CreateDriver, LoadBalancerDriver } from '../../../devices/driver.ts';
 import { createFakeDriver, nameMemberObject } from './fake-driver.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { ConformanceTarget, TargetActions, PendingChange } from '../../../devices/conformance/shapes.ts';
 
 /** Opens a driver of the fake for a cluster. */
 export function openFake(

@@ -1,13 +1,13 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
-import { connect } from 'node:net';
-import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { configureUnit, type UnitFolders } from '../../../lib/devices/haproxy/configuration.ts';
-import { type DeviceSettings } from '../../../lib/devices/driver.ts';
-import { parseRange } from '../../../lib/services/ranges.ts';
-import { waitUntil } from '../jest/waiting.ts';
+import { execFile, type ChildProcess, spawn } from 'node:child_process';
+import type { DeviceSettings } from '../../../devices/driver.ts';
 import { TemporaryFolder } from '../network/at-end.ts';
+import { type UnitFolders, configureUnit } from '../../../devices/haproxy/configuration.ts';
+import { join, basename } from 'node:path';
+import { mkdir, writeFile, rm } from 'node:fs/promises';
+import { parseRange } from '../../../lib/net.ts';
+import { waitUntil } from '../jest/waiting.ts';
+import { connect } from 'node:net';
 
 const run = promisify(execFile);
 

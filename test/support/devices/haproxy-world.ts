@@ -1,22 +1,22 @@
-import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { connect, createServer, type Server, Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { HurriedClock } from './hurried-clock.ts';
+import { HaproxyUnit } from './haproxy-unit.ts';
 import {
-  type Balancer,
   type DeviceSettings,
   type LoadBalancerDriver,
+  type Balancer,
   formatMember,
   type Member,
-} from '../../../lib/devices/driver.ts';
-import { type Session, type Sites } from '../../../lib/devices/conformance/target.ts';
-import { createHaproxy } from '../../../lib/devices/haproxy/haproxy.ts';
+} from '../../../devices/driver.ts';
+import type { Sites, Session } from '../../../devices/conformance/shapes.ts';
+import { type Server, Socket, createServer, connect } from 'node:net';
+import { toAddress, toListener, toBalancer } from './alteon-world.ts';
+import { createHaproxy } from '../../../devices/haproxy/driver.ts';
 import { waitUntil } from '../jest/waiting.ts';
-import { toAddress, toBalancer, toListener } from './alteon-world.ts';
-import { HaproxyUnit } from './haproxy-unit.ts';
-import { HurriedClock } from './hurried-clock.ts';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { promisify } from 'node:util';
+import { execFile } from 'node:child_process';
 
 /** Real units of HAProxy on loopback addresses that no other world has, and servers for members. */
 export class HaproxyWorld {

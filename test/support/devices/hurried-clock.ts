@@ -1,4 +1,4 @@
-import { type Cancel, type Clock } from '../../../lib/control/clock.ts';
+import type { Clock, Cancel } from '../../../lib/clock.ts';
 
 /** A clock for what talks to real servers: pauses take no time, and count. Limits are over when the test says so. */
 export class HurriedClock implements Clock {

@@ -1,6 +1,6 @@
-import { listChecks } from '../../../lib/devices/conformance/list-checks.ts';
-import { type CheckResult, runConformance } from '../../../lib/devices/conformance/run.ts';
-import { type ConformanceTarget } from '../../../lib/devices/conformance/target.ts';
+import type { ConformanceTarget } from '../../../devices/conformance/shapes.ts';
+import { type CheckResult, runConformance } from '../../../devices/conformance/run.ts';
+import { listChecks } from '../../../devices/conformance/steady-checks.ts';
 
 /** What each check finds, on a device that has nothing of the suite yet. */
 export async function runSuite(target: ConformanceTarget): Promise<readonly CheckResult[]> {

@@ -1,9 +1,9 @@
-import { type Outcome } from '../../../cli/doctor/checks/diagnose.ts';
-import { filePaths, type HostFacts } from '../../../cli/doctor/facts/host-facts.ts';
-import { examine } from '../../../cli/doctor/stage/examine.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
+import { type HostFacts, filePaths } from '../../../cli/doctor/facts.ts';
+import type { Assessment } from '../../../agent/decide/decision.ts';
 import { lookOnce, restoreCaptures } from '../agent/captured-host.ts';
 import { config, makeFacts, makeProcess, withConfiguration } from './well-host.ts';
+import { examine } from '../../../cli/doctor/stage.ts';
+import type { Outcome } from '../../../cli/doctor/checks/diagnose.ts';
 
 /** The virtual IP that is asked about. */
 export const vip = '10.77.0.50';

@@ -1,16 +1,13 @@
 /** Facts of a host with Services for checks of doctor: the balancer runs, and all is well. */
-import { planSeats } from '../../../balancer/seats/plan-seats.ts';
-import { type Outcome } from '../../../cli/doctor/checks/diagnose.ts';
-import { serviceChecks } from '../../../cli/doctor/checks/services.ts';
-import { type HostFacts } from '../../../cli/doctor/facts/host-facts.ts';
-import { type ServicesCluster } from '../../../cli/doctor/facts/services-cluster.ts';
-import { type ServicesFacts } from '../../../cli/doctor/facts/services-facts.ts';
-import { viewServices } from '../../../cli/services/view-services.ts';
 import { makeService, nowMs } from '../fakes/service-objects.ts';
+import { serviceChecks } from '../../../cli/doctor/checks/services.ts';
+import type { ServicesFacts, HostFacts, ServicesCluster } from '../../../cli/doctor/facts.ts';
+import { noServices, makeProcess, tell } from './well-host.ts';
+import type { BalancerActivity, HostBalancer } from '../../../lib/api/balancer.ts';
 import { makeObjects } from '../fakes/service-view.ts';
-import { makeProcess, noServices, tell } from './well-host.ts';
-import { type BalancerActivity } from '../../../lib/services/balancer-activity.ts';
-import { type HostBalancer } from '../../../lib/services/host-balancer.ts';
+import { viewServices } from '../../../cli/services/read-view.ts';
+import { planSeats } from '../../../balancer/seats/plan.ts';
+import type { Outcome } from '../../../cli/doctor/checks/diagnose.ts';
 
 /** It waits for whoever serves Services without a class. */
 export const classless = makeService('shop/old', {

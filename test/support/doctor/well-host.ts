@@ -1,13 +1,12 @@
-import { type HostFacts, sysctlNames } from '../../../cli/doctor/facts/host-facts.ts';
-import { type ServicesFacts } from '../../../cli/doctor/facts/services-facts.ts';
-import { type Outcome, diagnose } from '../../../cli/doctor/checks/diagnose.ts';
-import { type Assessment } from '../../../agent/decide/assess.ts';
-import { type Health } from '../../../agent/health/usable.ts';
-import { type Serving } from '../../../lib/probe/serving.ts';
-import { applyPlan } from '../../../agent/reconcile/look.ts';
-import { lookOnce, restoreCaptures } from '../agent/captured-host.ts';
-import { toEndpoint } from '../fakes/endpoints.ts';
 import { ordinaryConfig } from '../agent/running-agent.ts';
+import { toEndpoint } from '../fakes/endpoints.ts';
+import type { Serving } from '../../../lib/http/client.ts';
+import type { Assessment } from '../../../agent/decide/decision.ts';
+import { restoreCaptures, lookOnce } from '../agent/captured-host.ts';
+import { applyPlan } from '../../../agent/sync.ts';
+import type { Health } from '../../../agent/health/usable.ts';
+import { type ServicesFacts, type HostFacts, sysctlNames } from '../../../cli/doctor/facts.ts';
+import { type Outcome, diagnose } from '../../../cli/doctor/checks/diagnose.ts';
 
 export const config = { ...ordinaryConfig, vips: [toEndpoint('10.77.0.50:6443')] };
 

@@ -1,7 +1,5 @@
-import { findCommandProblems } from '../../../cli/program/program.ts';
-import { type CallInvocation, parseCommandLine } from '../../../cli/program/command-line.ts';
-import { type Environment } from '../../../config/environment.ts';
-import { type ConfigReading, readConfig } from '../../../config/load.ts';
+import { type CallInvocation, parseCommandLine, findCommandProblems } from '../../../cli/program.ts';
+import { type Environment, type ConfigReading, readConfig } from '../../../config/load.ts';
 
 /** The command that a command line calls. Rejects for what only prints help. */
 export async function readCall(words: readonly string[]): Promise<CallInvocation> {

@@ -1,8 +1,8 @@
-import { topics } from '../../../cli/doctor/checks/diagnose.ts';
-import { definitions } from '../../../lib/services/definitions.ts';
-import { listChecks } from '../../../lib/devices/conformance/list-checks.ts';
-import { describeError, errorCodes } from '../../../lib/text/errors.ts';
 import { fillSection } from './sections.ts';
+import { topics } from '../../../cli/doctor/checks/diagnose.ts';
+import { listChecks } from '../../../devices/conformance/steady-checks.ts';
+import { errorCodes, describeError } from '../../../lib/errors.ts';
+import { definitions } from '../../../lib/api/crds.ts';
 
 /** A table of a document that is written from one of the program's catalogues. */
 interface GeneratedTable {

@@ -1,15 +1,15 @@
-import {
-  type Apiserver,
-  type DrainOutcome,
-  type HeldConnection,
-  type PingConnection,
-  type PingListener,
-  type ReadyzOutcome,
-} from '../../../agent/probe/apiserver.ts';
-import { type ConnectOutcome } from '../../../lib/probe/connect.ts';
-import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Clock } from '../../../lib/control/clock.ts';
-import { closings, FakePingConnection, type PingPeer } from './ping-connection.ts';
+import type { ConnectOutcome } from '../../../lib/http/client.ts';
+import type {
+  ReadyzOutcome,
+  Apiserver,
+  DrainOutcome,
+  HeldConnection,
+  PingListener,
+  PingConnection,
+} from '../../../agent/health/apiserver.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { FakePingConnection, type PingPeer, closings } from './ping-connection.ts';
+import { type Endpoint, formatEndpoint } from '../../../lib/net.ts';
 
 /** How an apiserver behaves. */
 export type Behaviour =

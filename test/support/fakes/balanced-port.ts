@@ -1,13 +1,9 @@
 /** What the balancer decides of one port of a Service. */
-import { balanceService } from '../../../balancer/decide/port-balance.ts';
-import { endpointSlices, services } from '../../../lib/services/services.ts';
-import { type KubeObject } from '../kube-api/kube-store.ts';
-import { type EndpointWords, makeEndpoints, makeLoadBalancer } from '../kube-api/service-objects.ts';
-import {
-  type BalancedService,
-  type Place,
-  type PortBalance,
-} from '../../../balancer/decide/balanced-service.ts';
+import type { Place, BalancedService, PortBalance } from '../../../balancer/services/backends.ts';
+import type { KubeObject } from '../kube-api/kube-store.ts';
+import { type EndpointWords, makeLoadBalancer, makeEndpoints } from '../kube-api/service-objects.ts';
+import { balanceService } from '../../../balancer/services/frontend.ts';
+import { services, endpointSlices } from '../../../lib/api/service.ts';
 
 const place: Place = {
   node: 'n1',

@@ -1,8 +1,8 @@
-import { type Family } from '../../../lib/address/address.ts';
-import { type ElementChange } from '../../../lib/kernel/netlink/nft-elements.ts';
-import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
-import { type MissingFeatures } from '../../../lib/kernel/real/nft-features.ts';
-import { VipnatError } from '../../../lib/text/errors.ts';
+import type { BalancerKernel } from '../../../lib/kernel/kernel.ts';
+import type { ElementChange } from '../../../lib/kernel/nft-netlink.ts';
+import type { MissingFeatures } from '../../../lib/kernel/nftables.ts';
+import type { Family } from '../../../lib/net.ts';
+import { VipnatError } from '../../../lib/errors.ts';
 
 /**
  * The tables of a host, as far as the balancer asks for them: it takes the commands that the balancer gives to nft, and prints

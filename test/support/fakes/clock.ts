@@ -1,4 +1,4 @@
-import { type Cancel, type Clock } from '../../../lib/control/clock.ts';
+import type { Clock, Cancel } from '../../../lib/clock.ts';
 
 interface Timer {
   readonly atMs: number;

@@ -1,8 +1,7 @@
-import { type ApiView, type FollowedApi, type Following } from '../../../agent/api/cluster-api.ts';
-import { type Family } from '../../../lib/address/address.ts';
-import { sortEndpoints } from '../../../lib/address/endpoint.ts';
+import type { FollowedApi, ApiView, Following } from '../../../agent/api.ts';
+import type { KnownApiservers } from '../../../lib/kubernetes/route.ts';
+import { type Family, sortEndpoints } from '../../../lib/net.ts';
 import { toEndpoint } from './endpoints.ts';
-import { type KnownApiservers } from '../../../lib/kubernetes/servers.ts';
 
 /**
  * A Kubernetes API in memory that tests turn by hand. As the real source it says nothing before it is consulted, keeps

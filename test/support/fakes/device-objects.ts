@@ -1,23 +1,20 @@
 /** Devices, and what stands behind Services on them, as informers have it. */
-import { Cache } from '../../../controller/cache/cache.ts';
-import { type DeviceBalancer, toBalancerKey } from '../../../controller/cache/device-reports.ts';
-import { type World } from '../../../controller/cache/world.ts';
-import { deviceWatchers } from '../../../controller/devices/devices.ts';
-import { kinds } from '../../../controller/kinds/kinds.ts';
-import { type Capabilities } from '../../../lib/devices/driver.ts';
-import { toKey } from '../../../lib/kubernetes/api-object.ts';
-import { type DeviceNode, deviceNodes } from '../../../lib/services/device-nodes.ts';
-import { devices, type LoadBalancerDevice } from '../../../lib/services/devices.ts';
-import { toGateTypes } from '../../../lib/services/gate-types.ts';
-import { finalizer } from '../../../lib/services/names.ts';
+import type { Capabilities } from '../../../devices/driver.ts';
+import { type LoadBalancerDevice, devices, type DeviceNode, deviceNodes } from '../../../lib/api/device.ts';
+import { finalizer } from '../../../lib/api/vipnat.ts';
 import {
-  type EndpointSlice,
-  endpointSlices,
   type Service,
+  type ServiceSlice,
+  endpointSlices,
   serviceNameLabel,
-} from '../../../lib/services/services.ts';
+} from '../../../lib/api/service.ts';
 import { makeService, nowMs } from './service-objects.ts';
-import { type Objects } from '../../../controller/cache/known.ts';
+import { type Objects, toBalancerKey, type DeviceBalancer } from '../../../controller/cache/known.ts';
+import { Cache, type World } from '../../../controller/cache/cache.ts';
+import { toGateTypes } from '../../../lib/api/endpoints.ts';
+import { kinds } from '../../../controller/kinds/kinds.ts';
+import { deviceWatchers } from '../../../controller/devices/devices.ts';
+import { toKey } from '../../../lib/kubernetes/client.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -72,7 +69,7 @@ export function makeSlice(
   service: string,
   endpoints: readonly string[],
   ports: readonly object[] = [{ port: 8080 }],
-): EndpointSlice {
+): ServiceSlice {
   const [namespace = '', name = ''] = service.split('/');
   return endpointSlices.schema.parse({
     metadata: { namespace, name, resourceVersion: '7', labels: { [serviceNameLabel]: name } },

@@ -1,16 +1,14 @@
 /** The writers of devices, with a cache, an API for single objects, and one device in memory. */
-import { type Cache } from '../../../controller/cache/cache.ts';
-import { type DeviceBalancer, type DeviceReport } from '../../../controller/cache/device-reports.ts';
-import { Devices } from '../../../controller/devices/devices.ts';
-import { type Clock } from '../../../lib/control/clock.ts';
-import { type CreateDriver } from '../../../lib/devices/driver.ts';
-import { type ObjectClient } from '../../../lib/kubernetes/object-client.ts';
-import { type ObjectWrite } from '../../../lib/kubernetes/write-object.ts';
-import { toKey } from '../../../lib/kubernetes/api-object.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { CreateDriver } from '../../../devices/driver.ts';
 import { FakeClock } from './clock.ts';
-import { type DeviceInventory, makeDeviceCache } from './device-objects.ts';
 import { PlainDevice } from './plain-device.ts';
-import { type Objects } from '../../../controller/cache/known.ts';
+import type { Cache } from '../../../controller/cache/cache.ts';
+import type { ObjectWrite, ObjectClient } from '../../../lib/kubernetes/writes.ts';
+import { Devices } from '../../../controller/devices/devices.ts';
+import { type DeviceInventory, makeDeviceCache } from './device-objects.ts';
+import type { Objects, DeviceBalancer, DeviceReport } from '../../../controller/cache/known.ts';
+import { toKey } from '../../../lib/kubernetes/client.ts';
 
 interface Others {
   readonly clock: Clock;

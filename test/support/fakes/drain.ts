@@ -1,5 +1,5 @@
-import { type VipnatError } from '../../../lib/text/errors.ts';
-import { type DrainPorts } from '../../../agent/reconcile/host-drain.ts';
+import type { DrainPorts } from '../../../agent/drain.ts';
+import type { VipnatError } from '../../../lib/errors.ts';
 
 /** The drain of a host in memory: what its state folder says, and its rule. */
 export class FakeDrain implements Pick<DrainPorts, 'store' | 'rule'> {

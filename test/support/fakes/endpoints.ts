@@ -1,4 +1,4 @@
-import { type Endpoint, parseEndpoint } from '../../../lib/address/endpoint.ts';
+import { type Endpoint, parseEndpoint } from '../../../lib/net.ts';
 
 /** `10.0.0.11:6443` or `[fd00::11]:6443`. Throws for anything else: a test that mistypes one fails. */
 export function toEndpoint(text: string): Endpoint {

@@ -1,21 +1,18 @@
-import { type Execution } from '../../../controller/engine/execute.ts';
-import { Engine } from '../../../controller/engine/engine.ts';
-import { kinds, serviceKinds } from '../../../controller/kinds/kinds.ts';
-import { Cache } from '../../../controller/cache/cache.ts';
-import { type Affected } from '../../../controller/cache/watch.ts';
-import { type Clock } from '../../../lib/control/clock.ts';
-import { TokenQueue } from '../../../lib/control/token-queue.ts';
-import { type ObjectClient, type ReadAnswer } from '../../../lib/kubernetes/object-client.ts';
-import { type WriteAnswer, type WriteOutcome } from '../../../lib/kubernetes/write-object.ts';
-import { toGateTypes } from '../../../lib/services/gate-types.ts';
-import { loadBalancerClass } from '../../../lib/services/names.ts';
-import { type NodeReport } from '../../../lib/services/node-report.ts';
-import { addressPools, virtualIps } from '../../../lib/services/objects.ts';
-import { services } from '../../../lib/services/services.ts';
+import type { WriteOutcome, ObjectClient, ReadAnswer, WriteAnswer } from '../../../lib/kubernetes/writes.ts';
 import { FakeClock } from './clock.ts';
 import { ObjectApi, type Written } from './object-api.ts';
+import { Engine, type Execution } from '../../../controller/engine.ts';
+import type { NodeReport } from '../../../lib/api/node.ts';
+import { loadBalancerClass, virtualIps, addressPools } from '../../../lib/api/vipnat.ts';
 import { makeReport } from './service-objects.ts';
-import { formatKey } from '../../../controller/engine/step.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { serviceKinds, kinds } from '../../../controller/kinds/kinds.ts';
+import { TokenQueue } from '../../../lib/queue.ts';
+import { formatKey } from '../../../controller/step.ts';
+import type { Affected } from '../../../controller/cache/known.ts';
+import { services } from '../../../lib/api/service.ts';
+import { Cache } from '../../../controller/cache/cache.ts';
+import { toGateTypes } from '../../../lib/api/endpoints.ts';
 
 /** One request that reached the API, or was to reach it. */
 interface Sent {

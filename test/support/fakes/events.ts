@@ -1,5 +1,4 @@
-import { type EventRecorder } from '../../../lib/telemetry/recorder.ts';
-import { type EventReason } from '../../../lib/telemetry/reasons.ts';
+import type { EventRecorder, EventReason } from '../../../lib/telemetry/events.ts';
 
 /** Keeps what is recorded, as `REASON note`. */
 export class RecordingEvents implements EventRecorder {

@@ -1,14 +1,12 @@
 /** Connections of one Service in a kernel in memory, whose table is walked through. */
-import { FlowCleaner } from '../../../balancer/program/flow-cleaner.ts';
-import { createStrayFilter } from '../../../balancer/program/gone-flows.ts';
-import { Drains } from '../../../balancer/program/drains.ts';
-import { sleep } from '../../../lib/control/clock.ts';
-import { type BalancedFlow } from '../../../lib/kernel/port.ts';
-import { type BalancerKernel } from '../../../lib/kernel/real/balancer-tables.ts';
+import type { PortBalance } from '../../../balancer/services/backends.ts';
+import { makePortBalance } from './port-balance.ts';
+import type { BalancedFlow } from '../../../lib/kernel/port.ts';
 import { FakeClock } from './clock.ts';
 import { createRecordingLogger } from './logger.ts';
-import { makePortBalance } from './port-balance.ts';
-import { type PortBalance } from '../../../balancer/decide/balanced-service.ts';
+import type { BalancerKernel } from '../../../lib/kernel/kernel.ts';
+import { sleep } from '../../../lib/clock.ts';
+import { Drains, FlowCleaner, createStrayFilter } from '../../../balancer/table/stale-flows.ts';
 
 /** Two pods. */
 export const [a, b] = [

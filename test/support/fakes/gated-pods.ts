@@ -1,17 +1,17 @@
-import { earlySlices } from '../../../controller/kinds/early-slices.ts';
-import { type World } from '../../../controller/cache/world.ts';
-import { type NodeReport } from '../../../lib/services/node-report.ts';
-import { type Pod } from '../../../lib/services/pods.ts';
 import {
-  type Inventory,
-  makeEarlySlice,
-  makeNode,
-  makePool,
-  makeReport,
   makeService,
+  makeReport,
+  type Inventory,
   makeVirtualIp,
+  makePool,
+  makeNode,
   makeWorld,
+  makeEarlySlice,
 } from './service-objects.ts';
+import type { NodeReport } from '../../../lib/api/node.ts';
+import type { Pod } from '../../../lib/api/endpoints.ts';
+import type { World } from '../../../controller/cache/cache.ts';
+import { earlySliceKind } from '../../../controller/kinds/early-slices.ts';
 
 /** Of the Service of a pod with a gate. */
 export const gatedSelector = { app: 'web' };
@@ -35,6 +35,6 @@ export function makeGated(pod: Pod, more: Inventory = {}): World {
     reports: [makeEarlyReport('w1', '50'), makeEarlyReport('w2', '49')],
     ...more,
   };
-  const step = earlySlices.next('apps/web', makeWorld(base));
+  const step = earlySliceKind.next('apps/web', makeWorld(base));
   return makeWorld(step.does === 'write' ? { earlySlices: [makeEarlySlice(step, '50')], ...base } : base);
 }

@@ -1,14 +1,14 @@
-import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { VipnatError } from '../../../lib/text/errors.ts';
-import {
-  type LocalAddress,
-  type LocalRoutes,
-  type SourceRoute,
-  type Transaction,
-  type WritePlace,
+import type {
+  WritePlace,
+  Transaction,
+  LocalAddress,
+  SourceRoute,
+  LocalRoutes,
 } from '../../../lib/kernel/port.ts';
-import { type FakeFaults } from './kernel-faults.ts';
-import { type FakeWatches } from './kernel-watches.ts';
+import type { FakeFaults } from './kernel-faults.ts';
+import type { FakeWatches } from './kernel-watches.ts';
+import type { Endpoint } from '../../../lib/net.ts';
+import { VipnatError } from '../../../lib/errors.ts';
 
 /** What a FakeKernel has ready for the next write: nothing but a list. */
 class FakeWriters {

@@ -1,7 +1,7 @@
-import { type ErrorCode, VipnatError } from '../../../lib/text/errors.ts';
-import { type Clock } from '../../../lib/control/clock.ts';
-import { type Transaction } from '../../../lib/kernel/port.ts';
-import { toolTimedOut } from '../../../lib/kernel/tools/tool-errors.ts';
+import { type ErrorCode, VipnatError } from '../../../lib/errors.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Transaction } from '../../../lib/kernel/port.ts';
+import { toolTimedOut } from '../../../lib/kernel/tools.ts';
 
 /** One failure to come. */
 interface Fault {

@@ -1,23 +1,23 @@
-import { type Family } from '../../../lib/address/address.ts';
-import { VipnatError } from '../../../lib/text/errors.ts';
-import { attempt, type Attempt, toUnread } from '../../../lib/kernel/real/attempt.ts';
 import {
-  type IptablesDialect,
-  iptablesTables,
-  type KernelQuery,
-  type KernelReading,
-  type NftProxyOutput,
-  type NftTableOutput,
   type SaveOutput,
   type ChainSelection,
+  type IptablesDialect,
+  type NftProxyOutput,
+  type KernelQuery,
+  type KernelReading,
+  type Attempt,
+  type NftTableOutput,
+  toolName,
+  attempt,
+  iptablesTables,
+  toUnread,
 } from '../../../lib/kernel/port.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { type FakeFaults } from './kernel-faults.ts';
-import { parseSave } from '../../../lib/netfilter/iptables/parse.ts';
-import { parseRule } from '../../../lib/netfilter/iptables/rule.ts';
-import { type Table } from '../../../lib/netfilter/iptables/ruleset.ts';
+import { parseSave, type Table, parseRule } from '../../../lib/iptables/rules.ts';
+import type { FakeFaults } from './kernel-faults.ts';
+import type { Family } from '../../../lib/net.ts';
+import { VipnatError } from '../../../lib/errors.ts';
 
-/** As lib/kernel/real/survey.ts has it. */
+/** As lib/kernel/few-chains.ts has it. */
 const fewRules = 250;
 
 /** What the real kernel reads of iptables-nft where a host has many rules: the wanted chains, and a count of the rules in others. */

@@ -1,5 +1,5 @@
-import { type Cancel, type Clock } from '../../../lib/control/clock.ts';
-import { type Trigger, type Watch } from '../../../lib/kernel/port.ts';
+import type { Trigger, Watch } from '../../../lib/kernel/port.ts';
+import type { Clock, Cancel } from '../../../lib/clock.ts';
 
 /** How long after a change the real kernel's watch calls back at the latest. */
 const triggerToDelayMs: Record<Trigger, number> = {

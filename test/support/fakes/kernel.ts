@@ -1,33 +1,32 @@
-import { type Family, families } from '../../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { type Clock, systemClock } from '../../../lib/control/clock.ts';
 import {
-  type IptablesDialect,
   type FlowSelection,
-  type ForwardChain,
-  type Forwarding,
   type Kernel,
+  type Transaction,
+  type ForwardChain,
+  type UnreadRules,
+  type Forwarding,
   type KernelQuery,
   type KernelReading,
-  type NftProxyOutput,
-  type Transaction,
+  toolName,
   type Trigger,
-  type UnreadRules,
   type Watch,
+  type IptablesDialect,
+  type NftProxyOutput,
 } from '../../../lib/kernel/port.ts';
-import { toolFailed } from '../../../lib/kernel/tools/tool-errors.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { nameOwnTable } from '../../../lib/kernel/netlink/own-table.ts';
+import { type Endpoint, formatEndpoint, type Family, families } from '../../../lib/net.ts';
 import { FakeAddresses } from './kernel-addresses.ts';
 import { FakeFaults } from './kernel-faults.ts';
-import { readRules } from './kernel-reads.ts';
+import { type Clock, systemClock } from '../../../lib/clock.ts';
 import { FakeWatches } from './kernel-watches.ts';
+import { type FakeTables, copyTables, type FakeTable, tableNames } from '../xtables/tables.ts';
 import { FakeNft, NftRefusal } from './nft.ts';
+import { readRules } from './kernel-reads.ts';
+import { runRestore } from '../xtables/restore.ts';
+import { toolFailed } from '../../../lib/kernel/tools.ts';
+import { nameOwnTable } from '../../../lib/kernel/nft-netlink.ts';
 import { selectServiceObjects } from './nft-proxy.ts';
 import { findBreaches } from './protocol.ts';
-import { runRestore } from '../xtables/restore.ts';
-import { copyTables, type FakeTables, type FakeTable, tableNames } from '../xtables/tables.ts';
-import { type TableName } from '../../../lib/netfilter/iptables/ruleset.ts';
+import type { TableName } from '../../../lib/iptables/rules.ts';
 
 /** The connections that a FakeKernel keeps track of. */
 class FakeFlows {
@@ -281,7 +280,7 @@ export class FakeKernel extends FakeAddresses implements Kernel {
   }
 }
 
-/** The rules that a watch tells from all others, see lib/kernel/watch/own-rules.ts: a text to compare. */
+/** The rules that a watch tells from all others, see lib/kernel/watch.ts: a text to compare. */
 function printOwnRules(
   read: (family: Family) => readonly [nat: FakeTable | undefined, ownTable: string],
 ): string {

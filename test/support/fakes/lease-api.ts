@@ -1,10 +1,11 @@
-import { type Clock } from '../../../lib/control/clock.ts';
-import {
-  type ObjectClient,
-  type ObjectRead,
-  type ReadAnswer,
-} from '../../../lib/kubernetes/object-client.ts';
-import { type ObjectWrite, type WriteAnswer } from '../../../lib/kubernetes/write-object.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type {
+  ObjectClient,
+  ObjectRead,
+  ReadAnswer,
+  WriteAnswer,
+  ObjectWrite,
+} from '../../../lib/kubernetes/writes.ts';
 
 /** How one request goes: when it arrives, when its answer does; null for an answer that is lost. */
 export interface Trip {

@@ -1,5 +1,4 @@
-import { type LogFields, type Logger } from '../../../lib/telemetry/logger.ts';
-import { type LogLevel } from '../../../lib/telemetry/log-level.ts';
+import type { LogLevel, LogFields, Logger } from '../../../lib/telemetry/log.ts';
 
 /** One recorded line. */
 interface LoggedLine {

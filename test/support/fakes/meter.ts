@@ -1,5 +1,4 @@
-import { counted } from '../../../lib/telemetry/catalogue.ts';
-import { type Meter } from '../../../lib/telemetry/meter.ts';
+import { type Meter, counted } from '../../../lib/telemetry/metrics.ts';
 
 /** A meter that tests read. As the real one it refuses labels that a metric does not have, and to count backwards. */
 export class FakeMeter implements Meter {

@@ -1,4 +1,4 @@
-import { type NoticeSource } from '../../../lib/keepalived/notices.ts';
+import type { NoticeSource } from '../../../lib/keepalived/write.ts';
 
 /** keepalived's named pipe: there is none until something is said. */
 export class FakeNotices implements NoticeSource {

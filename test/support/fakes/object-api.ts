@@ -1,7 +1,7 @@
 /** Objects as an apiserver keeps them: versions, generations, finalizers, subresources, merge patches, and what watches hear. */
-import { type Write } from '../../../controller/engine/step.ts';
-import { type WrittenKind } from '../../../controller/cache/world.ts';
-import { type Fields, merge, mergeConditions } from './merge-patch.ts';
+import type { WrittenKind } from '../../../controller/cache/cache.ts';
+import { type Fields, mergeConditions, merge } from './merge-patch.ts';
+import type { Write } from '../../../controller/step.ts';
 
 /** Kinds of objects. */
 export type Kind = WrittenKind | 'Namespace' | 'Node' | 'Lease' | 'ConfigMap';

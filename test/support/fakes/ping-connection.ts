@@ -1,4 +1,4 @@
-import { type PingConnection, type PingListener } from '../../../agent/probe/apiserver.ts';
+import type { PingListener, PingConnection } from '../../../agent/health/apiserver.ts';
 
 /** How the process at the other end does now. */
 export interface PingPeer {

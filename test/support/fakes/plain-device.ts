@@ -1,20 +1,22 @@
 /** A device of one unit in memory: named objects, one write a call, and faults to switch on. What each call does is there at once, and stays. */
-import { type Address } from '../../../lib/address/address.ts';
-import { sleep } from '../../../lib/control/clock.ts';
-import { DeviceError, type DeviceErrorKind } from '../../../lib/devices/device-error.ts';
 import {
-  type Balancer,
-  type BalancerId,
   type Capabilities,
+  type BalancerId,
+  type DeviceErrorKind,
   type CreateDriver,
-  type DeviceSettings,
-  type DriverContext,
+  type Balancer,
+  parseMark,
   type Listener,
   type LoadBalancerDriver,
+  type DeviceSettings,
+  type DriverContext,
   type Owned,
   type Progress,
-} from '../../../lib/devices/driver.ts';
-import { formatMark, parseMark } from '../../../lib/devices/mark.ts';
+  formatMark,
+  DeviceError,
+} from '../../../devices/driver.ts';
+import { sleep } from '../../../lib/clock.ts';
+import type { Address } from '../../../lib/net.ts';
 
 /** How a call ends. */
 export type CallEnd = 'done' | 'never sent' | 'answer lost';

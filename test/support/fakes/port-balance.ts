@@ -1,4 +1,4 @@
-import { type PortBalance } from '../../../balancer/decide/balanced-service.ts';
+import type { PortBalance } from '../../../balancer/services/backends.ts';
 
 /** TCP port 80 of the Service default/web at 10.0.9.10, whose connections go to these; `more` is what shall be otherwise. */
 export function makePortBalance(

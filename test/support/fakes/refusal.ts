@@ -1,4 +1,4 @@
-import { VipnatError } from '../../../lib/text/errors.ts';
+import { VipnatError } from '../../../lib/errors.ts';
 
 /** Whether a tool refuses what is done; anything else that goes wrong is thrown. */
 export function isToolRefusing(act: () => void): boolean {

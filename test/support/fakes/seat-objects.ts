@@ -1,12 +1,12 @@
-import { type Family, parseAddress } from '../../../lib/address/address.ts';
-import { toAnchor } from '../../../lib/services/anchors.ts';
 import {
-  addressPools,
-  type AddressPool,
   type Seat,
+  toAnchor,
+  type AddressPool,
+  addressPools,
   type VirtualIp,
   virtualIps,
-} from '../../../lib/services/objects.ts';
+} from '../../../lib/api/vipnat.ts';
+import { type Family, parseAddress } from '../../../lib/net.ts';
 
 /** A seat in a network. Its numbers are above its index. */
 export function makeSeat(index: number, network: string, nodes: readonly string[]): Seat {

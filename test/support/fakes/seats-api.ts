@@ -1,13 +1,13 @@
-import { type SeatsApi } from '../../../cli/seats/move-seats.ts';
-import { type SeatObjects, viewSeats } from '../../../cli/seats/view-seats.ts';
-import { type Drained, dropDrained } from '../../../lib/services/drained.ts';
 import {
-  type Lease,
   type NodeReport,
-  toAnnotations,
+  type Lease,
   toLeaseName,
-} from '../../../lib/services/node-report.ts';
-import { makePool, makeSeat } from './seat-objects.ts';
+  toAnnotations,
+  type Drained,
+  dropDrained,
+} from '../../../lib/api/node.ts';
+import { type SeatsApi, type SeatObjects, viewSeats } from '../../../cli/seats.ts';
+import { makeSeat, makePool } from './seat-objects.ts';
 
 /** When tests are, for Leases. */
 export const now = Date.parse('2026-01-01T00:00:00Z');

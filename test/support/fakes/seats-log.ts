@@ -1,4 +1,4 @@
-import { type SeatsListener } from '../../../balancer/seats/seats-listener.ts';
+import type { SeatsListener } from '../../../balancer/seats/plan.ts';
 
 /** Keeps what is told of seats, in the order in which it came: `written`, `refused WORDS`. */
 export function createSeatsRecord(): SeatsListener & { readonly told: readonly string[] } {

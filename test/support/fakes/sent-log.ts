@@ -1,5 +1,5 @@
-import { type Clock } from '../../../lib/control/clock.ts';
-import { type Listener } from './apiserver.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Listener } from './apiserver.ts';
 
 /** What was sent to one apiserver, and what became of it. Times are milliseconds of the clock. */
 export interface Sent {

@@ -1,20 +1,28 @@
 /** Objects of a cluster with Services, as informers have them, and the world that they make. */
-import { parseAddress } from '../../../lib/address/address.ts';
-import { type Step } from '../../../controller/engine/step.ts';
-import { type StepKey } from '../../../controller/cache/watch.ts';
-import { type World } from '../../../controller/cache/world.ts';
-import { Cache } from '../../../controller/cache/cache.ts';
+import { type Service, services } from '../../../lib/api/service.ts';
+import {
+  finalizer,
+  loadBalancerClass,
+  type AddressPool,
+  addressPools,
+  type VirtualIp,
+  virtualIps,
+  gateType,
+} from '../../../lib/api/vipnat.ts';
+import { parseAddress, toObjectName } from '../../../lib/net.ts';
+import {
+  type Pod,
+  toPodResource,
+  type EarlySlice,
+  earlySlices,
+  toGateTypes,
+} from '../../../lib/api/endpoints.ts';
+import type { Step } from '../../../controller/step.ts';
+import { type Node, nodes, type NodeReport, type Namespace, namespaces } from '../../../lib/api/node.ts';
+import { Cache, type World } from '../../../controller/cache/cache.ts';
 import { kinds } from '../../../controller/kinds/kinds.ts';
-import { toKey } from '../../../lib/kubernetes/api-object.ts';
-import { toObjectName } from '../../../lib/services/address-name.ts';
-import { type Namespace, namespaces, type Node, nodes } from '../../../lib/services/cluster.ts';
-import { toGateTypes } from '../../../lib/services/gate-types.ts';
-import { type EarlySlice, earlySlices } from '../../../lib/services/early-slices.ts';
-import { finalizer, gateType, loadBalancerClass } from '../../../lib/services/names.ts';
-import { type NodeReport } from '../../../lib/services/node-report.ts';
-import { type AddressPool, addressPools, type VirtualIp, virtualIps } from '../../../lib/services/objects.ts';
-import { type Pod, toPodResource } from '../../../lib/services/pods.ts';
-import { type Service, services } from '../../../lib/services/services.ts';
+import { toKey } from '../../../lib/kubernetes/client.ts';
+import type { StepKey } from '../../../controller/cache/known.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 

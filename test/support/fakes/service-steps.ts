@@ -1,7 +1,7 @@
+import { makePool, makeNode, type Inventory, toServiceKey, makeWorld } from './service-objects.ts';
+import type { StepKey } from '../../../controller/cache/known.ts';
+import type { Step, Write } from '../../../controller/step.ts';
 import { nextStep } from '../../../controller/kinds/kinds.ts';
-import { type Step, type Write } from '../../../controller/engine/step.ts';
-import { type StepKey } from '../../../controller/cache/watch.ts';
-import { type Inventory, makeNode, makePool, makeWorld, toServiceKey } from './service-objects.ts';
 
 /** One address, and one node. */
 const usual = { pools: [makePool('pool', { addresses: ['10.0.9.10'] })], nodes: [makeNode('node-1')] };

@@ -1,16 +1,10 @@
 /** Objects of a cluster with Services, as `vipnat services` reads them: one pool with one seat on w1 or w2, w1 holding it. */
-import { type ServiceObjects } from '../../../cli/services/services-view.ts';
-import { type EarlySlice, earlySlices } from '../../../lib/services/early-slices.ts';
-import { toGateTypes, toGateTypesNote } from '../../../lib/services/gate-types.ts';
-import { electionLease } from '../../../lib/services/names.ts';
-import {
-  type Lease,
-  type NodeReport,
-  toAnnotations,
-  toLeaseName,
-} from '../../../lib/services/node-report.ts';
-import { type EndpointSlice, endpointSlices } from '../../../lib/services/services.ts';
-import { makePool, nowMs } from './service-objects.ts';
+import { nowMs, makePool } from './service-objects.ts';
+import { type NodeReport, type Lease, toLeaseName, toAnnotations } from '../../../lib/api/node.ts';
+import { toGateTypesNote, toGateTypes, type EarlySlice, earlySlices } from '../../../lib/api/endpoints.ts';
+import { electionLease } from '../../../lib/api/vipnat.ts';
+import { type ServiceSlice, endpointSlices } from '../../../lib/api/service.ts';
+import type { ServiceObjects } from '../../../cli/services/view.ts';
 import { makeSeat } from './seat-objects.ts';
 
 /** A moment so long before the moment of these worlds, as the API writes it. */
@@ -45,7 +39,7 @@ export function makeSlice(
   key: string,
   pods: readonly (readonly [state: 'ready' | 'ending' | 'serving' | 'not ready', node: string])[],
   { family = 'IPv4', index = 0 }: { family?: 'IPv4' | 'IPv6'; index?: number } = {},
-): EndpointSlice {
+): ServiceSlice {
   const [namespace = '', name = ''] = key.split('/');
   return endpointSlices.schema.parse({
     metadata: {

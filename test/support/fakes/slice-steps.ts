@@ -1,10 +1,9 @@
 /** Steps of early EndpointSlices of one Service. */
-import { earlySlices } from '../../../controller/kinds/early-slices.ts';
-import { type Step } from '../../../controller/engine/step.ts';
-import { type EarlySlice } from '../../../lib/services/early-slices.ts';
-import { type Pod } from '../../../lib/services/pods.ts';
-import { type Service } from '../../../lib/services/services.ts';
-import { makeEarlySlice, makeNode, makePod, makeService, makeWorld } from './service-objects.ts';
+import { makeService, makeNode, makeWorld, makeEarlySlice, makePod } from './service-objects.ts';
+import type { Service } from '../../../lib/api/service.ts';
+import type { EarlySlice, Pod } from '../../../lib/api/endpoints.ts';
+import type { Step } from '../../../controller/step.ts';
+import { earlySliceKind } from '../../../controller/kinds/early-slices.ts';
 
 /** Of the Service of these tests. */
 export const selector = { app: 'web' };
@@ -17,7 +16,7 @@ interface Given {
 /** The next step of `apps/web`. */
 export const decide = (pods: readonly Pod[], { services = [service], slices = [] }: Given = {}): Step => {
   const nodes = [makeNode('w1', { 'topology.kubernetes.io/zone': 'a' })];
-  return earlySlices.next('apps/web', makeWorld({ services, pods, earlySlices: slices, nodes }));
+  return earlySliceKind.next('apps/web', makeWorld({ services, pods, earlySlices: slices, nodes }));
 };
 
 interface Endpoint {

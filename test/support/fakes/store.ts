@@ -1,6 +1,5 @@
-import { type SavedEndpoints } from '../../../agent/endpoints/endpoint-file.ts';
-import { type EndpointStore } from '../../../agent/endpoints/endpoint-store.ts';
-import { type VipnatError } from '../../../lib/text/errors.ts';
+import type { EndpointStore, SavedEndpoints } from '../../../agent/state.ts';
+import type { VipnatError } from '../../../lib/errors.ts';
 
 /** A store that remembers all that was saved, and fails where told to. */
 export class FakeStore implements EndpointStore {

@@ -1,5 +1,5 @@
-import { type TrackFile } from '../../../lib/keepalived/track-file.ts';
-import { type VipnatError } from '../../../lib/text/errors.ts';
+import type { TrackFile } from '../../../lib/keepalived/write.ts';
+import type { VipnatError } from '../../../lib/errors.ts';
 
 /** A track file that remembers all that was written, and fails where told to. */
 export class FakeTrackFile implements TrackFile {

@@ -1,7 +1,6 @@
 /** What is whose in the rules of a whole host, as the tools print them. */
-import { families } from '../../../lib/address/address.ts';
-import { iptablesDialects } from '../../../lib/kernel/port.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
+import { families } from '../../../lib/net.ts';
+import { iptablesDialects, toolName } from '../../../lib/kernel/port.ts';
 import { listForeignChains, readChains } from './printed-rules.ts';
 
 /** The tables that iptables-nft has in nft, which its own save tools print. */

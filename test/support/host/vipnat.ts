@@ -1,8 +1,8 @@
-import type { ChildProcess } from 'node:child_process';
+import { sleep, waitUntil } from '../jest/waiting.ts';
 import { fileURLToPath } from 'node:url';
 import type { Cluster } from '../network/cluster.ts';
 import type { CommandResult } from '../network/namespaces.ts';
-import { waitUntil } from '../jest/waiting.ts';
+import type { ChildProcess } from 'node:child_process';
 
 export { sleep, waitUntil } from '../jest/waiting.ts';
 

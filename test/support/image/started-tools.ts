@@ -1,9 +1,8 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { families } from '../../../lib/address/address.ts';
-import { iptablesDialects } from '../../../lib/kernel/port.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
 import { rootFolder } from '../../../lab/settings/folders.ts';
+import { readdirSync, readFileSync } from 'node:fs';
+import { families } from '../../../lib/net.ts';
+import { iptablesDialects, toolName } from '../../../lib/kernel/port.ts';
 
 const kernelFolder = join(rootFolder, 'lib/kernel');
 

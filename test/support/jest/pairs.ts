@@ -1,4 +1,4 @@
-import { families, type Family } from '../../../lib/address/address.ts';
+import { type Family, families } from '../../../lib/net.ts';
 import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
 import { isFull } from './extent.ts';
 

@@ -1,9 +1,8 @@
-import { type Family } from '../../../lib/address/address.ts';
-import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { type IptablesDialect } from '../../../lib/kernel/port.ts';
-import { kubernetesService } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { jumps, renderCleanup, renderUpdate } from './rules.ts';
-import { type FakeKernel } from '../fakes/kernel.ts';
+import type { Family, Endpoint } from '../../../lib/net.ts';
+import type { IptablesDialect } from '../../../lib/kernel/port.ts';
+import type { FakeKernel } from '../fakes/kernel.ts';
+import { jumps, renderUpdate, renderCleanup } from './rules.ts';
+import { kubernetesService } from '../../../lib/kube-proxy/read.ts';
 
 /** Where one kube-proxy of iptables mode writes. */
 interface ProxySource {

@@ -1,11 +1,9 @@
-import { type Family } from '../../../lib/address/address.ts';
-import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { type IptablesDialect } from '../../../lib/kernel/port.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { kubernetesService, nftServiceChain } from '../../../lib/kube-proxy/kubernetes-service.ts';
-import { jumps, type ProxiedService, renderCleanup, renderUpdate, webService } from './rules.ts';
-import { clusterIps, listApiservers, podNetworks } from '../network/layout.ts';
-import { type Namespaces } from '../network/namespaces.ts';
+import type { Family, Endpoint } from '../../../lib/net.ts';
+import { type ProxiedService, webService, renderUpdate, jumps, renderCleanup } from './rules.ts';
+import type { Namespaces } from '../network/namespaces.ts';
+import { type IptablesDialect, toolName } from '../../../lib/kernel/port.ts';
+import { listApiservers, clusterIps, podNetworks } from '../network/layout.ts';
+import { kubernetesService, nftServiceChain } from '../../../lib/kube-proxy/read.ts';
 
 /** The other Service by family. */
 const proxiedWeb: Readonly<Record<Family, ProxiedService>> = {

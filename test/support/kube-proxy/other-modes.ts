@@ -1,8 +1,8 @@
 /** kube-proxy's nftables and ipvs modes in the kernel in memory: what it leaves there for vipnat to read. */
-import { type Endpoint } from '../../../lib/address/endpoint.ts';
-import { type FakeKernel } from '../fakes/kernel.ts';
-import { isToolRefusing } from '../fakes/refusal.ts';
+import type { FakeKernel } from '../fakes/kernel.ts';
 import { readCapture } from './read-capture.ts';
+import type { Endpoint } from '../../../lib/net.ts';
+import { isToolRefusing } from '../fakes/refusal.ts';
 
 /** The states that kube-proxy's table of nftables was captured in. */
 export type NftCapture = 'three-endpoints' | 'two-endpoints' | 'no-endpoints' | 'client-ip-affinity';

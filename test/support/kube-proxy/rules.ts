@@ -1,7 +1,10 @@
-import type { Family } from '../../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint } from '../../../lib/address/endpoint.ts';
-import { endpointChainName, serviceChainName } from '../../../lib/kube-proxy/service-chain.ts';
-import { formatServicePort, type ServicePort } from '../../../lib/kube-proxy/service-port.ts';
+import {
+  type ServicePort,
+  formatServicePort,
+  serviceChainName,
+  endpointChainName,
+} from '../../../lib/kube-proxy/read.ts';
+import { type Endpoint, type Family, formatEndpoint } from '../../../lib/net.ts';
 
 /** A Service other than the control plane's, as every cluster has them; the captures hold it, too. */
 export const webService: ServicePort = {

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { parseAllDocuments } from 'yaml';
-import { type ManifestOptions } from '../../../cli/generate/manifest/options.ts';
-import { type Environment } from '../../../config/environment.ts';
+import type { Environment } from '../../../config/load.ts';
 import { checkCall } from '../documents/call.ts';
-import { printManifest } from '../../../cli/generate/manifest/print.ts';
+import type { ManifestOptions } from '../../../cli/manifest/request.ts';
+import { printManifest } from '../../../cli/commands/manifest.ts';
+import { parseAllDocuments } from 'yaml';
 
 /** package.json's version, and the image of a build that names no other. */
 export const {

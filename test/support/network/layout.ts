@@ -1,5 +1,4 @@
-import type { Family } from '../../../lib/address/address.ts';
-import type { Endpoint } from '../../../lib/address/endpoint.ts';
+import type { Family, Endpoint } from '../../../lib/net.ts';
 
 /** A host or pod of the miniature cluster. */
 export interface Host {

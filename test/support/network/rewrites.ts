@@ -1,6 +1,5 @@
-import { type Dialect } from '../../../lib/kernel/port.ts';
-import { toolName } from '../../../lib/kernel/tools/tool-name.ts';
-import { type Cluster } from './cluster.ts';
+import { type Dialect, toolName } from '../../../lib/kernel/port.ts';
+import type { Cluster } from './cluster.ts';
 
 /** A script of `plan --format restore` that writes nothing but one VIP's own chain, in any dialect. */
 export const writesOneChain =

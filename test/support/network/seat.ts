@@ -1,23 +1,23 @@
-import type { ChildProcess } from 'node:child_process';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import type { ChildProcess } from 'node:child_process';
 import { keepOutput } from '../jest/evidence.ts';
-import type { WatchesReport, WatchesTask } from './seat-watches.ts';
+import { createInterface } from 'node:readline';
 import {
   requestLimitMs,
+  type RequestReport,
   type Target,
+  type RateReport,
   type HoldTask,
+  type HoldReport,
   type ConnectTask,
+  type ConnectReport,
   type WatchTask,
-  type Word,
+  type WatchReport,
   type WriteTask,
   type Task,
-  type RequestReport,
-  type RateReport,
-  type HoldReport,
-  type ConnectReport,
-  type WatchReport,
+  type Word,
 } from './seat-tasks.ts';
+import type { WatchesTask, WatchesReport } from './seat-watches.ts';
 
 const program = fileURLToPath(new URL('seat-program.ts', import.meta.url));
 

@@ -1,5 +1,5 @@
-import { families, type Family } from '../../../lib/address/address.ts';
-import { hosts, type Host, masters, outsider, podAddresses, worker } from './layout.ts';
+import { type Host, hosts, masters, worker, outsider, podAddresses } from './layout.ts';
+import { families, type Family } from '../../../lib/net.ts';
 
 /**
  * Shell scripts that wire up the layout's machines: one bridge, a cable from it to every host, and pods behind

@@ -1,8 +1,8 @@
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import type { Shell } from '../../../cli/completion.ts';
+import { mkdtempSync, mkdirSync, writeFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Shell } from '../../../cli/completion/model.ts';
+import { tmpdir } from 'node:os';
+import { spawnSync } from 'node:child_process';
 
 /** What a shell made of one line that somebody typed with the key TAB in it. */
 interface TypedLine {

@@ -1,8 +1,8 @@
-import { type Family } from '../../../lib/address/address.ts';
-import { type IptablesDialect } from '../../../lib/kernel/port.ts';
-import { natTargets, targetToOptions } from './extensions.ts';
-import { normaliseRule, splitWords, type Word } from './rule-text.ts';
-import { type FakeChain, type FakeTable, targetOf } from './tables.ts';
+import type { Family } from '../../../lib/net.ts';
+import type { IptablesDialect } from '../../../lib/kernel/port.ts';
+import { type FakeTable, type FakeChain, targetOf } from './tables.ts';
+import { splitWords, type Word, normaliseRule } from './rule-text.ts';
+import { targetToOptions, natTargets } from './extensions.ts';
 
 /** Why a tool refuses: exit status and what it prints. */
 export class Refusal extends Error {

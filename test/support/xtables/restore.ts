@@ -1,8 +1,8 @@
-import { type Family } from '../../../lib/address/address.ts';
-import { type IptablesDialect } from '../../../lib/kernel/port.ts';
+import type { Family } from '../../../lib/net.ts';
+import type { IptablesDialect } from '../../../lib/kernel/port.ts';
 import { Refusal, runCommand } from './commands.ts';
-import { copyTable, createTable, type FakeTable, type FakeTables, isTableName, targetOf } from './tables.ts';
-import { type TableName } from '../../../lib/netfilter/iptables/ruleset.ts';
+import { type FakeTables, type FakeTable, isTableName, createTable, copyTable, targetOf } from './tables.ts';
+import type { TableName } from '../../../lib/iptables/rules.ts';
 
 /** One run of `ip[6]tables-{nft,legacy}-restore --noflush`. */
 interface RestoreRun {

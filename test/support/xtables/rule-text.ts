@@ -1,6 +1,6 @@
+import { type Family, parseAddress } from '../../../lib/net.ts';
+import { type Options, aliases, matchToOptions, targetToOptions } from './extensions.ts';
 import ipaddr from 'ipaddr.js';
-import { type Family, parseAddress } from '../../../lib/address/address.ts';
-import { aliases, matchToOptions, type Options, targetToOptions } from './extensions.ts';
 
 /** A rule as the tools print it, without `-A CHAIN `, and where it leads. */
 interface NormalRule {

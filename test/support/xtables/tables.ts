@@ -1,4 +1,4 @@
-import { type TableName } from '../../../lib/netfilter/iptables/ruleset.ts';
+import type { TableName } from '../../../lib/iptables/rules.ts';
 
 /** A chain: the kernel's own have a policy, others have null. Rules are as the tools print them, without `-A CHAIN `. */
 export interface FakeChain {

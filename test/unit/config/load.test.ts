@@ -1,10 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Environment } from '../../../config/environment.ts';
-import { type Flags } from '../../../config/flags.ts';
-import { readConfig } from '../../../config/load.ts';
+import { tmpdir } from 'node:os';
+import { type Flags, readConfig, type Environment } from '../../../config/load.ts';
 
 let folder = '';
 beforeAll(async () => {

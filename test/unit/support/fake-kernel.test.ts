@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { describe, expect, test } from '@jest/globals';
-import { FakeClock } from '../../support/fakes/clock.ts';
+import { describe, test, expect } from '@jest/globals';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { FakeClock } from '../../support/fakes/clock.ts';
 
 const captures = new URL('../../support/fixtures/captures/', import.meta.url);
 const saves = readdirSync(captures).filter((name) => /^ip6?tables-\w+-save/.test(name));

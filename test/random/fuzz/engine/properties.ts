@@ -1,6 +1,5 @@
-import { errorCodes, type VipnatError } from '../../../../lib/text/errors.ts';
-import { parseAddress } from '../../../../lib/address/address.ts';
-import { type Endpoint, formatEndpoint, parseEndpoint } from '../../../../lib/address/endpoint.ts';
+import { type VipnatError, errorCodes } from '../../../../lib/errors.ts';
+import { type Endpoint, formatEndpoint, parseEndpoint, parseAddress } from '../../../../lib/net.ts';
 
 /** Throws when something is not so: faster than `expect`, which the million of cases would be felt with. */
 export function insist(isSo: boolean, what: string): void {

@@ -1,10 +1,10 @@
-import { performance } from 'node:perf_hooks';
-import { inspect } from 'node:util';
-import { VipnatError } from '../../../../lib/text/errors.ts';
-import { timeProcessor } from '../../../support/host/processor-time.ts';
-import { isLong } from '../../../support/jest/extent.ts';
-import { Random } from '../../../support/random/random.ts';
 import { type TargetName, targets } from './targets.ts';
+import { Random } from '../../../support/random/random.ts';
+import { isLong } from '../../../support/jest/extent.ts';
+import { performance } from 'node:perf_hooks';
+import { timeProcessor } from '../../../support/host/processor-time.ts';
+import { inspect } from 'node:util';
+import { VipnatError } from '../../../../lib/errors.ts';
 
 /** Which part of a target's cases the default run takes: `scripts/test --long` takes all, and then as many others nine times. */
 const shortShare = 0.1;

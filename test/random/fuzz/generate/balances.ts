@@ -1,8 +1,7 @@
-import { type Family } from '../../../../lib/address/address.ts';
-import { type Endpoint, sortEndpoints } from '../../../../lib/address/endpoint.ts';
-import { type TableBalance } from '../../../../lib/netfilter/nftables/render.ts';
+import type { Random } from '../../../support/random/random.ts';
+import { type Family, type Endpoint, sortEndpoints } from '../../../../lib/net.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { type Random } from '../../../support/random/random.ts';
+import type { TableBalance } from '../../../../lib/nft/vip-rules.ts';
 
 /** Any endpoint of a family. */
 export function makeEndpoint(random: Random, family: Family): Endpoint {

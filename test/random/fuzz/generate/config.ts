@@ -1,7 +1,6 @@
-import { type Config } from '../../../../config/config.ts';
-import { optionNames, nameFlag, nameVariable } from '../../../../config/options.ts';
-import { addressTexts, edgeNumbers, makeHostileText } from '../engine/hostile.ts';
-import { type Random } from '../../../support/random/random.ts';
+import type { Random } from '../../../support/random/random.ts';
+import { makeHostileText, addressTexts, edgeNumbers } from '../engine/hostile.ts';
+import { optionNames, nameVariable, nameFlag, type Config } from '../../../../config/options.ts';
 
 const good: Readonly<Record<string, readonly string[]>> = {
   vip: ['10.0.0.50:6443', '10.0.0.51', '[fd00::50]:6443', '10.0.0.50, fd00::51'],

@@ -1,7 +1,7 @@
-import { type Endpoint } from '../../../../lib/address/endpoint.ts';
-import { type RealServer, type VirtualServer } from '../../../../lib/kube-proxy/ipvs.ts';
-import { type Random } from '../../../support/random/random.ts';
+import type { Random } from '../../../support/random/random.ts';
+import type { VirtualServer, RealServer } from '../../../../lib/kube-proxy/ipvs.ts';
 import { makeEndpoint } from './balances.ts';
+import type { Endpoint } from '../../../../lib/net.ts';
 
 /** Virtual servers of every protocol and family, also by firewall mark. */
 export function makeServers(random: Random): VirtualServer[] {

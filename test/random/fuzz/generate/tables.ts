@@ -1,9 +1,9 @@
-import { type SaveOutput } from '../../../../lib/kernel/port.ts';
-import { serviceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
-import { vipChainName } from '../../../../lib/netfilter/rules/balance.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { addressTexts, edgeNumbers, makeHostileText } from '../engine/hostile.ts';
-import { type Random } from '../../../support/random/random.ts';
+import { serviceChain } from '../../../../lib/kube-proxy/read.ts';
+import { vipChainName } from '../../../../lib/dialect.ts';
+import type { Random } from '../../../support/random/random.ts';
+import { makeHostileText, addressTexts, edgeNumbers } from '../engine/hostile.ts';
+import type { SaveOutput } from '../../../../lib/kernel/port.ts';
 
 /** The VIPs that the rules of the captures and of these generators are about. */
 export const vips = ['10.0.0.50:6443', '10.77.0.50:6443', '[fd00::50]:6443'].map(toEndpoint);

@@ -1,32 +1,29 @@
 import { jest, test } from '@jest/globals';
-import { isDeepStrictEqual } from 'node:util';
-import { VipnatError } from '../../../../lib/text/errors.ts';
-import { parseAddress } from '../../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { NonsenseError, VersionGoneError } from '../../../../lib/kubernetes/errors.ts';
-import { LineReader } from '../../../../lib/kubernetes/line-reader.ts';
-import { describeStatus } from '../../../../lib/kubernetes/request.ts';
-import { endpointSlices, services } from '../../../../agent/api/kubernetes-objects.ts';
-import { readEvent, readPage } from '../../../../lib/kubernetes/answers.ts';
-import { type Change, ObjectStore } from '../../../../lib/kubernetes/object-store.ts';
-import { toApiView } from '../../../../agent/api/view.ts';
-import { formatEndpointFile, parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
-import { judge } from '../../../../agent/probe/readyz-answer.ts';
-import { readAgentActivityAnswer } from '../../../../agent/http/agent-activity.ts';
-import { readAgentApiAnswer } from '../../../../agent/http/agent-api.ts';
-import { readAgentHealthAnswer } from '../../../../agent/http/agent-health.ts';
-import { isOptionName } from '../../../../config/options.ts';
-import { readAgentSettings } from '../../../../config/agent-settings.ts';
-import { readAgentOptionsAnswer } from '../../../../agent/http/agent-options.ts';
-import { eventLines, listings, agentAnswers } from '../generate/api.ts';
-import { makeEndpoint } from '../generate/balances.ts';
+import { VersionGoneError, NonsenseError, describeStatus } from '../../../../lib/kubernetes/client.ts';
+import { insist, hasControl, isIn, insistOnEndpoint } from '../engine/properties.ts';
+import { type Change, ObjectStore } from '../../../../lib/kubernetes/informer.ts';
+import type { Random } from '../../../support/random/random.ts';
 import { mutateJson } from '../generate/json.ts';
-import { makeHostileText } from '../engine/hostile.ts';
 import { mutateText } from '../engine/mutate.ts';
-import { hasControl, insist, insistOnEndpoint, isIn } from '../engine/properties.ts';
-import { type Random } from '../../../support/random/random.ts';
 import { fuzz } from '../engine/run.ts';
+import { listings, eventLines, agentAnswers } from '../generate/api.ts';
+import { readPage, LineReader, readEvent } from '../../../../lib/kubernetes/list-watch.ts';
+import { endpointSlices, services, toApiView } from '../../../../agent/api.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { makeHostileText } from '../engine/hostile.ts';
+import { judge } from '../../../../agent/health/connection.ts';
+import {
+  readAgentActivityAnswer,
+  readAgentApiAnswer,
+  readAgentOptionsAnswer,
+  readAgentHealthAnswer,
+} from '../../../../agent/ask.ts';
+import { parseAddress, formatEndpoint } from '../../../../lib/net.ts';
+import { readAgentSettings, isOptionName } from '../../../../config/options.ts';
 import { readHolderInfo } from '../../../../lib/http/singleton.ts';
+import { makeEndpoint } from '../generate/balances.ts';
+import { formatEndpointFile, parseEndpointFile } from '../../../../agent/state.ts';
+import { VipnatError } from '../../../../lib/errors.ts';
 
 jest.setTimeout(3_600_000);
 

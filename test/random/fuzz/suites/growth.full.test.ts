@@ -1,46 +1,33 @@
-import { expect, jest, test } from '@jest/globals';
-import { readDocument } from '../../../../config/document.ts';
-import { readPage } from '../../../../lib/kubernetes/answers.ts';
-import { describeStatus } from '../../../../lib/kubernetes/request.ts';
-import { LineReader } from '../../../../lib/kubernetes/line-reader.ts';
-import { parseEndpointFile } from '../../../../agent/endpoints/endpoint-file.ts';
-import { judge } from '../../../../agent/probe/readyz-answer.ts';
-import { parseNotice } from '../../../../lib/keepalived/notices.ts';
-import { vip } from '../../../../config/values.ts';
-import * as z from 'zod/mini';
-import { parseAddress } from '../../../../lib/address/address.ts';
-import { parseEndpoint } from '../../../../lib/address/endpoint.ts';
-import { expandConfiguration } from '../../../../lib/keepalived/expand.ts';
-import { findInstance, findWire, followsFile } from '../../../../lib/keepalived/find.ts';
-import { expandBraces, matchesGlob } from '../../../../lib/keepalived/glob.ts';
-import { withoutConnectionCounts } from '../../../../lib/kernel/watch/ipvs.ts';
-import { parseListeners } from '../../../../lib/kernel/host/listeners.ts';
-import { parseMessages, parseAttributes } from '../../../../lib/kernel/netlink/netlink-messages.ts';
-import { parseObjects } from '../../../../lib/kernel/real/nft-json.ts';
-import { listReferred } from '../../../../lib/kernel/real/nft-proxy.ts';
-import { endpointSlices } from '../../../../agent/api/kubernetes-objects.ts';
-import { kubernetesService } from '../../../../lib/kube-proxy/kubernetes-service.ts';
-import { readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
-import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
-import {
-  hasSameMeaning as hasSameNftMeaning,
-  hasSameDeclaration,
-} from '../../../../lib/netfilter/nftables/meaning.ts';
-import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
-import { parseRule, splitRule } from '../../../../lib/netfilter/iptables/rule.ts';
-import { toRestoreLines, toCommandArguments } from '../../../../lib/netfilter/iptables/change.ts';
-import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
-import { readInstalled } from '../../../../lib/netfilter/nftables/read-back.ts';
-import { toPrintableLine } from '../../../../lib/text/printable.ts';
-import { quoteWords } from '../../../../lib/text/shell-words.ts';
-import { toolFailed } from '../../../../lib/kernel/tools/tool-errors.ts';
-import { parseCapture } from '../../../../lib/keepalived/advert.ts';
-import { timeProcessor } from '../../../support/host/processor-time.ts';
+import { jest, test, expect } from '@jest/globals';
 import { isLong } from '../../../support/jest/extent.ts';
 import { readCaptures } from '../engine/captures.ts';
+import * as z from 'zod/mini';
+import { parseSave, parseRule, splitRule, hasSameIptablesMeaning } from '../../../../lib/iptables/rules.ts';
+import { readIptablesProxy, kubernetesService } from '../../../../lib/kube-proxy/read.ts';
+import { toCommandArguments, toRestoreLines } from '../../../../lib/iptables/diff.ts';
+import { hasSameNftMeaning, hasSameDeclaration, parseNftTable } from '../../../../lib/nft/table.ts';
 import { vips } from '../generate/tables.ts';
+import { readNftInstalled } from '../../../../lib/nft/vip-rules.ts';
+import { parseObjects, listReferred } from '../../../../lib/kernel/nftables.ts';
+import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
+import { withoutConnectionCounts } from '../../../../lib/kernel/watch.ts';
+import { parseListeners } from '../../../../lib/kernel/host.ts';
+import { parseCapture, findInstance, findWire, followsFile } from '../../../../lib/keepalived/read.ts';
+import { parseMessages, parseAttributes } from '../../../../lib/kernel/netlink.ts';
+import { expandConfiguration, expandBraces, matchesGlob } from '../../../../lib/keepalived/configuration.ts';
+import { parseNotice } from '../../../../lib/keepalived/write.ts';
+import { parseAddress, parseEndpoint } from '../../../../lib/net.ts';
+import { vip } from '../../../../config/options.ts';
+import { readPage, LineReader } from '../../../../lib/kubernetes/list-watch.ts';
+import { endpointSlices } from '../../../../agent/api.ts';
+import { describeStatus } from '../../../../lib/kubernetes/client.ts';
+import { judge } from '../../../../agent/health/connection.ts';
+import { parseEndpointFile } from '../../../../agent/state.ts';
+import { readDocument } from '../../../../config/file.ts';
+import { toPrintableLine, quoteWords } from '../../../../lib/text.ts';
+import { toolFailed } from '../../../../lib/kernel/tools.ts';
+import { timeProcessor } from '../../../support/host/processor-time.ts';
 import { insist } from '../engine/properties.ts';
-import { hasSameMeaning } from '../../../../lib/netfilter/iptables/language.ts';
 
 jest.setTimeout(3_600_000);
 
@@ -125,14 +112,14 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
     ),
   rule: parseRule,
   'rule, words': splitRule,
-  'rule, meaning': (text) => hasSameMeaning(text, `${text} `),
+  'rule, meaning': (text) => hasSameIptablesMeaning(text, `${text} `),
   'rule, as a command': (text) => toCommandArguments('nat', { kind: 'delete', chain: 'OUTPUT', rule: text }),
   'rule, in a script': (text) => toRestoreLines('nat', [{ kind: 'delete', chain: 'OUTPUT', rule: text }]),
   'nft rule, meaning': (text) => hasSameNftMeaning(text, `${text} `),
   'nft set, meaning': (text) => hasSameDeclaration(text, `${text} `),
   'nft table': (text) => {
     const { table: read } = parseNftTable({ family: 'ipv4', text: `${table}chain a {\n${text}\n}\n}\n` });
-    return vips.map((one) => readInstalled(read, one));
+    return vips.map((one) => readNftInstalled(read, one));
   },
   'nft table, whole': (text) => parseNftTable({ family: 'ipv4', text: table + text }),
   'nft JSON': parseObjects,

@@ -1,23 +1,29 @@
 import { jest, test } from '@jest/globals';
-import { isDeepStrictEqual } from 'node:util';
-import { kubernetesService } from '../../../../lib/kube-proxy/kubernetes-service.ts';
-import { type IptablesProxyView, readIptablesProxy } from '../../../../lib/kube-proxy/iptables.ts';
-import { VipnatError } from '../../../../lib/text/errors.ts';
-import { type SaveOutput } from '../../../../lib/kernel/port.ts';
-import { isRival } from '../../../../lib/netfilter/iptables/hook-order.ts';
-import { listPackets } from '../../../../lib/netfilter/iptables/packets.ts';
-import { isOwnRule } from '../../../../lib/netfilter/iptables/identity.ts';
-import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
-import { readInstalled } from '../../../../lib/netfilter/iptables/read-back.ts';
-import { parseRule, splitRule } from '../../../../lib/netfilter/iptables/rule.ts';
-import { type Balance } from '../../../../lib/netfilter/rules/balance.ts';
 import { readCaptures } from '../engine/captures.ts';
-import { makeRule, makeSource, makeTables, printTables, vips } from '../generate/tables.ts';
-import { mutateText } from '../engine/mutate.ts';
-import { webService } from '../../../support/kube-proxy/rules.ts';
-import { insist, insistOnEndpoint, insistOnError, isIn } from '../engine/properties.ts';
+import { vips, makeSource, makeTables, printTables, makeRule } from '../generate/tables.ts';
+import type { Balance } from '../../../../lib/dialect.ts';
+import type { SaveOutput } from '../../../../lib/kernel/port.ts';
 import { attempt, fuzz } from '../engine/run.ts';
-import { hasSameMeaning } from '../../../../lib/netfilter/iptables/language.ts';
+import {
+  parseSave,
+  splitRule,
+  parseRule,
+  hasSameIptablesMeaning,
+  listPackets,
+  isOwnRule,
+} from '../../../../lib/iptables/rules.ts';
+import { VipnatError } from '../../../../lib/errors.ts';
+import { insistOnError, isIn, insistOnEndpoint, insist } from '../engine/properties.ts';
+import {
+  kubernetesService,
+  readIptablesProxy,
+  type IptablesProxyView,
+} from '../../../../lib/kube-proxy/read.ts';
+import { webService } from '../../../support/kube-proxy/rules.ts';
+import { readIptablesInstalled } from '../../../../lib/iptables/vip-rules.ts';
+import { mutateText } from '../engine/mutate.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { isRival } from '../../../../lib/iptables/diff.ts';
 
 jest.setTimeout(3_600_000);
 
@@ -38,7 +44,7 @@ function checkSave(output: SaveOutput): void {
   for (const service of [kubernetesService, webService])
     insistOnProxy(readIptablesProxy(ruleset, service), isInText);
   for (const vip of vips) {
-    const written = readInstalled(ruleset.tables.get('nat'), vip);
+    const written = readIptablesInstalled(ruleset.tables.get('nat'), vip);
     for (const endpoint of written?.backends ?? []) insistOnEndpoint(endpoint, isInText);
   }
 }
@@ -81,7 +87,7 @@ test('any rule is taken apart, with nothing lost or added', async () => {
       const isOfWords = (value: string | null) =>
         value === null || value === '' || words.some((word) => value.includes(word));
       insist(isOfWords(target) && isOfWords(comment), 'target and comment of its words');
-      insist(hasSameMeaning(text, text), 'it means what it says');
+      insist(hasSameIptablesMeaning(text, text), 'it means what it says');
       for (const chain of ['PREROUTING', 'POSTROUTING', 'FORWARD', 'INPUT'])
         isRival(text, chain, listPackets(chain, balances));
       if (isOwnRule(text))

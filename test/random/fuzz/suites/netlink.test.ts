@@ -1,22 +1,21 @@
-import { expect, jest, test } from '@jest/globals';
-import { VipnatError } from '../../../../lib/text/errors.ts';
-import { parseAddress } from '../../../../lib/address/address.ts';
-import { toAddressBytes } from '../../../../lib/address/bytes.ts';
-import { dumpAddresses, dumpLinks } from '../../../../lib/kernel/netlink/addresses.ts';
-import { visitConnections } from '../../../../lib/kernel/netlink/connections.ts';
-import { dumpLocalRoutes } from '../../../../lib/kernel/netlink/local-routes.ts';
-import { readGeneration } from '../../../../lib/kernel/watch/generation.ts';
-import { type NetlinkClient } from '../../../../lib/kernel/netlink/netlink.ts';
+import { jest, test, expect } from '@jest/globals';
 import {
   type NetlinkMessage,
-  parseAttributes,
+  type NetlinkClient,
   parseMessages,
+  parseAttributes,
   renderAttribute,
   visitWith,
-} from '../../../../lib/kernel/netlink/netlink-messages.ts';
+} from '../../../../lib/kernel/netlink.ts';
+import { fuzz, attemptLater } from '../engine/run.ts';
 import { mutateBytes } from '../engine/mutate.ts';
 import { insist, insistOnError } from '../engine/properties.ts';
-import { attemptLater, fuzz } from '../engine/run.ts';
+import { dumpLocalRoutes } from '../../../../lib/kernel/routes.ts';
+import { VipnatError } from '../../../../lib/errors.ts';
+import { dumpLinks, dumpAddresses } from '../../../../lib/kernel/addresses.ts';
+import { parseAddress, toAddressBytes } from '../../../../lib/net.ts';
+import { visitConnections } from '../../../../lib/kernel/conntrack.ts';
+import { readGeneration } from '../../../../lib/kernel/nft-netlink.ts';
 
 jest.setTimeout(3_600_000);
 

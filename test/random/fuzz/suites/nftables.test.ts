@@ -1,24 +1,20 @@
 import { jest, test } from '@jest/globals';
-import { isDeepStrictEqual } from 'node:util';
-import { readNftProxy } from '../../../../lib/kube-proxy/nftables.ts';
-import { parseObjects } from '../../../../lib/kernel/real/nft-json.ts';
-import { VipnatError } from '../../../../lib/text/errors.ts';
-import { families } from '../../../../lib/address/address.ts';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { type NftProxyOutput } from '../../../../lib/kernel/port.ts';
-import { hasSameDeclaration, hasSameMeaning } from '../../../../lib/netfilter/nftables/meaning.ts';
-import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
-import { readInstalled } from '../../../../lib/netfilter/nftables/read-back.ts';
-import { printNftTable, renderNftTable } from '../../../../lib/netfilter/nftables/render.ts';
-import { kubernetesService, nftServiceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
-import { selectServiceObjects } from '../../../support/fakes/nft-proxy.ts';
 import { readCaptures } from '../engine/captures.ts';
-import { makeTableBalances } from '../generate/balances.ts';
-import { mutateJson } from '../generate/json.ts';
-import { vips } from '../generate/tables.ts';
+import { selectServiceObjects } from '../../../support/fakes/nft-proxy.ts';
+import { nftServiceChain, readNftProxy, kubernetesService } from '../../../../lib/kube-proxy/read.ts';
+import { fuzz, attempt } from '../engine/run.ts';
+import { families, formatEndpoint } from '../../../../lib/net.ts';
 import { mutateText } from '../engine/mutate.ts';
-import { insist, insistOnEndpoint, insistOnError, isIn } from '../engine/properties.ts';
-import { attempt, fuzz } from '../engine/run.ts';
+import { parseNftTable, hasSameNftMeaning, hasSameDeclaration } from '../../../../lib/nft/table.ts';
+import { VipnatError } from '../../../../lib/errors.ts';
+import { insistOnError, isIn, insistOnEndpoint, insist } from '../engine/properties.ts';
+import { vips } from '../generate/tables.ts';
+import { readNftInstalled, renderNftTable, printNftTable } from '../../../../lib/nft/vip-rules.ts';
+import { makeTableBalances } from '../generate/balances.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { NftProxyOutput } from '../../../../lib/kernel/port.ts';
+import { parseObjects } from '../../../../lib/kernel/nftables.ts';
+import { mutateJson } from '../generate/json.ts';
 
 jest.setTimeout(3_600_000);
 
@@ -42,7 +38,7 @@ test('our own table as nft prints it, with faults: a value or a coded error, and
       }
       const isInText = isIn(output.text);
       for (const vip of vips) {
-        for (const endpoint of readInstalled(ruleset.table, vip)?.backends ?? []) {
+        for (const endpoint of readNftInstalled(ruleset.table, vip)?.backends ?? []) {
           insistOnEndpoint(endpoint, isInText);
         }
       }
@@ -64,7 +60,7 @@ test('a table that is written is read as it was rendered, with its backends', as
       const seen = { flags: '', others: [], ...table };
       insist(isDeepStrictEqual(read.table, seen), 'read otherwise than rendered');
       for (const { vip, backends } of balances) {
-        const found = readInstalled(read.table, vip)?.backends.map(formatEndpoint) ?? [];
+        const found = readNftInstalled(read.table, vip)?.backends.map(formatEndpoint) ?? [];
         insist(isDeepStrictEqual(found, backends.map(formatEndpoint)), 'other backends than were written');
       }
     },
@@ -76,8 +72,8 @@ test('the meaning of any rule and declaration is told without failing', async ()
     name: 'nft rules',
     make: (random) => [mutateText(random, rules), random.pick(rules)] as const,
     check: ([left, right]) => {
-      insist(hasSameMeaning(left, left) && hasSameDeclaration(left, left), 'it means what it says');
-      insist(hasSameMeaning(left, right) === hasSameMeaning(right, left), 'in both directions');
+      insist(hasSameNftMeaning(left, left) && hasSameDeclaration(left, left), 'it means what it says');
+      insist(hasSameNftMeaning(left, right) === hasSameNftMeaning(right, left), 'in both directions');
       hasSameDeclaration(left, right);
     },
   });

@@ -1,17 +1,17 @@
-import { expect, jest, test } from '@jest/globals';
-import { isDeepStrictEqual } from 'node:util';
-import { VipnatError } from '../../../../lib/text/errors.ts';
-import { parseAddress } from '../../../../lib/address/address.ts';
-import { withoutConnectionCounts } from '../../../../lib/kernel/watch/ipvs.ts';
-import { parseListeners } from '../../../../lib/kernel/host/listeners.ts';
-import { findKubernetesServer } from '../../../../agent/observe/ipvs-server.ts';
-import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
-import { parseCapture } from '../../../../lib/keepalived/advert.ts';
+import { jest, test, expect } from '@jest/globals';
 import { readCaptures } from '../engine/captures.ts';
-import { makeServers, printServers } from '../generate/ipvs.ts';
+import { fuzz, attempt } from '../engine/run.ts';
 import { mutateText } from '../engine/mutate.ts';
-import { insist, insistOnError, listAddresses } from '../engine/properties.ts';
-import { attempt, fuzz } from '../engine/run.ts';
+import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
+import { VipnatError } from '../../../../lib/errors.ts';
+import { insistOnError, insist, listAddresses } from '../engine/properties.ts';
+import { findKubernetesServer } from '../../../../agent/observe/kube-proxy.ts';
+import { withoutConnectionCounts } from '../../../../lib/kernel/watch.ts';
+import { makeServers, printServers } from '../generate/ipvs.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { parseCapture } from '../../../../lib/keepalived/read.ts';
+import { parseAddress } from '../../../../lib/net.ts';
+import { parseListeners } from '../../../../lib/kernel/host.ts';
 
 jest.setTimeout(3_600_000);
 

@@ -1,10 +1,10 @@
 import { jest, test } from '@jest/globals';
-import { answerReview } from '../../../../controller/webhook/review.ts';
 import { injectionCases, toPod } from '../../../support/manifest/injected-pods.ts';
-import { insist } from '../engine/properties.ts';
 import { fuzz } from '../engine/run.ts';
-import { mutateText } from '../engine/mutate.ts';
 import { mutateJson } from '../generate/json.ts';
+import { mutateText } from '../engine/mutate.ts';
+import { answerReview } from '../../../../controller/webhook/webhook.ts';
+import { insist } from '../engine/properties.ts';
 
 jest.setTimeout(3_600_000);
 

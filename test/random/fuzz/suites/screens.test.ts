@@ -1,35 +1,31 @@
 import { jest, test } from '@jest/globals';
-import { PassThrough } from 'node:stream';
-import { formatError } from '../../../../cli/format/text/error-text.ts';
-import { formatExamination } from '../../../../cli/format/screens/doctor.ts';
-import { formatDoctorJson } from '../../../../cli/format/json/doctor-json.ts';
-import { formatStatusJson } from '../../../../agent/report/status-json.ts';
-import { formatStatus } from '../../../../cli/format/screens/status.ts';
-import { plainScreen } from '../../../../cli/format/text/screen.ts';
-import { toApiEvent } from '../../../../lib/telemetry/event.ts';
-import { examine } from '../../../../cli/doctor/stage/examine.ts';
-import { type HostFacts } from '../../../../cli/doctor/facts/host-facts.ts';
-import { toNodeRegarding } from '../../../../lib/telemetry/regarding.ts';
-import { createLogger } from '../../../../lib/telemetry/logger.ts';
-import { createMetrics } from '../../../../lib/telemetry/prometheus.ts';
-import { toHostStatus } from '../../../../agent/report/host-status.ts';
-import { VipnatError } from '../../../../lib/text/errors.ts';
-import { toolFailed } from '../../../../lib/kernel/tools/tool-errors.ts';
+import { plainScreen, formatError } from '../../../../cli/output.ts';
+import { fuzz, attempt } from '../engine/run.ts';
+import { makeOddHost, lookAtOddHost } from '../generate/hosts.ts';
+import { makeHostileText } from '../engine/hostile.ts';
+import { VipnatError } from '../../../../lib/errors.ts';
+import { toHostStatus, formatStatusJson } from '../../../../agent/report/status.ts';
+import { insistOnPrintable, insist, hasControl } from '../engine/properties.ts';
+import { formatStatus } from '../../../../cli/commands/status.ts';
+import { splitShellWords } from './shell.ts';
+import type { Random } from '../../../support/random/random.ts';
+import type { HostFacts } from '../../../../cli/doctor/facts.ts';
 import {
-  advert,
   keepalived,
+  makeProcess,
   keepalivedText,
   kubeconfig,
+  advert,
   makeFacts,
-  makeProcess,
 } from '../../../support/doctor/well-host.ts';
-import { lookAtOddHost, makeOddHost } from '../generate/hosts.ts';
-import { makeHostileText } from '../engine/hostile.ts';
 import { mutateText } from '../engine/mutate.ts';
-import { hasControl, insist, insistOnPrintable } from '../engine/properties.ts';
-import { type Random } from '../../../support/random/random.ts';
-import { attempt, fuzz } from '../engine/run.ts';
-import { splitShellWords } from './shell.ts';
+import { examine } from '../../../../cli/doctor/stage.ts';
+import { formatExamination, formatDoctorJson } from '../../../../cli/commands/doctor.ts';
+import { PassThrough } from 'node:stream';
+import { createLogger } from '../../../../lib/telemetry/log.ts';
+import { toolFailed } from '../../../../lib/kernel/tools.ts';
+import { toApiEvent, toNodeRegarding } from '../../../../lib/telemetry/events.ts';
+import { createMetrics } from '../../../../lib/telemetry/metrics.ts';
 
 jest.setTimeout(3_600_000);
 

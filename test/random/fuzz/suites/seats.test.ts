@@ -1,18 +1,15 @@
-import { isDeepStrictEqual } from 'node:util';
 import { jest, test } from '@jest/globals';
-import { planSeats } from '../../../../balancer/seats/plan-seats.ts';
-import { renderSeats } from '../../../../balancer/seats/render-seats.ts';
-import { locateSeatFiles } from '../../../../lib/keepalived/seat-files.ts';
-import { readDrained } from '../../../../lib/services/drained.ts';
-import { listAddresses } from '../../../../lib/keepalived/find.ts';
-import { type Lease, parseNodeLease } from '../../../../lib/services/node-report.ts';
-import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
-import { addressTexts, edgeNumbers, makeHostileText } from '../engine/hostile.ts';
-import { mutateText } from '../engine/mutate.ts';
-import { insist } from '../engine/properties.ts';
-import { type Random } from '../../../support/random/random.ts';
+import { locateSeatFiles } from '../../../../lib/keepalived/write.ts';
+import type { Random } from '../../../support/random/random.ts';
+import { addressTexts, makeHostileText, edgeNumbers } from '../engine/hostile.ts';
 import { fuzz } from '../engine/run.ts';
-import { listSubnets } from '../../../../lib/keepalived/subnets.ts';
+import { makeSeat, makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
+import { listSubnets, listAddresses } from '../../../../lib/keepalived/read.ts';
+import { planSeats, renderSeats } from '../../../../balancer/seats/plan.ts';
+import { insist } from '../engine/properties.ts';
+import { mutateText } from '../engine/mutate.ts';
+import { type Lease, parseNodeLease, readDrained } from '../../../../lib/api/node.ts';
+import { isDeepStrictEqual } from 'node:util';
 
 jest.setTimeout(3_600_000);
 

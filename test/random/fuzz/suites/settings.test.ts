@@ -1,21 +1,18 @@
 import { jest, test } from '@jest/globals';
-import { isDeepStrictEqual } from 'node:util';
-import { parseCommandLine } from '../../../../cli/program/command-line.ts';
-import { toArguments } from '../../../../config/arguments.ts';
-import { quoteWords } from '../../../../lib/text/shell-words.ts';
-import { readDocument } from '../../../../config/document.ts';
-import { readConfig } from '../../../../config/load.ts';
-import { type Config } from '../../../../config/config.ts';
-import { optionNames } from '../../../../config/options.ts';
-import { parseAddress } from '../../../../lib/address/address.ts';
-import { type Endpoint, parseEndpoint } from '../../../../lib/address/endpoint.ts';
-import { VipnatError } from '../../../../lib/text/errors.ts';
-import { makeConfigWords, yamlFiles } from '../generate/config.ts';
-import { makeHostileText, addressTexts, edgeNumbers } from '../engine/hostile.ts';
+import { insist, hasControl, isIn, insistOnEndpoint } from '../engine/properties.ts';
+import { VipnatError } from '../../../../lib/errors.ts';
+import { type Config, optionNames } from '../../../../config/options.ts';
+import { fuzz, attemptLater } from '../engine/run.ts';
 import { mutateText } from '../engine/mutate.ts';
-import { hasControl, insist, insistOnEndpoint, isIn } from '../engine/properties.ts';
-import { attemptLater, fuzz } from '../engine/run.ts';
+import { yamlFiles, makeConfigWords } from '../generate/config.ts';
+import { readDocument } from '../../../../config/file.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { parseCommandLine } from '../../../../cli/program.ts';
+import { readConfig, toArguments } from '../../../../config/load.ts';
 import { splitShellWords } from './shell.ts';
+import { quoteWords } from '../../../../lib/text.ts';
+import { makeHostileText, addressTexts, edgeNumbers } from '../engine/hostile.ts';
+import { parseAddress, type Endpoint, parseEndpoint } from '../../../../lib/net.ts';
 
 jest.setTimeout(3_600_000);
 

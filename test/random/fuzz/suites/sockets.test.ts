@@ -1,12 +1,11 @@
-import { afterEach, expect, jest, test } from '@jest/globals';
-import { connect, createServer, type Server, type Socket } from 'node:net';
-import { askLoopback } from '../../../../lib/probe/loopback.ts';
-import { toText } from '../../../../lib/http/page.ts';
-import { StatusServer } from '../../../../lib/http/status-server.ts';
-import { systemClock } from '../../../../lib/control/clock.ts';
+import { jest, afterEach, test, expect } from '@jest/globals';
+import { connect, type Server, createServer, type Socket } from 'node:net';
+import { toText, StatusServer } from '../../../../lib/http/pages.ts';
+import { systemClock } from '../../../../lib/clock.ts';
+import { fuzz } from '../engine/run.ts';
 import { mutateBytes } from '../engine/mutate.ts';
 import { insist } from '../engine/properties.ts';
-import { fuzz } from '../engine/run.ts';
+import { askLoopback } from '../../../../lib/http/client.ts';
 
 jest.setTimeout(3_600_000);
 

@@ -1,6 +1,6 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { expect, test } from '@jest/globals';
+import { test, expect } from '@jest/globals';
 import { targets } from '../engine/targets.ts';
+import { readdirSync, readFileSync } from 'node:fs';
 
 test('there are a million cases and more, and each target of the table is fuzzed by one test', () => {
   const cases = Object.values(targets).map((row) => row.cases);

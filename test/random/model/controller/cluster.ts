@@ -1,13 +1,13 @@
-import { toGateTypes } from '../../../../lib/services/gate-types.ts';
-import { loadBalancerClass } from '../../../../lib/services/names.ts';
-import { type Kind, ObjectApi } from '../../../support/fakes/object-api.ts';
-import { type Decide, listKinds, SimulatedController } from './controller.ts';
-import { GateInvariants } from './gate-invariants.ts';
-import { type Habits } from './habits.ts';
-import { Invariants } from './invariants.ts';
-import { otherGate } from './pod-facts.ts';
+import type { Habits } from './habits.ts';
+import { ObjectApi, type Kind } from '../../../support/fakes/object-api.ts';
 import { SimulatedNode } from './node.ts';
-import { rewrite, type Rewriter } from './rewriter.ts';
+import { type Rewriter, rewrite } from './rewriter.ts';
+import { type Decide, SimulatedController, listKinds } from './controller.ts';
+import { Invariants } from './invariants.ts';
+import { GateInvariants } from './gate-invariants.ts';
+import { toGateTypes } from '../../../../lib/api/endpoints.ts';
+import { otherGate } from './pod-facts.ts';
+import { loadBalancerClass } from '../../../../lib/api/vipnat.ts';
 
 const nodeNames = ['node-1', 'node-2', 'node-3'];
 

@@ -1,29 +1,27 @@
 import {
-  type OwnWrite,
-  OwnWrites,
-  shownMs,
-  type Standing,
-  toLife,
-} from '../../../../controller/engine/engine.ts';
-import { RepeatedWrites } from '../../../../controller/engine/pacing.ts';
+  type StepKey,
+  type Settings,
+  type WaitsFor,
+  type Affected,
+  isWoken,
+} from '../../../../controller/cache/known.ts';
+import { type World, Cache } from '../../../../controller/cache/cache.ts';
 import {
-  formatKey,
-  type Kind as StepKind,
-  listKeys,
-  parseKey,
   type Step,
   type Write,
-} from '../../../../controller/engine/step.ts';
-import { getKind, kinds, serviceKinds } from '../../../../controller/kinds/kinds.ts';
-import { type Affected, isWoken, type StepKey, type WaitsFor } from '../../../../controller/cache/watch.ts';
-import { NodeLiveness } from '../../../../controller/cache/node-leases.ts';
-import { type World } from '../../../../controller/cache/world.ts';
-import { Cache } from '../../../../controller/cache/cache.ts';
-import { parseNodeLease, toLeaseResource } from '../../../../lib/services/node-report.ts';
-import { type Kind, type ObjectApi, type StoredObject } from '../../../support/fakes/object-api.ts';
+  type Kind as StepKind,
+  RepeatedWrites,
+  parseKey,
+  listKeys,
+  formatKey,
+} from '../../../../controller/step.ts';
+import type { Kind, ObjectApi, StoredObject } from '../../../support/fakes/object-api.ts';
+import { toLeaseResource, parseNodeLease } from '../../../../lib/api/node.ts';
+import { NodeLiveness } from '../../../../controller/cache/leases.ts';
 import { KnownObjects } from './known-objects.ts';
+import { OwnWrites, type OwnWrite, shownMs, toLife, type Standing } from '../../../../controller/engine.ts';
 import { WriteCounts } from './rewriter.ts';
-import { type Settings } from '../../../../controller/cache/known.ts';
+import { kinds, serviceKinds, getKind } from '../../../../controller/kinds/kinds.ts';
 
 /** What is tried: the product's, or a broken one. */
 export type Decide = (key: StepKey, world: World) => Step;

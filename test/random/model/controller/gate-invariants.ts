@@ -1,10 +1,9 @@
-import { parseObjectName } from '../../../../lib/services/address-name.ts';
-import { services } from '../../../../lib/services/services.ts';
-import { isForUs } from '../../../../lib/services/wishes.ts';
-import { type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
-import { type Cluster, type Leaders } from './cluster.ts';
+import type { Cluster, Leaders } from './cluster.ts';
+import type { Written, StoredObject } from '../../../support/fakes/object-api.ts';
+import { isReadyIn, listOwnGates, isTrue, isReadyButForUs, findOwner } from './pod-facts.ts';
+import { isForUs, services } from '../../../../lib/api/service.ts';
 import { listIps } from './invariants.ts';
-import { findOwner, isReadyButForUs, isReadyIn, isTrue, listOwnGates } from './pod-facts.ts';
+import { parseObjectName } from '../../../../lib/net.ts';
 
 interface Condition {
   readonly type: string;

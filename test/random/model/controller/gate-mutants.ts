@@ -1,10 +1,10 @@
 /** Broken controllers of gates, and which complaint belongs to each. */
 import { gateKinds, nextStep } from '../../../../controller/kinds/kinds.ts';
-import { type Step, type Write } from '../../../../controller/engine/step.ts';
-import { type CandidateNodes } from '../../../../controller/cache/candidate-nodes.ts';
-import { type World } from '../../../../controller/cache/world.ts';
-import { type Decide } from './controller.ts';
-import { change, type Mutant, skip } from './mutants.ts';
+import type { World } from '../../../../controller/cache/cache.ts';
+import type { Decide } from './controller.ts';
+import type { Step, Write } from '../../../../controller/step.ts';
+import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';
+import { type Mutant, skip, change } from './mutants.ts';
 
 const ofGates = new Set(gateKinds.kinds.map(({ name }) => name));
 

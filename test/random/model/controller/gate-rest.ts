@@ -1,8 +1,7 @@
-import { services } from '../../../../lib/services/services.ts';
-import { isForUs } from '../../../../lib/services/wishes.ts';
-import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { type Cluster } from './cluster.ts';
-import { findOwner, isReadyButForUs, isTrue, listOwnGates } from './pod-facts.ts';
+import type { Cluster } from './cluster.ts';
+import { isReadyButForUs, listOwnGates, isTrue, findOwner } from './pod-facts.ts';
+import type { StoredObject } from '../../../support/fakes/object-api.ts';
+import { isForUs, services } from '../../../../lib/api/service.ts';
 
 /** What is wrong with gates and early EndpointSlices when everything has come to rest, minutes after the last fault. */
 export function findGateFaults(cluster: Cluster): string[] {

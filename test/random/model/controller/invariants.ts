@@ -1,14 +1,13 @@
-import { parseObjectName, toObjectName } from '../../../../lib/services/address-name.ts';
-import { parseAddress } from '../../../../lib/address/address.ts';
+import type { Cluster, Leaders } from './cluster.ts';
+import type { Written, StoredObject } from '../../../support/fakes/object-api.ts';
 import {
-  excludedNodeLabel,
-  finalizer,
-  loadBalancerClass,
   reportAnnotations,
-} from '../../../../lib/services/names.ts';
-import { type AddressUser } from '../../../../lib/services/objects.ts';
-import { type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
-import { type Cluster, type Leaders } from './cluster.ts';
+  finalizer,
+  excludedNodeLabel,
+  loadBalancerClass,
+  type AddressUser,
+} from '../../../../lib/api/vipnat.ts';
+import { parseObjectName, parseAddress, toObjectName } from '../../../../lib/net.ts';
 
 interface Condition {
   readonly type: string;

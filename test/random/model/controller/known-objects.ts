@@ -1,14 +1,12 @@
-import { type Affected } from '../../../../controller/cache/watch.ts';
-import { type Cache } from '../../../../controller/cache/cache.ts';
-import { type ApiObject } from '../../../../lib/kubernetes/api-object.ts';
-import { type Resource } from '../../../../lib/kubernetes/resources.ts';
-import { namespaces, nodes } from '../../../../lib/services/cluster.ts';
-import { devices } from '../../../../lib/services/devices.ts';
-import { earlySlices } from '../../../../lib/services/early-slices.ts';
-import { addressPools, virtualIps } from '../../../../lib/services/objects.ts';
-import { type Pod, toPodResource } from '../../../../lib/services/pods.ts';
-import { services } from '../../../../lib/services/services.ts';
-import { type Kind, type StoredObject } from '../../../support/fakes/object-api.ts';
+import type { Cache } from '../../../../controller/cache/cache.ts';
+import type { Resource, ApiObject } from '../../../../lib/kubernetes/client.ts';
+import { type Pod, toPodResource, earlySlices } from '../../../../lib/api/endpoints.ts';
+import type { Kind, StoredObject } from '../../../support/fakes/object-api.ts';
+import type { Affected } from '../../../../controller/cache/known.ts';
+import { services } from '../../../../lib/api/service.ts';
+import { virtualIps, addressPools } from '../../../../lib/api/vipnat.ts';
+import { namespaces, nodes } from '../../../../lib/api/node.ts';
+import { devices } from '../../../../lib/api/device.ts';
 
 /** What the informers of a controller know, and tell its cache. */
 export class KnownObjects {

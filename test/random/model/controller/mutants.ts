@@ -1,13 +1,12 @@
 /** Broken controllers, and which complaint belongs to each. */
+import { type Write, nothing, type Step } from '../../../../controller/step.ts';
+import type { StepKey } from '../../../../controller/cache/known.ts';
+import type { Decide } from './controller.ts';
 import { nextStep } from '../../../../controller/kinds/kinds.ts';
-import { nothing, type Step, type Write } from '../../../../controller/engine/step.ts';
-import { type CandidateNodes } from '../../../../controller/cache/candidate-nodes.ts';
-import { type StepKey } from '../../../../controller/cache/watch.ts';
-import { type World } from '../../../../controller/cache/world.ts';
-import { finalizer, loadBalancerClass } from '../../../../lib/services/names.ts';
-import { type VirtualIp } from '../../../../lib/services/objects.ts';
-import { type Decide } from './controller.ts';
-import { type Leaders } from './cluster.ts';
+import type { World } from '../../../../controller/cache/cache.ts';
+import { type VirtualIp, loadBalancerClass, finalizer } from '../../../../lib/api/vipnat.ts';
+import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';
+import type { Leaders } from './cluster.ts';
 
 /** A step that is left out when it is of a certain kind. */
 export function skip(isLeftOut: (write: Write, key: StepKey) => boolean): Decide {

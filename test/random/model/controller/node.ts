@@ -1,7 +1,7 @@
-import { parseObjectName } from '../../../../lib/services/address-name.ts';
-import { type NodeReport, toAnnotations, toLeaseName } from '../../../../lib/services/node-report.ts';
-import { isOwnedBy, isReadyIn } from './pod-facts.ts';
-import { type Kind, type ObjectApi, type StoredObject } from '../../../support/fakes/object-api.ts';
+import type { ObjectApi, Kind, StoredObject } from '../../../support/fakes/object-api.ts';
+import { type NodeReport, toAnnotations, toLeaseName } from '../../../../lib/api/node.ts';
+import { parseObjectName } from '../../../../lib/net.ts';
+import { isReadyIn, isOwnedBy } from './pod-facts.ts';
 
 /** @alive of the node's table: without a balancer it runs out after that time. */
 const aliveMs = 30_000;

@@ -1,11 +1,11 @@
 /** What people and other programs do to the objects. Each answers a sentence about it, or null when it could not be done. */
-import { excludedNodeLabel, finalizer } from '../../../../lib/services/names.ts';
-import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { type Random } from '../../../support/random/random.ts';
-import { busy } from './busy.ts';
 import { type Cluster, ourClass } from './cluster.ts';
-import { listAllUsers } from './invariants.ts';
+import type { Random } from '../../../support/random/random.ts';
+import { busy } from './busy.ts';
 import { toggleRewriter } from './rewriter.ts';
+import { excludedNodeLabel, finalizer } from '../../../../lib/api/vipnat.ts';
+import { listAllUsers } from './invariants.ts';
+import type { StoredObject } from '../../../support/fakes/object-api.ts';
 
 type Deed = (cluster: Cluster, random: Random) => string | null;
 

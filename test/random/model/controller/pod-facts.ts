@@ -1,7 +1,7 @@
 /** What pods and early EndpointSlices say, read apart from the product's own code. */
-import { earlyServiceLabel } from '../../../../lib/services/names.ts';
-import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { type Cluster } from './cluster.ts';
+import type { StoredObject } from '../../../support/fakes/object-api.ts';
+import type { Cluster } from './cluster.ts';
+import { earlyServiceLabel } from '../../../../lib/api/vipnat.ts';
 
 /** A further type of gates that this controller opens. */
 export const otherGate = 'example.com/load-balancer-ready';

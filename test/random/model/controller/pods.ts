@@ -1,10 +1,10 @@
 /** What Deployments and kubelets do to pods. Each answers a sentence about it, or null when it could not be done. */
-import { gateType } from '../../../../lib/services/names.ts';
-import { type Random } from '../../../support/random/random.ts';
 import { type Cluster, ourClass } from './cluster.ts';
-import { findOwner, foreignGate, listConditions, otherGate } from './pod-facts.ts';
-import { listIps, mayBeOurs } from './invariants.ts';
+import type { Random } from '../../../support/random/random.ts';
+import { gateType } from '../../../../lib/api/vipnat.ts';
+import { otherGate, foreignGate, findOwner, listConditions } from './pod-facts.ts';
 import { busy } from './busy.ts';
+import { mayBeOurs, listIps } from './invariants.ts';
 
 type Deed = (cluster: Cluster, random: Random) => string | null;
 

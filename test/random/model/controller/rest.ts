@@ -1,15 +1,12 @@
-import { type Address, parseAddress } from '../../../../lib/address/address.ts';
-import { finalizer } from '../../../../lib/services/names.ts';
-import { type AddressPool, addressPools } from '../../../../lib/services/objects.ts';
-import { contains, parseRange } from '../../../../lib/services/ranges.ts';
-import { isForUs, readWishes, type Wishes } from '../../../../lib/services/wishes.ts';
-import { type Service, services } from '../../../../lib/services/services.ts';
-import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { type Cluster } from './cluster.ts';
-import { type SimulatedController } from './controller.ts';
-import { listAllUsers, listIps, mayBeOurs, toName } from './invariants.ts';
+import type { Cluster } from './cluster.ts';
 import { findSeatFaults } from './seat-faults.ts';
 import { isDeleted } from './people.ts';
+import type { SimulatedController } from './controller.ts';
+import { mayBeOurs, listIps, toName, listAllUsers } from './invariants.ts';
+import { services, isForUs, readWishes, type Service, type Wishes } from '../../../../lib/api/service.ts';
+import { finalizer, type AddressPool, addressPools } from '../../../../lib/api/vipnat.ts';
+import type { StoredObject } from '../../../support/fakes/object-api.ts';
+import { parseAddress, type Address, parseRange, contains } from '../../../../lib/net.ts';
 
 /** Longer than any pool's `reuseAfter`, and a Lease. */
 const restSeconds = 150;

@@ -1,9 +1,9 @@
 /** Another program that takes back what a controller writes into one object's status, each time. */
-import { type Write } from '../../../../controller/engine/step.ts';
-import { type Kind, type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
-import { type Random } from '../../../support/random/random.ts';
-import { type Cluster } from './cluster.ts';
-import { listIps, mayBeOurs } from './invariants.ts';
+import type { Kind, StoredObject, Written } from '../../../support/fakes/object-api.ts';
+import type { Cluster } from './cluster.ts';
+import type { Random } from '../../../support/random/random.ts';
+import { mayBeOurs, listIps } from './invariants.ts';
+import type { Write } from '../../../../controller/step.ts';
 
 /** What it wants, and of which object. */
 export interface Rewriter {

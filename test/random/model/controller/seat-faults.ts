@@ -1,8 +1,7 @@
+import type { Cluster } from './cluster.ts';
+import { addressPools, type AddressPool, excludedNodeLabel } from '../../../../lib/api/vipnat.ts';
 import { isIPv4 } from 'node:net';
-import { type AddressPool, addressPools } from '../../../../lib/services/objects.ts';
-import { excludedNodeLabel } from '../../../../lib/services/names.ts';
-import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { type Cluster } from './cluster.ts';
+import type { StoredObject } from '../../../support/fakes/object-api.ts';
 
 /** What is wrong with who shall hold addresses, once all nodes are well. */
 export function findSeatFaults(cluster: Cluster): string[] {

@@ -1,18 +1,17 @@
 /** Two controllers, an API and devices in memory, on one clock; and what has to be so at any moment. */
-import { Controller } from '../../../../controller/process/controller.ts';
-import { ControllerLog } from '../../../../controller/report/controller-log.ts';
-import { type Balancer } from '../../../../lib/devices/driver.ts';
-import { parseMark } from '../../../../lib/devices/mark.ts';
-import { RoutedClient } from '../../../../lib/kubernetes/object-client.ts';
-import { noEvents } from '../../../../lib/telemetry/recorder.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
-import { createRecordingLogger } from '../../../support/fakes/logger.ts';
-import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { listTexts, PlainDevice } from '../../../support/fakes/plain-device.ts';
-import { Random } from '../../../support/random/random.ts';
 import { LifeClock } from '../rollouts/life-clock.ts';
-import { MemoryApi } from '../rollouts/memory-api.ts';
 import { Link } from '../rollouts/memory-network.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { Random } from '../../../support/random/random.ts';
+import { MemoryApi } from '../rollouts/memory-api.ts';
+import { PlainDevice, listTexts } from '../../../support/fakes/plain-device.ts';
+import { ControllerLog } from '../../../../controller/report/log.ts';
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
+import { noEvents } from '../../../../lib/telemetry/events.ts';
+import { Controller } from '../../../../controller/main.ts';
+import { RoutedClient } from '../../../../lib/kubernetes/writes.ts';
+import type { StoredObject } from '../../../support/fakes/object-api.ts';
+import { parseMark, type Balancer } from '../../../../devices/driver.ts';
 
 /** A name of a device, to its addresses: some are in both. */
 export const ranges = { d1: '10.9.0.1-10.9.0.4', d2: '10.9.0.3-10.9.0.8' } as const;

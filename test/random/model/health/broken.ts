@@ -1,11 +1,7 @@
-import {
-  type Apiserver,
-  type HeldConnection,
-  type ReadyzOutcome,
-} from '../../../../agent/probe/apiserver.ts';
-import { HealthMonitor, type MonitorOptions } from '../../../../agent/health/monitor.ts';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { type MakeMonitor } from './world.ts';
+import type { MakeMonitor } from './world.ts';
+import { type MonitorOptions, HealthMonitor } from '../../../../agent/health/monitor.ts';
+import { formatEndpoint } from '../../../../lib/net.ts';
+import type { Apiserver, HeldConnection, ReadyzOutcome } from '../../../../agent/health/apiserver.ts';
 
 /** Broken monitors, and the complaint that belongs to each. */
 export const broken: Readonly<Record<string, { readonly make: MakeMonitor; readonly complaint: string }>> = {

@@ -1,10 +1,10 @@
-import { HealthMonitor, type MonitorOptions } from '../../../../agent/health/monitor.ts';
-import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
+import { type MonitorOptions, HealthMonitor } from '../../../../agent/health/monitor.ts';
 import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { SentLog } from '../../../support/fakes/sent-log.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
 import { apiservers } from './changes.ts';
+import type { HealthState } from '../../../../agent/health/judge.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 
 /** The product's monitor, or a broken one. */
 export type MakeMonitor = (options: MonitorOptions) => Pick<HealthMonitor, 'watch' | 'view' | 'stop'>;

@@ -1,12 +1,12 @@
-import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { isToolRefusing } from '../../../support/fakes/refusal.ts';
-import { type Changed, type Kernels } from './kernels.ts';
-import { type ProxyWish, runKubeProxy } from './kube-proxy.ts';
-import { type Product } from './product.ts';
-import { type EndpointSet, endpointSets, vip } from './small-world.ts';
-import { answerDeath } from './steps.ts';
+import { type World, startProcess } from './world.ts';
+import type { Kernels, Changed } from './kernels.ts';
+import type { Product } from './product.ts';
+import { vip, endpointSets, type EndpointSet } from './small-world.ts';
 import { deeds } from './stranger.ts';
-import { startProcess, type World } from './world.ts';
+import { isToolRefusing } from '../../../support/fakes/refusal.ts';
+import { type ProxyWish, runKubeProxy } from './kube-proxy.ts';
+import type { HealthState } from '../../../../agent/health/judge.ts';
+import { answerDeath } from './steps.ts';
 
 /** Something that happens to the agent, and not by it. */
 interface Action {

@@ -14,19 +14,19 @@
  * I11  after one look that nobody disturbs no jump of ours pins what kube-proxy wants gone; at rest it is never refused
  * I12  no transaction of a look that nobody disturbs leaves a moment without balance, or sends anywhere else
  */
-import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
-import { findBreaches } from '../../../support/fakes/protocol.ts';
-import { printForeign, printOurs } from '../../property/tables.ts';
-import { type Node } from '../engine/explore.ts';
-import { loseApi, syncProxy } from './actions.ts';
-import { isToolRefusing } from '../../../support/fakes/refusal.ts';
 import { type Kernels, type KernelState, oncePerKernel } from './kernels.ts';
-import { findWrongEnd } from './oracle.ts';
-import { type Product } from './product.ts';
+import type { Product } from './product.ts';
+import type { Looks } from './looks.ts';
+import type { Node } from '../engine/explore.ts';
+import type { World } from './world.ts';
+import type { Parts } from './steps.ts';
 import { checkRound } from './rounds.ts';
-import { type Parts } from './steps.ts';
-import { type Looks } from './looks.ts';
-import { type World } from './world.ts';
+import { printForeign, printOurs } from '../../property/tables.ts';
+import { isToolRefusing } from '../../../support/fakes/refusal.ts';
+import { loseApi, syncProxy } from './actions.ts';
+import { emptyState } from '../../../../agent/decide/decision.ts';
+import { findWrongEnd } from './oracle.ts';
+import { findBreaches } from '../../../support/fakes/protocol.ts';
 
 /** The first write, what learns that kube-proxy changed meanwhile, and the end of a bypass, each in two backends. */
 const maxWrites = 6;

@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
-import { everything } from '../../../../agent/reconcile/look.ts';
-import { type KernelReading } from '../../../../lib/kernel/port.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import type { KernelReading } from '../../../../lib/kernel/port.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { everything } from '../../../../agent/read-host.ts';
+import { createHash } from 'node:crypto';
 
 /** A kernel as it is in some state of the world: one object for all states in which it holds the same. Never written to. */
 export interface KernelState {

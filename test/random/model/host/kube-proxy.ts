@@ -1,13 +1,13 @@
-import { type ProxyMode } from '../../../../agent/observe/proxy-mode.ts';
-import { type FakeKernel } from '../../../support/fakes/kernel.ts';
-import { removeKubeProxy, syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
-import { removeIpvs, setNftCapture, syncIpvs } from '../../../support/kube-proxy/other-modes.ts';
+import type { FoundProxyMode } from '../../../../agent/observe/kube-proxy.ts';
+import { type EndpointSet, nft, endpointSets } from './small-world.ts';
+import type { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { setNftCapture, removeIpvs, syncIpvs } from '../../../support/kube-proxy/other-modes.ts';
+import { syncKubeProxy, removeKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
 import { isToolRefusing } from '../../../support/fakes/refusal.ts';
-import { endpointSets, type EndpointSet, nft } from './small-world.ts';
 
 /** What a kube-proxy wants: its mode, and the apiservers that it has heard of. */
 export interface ProxyWish {
-  readonly mode: ProxyMode;
+  readonly mode: FoundProxyMode;
   readonly set: EndpointSet;
 }
 

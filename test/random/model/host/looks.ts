@@ -1,10 +1,9 @@
-import { type Assessment } from '../../../../agent/decide/assess.ts';
-import { type Observation } from '../../../../agent/observe/observe.ts';
-import { type Transaction } from '../../../../lib/kernel/port.ts';
-import { type LookPorts } from '../../../../agent/reconcile/look.ts';
-import { type Kernel, type LocalRoutes } from '../../../../lib/kernel/port.ts';
-import { type Product } from './product.ts';
-import { answerMode, toApiView, toHealthView, toMemoryKey, type World } from './world.ts';
+import type { Assessment } from '../../../../agent/decide/decision.ts';
+import type { Transaction, LocalRoutes, Kernel } from '../../../../lib/kernel/port.ts';
+import type { Observation } from '../../../../agent/observe/observe.ts';
+import type { Product } from './product.ts';
+import { type World, answerMode, toApiView, toMemoryKey, toHealthView } from './world.ts';
+import type { LookPorts } from '../../../../agent/read-host.ts';
 
 /** What a look found, as far as the model goes by it. */
 interface Found {

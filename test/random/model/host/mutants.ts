@@ -1,8 +1,7 @@
-import { type Assessment } from '../../../../agent/decide/assess.ts';
-import { type LookPorts } from '../../../../agent/reconcile/look.ts';
-import { emptyState, type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
-import { type KernelReading, type Transaction } from '../../../../lib/kernel/port.ts';
-import { product, type Product } from './product.ts';
+import { type Product, product } from './product.ts';
+import { emptyState, type Assessment, type ReconcileState } from '../../../../agent/decide/decision.ts';
+import type { LookPorts } from '../../../../agent/read-host.ts';
+import type { Transaction, KernelReading } from '../../../../lib/kernel/port.ts';
 
 /** A vipnat that is broken in one way, and what the model has to say of it. */
 export interface Mutant {

@@ -1,11 +1,11 @@
 /** Where connections have to go when the agent was left alone: the design's word, read from the world and not from the product. */
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { printOurs } from '../../property/tables.ts';
+import { type World, listEndpoints } from './world.ts';
+import { seats, followVip, followUnhooked, untranslated, listRealServers, followService } from './packet.ts';
+import { type EndpointSet, endpointSets, three, clusterIp } from './small-world.ts';
+import { formatEndpoint } from '../../../../lib/net.ts';
 import { oncePerKernel } from './kernels.ts';
-import { followService, followUnhooked, followVip, listRealServers, seats, untranslated } from './packet.ts';
-import { countPins, wantsChainGone } from './rounds.ts';
-import { clusterIp, type EndpointSet, endpointSets, three } from './small-world.ts';
-import { listEndpoints, type World } from './world.ts';
+import { printOurs } from '../../property/tables.ts';
+import { wantsChainGone, countPins } from './rounds.ts';
 
 /** What is wrong with where connections go; empty for nothing. */
 export function findWrongEnd(world: World): string[] {

@@ -3,10 +3,10 @@
  * parser. It knows the matches of the small world; one that it does not know is an error of the model's.
  */
 import ipaddr from 'ipaddr.js';
-import { type Endpoint, formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import { oncePerKernel, type KernelState } from './kernels.ts';
+import { vip, clusterIp, nft } from './small-world.ts';
+import { type Endpoint, formatEndpoint } from '../../../../lib/net.ts';
 import { listChains } from '../../property/tables.ts';
-import { type KernelState, oncePerKernel } from './kernels.ts';
-import { clusterIp, nft, vip } from './small-world.ts';
 
 /** Where clients are: on another host, or on this one. */
 export const seats = ['PREROUTING', 'OUTPUT'] as const;

@@ -1,18 +1,23 @@
-import { assess, type Assessment, type ReconcileInput } from '../../../../agent/decide/assess.ts';
-import { recallApiservers } from '../../../../agent/endpoints/endpoint-persister.ts';
-import { observeAndAssess, type LookPorts } from '../../../../agent/reconcile/look.ts';
 import {
+  type LookPorts,
+  type ReconcileInput,
+  observeAndAssess,
+  assess,
+} from '../../../../agent/read-host.ts';
+import {
+  type ReconcileState,
+  type Assessment,
   emptyState,
   type LastingState,
-  type ReconcileState,
-} from '../../../../agent/observe/reconcile-state.ts';
-import { plan } from '../../../../agent/decide/plan.ts';
-import { type Endpoint } from '../../../../lib/address/endpoint.ts';
-import { parseSave } from '../../../../lib/netfilter/iptables/parse.ts';
-import { parseNftTable } from '../../../../lib/netfilter/nftables/parse.ts';
-import { type KernelReading } from '../../../../lib/kernel/port.ts';
+} from '../../../../agent/decide/decision.ts';
+import type { KernelReading } from '../../../../lib/kernel/port.ts';
+import type { Plan } from '../../../../lib/plan.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
-import { type Plan } from '../../../../lib/netfilter/plan/table-plan.ts';
+import { plan } from '../../../../agent/decide/plan.ts';
+import { parseSave } from '../../../../lib/iptables/rules.ts';
+import { parseNftTable } from '../../../../lib/nft/table.ts';
+import type { Endpoint } from '../../../../lib/net.ts';
+import { recallApiservers } from '../../../../agent/state.ts';
 
 /** The parts of vipnat that a step of the model runs: its own ones, or, to see that the model notices, broken ones. */
 export interface Product {

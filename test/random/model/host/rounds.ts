@@ -1,12 +1,12 @@
-import { serviceChain } from '../../../../lib/kube-proxy/kubernetes-service.ts';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { isOurChain } from '../../../support/foreign/printed-rules.ts';
-import { listChains } from '../../property/tables.ts';
-import { type Node } from '../engine/explore.ts';
+import type { Node } from '../engine/explore.ts';
+import type { World } from './world.ts';
 import { type KernelState, oncePerKernel } from './kernels.ts';
-import { followVip, type Seat, seats, untranslated } from './packet.ts';
-import { clusterIp, nft } from './small-world.ts';
-import { type World } from './world.ts';
+import { formatEndpoint } from '../../../../lib/net.ts';
+import { seats, type Seat, followVip, untranslated } from './packet.ts';
+import { listChains } from '../../property/tables.ts';
+import { nft, clusterIp } from './small-world.ts';
+import { serviceChain } from '../../../../lib/kube-proxy/read.ts';
+import { isOurChain } from '../../../support/foreign/printed-rules.ts';
 
 /** One look and all that it does, when nobody disturbs it: I11 and I12. */
 export function checkRound(start: Node<World>): string[] {

@@ -1,6 +1,6 @@
-import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { type Source } from '../../property/tables.ts';
+import type { Endpoint } from '../../../../lib/net.ts';
+import type { Source } from '../../property/tables.ts';
 
 /** The VIP of the small world. */
 export const vip = toEndpoint('10.0.0.50:6443');

@@ -1,14 +1,17 @@
-import { type Assessment } from '../../../../agent/decide/assess.ts';
-import { type ApiView } from '../../../../agent/api/cluster-api.ts';
-import { type Candidates } from '../../../../agent/endpoints/endpoints.ts';
-import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { type HealthView } from '../../../../agent/health/usable.ts';
-import { emptyState, type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { type Transaction } from '../../../../lib/kernel/port.ts';
-import { type KernelState } from './kernels.ts';
-import { type ProxyWish } from './kube-proxy.ts';
-import { clusterIp, type EndpointSet, endpointSets, three } from './small-world.ts';
+import {
+  type ReconcileState,
+  type Assessment,
+  emptyState,
+  type Candidates,
+} from '../../../../agent/decide/decision.ts';
+import type { Transaction } from '../../../../lib/kernel/port.ts';
+import type { KernelState } from './kernels.ts';
+import type { ProxyWish } from './kube-proxy.ts';
+import type { HealthState } from '../../../../agent/health/judge.ts';
+import { type EndpointSet, three, endpointSets, clusterIp } from './small-world.ts';
+import { formatEndpoint } from '../../../../lib/net.ts';
+import type { HealthView } from '../../../../agent/health/usable.ts';
+import type { ApiView } from '../../../../agent/api.ts';
 
 /** Something that a process is about to do to the world, after a look. */
 export type Effect =

@@ -1,14 +1,14 @@
-import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { emptyState, type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { isToolRefusing } from '../../../support/fakes/refusal.ts';
-import { type Kernels } from '../host/kernels.ts';
+import { type Spoil, LiveProcess } from './live-process.ts';
+import type { HealthState } from '../../../../agent/health/judge.ts';
+import { type ReconcileState, emptyState } from '../../../../agent/decide/decision.ts';
 import { type ProxyWish, runKubeProxy } from '../host/kube-proxy.ts';
+import type { Kernels } from '../host/kernels.ts';
+import { type World, startProcess, toHealthView, answerMode } from '../host/world.ts';
 import { product } from '../host/product.ts';
+import { isToolRefusing } from '../../../support/fakes/refusal.ts';
 import { deeds } from '../host/stranger.ts';
-import { answerMode, startProcess, toHealthView, type World } from '../host/world.ts';
-import { LiveProcess, type Spoil } from './live-process.ts';
 
 /** The longest time in which something may still come of what happened: the next tick is a minute away. */
 const quietMs = 5000;

@@ -1,14 +1,12 @@
-import { type Assessment } from '../../../../agent/decide/assess.ts';
-import { noApi } from '../../../../agent/api/cluster-api.ts';
-import { type HealthView } from '../../../../agent/health/usable.ts';
-import { Loop } from '../../../../agent/reconcile/loop.ts';
-import { type LoopPorts } from '../../../../agent/reconcile/loop-ports.ts';
-import { tellAll } from '../../../../agent/report/loop-observer.ts';
-import { type ReconcileState } from '../../../../agent/observe/reconcile-state.ts';
-import { type Clock } from '../../../../lib/control/clock.ts';
-import { type Kernel, type Watch } from '../../../../lib/kernel/port.ts';
-import { type FakeKernel } from '../../../support/fakes/kernel.ts';
+import type { FakeKernel } from '../../../support/fakes/kernel.ts';
+import type { Clock } from '../../../../lib/clock.ts';
+import type { HealthView } from '../../../../agent/health/usable.ts';
+import type { ReconcileState, Assessment } from '../../../../agent/decide/decision.ts';
+import { type LoopPorts, Loop } from '../../../../agent/sync.ts';
+import type { Watch, Kernel } from '../../../../lib/kernel/port.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import { noApi } from '../../../../agent/api.ts';
+import { tellAll } from '../../../../agent/report/events.ts';
 
 /** Calls that wait until the model lets them pass: the places at which the world can change, or the process end. */
 class Gate {

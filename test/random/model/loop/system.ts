@@ -1,16 +1,16 @@
-import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { emptyState } from '../../../../agent/observe/reconcile-state.ts';
-import { printForeign } from '../../property/tables.ts';
-import { type Node, type System } from '../engine/explore.ts';
-import { Kernels, oncePerKernel } from '../host/kernels.ts';
+import { type World, toKey } from '../host/world.ts';
 import { type ProxyWish, runKubeProxy } from '../host/kube-proxy.ts';
-import { Looks } from '../host/looks.ts';
-import { findWrongEnd } from '../host/oracle.ts';
-import { product } from '../host/product.ts';
-import { deeds } from '../host/stranger.ts';
-import { toKey, type World } from '../host/world.ts';
+import type { HealthState } from '../../../../agent/health/judge.ts';
 import { LiveHost } from './live-host.ts';
-import { type Spoil } from './live-process.ts';
+import { deeds } from '../host/stranger.ts';
+import { Kernels, oncePerKernel } from '../host/kernels.ts';
+import type { Spoil } from './live-process.ts';
+import type { System, Node } from '../engine/explore.ts';
+import { Looks } from '../host/looks.ts';
+import { product } from '../host/product.ts';
+import { printForeign } from '../../property/tables.ts';
+import { emptyState } from '../../../../agent/decide/decision.ts';
+import { findWrongEnd } from '../host/oracle.ts';
 
 /** A state of a world with a running loop: how it is come to, and what it then is. */
 interface LiveState {

@@ -1,6 +1,6 @@
-import { expect, jest, test } from '@jest/globals';
+import { jest, test, expect } from '@jest/globals';
 import { fc } from '../../../support/random/fc.ts';
-import { KeyedQueue, maxRetryMs, type TurnResult } from '../../../../lib/control/keyed-queue.ts';
+import { type TurnResult, KeyedQueue, maxRetryMs } from '../../../../lib/queue.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 
 // Hundreds of runs take seconds; on a busy machine, several times that.

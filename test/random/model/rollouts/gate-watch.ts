@@ -1,11 +1,11 @@
 /** Gates open when kernels send connections to a pod, and not before; they are never closed again. */
-import { parseNodeLease, toLeaseResource } from '../../../../lib/services/node-report.ts';
-import { type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
-import { isReadyButForUs, isTrue, listConditions, listOwnGates } from '../controller/pod-facts.ts';
+import { toLeaseResource, parseNodeLease } from '../../../../lib/api/node.ts';
+import type { World } from './world.ts';
+import type { MachineKernel } from './machine-kernel.ts';
+import type { Machine } from './machine.ts';
+import type { Written, StoredObject } from '../../../support/fakes/object-api.ts';
+import { listOwnGates, isTrue, listConditions, isReadyButForUs } from '../controller/pod-facts.ts';
 import { isSelected } from './slice-controller.ts';
-import { type MachineKernel } from './machine-kernel.ts';
-import { type Machine } from './machine.ts';
-import { type World } from './world.ts';
 
 /** A Lease that is older may be over for who judges it. */
 const livingMs = 35_000;

@@ -1,14 +1,13 @@
 /** Whether an open connection may have been forgotten, by the objects of the API. */
-import { readDuration } from '../../../../lib/services/wishes.ts';
-import { services } from '../../../../lib/services/services.ts';
-import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { type RunningPod } from './kubernetes.ts';
+import type { World } from './world.ts';
+import type { Machine } from './machine.ts';
+import type { Connection } from './machine-kernel.ts';
+import { isSelected } from './slice-controller.ts';
+import type { StoredObject } from '../../../support/fakes/object-api.ts';
+import type { RunningPod } from './kubernetes.ts';
+import { readDuration, services } from '../../../../lib/api/service.ts';
 import { isTrue } from '../controller/pod-facts.ts';
 import { evicted } from './people.ts';
-import { type Connection } from './machine-kernel.ts';
-import { type Machine } from './machine.ts';
-import { isSelected } from './slice-controller.ts';
-import { type World } from './world.ts';
 
 /** What is open for so long, and does not change, is not to be forgotten. */
 const steadyMs = 30_000;

@@ -1,11 +1,11 @@
 /** What kubelets do: pods run, are ready, and end. */
-import { type Clock } from '../../../../lib/control/clock.ts';
-import { type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
-import { type Random } from '../../../support/random/random.ts';
-import { isTrue, listConditions } from '../controller/pod-facts.ts';
-import { type Machine } from './machine.ts';
-import { type MemoryApi } from './memory-api.ts';
+import type { Machine } from './machine.ts';
+import type { Clock } from '../../../../lib/clock.ts';
+import type { MemoryApi } from './memory-api.ts';
+import type { Random } from '../../../support/random/random.ts';
 import { SliceController } from './slice-controller.ts';
+import type { Written, StoredObject } from '../../../support/fakes/object-api.ts';
+import { listConditions, isTrue } from '../controller/pod-facts.ts';
 
 /** What runs of a pod. */
 export interface RunningPod {

@@ -1,4 +1,4 @@
-import { type Cancel, type Clock } from '../../../../lib/control/clock.ts';
+import type { Clock, Cancel } from '../../../../lib/clock.ts';
 
 /** The time of one process, which can be killed, or stopped for a while. Time goes on while it does not run. */
 export class LifeClock implements Clock {

@@ -1,12 +1,12 @@
 /** The kernel of one machine: the balancer's table, connections, and where a new connection goes. */
-import { readTable } from '../../../../balancer/table/table.ts';
-import { emptyTable, type NftTable } from '../../../../lib/netfilter/nftables/ruleset.ts';
-import { type Clock, sleep } from '../../../../lib/control/clock.ts';
-import { type BalancerKernel } from '../../../../lib/kernel/real/balancer-tables.ts';
-import { toWholeKernel } from '../../../support/api/balancer-life.ts';
+import { type Clock, sleep } from '../../../../lib/clock.ts';
 import { FakeBalancerKernel } from '../../../support/fakes/balancer-kernel.ts';
-import { type LifeClock } from './life-clock.ts';
-import { aliveSeconds } from '../../../../lib/services/balancer-table.ts';
+import { type NftTable, emptyTable } from '../../../../lib/nft/table.ts';
+import type { LifeClock } from './life-clock.ts';
+import type { BalancerKernel } from '../../../../lib/kernel/kernel.ts';
+import { toWholeKernel } from '../../../support/api/balancer-life.ts';
+import { aliveSeconds } from '../../../../lib/api/balancer.ts';
+import { readTable } from '../../../../balancer/table/table.ts';
 
 /** A connection that was sent to a pod. */
 export interface Connection {

@@ -1,21 +1,21 @@
 /** One node: a machine with a kernel, a balancer's process that may be killed, and a keepalived. */
-import { type BalancerView, type NodeWatch } from '../../../../balancer/process/ports.ts';
-import { NodeHealth } from '../../../../balancer/nodes/node-health.ts';
-import { createRenewalReader } from '../../../../balancer/nodes/renewal-reader.ts';
-import { RoutedClient } from '../../../../lib/kubernetes/object-client.ts';
-import { type Clock } from '../../../../lib/control/clock.ts';
-import { createLister } from '../../../../lib/kubernetes/object-lister.ts';
-import { type ConnectOutcome } from '../../../../lib/probe/connect.ts';
-import { toLeaseResource } from '../../../../lib/services/node-report.ts';
-import { startBalancerLife } from '../../../support/api/balancer-life.ts';
-import { createRecordingLogger, type RecordingLogger } from '../../../support/fakes/logger.ts';
-import { type Random } from '../../../support/random/random.ts';
+import type { Clock } from '../../../../lib/clock.ts';
+import type { MemoryApi } from './memory-api.ts';
+import type { Random } from '../../../support/random/random.ts';
+import { type Connection, MachineKernel } from './machine-kernel.ts';
+import { NodeHealth, type NodeWatch } from '../../../../balancer/nodes/health.ts';
 import { LifeClock } from './life-clock.ts';
-import { MachineKernel, type Connection } from './machine-kernel.ts';
 import { Link } from './memory-network.ts';
-import { type MemoryApi } from './memory-api.ts';
-import { ToldNodes } from './told-nodes.ts';
 import { ToldSlices } from './told-slices.ts';
+import { ToldNodes } from './told-nodes.ts';
+import { type RecordingLogger, createRecordingLogger } from '../../../support/fakes/logger.ts';
+import type { BalancerView } from '../../../../balancer/sync.ts';
+import { startBalancerLife } from '../../../support/api/balancer-life.ts';
+import { createLister } from '../../../../lib/kubernetes/list-watch.ts';
+import { toLeaseResource } from '../../../../lib/api/node.ts';
+import { createRenewalReader } from '../../../../balancer/nodes/directory.ts';
+import { RoutedClient } from '../../../../lib/kubernetes/writes.ts';
+import type { ConnectOutcome } from '../../../../lib/http/client.ts';
 
 /** What a machine has around it. */
 export interface MachinePlace {

@@ -1,8 +1,8 @@
 /** An apiserver in memory: lists, watches with bookmarks, single objects; events are told as they come. */
-import { type Clock } from '../../../../lib/control/clock.ts';
+import { type Kind, type StoredObject, ObjectApi, type Written } from '../../../support/fakes/object-api.ts';
+import type { OpenWatch, Server, Link, Question, Reply } from './memory-network.ts';
+import type { Clock } from '../../../../lib/clock.ts';
 import { isAskedFor } from '../../../support/kube-api/selectors.ts';
-import { type Kind, ObjectApi, type StoredObject, type Written } from '../../../support/fakes/object-api.ts';
-import { type Link, type OpenWatch, type Question, type Reply, type Server } from './memory-network.ts';
 
 interface Told {
   readonly version: number;

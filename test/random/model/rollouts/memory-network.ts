@@ -1,11 +1,10 @@
 /** A network in memory between processes and the API: what node:https would carry, with the faults that a network has. */
+import type { LifeClock } from './life-clock.ts';
+import { ApiRoute, type ApiAccess } from '../../../../lib/kubernetes/route.ts';
+import type { RequestOptions } from 'node:https';
+import type { ClientRequest } from 'node:http';
 import { EventEmitter } from 'node:events';
-import { type ClientRequest } from 'node:http';
-import { type RequestOptions } from 'node:https';
 import { Readable } from 'node:stream';
-import { type ApiAccess } from '../../../../lib/kubernetes/access.ts';
-import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
-import { type LifeClock } from './life-clock.ts';
 
 /** A question as it arrives. */
 export interface Question {

@@ -1,18 +1,15 @@
 /** Broken versions of the controller and of the balancer, and which complaint belongs to each. */
-import { EarlyEndpoints } from '../../../../balancer/follow/early-endpoints.ts';
-import { SlowStarts } from '../../../../balancer/follow/slow-starts.ts';
-import { noEndings } from '../../../../balancer/decide/node-endings.ts';
-import { ServiceIndex } from '../../../../balancer/follow/service-index.ts';
-import { noOutages } from '../../../../balancer/decide/node-outages.ts';
-import { Drains } from '../../../../balancer/program/drains.ts';
-import { FlowCleaner } from '../../../../balancer/program/flow-cleaner.ts';
-import { earlySlices } from '../../../../controller/kinds/early-slices.ts';
+import type { MachinePlace } from './machine.ts';
+import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';
 import { pod } from '../../../../controller/kinds/pod-gate.ts';
-import { nothing } from '../../../../controller/engine/step.ts';
-import { type CandidateNodes } from '../../../../controller/cache/candidate-nodes.ts';
-import { type World } from '../../../../controller/cache/world.ts';
-import { type EndpointSlice } from '../../../../lib/services/services.ts';
-import { type MachinePlace } from './machine.ts';
+import type { World } from '../../../../controller/cache/cache.ts';
+import { EarlyEndpoints, ServiceIndex } from '../../../../balancer/services/index.ts';
+import { Drains, FlowCleaner } from '../../../../balancer/table/stale-flows.ts';
+import type { ServiceSlice } from '../../../../lib/api/service.ts';
+import { earlySliceKind } from '../../../../controller/kinds/early-slices.ts';
+import { nothing } from '../../../../controller/step.ts';
+import { noOutages, noEndings } from '../../../../balancer/services/backends.ts';
+import { SlowStarts } from '../../../../balancer/services/follow.ts';
 
 /** One broken version. */
 export interface Mutant {
@@ -124,7 +121,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
         EarlyEndpoints.prototype,
         'takeSlice',
         (takeSlice) =>
-          function forgetting(this: EarlyEndpoints, service: string, slice: EndpointSlice) {
+          function forgetting(this: EarlyEndpoints, service: string, slice: ServiceSlice) {
             const endpoints = (slice.endpoints ?? []).map((one) => ({
               ...one,
               conditions: { ...one.conditions, ready: false },
@@ -136,7 +133,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   },
   'does not hear of evictions': {
     apply: () =>
-      replace(earlySlices as { next: typeof earlySlices.next }, 'next', (next) => (key, world) => {
+      replace(earlySliceKind as { next: typeof earlySliceKind.next }, 'next', (next) => (key, world) => {
         const isSure = ({ type }: { readonly type: string }) => type !== 'DisruptionTarget';
         const pods = [...world.pods].map(([name, one]) => {
           const conditions = (one.status?.conditions ?? []).filter(isSure);
@@ -148,7 +145,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   },
   'never empties an early slice': {
     apply: () =>
-      replace(earlySlices as { next: typeof earlySlices.next }, 'next', (next) => (key, world) => {
+      replace(earlySliceKind as { next: typeof earlySliceKind.next }, 'next', (next) => (key, world) => {
         const step = next(key, world);
         return step.does === 'write' && step.write.method === 'DELETE' ? nothing : step;
       }),
@@ -233,7 +230,7 @@ function nameNode(address: string): string {
 }
 
 /** Whoever ends is as ready until it is gone. */
-function ignoreEnds(slice: EndpointSlice): EndpointSlice {
+function ignoreEnds(slice: ServiceSlice): ServiceSlice {
   const conditions = { ready: true, serving: true, terminating: false };
   const endpoints = (slice.endpoints ?? []).map((endpoint) =>
     endpoint.conditions?.terminating === true ? { ...endpoint, conditions } : endpoint,

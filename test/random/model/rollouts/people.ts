@@ -1,8 +1,8 @@
 /** What people do, and pods. Each answers a sentence about it, or null where it could not be done. */
-import { gateType } from '../../../../lib/services/names.ts';
+import type { World } from './world.ts';
+import { gateType } from '../../../../lib/api/vipnat.ts';
+import { otherGate, foreignGate, isTrue } from '../controller/pod-facts.ts';
 import { ourClass } from '../controller/cluster.ts';
-import { foreignGate, isTrue, otherGate } from '../controller/pod-facts.ts';
-import { type World } from './world.ts';
 
 /** Something that happens. */
 export type Act = (world: World) => string | null;

@@ -1,10 +1,10 @@
 /** What kube-controller-manager does: EndpointSlices follow pods and Services a moment later, and what has no owner goes. */
-import { type Clock } from '../../../../lib/control/clock.ts';
-import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { type Random } from '../../../support/random/random.ts';
-import { isTrue } from '../controller/pod-facts.ts';
+import type { Clock } from '../../../../lib/clock.ts';
+import type { MemoryApi } from './memory-api.ts';
+import type { Random } from '../../../support/random/random.ts';
+import type { StoredObject } from '../../../support/fakes/object-api.ts';
 import { podPort } from './machine-kernel.ts';
-import { type MemoryApi } from './memory-api.ts';
+import { isTrue } from '../controller/pod-facts.ts';
 
 interface Owner {
   readonly name: string;

@@ -1,11 +1,11 @@
 /** What has to be so after a quiet: by the objects of the API, apart from the product's code. */
-import { type StoredObject } from '../../../support/fakes/object-api.ts';
-import { gateType } from '../../../../lib/services/names.ts';
-import { isReadyButForUs, isTrue, listConditions, listOwnGates, otherGate } from '../controller/pod-facts.ts';
-import { evicted } from './people.ts';
+import type { World } from './world.ts';
+import type { StoredObject } from '../../../support/fakes/object-api.ts';
 import { isSelected } from './slice-controller.ts';
-import { type Machine } from './machine.ts';
-import { type World } from './world.ts';
+import type { Machine } from './machine.ts';
+import { isTrue, isReadyButForUs, listOwnGates, otherGate, listConditions } from '../controller/pod-facts.ts';
+import { evicted } from './people.ts';
+import { gateType } from '../../../../lib/api/vipnat.ts';
 
 /** An endpoint leaves an early EndpointSlice a minute after its gate opened. */
 const leftMs = 75_000;

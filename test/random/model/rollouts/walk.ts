@@ -1,10 +1,10 @@
-import { type NodeWatch } from '../../../../balancer/process/ports.ts';
-import { type MachinePlace } from './machine.ts';
-import { faults, heal } from './faults.ts';
-import { createService, peopleDeeds } from './people.ts';
-import { findUntruths } from './truth.ts';
-import { type Walk } from '../engine/walks.ts';
+import type { MachinePlace } from './machine.ts';
+import type { NodeWatch } from '../../../../balancer/nodes/health.ts';
+import type { Walk } from '../engine/walks.ts';
 import { World } from './world.ts';
+import { heal, faults } from './faults.ts';
+import { findUntruths } from './truth.ts';
+import { createService, peopleDeeds } from './people.ts';
 
 /** What is walked with. */
 interface WalkOptions {

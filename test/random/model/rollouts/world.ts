@@ -1,23 +1,23 @@
 /** A cluster of some machines, controllers and an API in memory, on one clock. */
-import { randomUUID } from 'node:crypto';
-import { Controller } from '../../../../controller/process/controller.ts';
-import { ControllerLog } from '../../../../controller/report/controller-log.ts';
-import { RoutedClient } from '../../../../lib/kubernetes/object-client.ts';
-import { toGateTypes } from '../../../../lib/services/gate-types.ts';
-import { noEvents } from '../../../../lib/telemetry/recorder.ts';
+import { LifeClock } from './life-clock.ts';
+import { Link } from './memory-network.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { createRecordingLogger } from '../../../support/fakes/logger.ts';
-import { type Written } from '../../../support/fakes/object-api.ts';
 import { Random } from '../../../support/random/random.ts';
-import { otherGate } from '../controller/pod-facts.ts';
+import { MemoryApi } from './memory-api.ts';
+import { Machine, type MachinePlace } from './machine.ts';
+import { Kubernetes } from './kubernetes.ts';
+import { Traffic } from './traffic.ts';
 import { GateWatch } from './gate-watch.ts';
 import { judgeForgotten } from './judge-forgotten.ts';
-import { Kubernetes } from './kubernetes.ts';
-import { LifeClock } from './life-clock.ts';
-import { Machine, type MachinePlace } from './machine.ts';
-import { MemoryApi } from './memory-api.ts';
-import { Link } from './memory-network.ts';
-import { Traffic } from './traffic.ts';
+import { Controller } from '../../../../controller/main.ts';
+import { RoutedClient } from '../../../../lib/kubernetes/writes.ts';
+import { ControllerLog } from '../../../../controller/report/log.ts';
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
+import { noEvents } from '../../../../lib/telemetry/events.ts';
+import { toGateTypes } from '../../../../lib/api/endpoints.ts';
+import { otherGate } from '../controller/pod-facts.ts';
+import { randomUUID } from 'node:crypto';
+import type { Written } from '../../../support/fakes/object-api.ts';
 
 /** A controller's process. */
 interface ControllerLife {

@@ -1,13 +1,13 @@
-import { type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { createCertificates } from '../../../../lab/certificates/certificates.ts';
-import { writeKubeconfig } from '../../network/kubeconfig.ts';
-import { TemporaryFolder } from '../../network/at-end.ts';
 import type { Cluster } from '../../network/cluster.ts';
+import { type Truth, type Apiserver, type ApiManner, type Condition, isGood } from './truth.ts';
+import { TemporaryFolder } from '../../network/at-end.ts';
+import type { ChildProcess } from 'node:child_process';
+import { createCertificates } from '../../../../lab/certificates/certificates.ts';
 import { addressOf } from '../../network/layout.ts';
-import { openBlackhole, renderBlackhole } from '../world/blackhole.ts';
-import { type ApiManner, type Apiserver, type Condition, isGood, type Truth } from './truth.ts';
+import { once } from 'node:events';
+import { writeKubeconfig } from '../../network/kubeconfig.ts';
+import { renderBlackhole, openBlackhole } from '../world/blackhole.ts';
 
 const apiProgram = fileURLToPath(new URL('../../network/kube-api.ts', import.meta.url));
 

@@ -1,12 +1,12 @@
 import { fc } from '../../random/fc.ts';
-import { families } from '../../../../lib/address/address.ts';
-import type { Fault } from '../engine/world.ts';
-import { tidyDamages } from '../../foreign/damage.ts';
-import { fault, hookedChains, proxyBackends } from '../world/faults.ts';
-import { stateFaults } from './state-faults.ts';
-import { hookCount } from './strangers.ts';
-import { breakages, moments, tools } from './tools.ts';
 import { agentHosts, apiservers } from './truth.ts';
+import { families } from '../../../../lib/net.ts';
+import type { Fault } from '../engine/world.ts';
+import { fault, hookedChains, proxyBackends } from '../world/faults.ts';
+import { tidyDamages } from '../../foreign/damage.ts';
+import { hookCount } from './strangers.ts';
+import { moments, tools, breakages } from './tools.ts';
+import { stateFaults } from './state-faults.ts';
 
 /** One of the masters with an agent. */
 const host = fc.constantFrom(...agentHosts);

@@ -1,8 +1,8 @@
-import { families } from '../../../../lib/address/address.ts';
 import { type Cluster, seatNames, type SeatName } from '../../network/cluster.ts';
-import { apiserverPort, vips } from '../../network/layout.ts';
-import { judgeCheck, judgeTraffic } from '../world/judge.ts';
-import { agentHosts, type AgentHost, expectAnswers, findBalancer, type Truth } from './truth.ts';
+import { type Truth, expectAnswers, findBalancer, type AgentHost, agentHosts } from './truth.ts';
+import { families } from '../../../../lib/net.ts';
+import { vips, apiserverPort } from '../../network/layout.ts';
+import { judgeTraffic, judgeCheck } from '../world/judge.ts';
 import type { Place } from './place.ts';
 
 /** With a fair choice of three, so many connections miss one apiserver once in 5,000 times, and then it is looked again. */

@@ -1,24 +1,16 @@
-import { type Family } from '../../../../lib/address/address.ts';
-import { type Cluster } from '../../network/cluster.ts';
+import type { Cluster } from '../../network/cluster.ts';
+import type { Truth, AgentHost, Apiserver, Proxy, Condition, ApiManner } from './truth.ts';
+import type { ControlPlane } from './control-plane.ts';
+import type { Place } from './place.ts';
+import type { Family } from '../../../../lib/net.ts';
+import type { StandInFaultName } from '../world/faults.ts';
+import { type Damage, pick, findOwnRules, renderDamage } from '../../foreign/damage.ts';
 import { vips } from '../../network/layout.ts';
-import { type Step } from '../engine/walk.ts';
-import { type ControlPlane } from './control-plane.ts';
-import { type Damage, findOwnRules, pick, renderDamage } from '../../foreign/damage.ts';
-import { type StandInFaultName } from '../world/faults.ts';
-import { type Place } from './place.ts';
+import type { Moment, Breakage } from './tools.ts';
 import { harmState, type StateFault } from './state-faults.ts';
-import { type Breakage, type Moment } from './tools.ts';
-import {
-  type AgentHost,
-  type ApiManner,
-  type Apiserver,
-  type Condition,
-  type Proxy,
-  type Truth,
-} from './truth.ts';
-import { type IptablesDialect } from '../../../../lib/kernel/port.ts';
-import { toolName } from '../../../../lib/kernel/tools/tool-name.ts';
-import { type Host } from './host.ts';
+import type { Step } from '../engine/walk.ts';
+import type { Host } from './host.ts';
+import { type IptablesDialect, toolName } from '../../../../lib/kernel/port.ts';
 
 /** What faults happen to. */
 export interface Stage {

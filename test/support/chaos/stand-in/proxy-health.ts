@@ -1,8 +1,8 @@
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Host } from './host.ts';
+import type { ChildProcess } from 'node:child_process';
 import type { Proxy } from './truth.ts';
+import { once } from 'node:events';
 
 const program = fileURLToPath(new URL('../../kube-proxy/answers.ts', import.meta.url));
 

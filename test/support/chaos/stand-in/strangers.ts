@@ -1,14 +1,13 @@
-import { families, type Family } from '../../../../lib/address/address.ts';
-import { type IptablesDialect, iptablesDialects } from '../../../../lib/kernel/port.ts';
-import { toolName } from '../../../../lib/kernel/tools/tool-name.ts';
-import { strangersScript } from '../../host/foreign-rules.ts';
-import { KubeProxyStandIn } from '../../kube-proxy/on-host.ts';
-import { clusterIps, masters, vips } from '../../network/layout.ts';
-import type { RunOptions } from '../../network/namespaces.ts';
-import { compareForeign, dumpScript, listForeign } from '../../foreign/dump.ts';
-import { blackholeTable } from '../world/blackhole.ts';
+import { type Family, families } from '../../../../lib/net.ts';
+import { vips, clusterIps, masters } from '../../network/layout.ts';
+import { iptablesDialects, toolName, type IptablesDialect } from '../../../../lib/kernel/port.ts';
 import type { Host } from './host.ts';
-import type { Apiserver, Proxy } from './truth.ts';
+import type { Proxy, Apiserver } from './truth.ts';
+import { strangersScript } from '../../host/foreign-rules.ts';
+import { dumpScript, compareForeign, listForeign } from '../../foreign/dump.ts';
+import { KubeProxyStandIn } from '../../kube-proxy/on-host.ts';
+import type { RunOptions } from '../../network/namespaces.ts';
+import { blackholeTable } from '../world/blackhole.ts';
 
 /** A lock is held for at most 30 s. */
 const waitSeconds = 45;

@@ -1,6 +1,5 @@
-import { families } from '../../../../lib/address/address.ts';
-import { iptablesDialects } from '../../../../lib/kernel/port.ts';
-import { toolName } from '../../../../lib/kernel/tools/tool-name.ts';
+import { families } from '../../../../lib/net.ts';
+import { iptablesDialects, toolName } from '../../../../lib/kernel/port.ts';
 import { Shims } from '../../host/shims.ts';
 
 const tables = families.flatMap((family) => iptablesDialects.map((dialect) => [family, dialect] as const));

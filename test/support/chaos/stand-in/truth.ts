@@ -1,7 +1,7 @@
-import type { Family } from '../../../../lib/address/address.ts';
 import type { IptablesDialect } from '../../../../lib/kernel/port.ts';
-import type { SeatName } from '../../network/cluster.ts';
 import { Ejections } from '../world/ejections.ts';
+import type { SeatName } from '../../network/cluster.ts';
+import type { Family } from '../../../../lib/net.ts';
 import type { Expectation } from '../world/judge.ts';
 
 /** The masters with an agent. */

@@ -1,30 +1,30 @@
-import { families } from '../../../../lib/address/address.ts';
-import { Cluster } from '../../network/cluster.ts';
-import { listApiservers, vips } from '../../network/layout.ts';
-import { defaultLimits, type Limits } from '../engine/run-walk.ts';
-import type { Step } from '../engine/walk.ts';
-import type { World, WorldKind } from '../engine/world.ts';
-import { AgentLife } from './agent-life.ts';
-import { ControlPlane } from './control-plane.ts';
-import { listTraces } from '../../foreign/dump.ts';
-import { judgeRemains } from '../world/judge.ts';
+import { families } from '../../../../lib/net.ts';
+import { vips, listApiservers } from '../../network/layout.ts';
+import { type Limits, defaultLimits } from '../engine/run-walk.ts';
+import type { WorldKind, World } from '../engine/world.ts';
 import { faults } from './faults.ts';
-import { Host } from './host.ts';
-import { compareIdle, judgeHost, judgeProxy, judgeSeats, readIdle } from './judge.ts';
-import { performStep, type Stage } from './perform.ts';
-import type { Place } from './place.ts';
-import { ProxyHealth } from './proxy-health.ts';
-import { healState, listSaved } from './state-faults.ts';
-import { Strangers } from './strangers.ts';
+import { Cluster } from '../../network/cluster.ts';
 import {
-  type AgentHost,
-  agentHosts,
-  createTruth,
-  forgetLists,
-  listMissed,
-  rememberLists,
   type Truth,
+  createTruth,
+  type AgentHost,
+  rememberLists,
+  listMissed,
+  forgetLists,
+  agentHosts,
 } from './truth.ts';
+import { ControlPlane } from './control-plane.ts';
+import type { Place } from './place.ts';
+import type { Step } from '../engine/walk.ts';
+import { performStep, type Stage } from './perform.ts';
+import { healState, listSaved } from './state-faults.ts';
+import { judgeProxy, judgeSeats, judgeHost, compareIdle, readIdle } from './judge.ts';
+import { judgeRemains } from '../world/judge.ts';
+import { listTraces } from '../../foreign/dump.ts';
+import { AgentLife } from './agent-life.ts';
+import { Host } from './host.ts';
+import { Strangers } from './strangers.ts';
+import { ProxyHealth } from './proxy-health.ts';
 
 /** On a machine with no processor to spare an answer within 250 ms is too much to ask for. */
 const probeOptions = ['--probe-timeout', '1500ms'];

@@ -1,8 +1,8 @@
-import { modes, proxyModes } from '../../../../config/config.ts';
-import { type ProxyPath, type VipFacts } from '../../../../agent/decide/decision.ts';
-import { type Usable } from '../../../../agent/health/usable.ts';
-import { type Endpoint } from '../../../../lib/address/endpoint.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import type { Endpoint } from '../../../../lib/net.ts';
+import type { Usable } from '../../../../agent/health/usable.ts';
+import type { ProxyPath, VipFacts } from '../../../../agent/decide/decision.ts';
+import { modes, proxyModes } from '../../../../config/options.ts';
 
 const vip = toEndpoint('10.0.0.50:6443');
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map(toEndpoint);

@@ -1,11 +1,12 @@
-import { describe, expect, test } from '@jest/globals';
-import { type Config } from '../../../../config/config.ts';
-import { planOffline } from '../../../../agent/decide/offline.ts';
-import { vipChainName } from '../../../../lib/netfilter/rules/balance.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
-import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { vipChainName } from '../../../../lib/dialect.ts';
+import type { Config } from '../../../../config/options.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import { planOffline, describeWay } from '../../../../agent/decide/offline.ts';
+import { describe, test, expect } from '@jest/globals';
+import { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import type { Decision } from '../../../../agent/decide/decision.ts';
 
 const vip = toEndpoint('172.16.64.58:6443');
 const chain = vipChainName(vip);
@@ -85,4 +86,19 @@ describe('planning for a host that is not looked at', () => {
       'vipnat read nothing (--offline), and assumes --proxy-mode iptables',
     );
   });
+});
+
+const direct: Decision = {
+  vip: toEndpoint('[fd00::50]:6443'),
+  way: 'direct',
+  reason: 'this host runs no kube-proxy',
+  isBypass: false,
+  clusterIp: null,
+  affinitySeconds: null,
+  backends: [toEndpoint('[fd00::11]:6443')],
+};
+
+test('a way is named so that a change of it can be told: direct with its apiservers', () => {
+  expect(describeWay(direct)).toBe('direct to [fd00::11]:6443');
+  expect(describeWay({ ...direct, way: 'service-chain' })).toBe('service-chain');
 });

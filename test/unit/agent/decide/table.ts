@@ -1,5 +1,5 @@
-import { type Decision, type ProxyPath, type VipFacts } from '../../../../agent/decide/decision.ts';
-import { type Endpoint, formatEndpoint } from '../../../../lib/address/endpoint.ts';
+import type { Decision, VipFacts, ProxyPath } from '../../../../agent/decide/decision.ts';
+import { type Endpoint, formatEndpoint } from '../../../../lib/net.ts';
 
 /** What a decision comes to, in a form that is compared at once. */
 export interface Outcome {

@@ -1,9 +1,9 @@
-import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer as createHttpsServer, type Server } from 'node:https';
-import { type AddressInfo, type Server as TcpServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { type Endpoint } from '../../../../lib/address/endpoint.ts';
+import { execFileSync } from 'node:child_process';
+import { writeFileSync, readFileSync } from 'node:fs';
+import { createServer as createHttpsServer, type Server } from 'node:https';
+import type { Server as TcpServer, Socket, AddressInfo } from 'node:net';
+import type { Endpoint } from '../../../../lib/net.ts';
 
 /** A certificate of its own, and the key of it. */
 export interface Identity {

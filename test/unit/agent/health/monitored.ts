@@ -1,14 +1,14 @@
-import { HealthMonitor } from '../../../../agent/health/monitor.ts';
-import { rateUrgency, type Urgency } from '../../../../agent/health/urgency.ts';
-import { type EndpointHealth, type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { HealthLog } from '../../../../agent/report/health-log.ts';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { FakeApiservers } from '../../../support/fakes/apiserver.ts';
+import type { HealthState, EndpointHealth } from '../../../../agent/health/judge.ts';
+import { type Urgency, rateUrgency } from '../../../../agent/sync.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { RecordingEvents } from '../../../support/fakes/events.ts';
-import { createRecordingLogger } from '../../../support/fakes/logger.ts';
+import { FakeApiservers } from '../../../support/fakes/apiserver.ts';
+import { HealthMonitor } from '../../../../agent/health/monitor.ts';
 import { SentLog } from '../../../support/fakes/sent-log.ts';
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
+import { RecordingEvents } from '../../../support/fakes/events.ts';
+import { HealthLog } from '../../../../agent/report/log.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { formatEndpoint } from '../../../../lib/net.ts';
 
 /** Three apiservers; the first is on the agent's own host. */
 export const [local, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'] as const;

@@ -1,9 +1,9 @@
-import { expect } from '@jest/globals';
-import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { type Behaviour } from '../../../support/fakes/apiserver.ts';
-import { playSteps, testTimelines, type Verb } from '../timeline.ts';
 import { Monitored } from './monitored.ts';
+import { playSteps, testTimelines, type Verb } from '../timeline.ts';
+import { formatEndpoint } from '../../../../lib/net.ts';
+import type { Behaviour } from '../../../support/fakes/apiserver.ts';
+import type { HealthState } from '../../../../agent/health/judge.ts';
+import { expect } from '@jest/globals';
 
 const toText = (name: string) => `10.0.0.1${name.slice(1)}:6443`;
 const toName = (text: string) => text.replace(/^10\.0\.0\.1(\d):6443$/, 'm$1');

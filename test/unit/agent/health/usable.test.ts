@@ -1,7 +1,7 @@
-import { expect, test } from '@jest/globals';
-import { type HealthState } from '../../../../agent/health/endpoint-health.ts';
-import { chooseUsable, type HealthView, unprobed } from '../../../../agent/health/usable.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import type { HealthState } from '../../../../agent/health/judge.ts';
+import { type HealthView, chooseUsable, unprobed } from '../../../../agent/health/usable.ts';
+import { test, expect } from '@jest/globals';
 
 const texts = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'];
 const known = { value: texts.map(toEndpoint), seenIn: 'kube-proxy', fallbackEndpoints: [], own: null };

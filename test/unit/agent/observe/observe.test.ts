@@ -1,10 +1,10 @@
-import { describe, expect, test } from '@jest/globals';
-import { everything } from '../../../../agent/reconcile/look.ts';
-import { findProxyBackends, interpret, type Observation } from '../../../../agent/observe/observe.ts';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { type FakeKernel } from '../../../support/fakes/kernel.ts';
-import { restoreCaptures } from '../../../support/agent/captured-host.ts';
+import type { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { type Observation, interpret, findProxyBackends } from '../../../../agent/observe/observe.ts';
+import { everything } from '../../../../agent/read-host.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import { formatEndpoint } from '../../../../lib/net.ts';
+import { describe, test, expect } from '@jest/globals';
+import { restoreCaptures } from '../../../support/agent/captured-host.ts';
 
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 const two = three.slice(0, 2);

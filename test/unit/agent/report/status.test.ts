@@ -1,12 +1,16 @@
-import { describe, expect, test } from '@jest/globals';
-import { formatStatus } from '../../../../cli/format/screens/status.ts';
-import { formatStatusJson } from '../../../../agent/report/status-json.ts';
-import { applyPlan } from '../../../../agent/reconcile/look.ts';
-import { type HostStatus, isInTrouble, toHostStatus } from '../../../../agent/report/host-status.ts';
-import { findInstance, findNamedFile, findWire } from '../../../../lib/keepalived/find.ts';
-import { type FakeKernel } from '../../../support/fakes/kernel.ts';
-import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
+import type { FakeKernel } from '../../../support/fakes/kernel.ts';
+import { restoreCaptures, lookOnce } from '../../../support/agent/captured-host.ts';
+import {
+  type HostStatus,
+  toHostStatus,
+  formatStatusJson,
+  isInTrouble,
+} from '../../../../agent/report/status.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import { describe, test, expect } from '@jest/globals';
+import { formatStatus } from '../../../../cli/commands/status.ts';
+import { applyPlan } from '../../../../agent/sync.ts';
+import { findInstance, findNamedFile, findWire } from '../../../../lib/keepalived/read.ts';
 
 const dead = { state: 'dead', reason: 'connection refused', staleConnections: 'none' } as const;
 const three = '10.77.0.11:6443 10.77.0.12:6443 10.77.0.13:6443'.split(' ');

@@ -1,8 +1,8 @@
-import { type Assessment } from '../../../../agent/decide/assess.ts';
-import { applyPlan } from '../../../../agent/reconcile/look.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import type { Assessment } from '../../../../agent/decide/decision.ts';
+import { restoreCaptures, lookOnce } from '../../../support/agent/captured-host.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { applyPlan } from '../../../../agent/sync.ts';
 
 /** A host with rules for the ordinary virtual IP and for others, as one sees it who names only the ordinary one. */
 export async function assessUnnamed(

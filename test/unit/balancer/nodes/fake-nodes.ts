@@ -1,10 +1,9 @@
 /** Other nodes, the network between them and this one, and a clock that stands still. */
-import { afterEach, expect } from '@jest/globals';
-import { NodeHealth } from '../../../../balancer/nodes/node-health.ts';
-import { type NodeListener } from '../../../../balancer/nodes/node-listener.ts';
-import { type ConnectOutcome } from '../../../../lib/probe/connect.ts';
-import { type Lease, toLeaseResource } from '../../../../lib/services/node-report.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
+import { NodeHealth, type NodeListener } from '../../../../balancer/nodes/health.ts';
+import { type Lease, toLeaseResource } from '../../../../lib/api/node.ts';
+import type { ConnectOutcome } from '../../../../lib/http/client.ts';
+import { afterEach, expect } from '@jest/globals';
 
 /** What a node does with a connect: opens it, refuses it, or drops it. */
 export type Manner = 'open' | 'refused' | 'silent';

@@ -1,20 +1,23 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { TemporaryFolder } from '../../../support/network/at-end.ts';
+import { type SeatFiles, locateSeatFiles } from '../../../../lib/keepalived/write.ts';
+import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
 import { join } from 'node:path';
-import { locateSeatFiles, type SeatFiles } from '../../../../lib/keepalived/seat-files.ts';
-import { type SeatsInput } from '../../../../balancer/seats/plan-seats.ts';
-import { Seats, type SeatsState } from '../../../../balancer/seats/seats.ts';
-import { sleep, systemClock } from '../../../../lib/control/clock.ts';
-import { listAddresses, seatsMark } from '../../../../lib/keepalived/find.ts';
-import { type RunningKeepalived } from '../../../../lib/keepalived/running.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { FakeNotices } from '../../../support/fakes/notices.ts';
-import { toAnchor } from '../../../../lib/services/anchors.ts';
-import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
 import { createSeatsRecord } from '../../../support/fakes/seats-log.ts';
 import { FakeTrackFile } from '../../../support/fakes/track-file.ts';
-import { TemporaryFolder } from '../../../support/network/at-end.ts';
-import { type HostAddress } from '../../../../lib/keepalived/subnets.ts';
+import { type SeatsState, Seats } from '../../../../balancer/seats/seats.ts';
+import type { SeatsInput } from '../../../../balancer/seats/plan.ts';
+import {
+  type RunningKeepalived,
+  type HostAddress,
+  listAddresses,
+  seatsMark,
+} from '../../../../lib/keepalived/read.ts';
+import { readFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { FakeNotices } from '../../../support/fakes/notices.ts';
+import { toAnchor } from '../../../../lib/api/vipnat.ts';
+import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
+import { sleep, systemClock } from '../../../../lib/clock.ts';
 import { advanceUntil } from '../../advance-until.ts';
 
 let folder: TemporaryFolder;

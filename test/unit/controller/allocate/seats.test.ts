@@ -1,8 +1,8 @@
-import { expect, test } from '@jest/globals';
-import { assignSeats, type SeatsRequest } from '../../../../controller/allocate/seats.ts';
-import { type AddressPool, type Seat } from '../../../../lib/services/objects.ts';
-import { parseRange } from '../../../../lib/services/ranges.ts';
+import { type SeatsRequest, assignSeats } from '../../../../controller/allocate/seats.ts';
+import type { Seat, AddressPool } from '../../../../lib/api/vipnat.ts';
 import { makePool } from '../../../support/fakes/seat-objects.ts';
+import { parseRange } from '../../../../lib/net.ts';
+import { test, expect } from '@jest/globals';
 
 type Parts = Partial<SeatsRequest> & {
   readonly before?: readonly Seat[];

@@ -1,18 +1,18 @@
-import { describe, expect, test } from '@jest/globals';
-import { type Cache } from '../../../../controller/cache/cache.ts';
-import { reserveAddress } from '../../../../controller/cache/judge-pools.ts';
-import { nodes, serviceCidrs } from '../../../../lib/services/cluster.ts';
-import { type Affected, type StepKey } from '../../../../controller/cache/watch.ts';
+import type { Cache } from '../../../../controller/cache/cache.ts';
 import {
-  makeNamespace,
-  makeNode,
+  nowMs,
+  makeCache,
   makePool,
+  makeNode,
   makeReport,
   makeService,
-  makeCache,
   makeVirtualIp,
-  nowMs,
+  makeNamespace,
 } from '../../../support/fakes/service-objects.ts';
+import { nodes, serviceCidrs } from '../../../../lib/api/node.ts';
+import { describe, test, expect } from '@jest/globals';
+import { reserveAddress } from '../../../../controller/cache/pools.ts';
+import type { Affected, StepKey } from '../../../../controller/cache/known.ts';
 
 const metadata = { name: 'x', uid: 'x', resourceVersion: '1' };
 const put = <T>(after: T | null, before: T | null = null, key = 'x') => ({ key, before, after });

@@ -1,17 +1,16 @@
-import { describe, expect, test } from '@jest/globals';
-import { nodes as nodeResource } from '../../../../lib/services/cluster.ts';
-import { type NodeReport } from '../../../../lib/services/node-report.ts';
-import { type Seat } from '../../../../lib/services/objects.ts';
+import { describe, test, expect } from '@jest/globals';
 import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 import {
-  makeNode,
   makePool,
+  makeNode,
   makeReport,
-  makeService,
   makeVirtualIp,
+  makeService,
   toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
-import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+import { getWrite, decide } from '../../../support/fakes/service-steps.ts';
+import type { Seat } from '../../../../lib/api/vipnat.ts';
+import { nodes as nodeResource, type NodeReport } from '../../../../lib/api/node.ts';
 
 describe('an AddressPool', () => {
   const of = { kind: 'AddressPool', key: 'pool' } as const;

@@ -1,7 +1,7 @@
-import { describe, expect, test } from '@jest/globals';
-import { addFinalizers, dropFinalizers } from '../../../../controller/kinds/claims.ts';
-import { cleanupFinalizer, finalizer } from '../../../../lib/services/names.ts';
 import { makeService } from '../../../support/fakes/service-objects.ts';
+import { describe, test, expect } from '@jest/globals';
+import { addFinalizers, dropFinalizers } from '../../../../controller/kinds/claims.ts';
+import { finalizer, cleanupFinalizer } from '../../../../lib/api/vipnat.ts';
 
 const withClass = { spec: { loadBalancerClass: 'vipnat.io/lb' } };
 const withoutClass = { spec: { loadBalancerClass: null } };

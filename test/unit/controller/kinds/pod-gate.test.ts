@@ -1,21 +1,23 @@
-import { describe, expect, test } from '@jest/globals';
-import { pod as podKind, timeoutMs } from '../../../../controller/kinds/pod-gate.ts';
-import { type Pod } from '../../../../lib/services/pods.ts';
 import {
   gatedSelector,
   gatedService,
-  makeEarlyReport,
   makeGated,
+  makeEarlyReport,
 } from '../../../support/fakes/gated-pods.ts';
 import {
-  type Inventory,
-  makeNode,
+  nowMs,
   makePod,
+  makeNode,
   makeService,
   makeVirtualIp,
-  nowMs,
+  type Inventory,
   publish,
+  makeReport,
 } from '../../../support/fakes/service-objects.ts';
+import { describe, test, expect } from '@jest/globals';
+import { timeoutMs, pod as podKind } from '../../../../controller/kinds/pod-gate.ts';
+import type { Pod } from '../../../../lib/api/endpoints.ts';
+import { nodes } from '../../../../lib/api/node.ts';
 
 const selector = gatedSelector;
 const service = gatedService;
@@ -23,9 +25,6 @@ const gateType = 'vipnat.io/load-balancer-ready';
 
 /** A Service that can get no further address says so. */
 const judged = { conditions: [{ type: 'vipnat.io/AddressReady', status: 'False', reason: 'NoAddress' }] };
-
-const decide = (pod: Pod, more: Inventory = {}) => podKind.next('apps/p', makeGated(pod, more));
-const all = [makeEarlyReport('w1', '50'), makeEarlyReport('w2', '51')];
 const condition = (type: string, status: string, ms = nowMs - 60_000) => {
   return { type, status, lastTransitionTime: new Date(ms).toISOString() };
 };
@@ -226,4 +225,51 @@ test('a pod waits for the version that has it, and not for later ones of the sam
   const [slice] = world.earlySlices.values();
   expect([...(world.sliceToSince.get('apps/web-vipnat-6d1f82980b-0')?.values() ?? [])]).toEqual(['50']);
   expect(slice?.metadata.resourceVersion).toBe('50');
+});
+
+const decide = (pod: Pod, more: Inventory = {}) => podKind.next('apps/p', makeGated(pod, more));
+const all = [makeEarlyReport('w1', '50'), makeEarlyReport('w2', '51')];
+
+describe('of nodes, a gate waits', () => {
+  test('for no balancer that does not follow early EndpointSlices, unless it has not begun', () => {
+    const old = makeReport('w2', 99, {
+      programmed: { virtualips: '99', services: '99', endpointslices: '99' },
+    });
+    const starting = makeReport('w2', 99, { programmed: {} });
+    const [first = makeEarlyReport('w1', '50')] = all;
+    const readReasonWith = (reports: typeof all) => {
+      const step = decide(makePod('apps/p'), { reports });
+      return step.does === 'write' ? JSON.stringify(step.write.body) : step.does;
+    };
+    expect(readReasonWith([first, old])).toContain('"LBHealthy"');
+    expect(readReasonWith([makeEarlyReport('w1', '49'), old])).toBe('wait');
+    expect(readReasonWith([first, starting])).toBe('wait');
+    expect(readReasonWith([old])).toContain('"NotFollowed"');
+  });
+
+  test('for a node that is cordoned, and not for one that is deleted or whose Lease is over', () => {
+    const cordoned = nodes.schema.parse({
+      metadata: { name: 'w2', uid: 'w2', resourceVersion: '2', labels: {} },
+      // As of `kubectl cordon`: its balancer stays, and so do its addresses.
+      spec: {
+        unschedulable: true,
+        taints: [{ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }],
+      },
+      status: { addresses: [] },
+    });
+    expect(decide(makePod('apps/p'), { nodes: [makeNode('w1'), cordoned] })).toMatchObject({ does: 'wait' });
+    expect(decide(makePod('apps/p'), { nodes: [makeNode('w1')] })).toMatchObject({ does: 'write' });
+    expect(decide(makePod('apps/p'), { silent: ['w2'] })).toMatchObject({ does: 'write' });
+  });
+
+  test('for no node that goes back to a version without early EndpointSlices in the middle of a rollout', () => {
+    const waiting = { reports: [makeEarlyReport('w1', '50'), makeEarlyReport('w2', '49')] };
+    expect(decide(makePod('apps/p'), waiting)).toMatchObject({ does: 'wait' });
+    const older = makeReport('w2', 99, {
+      programmed: { virtualips: '99', services: '99', endpointslices: '99' },
+    });
+    expect(decide(makePod('apps/p'), { reports: [makeEarlyReport('w1', '50'), older] })).toMatchObject({
+      does: 'write',
+    });
+  });
 });

@@ -1,19 +1,19 @@
-import { describe, expect, test } from '@jest/globals';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
-import { type NodeReport } from '../../../../lib/services/node-report.ts';
+import { describe, test, expect } from '@jest/globals';
 import {
+  makeVirtualIp,
   makeNode,
   makePool,
-  makeReport,
   makeService,
-  makeCache,
-  makeVirtualIp,
-  nowMs,
+  makeReport,
   publish,
+  makeCache,
+  nowMs,
   toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
-import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
 import { makeSeat } from '../../../support/fakes/seat-objects.ts';
+import type { NodeReport } from '../../../../lib/api/node.ts';
+import { getWrite, decide } from '../../../support/fakes/service-steps.ts';
+import { nextStep } from '../../../../controller/kinds/kinds.ts';
 
 describe('an address that nodes cannot hold', () => {
   const why = '10.0.9.10 is in no subnet of this host (it has eth0)';

@@ -1,19 +1,19 @@
-import { describe, expect, test } from '@jest/globals';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
-import { finalizer } from '../../../../lib/services/names.ts';
+import { describe, test, expect } from '@jest/globals';
 import {
-  makeNode,
-  makePool,
-  makeReport,
-  makeService,
-  makeCache,
   makeVirtualIp,
-  nowMs,
-  publish,
+  makeService,
+  makeReport,
   toUser,
+  publish,
+  makePool,
+  makeCache,
+  nowMs,
+  makeNode,
 } from '../../../support/fakes/service-objects.ts';
-import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+import { finalizer } from '../../../../lib/api/vipnat.ts';
+import { nextStep } from '../../../../controller/kinds/kinds.ts';
+import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 
 describe('a VirtualIP', () => {
   const of = { kind: 'VirtualIP', key: '10.0.9.10' } as const;

@@ -1,23 +1,21 @@
 /** Webhooks of two controllers, against an API on a local socket; API servers are played by clients of TLS. */
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { useCertificates, accessByVip, eventually } from '../../../support/api/api-world.ts';
+import { Webhook, WebhookLog } from '../../../../controller/webhook/webhook.ts';
+import { type RecordingLogger, createRecordingLogger } from '../../../support/fakes/logger.ts';
+import { KubeApi } from '../../../support/kube-api/kube-api.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import type { WriteAnswer, ObjectClient } from '../../../../lib/kubernetes/writes.ts';
+import { beforeEach, afterEach, test, expect } from '@jest/globals';
+import { webhookQuestions } from '../../../support/kube-api/service-questions.ts';
+import { makeLoadBalancer } from '../../../support/kube-api/service-objects.ts';
+import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { vips } from '../../../support/network/layout.ts';
+import type { KubeObject } from '../../../support/kube-api/kube-store.ts';
+import { merge } from '../../../support/fakes/merge-patch.ts';
+import { toPod } from '../../../support/manifest/injected-pods.ts';
 import { Agent, request } from 'node:https';
 import { connect } from 'node:tls';
-import { Webhook } from '../../../../controller/webhook/webhook.ts';
-import { WebhookLog } from '../../../../controller/webhook/webhook-log.ts';
-import { type ObjectClient } from '../../../../lib/kubernetes/object-client.ts';
-import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
-import { type WriteAnswer } from '../../../../lib/kubernetes/write-object.ts';
-import { accessByVip, eventually, useCertificates } from '../../../support/api/api-world.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { createRecordingLogger, type RecordingLogger } from '../../../support/fakes/logger.ts';
-import { merge } from '../../../support/fakes/merge-patch.ts';
-import { KubeApi } from '../../../support/kube-api/kube-api.ts';
-import { type KubeObject } from '../../../support/kube-api/kube-store.ts';
-import { makeLoadBalancer } from '../../../support/kube-api/service-objects.ts';
-import { webhookQuestions } from '../../../support/kube-api/service-questions.ts';
-import { toPod } from '../../../support/manifest/injected-pods.ts';
-import { vips } from '../../../support/network/layout.ts';
 
 const certificates = useCertificates();
 const servername = 'vipnat-webhook.vipnat-system.svc';

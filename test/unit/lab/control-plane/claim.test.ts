@@ -1,9 +1,9 @@
-import { describe, expect, test } from '@jest/globals';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { spawn } from 'node:child_process';
+import { describe, test, expect } from '@jest/globals';
 import { claimLab } from '../../../../lab/control-plane/claim.ts';
 import { LabError } from '../../../../lab/settings/error.ts';
+import { once } from 'node:events';
 
 /** No other run of this file has these. */
 const [name, otherName] = [`claim-${process.pid}`, `claim-${process.pid}-other`];

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, test } from '@jest/globals';
-import { formatEndpoint } from '../../../../lib/address/endpoint.ts';
-import { type VipnatError } from '../../../../lib/text/errors.ts';
-import { findServiceServer, parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
+import { describe, test, expect } from '@jest/globals';
+import { parseIpvs, findServiceServer } from '../../../../lib/kube-proxy/ipvs.ts';
+import { formatEndpoint } from '../../../../lib/net.ts';
+import type { VipnatError } from '../../../../lib/errors.ts';
 
 const readCapture = (name: string) =>
   readFileSync(new URL(`../../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');

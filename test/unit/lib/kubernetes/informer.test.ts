@@ -1,10 +1,10 @@
-/** What following many objects has beside following one: test/unit/agent/api/watched-api.test.ts has the rest. */
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+/** What following many objects has beside following one: test/unit/agent/api-watched-api.test.ts has the rest. */
+import { useCertificates, ApiWorld, accessByVip, eventually } from '../../../support/api/api-world.ts';
+import { type Resource, type EndpointSlice, toSliceResource } from '../../../../lib/kubernetes/client.ts';
 import { Informer } from '../../../../lib/kubernetes/informer.ts';
-import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
-import { type EndpointSlice, type Resource, toSliceResource } from '../../../../lib/kubernetes/resources.ts';
-import { accessByVip, ApiWorld, eventually, useCertificates } from '../../../support/api/api-world.ts';
 import { makeSlice } from '../../../support/kube-api/kube-store.ts';
+import { beforeEach, afterEach, expect, test } from '@jest/globals';
+import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 
 const certificates = useCertificates();

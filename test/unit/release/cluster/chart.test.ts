@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
+import { mkdtempSync, rmSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { definitions } from '../../../../lib/services/definitions.ts';
+import { tmpdir } from 'node:os';
 import { writeChart } from '../../../../release/cluster/chart.ts';
-import { type KubernetesObject, parse, print } from '../../../support/manifest/printing.ts';
+import { print, parse, type KubernetesObject } from '../../../support/manifest/printing.ts';
+import { definitions } from '../../../../lib/api/crds.ts';
 
 let folder = '';
 beforeAll(async () => {

@@ -1,7 +1,7 @@
-import { describe, expect, test } from '@jest/globals';
-import { commandNames } from '../../../../cli/program/table.ts';
-import { nameFlag, nameVariable, optionNames } from '../../../../config/options.ts';
 import { renderManualPage } from '../../../../release/man/page.ts';
+import { describe, test, expect } from '@jest/globals';
+import { commandNames } from '../../../../cli/table.ts';
+import { optionNames, nameFlag, nameVariable } from '../../../../config/options.ts';
 import { escapeRoff, paragraphs } from '../../../../release/man/roff.ts';
 
 const page = await renderManualPage({ version: '1.2.3', epoch: 1_767_225_600 });

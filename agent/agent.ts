@@ -1,0 +1,325 @@
+import type { Logger } from '../lib/telemetry/log.ts';
+import { LoopMetrics, type AgentState } from './report/metrics.ts';
+import { type PersisterListener, type EndpointStore, EndpointPersister } from './state.ts';
+import { type LoopObserver, tellAll } from './report/events.ts';
+import type { Assessment, ReconcileState } from './decide/decision.ts';
+import { describeUnread, type Kernel } from '../lib/kernel/port.ts';
+import type { Apiserver } from './health/apiserver.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Meter } from '../lib/telemetry/metrics.ts';
+import type { AskProxyAbsence } from './observe/kube-proxy.ts';
+import { type DrainPorts, HostDrain, DrainLog } from './drain.ts';
+import { type TrackFile, type NoticeSource, ServingKeeper, NoticeReader } from '../lib/keepalived/write.ts';
+import {
+  type ServingPorts,
+  type AskOtherHolder,
+  OtherHolders,
+  sayNotice,
+  OtherHolderLog,
+  ListeningLog,
+} from './vip-holder.ts';
+import type { FollowedApi } from './api.ts';
+import type { EventRecorder } from '../lib/telemetry/events.ts';
+import { Loop, rateUrgency } from './sync.ts';
+import { HealthMonitor } from './health/monitor.ts';
+import { Departures } from './health/unlisted.ts';
+import { LocalClients, LocalClientsLog } from './local-clients.ts';
+import { ConnectionWeights, createWeightsLog } from './weights.ts';
+import { LoopLog, HealthLog } from './report/log.ts';
+import { LastLook } from './report/status.ts';
+import type { Config } from '../config/options.ts';
+import { listDown, type HealthView } from './health/usable.ts';
+import type { DrainState, AgentActivity, ApiSnapshot } from './ask.ts';
+import { formatEndpoint } from '../lib/net.ts';
+import type { ProbeSettings } from './health/prober.ts';
+
+/** What becomes of the state file, as log lines and as counts of failures. */
+function createPersisterLog(logger: Logger, metrics: LoopMetrics): PersisterListener {
+  return {
+    notSaved: (problem) => {
+      logger.warn(problem.message, { code: problem.code });
+      metrics.failure(problem);
+    },
+    savedAgain: (location) => {
+      logger.info(`vipnat can write ${location} again`);
+    },
+    lost: (location) => {
+      logger.warn(`another program removed or changed ${location}. vipnat writes the file again`);
+    },
+  };
+}
+
+/** Says in the log what of the rules cannot be read, in one line whenever that changes. */
+class UnreadLog implements Partial<LoopObserver> {
+  readonly #logger: Logger;
+  #said = '';
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  looked({ observation }: Pick<Assessment, 'observation'>): void {
+    const found = describeUnread(observation.unread);
+    const text = found.map((one) => one.text).join(' ');
+    if (text === this.#said) return;
+    this.#said = text;
+    const [first] = found;
+    if (first === undefined) this.#logger.info('vipnat can read all rules again');
+    else this.#logger.warn(text, { code: first.code });
+  }
+}
+
+/** All that an agent needs of the world. */
+export interface AgentPorts {
+  readonly kernel: Kernel;
+  readonly apiserver: Apiserver;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Where what it does is counted. */
+  readonly meter: Meter;
+  readonly askProxyMode: () => Promise<string | null>;
+  /** As LookPorts has it. */
+  readonly askProxyAbsence?: AskProxyAbsence;
+  readonly store: EndpointStore;
+  /** Whether this host is drained, and the rule that says so to other hosts. */
+  readonly drain: Pick<DrainPorts, 'store' | 'rule'>;
+  /** What keepalived reads whether this node can serve. */
+  readonly trackFile: TrackFile;
+  /** What listens on this host. */
+  readonly readListening: ServingPorts['readListening'];
+  /** Whether another host has an address of this one. */
+  readonly askOtherHolder: AskOtherHolder;
+  /** What keepalived says of itself. */
+  readonly notices: NoticeSource;
+  /** Makes the source that follows the Kubernetes API and calls back at each change, see agent/api/. */
+  readonly followApi: (onChange: () => void) => FollowedApi;
+  /** Makes Kubernetes events of what is worth one. */
+  readonly events: EventRecorder;
+  /** As LoopPorts has it. */
+  readonly tickMs?: number | undefined;
+}
+
+/** The loop and the probes. Looks find the apiservers to probe; changes of their health trigger looks. */
+export class Agent {
+  readonly #loop: Loop;
+  readonly #monitor: HealthMonitor;
+  readonly #departures: Departures;
+  readonly #keeper: EndpointPersister;
+  readonly #serving: ServingKeeper;
+  readonly #localClients: LocalClients;
+  readonly #notices: NoticeReader;
+  /** Null with the method `random`: then nobody counts. */
+  readonly #weights: ConnectionWeights | null;
+  readonly #otherHolders: OtherHolders;
+  readonly #drain: HostDrain;
+  readonly #clock: Clock;
+  readonly #api: FollowedApi;
+  readonly #report: LoopLog;
+  readonly #lastLook = new LastLook();
+
+  /** `memory` is what it begins with; its apiservers are those of the store. */
+  constructor(ports: AgentPorts, config: Config, memory: ReconcileState) {
+    const { kernel, apiserver, clock, logger, events } = ports;
+    this.#clock = clock;
+    const healthReport = new HealthLog(logger, events);
+    const metrics = new LoopMetrics(ports.meter, config.vips);
+    const lookSoon = () => {
+      this.#loop.onHealthChange('calm');
+    };
+    this.#monitor = new HealthMonitor({
+      apiserver,
+      clock,
+      settings: toProbeSettings(config),
+      onChange: (before, after) => {
+        this.#loop.onHealthChange(rateUrgency(before, after));
+        this.#api.setUnhealthy(listDown(this.#monitor.view));
+        healthReport.say(before, after);
+        metrics.healthChanged(before, after);
+      },
+      onLeave: (last) => {
+        healthReport.forget(last);
+      },
+      onDepartedChange: lookSoon,
+    });
+    this.#departures = new Departures(this.#monitor, { kernel, clock, report: healthReport }, config.vips);
+    this.#keeper = createPersister(ports, memory, metrics);
+    this.#report = new LoopLog(logger, clock, events);
+    this.#otherHolders = createOtherHolders(ports, config);
+    this.#localClients = createLocalClients(ports, config, metrics);
+    this.#drain = createHostDrain(ports, lookSoon);
+    this.#weights = createConnectionWeights(ports, config, lookSoon);
+    const report = tellAll([
+      this.#drain,
+      this.#localClients,
+      ...(this.#weights === null ? [] : [this.#weights]),
+      this.#report,
+      ...createLookLogs(logger),
+      metrics,
+      this.#lastLook,
+      this.#otherHolders,
+    ]);
+    this.#serving = new ServingKeeper(ports.trackFile, clock, report);
+    this.#notices = createNoticeReader(ports);
+    this.#api = ports.followApi(() => {
+      this.#loop.onApiChange();
+    });
+    const asked = { ...ports, isLeaving: () => this.#drain.isLeaving() };
+    const heard = { health: this.#departures, api: this.#api, weights: () => this.#weights?.weights };
+    const told = { report, keeper: this.#keeper, serving: this.#serving };
+    this.#loop = new Loop({ ...asked, ...heard, ...told }, config, memory);
+  }
+
+  /** How the apiservers are now. */
+  get health(): HealthView {
+    return this.#monitor.view;
+  }
+
+  /** How it is about the drain of this host; the file that says so is read again. */
+  checkDrain(): DrainState {
+    this.#drain.check();
+    return this.#drain.state;
+  }
+
+  /** What it has been doing, for people. */
+  get activity(): AgentActivity {
+    const now = this.#clock.now();
+    const { writes, lookedAt } = this.#loop.activity;
+    return {
+      writes,
+      lookedMsAgo: lookedAt === null ? null : now - lookedAt,
+      apiservers: Object.fromEntries(
+        this.#monitor.all.map(({ endpoint, since }) => [formatEndpoint(endpoint), { forMs: now - since }]),
+      ),
+      keepalived: Object.fromEntries(
+        [...this.#notices.states].map(([name, { state, since }]) => [name, { state, forMs: now - since }]),
+      ),
+    };
+  }
+
+  /** What it is like now, for metrics. */
+  get state(): AgentState {
+    const { assessment } = this.#lastLook;
+    const { lookedAt } = this.#loop.activity;
+    const { following } = this.#api;
+    return {
+      look: assessment === null || lookedAt === null ? null : { assessment, at: this.#dateOf(lookedAt) },
+      apiservers: this.#monitor.all,
+      isFighting: this.#report.isFighting,
+      api: following === null ? null : { ...following, since: this.#dateOf(following.since) },
+      keepalived: this.#serving.state,
+      isSaved: this.#keeper.isSaved,
+      drain: this.#drain.state,
+      otherHolders: this.#otherHolders.answers,
+      localSources: this.#localClients.sources,
+    };
+  }
+
+  /** For how long the loop has been at one look, or late for the next: 0 while all goes well. */
+  get behindMs(): number {
+    return this.#loop.activity.behindMs;
+  }
+
+  /** Why the rules were never yet as they should be, or null, see LastLook. */
+  get notReadyReason(): string | null {
+    return this.#lastLook.notReadyReason;
+  }
+
+  /** What the Kubernetes API has said, and what kube-proxy had then. */
+  get apiWord(): ApiSnapshot {
+    return {
+      view: this.#api.view,
+      proxyBesideApi: this.#lastLook.assessment?.memory.proxyBesideApi ?? {},
+    };
+  }
+
+  /** Begins to look, and to probe what looks find. Not to be called twice. */
+  start(): void {
+    this.#notices.start();
+    this.#loop.start();
+    this.#localClients.looked();
+  }
+
+  /** Ends all probes, and the loop after the writes under way, if any. The rules stay (I8). */
+  async stop(): Promise<void> {
+    this.#monitor.stop();
+    // keepalived is told at once: a tool may hang for longer than whoever ends this process waits before a kill.
+    await Promise.all([
+      this.#loop.stop(),
+      this.#departures.stop(),
+      this.#drain.stop(),
+      this.#serving.release(),
+      this.#localClients.stop(),
+      this.#weights?.stop(),
+    ]);
+    this.#api.stop();
+    this.#otherHolders.stop();
+    await this.#keeper.settle();
+    await this.#notices.stop();
+  }
+
+  /** The time of day of a moment by the Clock. */
+  #dateOf(atMs: number): Date {
+    return new Date(this.#clock.date().getTime() - (this.#clock.now() - atMs));
+  }
+}
+
+/** Who keeps the state file; `memory` is what it has. */
+function createPersister(
+  { store, clock, logger }: AgentPorts,
+  memory: ReconcileState,
+  metrics: LoopMetrics,
+): EndpointPersister {
+  return new EndpointPersister(store, clock, { saved: memory, report: createPersisterLog(logger, metrics) });
+}
+
+/** Who hears keepalived, and its log. */
+function createNoticeReader({ notices, clock, logger }: AgentPorts): NoticeReader {
+  return new NoticeReader(notices, clock, (notice, before) => {
+    sayNotice(logger, notice, before);
+  });
+}
+
+/** Who asks whether another host has a VIP, and its log. */
+function createOtherHolders(
+  { askOtherHolder, clock, logger, events }: AgentPorts,
+  { vips }: Config,
+): OtherHolders {
+  return new OtherHolders({ askOtherHolder, clock, report: new OtherHolderLog(logger, events) }, vips);
+}
+
+/** Who keeps local clients, with its log and its counts. */
+function createLocalClients(
+  { kernel, logger }: AgentPorts,
+  config: Config,
+  metrics: LoopMetrics,
+): LocalClients {
+  return new LocalClients({ kernel, report: tellAll([new LocalClientsLog(logger), metrics]) }, config);
+}
+
+/** Who keeps the drain of this host, and its log. */
+function createHostDrain(
+  { drain, clock, logger, askOtherHolder }: AgentPorts,
+  onChange: () => void,
+): HostDrain {
+  return new HostDrain({ ...drain, clock, askLink: askOtherHolder, report: new DrainLog(logger), onChange });
+}
+
+/** What is said of rules that a look cannot read, and of what listens. */
+function createLookLogs(logger: Logger): [UnreadLog, ListeningLog] {
+  return [new UnreadLog(logger), new ListeningLog(logger)];
+}
+
+/** Who counts connections for the method `lc`, and its log; null with another method, where nobody counts. */
+function createConnectionWeights(
+  { kernel, clock, logger }: AgentPorts,
+  { method }: Config,
+  onChange: () => void,
+): ConnectionWeights | null {
+  if (method !== 'lc') return null;
+  return new ConnectionWeights({ kernel, clock, onChange, onTrouble: createWeightsLog(logger) });
+}
+
+/** How apiservers are probed, as configured. */
+export function toProbeSettings({ probeIntervalMs, probeTimeoutMs }: Config): ProbeSettings {
+  return { intervalMs: probeIntervalMs, timeoutMs: probeTimeoutMs };
+}

@@ -1,0 +1,333 @@
+import * as z from 'zod/mini';
+import { vrrpStates } from '../lib/keepalived/write.ts';
+import { askHolder, agentRole, line, type HolderInfo, readHolderInfo } from '../lib/http/singleton.ts';
+import { parseAddress, type Endpoint, parseEndpoint, formatEndpoint } from '../lib/net.ts';
+import { maxAffinitySeconds, type ApiView } from './api.ts';
+import type { ReconcileState } from './decide/decision.ts';
+import { healthStates } from './health/judge.ts';
+import type { HealthView, Health } from './health/usable.ts';
+import { type ConfigReading, type ConfigSources, readConfig, toArguments, toTexts } from '../config/load.ts';
+import { readAgentSettings, type Config, type OptionName, optionNames } from '../config/options.ts';
+import { quoteWords } from '../lib/text.ts';
+import { findListeningSocket } from '../lib/kernel/host.ts';
+
+const activityAnswer = z.object({
+  writes: z.number(),
+  lookedMsAgo: z.nullable(z.number()),
+  apiservers: z.record(z.string(), z.object({ forMs: z.number() })),
+  /** Absent in an older agent's answer. */
+  keepalived: z.optional(z.record(z.string(), z.object({ state: z.enum(vrrpStates), forMs: z.number() }))),
+});
+
+/** What a running agent has been doing: its writes, its last look, for how long each apiserver has been as it is, and what keepalived's instances are. */
+export type AgentActivity = z.infer<typeof activityAnswer>;
+
+/** Where the agent of this network namespace tells it. */
+export const activityPath = '/activity';
+
+/** What the running agent has been doing; null when none runs or none answers. */
+export async function askAgentActivity(): Promise<AgentActivity | null> {
+  return readAgentActivityAnswer(await askHolder(agentRole, activityPath));
+}
+
+/** Reads such an answer; null for anything else. Pure and total. */
+export function readAgentActivityAnswer(json: unknown): AgentActivity | null {
+  const parsed = activityAnswer.safeParse(json);
+  return parsed.success ? parsed.data : null;
+}
+
+/** Answers are checked, because they become rules and any process may hold the agent's socket name. */
+const endpoint = z
+  .object({ family: z.enum(['ipv4', 'ipv6']), address: z.string(), port: z.number() })
+  .check(z.refine(isEndpoint));
+const address = z.string().check(z.refine((text) => parseAddress(text)?.text === text));
+const finding = z.object({ value: z.array(endpoint), seenIn: line });
+const clusterIps = z
+  .partialRecord(z.enum(['ipv4', 'ipv6']), address)
+  .check(
+    z.refine((found) =>
+      Object.entries(found).every(([family, text]) => parseAddress(text)?.family === family),
+    ),
+  );
+const seconds = z.int().check(z.minimum(1), z.maximum(maxAffinitySeconds));
+
+const apiAnswer = z.object({
+  /** Agents of older versions do not tell it. */
+  proxyBesideApi: z._default(z.partialRecord(z.enum(['ipv4', 'ipv6']), z.array(endpoint)), {}),
+  view: z.nullable(
+    z.object({
+      endpoints: z.partialRecord(z.enum(['ipv4', 'ipv6']), finding),
+      clusterIps,
+      affinitySeconds: z.nullable(seconds),
+      refused: z.array(line),
+      isCurrent: z.boolean(),
+    }),
+  ),
+});
+
+/** What the API has said to an agent, and what that holds it against while the API is lost. */
+export interface ApiSnapshot extends Pick<ReconcileState, 'proxyBesideApi'> {
+  readonly view: ApiView | null;
+}
+
+/** Where the agent of this network namespace tells what the Kubernetes API has said to it. */
+export const apiPath = '/api';
+
+/**
+ * What the Kubernetes API has said to the running agent, which may be nothing, so that what is shown is what is done,
+ * also while the API is lost. Null when none runs or none answers.
+ */
+export async function askAgentApi(): Promise<ApiSnapshot | null> {
+  return readAgentApiAnswer(await askHolder(agentRole, apiPath));
+}
+
+/** Reads such an answer; null for anything else. Pure and total. */
+export function readAgentApiAnswer(json: unknown): ApiSnapshot | null {
+  const parsed = apiAnswer.safeParse(json);
+  return parsed.success ? parsed.data : null;
+}
+
+function isEndpoint(given: Endpoint): boolean {
+  const read = parseEndpoint(formatEndpoint(given));
+  return read !== null && read.family === given.family && read.address === given.address;
+}
+
+/** How it is about the drain of this host. */
+export interface DrainState {
+  readonly since: Date | null;
+  /** Since when the virtual IPs may stay here, as no other host took one; null while they are to leave. */
+  readonly vipStaysSince: Date | null;
+  /** Whether the kernel holds what follows from that. */
+  readonly isKept: boolean;
+  /** Why not, or null. */
+  readonly problem: string | null;
+}
+
+const answer = z.object({
+  since: z.nullable(z.iso.datetime()),
+  vipStaysSince: z.optional(z.nullable(z.iso.datetime())),
+  isKept: z.boolean(),
+  problem: z.nullable(line),
+});
+
+/** Where the agent of this network namespace says whether its host is drained. Each question makes it read its state folder again. */
+export const drainPath = '/drain';
+
+/** What the agent answers there. */
+export function toDrainAnswer({ since, vipStaysSince, isKept, problem }: DrainState): object {
+  return { since: toText(since), vipStaysSince: toText(vipStaysSince), isKept, problem };
+}
+
+/** What the running agent knows of its host's drain; null when none runs, or one of a version before drains. */
+export async function askAgentDrain(): Promise<DrainState | null> {
+  return readDrainAnswer(await askHolder(agentRole, drainPath));
+}
+
+/** Reads such an answer; null for anything else. Pure and total. */
+function readDrainAnswer(json: unknown): DrainState | null {
+  const parsed = answer.safeParse(json);
+  if (!parsed.success) return null;
+  const { since, vipStaysSince = null, isKept, problem } = parsed.data;
+  return { since: toDate(since), vipStaysSince: toDate(vipStaysSince), isKept, problem };
+}
+
+function toText(date: Date | null): string | null {
+  return date?.toISOString() ?? null;
+}
+
+function toDate(text: string | null): Date | null {
+  return text === null ? null : new Date(text);
+}
+
+const apiserver = z.object({
+  state: z.enum(healthStates),
+  reason: line,
+  hanging: z.enum(['none', 'half-open', 'all']),
+  doubt: z.optional(line),
+  livenessOnly: z.optional(line),
+  isUnheard: z.optional(z.boolean()),
+  isOwn: z.optional(z.boolean()),
+  isDrained: z.optional(z.boolean()),
+  isUntried: z.optional(z.boolean()),
+});
+
+const healthAnswer = z.record(z.string(), apiserver);
+
+/** Where the agent of this network namespace says how it finds the apiservers. */
+export const healthPath = '/health';
+
+/** What the agent answers there: an object from each apiserver's `ADDR:PORT` to its health. */
+export function toHealthAnswer(health: HealthView): object {
+  return Object.fromEntries([...health].map(([text, one]) => [text, toAnswer(one)]));
+}
+
+/** How the running agent finds the apiservers, so that what is shown is what is done; null when none runs or none answers. */
+export async function askAgentHealth(): Promise<HealthView | null> {
+  return readAgentHealthAnswer(await askHolder(agentRole, healthPath));
+}
+
+/** Reads such an answer; null for anything else. Pure and total. */
+export function readAgentHealthAnswer(json: unknown): HealthView | null {
+  const parsed = healthAnswer.safeParse(json);
+  if (!parsed.success) return null;
+  return new Map(Object.entries(parsed.data).map(([text, one]) => [text, toHealth(one)]));
+}
+
+/** The keys are those that agents of every version tell. */
+function toAnswer({
+  staleConnections: hanging,
+  unconfirmedFailure: doubt,
+  isSilent: isUnheard,
+  ...same
+}: Health): z.infer<typeof apiserver> {
+  return { ...same, hanging, doubt, isUnheard };
+}
+
+function toHealth({ hanging, doubt, isUnheard, ...same }: z.infer<typeof apiserver>): Health {
+  return { ...same, staleConnections: hanging, unconfirmedFailure: doubt, isSilent: isUnheard };
+}
+
+/** A configuration for a diagnostic, and what a person has to know of where it is from. */
+export interface DiagnosticReading {
+  readonly reading: ConfigReading;
+  /** Lines without a newline, for standard error. */
+  readonly notes: readonly string[];
+  /** Why the agent's configuration was not taken, to go on from `no virtual IP given, and`; null where it was. */
+  readonly reason: string | null;
+}
+
+/** What a diagnostic makes of some of the agent's virtual IPs: `host` looks at all that the agent has, `given` at these. */
+export type Scope = 'host' | 'given';
+
+/**
+ * Reads the configuration for a diagnostic: what nobody gives is what the running agent has. With the scope `host`,
+ * virtual IPs that are all the agent's stand for its whole list: rules of its others are no difference.
+ */
+export async function readDiagnosticConfig(
+  sources: ConfigSources,
+  scope: Scope,
+  ask: () => Promise<OptionsWord> = askAgentOptions,
+): Promise<DiagnosticReading> {
+  const word = await ask();
+  const agent = word.kind === 'told' ? readAgentSettings(word.options) : null;
+  if (word.kind !== 'told' || agent === null) {
+    return { reading: await readConfig(sources), notes: [], reason: reasons[word.kind] };
+  }
+  const nothing = { flags: {}, environment: {}, file: undefined };
+  const [narrow, theirs, defaults] = await Promise.all([
+    readConfig({ ...sources, agent }),
+    readConfig({ ...nothing, agent }),
+    readConfig(nothing),
+  ]);
+  const whole = scope === 'host' ? await readWhole({ ...sources, agent }, narrow, theirs.config) : null;
+  const reading = whole ?? narrow;
+  const special = sharedNames.filter((name) => hasOther(name, theirs.config, defaults.config));
+  const source = `the running agent (pid ${word.agent.pid}) has ${describe(theirs.config, special)}`;
+  return {
+    // Remedies repeat what makes this configuration, whoever gave it.
+    reading: { ...reading, given: new Set([...reading.given, ...special]) },
+    notes: [
+      ...(narrow.given.has('vip') ? [] : [source]),
+      ...(reading.config.vips.length > narrow.config.vips.length
+        ? [`${source}, and all its virtual IPs are taken`]
+        : []),
+      ...describeDifferences(reading, theirs.config),
+    ],
+    reason: null,
+  };
+}
+
+/** The same with all virtual IPs of the agent; null where one that is given is not the agent's, or the others do not fit. */
+async function readWhole(
+  sources: ConfigSources,
+  { config, given, problems }: ConfigReading,
+  theirs: Config,
+): Promise<ConfigReading | null> {
+  const all = theirs.vips.map(formatEndpoint);
+  const isTheirs = config.vips.every((vip) => all.includes(formatEndpoint(vip)));
+  if (!given.has('vip') || problems.length > 0 || !isTheirs) return null;
+  const whole = await readConfig({ ...sources, flags: { ...sources.flags, vip: all } });
+  return whole.problems.length === 0 ? whole : null;
+}
+
+const reasons: Readonly<Record<OptionsWord['kind'], string>> = {
+  nobody: 'no agent runs here',
+  untrusted: "the agent here may not be root's, so this command does not ask it",
+  silent: 'the agent here does not report its own',
+  told: 'the agent here has options that this version does not know',
+};
+
+function describeDifferences({ config, given }: ConfigReading, theirs: Config): string[] {
+  return sharedNames
+    .filter((name) => given.has(name) && hasOther(name, config, theirs))
+    .map((name) => {
+      const other = describe(theirs, [name]);
+      return `${describe(config, [name])} is taken, but the running agent has ${other === '' ? 'none' : other}`;
+    });
+}
+
+function hasOther(name: OptionName, left: Config, right: Config): boolean {
+  return describe(left, [name]) !== describe(right, [name]);
+}
+
+function describe(config: Config, names: readonly OptionName[]): string {
+  return quoteWords(toArguments(config, new Set(names)));
+}
+
+/** Options of the process itself, and those that name credentials: no other command needs them. */
+const privateNames: readonly OptionName[] = ['kubeconfig', 'listen', 'logLevel', 'logFormat'];
+
+/** The options that an agent tells. */
+const sharedNames = optionNames.filter((name) => !privateNames.includes(name));
+
+/** No option has more values, and no value is longer. */
+const maxValues = 1000;
+const maxLength = 4096;
+
+const texts = z.array(z.string().check(z.maxLength(maxLength))).check(z.maxLength(maxValues));
+const optionsAnswer = z.object({ options: z.record(z.string(), texts) });
+
+/** Option to its values, each as its flag takes it. What they mean is not checked yet. */
+export type AgentOptions = Readonly<Record<string, readonly string[]>>;
+
+/** Where the agent of this network namespace tells its configuration. */
+export const optionsPath = '/options';
+
+/** What the agent answers there: no secret, and no path to one. */
+export function toOptionsAnswer(config: Config): { readonly options: AgentOptions } {
+  return { options: Object.fromEntries(sharedNames.map((name) => [name, toTexts(config, name)])) };
+}
+
+/** What came of asking for the agent's configuration. */
+type OptionsWord =
+  | { readonly kind: 'told'; readonly options: AgentOptions; readonly agent: HolderInfo }
+  | { readonly kind: 'nobody' }
+  /** Neither root nor this user holds the agent's name, or the kernel does not tell who: anything could be answered. */
+  | { readonly kind: 'untrusted' }
+  /** An older agent, or one that does not answer in time. */
+  | { readonly kind: 'silent' };
+
+/**
+ * The configuration of the agent of this network namespace. What is planned by it can be pasted as root, so it is asked
+ * only where root, or this user, holds the agent's name. The kernel says who does, before and after the answer.
+ */
+async function askAgentOptions(): Promise<OptionsWord> {
+  const before = await findListeningSocket(agentRole.socketName).catch(() => undefined);
+  if (before === null) return { kind: 'nobody' };
+  if (before === undefined || !isTrusted(before.userId)) return { kind: 'untrusted' };
+  const agent = readHolderInfo(await askHolder(agentRole, '/'));
+  const options = readAgentOptionsAnswer(await askHolder(agentRole, optionsPath));
+  const after = await findListeningSocket(agentRole.socketName).catch(() => null);
+  if (after?.inode !== before.inode || agent === null || options === null) return { kind: 'silent' };
+  return { kind: 'told', options, agent };
+}
+
+function isTrusted(userId: number | null): boolean {
+  return userId === 0 || (userId !== null && userId === process.geteuid?.());
+}
+
+/** Reads such an answer; null for anything else. Pure and total. */
+export function readAgentOptionsAnswer(json: unknown): AgentOptions | null {
+  const parsed = optionsAnswer.safeParse(json);
+  return parsed.success ? parsed.data.options : null;
+}

@@ -1,0 +1,389 @@
+import { type Decision, type VipFacts, type ProxyPath, countApiservers, findShares } from './decision.ts';
+import {
+  type Endpoint,
+  sortEndpoints,
+  formatEndpoint,
+  parseEndpoint,
+  areSameEndpoints,
+} from '../../lib/net.ts';
+import type { Config, Way, ProxyMode } from '../../config/options.ts';
+import { admit, maxEndpoints } from '../endpoints.ts';
+import type { LocalAddress } from '../../lib/kernel/port.ts';
+import type { HealthView, Health, Usable } from '../health/usable.ts';
+import type { Weights, Route } from '../../lib/dialect.ts';
+import type { Sourced } from '../../lib/text.ts';
+import type { FoundProxyMode } from '../observe/kube-proxy.ts';
+import { serviceChain, kubernetesService } from '../../lib/kube-proxy/read.ts';
+
+/** Who is known of a VIP. */
+interface AnswererBasis {
+  readonly decision: Pick<Decision, 'vip' | 'backends'>;
+  /** The listed apiservers. */
+  readonly candidates: readonly Endpoint[];
+  /** Those of the VIP's family that rules of ours name, see listAnswering. */
+  readonly installed: readonly Endpoint[];
+}
+
+/**
+ * Whoever may answer connections to a VIP. Those who get new connections and all listed ones, as they may have open ones. Of those who
+ * left the list, as rules of ours name them: whoever has open connections, and all where nobody has counted. Pure.
+ */
+export function listAnswerers(
+  { decision: { vip, backends }, candidates, installed }: AnswererBasis,
+  open: ReadonlySet<string> | null,
+  { vips }: Pick<Config, 'vips'>,
+): readonly Endpoint[] {
+  const known = sortEndpoints([...backends, ...candidates]);
+  const texts = new Set(known.map(formatEndpoint));
+  const { admitted } = admit({ value: installed, seenIn: "vipnat's own rules" }, vip.family, vips);
+  const departed = admitted
+    .map((one) => ({ one, text: formatEndpoint(one) }))
+    .filter(({ text }) => !texts.has(text) && open?.has(text) !== false)
+    .map(({ one }) => one);
+  return sortEndpoints([...known, ...departed.slice(0, Math.max(0, maxEndpoints - known.length))]);
+}
+
+/** What the judgement rests on. */
+interface ServingBasis {
+  readonly decisions: readonly Pick<Decision, 'vip' | 'backends'>[];
+  readonly addresses: readonly LocalAddress[];
+  readonly health: HealthView;
+  /** Whether this host is drained, and another node is to hold the virtual IPs, if one can. False when left out. */
+  readonly isLeaving?: boolean;
+  /** Whether anybody here takes connections to a VIP that is left to its holder. */
+  readonly isListening: (vip: Endpoint) => boolean;
+}
+
+/**
+ * Whether this node may hold the virtual IPs: it serves one of them, balanced or by its own apiserver that
+ * listens on the VIP's port, or no other node is known to do better. A dead apiserver among live ones changes nothing; when all refuse connections, moving
+ * would only add to it. Pure.
+ */
+export function canServe({
+  decisions,
+  addresses,
+  health,
+  isListening,
+  isLeaving = false,
+}: ServingBasis): boolean {
+  const local = new Set(addresses.map(({ address }) => address));
+  const facts = { local, health, isListening };
+  if (isLeaving && decisions.length > 0 && decisions.every(({ vip }) => canLeave(vip, facts))) return false;
+  return decisions.length === 0 || decisions.some((decision) => canServeVip(decision, facts));
+}
+
+interface Facts extends Pick<ServingBasis, 'health' | 'isListening'> {
+  /** This host's addresses. */
+  readonly local: ReadonlySet<string>;
+}
+
+function canServeVip(
+  { vip, backends }: Pick<Decision, 'vip' | 'backends'>,
+  { local, health, isListening }: Facts,
+): boolean {
+  const isAlive = (endpoint: Endpoint) => {
+    const {
+      state = 'ready',
+      staleConnections = 'none',
+      isLost = false,
+    } = health.get(formatEndpoint(endpoint)) ?? {};
+    // Short silence moves no VIP: a bond that fails over keeps keepalived's adverts from the others, too.
+    return !isLost && (state !== 'dead' || staleConnections === 'half-open');
+  };
+  if (backends.some(isAlive)) return true;
+  const probed = listProbed(vip, health);
+  const isLocal = ({ endpoint }: Probed) => local.has(endpoint.address);
+  // What is balanced over gets there by its own port; what is left to the holder comes by the VIP's.
+  const canAnswer = backends.length > 0 || isListening(vip);
+  if (canAnswer && probed.some((one) => isLocal(one) && isAlive(one.endpoint))) return true;
+  return !probed.some((one) => !isLocal(one) && mayServeOthers(one.health));
+}
+
+/** Whether an apiserver on another host takes new connections: one that is drained too would give the VIP back. */
+function canLeave({ family }: Pick<Endpoint, 'family'>, { local, health }: Facts): boolean {
+  return listProbed({ family }, health).some(
+    ({ endpoint, health: { state, isSilent = false } }) =>
+      !local.has(endpoint.address) && !isSilent && (state === 'ready' || state === 'warming'),
+  );
+}
+
+/** A refusal is for everybody; silence may be ours alone. */
+function mayServeOthers({ state, staleConnections }: Health): boolean {
+  return state !== 'dead' || staleConnections !== 'none';
+}
+
+interface Probed {
+  readonly endpoint: Endpoint;
+  readonly health: Health;
+}
+
+function listProbed({ family }: Pick<Endpoint, 'family'>, view: HealthView): Probed[] {
+  return [...view].flatMap(([text, health]) => {
+    const endpoint = parseEndpoint(text);
+    return endpoint?.family === family ? [{ endpoint, health }] : [];
+  });
+}
+
+/**
+ * Chooses a VIP's way: from top to bottom of the table, the first that can be had, or the one that is asked for. Where
+ * there is none, the VIP is left to its holder. Pure and total (I3).
+ */
+export function decide(facts: VipFacts): Decision {
+  const { mode, method = 'random', proxyMode, closedSwitch } = facts;
+  if (closedSwitch !== null) return leave(facts, `IP forwarding is off (${closedSwitch} is 0)`);
+  let reason = '';
+  for (const way of listEligible({ mode, method, proxyMode: proxyMode.value })) {
+    const choice = wayToEntry[way].choose?.(facts) ?? { refusal: reason };
+    if (!('refusal' in choice)) return toDecision(facts, way, choice);
+    reason = choice.refusal;
+  }
+  return leave(facts, reason);
+}
+
+function leave(facts: VipFacts, reason: string): Decision {
+  return toDecision(facts, 'passthrough', { reason, backends: [] });
+}
+
+function toDecision(
+  { vip, usable, serviceChain, virtualServer, affinitySeconds }: VipFacts,
+  way: Way,
+  choice: Choice,
+): Decision {
+  const clusterIp = (serviceChain ?? virtualServer)?.clusterIp ?? null;
+  return { vip, way, isBypass: false, clusterIp, affinitySeconds, backends: usable.value, ...choice };
+}
+
+/** That a way is taken, and what is decided by that. What is left out is as for any way. */
+interface Choice extends Partial<Pick<Decision, 'isBypass' | 'clusterIp' | 'backends' | 'weights'>> {
+  /** One sentence for a person, without the VIP. */
+  readonly reason: string;
+}
+
+/** That a way cannot be had. */
+interface Refusal {
+  /** One sentence for a person, without the VIP. */
+  readonly refusal: string;
+}
+
+/** By kube-proxy's path: while its backends are the usable ones, or whatever they are where that is asked for. Pure. */
+function followPath(facts: VipFacts, way: Way, path: ProxyPath | null): Choice | Refusal {
+  if (facts.mode === way) return force(way, path);
+  if (path === null || facts.usable.value.length === 0 || findObstacle(facts) !== null) {
+    return { refusal: 'kube-proxy has no rules that lead to the usable apiservers' };
+  }
+  return { reason: nameSource(facts, describePath(path)), clusterIp: path.clusterIp };
+}
+
+/** Straight to the usable apiservers: wherever any is known, for whatever keeps others from kube-proxy's path. Pure. */
+function goDirect(facts: VipFacts): Choice | Refusal {
+  const { mode, method, usable, weights } = facts;
+  if (usable.value.length === 0) return { refusal: `no apiserver is known (${usable.seenIn})` };
+  if (method === 'lc')
+    return { reason: nameSource(facts, nameSubstitute(facts, describeLc(facts))), ...addWeights(weights) };
+  const obstacle = mode === 'direct' ? null : findObstacle(facts);
+  const reason = obstacle?.reason ?? '--mode direct is set';
+  return { reason: nameSource(facts, nameSubstitute(facts, reason)), isBypass: obstacle?.isBypass ?? false };
+}
+
+function addWeights(weights: Weights | undefined): Pick<Decision, 'weights'> {
+  return weights === undefined ? {} : { weights };
+}
+
+function describeLc({ weights }: VipFacts): string {
+  return `--method lc is set, and ${weights === undefined ? 'each apiserver gets as many new connections' : 'apiservers with fewer open connections get more new ones'}`;
+}
+
+/** A forced way is that way or none: what cannot be had leaves the VIP to its holder. */
+function force(way: Way, path: ProxyPath | null): Choice | Refusal {
+  if (path === null || path.backends.length === 0) {
+    return { refusal: `--mode ${way} is set, but kube-proxy has no active rules for it` };
+  }
+  const { loop = null, clusterIp, backends } = path;
+  if (loop !== null) {
+    const where = `${formatEndpoint(loop)}, the address of a virtual IP`;
+    return { refusal: `--mode ${way} is set, but kube-proxy's rules lead to ${where}` };
+  }
+  return { reason: `--mode ${way} is set, and ${describePath(path)}`, clusterIp, backends };
+}
+
+/** Adds to the reason that an unlisted apiserver serves. */
+function nameSubstitute({ usable }: VipFacts, reason: string): string {
+  if (usable.isSubstitute !== true || reason.includes(usable.seenIn)) return reason;
+  return `${reason}; ${describeUsable(usable)}`;
+}
+
+/** The API belongs into the reason wherever apiservers are known from it. */
+function nameSource({ apiSource }: VipFacts, reason: string): string {
+  return apiSource === null || reason.includes(apiSource) ? reason : `${reason}; listed in ${apiSource}`;
+}
+
+/** Why kube-proxy's path is not followed. */
+interface Obstacle {
+  /** One sentence for a person. */
+  readonly reason: string;
+  /** Whether this is the bypass, to be left only after two equal looks. */
+  readonly isBypass: boolean;
+}
+
+/** The bypass ends after this many equal looks, so that a kube-proxy in the middle of its own changes cannot make us flap. */
+const looksToLeaveBypass = 2;
+
+/** What keeps a VIP from the path that kube-proxy offers in its mode; null where it can be followed. Pure and total. */
+function findObstacle(facts: VipFacts): Obstacle | null {
+  const { proxyMode, unwanted, usable, wasBypassing, agreedLooks } = facts;
+  if (usable.isFailOpen) return bypass(describeFailOpen(usable));
+  if (proxyMode.value !== 'iptables' && proxyMode.value !== 'ipvs')
+    return avoid(describeOtherMode(proxyMode));
+  if (unwanted !== null) {
+    return avoid(`kube-proxy wants to delete its chain (${unwanted.seenIn})`);
+  }
+  const path = findPath(facts);
+  if (path === null) return avoid(describeMissingPath(facts));
+  if (!areSameEndpoints(path.backends, usable.value)) return bypass(describeDisagreement(path, usable));
+  return wasBypassing && agreedLooks < looksToLeaveBypass
+    ? bypass("kube-proxy's list has matched the usable apiservers for only one sync")
+    : null;
+}
+
+/** Whether kube-proxy's own backends are the usable ones; false where it offers no path in its mode. */
+export function isAgreeing(facts: Omit<VipFacts, 'agreedLooks' | 'wasBypassing'>): boolean {
+  const path = findPath(facts);
+  return path !== null && areSameEndpoints(path.backends, facts.usable.value);
+}
+
+/** `kube-proxy sends 10.96.0.1 to the same 3 apiservers (nat KUBE-SERVICES)` */
+function describePath({ seenIn, clusterIp, backends }: ProxyPath): string {
+  return `kube-proxy sends ${clusterIp} to the same ${countApiservers(backends.length)} (${seenIn})`;
+}
+
+/** `2 apiservers are usable (10.0.0.13:6443 is dead)` */
+function describeUsable({ value, seenIn }: Usable): string {
+  return `${countApiservers(value.length)} ${value.length === 1 ? 'is' : 'are'} usable (${seenIn})`;
+}
+
+function findPath({
+  proxyMode,
+  serviceChain,
+  virtualServer,
+}: Pick<VipFacts, 'proxyMode' | 'serviceChain' | 'virtualServer'>): ProxyPath | null {
+  return proxyMode.value === 'ipvs' ? virtualServer : serviceChain;
+}
+
+function avoid(reason: string): Obstacle {
+  return { reason, isBypass: false };
+}
+
+function bypass(reason: string): Obstacle {
+  return { reason, isBypass: true };
+}
+
+function describeMissingPath({ proxyMode, serviceChainProblem, virtualServerProblem }: VipFacts): string {
+  const problem = proxyMode.value === 'ipvs' ? virtualServerProblem : serviceChainProblem;
+  return problem ?? 'kube-proxy has no active rules for default/kubernetes';
+}
+
+function describeFailOpen({ value, seenIn }: Usable): string {
+  return `no apiserver answers this node's probes, so all ${value.length} stay in use (${seenIn})`;
+}
+
+function describeDisagreement(path: ProxyPath, usable: Usable): string {
+  return `kube-proxy's list is out of date: it names ${countApiservers(path.backends.length)} (${path.seenIn}), and ${describeUsable(usable)}`;
+}
+
+function describeOtherMode({ value, seenIn }: Sourced<FoundProxyMode>): string {
+  return value === 'none'
+    ? `this host runs no kube-proxy (${seenIn})`
+    : `kube-proxy runs in proxy mode ${value} (${seenIn}), and vipnat's rules cannot jump to its chains`;
+}
+
+/** What one way is: when it is taken, which rules it asks for, and what people read of it. */
+export interface WayEntry {
+  /** Its choice for a VIP, or why it cannot be had there; null for the way that is left then. Pure and total. */
+  readonly choose: ((facts: VipFacts) => Choice | Refusal) | null;
+  /** kube-proxy's mode whose path it follows: in other modes it has to be asked for. Null for a way that needs no kube-proxy. */
+  readonly follows: ProxyMode | null;
+  /** What has to be given where nothing may be read (`--offline`). */
+  readonly needs: 'clusterIp' | 'endpoints' | null;
+  /** Where it sends new connections. Every kind of route is rendered, and read back, in lib/netfilter/. */
+  readonly toRoute: (decision: Decision) => Route;
+  /** `direct to 10.0.0.11:6443`: another text is another balance. */
+  readonly name: (decision: Decision) => string;
+  /** What becomes of connections to the VIP: the end of a sentence that begins with its name. */
+  readonly describe: (decision: Decision) => string;
+}
+
+const nowhere: Route = { kind: 'translate', backends: [], affinitySeconds: null };
+
+/** All ways, each before those that are taken only where it cannot be had: the table of docs/design.md. */
+export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
+  'service-chain': {
+    choose: (facts) => {
+      // Otherwise it is an obstacle as others are, see findObstacle.
+      const isAskedForInVain = facts.mode === 'service-chain' && facts.unwanted !== null;
+      return followPath(facts, 'service-chain', isAskedForInVain ? null : facts.serviceChain);
+    },
+    follows: 'iptables',
+    needs: null,
+    toRoute: () => ({ kind: 'jump', chain: serviceChain }),
+    name: ({ way }) => way,
+    describe: () => "goes through kube-proxy's service chain of default/kubernetes",
+  },
+  'cluster-ip': {
+    choose: (facts) => followPath(facts, 'cluster-ip', facts.virtualServer),
+    follows: 'ipvs',
+    needs: 'clusterIp',
+    toRoute: ({ vip: { family }, clusterIp: address }) => {
+      if (address === null) return nowhere;
+      return {
+        kind: 'translate',
+        backends: [{ family, address, port: kubernetesService.port }],
+        affinitySeconds: null,
+      };
+    },
+    name: ({ way }) => way,
+    describe: ({ clusterIp }) => `goes to kube-proxy's virtual server ${clusterIp ?? ''}`,
+  },
+  direct: {
+    choose: goDirect,
+    follows: null,
+    needs: 'endpoints',
+    toRoute: ({ backends, affinitySeconds, weights }) => ({
+      ...{ kind: 'translate', backends, affinitySeconds },
+      ...(weights === undefined ? {} : { weights }),
+    }),
+    name: (decision) => `${decision.way} to ${listTargets(decision).join(', ')}`,
+    describe: ({ backends, weights }) =>
+      `goes directly to ${countApiservers(backends.length)}, ${weights === undefined ? 'chosen at random' : 'more of it to apiservers with fewer open connections'}`,
+  },
+  passthrough: {
+    choose: null,
+    follows: null,
+    needs: null,
+    toRoute: () => nowhere,
+    name: ({ way }) => way,
+    describe: () => 'stays with the VIP holder',
+  },
+};
+
+/** With their shares of new connections where these differ. */
+function listTargets(decision: Decision): string[] {
+  const shares = decision.weights === undefined ? null : findShares(decision);
+  return decision.backends.map(formatEndpoint).map((text) => {
+    const share = shares?.get(text);
+    return share === undefined ? text : `${text} (${Math.round(share * 100)} %)`;
+  });
+}
+
+/** One after the other, as in the table. */
+export const ways = Object.keys(wayToEntry) as readonly Way[];
+
+/** What the choice of ways depends on; without a method, each apiserver is as likely. */
+type WayOptions = Pick<Config, 'mode' | 'proxyMode'> & Partial<Pick<Config, 'method'>>;
+
+/** Those that come into question, in the same order: the one that `--mode` asks for, else all that go with kube-proxy's mode. */
+export function listEligible({ mode, proxyMode, method }: WayOptions): readonly Way[] {
+  if (mode !== 'auto') return [mode];
+  // Where kube-proxy's rules lead, kube-proxy chooses.
+  if (method === 'lc') return ['direct', 'passthrough'];
+  return ways.filter((way) => [null, proxyMode].includes(wayToEntry[way].follows));
+}

@@ -1,0 +1,377 @@
+import { type DrainStore, type Drain, createDrainStore } from '../lib/files.ts';
+import { type DrainRule, createDrainRule } from '../lib/kernel/iptables.ts';
+import { type Clock, systemClock, Pause } from '../lib/clock.ts';
+import { type GivenUpVipsPorts, GivenUpVips } from './vip-holder.ts';
+import { VipnatError } from '../lib/errors.ts';
+import { type DrainState, askAgentDrain, askAgentHealth } from './ask.ts';
+import type { Assessment } from './decide/decision.ts';
+import type { HealthView, Health } from './health/usable.ts';
+import { parseEndpoint } from '../lib/net.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
+import { readInterfaces } from '../lib/kernel/host.ts';
+
+/**
+ * Keeps this host drained, as long as its state folder says so: docs/adr/0025.
+ *
+ * Goal: an operator's word outlives the agent and a reboot, and other software cannot take it back by chance.
+ * Tension: nearly no host is ever drained, so that must cost nothing; and a word that is forgotten costs a master.
+ * Compromise: a small file is read with each look. Rules are read only while it is there, and once after it is gone. The log
+ * says once a day that it is there.
+ */
+
+/** What it needs of the world. */
+export interface DrainPorts {
+  readonly store: Pick<DrainStore, 'load' | 'addVipStays'>;
+  readonly rule: DrainRule;
+  readonly clock: Clock;
+  readonly askLink: GivenUpVipsPorts['askLink'];
+  readonly report: DrainListener;
+  /** Called when the VIPs are to leave this host, or no longer: whether it may hold them has to be judged. */
+  readonly onChange: () => void;
+}
+
+const dayMs = 86_400_000;
+
+/** One reading of the file, and of the rule, at a time. */
+export class HostDrain {
+  readonly #ports: DrainPorts;
+  readonly #loaded: Promise<void>;
+  #drain: Drain | null = null;
+  readonly #givenUp: GivenUpVips;
+  /** Whether keepalived was told that this node can serve. */
+  #isServing = true;
+  /** Of this host's apiservers, as last looked at; null before that. */
+  #apiserverPorts: readonly number[] | null = null;
+  #isKept = false;
+  #problem: VipnatError | null = null;
+  #toldAt = -Infinity;
+  #work: Promise<void> | null = null;
+  #isAsked = false;
+  #isStopped = false;
+  /** Whether the file was read at all. */
+  #isLoaded = false;
+  /** Whether this process has seen this host drained. */
+  #wasDrained = false;
+
+  constructor(ports: DrainPorts) {
+    this.#ports = ports;
+    const { clock, askLink } = ports;
+    const onVacant = (vip: string) => {
+      this.#letVipsStay(vip);
+    };
+    this.#givenUp = new GivenUpVips({ clock, askLink, onVacant });
+    this.#loaded = this.#attempt(() => this.#load());
+  }
+
+  /** How it is now. */
+  get state(): DrainState {
+    const { since = null, vipStaysSince = null } = this.#drain ?? {};
+    return { since, vipStaysSince, isKept: this.#isKept, problem: this.#problem?.message ?? null };
+  }
+
+  /** Whether the VIPs are to leave this host; after a start, as soon as the file was read. */
+  async isLeaving(): Promise<boolean> {
+    await this.#loaded;
+    return isLeaving(this.#drain);
+  }
+
+  /** To be called with each look. Returns at once. */
+  looked(assessment: Pick<Assessment, 'decisions' | 'health' | 'observation'>): void {
+    const { health, observation } = assessment;
+    this.#givenUp.looked(assessment);
+    const local = new Set(observation.addresses.map(({ address }) => address));
+    this.#apiserverPorts = findPorts(health, local);
+    this.check();
+  }
+
+  /** keepalived was told whether this node can serve: if not, it gives the VIPs up. */
+  changed(isServing: boolean): void {
+    this.#isServing = isServing;
+    this.#followVips();
+  }
+
+  /** Reads the file again, as somebody has changed it. Returns at once. */
+  check(): void {
+    if (this.#isStopped) return;
+    this.#isAsked = true;
+    this.#work ??= this.#goOn().finally(() => (this.#work = null));
+  }
+
+  /** Ends with the write under way. The rule stays (I8). */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#givenUp.follow(false);
+    await this.#loaded;
+    await this.#work;
+  }
+
+  async #goOn(): Promise<void> {
+    await this.#loaded;
+    while (this.#isAsked && !this.#isStopped) {
+      this.#isAsked = false;
+      await this.#attempt(async () => {
+        await this.#load();
+        await this.#keep();
+      });
+    }
+  }
+
+  async #load(): Promise<void> {
+    const { store, clock, report, onChange } = this.#ports;
+    const before = this.#drain;
+    this.#drain = keepWord(before, await store.load());
+    const isNews = (before === null) !== (this.#drain === null);
+    if (isNews) {
+      this.#isKept = false;
+      this.#toldAt = -Infinity;
+    }
+    // The first look is still to come.
+    if (this.#isLoaded && isLeaving(before) !== isLeaving(this.#drain)) onChange();
+    this.#isLoaded = true;
+    this.#followVips();
+    this.#wasDrained ||= this.#drain !== null;
+    if (isNews && this.#drain === null) report.undrained();
+    if (this.#drain === null || clock.now() - this.#toldAt < dayMs) return;
+    this.#toldAt = clock.now();
+    report.drained(this.#drain);
+  }
+
+  #followVips(): void {
+    this.#givenUp.follow(!this.#isStopped && !this.#isServing && isLeaving(this.#drain));
+  }
+
+  /** No other host has taken this VIP: one that is drained is better than none. */
+  #letVipsStay(vip: string): void {
+    const { store, clock, report, onChange } = this.#ports;
+    if (this.#drain === null || !isLeaving(this.#drain)) return;
+    const vipStaysSince = clock.date();
+    this.#drain = { ...this.#drain, vipStaysSince };
+    report.vipStays(vip);
+    onChange();
+    void this.#attempt(() => store.addVipStays(vipStaysSince));
+  }
+
+  async #keep(): Promise<void> {
+    const { rule, report } = this.#ports;
+    const isDrained = this.#drain !== null;
+    // Where no apiserver is known, a rule that is there is the best that can be.
+    if ((!isDrained && this.#isKept) || this.#apiserverPorts === null) return;
+    const wanted = isDrained ? this.#apiserverPorts : [];
+    if (isDrained && wanted.length === 0) return;
+    const seen = await this.#readRule();
+    if (seen?.join() !== wanted.join()) {
+      await rule.write(wanted);
+      report.drainRuleWritten(wanted);
+    }
+    this.#isKept = true;
+  }
+
+  /** A host that cannot have such a rule, and is not to, has none. */
+  async #readRule(): Promise<readonly number[] | null> {
+    const { rule } = this.#ports;
+    if (this.#wasDrained) return await rule.read();
+    return await rule.read().catch((error: unknown) => {
+      if (error instanceof VipnatError) return [];
+      throw error;
+    });
+  }
+
+  async #attempt(act: () => Promise<void>): Promise<void> {
+    try {
+      await act();
+      this.#problem = null;
+    } catch (error) {
+      if (!(error instanceof VipnatError)) throw error;
+      this.#isKept = false;
+      if (this.#problem === null) this.#ports.report.drainFailed(error);
+      this.#problem = error;
+    }
+  }
+}
+
+function isLeaving(drain: Drain | null): boolean {
+  return drain !== null && drain.vipStaysSince === null;
+}
+
+/** That the VIPs stay counts as long as the same drain, also where it could not be written. */
+function keepWord(before: Drain | null, now: Drain | null): Drain | null {
+  if (before === null || now === null || before.since.getTime() !== now.since.getTime()) return now;
+  return { ...now, vipStaysSince: now.vipStaysSince ?? before.vipStaysSince };
+}
+
+/** Those of this host's apiservers, ascending; of all, where none is known to be here. */
+function findPorts(health: HealthView, local: ReadonlySet<string>): number[] {
+  const all = [...health.keys()].map(parseEndpoint).filter((endpoint) => endpoint !== null);
+  const own = all.filter(({ address }) => local.has(address));
+  const ports = (own.length > 0 ? own : all).map(({ port }) => port);
+  return [...new Set(ports)].toSorted((one, other) => one - other);
+}
+
+/** Notified of what becomes of a drain. */
+interface DrainListener {
+  /** This host is drained: at the start, when it begins, and once a day. */
+  drained(drain: Drain): void;
+  /** No other host has taken a VIP that this one gave up: it may hold the VIPs again until the drain ends. */
+  vipStays(vip: string): void;
+  /** It is drained no longer. */
+  undrained(): void;
+  /** The rule was written, or removed: another program had changed it, or the first time. */
+  drainRuleWritten(ports: readonly number[]): void;
+  /** The file or the rule cannot be read or written, for the first time in a row. */
+  drainFailed(problem: VipnatError): void;
+}
+
+/** What becomes of this host's drain, as log lines. */
+export class DrainLog implements DrainListener {
+  readonly #logger: Logger;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  drained({ since, vipStaysSince }: Drain): void {
+    const vip = vipStaysSince === null ? 'the VIP leaves' : 'the VIP may stay, because no other host took it';
+    this.#logger.warn(
+      `this host is drained since ${since.toISOString()}: its apiserver gets no new connections, and ${vip}. vipnat undrain ends that`,
+    );
+  }
+
+  vipStays(vip: string): void {
+    this.#logger.warn(
+      `no other host has taken ${vip}: this host may hold it until vipnat undrain. vipnat doctor says what to do`,
+    );
+  }
+
+  undrained(): void {
+    this.#logger.info('this host is no longer drained');
+  }
+
+  drainRuleWritten(ports: readonly number[]): void {
+    this.#logger.info(
+      ports.length === 0
+        ? 'removed the table vipnat-drain: drain checks are accepted'
+        : `wrote the table vipnat-drain: drain checks at port ${ports.join(', ')} are refused`,
+    );
+  }
+
+  drainFailed({ message, code }: VipnatError): void {
+    this.#logger.warn(message, { code });
+  }
+}
+
+/** One look at a busy host, and a write. */
+const patienceMs = 15_000;
+const pauseMs = 100;
+
+/** How this host is to be drained. */
+export interface DrainWish {
+  readonly stateDir: string;
+  /** Also where no other apiserver takes new connections. */
+  readonly force: boolean;
+  /** Find out what would be done, and change nothing. */
+  readonly dryRun: boolean;
+}
+
+/** What a drain is about. */
+export interface HostDrainPlan {
+  /** The file that says it. */
+  readonly location: string;
+  /** The ports of this host's apiservers. */
+  readonly ports: readonly number[];
+  /** Since when this host is drained; null where nothing was done. */
+  readonly since: Date | null;
+}
+
+/**
+ * Writes into the state folder that this host is drained, and waits until its agent keeps it so.
+ * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent says
+ */
+export async function drainThisHost({ stateDir, force, dryRun }: DrainWish): Promise<HostDrainPlan> {
+  const store = createDrainStore(stateDir);
+  const { location } = store;
+  const [state, health] = await Promise.all([askAgentDrain(), askAgentHealth()]);
+  if (state === null || health === null) {
+    throw refuse('no agent that can drain runs on this host. Start it first: the agent keeps the drain');
+  }
+  const { local: ports, others } = splitHealth(health);
+  if (state.since === null && !force && others.length === 0) {
+    throw refuse(
+      'no apiserver on another host is ready, so clients would have none left. Repair one first (vipnat status), or add --force',
+    );
+  }
+  if (dryRun) return { location, ports, since: null };
+  const since = state.since ?? (await begin(store));
+  await waitForAgent(location, isDrained);
+  return { location, ports, since };
+}
+
+/**
+ * Takes it back. Without an agent it removes the rule itself. Answers whether this host was drained.
+ * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent or nft says
+ */
+export async function undrainThisHost(stateDir: string): Promise<boolean> {
+  const store = createDrainStore(stateDir);
+  const wasDrained = (await store.load()) !== null;
+  await store.save(null);
+  if ((await askAgentDrain()) === null) await createDrainRule().write([]);
+  else await waitForAgent(store.location, (now) => now.since === null);
+  return wasDrained;
+}
+
+const isDrained = ({ since }: DrainState) => since !== null;
+
+/** Writes the file. What the agent does not read must not drain an agent that starts later: then the file is removed again. */
+async function begin(store: DrainStore): Promise<Date> {
+  const since = systemClock.date();
+  await store.save(since);
+  const last = await askUntil(isDrained);
+  if (last === null || isDrained(last)) return since;
+  await store.save(null);
+  throw refuse(explainUnread(store.location, last));
+}
+
+function refuse(why: string): VipnatError {
+  return new VipnatError('DRAIN_REFUSED', why);
+}
+
+/** The ports of this host's apiservers, and those of others that take new connections. */
+function splitHealth(health: HealthView): { readonly local: number[]; readonly others: string[] } {
+  const addresses = new Set(readInterfaces().map(({ address }) => address));
+  const isLocal = (text: string) => addresses.has(parseEndpoint(text)?.address ?? '');
+  const ports = [...health.keys()].filter(isLocal).flatMap((text) => parseEndpoint(text)?.port ?? []);
+  const isTaking = ({ state, isSilent = false }: Health) => state === 'ready' && !isSilent;
+  return {
+    local: [...new Set(ports)],
+    others: [...health].filter(([text, one]) => !isLocal(text) && isTaking(one)).map(([text]) => text),
+  };
+}
+
+/** Until the agent has read the file and has done what follows. */
+async function waitForAgent(location: string, isRead: (state: DrainState) => boolean): Promise<void> {
+  const last = await askUntil((state) => isRead(state) && state.isKept);
+  if (last === null) throw refuse('the agent ended meanwhile. It reads the change when it starts');
+  if (!isRead(last)) throw refuse(explainUnread(location, last));
+  if (last.isKept) return;
+  throw refuse(
+    last.problem === null
+      ? 'the agent has read the change, but has not changed its rule yet. vipnat status tells how it is'
+      : `the agent has read the change, but could not change its rule, and tries again: ${last.problem}`,
+  );
+}
+
+function explainUnread(location: string, { problem }: DrainState): string {
+  return problem === null
+    ? `the agent does not read ${location}. If it has another --state-dir, repeat the command with that option`
+    : `the agent failed: ${problem}`;
+}
+
+/** What the agent says last: as soon as it is as wanted, or when patience ends; null where no agent answers then. */
+async function askUntil(isWanted: (state: DrainState) => boolean): Promise<DrainState | null> {
+  const until = systemClock.now() + patienceMs;
+  const pause = new Pause(systemClock);
+  for (;;) {
+    const state = await askAgentDrain();
+    if ((state !== null && isWanted(state)) || systemClock.now() >= until) return state;
+    await pause.wait(pauseMs);
+  }
+}

@@ -1,0 +1,115 @@
+import type { Kernel, LocalRoutes } from '../lib/kernel/port.ts';
+import type { ForwardingListener } from './report/events.ts';
+import type { WriteBudget } from './write-budget.ts';
+import type { MissingSwitch, ReconcileState } from './decide/decision.ts';
+import type { Config } from '../config/options.ts';
+import { type Family, families, type Endpoint, isInSubnet } from '../lib/net.ts';
+import { VipnatError } from '../lib/errors.ts';
+import type { Observation } from './observe/observe.ts';
+import { forwardingSwitch, forwardingCommand } from '../lib/kernel/forwarding.ts';
+
+/** What switching needs. */
+interface SwitchingPorts {
+  readonly kernel: Pick<Kernel, 'enableForwarding'>;
+  readonly report: ForwardingListener;
+  readonly budget: Pick<WriteBudget, 'waitToSwitch' | 'noteSwitch'>;
+}
+
+/**
+ * Switches on what is off, where that is wanted. Answers the memory to look again with, or null when the look that
+ * found it still holds. Never rejects.
+ */
+export async function switchOnForwarding(
+  ports: SwitchingPorts,
+  missing: readonly MissingSwitch[],
+  memory: ReconcileState,
+  { sysctls }: Pick<Config, 'sysctls'>,
+): Promise<ReconcileState | null> {
+  if (sysctls === 'check') return null;
+  const unforwardable = new Set<Family>();
+  for (const one of missing) {
+    if (!(await switchOn(ports, one))) unforwardable.add(one.family);
+  }
+  const isAllOff = unforwardable.size === missing.length;
+  const isKnown = families.every((family) => unforwardable.has(family) === memory.unforwardable.has(family));
+  return isAllOff && isKnown ? null : { ...memory, unforwardable };
+}
+
+/** Answers whether it is on now. */
+async function switchOn(
+  { kernel, report, budget }: SwitchingPorts,
+  missing: MissingSwitch,
+): Promise<boolean> {
+  const waitMs = budget.waitToSwitch(missing.family);
+  if (waitMs > 0) {
+    report.contested(missing, waitMs);
+    return false;
+  }
+  try {
+    await kernel.enableForwarding(missing.family, missing.device);
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    report.notSwitched(error);
+    return false;
+  }
+  budget.noteSwitch(missing.family);
+  report.switchedOn(missing);
+  return true;
+}
+
+/**
+ * Whether this host passes on what it balances.
+ *
+ * Goal: a connection that is sent to another node gets there.
+ * Tension: a host that does not forward drops it, and then two of three connections hang that would have been
+ * answered without us; and where forwarding may be switched on is not ours to know everywhere (`--sysctls check`).
+ * Compromise: switched on before the first rule, and again whenever somebody has switched it off; where that fails, is
+ * not wanted or has to be done too often (I9), the VIP is left to its holder.
+ */
+
+/**
+ * The switches that are off on this host, of families that have a VIP. Where the host forwards, an interface that has the VIP, or
+ * its subnet, may have its own switch off: what clients send comes by that one. Pure.
+ */
+export function findMissingSwitches(
+  observation: Pick<Observation, 'forwarding' | 'advertised'> & Partial<Observation>,
+  { vips, sysctls }: Pick<Config, 'vips' | 'sysctls'>,
+  localRoutes: Pick<LocalRoutes, 'addresses'> | null = null,
+): MissingSwitch[] {
+  const { forwarding, advertised, closedDevices = [] } = observation;
+  const addresses = localRoutes?.addresses ?? [];
+  const closed = closedDevices.filter((device) => vips.some((vip) => isVipDevice(device, vip, addresses)));
+  const ofDevices = closed.map((device): MissingSwitch => ({
+    family: 'ipv4',
+    name: forwardingSwitch('ipv4', device),
+    command: forwardingCommand('ipv4', [], device),
+    advertised: [],
+    device,
+    isOurs: sysctls === 'set',
+  }));
+  return [...listHostSwitches({ forwarding, advertised }, { vips, sysctls }), ...ofDevices];
+}
+
+/** The interface that has the VIP; where it is elsewhere, one in its subnet, by which it would come. */
+function isVipDevice(device: string, vip: Endpoint, addresses: LocalRoutes['addresses']): boolean {
+  const holder = addresses.find(({ address }) => address === vip.address);
+  if (holder !== undefined) return holder.device === device;
+  return addresses.some(
+    (one) => one.device === device && one.family === vip.family && isInSubnet(vip.address, one),
+  );
+}
+
+function listHostSwitches(
+  { forwarding, advertised }: Pick<Observation, 'forwarding' | 'advertised'>,
+  { vips, sysctls }: Pick<Config, 'vips' | 'sysctls'>,
+): MissingSwitch[] {
+  return families
+    .filter((family) => forwarding[family] === false && vips.some((vip) => vip.family === family))
+    .map((family) => ({
+      family,
+      name: forwardingSwitch(family),
+      command: forwardingCommand(family, advertised),
+      advertised: family === 'ipv6' ? advertised : [],
+      isOurs: sysctls === 'set',
+    }));
+}

@@ -1,0 +1,363 @@
+import {
+  type ConnectHistory,
+  emptyConnects,
+  type ConnectResult,
+  addConnect,
+  type ConnectOutcome,
+} from '../../lib/http/client.ts';
+import type { Endpoint } from '../../lib/net.ts';
+
+/** What probes have shown of one apiserver. Times are of the Clock, and those of questions are when they were asked. */
+export interface ProbeHistory extends ConnectHistory {
+  /** When the last connect was begun. */
+  readonly connectedAt: number;
+  /** For how long it has answered no connect, as far as this process ran: from the first such connect to the last. */
+  readonly silentMs: number;
+  /** Questions in a row that were answered with ready. */
+  readonly readyAnswers: number;
+  readonly readyAt: number;
+  /** When the first question was asked of those in a row that were answered with ready within a second; Infinity where the last was not. */
+  readonly promptSince: number;
+  /** When the last such question was asked. */
+  readonly promptAt: number;
+  /** When the last question was asked that was answered in any way. */
+  readonly answeredAt: number;
+  /** Questions in a row without an answer. */
+  readonly unanswered: number;
+  readonly unansweredSince: number;
+  /** Why the last answer was not ready, or null when it was. */
+  readonly failure: string | null;
+  readonly failureAt: number;
+  readonly failureCause: FailureCause;
+  /** Why its good answers say only that its process lives; null where they say that it is ready. */
+  readonly livenessOnly: string | null;
+  /** When the first question was asked of those in a row that were answered so. */
+  readonly livenessSince: number;
+  /** Whether its process has answered nothing for 2.5 s, not even a new handshake. */
+  readonly isFrozen: boolean;
+  /** Since when. */
+  readonly frozenSince: number;
+  /** Whether its process closed both connections of the probes together, and has answered no question since. */
+  readonly isEnded: boolean;
+  /** When it did that last, also if it has answered since. */
+  readonly endedAt: number;
+  /** Whether the last drain check found its host drained. */
+  readonly isDrained: boolean;
+}
+
+/** Nothing seen yet. */
+export const emptyHistory: ProbeHistory = {
+  ...emptyConnects,
+  connectedAt: -Infinity,
+  silentMs: 0,
+  readyAnswers: 0,
+  readyAt: -Infinity,
+  promptSince: Infinity,
+  promptAt: -Infinity,
+  answeredAt: -Infinity,
+  unanswered: 0,
+  unansweredSince: 0,
+  failure: null,
+  failureAt: 0,
+  failureCause: 'other',
+  livenessOnly: null,
+  livenessSince: 0,
+  isFrozen: false,
+  frozenSince: 0,
+  isEnded: false,
+  endedAt: -Infinity,
+  isDrained: false,
+};
+
+/** What one probe has shown. */
+export type ProbeResult =
+  | ConnectResult
+  | QuestionResult
+  /** Nothing was answered since it was asked; and the first sign of life after that. */
+  | { readonly kind: 'frozen' | 'alive' }
+  /** Both connections of the probes were closed at once. */
+  | { readonly kind: 'ended' }
+  | { readonly kind: Exclude<DrainOutcome, 'unknown'> };
+
+type QuestionResult =
+  /** `isPrompt`: within a second. */
+  | { readonly kind: 'ready'; readonly isPrompt: boolean; readonly livenessOnly?: string }
+  | { readonly kind: 'failing'; readonly reason: string; readonly cause: FailureCause }
+  | { readonly kind: 'unanswered' };
+
+/** Adds what a probe has shown, begun or asked at a time, to what was known. Pure. */
+export function addResult(history: ProbeHistory, result: ProbeResult, askedAt: number): ProbeHistory {
+  if (isConnect(result)) return addAnyConnect(history, result, askedAt);
+  switch (result.kind) {
+    case 'ready':
+    case 'failing':
+    case 'unanswered':
+      return addQuestion(history, result, askedAt);
+    case 'frozen':
+    case 'alive':
+    case 'ended':
+      return addSign(history, result.kind, askedAt);
+    case 'drained':
+    case 'admitting':
+      return addDrain(history, result.kind === 'drained');
+  }
+}
+
+/** What its process shows beside answers. */
+function addSign(history: ProbeHistory, kind: 'frozen' | 'alive' | 'ended', at: number): ProbeHistory {
+  if (kind === 'alive') return { ...history, isFrozen: false };
+  const broken = breakRun(history);
+  if (kind === 'ended') return { ...broken, isEnded: true, endedAt: at };
+  return { ...broken, isFrozen: true, frozenSince: history.isFrozen ? history.frozenSince : at };
+}
+
+function isConnect(result: ProbeResult): result is ConnectResult {
+  return ['open', 'refused', 'doubtful', 'unreachable', 'silent'].includes(result.kind);
+}
+
+/** Whoever is asked more rarely was not asked at all meanwhile: this process did not run. */
+const longestStepMs = 1000;
+
+/** An apiserver that accepts no connection answers no question, and nothing is known of its process. One that ends still accepts them. */
+function addAnyConnect(history: ProbeHistory, result: ConnectResult, askedAt: number): ProbeHistory {
+  const known = result.kind === 'open' ? history : { ...breakRun(history), isFrozen: false, isEnded: false };
+  const after = addConnect(known, result, askedAt);
+  const isFirst = after.consecutiveTimeouts <= 1;
+  const passedMs = Math.min(askedAt - history.connectedAt, longestStepMs);
+  return { ...after, connectedAt: askedAt, silentMs: isFirst ? 0 : history.silentMs + passedMs };
+}
+
+function addQuestion(history: ProbeHistory, result: QuestionResult, askedAt: number): ProbeHistory {
+  const { unanswered, unansweredSince, failure, failureAt } = history;
+  switch (result.kind) {
+    case 'ready':
+      return {
+        ...addAnswer(history, askedAt),
+        readyAnswers: history.readyAnswers + 1,
+        readyAt: askedAt,
+        promptSince: result.isPrompt ? Math.min(history.promptSince, askedAt) : Infinity,
+        promptAt: result.isPrompt ? askedAt : history.promptAt,
+        failure: null,
+        livenessOnly: result.livenessOnly ?? null,
+        livenessSince: history.livenessOnly === null ? askedAt : history.livenessSince,
+      };
+    case 'failing':
+      return {
+        ...addAnswer(breakRun(history), askedAt),
+        failure: result.reason,
+        failureCause: result.cause,
+        failureAt: failure === null ? askedAt : failureAt,
+      };
+    case 'unanswered':
+      return {
+        ...breakRun(history),
+        unanswered: unanswered + 1,
+        unansweredSince: unanswered === 0 ? askedAt : unansweredSince,
+      };
+  }
+}
+
+function addAnswer(history: ProbeHistory, askedAt: number): ProbeHistory {
+  const isEnded = history.isEnded && askedAt < history.endedAt;
+  return { ...history, answeredAt: askedAt, unanswered: 0, isFrozen: false, isEnded };
+}
+
+/** The count of good answers starts again. */
+function breakRun(history: ProbeHistory): ProbeHistory {
+  return { ...history, readyAnswers: 0, promptSince: Infinity };
+}
+
+/** One that comes back from a drain has its good answers counted anew. */
+function addDrain(history: ProbeHistory, isDrained: boolean): ProbeHistory {
+  if (history.isDrained === isDrained) return history;
+  return { ...history, isDrained, readyAnswers: isDrained ? history.readyAnswers : 0 };
+}
+
+/** How one GET /readyz ended. */
+export type ReadyzOutcome =
+  /** 200; or 401 or 403, where the answer says only that its process lives: `livenessOnly` is then why, a phrase for people. */
+  | { readonly kind: 'ready'; readonly livenessOnly?: string }
+  /** Another status, or a peer that is no apiserver of this cluster; `reason` is a phrase for people. */
+  | { readonly kind: 'failing'; readonly reason: string; readonly cause: FailureCause }
+  /** No answer within the limit: slow or frozen. The connection is given up. */
+  | { readonly kind: 'silent' }
+  /** The connection could not be made or was closed before an answer. */
+  | { readonly kind: 'closed' };
+
+/**
+ * Why an answer is bad. `shutdown`: it says that it shuts down, its own affair. `distrust`: it is no apiserver of this cluster by the
+ * CA and the clock of this host, and one of these may be what is wrong. `other` may fail for all of them a moment later.
+ */
+type FailureCause = 'shutdown' | 'distrust' | 'other';
+
+/**
+ * What a drain check has shown: `drained` refuses a connect from a drain port and accepts one from an ordinary port, see
+ * drain-ports.ts; `admitting` accepts both; `unknown` is everything else, and says nothing.
+ */
+export type DrainOutcome = 'drained' | 'admitting' | 'unknown';
+
+/**
+ * The apiservers as the probes see them. The real one is `createApiserver` (probe-connections.ts); test/support/fakes has
+ * one that tests turn by hand. Credentials go only to an apiserver whose certificate was verified, with a question
+ * that it does not answer without them.
+ */
+export interface Apiserver {
+  /** Connects once and closes again. Never rejects; answers after the limit at the latest. */
+  connect(endpoint: Endpoint, limitMs: number): Promise<ConnectOutcome>;
+  /** Whether its host is drained. Never rejects; answers after twice the limit at the latest. */
+  checkDrain(endpoint: Endpoint, limitMs: number): Promise<DrainOutcome>;
+  /** A connection to be held. Nothing is sent before the first question. */
+  hold(endpoint: Endpoint, onClose: () => void): HeldConnection;
+  /** A connection for signs of life, made at once. */
+  openPingConnection(endpoint: Endpoint, listener: PingListener): PingConnection;
+}
+
+/**
+ * One kept-alive TLS connection to one apiserver. A question makes it anew after its end, and where the CA, the clock or the
+ * credentials of this host are no longer those of its handshake.
+ */
+export interface HeldConnection {
+  /** Whether it is up now. */
+  readonly isOpen: boolean;
+  /**
+   * Asks GET /readyz. One question at a time. Never rejects; answers after the limit at the latest, and after twice the limit
+   * where a connection has to be made first.
+   */
+  ask(limitMs: number): Promise<ReadyzOutcome>;
+  /** Ends it for good; `onClose` is not called for that, nor for a question that was given up. */
+  close(): void;
+}
+
+/** One TLS connection, on which only the smallest request of HTTP is sent. */
+export interface PingConnection {
+  /** Whether the peer's kernel has accepted it. */
+  readonly isConnected: boolean;
+  /** Sends a request, as soon as the handshake is over. One at a time. */
+  send(): void;
+  /** Ends it for good; the listener hears nothing more. */
+  close(): void;
+}
+
+/** What is heard on it. */
+export interface PingListener {
+  /** The peer's process has sent something: an answer to the request, or a part of the handshake. */
+  readonly onHeard: (isAnswer: boolean) => void;
+  /** It is over. */
+  readonly onEnd: () => void;
+}
+
+/** How many questions one apiserver gets within a second: the regular one, and three that cannot wait. */
+const questionsPerSecond = 4;
+
+const secondMs = 1000;
+
+/** A connection that closes is followed by a burst of connects this often at most: one that is closed at once, each time, says nothing new. */
+const burstRestMs = 10_000;
+
+/** A closed connection keeps its source port for a minute: so 30 of the drain ports are taken, and no more. */
+export const drainCheckMs = 2000;
+
+/** A pinger makes two connections when an apiserver falls silent. One that is slow costs a handshake in two seconds. */
+const pingConnections = 2;
+const pingRestMs = 4000;
+
+/**
+ * Limits what is sent to one apiserver (I13). Every sender asks here first. The budget outlives its prober: a new prober
+ * for the same apiserver continues with what is left.
+ */
+export class ProbeBudget {
+  /** When the last questions were sent, oldest first. */
+  #questions: readonly number[] = [];
+  /** When the last connections for pings were begun, oldest first. */
+  #pingConnections: readonly number[] = [];
+  #connectedAt = -Infinity;
+  #burstAt = -Infinity;
+  #alarmedAt = -Infinity;
+  #drainCheckedAt = -Infinity;
+
+  /** When the next question may be sent; the past when it may be sent at once. */
+  get questionFrom(): number {
+    const oldest = this.#questions.at(-questionsPerSecond);
+    return oldest === undefined ? -Infinity : oldest + secondMs;
+  }
+
+  /** When the last connect was begun. */
+  get connectedAt(): number {
+    return this.#connectedAt;
+  }
+
+  /** Answers whether a question may be sent now, and counts it as sent when it may. */
+  takeQuestion(now: number): boolean {
+    if (this.questionFrom > now) return false;
+    this.#questions = [...this.#questions, now].slice(-questionsPerSecond);
+    return true;
+  }
+
+  /** Counts a connect as begun now. */
+  noteConnect(now: number): void {
+    this.#connectedAt = now;
+  }
+
+  /** Answers whether a burst of connects may begin now, and counts it as begun when it may. */
+  takeBurst(now: number): boolean {
+    if (now - this.#burstAt < burstRestMs) return false;
+    this.#burstAt = now;
+    return true;
+  }
+
+  /** Answers whether a pinger may make a connection now, and counts it as made when it may. */
+  takePingConnection(now: number): boolean {
+    const oldest = this.#pingConnections.at(-pingConnections) ?? -Infinity;
+    if (now - oldest < pingRestMs) return false;
+    this.#pingConnections = [...this.#pingConnections, now].slice(-pingConnections);
+    return true;
+  }
+
+  /** Answers whether a drain check may begin now, and counts it as begun when it may. */
+  takeDrainCheck(now: number): boolean {
+    if (now - this.#drainCheckedAt < drainCheckMs) return false;
+    this.#drainCheckedAt = now;
+    return true;
+  }
+
+  /**
+   * Answers whether a bad answer of this apiserver may cost the others a question now, and counts it when it may: once,
+   * and once more after it has answered well. `readyAt` is when the last question was asked that it answered well.
+   */
+  takeAlarm(readyAt: number, now: number): boolean {
+    if (this.#alarmedAt !== -Infinity && readyAt <= this.#alarmedAt) return false;
+    this.#alarmedAt = now;
+    return true;
+  }
+
+  /** Whether nothing in it limits anything any more. */
+  isIdle(now: number): boolean {
+    const lastAt = Math.max(
+      this.#connectedAt,
+      this.#burstAt,
+      this.#alarmedAt,
+      this.#drainCheckedAt,
+      this.#questions.at(-1) ?? -Infinity,
+      this.#pingConnections.at(-1) ?? -Infinity,
+    );
+    return now - lastAt >= burstRestMs;
+  }
+}
+
+/** The budgets of all apiservers, by their text. */
+export class ProbeBudgets {
+  readonly #budgets = new Map<string, ProbeBudget>();
+
+  /** The budget of one: always the same while it limits anything. */
+  of(text: string): ProbeBudget {
+    const budget = this.#budgets.get(text) ?? new ProbeBudget();
+    this.#budgets.set(text, budget);
+    return budget;
+  }
+
+  /** Forgets those of apiservers that are not probed any more, as soon as nothing depends on them. */
+  forgetIdle(probed: ReadonlySet<string>, now: number): void {
+    for (const [text, budget] of this.#budgets)
+      if (!probed.has(text) && budget.isIdle(now)) this.#budgets.delete(text);
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * Apiservers that are listed no more and still have connections: they are probed until those end, so that the
+ * connections are reset when the host dies.
+ *
+ * Goal: nobody waits for a quarter of an hour because an apiserver left the list before its host died.
+ * Tension: who has connections is known to the kernel's connection table alone, which is large and says nothing when it
+ * changes. An agent may have been started after the departure.
+ * Compromise: connections are counted soon after the start and after a departure, and once a minute while anybody has
+ * some. Until the first count everybody who left is probed.
+ */
+import { type Endpoint, formatEndpoint, parseEndpoint } from '../../lib/net.ts';
+import type { Kernel } from '../../lib/kernel/port.ts';
+import type { Clock, Cancel } from '../../lib/clock.ts';
+import type { HealthMonitor } from './monitor.ts';
+import type { Watched, HealthView } from './usable.ts';
+
+/** By then new connections go elsewhere, and who had none before has none. */
+const firstCountMs = 5000;
+
+/** The connection table of a busy host takes a second to read. */
+const countRestMs = 60_000;
+
+/** By then clients have given up by themselves; and a host that cannot count connections cannot reset them either. */
+const maxUncountedMs = 900_000;
+
+/** Notified of departures. */
+export interface DepartureListener {
+  /** An unlisted apiserver has this many connections: it is probed from now on. */
+  departed(endpoint: Endpoint, connections: number): void;
+  /** The one of this text has none any more, or is listed again. */
+  ended(text: string): void;
+}
+
+/** What it needs of the world. */
+interface DeparturePorts {
+  readonly kernel: Pick<Kernel, 'countFlows'>;
+  readonly clock: Clock;
+  readonly report: DepartureListener;
+}
+
+/** Tells a monitor which apiservers to watch, and which departed ones to keep probing. */
+export class Departures {
+  readonly #monitor: HealthMonitor;
+  readonly #ports: DeparturePorts;
+  readonly #vips: readonly Endpoint[];
+  #watched: Watched | null = null;
+  #told: ReadonlySet<string> = new Set();
+  #due: number | null = null;
+  #cancel: Cancel = () => undefined;
+  #countedAt = -Infinity;
+  #work: Promise<void> | null = null;
+  /** Whether somebody left since the last count began. */
+  #hasNews = false;
+  /** Since when connections cannot be counted; null when they can. */
+  #uncountedSince: number | null = null;
+  #isStopped = false;
+  #isCounted = false;
+
+  /** `vips` are those whose connections count. */
+  constructor(monitor: HealthMonitor, ports: DeparturePorts, vips: readonly Endpoint[]) {
+    this.#monitor = monitor;
+    this.#ports = ports;
+    this.#vips = vips;
+  }
+
+  /** How those are who are listed. */
+  get view(): HealthView {
+    return this.#monitor.view;
+  }
+
+  /** How those are who are not, and are probed for the sake of their connections. */
+  get departed(): HealthView {
+    return this.#monitor.departed;
+  }
+
+  /** Those who are not listed and have open connections, as text; null as long as nobody has counted. */
+  get open(): ReadonlySet<string> | null {
+    return this.#isCounted ? new Set(this.#monitor.departed.keys()) : null;
+  }
+
+  /** Those who were taken from the list on purpose, as text. */
+  get removed(): ReadonlySet<string> {
+    return this.#monitor.removed;
+  }
+
+  /** As the monitor's own. */
+  watch(watched: Watched): HealthView {
+    const isFirst = this.#watched === null;
+    // Connections of others count only while their VIP is here.
+    const hasCome = this.#vips.some(
+      ({ address }) =>
+        watched.localAddresses.has(address) && this.#watched?.localAddresses.has(address) === false,
+    );
+    this.#watched = watched;
+    const before = this.#monitor.departed;
+    const view = this.#monitor.watch(watched);
+    const hasNews = [...this.#monitor.departed.keys()].some((text) => !before.has(text));
+    this.#hasNews ||= hasNews;
+    // Whoever leaves has all the time that the first one had.
+    if (hasNews) this.#uncountedSince = null;
+    if (isFirst || hasNews || hasCome) this.#countAt(this.#ports.clock.now() + firstCountMs);
+    return view;
+  }
+
+  /** Counts no more, and ends with the count under way. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancel();
+    await this.#work;
+  }
+
+  /** At that time or earlier, if that is planned, and never within a minute of the last count. */
+  #countAt(atMs: number): void {
+    const due = Math.max(atMs, this.#countedAt + countRestMs);
+    if (this.#isStopped || (this.#due !== null && this.#due <= due)) return;
+    this.#cancel();
+    this.#due = due;
+    const delayMs = Math.max(0, due - this.#ports.clock.now());
+    this.#cancel = this.#ports.clock.schedule(delayMs, () => {
+      this.#work = this.#count();
+    });
+  }
+
+  async #count(): Promise<void> {
+    this.#hasNews = false;
+    const counts = await this.#countAll();
+    const now = this.#ports.clock.now();
+    this.#countedAt = now;
+    this.#due = null;
+    if (this.#isStopped) return;
+    this.#uncountedSince = counts === null ? (this.#uncountedSince ?? now) : null;
+    const isHopeless = now - (this.#uncountedSince ?? now) >= maxUncountedMs;
+    if (isHopeless) this.#keep(new Map());
+    else if (counts === null) this.#countAt(now);
+    else this.#takeIn(counts);
+  }
+
+  #takeIn(counts: ReadonlyMap<string, number>): void {
+    // Who left meanwhile may have got a connection after the table was read.
+    if (!this.#hasNews) this.#keep(counts);
+    if (this.#monitor.departed.size > 0) this.#countAt(this.#ports.clock.now());
+  }
+
+  /** By text; null where that cannot be known. One after the other: each reads the whole table. */
+  async #countAll(): Promise<ReadonlyMap<string, number> | null> {
+    const total = new Map<string, number>();
+    try {
+      for (const vip of this.#vips) {
+        for (const [text, count] of await this.#ports.kernel.countFlows(vip))
+          total.set(text, (total.get(text) ?? 0) + count);
+        if (this.#isStopped) return null;
+      }
+      return total;
+    } catch {
+      // Not logged here: the reset of connections reports what is wrong.
+      return null;
+    }
+  }
+
+  #keep(counts: ReadonlyMap<string, number>): void {
+    const { report } = this.#ports;
+    this.#isCounted = true;
+    const departed = [...counts]
+      .toSorted(([, one], [, other]) => other - one)
+      .flatMap(([text]) => this.#findDeparted(text));
+    this.#monitor.keepDeparted(departed);
+    const kept = departed.filter((one) => this.#monitor.departed.has(formatEndpoint(one)));
+    for (const one of kept) {
+      const text = formatEndpoint(one);
+      if (!this.#told.has(text)) report.departed(one, counts.get(text) ?? 0);
+    }
+    const texts = new Set(kept.map(formatEndpoint));
+    for (const text of this.#told) if (!texts.has(text)) report.ended(text);
+    this.#told = texts;
+  }
+
+  /** An apiserver that is not listed: neither this host itself nor a virtual IP, which answer without an apiserver elsewhere. */
+  #findDeparted(text: string): Endpoint[] {
+    const endpoint = parseEndpoint(text);
+    const isOwn =
+      endpoint === null ||
+      this.#watched?.localAddresses.has(endpoint.address) === true ||
+      this.#vips.some(({ address }) => address === endpoint.address);
+    return isOwn || this.#monitor.view.has(text) ? [] : [endpoint];
+  }
+}

@@ -1,0 +1,294 @@
+import {
+  type Kernel,
+  type UnreadText,
+  describeUnread,
+  type UnreadRules,
+  type Dialect,
+} from '../lib/kernel/port.ts';
+import { createKernel } from '../lib/kernel/kernel.ts';
+import type { Config } from '../config/options.ts';
+import { type LookPorts, observeAndAssess, everything } from './read-host.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import { toProbeSettings } from './agent.ts';
+import { askProxyMode, createProxyAbsence } from './observe/kube-proxy.ts';
+import { askAgentHealth, askAgentApi } from './ask.ts';
+import { probeOnce } from './health/monitor.ts';
+import type { Apiserver } from './health/apiserver.ts';
+import { createApiserver } from './health/prober.ts';
+import { findAuthority, createDrainStore } from '../lib/files.ts';
+import { createCredentialsReader } from './health/connection.ts';
+import { findAccess, findRoute } from '../lib/kubernetes/route.ts';
+import { type ReconcileState, emptyState, type Assessment, type RouteChange } from './decide/decision.ts';
+import { createEndpointStore, recallApiservers } from './state.ts';
+import { type ClusterApi, noApi, ListedApi } from './api.ts';
+import { VipnatError } from '../lib/errors.ts';
+import type { Plan, TablePlan } from '../lib/plan.ts';
+import type { Endpoint, Family } from '../lib/net.ts';
+import type { HolderInfo } from '../lib/http/singleton.ts';
+import type { Ruleset } from '../lib/iptables/rules.ts';
+import type { NftRuleset } from '../lib/nft/table.ts';
+import { understandRules } from './observe/observe.ts';
+import { plan as makePlan, planRemoval } from './decide/plan.ts';
+import { listTranslatedFamilies } from '../lib/kernel/printed-chains.ts';
+import { findUntracked } from './decide/foreign-rules.ts';
+import { converge } from './sync.ts';
+import { planRouteRemoval } from './local-clients.ts';
+import { drainTable, createDrainRule } from '../lib/kernel/iptables.ts';
+import { isInPath } from '../lib/kernel/tools.ts';
+
+/** The kernel of this host, for a command that looks or writes a few times and ends. */
+export function createHostKernel(): Kernel {
+  return createKernel({ onProblem: () => undefined });
+}
+
+/** Writes a line for a person, with its newline. */
+export type Tell = (text: string) => void;
+
+/**
+ * The real ports of such a command. How apiservers are, and what the API says, is the running agent's word; without one
+ * it is found out by a probe of each, and by a list. An API that does not answer is told to `tell`, once.
+ */
+export function createPorts(config: Config, tell: Tell): LookPorts {
+  const clock: Clock = systemClock;
+  const options = { apiserver: createHostApiserver(config), clock, settings: toProbeSettings(config) };
+  return {
+    kernel: createHostKernel(),
+    askProxyMode,
+    askProxyAbsence: createProxyAbsence(clock),
+    api: createOneTimeApi(config, tell),
+    health: {
+      watch: async (watched) => (await askAgentHealth()) ?? (await probeOnce(options, watched)),
+    },
+  };
+}
+
+/** The apiservers as such a command probes them. */
+function createHostApiserver({ caFile, kubeconfig }: Config): Apiserver {
+  return createApiserver({
+    clock: systemClock,
+    findAuthority: () => findAuthority(caFile),
+    readCredentials: createCredentialsReader(findAccess(kubeconfig, process.env), systemClock),
+  });
+}
+
+/**
+ * What an agent would begin with that started now, and what the one that runs holds the API's word against. A file that
+ * cannot be read is the agent's to complain of.
+ */
+export async function recallMemory({ stateDir }: Config): Promise<ReconcileState> {
+  const store = createEndpointStore(stateDir);
+  const known = await recallApiservers(store, () => undefined);
+  return { ...emptyState, ...known, proxyBesideApi: (await askAgentApi())?.proxyBesideApi ?? {} };
+}
+
+/** One look at all of this host by a process that has just begun. */
+export async function lookAtThisHost(config: Config, tell: Tell): Promise<Assessment> {
+  return await observeAndAssess(createPorts(config, tell), config, await recallMemory(config), everything);
+}
+
+function createOneTimeApi(config: Config, tell: Tell): ClusterApi {
+  const route = findRoute(config);
+  const onProblem = ({ code, message }: VipnatError) => {
+    tell(`[${code}] ${message}\n`);
+  };
+  const listed = route === null ? noApi : new ListedApi({ route, clock: systemClock, onProblem });
+  return {
+    getView: async (known) => {
+      const said = await askAgentApi();
+      return said === null ? await listed.getView(known) : said.view;
+    },
+  };
+}
+
+/** What became of the rules and routes of `vipnat run`, or would. */
+export interface OwnRemoval {
+  readonly plan: Plan;
+  /** The local routes. */
+  readonly routes: readonly RouteChange[];
+  /** Open connections that end with the rules. */
+  readonly resets: readonly Reset[];
+  /** What could not be read or removed. */
+  readonly problems: readonly UnreadText[];
+}
+
+/** Open connections to a virtual IP that the kernel forgets, so that their next packet is answered by a reset. */
+interface Reset {
+  readonly vip: Endpoint;
+  /** At least one. */
+  readonly connections: number;
+}
+
+/** Removes the rules and routes of some virtual IPs, or of all of every version, or only looks for them. Each that fails keeps no other. */
+export async function removeOwn(vips: readonly Endpoint[] | null, dryRun: boolean): Promise<OwnRemoval> {
+  const kernel = createKernel({ onProblem: () => undefined });
+  const found = await lookForOwn(kernel, vips);
+  const resets = await countResets(kernel, found, vips);
+  const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
+  const routes = await removeRoutes(kernel, vips, dryRun);
+  return {
+    plan,
+    routes: routes.changes,
+    resets,
+    problems: [...describeUnread(found.unread), ...problems, ...routes.problems],
+  };
+}
+
+/** Leaves them to an agent that runs: it would write them again. */
+export function leaveOwn({ pid }: HolderInfo): OwnRemoval {
+  const text = `an agent (pid ${pid}) is running here, so the rules of the API's virtual IP stay. Only if no client uses that address, stop the agent and clean up again`;
+  return {
+    plan: { tables: [], transactions: [] },
+    routes: [],
+    resets: [],
+    problems: [{ code: 'AGENT_ALREADY_RUNNING', text }],
+  };
+}
+
+/** What of ours can be seen, as a plan that removes it, and what cannot be read. */
+interface Own {
+  readonly plan: Plan;
+  readonly seen: readonly (Ruleset | NftRuleset)[];
+  readonly unread: readonly UnreadRules[];
+}
+
+async function lookForOwn(kernel: Kernel, vips: readonly Endpoint[] | null): Promise<Own> {
+  const { rulesets, nftRulesets, unread } = understandRules(await kernel.read(everything));
+  const seen = [...rulesets, ...nftRulesets];
+  return {
+    seen,
+    plan: vips === null ? makePlan({ dialect: 'nft', balances: [] }, seen) : planRemoval(seen, vips),
+    unread,
+  };
+}
+
+/** The open connections that end with the rules. What cannot be found out is left out: cleanup does not depend on it. */
+async function countResets(
+  kernel: Kernel,
+  { seen }: Own,
+  vips: readonly Endpoint[] | null,
+): Promise<readonly Reset[]> {
+  const translated = await listTranslatedFamilies().catch(() => null);
+  if (translated === null) return [];
+  const counts = await Promise.all(
+    findUntracked(seen, vips, translated).map(async (vip) => {
+      const flows = await kernel.countFlows(vip).catch(() => new Map<string, number>());
+      return { vip, connections: [...flows.values()].reduce((sum, each) => sum + each, 0) };
+    }),
+  );
+  return counts.filter(({ connections }) => connections > 0);
+}
+
+/** Each dialect and family by itself: one that fails keeps no other. Answers what is gone, and why the rest is not. */
+async function remove(
+  kernel: Kernel,
+  { plan: { transactions } }: Own,
+  vips: readonly Endpoint[] | null,
+): Promise<{ plan: Plan; problems: readonly UnreadText[] }> {
+  const tables: TablePlan[] = [];
+  const problems: UnreadText[] = [];
+  for (const { family, dialect } of transactions) {
+    const lookForPart = async () =>
+      selectPart(
+        (await lookForOwn(kernel, vips)).plan,
+        (one) => one.family === family && one.dialect === dialect,
+      );
+    try {
+      tables.push(...(await converge(kernel, lookForPart)).tables);
+    } catch (error) {
+      if (!(error instanceof VipnatError)) throw error;
+      problems.push({ code: error.code, text: error.message });
+    }
+  }
+  const isGone = (one: Place) =>
+    tables.some(({ family, dialect }) => family === one.family && dialect === one.dialect);
+  return { plan: { tables, transactions: transactions.filter(isGone) }, problems };
+}
+
+/** Answers the routes that are gone, or would be, and why the others are not. */
+async function removeRoutes(
+  kernel: Kernel,
+  vips: readonly Endpoint[] | null,
+  dryRun: boolean,
+): Promise<{ changes: readonly RouteChange[]; problems: readonly UnreadText[] }> {
+  const changes: RouteChange[] = [];
+  const problems: UnreadText[] = [];
+  const attempt = async (act: () => Promise<void>) => {
+    try {
+      await act();
+    } catch (error) {
+      if (!(error instanceof VipnatError)) throw error;
+      problems.push({ code: error.code, text: error.message });
+    }
+  };
+  await attempt(async () => {
+    for (const change of planRouteRemoval(await kernel.readLocalRoutes(), vips)) {
+      await attempt(async () => {
+        if (!dryRun) await kernel.removeSourceRoute(change.route);
+        changes.push(change);
+      });
+    }
+  });
+  return { changes, problems };
+}
+
+interface Place {
+  readonly family: Family;
+  readonly dialect: Dialect;
+}
+
+function selectPart({ tables, transactions }: Plan, isMeant: (place: Place) => boolean): Plan {
+  return { tables: tables.filter(isMeant), transactions: transactions.filter(isMeant) };
+}
+
+/** What became of what `vipnat drain` has left on this host. */
+export interface DrainRemoval {
+  /** The tables that are gone, or would be, with their families; one at most. */
+  readonly tables: readonly string[];
+  /** The files that are gone, or would be; one at most. */
+  readonly files: readonly string[];
+  /** Why the rest is still there. */
+  readonly problems: readonly UnreadText[];
+}
+
+/** What decides whether a drain ends. */
+interface DrainCircumstances {
+  readonly stateDir: string;
+  readonly dryRun: boolean;
+  /** Whether it is about some virtual IPs only: a drain is of all. */
+  readonly isNarrowed: boolean;
+  readonly hasAgent: boolean;
+}
+
+/** Ends the drain of this host, or only looks for it; leaves it to an agent that runs, which would keep it. */
+export async function removeDrain(circumstances: DrainCircumstances): Promise<DrainRemoval> {
+  const { stateDir, dryRun, isNarrowed, hasAgent } = circumstances;
+  if (isNarrowed || (hasAgent && !dryRun)) return { tables: [], files: [], problems: [] };
+  const store = createDrainStore(stateDir);
+  // The file first: a table without it is nobody's wish.
+  const files = await attempt(store.location, async () => {
+    if ((await store.load()) === null) return false;
+    if (!dryRun) await store.save(null);
+    return true;
+  });
+  const tables = await attempt(drainTable, async () => {
+    // Without nft nobody has written it.
+    if (!isInPath('nft')) return false;
+    const rule = createDrainRule();
+    if ((await rule.read())?.length === 0) return false;
+    if (!dryRun) await rule.write([]);
+    return true;
+  });
+  return { tables: tables.gone, files: files.gone, problems: [...files.problems, ...tables.problems] };
+}
+
+async function attempt(
+  name: string,
+  remove: () => Promise<boolean>,
+): Promise<{ gone: readonly string[]; problems: readonly UnreadText[] }> {
+  try {
+    return { gone: (await remove()) ? [name] : [], problems: [] };
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    return { gone: [], problems: [{ code: error.code, text: error.message }] };
+  }
+}

@@ -1,0 +1,101 @@
+import type { Trigger } from '../../lib/kernel/port.ts';
+import type { OwnCause } from '../../lib/sync-queue.ts';
+import type { ServingListener } from '../../lib/keepalived/write.ts';
+import type { Assessment, RouteChange, MissingSwitch } from '../decide/decision.ts';
+import type { Plan } from '../../lib/plan.ts';
+import type { Endpoint } from '../../lib/net.ts';
+import type { VipnatError } from '../../lib/errors.ts';
+
+/** Why the loop looks: a trigger, the first look, the check of an own write, an apiserver's health, or the Kubernetes API. */
+export type LoopCause = Trigger | 'start' | 'verify' | 'health' | 'api';
+
+/** Why a look was taken: one of LoopCause, the slow tick, or a look before it that failed. */
+export type Cause = LoopCause | OwnCause;
+
+/** Notified of what the loop does: the log, the metrics, the last look. */
+export interface LoopObserver
+  extends FlowListener, ForwardingListener, ListeningListener, LocalClientListener, ServingListener {
+  /** After something may have changed, before a look. */
+  triggered(trigger: Trigger): void;
+  /** After a look that succeeded, before anything is done about it. */
+  looked(assessment: Assessment, tookMs: number): void;
+  /** Before a write: what it is for. */
+  drift(assessment: Assessment, causes: readonly Cause[]): void;
+  /** After a write. */
+  written(): void;
+  /** After a look that found nothing to do. */
+  inSync(assessment: Assessment): void;
+  /** Instead of a write, when the budget for it is spent. Writes come this far apart from then on, in milliseconds. */
+  fight(plan: Plan, paceMs: number): void;
+  /** After a look or write that failed. */
+  failure(error: unknown, retryMs: number): void;
+}
+
+/** One observer that notifies several, in their order. An observer without a method is left out of that notice. */
+export function tellAll(observers: readonly Partial<LoopObserver>[]): LoopObserver {
+  const tell =
+    <Name extends keyof LoopObserver>(name: Name) =>
+    (...words: Parameters<LoopObserver[Name]>) => {
+      for (const observer of observers) {
+        const hear = observer[name] as ((...said: unknown[]) => void) | undefined;
+        hear?.apply(observer, words);
+      }
+    };
+  return {
+    triggered: tell('triggered'),
+    looked: tell('looked'),
+    drift: tell('drift'),
+    written: tell('written'),
+    inSync: tell('inSync'),
+    fight: tell('fight'),
+    failure: tell('failure'),
+    flowsReset: tell('flowsReset'),
+    flowsNotReset: tell('flowsNotReset'),
+    switchedOn: tell('switchedOn'),
+    contested: tell('contested'),
+    notSwitched: tell('notSwitched'),
+    sourceRouteChanged: tell('sourceRouteChanged'),
+    ownConnectionsEnded: tell('ownConnectionsEnded'),
+    localClientsKept: tell('localClientsKept'),
+    localClientsNotKept: tell('localClientsNotKept'),
+    changed: tell('changed'),
+    notWritten: tell('notWritten'),
+    listeningRead: tell('listeningRead'),
+  };
+}
+
+/** Notified of resets of connections that hung. */
+export interface FlowListener {
+  /** Connections to a VIP were reset that hung on a dead apiserver: at least one. */
+  flowsReset(vip: Endpoint, backend: Endpoint, count: number): void;
+  /** They could not be, for the first time in a row. It is tried again. */
+  flowsNotReset(error: unknown): void;
+}
+
+/** Notified of what is done for this host's own connections to a VIP. */
+export interface LocalClientListener {
+  /** A route was added or removed. */
+  sourceRouteChanged(change: RouteChange): void;
+  /** Connections that hung were ended: at least one. */
+  ownConnectionsEnded(vip: Endpoint, count: number): void;
+  /** All is as it should be. */
+  localClientsKept(): void;
+  /** Routes could not be read or changed, or connections not be ended. Rules do not depend on it. */
+  localClientsNotKept(error: unknown): void;
+}
+
+/** Notified of attempts to switch on forwarding. */
+export interface ForwardingListener {
+  /** It was off, and is on. */
+  switchedOn(missing: MissingSwitch): void;
+  /** It is off again, and stays so for this long: somebody switches it off all the time. */
+  contested(missing: MissingSwitch, waitMs: number): void;
+  /** It is off and stays so. */
+  notSwitched(problem: VipnatError): void;
+}
+
+/** Notified of whether listening sockets could be read. */
+export interface ListeningListener {
+  /** After an attempt to read what listens here: whether it succeeded. */
+  listeningRead(isRead: boolean): void;
+}

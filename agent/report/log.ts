@@ -1,0 +1,416 @@
+import type { DepartureListener } from '../health/unlisted.ts';
+import type { Logger, LogFields } from '../../lib/telemetry/log.ts';
+import type { EventRecorder, EventReason } from '../../lib/telemetry/events.ts';
+import { type EndpointHealth, isEndLasting, type UnconfirmedFailure, endVerdict } from '../health/judge.ts';
+import { formatEndpoint, type Endpoint } from '../../lib/net.ts';
+import { saysLivenessOnly } from '../health/usable.ts';
+import { formatAge } from '../../lib/text.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Cause, LoopObserver, LocalClientListener } from './events.ts';
+import type { Assessment, MissingSwitch, Decision } from '../decide/decision.ts';
+import { describeWanted, describeWay } from '../decide/offline.ts';
+import { describeDrift, type Plan } from '../../lib/plan.ts';
+import { isOutdated } from '../../lib/dialect.ts';
+import { VipnatError, findErrorCode } from '../../lib/errors.ts';
+import { isBalanced } from '../../config/options.ts';
+
+/**
+ * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
+ * debug. Falls and returns become events too.
+ */
+export class HealthLog implements DepartureListener {
+  readonly #logger: Logger;
+  readonly #events: EventRecorder;
+  readonly #endpointToFall = new Map<string, number>();
+  /** Apiservers whose process looks ended, to the line that tells of it. */
+  readonly #endpointToEnd = new Map<string, string>();
+  readonly #suspected = new Set<string>();
+  #isLivenessSaid = false;
+
+  constructor(logger: Logger, events: EventRecorder) {
+    this.#logger = logger;
+    this.#events = events;
+  }
+
+  /** After any change of a state, or of a failure that nobody confirms, or when an end has lasted. */
+  say(before: EndpointHealth, after: EndpointHealth): void {
+    const isNewlyDrained = after.isDrained && !before.isDrained;
+    if (before.state !== after.state || isNewlyDrained) this.#sayState(before, after);
+    if (before.unconfirmedFailure === null && after.unconfirmedFailure !== null)
+      this.#saySuspicion(after, after.unconfirmedFailure);
+    if (before.unconfirmedFailure !== null && after.unconfirmedFailure === null) this.#sayCleared(after);
+    if (isEndLasting(after)) this.#sayEnd(formatEndpoint(after.endpoint), after.state);
+    if (saysLivenessOnly(after)) this.#sayLiveness(after);
+  }
+
+  /** One is listed no more: what comes when it is again is a new story. */
+  forget({ endpoint }: EndpointHealth): void {
+    const name = formatEndpoint(endpoint);
+    this.#endpointToFall.delete(name);
+    this.#endpointToEnd.delete(name);
+    if (this.#suspected.delete(name) && this.#suspected.size === 0)
+      this.#logger.info(`${name} is no longer listed. No other apiserver is suspected`);
+  }
+
+  departed(endpoint: Endpoint, connections: number): void {
+    const [noun, pronoun] = connections === 1 ? ['connection', 'it ends'] : ['connections', 'they end'];
+    this.#logger.info(
+      `${formatEndpoint(endpoint)} is no longer listed, but has ${connections} open ${noun}. vipnat probes it until ${pronoun}`,
+    );
+  }
+
+  ended(text: string): void {
+    this.#logger.debug(`vipnat no longer probes ${text} because of its connections`);
+  }
+
+  /** One cause often affects several apiservers: the first is logged as a warning, and the end once none is left. */
+  #saySuspicion({ endpoint }: EndpointHealth, { reason }: UnconfirmedFailure): void {
+    const name = formatEndpoint(endpoint);
+    this.#logger[this.#suspected.size === 0 ? 'warn' : 'debug'](
+      `${name} is suspected: ${reason}. The apiserver stays in use`,
+    );
+    this.#suspected.add(name);
+  }
+
+  #sayCleared({ endpoint, state }: EndpointHealth): void {
+    const name = formatEndpoint(endpoint);
+    this.#suspected.delete(name);
+    if (state !== 'ready') return;
+    this.#logger[this.#suspected.size === 0 ? 'info' : 'debug'](
+      `${name} is no longer suspected: it answers again`,
+    );
+  }
+
+  /** Once: a cluster has it for all of its apiservers, and for good. */
+  #sayLiveness({ endpoint, history }: EndpointHealth): void {
+    if (this.#isLivenessSaid) return;
+    this.#isLivenessSaid = true;
+    this.#logger.warn(
+      `${formatEndpoint(endpoint)}: ${String(history.livenessOnly)}. So vipnat sees whether apiservers live, and not whether they are ready (--kubeconfig names credentials)`,
+    );
+  }
+
+  /** A refused connect mostly follows within milliseconds: then the death says it all. */
+  #sayEnd(name: string, state: EndpointHealth['state']): void {
+    const line = this.#endpointToEnd.get(name);
+    this.#endpointToEnd.delete(name);
+    if (line !== undefined && state !== 'dead') this.#sayFall('draining', line);
+  }
+
+  #sayFall(state: 'dead' | 'draining', line: string): void {
+    this.#logger.info(line);
+    this.#events.record(fallToReason[state], line);
+  }
+
+  #sayState(before: EndpointHealth, { endpoint, state, reason, since, isDrained }: EndpointHealth): void {
+    const name = formatEndpoint(endpoint);
+    const fellAt = this.#endpointToFall.get(name);
+    if (before.state === 'ready') this.#endpointToFall.set(name, since);
+    this.#sayEnd(name, state);
+    if (state === 'ready') {
+      this.#endpointToFall.delete(name);
+      const age = fellAt === undefined ? '' : ` again after ${formatAge(since - fellAt)}`;
+      const line = `${name} is ready${age} (${reason})`;
+      this.#logger.info(line);
+      this.#events.record('ApiserverReady', line);
+      return;
+    }
+    const line = `${name} is ${state}: ${reason}`;
+    if (reason === endVerdict.reason) {
+      this.#endpointToEnd.set(name, line);
+      return;
+    }
+    // The host of one that was dead may be drained still, after its reboot.
+    if (state === 'warming' || (before.state !== 'ready' && state === 'draining' && !isDrained)) {
+      this.#logger.debug(line);
+      return;
+    }
+    this.#sayFall(state, line);
+  }
+}
+
+const fallToReason: Readonly<Record<'dead' | 'draining', EventReason>> = {
+  dead: 'ApiserverDead',
+  draining: 'ApiserverDraining',
+};
+
+/** A fight is over when nothing had to be put right for this long. */
+const peaceMs = 60_000;
+
+/** A fight with another program that undoes what vipnat does, as people hear of it: one loud line until it is over (I9). */
+class Fight {
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #events: EventRecorder;
+  #isOn = false;
+  #lastRepair = 0;
+
+  constructor({ logger, clock, events }: { logger: Logger; clock: Clock; events: EventRecorder }) {
+    this.#logger = logger;
+    this.#clock = clock;
+    this.#events = events;
+  }
+
+  get isOn(): boolean {
+    return this.#isOn;
+  }
+
+  /** To be called when something was put right. */
+  noteRepair(): void {
+    this.#lastRepair = this.#clock.now();
+  }
+
+  /** To be called when something is not put right, as that was done too often. Says what happened and what comes next, once in a fight. */
+  goOn(what: string, next: string, fields: LogFields = {}): void {
+    this.noteRepair();
+    if (this.#isOn) return;
+    this.#isOn = true;
+    this.#logger.error(`${what}. ${next}`, fields);
+    this.#events.record('RulesContested', what);
+  }
+
+  /** To be called when nothing has to be put right. */
+  endAfterPeace(): void {
+    if (!this.#isOn || this.#clock.now() - this.#lastRepair < peaceMs) return;
+    const line = `no program has undone vipnat's rules for ${peaceMs / 1000} s`;
+    this.#logger.info(line);
+    this.#events.record('RulesUncontested', line);
+    this.#isOn = false;
+  }
+}
+
+interface Pending {
+  readonly since: number;
+  readonly drift: readonly string[];
+  readonly isRepair: boolean;
+  readonly causes: readonly Cause[];
+  readonly tookMs: number | null;
+}
+
+/**
+ * What the loop has to say, as log lines: one for each change, with its cause and reason, one for each kind of
+ * trouble however long it lasts, and nothing while in sync (I7). What concerns an administrator becomes a Kubernetes event, too.
+ */
+export class LoopLog implements Omit<
+  LoopObserver,
+  'listeningRead' | 'triggered' | keyof LocalClientListener
+> {
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #events: EventRecorder;
+  readonly #vipToState = new Map<string, string>();
+  readonly #vipToHeld = new Map<string, boolean>();
+  #pending: Pending | null = null;
+  /** What rules were last written for, or found in sync with. */
+  #wanted = '';
+  readonly #fight: Fight;
+  #flowProblem = '';
+  #forwardingProblem = '';
+  readonly #refused = new Set<string>();
+  #failure: { readonly text: string; readonly since: number } | null = null;
+
+  constructor(logger: Logger, clock: Clock, events: EventRecorder) {
+    this.#logger = logger;
+    this.#clock = clock;
+    this.#events = events;
+    this.#fight = new Fight({ logger, clock, events });
+  }
+
+  /** Whether somebody keeps undoing our rules, or switching forwarding off. */
+  get isFighting(): boolean {
+    return this.#fight.isOn;
+  }
+
+  looked({ refused }: Assessment): void {
+    this.#sayRefused(refused);
+  }
+
+  drift(assessment: Assessment, causes: readonly Cause[]): void {
+    const drifts = assessment.plan.tables.flatMap((table) => table.drift);
+    const wanted = describeWanted(assessment);
+    // What was written for other decisions is nobody's interference, also when these turn back before the next look.
+    const isAsBefore = wanted === this.#wanted;
+    this.#wanted = wanted;
+    this.#pending ??= {
+      since: this.#clock.now(),
+      drift: describeDrift(assessment.plan),
+      isRepair: isAsBefore && drifts.some((drift) => !isOutdated(drift)),
+      causes,
+      tookMs: null,
+    };
+  }
+
+  /** The line is logged after the look that verifies the write. */
+  written(): void {
+    if (this.#pending === null) return;
+    this.#pending = { ...this.#pending, tookMs: this.#clock.now() - this.#pending.since };
+  }
+
+  inSync(assessment: Assessment): void {
+    this.#endFailure();
+    this.#wanted = describeWanted(assessment);
+    const hasNewWay = this.#sayWays(assessment);
+    this.#sayHolder(assessment);
+    if (this.#pending !== null && !hasNewWay) this.#sayRepair(this.#pending);
+    this.#pending = null;
+    this.#fight.endAfterPeace();
+  }
+
+  /** One loud line until it is over. */
+  fight(plan: Plan, paceMs: number): void {
+    const [first = "vipnat's rules change"] = describeDrift(plan);
+    this.#fight.goOn(
+      `another program keeps undoing vipnat's rules: ${first}`,
+      `vipnat now repairs them only every ${paceMs / 1000} s. Find the other program that writes them`,
+      { drift: describeDrift(plan) },
+    );
+  }
+
+  /** Said once while it stays the same. */
+  failure(error: unknown, retryMs: number): void {
+    const text = error instanceof Error ? error.message : String(error);
+    if (this.#failure?.text === text) return;
+    this.#failure = { text, since: this.#failure?.since ?? this.#clock.now() };
+    const details =
+      error instanceof VipnatError && error.details !== undefined ? { details: error.details } : {};
+    this.#logger.error(`${text}. The last good rules stay. vipnat tries again in ${Math.ceil(retryMs)} ms`, {
+      code: findErrorCode(error),
+      ...details,
+    });
+    this.#events.record('AgentFailing', text);
+  }
+
+  flowsReset(vip: Endpoint, backend: Endpoint, count: number): void {
+    this.#logger.info(
+      `vipnat reset ${count} stale connection${count === 1 ? '' : 's'} of ${formatEndpoint(vip)} to ${formatEndpoint(backend)}`,
+    );
+  }
+
+  flowsNotReset(error: unknown): void {
+    const text = error instanceof Error ? error.message : String(error);
+    if (this.#flowProblem === text) return;
+    this.#flowProblem = text;
+    this.#logger.warn(`${text}. Stale connections last until the next try, or until their clients time out`, {
+      code: findErrorCode(error),
+    });
+  }
+
+  switchedOn({ name, advertised }: MissingSwitch): void {
+    this.#forwardingProblem = '';
+    this.#fight.noteRepair();
+    if (this.#fight.isOn) return;
+    this.#logger.warn(`vipnat set ${name} from 0 to 1, because balancing needs IP forwarding`);
+    if (advertised.length === 0) return;
+    this.#logger.warn(
+      `vipnat set accept_ra of ${advertised.join(', ')} to 2, so that this host still obeys router advertisements`,
+    );
+  }
+
+  /** One loud line until it is over. */
+  contested({ name }: MissingSwitch, waitMs: number): void {
+    this.#fight.goOn(
+      `another program keeps setting ${name} to 0`,
+      `vipnat sets it to 1 again in ${Math.ceil(waitMs / 1000)} s. Until then only the VIP holder's own apiserver answers. Find the program that sets it to 0`,
+    );
+  }
+
+  notSwitched({ message, code }: VipnatError): void {
+    if (this.#forwardingProblem === message) return;
+    this.#forwardingProblem = message;
+    this.#logger.error(message, { code });
+  }
+
+  changed(isServing: boolean): void {
+    const line = isServing
+      ? 'this node can serve the VIP again. The track file is 0, so keepalived may take the VIP'
+      : 'this node cannot serve the VIP: it cannot balance, and its own apiserver does not answer. The track file is 1, so keepalived keeps the VIP off this node';
+    this.#logger[isServing ? 'info' : 'warn'](line);
+    this.#events.record(isServing ? 'CanServe' : 'CannotServe', line);
+  }
+
+  notWritten({ message, code }: VipnatError): void {
+    this.#logger.warn(message, { code });
+  }
+
+  /** Who was named as an apiserver and is not used as one: each is said once. */
+  #sayRefused(sentences: readonly string[]): void {
+    for (const sentence of sentences) {
+      if (this.#refused.has(sentence)) continue;
+      this.#refused.add(sentence);
+      this.#logger.warn(sentence);
+    }
+  }
+
+  #endFailure(): void {
+    if (this.#failure === null) return;
+    this.#logger.info(`vipnat works again after ${this.#ageOf(this.#failure.since)}`);
+    this.#failure = null;
+    this.#events.record('AgentRecovered', 'vipnat works again');
+  }
+
+  /** Answers whether any VIP goes another way than before. */
+  #sayWays({ decisions }: Assessment): boolean {
+    let hasNewWay = false;
+    for (const decision of decisions) {
+      const vip = formatEndpoint(decision.vip);
+      const state = describeWay(decision);
+      const before = this.#vipToState.get(vip);
+      if (before === state) continue;
+      hasNewWay = true;
+      this.#vipToState.set(vip, state);
+      const took = this.#pending === null ? '' : ` (${this.#timeTaken(this.#pending)})`;
+      const line = `${vip} ${describeChange(before, state)}: ${decision.reason}`;
+      this.#logger[isBalanced(decision) ? 'info' : 'warn'](`${line}${took}`);
+      this.#events.record(chooseReason(decision), line);
+    }
+    return hasNewWay;
+  }
+
+  #sayHolder({ observation, decisions }: Assessment): void {
+    for (const { vip } of decisions) {
+      const isHeld = observation.addresses.some(({ address }) => address === vip.address);
+      const before = this.#vipToHeld.get(vip.address);
+      this.#vipToHeld.set(vip.address, isHeld);
+      if (before === isHeld || (before === undefined && !isHeld)) continue;
+      this.#logger.info(
+        isHeld ? `this node holds ${vip.address}` : `this node no longer holds ${vip.address}`,
+      );
+    }
+  }
+
+  #sayRepair(pending: Pending): void {
+    const { drift, isRepair, causes } = pending;
+    if (isRepair) this.#fight.noteRepair();
+    const [first = 'rules', ...more] = drift;
+    const rest = more.length === 0 ? '' : ` and ${more.length} more`;
+    const what = `vipnat ${isRepair ? 'repaired' : 'updated'} its rules: ${first}${rest}`;
+    this.#logger[isRepair ? 'warn' : 'info'](`${what} (${this.#timeTaken(pending)})`, { drift, causes });
+    if (isRepair) this.#events.record('RulesRepaired', what);
+  }
+
+  #timeTaken({ since, tookMs }: Pending): string {
+    return `took ${formatDuration(tookMs ?? this.#clock.now() - since)}`;
+  }
+
+  #ageOf(since: number): string {
+    return formatDuration(this.#clock.now() - since);
+  }
+}
+
+/** `starts in mode direct to …`, `changes mode, service-chain -> direct to …`, `changes apiservers, now direct to …`. */
+function describeChange(before: string | undefined, state: string): string {
+  if (before === undefined) return `starts in mode ${state}`;
+  const [oldMode, newMode] = [before, state].map((text) => text.split(' ')[0]);
+  return oldMode === newMode ? `changes apiservers, now ${state}` : `changes mode, ${oldMode} -> ${state}`;
+}
+
+/** A way that is not the one for healthy hosts is a warning. */
+function chooseReason(decision: Decision): EventReason {
+  if (!isBalanced(decision)) return 'NotBalanced';
+  return decision.isBypass ? 'Bypassing' : 'WayChosen';
+}
+
+/** `180 ms`, `16 s`. */
+function formatDuration(ms: number): string {
+  return ms < 10_000 ? `${Math.round(ms)} ms` : `${Math.round(ms / 1000)} s`;
+}

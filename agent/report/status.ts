@@ -1,0 +1,299 @@
+import type { LoopObserver } from './events.ts';
+import { type Assessment, type Decision, findShares } from '../decide/decision.ts';
+import { type Kernel, describeUnread } from '../../lib/kernel/port.ts';
+import { type Config, isBalanced } from '../../config/options.ts';
+import { findKeepalived, type KeepalivedView } from '../../lib/keepalived/read.ts';
+import { locateKeepalivedFile, type VrrpState, nameInstance } from '../../lib/keepalived/write.ts';
+import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/net.ts';
+import { VipnatError } from '../../lib/errors.ts';
+import { toPrintableJson } from '../../lib/text.ts';
+import type { HealthState } from '../health/judge.ts';
+import type { HolderInfo } from '../../lib/http/singleton.ts';
+import type { AgentActivity } from '../ask.ts';
+import type { Drain } from '../../lib/files.ts';
+import { describeDrift } from '../../lib/plan.ts';
+import type { Health } from '../health/usable.ts';
+import type { PlannedState } from '../decide/offline.ts';
+
+/** Remembers what the loop last saw and how it fared, for whoever asks how things are. */
+export class LastLook implements Partial<LoopObserver> {
+  #assessment: Assessment | null = null;
+  #hasConverged = false;
+  #failure: string | null = null;
+
+  /** The last look that succeeded; null before the first. */
+  get assessment(): Assessment | null {
+    return this.#assessment;
+  }
+
+  /** Why the agent is not ready: the rules were never yet seen or written as they should be. Null from then on, whatever happens. */
+  get notReadyReason(): string | null {
+    if (this.#hasConverged) return null;
+    if (this.#failure !== null) return this.#failure;
+    return this.#assessment === null
+      ? 'the first sync has not ended yet'
+      : 'vipnat has not written its rules yet';
+  }
+
+  looked(assessment: Assessment): void {
+    this.#assessment = assessment;
+  }
+
+  written(): void {
+    this.#hasConverged = true;
+  }
+
+  inSync(): void {
+    this.#hasConverged = true;
+  }
+
+  failure(error: unknown): void {
+    this.#failure = error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** What a look does not see: connections, and keepalived. */
+export async function readLiveDetails(
+  kernel: Pick<Kernel, 'countFlows'>,
+  { vips, runDir }: Pick<Config, 'vips' | 'runDir'>,
+): Promise<Pick<StatusFindings, 'flows' | 'keepalived'>> {
+  const [flows, keepalived] = await Promise.all([
+    Promise.all(vips.map((vip) => countFlows(kernel, vip))),
+    Promise.all(
+      vips.map(
+        async ({ address }) =>
+          [address, await findKeepalived(address, locateKeepalivedFile(runDir))] as const,
+      ),
+    ),
+  ]);
+  return { flows: new Map(flows), keepalived: new Map(keepalived) };
+}
+
+/** Where connections cannot be counted, all else is told. */
+async function countFlows(
+  kernel: Pick<Kernel, 'countFlows'>,
+  vip: Endpoint,
+): Promise<readonly [string, ReadonlyMap<string, number> | null]> {
+  const counts = await kernel.countFlows(vip).catch((error: unknown) => {
+    if (error instanceof VipnatError) return null;
+    throw error;
+  });
+  return [formatEndpoint(vip), counts];
+}
+
+/**
+ * `status --json`, version 1: what `plan --json` says without the transactions, then how the VIPs are, then `more`. Ends
+ * with a newline.
+ */
+export function formatStatusJson(status: HostStatus, node: string, now: Date, more: object = {}): string {
+  const { agent, assessment } = status;
+  const host = toHostAnswer(assessment, node);
+  const answer = {
+    ...host,
+    vips: host.vips.map((vip, index) => ({ ...vip, ...describeVip(status.vips[index], now) })),
+    agent:
+      agent === null
+        ? { running: false, pid: null, since: null }
+        : { running: true, pid: agent.pid, since: agent.since },
+    drainedSince: status.drain?.since.toISOString() ?? null,
+    vipStaysSince: status.drain?.vipStaysSince?.toISOString() ?? null,
+    ...more,
+  };
+  return `${toPrintableJson(answer, 2)}\n`;
+}
+
+function describeVip(vip: VipStatus | undefined, now: Date): object {
+  if (vip === undefined) return {};
+  const { backends, keepalived } = vip;
+  return {
+    backends: backends.map(({ endpoint, isLocal, state, reason, forMs, flows, share }) => ({
+      address: formatEndpoint(endpoint),
+      local: isLocal,
+      state,
+      reason,
+      since: forMs === null ? null : new Date(now.getTime() - forMs).toISOString(),
+      flows,
+      share,
+    })),
+    keepalived: {
+      running: isKeepalivedSeen(vip),
+      vrid: keepalived.instance?.vrid ?? null,
+      state: toVrrpState(vip),
+      priority: keepalived.instance?.priority ?? null,
+    },
+  };
+}
+
+/** One apiserver as a VIP sees it. */
+interface BackendStatus {
+  readonly endpoint: Endpoint;
+  readonly isLocal: boolean;
+  readonly state: HealthState;
+  /** One phrase for people; empty where there is nothing to say. */
+  readonly reason: string;
+  /** For how long the running agent has found it so; null without an agent. */
+  readonly forMs: number | null;
+  /** How many established connections of the VIP it has through this node; null where they cannot be counted. */
+  readonly flows: number | null;
+  /** Of the VIP's new connections, from 0 to 1; null where kube-proxy chooses. */
+  readonly share: number | null;
+}
+
+/** One VIP on this host. */
+export interface VipStatus {
+  readonly decision: Decision;
+  readonly isHeld: boolean;
+  readonly backends: readonly BackendStatus[];
+  readonly keepalived: KeepalivedView;
+  /** What state keepalived has told the agent that its instance is in, and for how long; null where it was not heard. */
+  readonly vrrp: { readonly state: VrrpState; readonly forMs: number } | null;
+}
+
+/** All that `vipnat status` tells. */
+export interface HostStatus {
+  readonly assessment: Assessment;
+  readonly agent: HolderInfo | null;
+  readonly activity: AgentActivity | null;
+  readonly vips: readonly VipStatus[];
+  /** The drain of this host; null where it is not drained. */
+  readonly drain: Drain | null;
+}
+
+/** What was found beside the assessment. */
+interface StatusFindings {
+  readonly agent: HolderInfo | null;
+  readonly activity: AgentActivity | null;
+  /** As of HostStatus; not drained where left out. */
+  readonly drain?: Drain | null;
+  /** By VIP text: what each backend has, or null. */
+  readonly flows: ReadonlyMap<string, ReadonlyMap<string, number> | null>;
+  /** By VIP address. */
+  readonly keepalived: ReadonlyMap<string, KeepalivedView>;
+}
+
+/** Puts together what was found. Pure. */
+export function toHostStatus(assessment: Assessment, findings: StatusFindings): HostStatus {
+  const { agent, activity, drain = null } = findings;
+  const { addresses } = assessment.observation;
+  const vips = assessment.decisions.map((decision): VipStatus => {
+    const { vip } = decision;
+    return {
+      decision,
+      isHeld: addresses.some(({ address }) => address === vip.address),
+      backends: listBackends(decision, assessment, findings),
+      keepalived: findings.keepalived.get(vip.address) ?? { isRunning: false, instance: null },
+      vrrp: activity?.keepalived?.[nameInstance(vip.address)] ?? null,
+    };
+  });
+  return { assessment, agent, activity, vips, drain };
+}
+
+/** Whether a keepalived is seen on this host, or has told the agent of the VIP's instance. */
+export function isKeepalivedSeen({ keepalived, vrrp }: VipStatus): boolean {
+  return vrrp !== null || keepalived.isRunning;
+}
+
+/**
+ * The state of a VIP's instance: as keepalived says, else MASTER where the VIP is on this host beside a keepalived. Null
+ * where neither is known: a VIP that is not here can mean BACKUP, FAULT or STOP.
+ */
+export function toVrrpState({ isHeld, keepalived, vrrp }: VipStatus): VrrpState | null {
+  if (vrrp !== null) return vrrp.state;
+  return keepalived.isRunning && isHeld ? 'MASTER' : null;
+}
+
+/** Whether something needs a person: a VIP is not balanced, or the rules are not as they should be. */
+export function isInTrouble({ assessment }: HostStatus): boolean {
+  return (
+    !assessment.decisions.every(isBalanced) ||
+    describeDrift(assessment.plan).length > 0 ||
+    assessment.missingSwitches.length > 0
+  );
+}
+
+/** One that nobody has probed. */
+const trusted: Pick<Health, 'state' | 'reason' | 'unconfirmedFailure' | 'livenessOnly'> = {
+  state: 'ready',
+  reason: '',
+};
+
+/** Also those that get no new connections. */
+function listBackends(
+  decision: Decision,
+  { health, observation }: Assessment,
+  { activity, flows }: StatusFindings,
+): BackendStatus[] {
+  const { vip, backends } = decision;
+  const shares = findShares(decision);
+  const probed = [...health.keys()].map((text) => parseEndpoint(text)).filter((one) => one !== null);
+  const known = [...backends, ...probed].filter(({ family }) => family === vip.family);
+  const counts = flows.get(formatEndpoint(vip)) ?? null;
+  return sortEndpoints(known).map((endpoint) => {
+    const text = formatEndpoint(endpoint);
+    const { state, reason, unconfirmedFailure, livenessOnly } = health.get(text) ?? trusted;
+    const doubt = unconfirmedFailure ?? (livenessOnly === undefined ? '' : `liveness only: ${livenessOnly}`);
+    return {
+      endpoint,
+      isLocal: observation.addresses.some(({ address }) => address === endpoint.address),
+      state,
+      reason: state === 'ready' ? doubt : reason,
+      forMs: activity?.apiservers[text]?.forMs ?? null,
+      flows: findPart(counts, text),
+      share: findPart(shares, text),
+    };
+  });
+}
+
+function findPart(parts: ReadonlyMap<string, number> | null, text: string): number | null {
+  return parts === null ? null : (parts.get(text) ?? 0);
+}
+
+/** What both `plan --json` and `status --json` say, version 1: fields are added, never renamed. */
+interface HostAnswer {
+  readonly version: 1;
+  readonly node: string;
+  readonly kubeProxy: object;
+  /** In the order in which they were given. */
+  readonly vips: readonly object[];
+  readonly inSync: boolean;
+  readonly sysctls: readonly object[];
+  /** What an agent does about this host's own connections to VIPs; not part of `inSync`. */
+  readonly localRoutes: readonly object[];
+  readonly refused: readonly string[];
+  /** What could not be read, with its error's code. */
+  readonly unread: readonly object[];
+}
+
+/** What was seen and decided, without what to write. */
+export function toHostAnswer(
+  { decisions, plan, missingSwitches, sourceRoutes, sources, refused, observation }: PlannedState,
+  node: string,
+): HostAnswer {
+  const { proxyMode, dialect, addresses } = observation;
+  return {
+    version: 1,
+    node,
+    kubeProxy: { mode: proxyMode.value, backend: dialect.value, reason: proxyMode.seenIn },
+    vips: decisions.map(({ vip, way, reason, clusterIp, backends, affinitySeconds }) => ({
+      vip: formatEndpoint(vip),
+      family: vip.family,
+      held: addresses.some(({ address }) => address === vip.address),
+      way,
+      reason,
+      clusterIp,
+      backends: backends.map(formatEndpoint),
+      affinitySeconds,
+      localSource: sources.get(vip.address) ?? null,
+    })),
+    inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
+    sysctls: missingSwitches.map(({ name, command }) => ({ name, value: '0', wanted: '1', command })),
+    localRoutes: sourceRoutes.map(({ kind, route, reason, command }) => ({
+      kind,
+      ...route,
+      reason,
+      command,
+    })),
+    refused: [...new Set(refused)],
+    unread: describeUnread(observation.unread),
+  };
+}

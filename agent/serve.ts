@@ -1,0 +1,192 @@
+import type { Config } from '../config/options.ts';
+import type { HolderInfo } from '../lib/http/singleton.ts';
+import { type Logger, podParameter, hangingMs } from '../lib/telemetry/log.ts';
+import { type Metrics, type ProcessState, readProcess } from '../lib/telemetry/metrics.ts';
+import { StatusServer, type Page, toText, type Answer } from '../lib/http/pages.ts';
+import { systemClock, type Clock } from '../lib/clock.ts';
+import type { Agent } from './agent.ts';
+import type { Kernel } from '../lib/kernel/port.ts';
+import { listSamples, listWaitingSamples } from './report/metrics.ts';
+import { readLiveDetails, formatStatusJson, toHostStatus } from './report/status.ts';
+import { nameNode } from '../config/load.ts';
+
+/** An agent that may have to wait for another one. */
+export interface WaitingAgent {
+  readonly config: Config;
+  readonly info: HolderInfo;
+  readonly logger: Logger;
+  /** Null where nothing is served. */
+  readonly metrics: Metrics | null;
+  readonly pod: string | null;
+}
+
+/** Serves the pages of an agent that waits; null where nothing is served. Most often the other agent has the port, and answers there for both. */
+export function serveWaiting(
+  { config: { listen }, info, metrics, pod, logger }: WaitingAgent,
+  reason: () => string,
+): StatusServer | null {
+  if (listen === null || metrics === null) return null;
+  const server = new StatusServer({
+    endpoint: listen,
+    pages: createWaitingPages({ info, metrics, pod }, reason),
+    clock: systemClock,
+    onProblem: ({ message, code }) => {
+      logger.debug(message, { code });
+    },
+    onRecovered: () => undefined,
+  });
+  void server.start();
+  return server;
+}
+
+/** Counting connections starts a tool, and whoever asks need not be a friend. */
+const findingsMs = 2000;
+
+/** What the pages are made of. */
+interface AgentPageOptions {
+  readonly agent: Agent;
+  readonly info: HolderInfo;
+  readonly metrics: Metrics;
+  readonly kernel: Pick<Kernel, 'countFlows'>;
+  readonly clock: Clock;
+  readonly config: Config;
+  /** See PageSources. */
+  readonly pod: string | null;
+}
+
+/** What a running agent serves, by path. */
+export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string, Page> {
+  const { agent, info, metrics, clock } = options;
+  const print = shareReading(() => metrics.print(listSamples(agent.state, readAgentProcess(info))), {
+    clock,
+    freshMs: 0,
+  });
+  return createPages({
+    pod: options.pod,
+    behindMs: () => agent.behindMs,
+    notReadyReason: () => agent.notReadyReason,
+    metrics: { contentType: metrics.contentType, print },
+    status: createStatus(options),
+  });
+}
+
+/** What an agent serves that waits for another one: alive, and not ready for the reason given. */
+function createWaitingPages(
+  { info, metrics, pod }: Pick<AgentPageOptions, 'info' | 'metrics' | 'pod'>,
+  reason: () => string,
+): ReadonlyMap<string, Page> {
+  const print = () => metrics.print(listWaitingSamples(readAgentProcess(info)));
+  return createPages({
+    pod,
+    behindMs: () => 0,
+    notReadyReason: reason,
+    metrics: { contentType: metrics.contentType, print },
+    status: () => Promise.resolve(null),
+  });
+}
+
+/** From the last look, and the probes since: rules are not read for it. */
+function createStatus({
+  agent,
+  info,
+  kernel,
+  clock,
+  config,
+}: AgentPageOptions): () => Promise<string | null> {
+  const find = shareReading(() => readLiveDetails(kernel, config), { clock, freshMs: findingsMs });
+  return async () => {
+    const { look } = agent.state;
+    if (look === null) return null;
+    const assessment = { ...look.assessment, health: agent.health };
+    const { since, vipStaysSince } = agent.checkDrain();
+    const drain = since === null ? null : { since, vipStaysSince };
+    const told = { agent: info, activity: agent.activity, drain };
+    const findings = { ...(await find()), ...told };
+    return formatStatusJson(toHostStatus(assessment, findings), nameNode(config), clock.date());
+  };
+}
+
+function readAgentProcess({ version, since }: HolderInfo): ProcessState {
+  return readProcess(version, new Date(since));
+}
+
+/** Where the pages that are about the agent come from. */
+export interface PageSources {
+  /** Which pod's probes are about this agent (VIPNAT_POD); null for an agent in none. */
+  readonly pod: string | null;
+  /** For how long the loop has been at one look, or late for the next. */
+  readonly behindMs: () => number;
+  /** Why the agent is not ready, or null. */
+  readonly notReadyReason: () => string | null;
+  /** The metrics, as Prometheus reads them. */
+  readonly metrics: { readonly contentType: string; print(): Promise<string> };
+  /** `status --json`; null before the first look. */
+  readonly status: () => Promise<string | null>;
+}
+
+/** By path: the agent's pages, as kubelet and Prometheus ask for them. */
+export function createPages({
+  pod,
+  behindMs,
+  notReadyReason,
+  metrics,
+  status,
+}: PageSources): ReadonlyMap<string, Page> {
+  const isForAnother = (query: URLSearchParams) => query.has(podParameter) && query.get(podParameter) !== pod;
+  return new Map<string, Page>([
+    ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],
+    ['/healthz', (query) => (isForAnother(query) ? toText(200, 'ok') : toHealthPage(behindMs()))],
+    [
+      '/readyz',
+      (query) => {
+        const reason = isForAnother(query) ? describeOther(pod) : notReadyReason();
+        return reason === null ? toText(200, 'ok') : toText(503, `not ready: ${reason}`);
+      },
+    ],
+    [
+      '/status',
+      async () => {
+        const text = await status();
+        if (text === null) return toText(503, 'no sync has succeeded yet');
+        return { status: 200, type: 'application/json', text };
+      },
+    ],
+  ]);
+}
+
+/** Whether the agent is alive, by how long its loop is behind. */
+function toHealthPage(behindMs: number): Answer {
+  if (behindMs < hangingMs) return toText(200, 'ok');
+  return toText(
+    500,
+    `the agent hangs: its sync has been running or overdue for ${Math.round(behindMs / 1000)} s`,
+  );
+}
+
+function describeOther(pod: string | null): string {
+  return `waiting for another agent, which runs on this host ${pod === null ? 'outside any pod' : `from a ${pod}`}`;
+}
+
+/**
+ * Makes a reading cheap for many who ask: while one is under way, and for so long after it began, all get that one. One
+ * that failed is not kept.
+ */
+export function shareReading<T>(
+  read: () => Promise<T>,
+  { clock, freshMs }: { readonly clock: Clock; readonly freshMs: number },
+): () => Promise<T> {
+  let last: { readonly begunAt: number; readonly reading: Promise<T>; isUnderWay: boolean } | null = null;
+  return () => {
+    const now = clock.now();
+    if (last !== null && (last.isUnderWay || now - last.begunAt < freshMs)) return last.reading;
+    const begun = { begunAt: now, reading: read(), isUnderWay: true };
+    last = begun;
+    begun.reading.then(
+      () => (begun.isUnderWay = false),
+      () => {
+        if (last === begun) last = null;
+      },
+    );
+    return begun.reading;
+  };
+}

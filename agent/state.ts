@@ -1,0 +1,475 @@
+import { VipnatError } from '../lib/errors.ts';
+import type { LastingState, ReconcileState } from './decide/decision.ts';
+import {
+  type Endpoint,
+  type Family,
+  families,
+  formatEndpoint,
+  parseEndpoint,
+  classifyAddress,
+} from '../lib/net.ts';
+import type { Clock } from '../lib/clock.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { join, dirname } from 'node:path';
+import { replaceFile, readIfThere } from '../lib/files.ts';
+import { type FileHandle, stat } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import * as z from 'zod/mini';
+import {
+  maxEndpoints,
+  rememberEndpoints,
+  rememberPrevious,
+  findLiveSources,
+  admit,
+  listInstalled,
+} from './endpoints.ts';
+import { createHash } from 'node:crypto';
+import type { Observation } from './observe/observe.ts';
+import type { Config } from '../config/options.ts';
+import { type ServiceState, recallFamily } from './observe/kube-proxy.ts';
+import type { Sourced } from '../lib/text.ts';
+
+/** Notified of how saving went. */
+export interface PersisterListener {
+  /** It failed, for the first time in a row. */
+  notSaved(problem: VipnatError): void;
+  /** It works again. */
+  savedAgain(location: string): void;
+  /** The saved file was removed, torn or changed by another program: it is saved again. */
+  lost(location: string): void;
+}
+
+/** A full disk is not tried at every look. */
+const retryMs = 60_000;
+
+/** Nor is what was saved read at every look. */
+const checkMs = 60_000;
+
+/** The state that an agent starts with: what the agent before it has saved. */
+export async function recallApiservers(
+  store: EndpointStore,
+  onProblem: (problem: VipnatError) => void,
+): Promise<LastingState> {
+  try {
+    const saved = await store.load();
+    if (saved === null) return nothingKnown;
+    const { endpoints, former = [], savedAt } = saved;
+    const seenIn = `${store.location} of ${savedAt.slice(0, 16).replace('T', ' ')}`;
+    return {
+      endpoints: groupByFamily(endpoints, (value) => ({ value, seenIn })),
+      previousEndpoints: groupByFamily(former, (value) => value),
+    };
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    onProblem(error);
+    return nothingKnown;
+  }
+}
+
+const nothingKnown: LastingState = { endpoints: {}, previousEndpoints: {} };
+
+/** Families without any are left out. */
+function groupByFamily<T>(
+  endpoints: readonly Endpoint[],
+  render: (endpoints: readonly Endpoint[]) => T,
+): Partial<Record<Family, T>> {
+  const found = families.map((family) => [family, endpoints.filter((one) => one.family === family)] as const);
+  return Object.fromEntries(
+    found.filter(([, value]) => value.length > 0).map(([family, value]) => [family, render(value)]),
+  );
+}
+
+/** Saves the apiservers whenever they have changed, and when what was saved is no longer there. */
+export class EndpointPersister {
+  readonly #store: EndpointStore;
+  readonly #clock: Clock;
+  readonly #report: PersisterListener;
+  #saved: Saved;
+  #isFailing = false;
+  #nextTry = -Infinity;
+  #nextCheck: number;
+  #saving: Promise<void> | null = null;
+
+  /** `saved` is what the store holds already. */
+  constructor(
+    store: EndpointStore,
+    clock: Clock,
+    options: { saved: LastingState; report: PersisterListener },
+  ) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#report = options.report;
+    this.#saved = toSaved(options.saved);
+    this.#nextCheck = clock.now() + checkMs;
+  }
+
+  /** Whether the last attempt succeeded, if there was one. */
+  get isSaved(): boolean {
+    return !this.#isFailing;
+  }
+
+  /** To be told after every look. Returns at once; a family of which nothing is known any more stays as it was. */
+  keep(known: LastingState): void {
+    const wanted = toSaved(known);
+    if (wanted.endpoints.length === 0 || this.#saving !== null) return;
+    const isSaved = areSame(wanted, this.#saved);
+    if (this.#clock.now() < (isSaved ? this.#nextCheck : this.#nextTry)) return;
+    const work = isSaved ? this.#check() : this.#save(wanted);
+    this.#saving = work.finally(() => (this.#saving = null));
+  }
+
+  /** Ends when nothing is being written. */
+  async settle(): Promise<void> {
+    await this.#saving;
+  }
+
+  async #check(): Promise<void> {
+    this.#nextCheck = this.#clock.now() + checkMs;
+    const saved = await this.#store.load().catch((error: unknown) => {
+      if (error instanceof VipnatError) return null;
+      throw error;
+    });
+    if (saved !== null && areSame(saved, this.#saved)) {
+      this.#recover();
+      return;
+    }
+    if (!this.#isFailing) this.#report.lost(this.#store.location);
+    await this.#save(this.#saved);
+  }
+
+  async #save(wanted: Saved): Promise<void> {
+    try {
+      await this.#store.save({ savedAt: this.#clock.date().toISOString(), ...wanted });
+      this.#saved = wanted;
+      this.#recover();
+    } catch (error) {
+      if (!(error instanceof VipnatError)) throw error;
+      if (!this.#isFailing) this.#report.notSaved(error);
+      this.#isFailing = true;
+      this.#nextTry = this.#clock.now() + retryMs;
+    }
+  }
+
+  #recover(): void {
+    if (this.#isFailing) this.#report.savedAgain(this.#store.location);
+    this.#isFailing = false;
+  }
+}
+
+/** What is saved, but for the time. */
+type Saved = Pick<SavedEndpoints, 'endpoints' | 'former'>;
+
+function toSaved({ endpoints, previousEndpoints }: LastingState): Saved {
+  const before = families.flatMap((family) => previousEndpoints[family] ?? []);
+  return {
+    endpoints: families.flatMap((family) => endpoints[family]?.value ?? []),
+    ...(before.length === 0 ? {} : { former: before }),
+  };
+}
+
+function areSame(left: Saved, right: Saved): boolean {
+  const [a, b] = [left, right].map(({ endpoints, former = [] }) => [
+    endpoints.map(formatEndpoint),
+    former.map(formatEndpoint),
+  ]);
+  return isDeepStrictEqual(a, b);
+}
+
+/** Where the apiservers that were last known outlive the agent, and the host's reboot. */
+export interface EndpointStore {
+  /** Where it is, for people. */
+  readonly location: string;
+  /**
+   * What was saved last, or null when nothing ever was.
+   * @throws VipnatError STATE_UNREADABLE when it cannot be read, or does not hold what was saved.
+   */
+  load(): Promise<SavedEndpoints | null>;
+  /**
+   * Replaces what was saved, whole or not at all. One at a time.
+   * @throws VipnatError STATE_NOT_WRITTEN when it could not be; what was saved before stays.
+   */
+  save(saved: SavedEndpoints): Promise<void>;
+}
+
+/** A file of ours has a few hundred bytes. */
+const maxBytes = 65_536;
+
+/** A store in a folder, which is made when something is saved. */
+export function createEndpointStore(folder: string): EndpointStore {
+  const location = join(folder, 'endpoints.json');
+  return {
+    location,
+    async load() {
+      const text = await readText(location);
+      if (text === null) return null;
+      const saved = parseEndpointFile(text);
+      if (typeof saved === 'string') throw unreadable(`${location} ${saved}`);
+      return saved;
+    },
+    async save(saved) {
+      try {
+        await replaceFile(location, formatEndpointFile(saved));
+      } catch (error) {
+        const what = `writing ${location} failed (${describe(error)})`;
+        const next = 'vipnat continues, but after a reboot it cannot read the apiservers from this file';
+        throw new VipnatError('STATE_NOT_WRITTEN', `${what}. ${next}`, { cause: error });
+      }
+    },
+  };
+}
+
+/** The file can become rules when no other source lists apiservers, so one that another user could write is refused. */
+async function readText(location: string): Promise<string | null> {
+  try {
+    const check = (file: FileHandle) => checkWriters(file, location);
+    return await readIfThere(location, { maxBytes, refusesLink: true, check });
+  } catch (error) {
+    if (error instanceof VipnatError) throw error;
+    const code = describe(error);
+    throw unreadable(`${location} ${codeToPhrase[code] ?? `cannot be read (${code})`}`, error);
+  }
+}
+
+const codeToPhrase: Readonly<Record<string, string>> = {
+  ELOOP: 'is a link, which vipnat does not follow',
+  'no file': 'is not a regular file',
+  'too large': 'is too large for a file of vipnat',
+};
+
+async function checkWriters(file: FileHandle, location: string): Promise<void> {
+  const problem =
+    describeWriters('it', await file.stat()) ?? describeWriters('its folder', await stat(dirname(location)));
+  if (problem !== null) throw unreadable(`any user may have written ${location}, because ${problem}`);
+}
+
+/** The bits of group and others that may write. */
+const othersWrite = 0o022;
+
+function describeWriters(name: string, { uid, mode }: Stats): string | null {
+  if (uid !== 0 && uid !== process.getuid?.()) return `${name} belongs to user ${uid}`;
+  if ((mode & othersWrite) === 0) return null;
+  return `${name} has mode 0${(mode & 0o7777).toString(8)}`;
+}
+
+function unreadable(what: string, cause?: unknown): VipnatError {
+  const next = 'vipnat ignores this file, and replaces it when it knows the apiservers';
+  return new VipnatError('STATE_UNREADABLE', `${what}. ${next}`, { cause });
+}
+
+function describe(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code ?? message;
+}
+
+/**
+ * The text of the file in which an agent keeps the apiservers that it last knew.
+ *
+ * Goal: after a reboot with no API and no kube-proxy the VIP is balanced, over apiservers that were real.
+ * Tension: whatever the file says becomes a rule in the kernel, and it may be torn, edited, or from another program.
+ * Compromise: a checksum over all of it. What does not hold is named and ignored as a whole.
+ */
+
+/** What the file holds. */
+export interface SavedEndpoints {
+  /** When it was written, as in ISO 8601. */
+  readonly savedAt: string;
+  /** Of all families, at least one, each an address that one host can hold. */
+  readonly endpoints: readonly Endpoint[];
+  /** Previous apiservers of all families, the latest first; none when left out. */
+  readonly former?: readonly Endpoint[];
+}
+
+/** Raised when a reader of the version before would be wrong. */
+const version = 1 as const;
+
+const schema = z.strictObject({
+  version: z.literal(version),
+  savedAt: z.iso.datetime(),
+  endpoints: z.array(z.string()).check(z.minLength(1), z.maxLength(maxEndpoints)),
+  former: z.optional(z.array(z.string()).check(z.maxLength(maxEndpoints))),
+  checksum: z.string(),
+});
+
+/** One line of JSON, with its end. */
+export function formatEndpointFile({ savedAt, endpoints, former }: SavedEndpoints): string {
+  const content = {
+    version,
+    savedAt,
+    endpoints: endpoints.map(formatEndpoint),
+    ...(former === undefined ? {} : { former: former.map(formatEndpoint) }),
+  };
+  return `${JSON.stringify({ ...content, checksum: toChecksum(content) })}\n`;
+}
+
+/** Reads such a text; answers a phrase instead that says what is wrong with it, for after the file's name. Total. */
+export function parseEndpointFile(text: string): SavedEndpoints | string {
+  if (text === '') return 'is empty';
+  const json = readJson(text);
+  if (json === undefined || !text.endsWith('\n')) return 'is cut off, or is not a file of vipnat';
+  if (isNewer(json)) return `is from a newer vipnat (version ${json.version})`;
+  const result = schema.safeParse(json);
+  if (!result.success) return 'is not a file of vipnat';
+  const { checksum, ...content } = result.data;
+  if (checksum !== toChecksum(content)) return 'is damaged or was edited: its checksum does not match';
+  const { savedAt, endpoints, former } = content;
+  const odd = [...endpoints, ...(former ?? [])].find((named) => toUsable(named) === null);
+  if (odd !== undefined) return `names ${JSON.stringify(odd)}, which cannot be the address of an apiserver`;
+  return {
+    savedAt,
+    endpoints: toEndpoints(endpoints),
+    ...(former === undefined ? {} : { former: toEndpoints(former) }),
+  };
+}
+
+function toEndpoints(texts: readonly string[]): Endpoint[] {
+  return texts.map(toUsable).filter((endpoint) => endpoint !== null);
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+function isNewer(json: unknown): json is { readonly version: number } {
+  const { version: found } = Object(json) as { readonly version?: unknown };
+  return typeof found === 'number' && found > version;
+}
+
+function toUsable(text: string): Endpoint | null {
+  const endpoint = parseEndpoint(text);
+  if (endpoint === null) return null;
+  return classifyAddress({ family: endpoint.family, text: endpoint.address }) === 'unicast' ? endpoint : null;
+}
+
+function toChecksum({
+  version,
+  savedAt,
+  endpoints,
+  former,
+}: Omit<z.output<typeof schema>, 'checksum'>): string {
+  const text = JSON.stringify({ version, savedAt, endpoints, former });
+  return `sha256:${createHash('sha256').update(text).digest('hex')}`;
+}
+
+/** What a look rests on, but for health. */
+interface Sight {
+  readonly observation: Observation;
+  readonly config: Config;
+  readonly memory: ServiceState;
+}
+
+/** What a look leaves in memory of the apiservers that it heard of. Pure. */
+export function rememberApiservers(
+  sight: Sight,
+): Pick<ServiceState, 'endpoints' | 'previousEndpoints' | 'proxyBesideApi'> {
+  const endpoints = rememberAll(sight);
+  return {
+    endpoints,
+    previousEndpoints: rememberAllPrevious(sight.memory, endpoints),
+    proxyBesideApi: rememberProxy(sight),
+  };
+}
+
+/** A memory without those who were taken from the lists on purpose: they are no fallback (docs/adr/0003). Pure. */
+export function forgetRemoved(memory: ReconcileState, removed: ReadonlySet<string>): ReconcileState {
+  const previousEndpoints = families.map((family) => {
+    const kept = (memory.previousEndpoints[family] ?? []).filter(
+      (endpoint) => !removed.has(formatEndpoint(endpoint)),
+    );
+    return [family, kept] as const;
+  });
+  return removed.size === 0
+    ? memory
+    : { ...memory, previousEndpoints: Object.fromEntries(previousEndpoints) };
+}
+
+/**
+ * A memory without the Service's own virtual server, as soon as that is seen: while it was gone, rules of ours that lead to
+ * it read like those to one apiserver, see `findInstalled`. Pure.
+ */
+export function forgetService(memory: ReconcileState, { views }: Pick<Observation, 'views'>): ReconcileState {
+  const service = families.flatMap((family) => views[family].ipvs.server?.value ?? []);
+  const isService = ({ address, port }: Endpoint) =>
+    service.some((one) => one.clusterIp === address && one.port === port);
+  const isKnown = families.some((family) =>
+    [...(memory.endpoints[family]?.value ?? []), ...(memory.previousEndpoints[family] ?? [])].some(isService),
+  );
+  if (!isKnown) return memory;
+  return {
+    ...memory,
+    endpoints: mapFamilies(memory.endpoints, (known) => ({
+      ...known,
+      value: known.value.filter((endpoint) => !isService(endpoint)),
+    })),
+    previousEndpoints: mapFamilies(memory.previousEndpoints, (known) =>
+      known.filter((endpoint) => !isService(endpoint)),
+    ),
+  };
+}
+
+function mapFamilies<T>(
+  familyTo: Readonly<Partial<Record<Family, T>>>,
+  change: (one: T) => T,
+): Partial<Record<Family, T>> {
+  return Object.fromEntries(
+    families.flatMap((family) => {
+      const one = familyTo[family];
+      return one === undefined ? [] : [[family, change(one)] as const];
+    }),
+  );
+}
+
+function rememberAll(sight: Sight): ServiceState['endpoints'] {
+  const found = families.map((family) => {
+    const { endpoints: remembered } = recallFamily(sight.memory, family);
+    // Rules of ours shrink with every apiserver that dies: what they name is kept as it was first seen.
+    const known = findNamed(family, sight) ?? (remembered === null ? findOwn(family, sight) : null);
+    return [family, rememberEndpoints(remembered, known)] as const;
+  });
+  return Object.fromEntries(found.filter(([, endpoints]) => endpoints !== null));
+}
+
+function rememberAllPrevious(
+  memory: ServiceState,
+  endpoints: ServiceState['endpoints'],
+): ServiceState['previousEndpoints'] {
+  return Object.fromEntries(
+    families.map((family) => {
+      const known = recallFamily(memory, family);
+      const [before, after] = [known.endpoints?.value ?? [], endpoints[family]?.value ?? []];
+      return [family, rememberPrevious(known.previousEndpoints, before, after)];
+    }),
+  );
+}
+
+/** The apiservers that somebody else names now: the API, kube-proxy or `--endpoints`. Null when nobody names any. */
+function findNamed(
+  family: Family,
+  { observation, config, memory }: Sight,
+): Sourced<readonly Endpoint[]> | null {
+  const { api, kubeProxy } = findLiveSources(family, { observation, config, memory });
+  const admitted = [api, kubeProxy, { value: config.endpoints, seenIn: '--endpoints' }]
+    .filter((source) => source !== null)
+    .map((source) => ({ ...source, value: admit(source, family, config.vips).admitted }));
+  return admitted.find(({ value }) => value.length > 0) ?? null;
+}
+
+/** Where rules of ours are the memory of an agent that is gone and left no other. */
+function findOwn(family: Family, { observation, config }: Sight): Sourced<readonly Endpoint[]> {
+  const source = { value: listInstalled(family, observation, config.vips), seenIn: "vipnat's own rules" };
+  return { ...source, value: admit(source, family, config.vips).admitted };
+}
+
+/** Only while the API is heard: what kube-proxy hears afterwards is newer. */
+function rememberProxy({ observation, config, memory }: Sight): ServiceState['proxyBesideApi'] {
+  if (memory.api?.isCurrent !== true) return memory.proxyBesideApi;
+  return Object.fromEntries(
+    families.map((family) => [
+      family,
+      findLiveSources(family, { observation, config, memory }).kubeProxy?.value ?? [],
+    ]),
+  );
+}

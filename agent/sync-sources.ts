@@ -1,0 +1,167 @@
+/**
+ * What goes on while looks fail, or take long.
+ *
+ * Goal: apiservers are probed, the list is followed, a dead one is taken out and keepalived is told, whatever keeps the
+ * rules from being read.
+ * Tension: rules are written only from a whole reading (I1). A process that has read none does not know what its host does.
+ * Compromise: who the apiservers are needs no rules: the API, the configuration, the last observation and memory name them.
+ * keepalived is told by the last decisions. A fresh process that has none takes its VIPs to be left to their holder, but
+ * waits longer than a slow tool takes.
+ */
+import { type LookPorts, type Known, learnWithoutRules, listWatched } from './read-host.ts';
+import { type ServingPorts, judgeServing } from './vip-holder.ts';
+import type { Clock, Cancel } from '../lib/clock.ts';
+import { type HealthView, chooseUsable } from './health/usable.ts';
+import type { Config } from '../config/options.ts';
+import type { ReconcileState, Decision, Assessment } from './decide/decision.ts';
+import type { Observation } from './observe/observe.ts';
+import { forgetRemoved, rememberApiservers } from './state.ts';
+import { formatEndpoint } from '../lib/net.ts';
+
+/** What it needs of the world, and of the loop. */
+interface WithoutLooksPorts extends Omit<LookPorts, 'health'>, ServingPorts {
+  readonly clock: Clock;
+  readonly health: LookPorts['health'] & { readonly view: HealthView };
+  readonly serving: { keep(isServing: boolean): void };
+}
+
+/** What it has learnt. */
+export interface Learnt extends Pick<Known, 'candidates' | 'memory'> {
+  /** Whether rules send connections to an apiserver that is to get none any more. */
+  readonly isOutdated: boolean;
+}
+
+/** After so long a look is not waited for; and as often the world is looked at that needs no rules: addresses, the list, a drain. */
+const patienceMs = 2000;
+
+/** A tool that reads is given up after 10 s, and two may follow one another: a host that is only slow gives no VIP up. */
+const blindMs = 25_000;
+
+/** Works from the first look that fails or lasts, until one succeeds. */
+export class WithoutLooks {
+  readonly #ports: WithoutLooksPorts;
+  readonly #config: Config;
+  readonly #loop: { readonly recall: () => ReconcileState; readonly learn: (learnt: Learnt) => void };
+  #observation: Observation | null = null;
+  /** What the kernel holds; null where that was never known. */
+  #decisions: readonly Decision[] | null = null;
+  /** Since when no look has succeeded although one began; null while all goes well. */
+  #since: number | null = null;
+  #isAtWork = false;
+  #isFollowing = false;
+  #isAsked = false;
+  #cancel: Cancel = () => undefined;
+  #isStopped = false;
+
+  /** `loop` gives its memory, and is told what was learnt. */
+  constructor(
+    ports: WithoutLooksPorts,
+    config: Config,
+    loop: { readonly recall: () => ReconcileState; readonly learn: (learnt: Learnt) => void },
+  ) {
+    this.#ports = ports;
+    this.#config = config;
+    this.#loop = loop;
+  }
+
+  /** To be told of the beginning of each look. */
+  lookBegins(): void {
+    if (this.#since !== null || this.#isStopped) return;
+    this.#since = this.#ports.clock.now();
+    this.#goOnIn(patienceMs);
+  }
+
+  /** To be told of each look that succeeded. */
+  looked({ observation, decisions }: Pick<Assessment, 'observation' | 'decisions'>): void {
+    this.#observation = observation;
+    this.#decisions = decisions;
+    this.#since = null;
+    this.#isAtWork = false;
+    this.#cancel();
+  }
+
+  /** To be told of decisions that were written without a look. */
+  wrote(decisions: readonly Decision[]): void {
+    this.#decisions = decisions;
+  }
+
+  /** To be told of each look that failed. Returns at once. */
+  lookFailed(): void {
+    this.#isAtWork = true;
+    this.goOn();
+  }
+
+  /** To be called when the health or the list of apiservers has changed. Does nothing while looks succeed. Returns at once. */
+  goOn(): void {
+    if (this.#isAtWork) this.#goOnIn(0);
+  }
+
+  /** Nothing comes of the work under way, so a read that hangs is not waited for. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+  }
+
+  #goOnIn(delayMs: number): void {
+    this.#cancel();
+    if (this.#isStopped) return;
+    this.#cancel = this.#ports.clock.schedule(delayMs, () => {
+      this.#isAtWork = true;
+      this.#isAsked = true;
+      if (!this.#isFollowing) void this.#followOn();
+    });
+  }
+
+  /** One at a time: what is asked for meanwhile is done once, whatever a read takes. */
+  async #followOn(): Promise<void> {
+    this.#isFollowing = true;
+    while (this.#isAsked && this.#isMeant()) {
+      this.#isAsked = false;
+      await this.#follow();
+    }
+    this.#isFollowing = false;
+    if (this.#isMeant()) this.#goOnIn(patienceMs);
+  }
+
+  async #follow(): Promise<void> {
+    try {
+      const { health } = this.#ports;
+      const before = forgetRemoved(this.#loop.recall(), health.removed ?? new Set());
+      const known = await learnWithoutRules(this.#ports, this.#config, before, this.#observation);
+      if (!this.#isMeant()) return;
+      await health.watch({ ...listWatched(known, this.#config), isBlind: this.#observation === null });
+      if (!this.#isMeant()) return;
+      const sight = { observation: known.observation, config: this.#config, memory: known.memory };
+      const memory = { ...known.memory, ...rememberApiservers(sight) };
+      this.#loop.learn({ candidates: known.candidates, memory, isOutdated: this.#isOutdated(known) });
+      await this.#judge(known);
+    } catch {
+      // What fails here fails in looks as well, and they say so.
+    }
+  }
+
+  /** Whatever was awaited, looks may succeed again or the agent may stop. */
+  #isMeant(): boolean {
+    return this.#isAtWork && !this.#isStopped;
+  }
+
+  /** By what decisions choose from. */
+  #isOutdated({ candidates }: Known): boolean {
+    const { health } = this.#ports;
+    const usable = new Set(
+      candidates.flatMap((one) => chooseUsable(one.candidates, health.view).value.map(formatEndpoint)),
+    );
+    return (this.#decisions ?? []).some(({ backends }) =>
+      backends.some((backend) => !usable.has(formatEndpoint(backend))),
+    );
+  }
+
+  async #judge({ observation }: Known): Promise<void> {
+    const { clock, health, serving } = this.#ports;
+    if (this.#decisions === null && clock.now() - (this.#since ?? clock.now()) < blindMs) return;
+    const decisions =
+      this.#decisions ?? this.#config.vips.map((vip) => ({ vip, backends: [], way: 'passthrough' as const }));
+    const isServing = await judgeServing(this.#ports, { decisions, observation, health: health.view });
+    if (this.#isMeant()) serving.keep(isServing);
+  }
+}

@@ -1,0 +1,500 @@
+import { type Plan, describeDrift } from '../lib/plan.ts';
+import { renderingKey, type ReconcileState, type Assessment, type LastingState } from './decide/decision.ts';
+import type { Config } from '../config/options.ts';
+import { type Clock, sleep, backOff } from '../lib/clock.ts';
+import {
+  type ReconcileInput,
+  assess,
+  type LookPorts,
+  type HealthSource,
+  type Activity,
+  observeAndAssess,
+  listWritten,
+  isUndecided,
+} from './read-host.ts';
+import type { HealthView } from './health/usable.ts';
+import { endVerdict, type EndpointHealth } from './health/judge.ts';
+import { type ServingPorts, judgeServing } from './vip-holder.ts';
+import type { LoopObserver, LoopCause, Cause } from './report/events.ts';
+import type { Kernel, Watch } from '../lib/kernel/port.ts';
+import { VipnatError } from '../lib/errors.ts';
+import { type Requeue, tickMs, TriggerQueue } from '../lib/sync-queue.ts';
+import { WriteBudget } from './write-budget.ts';
+import { FlowResets } from './flow-resets.ts';
+import { WithoutLooks, type Learnt } from './sync-sources.ts';
+import { switchOnForwarding } from './forwarding.ts';
+
+/** Rules that carried our id but read differently, right after a write of ours; by `renderingKey`. */
+type UnknownRenderings = ReadonlyMap<string, string>;
+
+/** The rules of a plan that were written as wanted and are printed as something else. */
+export function findUnknownRenderings({ tables }: Plan): UnknownRenderings {
+  return new Map(
+    tables.flatMap(({ dialect, drift }) =>
+      drift.flatMap(({ kind, rule, id }) =>
+        kind === 'edited-rule' && rule !== undefined && id !== undefined
+          ? [[renderingKey(dialect, id), rule] as const]
+          : [],
+      ),
+    ),
+  );
+}
+
+/**
+ * Learns how this version of a tool prints a rule: as it did after two writes in a row. After one write only, the
+ * difference may be an edit by other software.
+ */
+export function learnRenderings(
+  memory: ReconcileState,
+  before: UnknownRenderings,
+  now: UnknownRenderings,
+): ReconcileState {
+  const confirmed = [...now].filter(([key, printed]) => before.get(key) === printed);
+  return confirmed.length === 0
+    ? memory
+    : { ...memory, renderings: new Map([...memory.renderings, ...confirmed]) };
+}
+
+/** A tool may need two writes until its print is known. */
+const maxUnverifiedWrites = 3;
+
+/** The writes of ours on end that no look has found in place, and what is learnt from how they were printed. */
+export class UnverifiedWrites {
+  #count = 0;
+  #isFresh = false;
+  #unknownRenderings: UnknownRenderings = new Map();
+
+  /** Whether one more would not help either. */
+  get areTooMany(): boolean {
+    return this.#count >= maxUnverifiedWrites;
+  }
+
+  /** To be called after each write that succeeded. */
+  add(): void {
+    this.#count += 1;
+    this.#isFresh = true;
+  }
+
+  /** To be called when they say nothing any more: all is in place, something else is wanted, or a tool failed. */
+  reset(): void {
+    this.#count = 0;
+    this.#isFresh = false;
+    this.#unknownRenderings = new Map();
+  }
+
+  /**
+   * To be called with every look. Answers the state with the renderings that are believed now, or the same one. What two looks see
+   * with no write of ours between them is learnt by neither: an edit stays, too.
+   */
+  learn(memory: ReconcileState, plan: Plan): ReconcileState {
+    if (!this.#isFresh) return memory;
+    this.#isFresh = false;
+    const now = findUnknownRenderings(plan);
+    const learnt = learnRenderings(memory, this.#unknownRenderings, now);
+    this.#unknownRenderings = now;
+    return learnt;
+  }
+}
+
+/**
+ * What would be decided if an apiserver's process ended, decided ahead.
+ *
+ * Goal: a write begins a moment after an end was seen.
+ * Tension: on a busy machine a decision takes milliseconds, most of all one that is rare. What was decided ahead may be outdated.
+ * Compromise: a decision depends on its input alone. So it counts for exactly the input that it was made for. One is made at a time, and probes are
+ * read in between: beside 20,000 rules a decision takes 50 ms.
+ */
+
+/** Assessments of ends that may come: one for each apiserver that is ready, from the last look that found all in sync. */
+export class Foresight {
+  readonly #config: Config;
+  readonly #clock: Clock;
+  #input: ReconcileInput | null = null;
+  readonly #keyToAssessment = new Map<string, Assessment>();
+
+  constructor(config: Config, clock: Clock) {
+    this.#config = config;
+    this.#clock = clock;
+  }
+
+  /** Decides ahead, in place of what was decided before. Takes as long as so many decisions. It ends early where another one begins, or by `forget`. */
+  async foresee(input: ReconcileInput): Promise<void> {
+    this.forget();
+    this.#input = input;
+    for (const health of listEnds(input.health)) {
+      await sleep(this.#clock, 0);
+      if (this.#input !== input) return;
+      const ended = { ...input, health };
+      this.#keyToAssessment.set(describe(ended), assess(ended, this.#config));
+    }
+  }
+
+  /** Forgets what was decided ahead. */
+  forget(): void {
+    this.#input = null;
+    this.#keyToAssessment.clear();
+  }
+
+  /** What `assess` would answer, if that was decided ahead; else null. */
+  find(input: ReconcileInput): Assessment | null {
+    const { observation, localRoutes, candidates, memory } = input;
+    const before = this.#input;
+    const isSame =
+      before !== null &&
+      before.observation === observation &&
+      before.localRoutes === localRoutes &&
+      before.candidates === candidates &&
+      before.memory === memory;
+    return isSame ? (this.#keyToAssessment.get(describe(input)) ?? null) : null;
+  }
+}
+
+/** The health of all after the end of one. */
+function listEnds(health: HealthView): HealthView[] {
+  return [...health].flatMap(([text, one]) =>
+    one.state === 'ready' ? [new Map([...health, [text, { ...one, ...endVerdict }]])] : [],
+  );
+}
+
+/** Another text for another input, of what is made anew for each. */
+function describe({ health, weights, open }: ReconcileInput): string {
+  const shares = [...(weights ?? [])].map(([vip, byApiserver]) => [vip, byApiserver && [...byApiserver]]);
+  return JSON.stringify([[...health], shares, weights === undefined, open && [...open]]);
+}
+
+/** How soon a change of an apiserver's health has to be acted on. */
+export type Urgency =
+  /** New connections must go elsewhere, or open ones be reset: now. */
+  | 'urgent'
+  /** The next look will do. */
+  | 'calm';
+
+/** Whether a change cannot wait for the next look: connections go to, or hang on, an apiserver that does not answer. */
+export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency {
+  const isEjection = before.state === 'ready' && after.state !== 'ready';
+  return isEjection || (after.hasStaleConnections && !before.hasStaleConnections) ? 'urgent' : 'calm';
+}
+
+/** What the loop needs of the world. */
+export interface LoopPorts extends LookPorts, ServingPorts {
+  readonly clock: Clock;
+  readonly health: HealthSource & { readonly view: HealthView; readonly departed?: HealthView };
+  readonly report: LoopObserver;
+  /** Keeps the apiservers that a look leaves in memory, for the next process. */
+  readonly keeper: { keep(known: LastingState): void };
+  /** Tells keepalived whether this node can serve. */
+  readonly serving: { keep(isServing: boolean): void };
+  /** How long it rests where all is right and nothing calls for a look; a minute when left out. */
+  readonly tickMs?: number | undefined;
+}
+
+/** A foreign write between our look and ours makes a transaction fail; that often in a row it is no accident. */
+const maxTries = 5;
+
+/**
+ * Looks and writes until a look finds nothing to do. Answers the first plan: what was wrong.
+ * @throws VipnatError of the last failed write, or RULES_NOT_CONVERGING when writes succeed and do not last.
+ */
+export async function converge(kernel: Kernel, lookForPlan: () => Promise<Plan>): Promise<Plan> {
+  const first = await lookForPlan();
+  let plan = first;
+  for (let attempt = 1; plan.transactions.length > 0; attempt += 1) {
+    if (attempt > maxTries) throw toNotConverging(plan);
+    await applyPlan(kernel, plan).catch((error: unknown) => {
+      if (attempt === maxTries || !isRace(error)) throw error;
+    });
+    plan = await lookForPlan();
+  }
+  return first;
+}
+
+/** The tool refused the transaction: most likely what it deletes is gone already, so look again. */
+export function isRace(error: unknown): boolean {
+  return error instanceof VipnatError && error.code === 'TOOL_FAILED';
+}
+
+/** The rules were written and are not there: somebody else writes them differently all the time. */
+function toNotConverging(plan: Plan): VipnatError {
+  const [first = 'unknown', ...more] = describeDrift(plan);
+  const count = more.length === 0 ? '' : ` and ${more.length} more`;
+  return new VipnatError(
+    'RULES_NOT_CONVERGING',
+    `vipnat wrote its rules, but they do not stay: ${first}${count}. Find the other program that changes them`,
+    { details: describeDrift(plan).join('\n') },
+  );
+}
+
+/** The first retry after a failure, doubled each time: tools fail for milliseconds (a lock) or for good. */
+const firstRetryMs = 50;
+const maxRetryMs = 10_000;
+
+/** When to look again after failures in a row. */
+class Retries {
+  #failures = 0;
+
+  /** To be called after each look or write that failed. Answers in how long to try again, and whether it is worth a line. */
+  fail(error: unknown): { readonly delayMs: number; readonly isWorthALine: boolean } {
+    const delayMs = backOff(this.#failures, firstRetryMs, maxRetryMs);
+    this.#failures += 1;
+    // A refused transaction is how a race is lost; the second one in a row is no accident.
+    return { delayMs, isWorthALine: !isRace(error) || this.#failures > 1 };
+  }
+
+  /** To be called after each look that did not fail. */
+  succeed(): void {
+    this.#failures = 0;
+  }
+}
+
+/** Writes a plan, one transaction after the other; the first that fails ends it. */
+export async function applyPlan(kernel: Kernel, { transactions }: Plan): Promise<void> {
+  for (const transaction of transactions) await kernel.apply(transaction);
+}
+
+/**
+ * The loop: triggers, settle, observe, decide, plan, apply, verify.
+ *
+ * Goal: the rules are right a moment after anything changed, and a quiet host costs nothing.
+ * Tension: a trigger says little (the generation moves for every write on the host, also ours), kube-proxy makes
+ * its changes in bursts, and somebody else may want other rules than we do.
+ * Compromise: a trigger is only a hint to look (trigger-queue.ts says when), and a look is always the whole cycle. A write
+ * is verified by the next look at once. Repairs draw on a budget (I9). A death is answered from what the last look saw.
+ */
+
+/** When a second equal look decides (the bypass), it comes this soon. */
+const confirmMs = 500;
+
+const awaited: readonly LoopCause[] = ['start', 'verify', 'health', 'own-rules'];
+
+/** The answer of a look that ends after stop(): probes have ended, so no look follows. */
+const lastLook: Requeue<LoopCause> = { cause: 'tick', delayMs: tickMs };
+
+/** What decisions need of a look. */
+type Seen = Pick<Assessment, 'observation' | 'localRoutes' | 'candidates'>;
+
+/** Keeps the rules right until stopped. Not to be started twice. */
+export class Loop {
+  readonly #ports: LoopPorts;
+  readonly #config: Config;
+  readonly #queue: TriggerQueue<LoopCause>;
+  #memory: ReconcileState;
+  readonly #budget: WriteBudget;
+  readonly #unverified = new UnverifiedWrites();
+  readonly #retries = new Retries();
+  #watch: Watch | null = null;
+  #isStopped = false;
+  /** What the last look saw and found; null when it may have been written to since. */
+  #seen: Seen | null = null;
+  #writing: Promise<void> | null = null;
+  #writes = 0;
+  #lookedAt: number | null = null;
+  #urgent: Promise<boolean> = Promise.resolve(true);
+  readonly #flows: FlowResets;
+  readonly #foresight: Foresight;
+  readonly #without: WithoutLooks;
+
+  /** `memory` is what it begins with. */
+  constructor(ports: LoopPorts, config: Config, memory: ReconcileState) {
+    this.#ports = ports;
+    this.#memory = memory;
+    this.#config = config;
+    this.#flows = new FlowResets(ports);
+    this.#foresight = new Foresight(config, ports.clock);
+    this.#budget = new WriteBudget(ports.clock);
+    this.#without = new WithoutLooks(ports, config, {
+      recall: () => this.#memory,
+      learn: (learnt) => {
+        this.#learn(learnt);
+      },
+    });
+    const look = (causes: readonly Cause[]) => this.#reconcile(causes);
+    this.#queue = new TriggerQueue({ clock: ports.clock, awaited, telling: ['own-rules'], look });
+  }
+
+  /** Starts to watch and to look. */
+  start(): void {
+    this.#watch = this.#ports.kernel.watch((trigger) => {
+      this.#ports.report.triggered(trigger);
+      this.#queue.trigger(trigger);
+    });
+    this.#queue.requeueAfter('start', 0);
+    // What changed between the first look and the watch's own first look was seen by neither.
+    void this.#watch.ready.then(() => {
+      this.#queue.requeueAfter('start', 0);
+    });
+  }
+
+  /** To be called when an apiserver's health has changed. */
+  onHealthChange(urgency: Urgency): void {
+    this.#flows.onHealthChange();
+    this.#without.goOn();
+    if (urgency === 'calm') {
+      this.#queue.requeueAfter('health', 0);
+      return;
+    }
+    void this.#beUrgent().then((isAnswered) => {
+      if (isAnswered) this.#queue.requeueAfter('health', 0);
+      else this.#queue.press('health');
+    });
+  }
+
+  /** To be called when the Kubernetes API says something else than before. */
+  onApiChange(): void {
+    this.#queue.trigger('api');
+    this.#without.goOn();
+  }
+
+  /** Times are of its Clock; null before the first look. */
+  get activity(): Activity {
+    return { writes: this.#writes, lookedAt: this.#lookedAt, behindMs: this.#queue.behindMs };
+  }
+
+  /** Ends after the write and the reset under way, if any; nothing else comes of a look under way. The rules stay (I8). */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#foresight.forget();
+    this.#without.stop();
+    await Promise.all([this.#queue.stop(), this.#watch?.close(), this.#flows.stop(), this.#urgent]);
+    await this.#ports.kernel.keepReady([]);
+  }
+
+  async #reconcile(causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
+    const writes = this.#writes;
+    const started = this.#ports.clock.now();
+    this.#without.lookBegins();
+    try {
+      const assessment = await observeAndAssess(this.#ports, this.#config, this.#memory);
+      const isServing = await judgeServing(this.#ports, assessment);
+      await this.#urgent;
+      if (this.#isStopped) return lastLook;
+      // What was read is older than what was written meanwhile.
+      if (this.#writes !== writes) return { cause: 'verify', delayMs: 0 };
+      this.#ports.serving.keep(isServing);
+      const next = await this.#follow(assessment, { causes, started });
+      this.#retries.succeed();
+      return next;
+    } catch (error) {
+      return this.#isStopped && this.#writes === writes ? lastLook : this.#fail(error);
+    }
+  }
+
+  /** All that comes of a look that succeeded. */
+  async #follow(
+    assessment: Assessment,
+    { causes, started }: { readonly causes: readonly Cause[]; readonly started: number },
+  ): Promise<Requeue<LoopCause>> {
+    this.#seen = assessment;
+    this.#without.looked(assessment);
+    this.#lookedAt = this.#ports.clock.now();
+    this.#ports.report.looked(assessment, this.#lookedAt - started);
+    const hasLearnt = this.#remember(assessment);
+    this.#ports.keeper.keep(this.#memory);
+    if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };
+    if (this.#isStopped) return lastLook;
+    // What was learnt just now can make this very plan needless.
+    return hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
+  }
+
+  /** Answers whether a print of the tool was learnt. */
+  #remember({ memory, plan }: Assessment): boolean {
+    this.#memory = this.#unverified.learn(memory, plan);
+    return this.#memory !== memory;
+  }
+
+  /** Answers whether the look is void by that. */
+  async #switchOn({ missingSwitches }: Assessment): Promise<boolean> {
+    const ports = { ...this.#ports, budget: this.#budget };
+    const memory = await switchOnForwarding(ports, missingSwitches, this.#memory, this.#config);
+    this.#memory = memory ?? this.#memory;
+    return memory !== null;
+  }
+
+  async #act(assessment: Assessment, causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
+    const { report, kernel } = this.#ports;
+    if (assessment.plan.transactions.length === 0) {
+      this.#unverified.reset();
+      this.#queue.recordOutcome(true);
+      report.inSync(assessment);
+      void kernel.keepReady(listWritten(assessment));
+      this.#flows.hold(assessment.decisions);
+      await this.#foresight.foresee(this.#inputOf(assessment));
+      return { cause: 'tick', delayMs: isUndecided(assessment) ? confirmMs : (this.#ports.tickMs ?? tickMs) };
+    }
+    this.#queue.recordOutcome(false);
+    // The decisions have changed since the last write, so a difference does not mean that the write was lost.
+    if (this.#budget.isNew(assessment.decisions)) this.#unverified.reset();
+    const waitMs = this.#budget.take(assessment.decisions);
+    if (waitMs > 0) {
+      report.fight(assessment.plan, this.#budget.getPaceMs(assessment.decisions));
+      return { cause: 'tick', delayMs: waitMs };
+    }
+    if (this.#unverified.areTooMany) throw toNotConverging(assessment.plan);
+    report.drift(assessment, causes);
+    await this.#write(assessment.plan);
+    return { cause: 'verify', delayMs: 0 };
+  }
+
+  /** One write at a time; what was seen before it counts no longer. */
+  async #write(plan: Plan): Promise<void> {
+    this.#seen = null;
+    this.#foresight.forget();
+    this.#writes += 1;
+    this.#writing = applyPlan(this.#ports.kernel, plan).finally(() => (this.#writing = null));
+    await this.#writing;
+    this.#unverified.add();
+    this.#ports.report.written();
+  }
+
+  /** One after the other: a second death may come while the first one is written. */
+  #beUrgent(): Promise<boolean> {
+    return (this.#urgent = this.#urgent.then(() => this.#actAtOnce()));
+  }
+
+  /** The way from a death to the kernel: decided on what was last seen, and looked at afterwards. Answers whether the next look may take its time. */
+  async #actAtOnce(): Promise<boolean> {
+    const { report } = this.#ports;
+    await this.#writing?.catch(() => undefined);
+    if (this.#isStopped || this.#seen === null) return false;
+    const input = this.#inputOf(this.#seen);
+    const assessment = this.#foresight.find(input) ?? assess(input, this.#config);
+    const { decisions, plan, memory } = assessment;
+    if (plan.transactions.length > 0) {
+      if (this.#budget.take(decisions) > 0) return true;
+      this.#memory = memory;
+      report.drift(assessment, ['health']);
+      const isWritten = await this.#write(plan).then(
+        () => true,
+        () => false,
+      );
+      // The look that follows tries again, and says what is wrong.
+      if (!isWritten) return false;
+      this.#without.wrote(decisions);
+    }
+    this.#flows.hold(decisions);
+    return true;
+  }
+
+  /** What was seen, with what is known besides now. */
+  #inputOf({ observation, localRoutes, candidates }: Seen): ReconcileInput {
+    const { health, weights } = this.#ports;
+    const now = { health: health.view, open: health.open, weights: weights?.() };
+    return { observation, localRoutes, candidates, ...now, memory: this.#memory };
+  }
+
+  /** What needs no reading of rules; what was read last is good for one write (I1). */
+  #learn({ memory, candidates, isOutdated }: Learnt): void {
+    this.#memory = memory;
+    this.#ports.keeper.keep(memory);
+    if (this.#seen !== null) this.#seen = { ...this.#seen, candidates };
+    if (isOutdated) void this.#beUrgent();
+  }
+
+  #fail(error: unknown): Requeue<LoopCause> {
+    this.#unverified.reset();
+    this.#queue.recordOutcome(true);
+    const { delayMs, isWorthALine } = this.#retries.fail(error);
+    if (isWorthALine) this.#ports.report.failure(error, this.#queue.waitMs('retry', delayMs));
+    this.#without.lookFailed();
+    return { cause: 'retry', delayMs };
+  }
+}

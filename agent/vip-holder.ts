@@ -1,0 +1,397 @@
+import type { Logger } from '../lib/telemetry/log.ts';
+import type { EventRecorder } from '../lib/telemetry/events.ts';
+import type { Notice, VrrpState } from '../lib/keepalived/write.ts';
+import { type ListeningAddress, isReachedBy } from '../lib/kernel/host.ts';
+import type { ListeningListener } from './report/events.ts';
+import type { Assessment, Decision } from './decide/decision.ts';
+import { canServe } from './decide/mode.ts';
+import { isBalanced } from '../config/options.ts';
+import type { LocalAddress } from '../lib/kernel/port.ts';
+import type { Clock, Cancel } from '../lib/clock.ts';
+import type { Endpoint } from '../lib/net.ts';
+import type { OtherHolder } from '../lib/kernel/addresses.ts';
+
+/** Says in the log, and by events, when another host answers for a VIP that this node holds, and when none does any more. */
+export class OtherHolderLog implements OtherHolderListener {
+  readonly #logger: Logger;
+  readonly #events: EventRecorder;
+
+  constructor(logger: Logger, events: EventRecorder) {
+    this.#logger = logger;
+    this.#events = events;
+  }
+
+  contested(address: string, mac: string): void {
+    const line = `two hosts hold ${address}: this node, and the host with MAC ${mac}, which answers ARP for it`;
+    this.#logger.error(`${line}. Clients reach either host at random. vipnat doctor says what to do`);
+    this.#events.record('VipContested', line);
+  }
+
+  uncontested(address: string): void {
+    const line = `only this node holds ${address} again: no other host answers ARP for it`;
+    this.#logger.info(line);
+    this.#events.record('VipUncontested', line);
+  }
+
+  notAsked(error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    this.#logger.debug(`vipnat cannot ask whether another host holds the virtual IP: ${reason}`);
+  }
+}
+
+/** Tells the log what state keepalived says that an instance of it is in. */
+export function sayNotice(logger: Logger, { instance, state }: Notice, before: VrrpState | null): void {
+  const change = before === null ? `is ${state}` : `${before} -> ${state}`;
+  logger[state === 'FAULT' ? 'warn' : 'info'](`keepalived: ${instance} ${change}`);
+}
+
+/** What a judgement needs of the world. */
+export interface ServingPorts {
+  /** What listens on this host; null where that cannot be read. */
+  readonly readListening: () => Promise<readonly ListeningAddress[] | null>;
+  readonly report: ListeningListener;
+  /** Whether the VIPs are to leave this host, as it is drained; they are not where left out. */
+  readonly isLeaving?: () => Promise<boolean>;
+}
+
+/** What is judged: an assessment, or what stands for one. */
+interface Judged extends Pick<Assessment, 'health'> {
+  readonly decisions: readonly Pick<Decision, 'vip' | 'way' | 'backends'>[];
+  readonly observation: Pick<Assessment['observation'], 'addresses'>;
+}
+
+/**
+ * Whether this node may hold the VIPs after a look, by the health that the decisions rest on: a later one may have lost just
+ * those who were chosen. What listens here is read only where a VIP is left to its holder; unread, it is taken to listen.
+ */
+export async function judgeServing(
+  { readListening, report, isLeaving: askLeaving }: ServingPorts,
+  { decisions, observation: { addresses }, health }: Judged,
+): Promise<boolean> {
+  const isLeaving = (await askLeaving?.()) ?? false;
+  const judge = (listening: readonly ListeningAddress[] | null) =>
+    canServe({
+      decisions,
+      addresses,
+      health,
+      isLeaving,
+      isListening: (vip) => listening === null || listening.some((socket) => isReachedBy(vip, socket)),
+    });
+  if (decisions.every(isBalanced)) return judge(null);
+  const listening = await readListening();
+  report.listeningRead(listening !== null);
+  return judge(listening);
+}
+
+/** Says in the log that it cannot be known what listens here, once while that lasts. */
+export class ListeningLog implements ListeningListener {
+  readonly #logger: Logger;
+  #isRead = true;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  listeningRead(isRead: boolean): void {
+    const isNews = !isRead && this.#isRead;
+    this.#isRead = isRead;
+    if (!isNews) return;
+    this.#logger.warn(
+      "vipnat cannot read the listening ports (/proc/net/tcp). It assumes that a process listens on the VIP's port",
+    );
+  }
+}
+
+/** Whether other hosts can have the address too: nobody else is on a loopback or a dummy of kube-proxy's. */
+function isOnLink({ device }: Pick<LocalAddress, 'device'>): boolean {
+  return device !== 'lo' && device !== 'kube-ipvs0';
+}
+
+/**
+ * Whether another host has the VIPs that this drained host has given up.
+ *
+ * Goal: a drain never leaves a VIP without a holder.
+ * Tension: another host's apiserver takes connections also where no keepalived runs beside it, and a move takes seconds.
+ * Compromise: the link is asked (I15). Only an answer shows a holder, and silence for twice as long as a move says that there is
+ * none. What cannot be asked is silent: a VIP on a drained host is better than no VIP.
+ */
+
+/** What asking needs of the world. */
+export interface GivenUpVipsPorts {
+  /** Asks the link of a device which other host has an address. */
+  readonly askLink: AskOtherHolder;
+  readonly clock: Clock;
+  /** Called with the address of a VIP that nobody has, for as long as this stays followed once at most. */
+  readonly onVacant: (vip: string) => void;
+}
+
+/** What counts of a look. */
+type SeenVips = Pick<Assessment, 'decisions' | 'observation'>;
+
+/** keepalived gives a VIP up at once. */
+const firstMs = 1000;
+
+const intervalMs = 5000;
+
+/** How soon the next question follows a silence. */
+const silentIntervalMs = 2500;
+
+/** A move of the VIP, also off a master without power, takes 4 s at most. */
+const vacantMs = 8000;
+
+/** A question that was late may be alone in that time. */
+const vacancyProofs = 3;
+
+/** Without a link on which the VIP was seen, so many are asked: a host of pods has links without number. */
+const maxLinks = 4;
+
+/** Asks as long as it is told to. */
+export class GivenUpVips {
+  readonly #ports: GivenUpVipsPorts;
+  #seen: SeenVips | null = null;
+  /** By VIP: the link where it was last here, or where another host answered. As many as VIPs are configured. */
+  readonly #vipToDevice = new Map<string, string>();
+  /** By VIP, of those that nobody answered for: since when, and how many times in a row. */
+  readonly #silences = new Map<string, { readonly since: number; readonly count: number }>();
+  #isFollowed = false;
+  #isAsking = false;
+  #cancel: Cancel = () => undefined;
+
+  constructor(ports: GivenUpVipsPorts) {
+    this.#ports = ports;
+  }
+
+  /** To be called with each look. Returns at once. */
+  looked(seen: SeenVips): void {
+    this.#seen = seen;
+    for (const address of seen.observation.addresses.filter(isOnLink)) {
+      if (seen.decisions.some(({ vip }) => vip.address === address.address))
+        this.#vipToDevice.set(address.address, address.device);
+    }
+  }
+
+  /** Begins to ask, or asks no more; nothing comes of a question under way then. */
+  follow(isFollowed: boolean): void {
+    if (isFollowed === this.#isFollowed) return;
+    this.#isFollowed = isFollowed;
+    this.#silences.clear();
+    this.#schedule(firstMs);
+  }
+
+  #schedule(delayMs: number): void {
+    this.#cancel();
+    if (!this.#isFollowed || this.#isAsking) return;
+    const { clock } = this.#ports;
+    this.#cancel = clock.schedule(delayMs, () => {
+      const startedAt = clock.now();
+      this.#isAsking = true;
+      void this.#askAll().finally(() => {
+        this.#isAsking = false;
+        const nextMs = this.#silences.size === 0 ? intervalMs : silentIntervalMs;
+        this.#schedule(Math.max(0, startedAt + nextMs - clock.now()));
+      });
+    });
+  }
+
+  async #askAll(): Promise<void> {
+    if (this.#seen === null) return;
+    const { decisions, observation } = this.#seen;
+    const isHere = ({ address }: Endpoint) => observation.addresses.some((one) => one.address === address);
+    for (const { vip } of decisions) {
+      if (isHere(vip)) this.#silences.delete(vip.address);
+      else {
+        const askedAt = this.#ports.clock.now();
+        this.#note(vip.address, { askedAt, hasHolder: await this.#hasHolder(vip, observation.addresses) });
+      }
+    }
+  }
+
+  async #hasHolder(vip: Endpoint, addresses: readonly LocalAddress[]): Promise<boolean> {
+    for (const device of this.#listDevices(vip, addresses)) {
+      const holder = await this.#ask({ ...vip, device });
+      if (holder === null) continue;
+      const own = addresses.find((one) => one.family === vip.family && one.device === holder.device);
+      // Who answers for an address of this host answers for every one (proxy ARP). For IPv6, a host hears no such answer.
+      if (own !== undefined && vip.family === 'ipv4' && (await this.#ask(own))?.mac === holder.mac) continue;
+      this.#vipToDevice.set(vip.address, device);
+      return true;
+    }
+    return false;
+  }
+
+  #listDevices({ address, family }: Endpoint, addresses: readonly LocalAddress[]): readonly string[] {
+    const known = this.#vipToDevice.get(address);
+    if (known !== undefined) return [known];
+    const onLink = addresses.filter((one) => one.family === family && isOnLink(one));
+    return [...new Set(onLink.map(({ device }) => device))].slice(0, maxLinks);
+  }
+
+  async #ask({ family, address, device }: LocalAddress): Promise<OtherHolder | null> {
+    return this.#isFollowed ? await this.#ports.askLink({ family, address, device }).catch(() => null) : null;
+  }
+
+  #note(
+    vip: string,
+    { askedAt, hasHolder }: { readonly askedAt: number; readonly hasHolder: boolean },
+  ): void {
+    if (!this.#isFollowed) return;
+    if (hasHolder) {
+      this.#silences.delete(vip);
+      return;
+    }
+    const { since, count } = this.#silences.get(vip) ?? { since: askedAt, count: 0 };
+    this.#silences.set(vip, { since, count: count + 1 });
+    if (count + 1 < vacancyProofs || this.#ports.clock.now() - since < vacantMs) return;
+    this.follow(false);
+    this.#ports.onVacant(vip);
+  }
+}
+
+/**
+ * Whether another host answers for a VIP that this node holds.
+ *
+ * Goal: a host that has the VIP without VRRP, or a second master, is told within seconds: clients come to one or the other.
+ * Tension: a move has two holders for a moment, a router may answer for every address, and ARP is everybody's time.
+ * Compromise: only the holder asks, only for IPv4, once in 5 s, and once more after an answer (I15). Two answers in a row by a host that
+ * does not answer for this node's own address too are a conflict; two silences end it. IPv6 has no such question: the kernel
+ * hears no answer for an address of its own.
+ */
+
+/** Asks the link of a device which other host has an address; IPv6 only of one that this host lacks. Answers null for nobody. */
+export type AskOtherHolder = (question: LocalAddress) => Promise<OtherHolder | null>;
+
+/** Notified of VIPs that two hosts have. */
+interface OtherHolderListener {
+  /** Another host answers for an address that this node holds. */
+  contested(address: string, mac: string): void;
+  /** It does not any more. */
+  uncontested(address: string): void;
+  /** It could not be asked, for the first time in a row. */
+  notAsked(error: unknown): void;
+}
+
+/** What asking needs of the world. */
+interface OtherHolderPorts {
+  readonly askOtherHolder: AskOtherHolder;
+  readonly clock: Clock;
+  readonly report: OtherHolderListener;
+}
+
+/** A holder of before gives up the address when it hears the new one: within a second. */
+const settleMs = 2000;
+
+/** So many answers in a row are a conflict, and so many silences its end. */
+const holderProofs = 2;
+
+/** Asks as long as this node holds a VIP. */
+export class OtherHolders {
+  readonly #ports: OtherHolderPorts;
+  readonly #vips: readonly string[];
+  readonly #held = new Map<string, Held>();
+  /** By address, also of those that left: one that comes and goes is asked for no more often. */
+  readonly #askedAt = new Map<string, number>();
+  #addresses: readonly LocalAddress[] = [];
+  #cancel: Cancel = () => undefined;
+  #isAsking = false;
+  #isStopped = false;
+  #isFailing = false;
+
+  constructor(ports: OtherHolderPorts, vips: readonly Endpoint[]) {
+    this.#ports = ports;
+    this.#vips = [...new Set(vips.filter(({ family }) => family === 'ipv4').map(({ address }) => address))];
+  }
+
+  /** By address, of all that can be asked for: the MAC of its other holder, or null. */
+  get answers(): ReadonlyMap<string, string | null> {
+    return new Map([...this.#held].map(([address, { rival }]) => [address, rival]));
+  }
+
+  /** To be called with each look. Returns at once. */
+  looked({ observation: { addresses } }: Pick<Assessment, 'observation'>): void {
+    this.#addresses = addresses;
+    for (const vip of this.#vips) {
+      const device = addresses.find((one) => one.address === vip && isOnLink(one))?.device;
+      if (device === this.#held.get(vip)?.device) continue;
+      // An address that goes takes its conflict along.
+      this.#held.delete(vip);
+      if (device !== undefined) this.#held.set(vip, this.#begin(vip, device));
+    }
+    this.#goOn();
+  }
+
+  /** Asks no more; nothing comes of a question under way. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+  }
+
+  #begin(address: string, device: string): Held {
+    const earliest = Math.max(this.#ports.clock.now(), this.#askedAt.get(address) ?? -Infinity);
+    return { address, device, nextAt: earliest + settleMs, row: 0, rival: null };
+  }
+
+  /** One question at a time. */
+  #goOn(): void {
+    this.#cancel();
+    if (this.#isStopped || this.#isAsking) return;
+    const [next] = [...this.#held.values()].toSorted((one, other) => one.nextAt - other.nextAt);
+    if (next === undefined) return;
+    this.#cancel = this.#ports.clock.schedule(Math.max(0, next.nextAt - this.#ports.clock.now()), () => {
+      this.#isAsking = true;
+      void this.#ask(next).finally(() => {
+        this.#isAsking = false;
+        this.#goOn();
+      });
+    });
+  }
+
+  async #ask(held: Held): Promise<void> {
+    const { askOtherHolder, clock, report } = this.#ports;
+    this.#askedAt.set(held.address, clock.now());
+    held.nextAt = clock.now() + intervalMs;
+    try {
+      const holder = await askOtherHolder({ family: 'ipv4', ...held });
+      const mac = holder === null || (await this.#isForAll(holder, held)) ? null : holder.mac;
+      this.#isFailing = false;
+      if (!this.#isStopped && this.#held.get(held.address) === held) this.#note(held, mac);
+    } catch (error) {
+      if (!this.#isFailing && !this.#isStopped) report.notAsked(error);
+      this.#isFailing = true;
+    }
+  }
+
+  /** Who answers for an address of this node that no other host can have answers for every address (proxy ARP). */
+  async #isForAll({ mac, device }: OtherHolder, { rival, row }: Held): Promise<boolean> {
+    if (rival !== null || row + 1 !== holderProofs) return false;
+    const own = this.#addresses.find(
+      (one) => one.family === 'ipv4' && one.device === device && !this.#vips.includes(one.address),
+    );
+    return own !== undefined && (await this.#ports.askOtherHolder(own))?.mac === mac;
+  }
+
+  #note(held: Held, mac: string | null): void {
+    const { clock, report } = this.#ports;
+    const isNews = (mac === null) !== (held.rival === null);
+    held.row = isNews ? held.row + 1 : 0;
+    if (held.row === 0) return;
+    if (held.row < holderProofs) {
+      held.nextAt = clock.now() + settleMs;
+      return;
+    }
+    held.row = 0;
+    held.rival = mac;
+    if (mac === null) report.uncontested(held.address);
+    else report.contested(held.address, mac);
+  }
+}
+
+/** A VIP that this node holds. */
+interface Held {
+  readonly address: string;
+  readonly device: string;
+  /** When it is asked for next, by the Clock. */
+  nextAt: number;
+  /** How many answers in a row say other than `rival`. */
+  row: number;
+  rival: string | null;
+}

@@ -1,0 +1,328 @@
+import type { Clock, Cancel } from '../lib/clock.ts';
+import type { PlacedAddress } from '../lib/kernel/addresses.ts';
+import { classifyAddress, families } from '../lib/net.ts';
+import { listUplinks, noOutages, type NodeOutages, type Place } from './services/backends.ts';
+import type { ServiceSlice } from '../lib/api/service.ts';
+import type { BalancerKernel } from '../lib/kernel/kernel.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
+import type { NodeWatch } from './nodes/health.ts';
+import type { FollowedObjects } from './services/follow.ts';
+import type { LookLog } from './log.ts';
+import type { MissingFeatures } from '../lib/kernel/nftables.ts';
+import { isLeftToKubeProxy, balanceFamilies, type ServiceBalance, noBalance } from './services/frontend.ts';
+import type { Balances } from './table/programmer.ts';
+import { isDeepStrictEqual } from 'node:util';
+
+/** What it needs of the world. */
+interface AddressPorts {
+  readonly clock: Clock;
+  readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
+  /** See `listStrictTunnels`. */
+  readonly listStrictTunnels: () => Promise<readonly string[]>;
+}
+
+/** The node that holds 1,000 addresses takes milliseconds for it, and endpoints change many times a second. */
+const addressesPaceMs = 1000;
+
+/** Somebody changes a switch of the kernel, or a network plugin makes its tunnel. */
+const tunnelPaceMs = 60_000;
+
+/** What a look has found. */
+interface AddressChange {
+  /** The addresses that have come or gone. */
+  readonly moved: ReadonlySet<string>;
+  /** Whether `uplinks` or `strictTunnels` are others. */
+  readonly areLinksOther: boolean;
+}
+
+/**
+ * This host's own addresses. Those of Services come and go, and are left out. So are link-local ones: the host's end of each pod has one, and no
+ * endpoint can have one.
+ */
+export class OwnAddresses {
+  readonly #ports: AddressPorts;
+  #read: readonly PlacedAddress[] = [];
+  #readAt = -Infinity;
+  #known: ReadonlySet<string> = new Set();
+  #uplinks: readonly PlacedAddress[] | null = null;
+  #strictTunnels: readonly string[] = [];
+  #tunnelsReadAt = -Infinity;
+
+  constructor(ports: AddressPorts) {
+    this.#ports = ports;
+  }
+
+  /** As of the last look. */
+  get known(): ReadonlySet<string> {
+    return this.#known;
+  }
+
+  /** See `listUplinks`, as of the last look. */
+  get uplinks(): readonly PlacedAddress[] | null {
+    return this.#uplinks;
+  }
+
+  /** See `listStrictTunnels`, as of the last look but a minute. */
+  get strictTunnels(): readonly string[] {
+    return this.#strictTunnels;
+  }
+
+  /** Answers what has changed. The kernel is asked once a second at most. Rejects as it does. */
+  async look(vips: ReadonlySet<string>): Promise<AddressChange> {
+    const now = this.#ports.clock.now();
+    if (now - this.#readAt >= addressesPaceMs) {
+      const placed = await this.#ports.readAddresses();
+      this.#read = placed.filter(
+        (one) => classifyAddress({ family: one.family, text: one.address }) !== 'linkLocal',
+      );
+      this.#readAt = now;
+    }
+    const all = this.#read.map(({ address }) => address);
+    const found = new Set(all.filter((address) => !vips.has(address)));
+    const moved = new Set(
+      [...found, ...this.#known].filter((one) => found.has(one) !== this.#known.has(one)),
+    );
+    const uplinks = listUplinks(this.#read);
+    const areUplinksOther = JSON.stringify(uplinks) !== JSON.stringify(this.#uplinks);
+    // Before anything is noted: what a look that fails has found is the next one's news.
+    const areTunnelsOther = await this.#lookAtTunnels(now);
+    // The same set while nothing has changed: who reads it keeps what it has made of it.
+    if (moved.size > 0) this.#known = found;
+    this.#uplinks = uplinks;
+    return { moved, areLinksOther: areTunnelsOther || areUplinksOther };
+  }
+
+  async #lookAtTunnels(now: number): Promise<boolean> {
+    if (now - this.#tunnelsReadAt < tunnelPaceMs) return false;
+    const before = this.#strictTunnels.join();
+    this.#strictTunnels = await this.#ports.listStrictTunnels();
+    this.#tunnelsReadAt = now;
+    return this.#strictTunnels.join() !== before;
+  }
+}
+
+/** What it needs of the world. */
+interface WaysPorts {
+  readonly clock: Clock;
+  /** Which of these addresses packets reach by a router, see `findRouted`. May reject. */
+  readonly findRouted: (addresses: readonly string[]) => Promise<readonly string[]>;
+}
+
+/** Routes to pods' networks come and go with nodes, and nobody tells. */
+const routesPaceMs = 60_000;
+
+/** By which ways packets reach endpoints on other nodes. What was not asked for yet counts as reached by no router. */
+export class RelayWays {
+  readonly #ports: WaysPorts;
+  readonly #onChange: (services: readonly string[]) => void;
+  readonly #serviceToAddresses = new Map<string, readonly string[]>();
+  #routed: ReadonlySet<string> = new Set();
+  #asked: ReadonlySet<string> = new Set();
+  #isAsking = false;
+  #isStopped = false;
+  #cancel: Cancel = () => undefined;
+
+  /** `onChange` is called with the Services whose addresses are reached otherwise than before. */
+  constructor(ports: WaysPorts, onChange: (services: readonly string[]) => void) {
+    this.#ports = ports;
+    this.#onChange = onChange;
+  }
+
+  /** The addresses that are reached by a router. */
+  get routed(): ReadonlySet<string> {
+    return this.#routed;
+  }
+
+  /** Takes the addresses that a Service asks about: none any more where there are none. Returns at once. */
+  watch(service: string, addresses: readonly string[]): void {
+    if (addresses.length === 0) this.#serviceToAddresses.delete(service);
+    else this.#serviceToAddresses.set(service, addresses);
+    if (addresses.some((address) => !this.#asked.has(address))) this.#plan(0);
+  }
+
+  /** Asks no more. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+  }
+
+  #plan(delayMs: number): void {
+    if (this.#isAsking || this.#isStopped) return;
+    this.#cancel();
+    this.#cancel = this.#ports.clock.schedule(delayMs, () => void this.#ask());
+  }
+
+  async #ask(): Promise<void> {
+    this.#isAsking = true;
+    const asked = new Set([...this.#serviceToAddresses.values()].flat());
+    const [found] = await Promise.allSettled([this.#ports.findRouted([...asked])]);
+    this.#isAsking = false;
+    this.#asked = asked;
+    const all = [...this.#serviceToAddresses];
+    if (found.status === 'fulfilled') this.#take(new Set(found.value), all);
+    const isComplete = all.every(([, addresses]) => addresses.every((address) => asked.has(address)));
+    if (all.length > 0) this.#plan(isComplete ? routesPaceMs : 0);
+  }
+
+  #take(routed: ReadonlySet<string>, all: readonly (readonly [string, readonly string[]])[]): void {
+    const before = this.#routed;
+    this.#routed = routed;
+    const isOther = (address: string) => before.has(address) !== routed.has(address);
+    const services = all.filter(([, addresses]) => addresses.some(isOther)).map(([service]) => service);
+    if (services.length > 0 && !this.#isStopped) this.#onChange(services);
+  }
+}
+
+/** Which Services have endpoints on which nodes. */
+class NodeUsers {
+  readonly #serviceToNodes = new Map<string, ReadonlySet<string>>();
+  #nodes: ReadonlySet<string> | null = null;
+  #outages = noOutages;
+
+  /** The nodes of all Services. The same set while no Service has changed its nodes. */
+  get nodes(): ReadonlySet<string> {
+    return (this.#nodes ??= new Set([...this.#serviceToNodes.values()].flatMap((nodes) => [...nodes])));
+  }
+
+  /** Takes the endpoints of a Service; none for one that is not balanced. */
+  note(service: string, slices: readonly ServiceSlice[]): void {
+    const endpoints = slices.flatMap((slice) => slice.endpoints ?? []);
+    const nodes = new Set(endpoints.flatMap(({ nodeName }) => nodeName ?? []));
+    const before = this.#serviceToNodes.get(service) ?? new Set();
+    if (before.size === nodes.size && [...nodes].every((node) => before.has(node))) return;
+    this.#nodes = null;
+    if (nodes.size === 0) this.#serviceToNodes.delete(service);
+    else this.#serviceToNodes.set(service, nodes);
+  }
+
+  /** Takes the nodes that do not answer now. Answers the Services that may be balanced otherwise because of that. */
+  take(outages: NodeOutages): string[] {
+    const nodes = new Set([...this.#outages.out, ...outages.out]);
+    this.#outages = outages;
+    return [...this.#serviceToNodes].flatMap(([service, own]) =>
+      [...nodes].some((node) => own.has(node)) ? [service] : [],
+    );
+  }
+}
+
+/** What it needs of the world. */
+interface DecidePorts extends AddressPorts, WaysPorts {
+  readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
+  readonly logger: Logger;
+  /** As the API names this node. */
+  readonly node: string;
+  readonly nodes: NodeWatch;
+}
+
+/** Somebody loads a module of the kernel, or replaces nft. */
+const missingPaceMs = 600_000;
+
+/** Decides how the Services that may have changed are to be balanced. One that cannot be decided about is kube-proxy's, and keeps no other. */
+export class Decider {
+  readonly #ports: DecidePorts;
+  readonly #objects: FollowedObjects;
+  readonly #log: LookLog;
+  readonly #addresses: OwnAddresses;
+  readonly #users = new NodeUsers();
+  readonly #ways: RelayWays;
+  readonly #left = new Map<string, string>();
+  readonly #dropping = new Map<string, string>();
+  #missing: MissingFeatures | null = null;
+  #missingAskedAt = -Infinity;
+
+  constructor(ports: DecidePorts, objects: FollowedObjects, log: LookLog) {
+    this.#ports = ports;
+    this.#objects = objects;
+    this.#log = log;
+    this.#addresses = new OwnAddresses(ports);
+    this.#ways = new RelayWays(ports, (services) => {
+      objects.touch(services);
+    });
+  }
+
+  /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
+  get left(): ReadonlyMap<string, string> {
+    return this.#left;
+  }
+
+  /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
+  get dropping(): ReadonlyMap<string, string> {
+    return this.#dropping;
+  }
+
+  /** Whether a Service is kube-proxy's: its owner wants that, or this node cannot take it. */
+  isLeft(service: string): boolean {
+    const found = this.#objects.index.find(service);
+    return this.#left.has(service) || (found !== null && isLeftToKubeProxy(found.service));
+  }
+
+  /** Asks the kernel no more. */
+  stop(): void {
+    this.#ways.stop();
+  }
+
+  /** To be called when other nodes answer no more, or again. */
+  noteOutages(): void {
+    this.#objects.touch(this.#users.take(this.#ports.nodes.outages));
+  }
+
+  /** The Services that may be balanced otherwise since last asked. Rejects as the kernel does. */
+  async decide(): Promise<Map<string, Balances>> {
+    const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
+    const { zone, vips, endings } = index;
+    const missing = await this.#lookForMissing();
+    const { moved, areLinksOther } = await this.#addresses.look(vips);
+    if (moved.size > 0) index.touch(index.listConcerned(moved));
+    const { known: local, uplinks, strictTunnels } = this.#addresses;
+    const [{ outages }, { routed }] = [nodes, this.#ways];
+    const place: Place = {
+      ...{ node, zone, vips, local, uplinks, strictTunnels },
+      ...{ routed, outages, endings, missing },
+    };
+    const decided = new Map<string, Balances>();
+    for (const service of index.takeChanged(areLinksOther))
+      decided.set(service, this.#decideOne(service, place));
+    nodes.watch(this.#users.nodes);
+    return decided;
+  }
+
+  /** What was missing may come. What was there stays. */
+  async #lookForMissing(): Promise<MissingFeatures> {
+    const [known, { clock, kernel }] = [this.#missing, this.#ports];
+    const isDue = known === null || clock.now() - this.#missingAskedAt >= missingPaceMs;
+    if (!isDue || (known !== null && families.every((family) => known[family].length === 0))) return known;
+    const asked = kernel.listMissingFeatures();
+    const found = known === null ? await asked : await asked.catch(() => known);
+    [this.#missing, this.#missingAskedAt] = [found, clock.now()];
+    if (known !== null && !isDeepStrictEqual(known, found))
+      this.#objects.index.touch(this.#objects.index.balanced);
+    return found;
+  }
+
+  #decideOne(service: string, place: Place): Balances {
+    const found = this.#objects.find(service);
+    const { ports, refused, remarks, left, dropping, elsewhere } = attempt(() =>
+      balanceFamilies(found, place),
+    );
+    this.#ways.watch(service, elsewhere);
+    this.#users.note(service, ports.length === 0 ? [] : (found?.slices ?? []));
+    this.#log.refused(service, refused);
+    this.#log.remarks(service, remarks);
+    this.#log.left(service, left);
+    if (left === null) this.#left.delete(service);
+    else this.#left.set(service, left);
+    if (dropping === null) this.#dropping.delete(service);
+    else this.#dropping.set(service, dropping);
+    return ports;
+  }
+}
+
+/** What is wrong with one Service is not what others wait for. */
+function attempt(decide: () => ServiceBalance): ServiceBalance {
+  try {
+    return decide();
+  } catch (error) {
+    const left = `vipnat cannot decide about it (${(error as Error).message})`;
+    return { ...noBalance, left };
+  }
+}

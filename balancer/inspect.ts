@@ -1,0 +1,330 @@
+import type { ApiRoute } from '../lib/kubernetes/route.ts';
+import {
+  type HostBalancer,
+  findTrouble,
+  nameTable,
+  isUsed,
+  type BalancerActivity,
+  askBalancerActivity,
+  tableName,
+} from '../lib/api/balancer.ts';
+import { systemClock, type Clock, sleep } from '../lib/clock.ts';
+import { VipnatError, findErrorCode } from '../lib/errors.ts';
+import { createBalancerKernel, type BalancerKernel } from '../lib/kernel/kernel.ts';
+import { Programmer, type Balances } from './table/programmer.ts';
+import { type NodeOutages, type Place, listUplinks } from './services/backends.ts';
+import { createLister, type ListAll } from '../lib/kubernetes/list-watch.ts';
+import { ServiceIndex } from './services/index.ts';
+import { services, endpointSlices } from '../lib/api/service.ts';
+import { earlySlices } from '../lib/api/endpoints.ts';
+import { virtualIps } from '../lib/api/vipnat.ts';
+import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
+import { balanceFamilies } from './services/frontend.ts';
+import { findRouted } from '../lib/kernel/routes.ts';
+import { followedNodes } from '../lib/api/node.ts';
+import { type ApiObject, type Resource, toKey } from '../lib/kubernetes/client.ts';
+import type { Change } from '../lib/kubernetes/informer.ts';
+import { withNetlinkClient } from '../lib/kernel/netlink.ts';
+import { readTableHandles } from '../lib/kernel/nft-netlink.ts';
+import { families } from '../lib/net.ts';
+import { shared } from './table/table.ts';
+import { listNftObject, trialTable } from '../lib/kernel/nftables.ts';
+import {
+  type UnreadText,
+  iptablesDialects,
+  familyToNft,
+  type SaveOutput,
+  toolName,
+} from '../lib/kernel/port.ts';
+import { isInPath } from '../lib/kernel/tools.ts';
+import { findHolder, balancerRole } from '../lib/http/singleton.ts';
+import { acceptChains, planAccept } from './table/forward.ts';
+import { parseSave } from '../lib/iptables/rules.ts';
+
+/** How Services on a host differ from what they should be. */
+export interface ServicesDrift {
+  /** What differs, a clause each. */
+  readonly drift: readonly string[];
+  /** Commands of nft that the balancer would run, a line each; null where the tables were not compared with the API. */
+  readonly commands: readonly string[] | null;
+  /** Why something was not looked at, a clause each. */
+  readonly unread: readonly string[];
+}
+
+/** How the API is asked; no route without credentials. */
+interface CheckNeeds {
+  readonly route: ApiRoute | null;
+  readonly node: string;
+}
+
+/** Judges this host, and compares its tables with the API where there are credentials. Never rejects for what the host is like. */
+export async function findServicesDrift(host: HostBalancer, needs: CheckNeeds): Promise<ServicesDrift> {
+  const compared = await compare(host, needs);
+  const trouble = findTrouble(host);
+  return {
+    ...compared,
+    drift: [
+      ...host.tables
+        .filter(({ aliveSeconds }) => aliveSeconds === null)
+        .map(({ family }) => `table ${nameTable(family)} does not count: no balancer renewed it for 30 s`),
+      ...(trouble === null ? [] : [trouble]),
+      ...describeCommands(compared.commands ?? []),
+    ],
+    unread: [...(host.unread === null ? [] : [host.unread.message]), ...compared.unread],
+  };
+}
+
+async function compare(
+  host: HostBalancer,
+  { route, node }: CheckNeeds,
+): Promise<Pick<ServicesDrift, 'commands' | 'unread'>> {
+  if (!isUsed(host)) return { commands: null, unread: [] };
+  if (route === null) {
+    return {
+      commands: null,
+      unread: ['the tables were not compared with the Kubernetes API: give --kubeconfig'],
+    };
+  }
+  try {
+    const { commands } = await planTables({ route, clock: systemClock, node }, host.balancer !== null);
+    return { commands, unread: [] };
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    return {
+      commands: null,
+      unread: [`the tables were not compared with the Kubernetes API: ${error.message}`],
+    };
+  }
+}
+
+function describeCommands(commands: readonly string[]): string[] {
+  if (commands.length === 0) return [];
+  const names = [...new Set(commands.flatMap((line) => /\b(ip6? vipnat-lb)\b/.exec(line)?.[1] ?? []))];
+  const count = commands.length === 1 ? 'command' : 'commands';
+  return [
+    `${names.join(', ')}: ${commands.length} ${count} of nft between the table and what the API asks for`,
+  ];
+}
+
+/** What the balancer would write on this host now, by the objects of the Kubernetes API. Writes nothing. */
+
+/** How the API is asked. */
+interface TablesNeeds {
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  /** This node's name there. */
+  readonly node: string;
+}
+
+/** What the tables lack. */
+export interface TablesPlan {
+  /** Services with an address, ports and a place in the tables. */
+  readonly services: number;
+  /** Commands of nft, a line each: what the balancer would write, but for the renewal of its tables. Empty where all is there. */
+  readonly commands: readonly string[];
+}
+
+/** A balancer that runs writes a change some milliseconds after the API has it, and 8 s later where it had to try again. */
+const settleMs = 1500;
+
+/**
+ * Compares this host's tables with the API. With `isKept` a balancer runs here: only what still differs after a second counts.
+ * Rejects as listObjects does, and as the kernel does.
+ */
+export async function planTables(needs: TablesNeeds, isKept: boolean): Promise<TablesPlan> {
+  const plan = await planOnce(needs);
+  if (!isKept || plan.commands.length === 0) return plan;
+  await sleep(needs.clock, settleMs);
+  return await planOnce(needs);
+}
+
+async function planOnce(needs: TablesNeeds): Promise<TablesPlan> {
+  const wanted = await listBalances(needs);
+  const scripts: string[] = [];
+  const kernel = {
+    ...createBalancerKernel(),
+    apply: (script: string) => {
+      scripts.push(script);
+      return Promise.resolve();
+    },
+  };
+  await new Programmer(kernel).update(wanted);
+  const lines = scripts.flatMap((script) => script.split('\n'));
+  return { services: wanted.size, commands: lines.filter((line) => line !== '' && !isRenewal(line)) };
+}
+
+/** A balancer renews its tables whether or not anything changes. */
+function isRenewal(line: string): boolean {
+  return /^(?:flush set|add element) ip6? vipnat-lb alive\b/.test(line);
+}
+
+/** What the balancer of this host knows of other nodes: nobody else asks them. */
+function toOutages(activity: BalancerActivity | null): NodeOutages {
+  return { out: new Set(activity?.out), lost: new Set(activity?.lost) };
+}
+
+async function listBalances({ route, clock, node }: TablesNeeds): Promise<Map<string, Balances>> {
+  const list = createLister(route, clock, new AbortController().signal);
+  const index = new ServiceIndex(node);
+  index.takeServices(await listAsChanges(list, services));
+  index.takeSlices(await listAsChanges(list, endpointSlices));
+  index.takeEarlySlices(await listAsChanges(list, earlySlices));
+  index.takeVirtualIps(await listAsChanges(list, virtualIps));
+  const placed = await readPlacedAddresses();
+  const own = placed.map(({ address }) => address).filter((one) => !index.vips.has(one));
+  const { vips } = index;
+  const activity = await askBalancerActivity();
+  const outages = toOutages(activity);
+  // A balancer of an older version does not say it, and may be without the right to know it.
+  const { zone, ending } = activity?.ending === undefined ? await readNodes(index, list) : activity;
+  // It says so itself, and why.
+  const left = new Set(activity?.left);
+  const place: Place = {
+    ...{ node, zone: zone ?? null, vips, local: new Set(own), uplinks: listUplinks(placed), outages },
+    endings: new Set(ending),
+  };
+  const found = index.takeChanged(true).map((key) => [key, left.has(key) ? null : index.find(key)] as const);
+  const asked = found.flatMap(([, balanced]) => balanceFamilies(balanced, place).elsewhere);
+  const routed = new Set(await findRouted([...new Set(asked)]));
+  const balances = found.map(([key, balanced]): [string, Balances] => [
+    key,
+    balanceFamilies(balanced, { ...place, routed }).ports,
+  ]);
+  return new Map(balances.filter(([, ports]) => ports.length > 0));
+}
+
+async function readNodes(
+  index: ServiceIndex,
+  list: ListAll,
+): Promise<Pick<BalancerActivity, 'zone' | 'ending'>> {
+  try {
+    index.takeNodes(await listAsChanges(list, followedNodes));
+  } catch (error) {
+    // The balancer goes on without them, too.
+    if (findErrorCode(error) !== 'API_FORBIDDEN') throw error;
+  }
+  return { zone: index.zone, ending: [...index.endings.keys()] };
+}
+
+async function listAsChanges<T extends ApiObject>(
+  list: ListAll,
+  resource: Resource<T>,
+): Promise<Change<T>[]> {
+  return (await list(resource)).map((after) => ({ key: toKey(after), before: null, after }));
+}
+
+/** The tables of this host's balancer as a command reads them. */
+
+/** A set has three elements. */
+const limitMs = 5000;
+
+/** Those that are there, and for how long they count. Never rejects for what the host is like. */
+export async function readHostTables(): Promise<Pick<HostBalancer, 'tables' | 'unread'>> {
+  try {
+    const handles = await withNetlinkClient('netfilter', (client) => readTableHandles(client, tableName));
+    const there = families.filter((family) => handles[family] !== null);
+    const tables = there.map(async (family) => {
+      const words = ['set', ...nameTable(family).split(' '), shared.alive];
+      const text = await listNftObject(words, [], limitMs);
+      return { family, aliveSeconds: readAliveSeconds(text) };
+    });
+    return { tables: await Promise.all(tables), unread: null };
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    return { tables: [], unread: error };
+  }
+}
+
+/** What `nft -n list set` prints of the set, to the seconds that its first element to go has left: `expires 21s512ms`. Pure. */
+function readAliveSeconds(text: string): number | null {
+  const all = [...text.matchAll(/\bexpires (?:(\d+)s)?(?:(\d+)ms)?/g)];
+  const seconds = all.map(([, whole = '0', rest = '0']) => Number(whole) + Number(rest) / 1000);
+  return seconds.length === 0 ? null : Math.min(...seconds);
+}
+
+/** A map with a port of each Service at most. */
+const mapLimitMs = 2000;
+
+/**
+ * Whether tables send connections on to pods of other nodes. Of IPv4, as the filter is. Each node with a pod has the part that sends
+ * on, and so gets packets that way. Rejects as listNftObject does.
+ */
+export async function isSendingOn(tables: HostBalancer['tables']): Promise<boolean> {
+  if (!tables.some(({ family }) => family === 'ipv4')) return false;
+  const text = await listNftObject(['map', ...nameTable('ipv4').split(' '), shared.relays], [], mapLimitMs);
+  return text.includes('goto ');
+}
+
+/** What became of what the balancer has written. */
+export interface BalancerRemoval {
+  /** The tables that are gone, or would be, with their families: `ip vipnat-lb`. Those of a balancer that was killed at its start are among them. */
+  readonly tables: readonly string[];
+  /** The tools whose chain for what is forwarded is gone, or would be: `iptables-nft`. */
+  readonly chains: readonly string[];
+  /** Why the rest is still there. */
+  readonly problems: readonly UnreadText[];
+}
+
+/** Removes what the balancer has written, or only looks for it; nothing while a balancer runs, which would write it again. */
+export async function removeBalancerTables(dryRun: boolean): Promise<BalancerRemoval> {
+  if (!isInPath('nft')) return { tables: [], chains: [], problems: [] };
+  const holder = dryRun ? null : await findHolder(balancerRole);
+  if (holder !== null) {
+    const text = `a balancer (pid ${holder.pid}) is running here, so its tables stay: stop it first`;
+    return { tables: [], chains: [], problems: [{ code: balancerRole.code, text }] };
+  }
+  const kernel = createBalancerKernel();
+  const tables = await attempt(() => removeTables(kernel, dryRun));
+  const places = families.flatMap((family) => iptablesDialects.map((dialect) => ({ family, dialect })));
+  const chains = await Promise.all(places.map((place) => attempt(() => removeChains(kernel, place, dryRun))));
+  return {
+    tables: tables.gone,
+    chains: chains.flatMap(({ gone }) => gone),
+    problems: [tables, ...chains].flatMap(({ problems }) => problems),
+  };
+}
+
+/** A balancer before wrote it: senders of VRRP adverts. */
+const formerTable = 'vipnat-vrrp';
+
+/** Removes all tables that a balancer writes, or wrote, or only looks for them. Answers them with their families. Rejects as the kernel does. */
+export async function removeTables(
+  kernel: Pick<BalancerKernel, 'readHandles' | 'apply'>,
+  dryRun: boolean,
+): Promise<string[]> {
+  const tables: string[] = [];
+  for (const name of [tableName, formerTable, trialTable]) {
+    const handles = await kernel.readHandles(name);
+    tables.push(
+      ...families
+        .filter((family) => handles[family] !== null)
+        .map((family) => `${familyToNft[family]} ${name}`),
+    );
+  }
+  const script = tables.map((table) => `delete table ${table}\n`).join('');
+  if (!dryRun && script !== '') await kernel.apply(script);
+  return tables;
+}
+
+async function removeChains(
+  kernel: BalancerKernel,
+  { family, dialect }: Pick<SaveOutput, 'family' | 'dialect'>,
+  dryRun: boolean,
+): Promise<string[]> {
+  const output = await kernel.readFilter(family, dialect, acceptChains);
+  const input = output === null ? '' : planAccept(parseSave(output), []);
+  if (input === '') return [];
+  if (!dryRun) await kernel.restore({ family, dialect, input });
+  return [toolName(family, dialect)];
+}
+
+async function attempt(
+  remove: () => Promise<string[]>,
+): Promise<{ gone: readonly string[]; problems: readonly UnreadText[] }> {
+  try {
+    return { gone: await remove(), problems: [] };
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    return { gone: [], problems: [{ code: error.code, text: error.message }] };
+  }
+}

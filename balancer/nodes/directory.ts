@@ -1,0 +1,457 @@
+import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
+import { toLeaseResource, toLeaseName, parseNodeLease, type Lease } from '../../lib/api/node.ts';
+import { type Clock, type Cancel, type Random, backOff } from '../../lib/clock.ts';
+import { families, type Family, type Address, parseAddress, classifyAddress } from '../../lib/net.ts';
+import {
+  findSourceAddress,
+  type ConnectHistory,
+  emptyConnects,
+  addConnect,
+  timeoutsToDoubt,
+  isWitness,
+} from '../../lib/http/client.ts';
+
+/** An apiserver answers in milliseconds. */
+const limitMs = 4000;
+
+/**
+ * Reads when a node's balancer has renewed its Lease: a text that each renewal changes; null where there is none. What it returns rejects with a sentence where the API does
+ * not answer, or refuses it.
+ */
+export function createRenewalReader(
+  client: Pick<ObjectClient, 'read'>,
+  namespace: string,
+): (node: string) => Promise<string | null> {
+  const { path, schema } = toLeaseResource(namespace);
+  return async (node) => {
+    const name = toLeaseName(node);
+    const read = await client.read(
+      { title: `reading Lease ${name}`, path: `${path}/${name}`, schema },
+      limitMs,
+    );
+    if (read.outcome === 'gone') return null;
+    if (read.outcome !== 'found') throw new Error(read.words);
+    return parseNodeLease(read.object)?.renewal ?? null;
+  };
+}
+
+/** The address of a host seldom changes. */
+const lookMs = 60_000;
+
+/** At which other nodes reach this one: as given, else where this host sends from by its default routes. From `start` to `stop`. */
+export class NodeAddresses {
+  readonly #clock: Clock;
+  readonly #onChange: () => void;
+  #list: readonly string[];
+  #cancel: Cancel = () => undefined;
+  #isStopped = false;
+
+  constructor(given: readonly string[], clock: Clock, onChange: () => void) {
+    this.#list = given;
+    this.#clock = clock;
+    this.#onChange = onChange;
+  }
+
+  /** One of each family at most, unless more were given. Empty while none is known. */
+  get list(): readonly string[] {
+    return this.#list;
+  }
+
+  /** Begins to look, unless addresses were given. Not to be called twice. */
+  start(): void {
+    if (this.#list.length === 0) void this.#look();
+  }
+
+  /** Looks no more. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+  }
+
+  async #look(): Promise<void> {
+    const found = (await Promise.all(families.map(findSourceAddress))).filter((one) => one !== null);
+    if (this.#isStopped) return;
+    this.#cancel = this.#clock.schedule(lookMs, () => void this.#look());
+    // Without a route for a moment the host is where it was.
+    if (found.length === 0 || found.join() === this.#list.join()) return;
+    this.#list = found;
+    this.#onChange();
+  }
+}
+
+/**
+ * Whether a node does not answer, by what connects to it have shown. Pure.
+ *
+ * Goal: a dead node's pods get no new connection within a second.
+ * Tension: silence is the node's, or this host's own network's; packets are lost, and links are away for a second or two.
+ * Compromise: two silences in a row count, if another node was heard in between (ADR 10): this host's network worked. Open connections wait
+ * for seconds: their clients repeat what is lost when the node is back, and a connection that is cut ends for good.
+ *
+ * A node that was away for 12 s may have started again. It answers long before its pods run, and until its kubelet has said so Kubernetes calls
+ * its former pods ready. So it is back when its balancer has reported: that is a pod of the same kubelet.
+ */
+
+/** What is known of one node. Never changed in place. */
+export interface NodeState {
+  readonly history: ConnectHistory;
+  /** Whether it ever answered at this address: otherwise a firewall may drop what is sent there. */
+  readonly hasAnswered: boolean;
+  /** Connects in a row that it answered. */
+  readonly consecutiveAnswers: number;
+  /** Since when it does not answer, if it is out of use: when the first silent connect was begun. */
+  readonly outSince: number | null;
+  /** Out, and silent for so long that its open connections are lost. */
+  readonly isLost: boolean;
+  /** When the first of the answers in a row was begun; null while it does not answer. */
+  readonly answersSince: number | null;
+  /** When its balancer was seen to have reported since the node answers; null before. */
+  readonly reportedAt: number | null;
+}
+
+/** Of a node that was not asked yet. */
+export const unknownNode: NodeState = {
+  history: emptyConnects,
+  hasAnswered: false,
+  consecutiveAnswers: 0,
+  outSince: null,
+  isLost: false,
+  answersSince: null,
+  reportedAt: null,
+};
+
+/** A node that has not answered so many connects at first does not at all. */
+const neverConnects = 8;
+
+/** As many as silences take it out. */
+const answersToReturn = 2;
+
+/** A switch that chooses its ways anew, a bond that changes its link, a virtual machine that moves: some seconds at most. */
+const lostMs = 5000;
+
+/** A machine that starts again is silent for longer. One that was only slow, or cut off, is back with its answers. */
+const restartMs = 12_000;
+
+/** What a kubelet says of its pods at its start is in the EndpointSlices of all nodes by then. */
+const settleMs = 3000;
+
+/** Kubernetes marks a node that reports nothing as not ready after 50 s: then its pods' state is Kubernetes' word. */
+const patienceMs = 60_000;
+
+/** One connect to it. */
+interface NodeAnswer {
+  readonly isHeard: boolean;
+  readonly askedAt: number;
+  /** See `hasWitness`, as of when it was begun. */
+  readonly wasWitnessed: boolean;
+}
+
+/** Adds an answer, or that there was none. */
+export function addAnswer(before: NodeState, answer: NodeAnswer, now: number): NodeState {
+  const { isHeard, askedAt } = answer;
+  const result = isHeard ? ({ kind: 'open' } as const) : ({ kind: 'silent', reason: '' } as const);
+  const state = {
+    ...before,
+    history: addConnect(before.history, result, askedAt),
+    hasAnswered: before.hasAnswered || isHeard,
+    consecutiveAnswers: isHeard ? before.consecutiveAnswers + 1 : 0,
+    answersSince: isHeard ? (before.answersSince ?? askedAt) : null,
+    reportedAt: isHeard ? before.reportedAt : null,
+  };
+  return isHeard ? judgeReturn(state, now) : judgeSilence(state, answer, now);
+}
+
+/** Adds that the balancer of a node has reported since the node answers. The next answer may bring it back. */
+export function addReport(before: NodeState, now: number): NodeState {
+  return { ...before, reportedAt: before.reportedAt ?? now };
+}
+
+/** Whether a node that was away for so long that it may have started again answers, and is out until its balancer reports. */
+export function isReturning({ isLost, consecutiveAnswers, outSince, answersSince }: NodeState): boolean {
+  const silentMs = (answersSince ?? 0) - (outSince ?? 0);
+  return isLost && consecutiveAnswers >= answersToReturn && silentMs >= restartMs;
+}
+
+/** Whether what a node is used for is the same: its pods for new connections, and for open ones. */
+export function isUsedAlike(one: NodeState, other: NodeState): boolean {
+  return (
+    one.outSince === other.outSince && one.isLost === other.isLost && isReturning(one) === isReturning(other)
+  );
+}
+
+function judgeReturn(state: NodeState, now: number): NodeState {
+  if (state.consecutiveAnswers < answersToReturn) return state;
+  return isReturning(state) && !isTrusted(state, now) ? state : { ...state, outSince: null, isLost: false };
+}
+
+function isTrusted({ reportedAt, answersSince }: NodeState, now: number): boolean {
+  return now - (reportedAt ?? now) >= settleMs || now - (answersSince ?? now) >= patienceMs;
+}
+
+function judgeSilence(state: NodeState, { wasWitnessed }: NodeAnswer, now: number): NodeState {
+  const { consecutiveTimeouts, troubleSince } = state.history;
+  const isOver = state.hasAnswered && consecutiveTimeouts >= timeoutsToDoubt && wasWitnessed;
+  const outSince = state.outSince ?? (isOver ? troubleSince : null);
+  const isLost = outSince !== null && wasWitnessed && now - troubleSince >= lostMs;
+  return { ...state, outSince, isLost: state.isLost || isLost };
+}
+
+/**
+ * Whether another node was asked since this one's silence began, and answered. If no other node is left that answers, silence counts by itself:
+ * nobody can be waited for.
+ */
+export function hasWitness({ history }: NodeState, others: Iterable<NodeState>): boolean {
+  let isAnyLeft = false;
+  for (const other of others) {
+    if (isWitness(other.history, history.troubleSince)) return true;
+    isAnyLeft ||= other.hasAnswered && other.outSince === null;
+  }
+  return !isAnyLeft;
+}
+
+/** Whether it was asked often enough, and has not answered at its address: then it is never out. */
+export function hasNeverAnswered({ history, hasAnswered }: NodeState): boolean {
+  return !hasAnswered && history.consecutiveTimeouts >= neverConnects;
+}
+
+/** Whether the next answer may take it out of use, or bring it back: it is asked again soon. */
+export function isUndecided({ history, hasAnswered, outSince, consecutiveAnswers }: NodeState): boolean {
+  if (outSince === null) return hasAnswered && history.consecutiveTimeouts > 0;
+  return consecutiveAnswers > 0 && consecutiveAnswers < answersToReturn;
+}
+
+/**
+ * Where nodes are, as their balancers say in their Leases.
+ *
+ * Goal: a node that comes, or comes back with another address, is known within seconds.
+ * Tension: all nodes renew their Leases every 10 s. If each node watched all of them, a thousand nodes would hear 100,000 renewals a second.
+ * Compromise: Leases are listed: at the start, now and then, and when somebody is missed or does not answer.
+ */
+
+/** What it needs of the world, and its listeners. */
+export interface DirectoryPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Lists the Leases of vipnat's namespace. May reject. */
+  readonly listLeases: () => Promise<readonly Lease[]>;
+  /** The families that this host has an address of. */
+  readonly families: () => ReadonlySet<Family>;
+  /** Called when a node's address is another one. */
+  readonly onChange: () => void;
+  /** Called when a list fails for the first time in a row, and with null when one succeeds again. */
+  readonly onProblem: (error: unknown) => void;
+}
+
+/** Addresses of nodes change when nodes are replaced. */
+const refreshMs = 600_000;
+
+/** Somebody is missed, or a list failed: between two lists. */
+const firstRetryMs = 5000;
+const maxRetryMs = 300_000;
+
+/** Lists of many nodes about the same event are spread over so long. */
+const spreadMs = 2000;
+
+/** Between two lists because nodes do not answer. */
+const doubtRestMs = 30_000;
+
+/** From `start` to `stop`. What was said last stays. */
+export class NodeDirectory {
+  readonly #ports: DirectoryPorts;
+  #nodeToAddress: ReadonlyMap<string, Address> = new Map();
+  #wanted: ReadonlySet<string> = new Set();
+  /** Lists in a row that failed, or after which somebody was missed. */
+  #misses = 0;
+  #isFailing = false;
+  #listedAt = -Infinity;
+  #dueAt = Infinity;
+  #isListing = false;
+  #isStopped = false;
+  #cancel: Cancel = () => undefined;
+
+  constructor(ports: DirectoryPorts) {
+    this.#ports = ports;
+  }
+
+  /** The address of each node that has said it. The same map while nothing has changed. */
+  get addresses(): ReadonlyMap<string, Address> {
+    return this.#nodeToAddress;
+  }
+
+  /** Lists soon. Not to be called twice. */
+  start(): void {
+    this.#plan(this.#ports.random() * spreadMs);
+  }
+
+  /** Lists no more. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+  }
+
+  /** Takes whose addresses are needed: lists soon if one is not known. */
+  want(nodes: ReadonlySet<string>): void {
+    const isNew = [...nodes].some((node) => !this.#wanted.has(node) && !this.#nodeToAddress.has(node));
+    this.#wanted = nodes;
+    if (!isNew) return;
+    this.#misses = 0;
+    this.#plan(Math.max(0, this.#listedAt + firstRetryMs - this.#ports.clock.now()));
+  }
+
+  /** Lists soon, as a node does not answer: its address may be another one by now. */
+  doubt(): void {
+    const { clock, random } = this.#ports;
+    if (clock.now() - this.#listedAt >= doubtRestMs) this.#plan(random() * spreadMs);
+  }
+
+  /** An earlier one counts. */
+  #plan(delayMs: number): void {
+    const { clock } = this.#ports;
+    const dueAt = clock.now() + delayMs;
+    if (this.#isStopped || this.#isListing || dueAt >= this.#dueAt) return;
+    this.#cancel();
+    this.#dueAt = dueAt;
+    this.#cancel = clock.schedule(delayMs, () => void this.#list());
+  }
+
+  async #list(): Promise<void> {
+    const { clock, random, listLeases } = this.#ports;
+    this.#isListing = true;
+    this.#listedAt = clock.now();
+    const [listed] = await Promise.allSettled([listLeases()]);
+    [this.#isListing, this.#dueAt] = [false, Infinity];
+    if (this.#isStopped) return;
+    if (listed.status === 'fulfilled') this.#take(listed.value);
+    this.#noteOutcome(listed);
+    const isMissing = this.#isFailing || [...this.#wanted].some((node) => !this.#nodeToAddress.has(node));
+    this.#misses = isMissing ? this.#misses + 1 : 0;
+    const delayMs = isMissing ? backOff(this.#misses - 1, firstRetryMs, maxRetryMs) : refreshMs;
+    this.#plan(delayMs * (0.5 + random() / 2));
+  }
+
+  #noteOutcome(listed: PromiseSettledResult<unknown>): void {
+    const { onProblem } = this.#ports;
+    const isFailing = listed.status === 'rejected';
+    if (isFailing && !this.#isFailing) onProblem(listed.reason);
+    if (!isFailing && this.#isFailing) onProblem(null);
+    this.#isFailing = isFailing;
+  }
+
+  #take(leases: readonly Lease[]): void {
+    const families = this.#ports.families();
+    const found = new Map(
+      leases.flatMap((lease): [string, Address][] => {
+        const report = parseNodeLease(lease)?.report;
+        const address = chooseAddress(report?.addresses ?? [], families);
+        return report === undefined || address === null ? [] : [[report.node, address]];
+      }),
+    );
+    const isSame =
+      found.size === this.#nodeToAddress.size &&
+      [...found].every(([node, address]) => this.#nodeToAddress.get(node)?.text === address.text);
+    if (isSame) return;
+    this.#nodeToAddress = found;
+    this.#ports.onChange();
+  }
+}
+
+/** The first one of a family that this host has, else the first one. Whoever writes a Lease is not trusted to name a host. */
+function chooseAddress(texts: readonly string[], families: ReadonlySet<Family>): Address | null {
+  const addresses = texts
+    .map(parseAddress)
+    .filter((one) => one !== null)
+    .filter((one) => classifyAddress(one) === 'unicast');
+  return addresses.find(({ family }) => families.has(family)) ?? addresses[0] ?? null;
+}
+
+/**
+ * Whether the balancers of nodes that were away have reported since.
+ *
+ * Goal: known within a second or two on a node that has clients for these pods.
+ * Tension: Leases are not watched (node-directory.ts), and all nodes wait for the same one.
+ * Compromise: its Lease alone is read: once when the node goes out, and again and again while it is awaited, at a pace that the caller chooses.
+ */
+
+/** What it needs of the world, and its listener. */
+export interface ReportsPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Reads when a node's balancer has renewed its Lease, as text; null where there is none. May reject. */
+  readonly readRenewal: (node: string) => Promise<string | null>;
+  /** From one read for a node that is awaited to the next, in milliseconds. Half of it at least passes. */
+  readonly paceMs: () => number;
+  /** Called when a node that is awaited has reported. It is not awaited any more. */
+  readonly onReport: (node: string) => void;
+}
+
+interface Watched {
+  /** The renewal that was read last; undefined before the first one was. */
+  renewal: string | null | undefined;
+  isAwaited: boolean;
+  cancel: Cancel;
+}
+
+/** Of nodes that are out. */
+export class NodeReports {
+  readonly #ports: ReportsPorts;
+  readonly #nodeToWatched = new Map<string, Watched>();
+
+  constructor(ports: ReportsPorts) {
+    this.#ports = ports;
+  }
+
+  /** Takes how a node's state has changed. Answers whether its report is awaited from now on. */
+  follow(node: string, before: NodeState, after: NodeState): boolean {
+    if (after.outSince === null) this.forget(node);
+    else if (before.outSince === null) this.#note(node);
+    const watched = this.#nodeToWatched.get(node);
+    if (watched === undefined || isReturning(before) === isReturning(after)) return false;
+    watched.isAwaited = isReturning(after);
+    if (watched.isAwaited) this.#plan(node, watched, this.#chooseDelay());
+    else watched.cancel();
+    return watched.isAwaited;
+  }
+
+  /** What its Lease says now is no news later. */
+  #note(node: string): void {
+    const watched: Watched = { renewal: undefined, isAwaited: false, cancel: () => undefined };
+    this.#nodeToWatched.set(node, watched);
+    this.#plan(node, watched, this.#ports.random() * spreadMs);
+  }
+
+  /** Ends what is under way for a node. */
+  forget(node: string): void {
+    this.#nodeToWatched.get(node)?.cancel();
+    this.#nodeToWatched.delete(node);
+  }
+
+  /** Forgets all nodes. */
+  stop(): void {
+    for (const node of [...this.#nodeToWatched.keys()]) this.forget(node);
+  }
+
+  #chooseDelay(): number {
+    const { paceMs, random } = this.#ports;
+    return paceMs() * (0.5 + random() / 2);
+  }
+
+  #plan(node: string, watched: Watched, delayMs: number): void {
+    watched.cancel();
+    watched.cancel = this.#ports.clock.schedule(delayMs, () => void this.#read(node, watched));
+  }
+
+  async #read(node: string, watched: Watched): Promise<void> {
+    const { readRenewal, onReport } = this.#ports;
+    const [read] = await Promise.allSettled([readRenewal(node)]);
+    if (this.#nodeToWatched.get(node) !== watched) return;
+    const before = watched.renewal;
+    if (read.status === 'fulfilled') watched.renewal = read.value;
+    if (!watched.isAwaited) return;
+    const isNews = before !== undefined && watched.renewal !== before && watched.renewal !== null;
+    if (!isNews) {
+      this.#plan(node, watched, this.#chooseDelay());
+      return;
+    }
+    watched.isAwaited = false;
+    onReport(node);
+  }
+}

@@ -1,0 +1,484 @@
+import type { ApiRoute } from '../../lib/kubernetes/route.ts';
+import type { Logger } from '../../lib/telemetry/log.ts';
+import { createLister } from '../../lib/kubernetes/list-watch.ts';
+import { systemClock, systemRandom, type Random, type Cancel } from '../../lib/clock.ts';
+import { toLeaseResource, type SilentNode } from '../../lib/api/node.ts';
+import {
+  createRenewalReader,
+  type NodeState,
+  hasNeverAnswered,
+  isReturning,
+  type DirectoryPorts,
+  type ReportsPorts,
+  NodeDirectory,
+  NodeReports,
+  addReport,
+  unknownNode,
+  hasWitness,
+  addAnswer,
+  isUndecided,
+  isUsedAlike,
+} from './directory.ts';
+import { RoutedClient } from '../../lib/kubernetes/writes.ts';
+import { parseAddress, type Address, formatEndpoint, type Endpoint } from '../../lib/net.ts';
+import { connectOnce, type ConnectOutcome } from '../../lib/http/client.ts';
+import { formatAge } from '../../lib/text.ts';
+import { findErrorCode } from '../../lib/errors.ts';
+import { type NodeOutages, noOutages } from '../services/backends.ts';
+import { isDeepStrictEqual } from 'node:util';
+
+/** What it needs of its balancer. */
+interface NodeHealthOptions {
+  readonly route: ApiRoute;
+  readonly logger: Logger;
+  readonly node: string;
+  /** Of the Leases. */
+  readonly namespace: string;
+  /** Where nodes are asked; 0 asks nobody. */
+  readonly probePort: number;
+  /** Ends what is under way at the API. */
+  readonly signal: AbortSignal;
+  /** At which other nodes reach this one. */
+  readonly listAddresses: () => readonly string[];
+  readonly onChange: () => void;
+}
+
+/** Asks the other nodes of this host's cluster, over its network. */
+export function createNodeHealth(options: NodeHealthOptions): NodeHealth {
+  const { route, logger, node, namespace, probePort: port, signal, listAddresses, onChange } = options;
+  const list = createLister(route, systemClock, signal);
+  return new NodeHealth({
+    ...{ clock: systemClock, random: systemRandom, node, port, onChange },
+    report: new NodeLog(logger, port),
+    listLeases: () => list(toLeaseResource(namespace)),
+    readRenewal: createRenewalReader(new RoutedClient(route, systemClock, signal), namespace),
+    families: () => new Set(listAddresses().flatMap((text) => parseAddress(text)?.family ?? [])),
+    // Hundreds a second would leave as many ports in TIME_WAIT. kube-proxy does not log a reset.
+    connect: (endpoint, limitMs) => connectOnce(systemClock, endpoint, { limitMs, end: 'reset' }),
+  });
+}
+
+/** Says in the log what becomes of other nodes. */
+class NodeLog implements NodeListener {
+  readonly #logger: Logger;
+  readonly #port: number;
+
+  /** `port` is where nodes are asked. */
+  constructor(logger: Logger, port: number) {
+    this.#logger = logger;
+    this.#port = port;
+  }
+
+  out(node: string, address: Address): void {
+    this.#logger.warn(
+      `node ${node} (${address.text}) does not answer: its pods get no new connection from this node`,
+    );
+  }
+
+  lost(node: string): void {
+    this.#logger.warn(`node ${node} still does not answer: open connections to its pods are forgotten`);
+  }
+
+  returns(node: string): void {
+    this.#logger.info(
+      `node ${node} answers again. It may have started again, so its pods get connections after its balancer has reported, or after a minute`,
+    );
+  }
+
+  back(node: string, silentMs: number): void {
+    this.#logger.info(`node ${node} is in use again after ${formatAge(silentMs)}: its pods get connections`);
+  }
+
+  neverAnswers(node: string, address: Address): void {
+    const place = formatEndpoint({ family: address.family, address: address.text, port: this.#port });
+    this.#logger.warn(
+      `node ${node} does not answer at ${place}, and never has: a firewall may drop what is sent there. If this node dies, its pods stay in use until Kubernetes marks them as not ready. Let TCP port ${this.#port} pass between nodes, or choose another port by --node-probe-port`,
+    );
+  }
+
+  unlisted(error: unknown): void {
+    if (error === null) {
+      this.#logger.info('vipnat can list the Leases of nodes again');
+      return;
+    }
+    this.#logger.warn(
+      `vipnat does not learn where other nodes are: ${(error as Error).message}. If such a node dies, its pods stay in use until Kubernetes marks them as not ready`,
+      { code: findErrorCode(error) },
+    );
+  }
+}
+
+/** Who asks other nodes whether they live. */
+export type NodeWatch = Pick<NodeHealth, 'outages' | 'watch'>;
+
+/** Notified of what becomes of other nodes. None of these is called for what has not changed. */
+export interface NodeListener {
+  /** A node does not answer: its endpoints take no new connection from now on. */
+  out(node: string, address: Address): void;
+  /** It has not answered for so long that its open connections are forgotten. */
+  lost(node: string): void;
+  /** A lost node answers again. It is not back: it may have started anew, so the report of its balancer is awaited. */
+  returns(node: string): void;
+  /** It is in use again, after so many milliseconds. */
+  back(node: string, silentMs: number): void;
+  /** It has never answered at its address: it stays in use, whatever happens to it. */
+  neverAnswers(node: string, address: Address): void;
+  /** The addresses of nodes cannot be read; null: they can again. */
+  unlisted(error: unknown): void;
+}
+
+/** A node that is asked. */
+interface Target {
+  readonly address: Address;
+  readonly state: NodeState;
+  /** Since when it is out, as in ISO 8601; empty while it is not. */
+  readonly silentSince: string;
+}
+
+/** The same node in another state. `toText` prints a time of the Clock. */
+function withState(before: Target, state: NodeState, toText: (atMs: number) => string): Target {
+  const silentSince = state.outSince === null ? '' : before.silentSince || toText(state.outSince);
+  return { ...before, state, silentSince };
+}
+
+type Targets = ReadonlyMap<string, Target>;
+
+/** The nodes that are out, for people, sorted. */
+function listSilentNodes(targets: Targets): readonly SilentNode[] {
+  return [...targets]
+    .flatMap(([node, { silentSince: since }]) => (since === '' ? [] : [{ node, since }]))
+    .sort((one, other) => (one.node < other.node ? -1 : 1));
+}
+
+/** The nodes that have never answered, and where they were asked: `w1 (10.0.0.21:10256)`, sorted. */
+function listUnheard(targets: Targets, port: number): readonly string[] {
+  const format = ({ family, text }: Address) => formatEndpoint({ family, address: text, port });
+  return [...targets]
+    .filter(([, { state }]) => hasNeverAnswered(state))
+    .map(([node, { address }]) => `${node} (${format(address)})`)
+    .sort();
+}
+
+/** The nodes that are out, and those that are lost and silent. The same object as before where nothing has changed. */
+function listOutages(targets: Targets, before: NodeOutages): NodeOutages {
+  const list = (isChosen: (state: NodeState) => boolean) =>
+    new Set([...targets].flatMap(([node, { state }]) => (isChosen(state) ? [node] : [])));
+  const outages = {
+    out: list(({ outSince }) => outSince !== null),
+    // What is still open when a node answers again goes on, whether it has started again or not: its host answers for that.
+    lost: list((state) => state.isLost && !isReturning(state)),
+  };
+  return isDeepStrictEqual(outages, before) ? before : outages;
+}
+
+/** The states of all nodes but one. */
+function listOthers(targets: Targets, node: string): NodeState[] {
+  return [...targets].flatMap(([other, { state }]) => (other === node ? [] : [state]));
+}
+
+/** Which node is asked next, and when. */
+
+/** How often nodes are asked. */
+export interface ProbePace {
+  /** From one connect to a node to the next. */
+  readonly intervalMs: number;
+  /** To all nodes together: with more nodes the interval grows. */
+  readonly perSecond: number;
+}
+
+/** A node of which something is doubtful is asked again after this, whatever the pace. */
+const doubtMs = 200;
+
+/** The time between two connects grows or shrinks by this part, at most: nodes that start together are not asked together. */
+const jitter = 0.1;
+
+/** Never lets more begin than the pace allows, in any second: one after the other, and what was missed is not made up for. */
+export class ProbeTurns {
+  readonly #random: Random;
+  /** When each is due; Infinity while it is being asked. */
+  readonly #nodeToDueAt = new Map<string, number>();
+  #pace: ProbePace;
+  #freeAt = -Infinity;
+
+  constructor(random: Random, pace: ProbePace) {
+    this.#random = random;
+    this.#pace = pace;
+  }
+
+  /** When the next connect may begin; Infinity while nobody waits for one. */
+  get dueAt(): number {
+    return Math.max(this.#freeAt, Math.min(...[Infinity, ...this.#nodeToDueAt.values()]));
+  }
+
+  /** Asks these from now on, and nobody else: new ones within an interval. */
+  setNodes(nodes: ReadonlySet<string>, now: number): void {
+    for (const node of this.#nodeToDueAt.keys()) if (!nodes.has(node)) this.#nodeToDueAt.delete(node);
+    for (const node of nodes)
+      if (!this.#nodeToDueAt.has(node)) this.#nodeToDueAt.set(node, now + this.#random() * doubtMs);
+  }
+
+  /** Asks at a pace: all within its interval. Answers whether it is another one than before. */
+  setPace(pace: ProbePace, now: number): boolean {
+    if (pace === this.#pace) return false;
+    this.#pace = pace;
+    const latest = now + this.#intervalMs;
+    for (const [node, dueAt] of this.#nodeToDueAt)
+      if (dueAt !== Infinity && dueAt > latest)
+        this.#nodeToDueAt.set(node, now + this.#random() * this.#intervalMs);
+    return true;
+  }
+
+  /** Answers who is to be asked now, and counts it as begun; null where nobody is. `ended` is to be called for it. */
+  take(now: number): string | null {
+    if (this.dueAt > now) return null;
+    const [node] = [...this.#nodeToDueAt].reduce((first, one) => (one[1] < first[1] ? one : first));
+    this.#nodeToDueAt.set(node, Infinity);
+    this.#freeAt = now + 1000 / this.#pace.perSecond;
+    return node;
+  }
+
+  /** A node was asked, and is due again: soon if something is doubtful. */
+  ended(
+    node: string,
+    { askedAt, isDoubtful }: { readonly askedAt: number; readonly isDoubtful: boolean },
+  ): void {
+    if (!this.#nodeToDueAt.has(node)) return;
+    const restMs = isDoubtful ? Math.min(doubtMs, this.#intervalMs) : this.#intervalMs;
+    this.#nodeToDueAt.set(node, askedAt + restMs * (1 - this.#random() * jitter));
+  }
+
+  /** Asks a node now, unless it is being asked. */
+  hurry(node: string, now: number): void {
+    const dueAt = this.#nodeToDueAt.get(node) ?? Infinity;
+    if (dueAt !== Infinity) this.#nodeToDueAt.set(node, Math.min(dueAt, now));
+  }
+
+  get #intervalMs(): number {
+    const { intervalMs, perSecond } = this.#pace;
+    return Math.max(intervalMs, (this.#nodeToDueAt.size * 1000) / perSecond);
+  }
+}
+
+/** Asks other nodes whether they live, for as long as this node sends connections to their pods. */
+
+/** What it needs of the world. */
+interface NodeHealthPorts
+  extends Omit<DirectoryPorts, 'onChange' | 'onProblem'>, Pick<ReportsPorts, 'readRenewal'> {
+  /** Connects once, and sends nothing. Never rejects; answers after the limit at the latest. */
+  readonly connect: (endpoint: Endpoint, limitMs: number) => Promise<ConnectOutcome>;
+  /** Where nodes are asked; 0 asks nobody. */
+  readonly port: number;
+  /** The name of this node. It is not asked. */
+  readonly node: string;
+  readonly report: NodeListener;
+  /** Called when `outages` has changed. */
+  readonly onChange: () => void;
+}
+
+/** A node that is alive answers in a millisecond, whatever its load. Two of these and an interval are less than the 0.8 s of a promise. */
+const connectMs = 200;
+
+/** A node that holds addresses gets connections from everywhere. */
+const holderPace: ProbePace = { intervalMs: 250, perSecond: 400 };
+
+/** Any other one knows by this who answers at all, for when addresses come to it; and it has clients of its own. */
+const idlePace: ProbePace = { intervalMs: 5000, perSecond: 20 };
+
+/** So many are asked, where there are, also without endpoints: they are witnesses. */
+const leastAsked = 4;
+
+/** How often the Lease of a node is read whose report is awaited. With 1,000 nodes that hold no address, that is 100 reads a second. */
+const holderReadMs = 1000;
+const idleReadMs = 10_000;
+
+/** From `start` to `stop`. */
+export class NodeHealth {
+  readonly #ports: NodeHealthPorts;
+  readonly #directory: NodeDirectory;
+  readonly #turns: ProbeTurns;
+  readonly #reports: NodeReports;
+  readonly #nodeToTarget = new Map<string, Target>();
+  #used: ReadonlySet<string> = new Set();
+  #outages = noOutages;
+  #probes = 0;
+  #isHolding = false;
+  #cancel: Cancel = () => undefined;
+  #isStopped = false;
+
+  constructor(ports: NodeHealthPorts) {
+    this.#ports = ports;
+    this.#turns = new ProbeTurns(ports.random, idlePace);
+    this.#reports = new NodeReports({
+      ...ports,
+      paceMs: () => (this.#isHolding ? holderReadMs : idleReadMs),
+      onReport: (node) => {
+        this.#change(node, (state) => addReport(state, ports.clock.now()));
+      },
+    });
+    this.#directory = new NodeDirectory({
+      ...ports,
+      onChange: () => {
+        this.#choose();
+      },
+      onProblem: (error) => {
+        ports.report.unlisted(error);
+      },
+    });
+  }
+
+  /** The nodes that do not answer. The same object while nothing has changed. */
+  get outages(): NodeOutages {
+    return this.#outages;
+  }
+
+  /** The same for people, sorted. */
+  get silent(): readonly SilentNode[] {
+    return listSilentNodes(this.#nodeToTarget);
+  }
+
+  /** The nodes that have not answered since they are asked, and where they were asked: `w1 (10.0.0.21:10256)`, sorted. They stay in use. */
+  get unheard(): readonly string[] {
+    return listUnheard(this.#nodeToTarget, this.#ports.port);
+  }
+
+  /** How many nodes are asked, and how many connects were begun. */
+  get counts(): { readonly asked: number; readonly probes: number } {
+    return { asked: this.#nodeToTarget.size, probes: this.#probes };
+  }
+
+  /** Begins. Not to be called twice. */
+  start(): void {
+    if (this.#ports.port > 0) this.#directory.start();
+  }
+
+  /** Asks nobody any more. The outages stay. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+    this.#reports.stop();
+    this.#directory.stop();
+  }
+
+  /** Takes the nodes that have endpoints of Services which this node balances. */
+  watch(nodes: ReadonlySet<string>): void {
+    if (this.#ports.port === 0 || nodes === this.#used) return;
+    this.#used = nodes;
+    this.#choose();
+  }
+
+  /** Takes whether this node holds addresses: then it asks more often. */
+  setHolding(isHolding: boolean): void {
+    this.#isHolding = isHolding;
+    const pace = isHolding ? holderPace : idlePace;
+    if (!this.#turns.setPace(pace, this.#ports.clock.now())) return;
+    this.#plan();
+  }
+
+  /** Asks the nodes in use whose address is known, and some more where these are few. */
+  #choose(): void {
+    const { addresses } = this.#directory;
+    const { node: own, clock } = this.#ports;
+    const needed = new Set([...this.#used].filter((node) => node !== own));
+    this.#directory.want(needed);
+    const chosen = [...needed].filter((node) => addresses.has(node));
+    const others = [...addresses.keys()].filter((node) => node !== own && !needed.has(node)).sort();
+    if (chosen.length > 0) chosen.push(...others.slice(0, Math.max(0, leastAsked - chosen.length)));
+    const before = new Map(this.#nodeToTarget);
+    this.#nodeToTarget.clear();
+    for (const node of chosen) {
+      const address = addresses.get(node);
+      if (address === undefined) continue;
+      const known = before.get(node);
+      const isSame = known?.address.text === address.text;
+      this.#nodeToTarget.set(node, isSame ? known : { address, state: unknownNode, silentSince: '' });
+    }
+    for (const [node, known] of before)
+      if (this.#nodeToTarget.get(node) !== known) this.#reports.forget(node);
+    this.#turns.setNodes(new Set(this.#nodeToTarget.keys()), clock.now());
+    this.#noteOutages();
+    this.#plan();
+  }
+
+  #plan(): void {
+    this.#cancel();
+    const { clock } = this.#ports;
+    const { dueAt } = this.#turns;
+    if (this.#isStopped || dueAt === Infinity) return;
+    this.#cancel = clock.schedule(Math.max(0, dueAt - clock.now()), () => {
+      const node = this.#turns.take(clock.now());
+      if (node !== null) void this.#ask(node);
+      this.#plan();
+    });
+  }
+
+  async #ask(node: string): Promise<void> {
+    const { clock, connect, port } = this.#ports;
+    const target = this.#nodeToTarget.get(node);
+    if (target === undefined) return;
+    const { address, state } = target;
+    const askedAt = clock.now();
+    const isSilent = state.history.consecutiveTimeouts > 0;
+    const wasWitnessed = isSilent && hasWitness(state, listOthers(this.#nodeToTarget, node));
+    this.#probes += 1;
+    const endpoint = { family: address.family, address: address.text, port };
+    const { kind } = await connect(endpoint, connectMs);
+    const now = this.#nodeToTarget.get(node);
+    if (this.#isStopped || now === undefined) return;
+    // One that could not be tried says nothing, and neither does the address before.
+    if (kind !== 'untried' && now.address.text === address.text) {
+      const isHeard = kind === 'open' || kind === 'refused';
+      const answer = { isHeard, askedAt, wasWitnessed };
+      this.#change(node, (before) => addAnswer(before, answer, clock.now()));
+    }
+    const isDoubtful = isUndecided(this.#nodeToTarget.get(node)?.state ?? state);
+    this.#turns.ended(node, { askedAt, isDoubtful });
+    this.#plan();
+  }
+
+  #change(node: string, change: (state: NodeState) => NodeState): void {
+    const { report } = this.#ports;
+    const before = this.#nodeToTarget.get(node);
+    if (before === undefined) return;
+    const after = change(before.state);
+    this.#nodeToTarget.set(
+      node,
+      withState(before, after, (atMs) => this.#toText(atMs)),
+    );
+    if (after.history.consecutiveTimeouts === 1) this.#hurryWitness(node);
+    if (hasNeverAnswered(after) && !hasNeverAnswered(before.state)) report.neverAnswers(node, before.address);
+    if (this.#reports.follow(node, before.state, after)) report.returns(node);
+    if (isUsedAlike(before.state, after)) return;
+    this.#tell(node, before, after);
+    this.#noteOutages();
+  }
+
+  #toText(atMs: number): string {
+    const { clock } = this.#ports;
+    return new Date(clock.date().getTime() - (clock.now() - atMs)).toISOString();
+  }
+
+  #tell(node: string, { address, state: before }: Target, after: NodeState): void {
+    const { clock, report } = this.#ports;
+    if (before.outSince === null && after.outSince !== null) {
+      report.out(node, address);
+      this.#directory.doubt();
+    }
+    if (!before.isLost && after.isLost) report.lost(node);
+    if (before.outSince !== null && after.outSince === null) report.back(node, clock.now() - before.outSince);
+  }
+
+  /** Asks whoever was heard last: silence counts when somebody has answered since it began. */
+  #hurryWitness(node: string): void {
+    const others = [...this.#nodeToTarget].filter(([other]) => other !== node);
+    const heardAt = ([, { state }]: (typeof others)[number]) => state.history.heardAt;
+    const [best] = others.sort((one, other) => heardAt(other) - heardAt(one));
+    if (best !== undefined) this.#turns.hurry(best[0], this.#ports.clock.now());
+  }
+
+  #noteOutages(): void {
+    const outages = listOutages(this.#nodeToTarget, this.#outages);
+    if (outages === this.#outages) return;
+    this.#outages = outages;
+    this.#ports.onChange();
+  }
+}

@@ -1,0 +1,541 @@
+import type { BalancerKernel } from '../lib/kernel/kernel.ts';
+import {
+  maxApiVips,
+  type NodeMode,
+  type DrainingEndpoint,
+  toLeaseResource,
+  toLeaseName,
+  type NodeReport,
+  leaseDurationMs,
+  toAnnotations,
+} from '../lib/api/node.ts';
+import { forwardChain, parseSave, isOwnChain } from '../lib/iptables/rules.ts';
+import { ownTable } from '../lib/kernel/nft-netlink.ts';
+import { families, type Family } from '../lib/net.ts';
+import { readNftVips } from '../lib/nft/vip-rules.ts';
+import { parseNftTable } from '../lib/nft/table.ts';
+import type { SaveOutput } from '../lib/kernel/port.ts';
+import { readVip } from '../lib/iptables/vip-rules.ts';
+import type { NodeEndings, NodeOutages } from './services/backends.ts';
+import type { NodeHealth } from './nodes/health.ts';
+import type { ErrorCode } from '../lib/errors.ts';
+import type { ObjectClient, ObjectWrite } from '../lib/kubernetes/writes.ts';
+import * as z from 'zod/mini';
+import { objectVersion } from '../lib/kubernetes/client.ts';
+import { reportAnnotations, apiGroup, type AbsentNode } from '../lib/api/vipnat.ts';
+import { type Clock, type Cancel, backOff } from '../lib/clock.ts';
+import { toMicroTime } from '../lib/kubernetes/leader.ts';
+import { isDeepStrictEqual } from 'node:util';
+
+/**
+ * Finds the virtual IPs of the Kubernetes API on this node: rules of `vipnat run` name them, also while it does not run. The balancer reads
+ * iptables' tables `filter` anyway, and these have a rule for each.
+ */
+
+/** Remembers what was read last, place by place. A place that cannot be read keeps what it had. */
+export class ApiVips {
+  readonly #kernel: BalancerKernel;
+  readonly #onChange: () => void;
+  /** Tables to the addresses that their rules name. */
+  readonly #placeToAddresses = new Map<string, readonly string[]>();
+
+  /** `onChange` is called when `addresses` differ from before. */
+  constructor(kernel: BalancerKernel, onChange: () => void) {
+    this.#kernel = kernel;
+    this.#onChange = onChange;
+  }
+
+  /** Their addresses, as canonical text; sorted, and no more than a report has. */
+  get addresses(): readonly string[] {
+    const all = [...this.#placeToAddresses.values()].flat();
+    return [...new Set(all)].sort().slice(0, maxApiVips);
+  }
+
+  /** The same kernel; each table `filter` that is read is looked through, and then the agent's own table of nftables. */
+  get kernel(): BalancerKernel {
+    return {
+      ...this.#kernel,
+      readFilter: async (family, dialect, chains) => {
+        const output = await this.#kernel.readFilter(family, dialect, [...chains, forwardChain]);
+        this.#note(`${family} ${dialect}`, output === null ? [] : listFiltered(output));
+        if (dialect === 'nft') await this.#readOwnTables();
+        return output;
+      },
+    };
+  }
+
+  async #readOwnTables(): Promise<void> {
+    try {
+      const handles = await this.#kernel.readHandles(ownTable);
+      for (const family of families) {
+        const isThere = handles[family] !== null;
+        this.#note(`${family} nftables`, isThere ? await this.#listOwn(family) : []);
+      }
+    } catch {
+      // What fails here fails where the tables are written, and is told there.
+    }
+  }
+
+  async #listOwn(family: Family): Promise<string[]> {
+    const text = await this.#kernel.listOwnTable(family);
+    return readNftVips(parseNftTable({ family, text })).map(({ address }) => address);
+  }
+
+  #note(place: string, addresses: readonly string[]): void {
+    const before = this.addresses.join();
+    this.#placeToAddresses.set(place, addresses);
+    if (this.addresses.join() !== before) this.#onChange();
+  }
+}
+
+function listFiltered(output: SaveOutput): string[] {
+  const chains = [...(parseSave(output).tables.get('filter') ?? [])].filter(([name]) => isOwnChain(name));
+  return chains.flatMap(([, rules]) => rules.flatMap((rule) => readVip(rule)?.address ?? []));
+}
+
+/** How a balancer does: what its metrics and probes say. */
+export interface BalancerState {
+  /** Services that have rules in the tables. */
+  readonly services: number;
+  readonly elements: number;
+  /** Services that are kube-proxy's although nobody asks for that. */
+  readonly left: readonly string[];
+  /** Whether all kinds of objects were listed, and are watched. */
+  readonly isFollowing: boolean;
+  /** Each kind of objects, to whether it is not lost. */
+  readonly kinds: ReadonlyMap<string, boolean>;
+  /** Objects that cannot be read, and are left out. */
+  readonly unreadable: readonly { readonly kind: string; readonly object: string }[];
+  /** When the last sync succeeded; null before. */
+  readonly syncedAt: Date | null;
+  /** Null before the first sync. */
+  readonly mode: NodeMode | null;
+  /** The seats that this node may hold: `POOL/INDEX`. */
+  readonly seats: readonly string[];
+  readonly held: readonly string[];
+  readonly inUse: readonly string[];
+  readonly behindMs: number;
+  readonly draining: readonly DrainingEndpoint[];
+  /** Of this node; null where it has none, or is not known. */
+  readonly zone: string | null;
+  /** The nodes whose pods are to get no new connection, as their Nodes say, to why. */
+  readonly endings: NodeEndings;
+  readonly counts: BalancerCounts;
+  /** Nodes that do not answer this one. */
+  readonly outages: NodeOutages;
+  /** Nodes that never answered this one, and stay in use: see NodeHealth. */
+  readonly unheard: NodeHealth['unheard'];
+  /** How many nodes are asked whether they live, and how often that was done. */
+  readonly nodes: NodeHealth['counts'];
+}
+
+/** What of it the balancer itself knows. */
+export type BalancerProgress = Pick<
+  BalancerState,
+  'services' | 'elements' | 'left' | 'isFollowing' | 'kinds' | 'syncedAt' | 'unreadable' | 'zone' | 'endings'
+>;
+
+/** What a balancer has done since its start. */
+interface BalancerCounts {
+  readonly changes: number;
+  readonly repairs: number;
+  readonly failures: ReadonlyMap<ErrorCode, number>;
+}
+
+/** Notified of what a balancer does. */
+export interface BalancerObserver {
+  /** Changes of so many Services are in the kernel, so long after the first event of them. */
+  programmed(services: number, tookMs: number): void;
+  /** A table that another program had changed or removed is written again. */
+  repaired(): void;
+  failed(code: ErrorCode): void;
+}
+
+/** Counts. How long a change took is for `time`, in seconds. */
+export class BalancerCounter implements BalancerObserver {
+  readonly #time: (seconds: number) => void;
+  readonly #failures = new Map<ErrorCode, number>();
+  #changes = 0;
+  #repairs = 0;
+
+  constructor(time: (seconds: number) => void) {
+    this.#time = time;
+  }
+
+  get counts(): BalancerCounts {
+    return { changes: this.#changes, repairs: this.#repairs, failures: this.#failures };
+  }
+
+  programmed(services: number, tookMs: number): void {
+    this.#changes += services;
+    this.#time(tookMs / 1000);
+  }
+
+  repaired(): void {
+    this.#repairs += 1;
+  }
+
+  failed(code: ErrorCode): void {
+    this.#failures.set(code, (this.#failures.get(code) ?? 0) + 1);
+  }
+}
+
+/** Where the Lease is written. */
+interface LeasePlace {
+  readonly client: ObjectClient;
+  readonly node: string;
+  readonly namespace: string;
+}
+
+/** An apiserver answers in milliseconds. */
+const limitMs = 4000;
+
+/** A write after a conflict reads again; whoever else writes this Lease does it once. */
+const maxTries = 3;
+
+const stored = z.object({
+  metadata: z.object({
+    resourceVersion: objectVersion,
+    annotations: z.nullish(z.record(z.string(), z.string())),
+  }),
+});
+
+/** Writes one node's Lease, and makes it where there is none. One write at a time. */
+class LeaseWriter {
+  readonly #place: LeasePlace;
+  readonly #collection: string;
+  readonly #name: string;
+  readonly #path: string;
+  /** Of the Lease, as it was read or written last; null where that is not known. */
+  #version: string | null = null;
+  /** Annotations that only another version of vipnat writes, until they are removed. */
+  #unknown: readonly string[] = [];
+
+  constructor(place: LeasePlace) {
+    this.#place = place;
+    this.#collection = toLeaseResource(place.namespace).path;
+    this.#name = toLeaseName(place.node);
+    this.#path = `${this.#collection}/${this.#name}`;
+  }
+
+  /**
+   * Renews the Lease at that time with this report; without one, what the Lease says stays. Answers null, or why it was not taken: a
+   * sentence. Never rejects.
+   */
+  async write(report: NodeReport | null, renewTime: string): Promise<string | null> {
+    let words = '';
+    for (let tries = 0; tries < maxTries; tries += 1) {
+      const answer = await this.#writeOnce(report, renewTime);
+      if (answer.outcome === 'taken') return null;
+      words = answer.words;
+      if (!['conflict', 'exists', 'gone'].includes(answer.outcome)) return words;
+    }
+    return words;
+  }
+
+  async #writeOnce(
+    report: NodeReport | null,
+    renewTime: string,
+  ): Promise<{ readonly outcome: string; readonly words: string }> {
+    const { client } = this.#place;
+    if (this.#version === null) {
+      const read = await client.read(
+        { title: `reading Lease ${this.#name}`, path: this.#path, schema: stored },
+        limitMs,
+      );
+      if (read.outcome === 'forbidden' || read.outcome === 'unreachable') return read;
+      this.#version = read.outcome === 'found' ? read.object.metadata.resourceVersion : null;
+      if (read.outcome === 'found') this.#unknown = listUnknown(read.object.metadata.annotations ?? {});
+    }
+    const answer = await client.write(this.#toWrite(report, renewTime), limitMs);
+    this.#version = answer.version;
+    if (answer.outcome === 'taken' && report !== null) this.#unknown = [];
+    return answer;
+  }
+
+  /** Creates it, or changes the version that is known. */
+  #toWrite(report: NodeReport | null, renewTime: string): ObjectWrite {
+    const { node } = this.#place;
+    const spec = { holderIdentity: node, leaseDurationSeconds: leaseDurationMs / 1000, renewTime };
+    const isNew = this.#version === null;
+    const said = report ?? (isNew ? { ...nothing, node } : null);
+    const annotations = said === null ? {} : toAnnotations(said);
+    const removed = report === null ? {} : Object.fromEntries(this.#unknown.map((name) => [name, null]));
+    return isNew
+      ? {
+          title: `creating Lease ${this.#name}`,
+          method: 'POST',
+          path: this.#collection,
+          body: { ...leaseType, metadata: { name: this.#name, annotations }, spec },
+        }
+      : {
+          title: `renewing Lease ${this.#name}`,
+          method: 'PATCH',
+          path: this.#path,
+          body: {
+            metadata: { resourceVersion: this.#version, annotations: { ...removed, ...annotations } },
+            spec,
+          },
+        };
+  }
+}
+
+/** What a later version has said counts no more once this one reports: nobody else would ever take it back. */
+function listUnknown(annotations: Readonly<Record<string, string>>): string[] {
+  const known: readonly string[] = Object.values(reportAnnotations);
+  return Object.keys(annotations).filter((name) => name.startsWith(`${apiGroup}/`) && !known.includes(name));
+}
+
+/** Of a node that has done nothing yet. */
+const nothing: Omit<NodeReport, 'node'> = { programmed: {}, seats: [], mode: 'none', inUse: [] };
+
+const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
+
+/**
+ * Says in one Lease what this node has done (ADR 22).
+ *
+ * Goal: the controller knows within half a second what it waits for.
+ * Tension: a thousand nodes that report each change are thousands of writes a second, and most of them nobody waits for.
+ * Compromise: a renewal each 10 s says all. What the controller cannot know otherwise (seats, mode, addresses in use), what is left of
+ * drains, and versions while an address waits for them or a pod ends, are said at once, but at most twice a second. So is that addresses are on an
+ * interface which were not at the last word. The API away changes nothing but that.
+ */
+
+/** Notified of whether the API takes this node's word. */
+interface ReportListener {
+  /** It was not taken, for the first time in a row: a sentence. It is tried again. */
+  notTaken(words: string): void;
+  /** It is taken again. */
+  taken(): void;
+}
+
+/** What reporting needs of the world. */
+interface ReporterPorts {
+  readonly client: ObjectClient;
+  readonly clock: Clock;
+  readonly report: ReportListener;
+  /** As the API names this node. */
+  readonly node: string;
+  /** Of vipnat's objects. */
+  readonly namespace: string;
+  /** Called after each renewal that was taken. */
+  readonly onRenewed: (renewal: Renewal) => void;
+}
+
+/** For which versions somebody waits. */
+interface Awaited {
+  /** Of any kind: for an address, or for the gate of a pod. */
+  readonly any: boolean;
+  /** Of early EndpointSlices alone: a pod ends. */
+  readonly early: boolean;
+}
+
+/** What a node says of itself. */
+export type NodeWords = Omit<NodeReport, 'node'>;
+
+/** Three of four renewals may be lost. */
+const renewMs = 10_000;
+
+/** Twice a second. */
+const paceMs = 500;
+
+/** An API that is away is asked ever less often; a renewal is due soon after it is back. */
+const maxRetryMs = 8000;
+
+/** Reports from `start` to `stop`. */
+export class NodeReporter {
+  readonly #ports: ReporterPorts;
+  readonly #lease: LeaseWriter;
+  #words: NodeWords | null = null;
+  #said: NodeWords | null = null;
+  #awaited: Awaited = { any: false, early: false };
+  /** Whether a version of early EndpointSlices is to be said soon, since a pod ended in one. */
+  #owesEarly = false;
+  /** Whether the Lease is to be renewed, whatever there is to say. */
+  #isNeeded = false;
+  #isStarted = false;
+  #isStopped = false;
+  #begunAt = -Infinity;
+  #failures = 0;
+  #writing: Promise<void> | null = null;
+  #cancel: Cancel = () => undefined;
+
+  constructor(ports: ReporterPorts) {
+    this.#ports = ports;
+    this.#lease = new LeaseWriter(ports);
+  }
+
+  /** Begins to write: nothing before the first `say` or `renew`, as a former life's word counts until then. */
+  start(): void {
+    this.#isStarted = true;
+    this.#plan();
+  }
+
+  /** Takes what this node says of itself from now on. Returns at once. */
+  say(words: NodeWords): void {
+    this.#words = words;
+    this.#plan();
+  }
+
+  /** Renews the Lease soon. Before the first `say` it keeps what a former life has said. Returns at once. */
+  renew(): void {
+    this.#isNeeded = true;
+    this.#plan();
+  }
+
+  /** Takes for which versions somebody waits that this node may not have reported yet. */
+  setAwaited(awaited: Awaited): void {
+    this.#awaited = awaited;
+    this.#owesEarly ||= awaited.early;
+    this.#plan();
+  }
+
+  /**
+   * Ends when nothing is under way. The Lease stays: this node goes on as it is. If it is leaving, it says before, once, that
+   * it serves nothing.
+   */
+  async stop({ isLeaving }: { readonly isLeaving: boolean }): Promise<void> {
+    this.#isStopped = true;
+    this.#cancel();
+    await this.#writing;
+    if (isLeaving && this.#words !== null) {
+      const { clock, node } = this.#ports;
+      await this.#lease.write({ ...this.#words, seats: [], mode: 'none', node }, toMicroTime(clock.date()));
+    }
+  }
+
+  #plan(): void {
+    this.#cancel();
+    if (!this.#isStarted || this.#isStopped || this.#writing !== null) return;
+    if (this.#words === null && !this.#isNeeded) return;
+    const waitMs = Math.max(0, this.#begunAt + this.#chooseDelay() - this.#ports.clock.now());
+    this.#cancel = this.#ports.clock.schedule(waitMs, () => {
+      this.#writing = this.#write();
+    });
+  }
+
+  /** How long after the write before. */
+  #chooseDelay(): number {
+    if (this.#failures > 0) return backOff(this.#failures - 1, paceMs, maxRetryMs);
+    return this.#isUrgent() ? paceMs : renewMs;
+  }
+
+  #isUrgent(): boolean {
+    if (this.#isNeeded || this.#words === null || this.#said === null) return true;
+    const { programmed, announced, draining, ...rest } = this.#words;
+    const { programmed: before, announced: saidAnnounced, draining: saidDraining, ...others } = this.#said;
+    if (!isDeepStrictEqual(rest, others)) return true;
+    if (!isDeepStrictEqual(listCounted(draining), listCounted(saidDraining))) return true;
+    if (this.#isWaitedFor(programmed, before)) return true;
+    // What was said last may lack addresses that were on their way to an interface.
+    const isOwed = saidAnnounced !== before.virtualips;
+    return isOwed && announced !== saidAnnounced;
+  }
+
+  #isWaitedFor(programmed: NodeWords['programmed'], before: NodeWords['programmed']): boolean {
+    if (this.#awaited.any && !isDeepStrictEqual(programmed, before)) return true;
+    return this.#owesEarly && programmed.earlyslices !== before.earlyslices;
+  }
+
+  async #write(): Promise<void> {
+    const { clock, node, report, onRenewed } = this.#ports;
+    const words = this.#words;
+    const begunMs = clock.now();
+    const text = toMicroTime(clock.date());
+    [this.#begunAt, this.#isNeeded] = [begunMs, false];
+    const problem = await this.#lease.write(words === null ? null : { ...words, node }, text);
+    if (problem === null) {
+      if (this.#failures > 0) report.taken();
+      [this.#failures, this.#said] = [0, words];
+      // What came while it was written is to be said, too.
+      if (words === this.#words) this.#owesEarly = this.#awaited.early;
+      onRenewed({ begunMs, text });
+    } else {
+      if (this.#failures === 0 && !this.#isStopped) report.notTaken(problem);
+      this.#failures += 1;
+      this.#isNeeded ||= words === null;
+    }
+    this.#writing = null;
+    this.#plan();
+  }
+}
+
+/** Every node knows who drains. Only those whose connections have changed have something to say at once. */
+function listCounted(draining: readonly DrainingEndpoint[] = []): readonly DrainingEndpoint[] {
+  return draining.filter(({ connections }) => connections !== null && connections > 0);
+}
+
+/**
+ * Whether the controller counts on this node, by this node's own renewals of its Lease.
+ *
+ * Goal: the controller may give an address to another Service while this node is silent, and this node does not serve it wrongly.
+ * Tension: a node that hears the API again may be cut off again before it has said that it is back. The controller would not know
+ * what it took in between.
+ * Compromise: a term begins with the first renewal, and with each one after a silence. New addresses wait for a term, and for a list
+ * that began in it. Silence is measured from when a renewal began: the controller's own measure begins later.
+ */
+
+/** A renewal that the API has taken. */
+export interface Renewal {
+  /** When it was sent, by the clock's milliseconds. */
+  readonly begunMs: number;
+  /** The Lease's `renewTime`. */
+  readonly text: string;
+}
+
+/** What standing needs of the world. */
+interface StandingPorts {
+  readonly clock: Clock;
+  /** As the API names this node. */
+  readonly node: string;
+  /** Called when the Lease is to be renewed soon: something waits for it. */
+  readonly onNeeded: () => void;
+}
+
+/** Of one node and one life of its balancer. */
+export class Standing {
+  readonly #ports: StandingPorts;
+  readonly #onTerm = new Set<() => void>();
+  #last: Renewal = { begunMs: -Infinity, text: '' };
+
+  constructor(ports: StandingPorts) {
+    this.#ports = ports;
+  }
+
+  /** Whether the controller is sure to count this node as living. */
+  get isLiving(): boolean {
+    return this.#isLivingAt(this.#ports.clock.now());
+  }
+
+  /** Has a function called whenever a term begins: what was read before may be older than what the controller knows of this node. */
+  onTerm(listener: () => void): void {
+    this.#onTerm.add(listener);
+  }
+
+  /** Takes a renewal. */
+  renewed(renewal: Renewal): void {
+    const isTerm = !this.#isLivingAt(renewal.begunMs);
+    this.#last = renewal;
+    if (isTerm) for (const begin of this.#onTerm) begin();
+  }
+
+  /** Has the Lease renewed soon, unless it was. */
+  need(): void {
+    if (!this.isLiving) this.#ports.onNeeded();
+  }
+
+  /**
+   * Takes who did not hear of an address. If that is this node since its last renewal, the term is over, whatever the clock says: this
+   * host may have been suspended.
+   */
+  noteAbsent(absent: readonly AbsentNode[]): void {
+    const { node } = this.#ports;
+    if (!absent.some((one) => one.node === node && one.renewal === this.#last.text)) return;
+    this.#last = { ...this.#last, begunMs: -Infinity };
+    this.need();
+  }
+
+  #isLivingAt(nowMs: number): boolean {
+    return nowMs - this.#last.begunMs < leaseDurationMs;
+  }
+}

@@ -1,0 +1,289 @@
+import type { PlacedAddress, SeatsListener } from './plan.ts';
+import { type Clock, type Budget, type Bucket, fillBucket, takeToken } from '../../lib/clock.ts';
+import type { NeighbourQuestion } from '../../lib/kernel/addresses.ts';
+import { VipnatError } from '../../lib/errors.ts';
+import type { SeatFiles } from '../../lib/keepalived/write.ts';
+import { readIfThere, refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
+import { seatsMark, type RunningKeepalived } from '../../lib/keepalived/read.ts';
+import { join, dirname, basename } from 'node:path';
+import { rename } from 'node:fs/promises';
+
+/**
+ * Whether another host has an address, too, that this node holds.
+ *
+ * Goal: a conflict that comes later is found: DHCP, or a person, gives a Service's address to somebody.
+ * Tension: nodes of ours answer, too: two during a takeover, and all of them with kube-proxy in mode ipvs and without strictARP. Each
+ * question waits for half a second, and ARP is everybody's time.
+ * Compromise: an address is asked for a minute after it came, and then once a minute, 64 in 10 s at most. Three answers in a row, 10 s apart,
+ * are a conflict. Who answers for the seat's anchor is a node of ours, and counts as nobody. While anybody answers for an address of kube-ipvs0,
+ * all nodes of ours answer for all addresses, and of several answers the kernel knows the first: then no answer says anything. Only for IPv4: for
+ * an IPv6 address of its own the kernel hears no answer.
+ */
+
+/** An address that this node holds. */
+export interface HeldAddress extends PlacedAddress {
+  /** What a node of ours has, too, that takes the address over. */
+  readonly anchor: string;
+  /** What each node of ours has that answers for all addresses of Services. Absent where none does. */
+  readonly shared?: string | undefined;
+}
+
+/** How often one is asked for. */
+const intervalMs = 60_000;
+
+/** How often some are asked for; and the next time after an answer. */
+const roundMs = 10_000;
+
+/** Of one round, without witnesses: these are few. */
+const mostAtOnce = 64;
+
+/** So many answers in a row are a conflict. */
+const proofs = 3;
+
+interface Turn {
+  /** As it is held now: a pool's seats, and kube-proxy's ClusterIPs, come and go. */
+  held: HeldAddress;
+  nextAt: number;
+  answers: number;
+}
+
+/** Of one node. It says what to ask for, and judges the answers. */
+export class HeldAddresses {
+  readonly #clock: Clock;
+  readonly #turns = new Map<string, Turn>();
+  #roundAt = -Infinity;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Takes what this node holds. Answers what is to be asked for now. */
+  listDue(held: readonly HeldAddress[]): NeighbourQuestion[] {
+    const now = this.#clock.now();
+    this.#take(held, now);
+    if (now - this.#roundAt < roundMs) return [];
+    const due = [...this.#turns.values()].filter(({ nextAt }) => nextAt <= now);
+    if (due.length === 0) return [];
+    this.#roundAt = now;
+    // Whoever has waited longest comes first.
+    const chosen = due.sort((one, other) => one.nextAt - other.nextAt).slice(0, mostAtOnce);
+    const toQuestion = (address: string, device: string) => ({ family: 'ipv4', address, device }) as const;
+    const questions = chosen.flatMap(({ held: { address, device, anchor, shared } }) =>
+      [address.text, anchor, ...(shared === undefined ? [] : [shared])].map((text) =>
+        toQuestion(text, device),
+      ),
+    );
+    return [...new Map(questions.map((one) => [`${one.address} ${one.device}`, one])).values()];
+  }
+
+  /** Takes MACs by addresses that were asked for. Answers those that another host has for certain, with its MAC. */
+  judge(
+    questions: readonly NeighbourQuestion[],
+    users: ReadonlyMap<string, string>,
+  ): ReadonlyMap<string, string> {
+    const now = this.#clock.now();
+    const found = new Map<string, string>();
+    for (const { address } of questions) {
+      const turn = this.#turns.get(address);
+      if (turn === undefined || turn.nextAt > now) continue;
+      const mac = users.get(address);
+      const isOther = mac !== undefined && !isOurs(turn.held, mac, users);
+      turn.answers = isOther ? turn.answers + 1 : 0;
+      turn.nextAt = now + (isOther ? roundMs : intervalMs);
+      if (isOther && turn.answers >= proofs) found.set(address, mac);
+    }
+    return found;
+  }
+
+  #take(held: readonly HeldAddress[], now: number): void {
+    const known = new Map(held.map((one) => [one.address.text, one]));
+    for (const text of this.#turns.keys()) if (!known.has(text)) this.#turns.delete(text);
+    for (const [text, held] of known) {
+      const turn = this.#turns.get(text);
+      if (turn === undefined) this.#turns.set(text, { held, nextAt: now + intervalMs, answers: 0 });
+      else turn.held = held;
+    }
+  }
+}
+
+/** Whether who answers for an address may be a node of ours. */
+function isOurs({ anchor, shared }: HeldAddress, mac: string, users: ReadonlyMap<string, string>): boolean {
+  return users.get(anchor) === mac || (shared !== undefined && users.has(shared));
+}
+
+/** What keepalived finds wrong with a file; null when it takes it. Rejects where no keepalived can be asked. */
+type TestConfiguration = (path: string) => Promise<string | null>;
+
+/** What became of a new configuration. */
+type Replacement =
+  | { readonly outcome: 'replaced' }
+  /** The same, but no keepalived is installed here that could check it. */
+  | { readonly outcome: 'unchecked'; readonly reason: VipnatError }
+  /** keepalived takes no such file: the one before stays. */
+  | { readonly outcome: 'refused'; readonly words: string };
+
+/** The text of keepalived.conf; null where there is none. Rejects as readIfThere does. */
+export async function readConfigurationFile({ file }: SeatFiles): Promise<string | null> {
+  return await readIfThere(file, { maxBytes: maxFileBytes, refusesLink: true });
+}
+
+/** 65,536 IPv6 addresses have 3 MB. */
+const maxFileBytes = 16_777_216;
+
+/**
+ * Replaces keepalived.conf, after keepalived itself has read the new one: whole or not at all. One that it refuses is kept aside.
+ * Whatever is killed meanwhile, the file that keepalived reads has passed the check, or is the one before.
+ * @throws VipnatError OUTPUT_NOT_WRITTEN, TOOL_TIMED_OUT and other errors of starting keepalived
+ */
+async function replaceConfigurationFile(
+  { file, refusedFile }: SeatFiles,
+  text: string,
+  test: TestConfiguration,
+): Promise<Replacement> {
+  await refuseForeignFile(file, seatsMark, 'vipnat balancer');
+  const draft = join(dirname(file), `.${basename(file)}.new`);
+  try {
+    await replaceFile(draft, text, { isFolderOurs: true });
+    const checked = await check(draft, test);
+    await rename(draft, checked.outcome === 'refused' ? refusedFile : file);
+    return checked;
+  } catch (error) {
+    throw error instanceof VipnatError ? error : notWritten(file, error);
+  }
+}
+
+async function check(draft: string, test: TestConfiguration): Promise<Replacement> {
+  try {
+    const words = await test(draft);
+    return words === null ? { outcome: 'replaced' } : { outcome: 'refused', words };
+  } catch (error) {
+    if (!(error instanceof VipnatError) || error.code !== 'TOOL_MISSING') throw error;
+    return { outcome: 'unchecked', reason: error };
+  }
+}
+
+/**
+ * Keeps keepalived.conf as it is wanted, and has keepalived read it.
+ *
+ * Goal: whatever is killed at whatever moment, keepalived soon goes by the file, and the file is the one that is wanted.
+ * Tension: keepalived reads its file when it starts or is told to, and tells nobody whether it did. It may be in a container that
+ * starts at any moment, and says its pid after it has read the file.
+ * Compromise: each process gets one SIGHUP for each text, and one for the text that was there when it was first seen. A reload of an
+ * equal file moves nothing. A process that has just started is left alone for a second: it could not take a signal yet.
+ */
+
+/** What keeping a configuration needs of the world. */
+export interface ConfigurationPorts {
+  readonly files: SeatFiles;
+  readonly clock: Clock;
+  readonly testConfiguration: TestConfiguration;
+  /** The balancer's own keepalived; null where none runs. Never rejects. */
+  readonly findRunning: () => Promise<RunningKeepalived | null>;
+  /** Has it read its file again; false where it has ended. */
+  readonly reload: (running: RunningKeepalived) => boolean;
+  readonly report: SeatsListener;
+}
+
+/** keepalived takes 0.3 s to read 1,000 addresses. What changes meanwhile comes with the next file. */
+const writeBudget: Budget = { capacity: 3, refillMs: 1000 };
+
+/** A text that was refused is tried again after this: an interface that it lacked may be there. */
+const refusedMs = 30_000;
+
+/** A process has its signal handlers after some milliseconds, and after more on a busy host. */
+const youngMs = 1000;
+
+/** What is there. */
+interface ConfigurationView {
+  /** The text of keepalived.conf; null for no file. */
+  readonly text: string | null;
+  readonly isRunning: boolean;
+}
+
+/** One call at a time. */
+export class ConfigurationKeeper {
+  readonly #ports: ConfigurationPorts;
+  #bucket: Bucket;
+  #text: string | null = null;
+  #running: RunningKeepalived | null = null;
+  /** What was told last, to which process. */
+  #told = '';
+  #refused: { readonly text: string; readonly at: number } | null = null;
+  /** Whether keepalived was the first to read the file that is there. */
+  #isUnchecked = false;
+  /** What keepalived itself has found wrong with it. */
+  #complaint = '';
+  #isRunning: boolean | null = null;
+
+  constructor(ports: ConfigurationPorts) {
+    this.#ports = ports;
+    this.#bucket = fillBucket(writeBudget, ports.clock.now());
+  }
+
+  /** Looks at the file and the process. Rejects as readIfThere does. */
+  async look(): Promise<ConfigurationView> {
+    this.#running = await this.#ports.findRunning();
+    this.#text = await readConfigurationFile(this.#ports.files);
+    const isRunning = this.#running !== null;
+    if (isRunning !== this.#isRunning) this.#ports.report.running(isRunning);
+    this.#isRunning = isRunning;
+    // What was said before is about a text of a former life.
+    if (this.#told !== '') await this.#readComplaint();
+    return { text: this.#text, isRunning };
+  }
+
+  /**
+   * Replaces the file if it is another one than at the last look, not too often, and has the process of that look read it. Answers
+   * after how many milliseconds to try again: null where nothing is left to do. Rejects as replaceConfigurationFile does.
+   */
+  async keep(text: string): Promise<number | null> {
+    const waitMs = text === this.#text ? null : await this.#replace(text);
+    return waitMs ?? this.#tell();
+  }
+
+  /** keepalived empties it before each check, and then goes on with the configuration that it has. */
+  async #readComplaint(): Promise<void> {
+    const { files, report } = this.#ports;
+    const text = await readIfThere(files.checkLog, { refusesLink: true }).catch(() => null);
+    const complaint = text?.trim() ?? '';
+    if (complaint === this.#complaint) return;
+    this.#complaint = complaint;
+    report.refused(complaint === '' ? null : complaint);
+  }
+
+  async #replace(text: string): Promise<number | null> {
+    const { clock, files, testConfiguration } = this.#ports;
+    const now = clock.now();
+    if (this.#refused?.text === text && now - this.#refused.at < refusedMs) return null;
+    const { bucket, waitMs } = takeToken(writeBudget, this.#bucket, now);
+    this.#bucket = bucket;
+    if (waitMs > 0) return waitMs;
+    this.#note(text, await replaceConfigurationFile(files, text, testConfiguration));
+    return null;
+  }
+
+  #note(text: string, replacement: Replacement): void {
+    const { clock, report } = this.#ports;
+    if (replacement.outcome === 'refused') {
+      if (this.#refused?.text !== text) report.refused(replacement.words);
+      this.#refused = { text, at: clock.now() };
+      return;
+    }
+    if (replacement.outcome === 'unchecked' && !this.#isUnchecked) report.notChecked(replacement.reason);
+    this.#isUnchecked = replacement.outcome === 'unchecked';
+    if (this.#refused !== null) report.refused(null);
+    this.#refused = null;
+    this.#text = text;
+    report.written();
+  }
+
+  #tell(): number | null {
+    const running = this.#running;
+    if (running === null || this.#text === null) return null;
+    const key = `${running.pid} ${running.startedMs} ${this.#text}`;
+    if (key === this.#told) return null;
+    if (running.ageMs < youngMs) return youngMs - running.ageMs;
+    if (this.#ports.reload(running)) this.#told = key;
+    return null;
+  }
+}

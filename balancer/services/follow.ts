@@ -1,0 +1,503 @@
+import { Informer, type Change } from '../../lib/kubernetes/informer.ts';
+import { type VirtualIp, type AddressPool, virtualIps, addressPools } from '../../lib/api/vipnat.ts';
+import type { Standing } from '../report.ts';
+import type { Clock, Cancel, Random } from '../../lib/clock.ts';
+import type { BalancedService } from './backends.ts';
+import {
+  readDuration,
+  type Service,
+  type ServiceSlice,
+  services,
+  endpointSlices,
+} from '../../lib/api/service.ts';
+import { usualWeight, type EarlySlice, earlySlices } from '../../lib/api/endpoints.ts';
+import { type ApiRoute, formatServer } from '../../lib/kubernetes/route.ts';
+import type { Logger } from '../../lib/telemetry/log.ts';
+import { ServiceIndex } from './index.ts';
+import { type FollowedNode, followedNodes, type NodeReport, type NodeEnding } from '../../lib/api/node.ts';
+import { type ApiObject, type Resource, describeUnreadable } from '../../lib/kubernetes/client.ts';
+import type { VipnatError } from '../../lib/errors.ts';
+
+/** Who follows VirtualIPs. */
+type Source = Pick<Informer<VirtualIp>, 'version' | 'listed' | 'relist'>;
+
+/**
+ * VirtualIPs as far as this node may act on them. While the controller may not count on this node, no address comes, and no Service
+ * gets one. Addresses go, and Services lose them.
+ */
+class AdmittedAddresses {
+  readonly #standing: Standing;
+  #source: Source | null = null;
+  #admitted = new Map<string, VirtualIp>();
+  /** The list that has to be there; none before the first term. */
+  #needed = Infinity;
+  /** Whether nothing is held back. */
+  #isComplete = false;
+  /** Up to which nothing was held back. */
+  #version: string | null = null;
+
+  constructor(standing: Standing) {
+    this.#standing = standing;
+  }
+
+  /** Begins with what is followed. Not to be called twice. */
+  start(source: Source): void {
+    this.#source = source;
+    this.#standing.onTerm(() => {
+      this.#needed = source.relist();
+    });
+  }
+
+  get objects(): ReadonlyMap<string, VirtualIp> {
+    return this.#admitted;
+  }
+
+  /** The version up to which all is admitted; null while nothing was. */
+  get version(): string | null {
+    return this.#isComplete ? (this.#source?.version ?? null) : this.#version;
+  }
+
+  /** Takes what is followed. Answers what changes here. */
+  take(
+    changes: readonly Change<VirtualIp>[],
+    objects: ReadonlyMap<string, VirtualIp>,
+  ): readonly Change<VirtualIp>[] {
+    for (const { after } of changes) if (after !== null) this.#standing.noteAbsent(after.spec.absent);
+    const before = this.version;
+    const isOpen = this.#standing.isLiving && (this.#source?.listed ?? -1) >= this.#needed;
+    const isAll = isOpen && !this.#isComplete;
+    const keys = isAll
+      ? new Set([...this.#admitted.keys(), ...objects.keys()])
+      : changes.map(({ key }) => key);
+    [this.#isComplete, this.#version] = [isOpen, before];
+    return [...keys].flatMap((key) => this.#admit(key, objects.get(key) ?? null, isOpen));
+  }
+
+  #admit(key: string, told: VirtualIp | null, isOpen: boolean): Change<VirtualIp>[] {
+    const before = this.#admitted.get(key) ?? null;
+    const after = isOpen || told === null ? told : limit(told, before);
+    if (after === before) return [];
+    if (after === null) this.#admitted.delete(key);
+    else this.#admitted.set(key, after);
+    return [{ key, before, after }];
+  }
+}
+
+/** With those Services that it had. */
+function limit(told: VirtualIp, before: VirtualIp | null): VirtualIp | null {
+  if (before === null) return null;
+  const uids = new Set(before.spec.services.map(({ uid }) => uid));
+  const services = told.spec.services.filter(({ uid }) => uids.has(uid));
+  return { ...told, spec: { ...told.spec, services } };
+}
+
+/**
+ * Gives a pod that has just become ready few connections, and ever more, where its Service asks for that.
+ *
+ * Goal: a pod that is cold is not flooded.
+ * Tension: each step is a write, and many pods may start at once.
+ * Compromise: ten steps, and one write a second at most for all pods of all Services.
+ */
+
+/** From a tenth of its weight to all of it. */
+const stepCount = 10;
+
+/** Between two writes. */
+const paceMs = 1000;
+
+/** A timer of Node.js takes 24 days at most. */
+const maxWaitMs = 3_600_000;
+
+interface Start {
+  /** Since when it is ready; long ago for one that is not new. */
+  readonly sinceMs: number;
+  /** Since when no slice has it: one that moves to another slice may be in none for a moment. */
+  goneMs: number | null;
+}
+
+/** Of all Services that ask for it. Time is that of a clock that no date changes. */
+export class SlowStarts {
+  readonly #clock: Clock;
+  readonly #onDue: (services: readonly string[]) => void;
+  readonly #serviceToStarts = new Map<string, Map<string, Start>>();
+  readonly #serviceToDueMs = new Map<string, number>();
+  #cancel: Cancel | null = null;
+  #steppedMs = -Infinity;
+  #isStopped = false;
+
+  /** `onDue` is called when pods of some Services are due for more: `weigh` has other weights for them then. */
+  constructor(clock: Clock, onDue: (services: readonly string[]) => void) {
+    this.#clock = clock;
+    this.#onDue = onDue;
+  }
+
+  /** A Service with the weights of this moment. Pods that are ready when it is seen for the first time are not new. */
+  weigh(service: string, balanced: BalancedService | null): BalancedService | null {
+    this.#serviceToDueMs.delete(service);
+    const durationMs = balanced === null ? 0 : (readDuration(balanced.service, 'slowStart').ms ?? 0);
+    if (balanced === null || durationMs === 0) {
+      this.#serviceToStarts.delete(service);
+      return balanced;
+    }
+    const starts = this.#note(service, balanced, durationMs);
+    const addressToStep = this.#listSteps(service, starts, durationMs / stepCount);
+    if (addressToStep.size === 0) return balanced;
+    this.#plan();
+    const weights = listEndpoints(balanced).map(({ address }): [string, number] => {
+      const weight = balanced.weights.get(address) ?? usualWeight;
+      return [address, weight * (addressToStep.get(address) ?? stepCount)];
+    });
+    return { ...balanced, weights: new Map(weights) };
+  }
+
+  /** Calls nobody any more. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel?.();
+  }
+
+  #note(service: string, balanced: BalancedService, durationMs: number): ReadonlyMap<string, Start> {
+    const now = this.#clock.now();
+    const known = this.#serviceToStarts.get(service);
+    const starts = known ?? new Map<string, Start>();
+    const endpoints = listEndpoints(balanced);
+    const present = new Set(endpoints.map(({ address }) => address));
+    for (const { address, isReady } of endpoints) {
+      if (isReady && !starts.has(address))
+        starts.set(address, { sinceMs: known === undefined ? -Infinity : now, goneMs: null });
+    }
+    forgetGone(starts, present, { now, durationMs });
+    this.#serviceToStarts.set(service, starts);
+    return starts;
+  }
+
+  /** Those who have not all of their weight yet. */
+  #listSteps(service: string, starts: ReadonlyMap<string, Start>, stepMs: number): Map<string, number> {
+    const now = this.#clock.now();
+    const addressToStep = new Map<string, number>();
+    let dueMs = Infinity;
+    for (const [address, { sinceMs, goneMs }] of starts) {
+      const step = Math.floor((now - sinceMs) / stepMs) + 1;
+      if (step >= stepCount || goneMs !== null) continue;
+      addressToStep.set(address, step);
+      dueMs = Math.min(dueMs, sinceMs + step * stepMs);
+    }
+    if (dueMs < Infinity) this.#serviceToDueMs.set(service, dueMs);
+    return addressToStep;
+  }
+
+  #plan(): void {
+    if (this.#isStopped) return;
+    this.#cancel?.();
+    this.#cancel = null;
+    if (this.#serviceToDueMs.size === 0) return;
+    const now = this.#clock.now();
+    const dueMs = Math.max(this.#steppedMs + paceMs, Math.min(...this.#serviceToDueMs.values()));
+    this.#cancel = this.#clock.schedule(Math.min(maxWaitMs, Math.max(0, dueMs - now)), () => {
+      this.#step();
+    });
+  }
+
+  #step(): void {
+    const now = this.#clock.now();
+    const due = [...this.#serviceToDueMs].filter(([, dueMs]) => dueMs <= now).map(([service]) => service);
+    for (const service of due) this.#serviceToDueMs.delete(service);
+    if (due.length > 0) this.#steppedMs = now;
+    this.#plan();
+    if (due.length > 0) this.#onDue(due);
+  }
+}
+
+/** Those that no slice has had for so long. */
+function forgetGone(
+  starts: Map<string, Start>,
+  present: ReadonlySet<string>,
+  { now, durationMs }: { readonly now: number; readonly durationMs: number },
+): void {
+  for (const [address, start] of starts) {
+    start.goneMs = present.has(address) ? null : (start.goneMs ?? now);
+    if (start.goneMs !== null && now - start.goneMs >= durationMs) starts.delete(address);
+  }
+}
+
+interface SeenEndpoint {
+  readonly address: string;
+  readonly isReady: boolean;
+}
+
+/** Each as often as slices have it. */
+function listEndpoints({ slices }: BalancedService): SeenEndpoint[] {
+  return slices.flatMap(({ endpoints }) =>
+    (endpoints ?? []).map(({ addresses: [address = ''], conditions }) => ({
+      address,
+      isReady: conditions?.ready ?? true,
+    })),
+  );
+}
+
+/** What following needs of the world. */
+interface FollowOptions {
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** The name of this node. */
+  readonly node: string;
+  /** New addresses wait for it. */
+  readonly standing: Standing;
+  /** Called when something may have changed: a hint to look. */
+  readonly onChange: () => void;
+}
+
+/** What is followed. */
+type Followed = 'services' | 'endpointslices' | 'earlyslices' | 'virtualips' | 'pools' | 'nodes';
+
+/** Kinds that balancing goes on without, to what is so meanwhile. The credentials of an older manifest do not allow them. */
+const effects = {
+  earlyslices: 'pods with a readiness gate or a weight are balanced as Kubernetes says',
+  nodes: 'pods of a node that shuts down get connections, and zones do not count',
+} as const satisfies Partial<Record<Followed, string>>;
+
+type Optional = keyof typeof effects;
+
+function isOptional(kind: Followed): kind is Optional {
+  return Object.hasOwn(effects, kind);
+}
+
+/** Follows all kinds that the balancer needs, from `start` to `stop`. With the API away all stays as it was said last. */
+export class FollowedObjects {
+  readonly index: ServiceIndex;
+  readonly #options: FollowOptions;
+  readonly #informers: {
+    readonly services: Informer<Service>;
+    readonly endpointslices: Informer<ServiceSlice>;
+    readonly earlyslices: Informer<EarlySlice>;
+    readonly virtualips: Informer<VirtualIp>;
+    readonly pools: Informer<AddressPool>;
+    readonly nodes: Informer<FollowedNode>;
+  };
+  readonly #addresses: AdmittedAddresses;
+  readonly #starts: SlowStarts;
+  #virtualIps: readonly VirtualIp[] = [];
+  #pools: readonly AddressPool[] = [];
+  readonly #lost = new Set<Followed>();
+  /** Of those that are optional. */
+  readonly #without = new Set<Followed>();
+  /** As they were listed or told last; null before the first list. */
+  #nodes: ReadonlyMap<string, FollowedNode> | null = null;
+  /** What was said of nodes counts no more. */
+  #areNodesForgotten = false;
+
+  constructor(options: FollowOptions) {
+    this.#options = options;
+    this.index = new ServiceIndex(options.node);
+    this.#addresses = new AdmittedAddresses(options.standing);
+    this.#starts = new SlowStarts(options.clock, (due) => {
+      this.touch(due);
+    });
+    this.#informers = {
+      services: this.#follow('services', services, (changes) => {
+        this.index.takeServices(changes);
+        return true;
+      }),
+      endpointslices: this.#follow('endpointslices', endpointSlices, (changes) => {
+        this.index.takeSlices(changes);
+        return true;
+      }),
+      earlyslices: this.#follow('earlyslices', earlySlices, (changes) => {
+        this.index.takeEarlySlices(changes);
+        return true;
+      }),
+      virtualips: this.#follow('virtualips', virtualIps, (changes, objects) => {
+        const admitted = this.#addresses.take(changes, objects);
+        this.index.takeVirtualIps(admitted);
+        if (admitted.length > 0) this.#virtualIps = [...this.#addresses.objects.values()];
+        return true;
+      }),
+      pools: this.#follow('pools', addressPools, (_, objects) => {
+        this.#pools = [...objects.values()];
+        return true;
+      }),
+      nodes: this.#follow('nodes', followedNodes, (changes, objects) => this.#takeNodes(changes, objects)),
+    };
+  }
+
+  /** Whether all kinds that the tables are made of were listed once, and addresses may be served. */
+  get hasSynced(): boolean {
+    return this.#hasListed && this.#addresses.version !== null;
+  }
+
+  /** Whether all was listed, and this node has to renew its Lease before it may serve any address. */
+  get isHeldBack(): boolean {
+    return this.#hasListed && this.#addresses.version === null;
+  }
+
+  get #hasListed(): boolean {
+    const { earlyslices, nodes } = this.#informers;
+    const areOptional = earlyslices.listed >= 0 || this.#without.has('earlyslices');
+    return this.#hasListedOthers && areOptional && (nodes.listed >= 0 || this.#without.has('nodes'));
+  }
+
+  get #hasListedOthers(): boolean {
+    const { services, endpointslices, virtualips } = this.#informers;
+    return [services, endpointslices, virtualips].every(({ listed }) => listed >= 0);
+  }
+
+  /** Whether all was listed once, and the API is not away since. */
+  get isFollowing(): boolean {
+    return this.hasSynced && this.#lost.size === 0;
+  }
+
+  /** Each kind of objects, to whether it is not lost. */
+  get kinds(): ReadonlyMap<string, boolean> {
+    const followed = Object.entries(this.#informers) as [Followed, { readonly kind: string }][];
+    return new Map(
+      followed.map(([key, { kind }]) => [
+        key === 'earlyslices' ? `early ${kind}` : kind,
+        !this.#lost.has(key) && !this.#without.has(key),
+      ]),
+    );
+  }
+
+  /** The objects that cannot be read, and are left out. */
+  get unreadable(): readonly { readonly kind: string; readonly object: string }[] {
+    return Object.values(this.#informers).flatMap(({ kind, unreadable }) =>
+      unreadable.map((object) => ({ kind, object })),
+    );
+  }
+
+  /** Up to which version of each kind all is in the index. */
+  get versions(): NodeReport['programmed'] {
+    const { services, endpointslices, earlyslices } = this.#informers;
+    const found = { services, endpointslices, virtualips: this.#addresses, earlyslices };
+    return Object.fromEntries(
+      Object.entries(found).flatMap(([kind, { version }]) => (version === null ? [] : [[kind, version]])),
+    );
+  }
+
+  /** The same array while nothing has happened to them. */
+  get virtualIps(): readonly VirtualIp[] {
+    return this.#virtualIps;
+  }
+
+  /** The same array while nothing has happened to them. */
+  get pools(): readonly AddressPool[] {
+    return this.#pools;
+  }
+
+  /** A Service as it is to be balanced at this moment; null where it is not there, or has no address. */
+  find(service: string): BalancedService | null {
+    return this.#starts.weigh(service, this.index.find(service));
+  }
+
+  /** Has Services looked at again, for what objects do not say of them. */
+  touch(services: readonly string[]): void {
+    this.index.touch(services);
+    this.#options.onChange();
+  }
+
+  /** Begins. Not to be called twice. */
+  start(): void {
+    this.#addresses.start(this.#informers.virtualips);
+    for (const informer of Object.values(this.#informers)) informer.start();
+  }
+
+  /** Ends all that is under way. */
+  stop(): void {
+    for (const informer of Object.values(this.#informers)) informer.stop();
+    this.#starts.stop();
+  }
+
+  /** `take` answers whether what it is given may matter. */
+  #follow<T extends ApiObject>(
+    kind: Followed,
+    resource: Resource<T>,
+    take: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => boolean,
+  ): Informer<T> {
+    return new Informer({
+      ...this.#options,
+      resource,
+      onChanges: (changes, objects) => {
+        const isNews = take(changes, objects);
+        if (this.#hasListed) this.index.early.follow();
+        if (isNews) this.#noteChange();
+      },
+      onUnreadable: (unreadable) => {
+        const line = describeUnreadable(resource.kind, unreadable);
+        this.#options.logger.warn(line, { code: 'API_ANSWER_UNEXPECTED' });
+      },
+      onLost: (problem) => {
+        if (isOptional(kind)) this.#goWithout(kind, problem);
+        else this.#lose(kind, problem);
+      },
+      onFollowed: ({ server }) => {
+        if (this.#lost.delete(kind) && this.#lost.size === 0)
+          this.#options.logger.info(`vipnat follows the API again, at ${formatServer(server)}`);
+        this.#without.delete(kind);
+        if (kind === 'nodes') this.#recallNodes();
+      },
+    });
+  }
+
+  #noteChange(): void {
+    this.#options.onChange();
+    // Before it has said anything, nobody renews for it.
+    if (this.isHeldBack) this.#options.standing.need();
+  }
+
+  #lose(kind: Followed, { code, message }: VipnatError): void {
+    if (this.#lost.size === 0)
+      this.#options.logger.warn(`${message}. vipnat keeps its tables as they are`, { code });
+    this.#lost.add(kind);
+  }
+
+  /** The rest goes on. Where the API is away as a whole, the other kinds say it. */
+  #goWithout(kind: Optional, { code, message }: VipnatError): void {
+    const isAway = code === 'API_UNREACHABLE';
+    const isWhole = isAway && (this.#lost.size > 0 || !this.#hasListedOthers);
+    if (isWhole || this.#without.has(kind)) return;
+    this.#without.add(kind);
+    const isKnown = isAway && this.#informers[kind].listed >= 0;
+    const effect = isKnown ? 'vipnat goes by their last state' : effects[kind];
+    this.#options.logger.warn(`${message}. Until then, ${effect}`, { code });
+    if (kind === 'nodes' && !isKnown) this.#forgetNodes();
+    this.#noteChange();
+  }
+
+  /** A node that was about to end when it was last heard of would end for ever. */
+  #forgetNodes(): void {
+    this.#areNodesForgotten = true;
+    this.index.takeNodes([...(this.#nodes ?? [])].map(([key, before]) => ({ key, before, after: null })));
+  }
+
+  /** A watch that goes on tells only what is new. */
+  #recallNodes(): void {
+    if (!this.#areNodesForgotten) return;
+    if (this.#takeNodes([], this.#nodes ?? new Map())) this.#noteChange();
+  }
+
+  /** Nodes change all the time. The first list is news whatever it says: tables wait for it. */
+  #takeNodes(changes: readonly Change<FollowedNode>[], objects: ReadonlyMap<string, FollowedNode>): boolean {
+    const isFirst = this.#nodes === null;
+    const all = this.#areNodesForgotten ? [...objects].map(toAppearance) : changes;
+    [this.#nodes, this.#areNodesForgotten] = [objects, false];
+    const before = new Map(this.index.endings);
+    const isNews = this.index.takeNodes(all);
+    for (const { key, after } of all) if (after !== null) this.#logTurn(key, before.get(key));
+    return isNews || isFirst;
+  }
+
+  #logTurn(node: string, before: NodeEnding | undefined): void {
+    const now = this.index.endings.get(node);
+    if (before === now) return;
+    const effect =
+      now === undefined
+        ? 'stays: its pods get new connections again'
+        : `${now}: its pods get no new connection`;
+    this.#options.logger.info(`the node ${node} ${effect}`);
+  }
+}
+
+function toAppearance([key, after]: readonly [string, FollowedNode]): Change<FollowedNode> {
+  return { key, before: null, after };
+}

@@ -1,0 +1,478 @@
+import { type EarlySlice, nameEarlyOwner, readWeights } from '../../lib/api/endpoints.ts';
+import { type ServiceSlice, toPodNumber, type Service, serviceNameLabel } from '../../lib/api/service.ts';
+import type { AddressUser, VirtualIp } from '../../lib/api/vipnat.ts';
+import type { NodeEnding, FollowedNode } from '../../lib/api/node.ts';
+import { type NodeEndings, type BalancedService, protocolToNumber } from './backends.ts';
+import { families, type Family, parseObjectName } from '../../lib/net.ts';
+import type { Change } from '../../lib/kubernetes/informer.ts';
+import { nameTaken } from './remarks.ts';
+
+/**
+ * Merges early EndpointSlices, which the controller writes, with Kubernetes' own.
+ *
+ * Goal: a pod gets connections before Kubernetes calls it ready, and none once it ends.
+ * Tension: two watches have no common order, and a controller that is gone leaves its slices as they were.
+ * Compromise: the early word counts only until Kubernetes' slices have called the same pod ready. It counts for pods that these
+ * slices have, or have not had yet in this process's life. Whoever says that a pod ends is right.
+ */
+
+/** What is remembered of a pod of an early slice. */
+interface PodMemory {
+  /** Kubernetes' slices have, or had, it. */
+  isListed: boolean;
+  /** They called it ready. */
+  wasReady: boolean;
+}
+
+type EarlyEndpoint = NonNullable<EarlySlice['endpoints']>[number];
+type Endpoint = NonNullable<ServiceSlice['endpoints']>[number];
+type Slices<T> = Iterable<T>;
+
+/** Of all Services, by their keys. What is remembered are pods of early slices that are there. */
+export class EarlyEndpoints {
+  readonly #serviceToPods = new Map<string, Map<string, PodMemory>>();
+  readonly #waiting = new Set<string>();
+  /** Services with early slices that say of a pod that it ends. */
+  readonly #ending = new Set<string>();
+  #isFollowing = false;
+
+  /** Whether any pod gets connections by the early word alone. */
+  get isAnyEarly(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  /** Whether early slices say of any pod that it ends: the controller times how long nodes take to report it. */
+  get isAnyEnding(): boolean {
+    return this.#ending.size > 0;
+  }
+
+  /** All kinds were listed: from now on, a pod that Kubernetes' slices do not have can be newer than they are. */
+  follow(): void {
+    this.#isFollowing = true;
+  }
+
+  /** Takes the early slices that a Service has from now on, and Kubernetes' slices as they are. */
+  takeEarly(service: string, early: Slices<EarlySlice>, slices: Slices<ServiceSlice>): void {
+    const before = this.#serviceToPods.get(service);
+    const pods = new Map<string, PodMemory>();
+    this.#ending.delete(service);
+    for (const endpoint of listEarly(early)) {
+      const key = describePod(endpoint);
+      pods.set(key, before?.get(key) ?? { isListed: !this.#isFollowing, wasReady: false });
+      if (isTakenOut(endpoint)) this.#ending.add(service);
+    }
+    if (pods.size === 0) this.forget(service);
+    else this.#serviceToPods.set(service, pods);
+    for (const slice of slices) this.takeSlice(service, slice);
+  }
+
+  /** Takes one of Kubernetes' slices, each as it comes: what it said a moment ago counts, too. */
+  takeSlice(service: string, { endpoints }: ServiceSlice): void {
+    const pods = this.#serviceToPods.get(service);
+    if (pods === undefined) return;
+    const addressToEndpoint = new Map((endpoints ?? []).map((one) => [one.addresses[0] ?? '', one]));
+    for (const [key, memory] of pods) {
+      const { address, pod } = parsePod(key);
+      const endpoint = addressToEndpoint.get(address);
+      if (endpoint === undefined || !isSamePod(endpoint, pod)) continue;
+      memory.isListed = true;
+      memory.wasReady ||= endpoint.conditions?.ready ?? true;
+    }
+  }
+
+  /** A Service has no early slice any more. */
+  forget(service: string): void {
+    this.#serviceToPods.delete(service);
+    this.#waiting.delete(service);
+    this.#ending.delete(service);
+  }
+
+  /** What counts of both, as slices: of Kubernetes' own the same objects where nothing differs. */
+  merge(
+    service: string,
+    slices: readonly ServiceSlice[],
+    early: readonly EarlySlice[],
+  ): readonly ServiceSlice[] {
+    const pods = this.#serviceToPods.get(service);
+    this.#waiting.delete(service);
+    if (pods === undefined) return slices;
+    const ending = new Map(
+      [...listEarly(early)].filter(isTakenOut).map((one) => [one.addresses[0] ?? '', one]),
+    );
+    const told = slices.flatMap(({ endpoints }) => endpoints ?? []);
+    const addressToTold = Map.groupBy(told, ({ addresses }) => addresses[0] ?? '');
+    const isEarly = (endpoint: EarlyEndpoint) =>
+      judge(endpoint, pods.get(describePod(endpoint)), addressToTold.get(endpoint.addresses[0] ?? '') ?? []);
+    const isHinted = told.some(hasHints);
+    const added = early.flatMap((slice): ServiceSlice[] => {
+      const endpoints = (slice.endpoints ?? []).filter(isEarly).map((one) => toReady(one, isHinted));
+      return endpoints.length === 0 ? [] : [{ ...slice, endpoints }];
+    });
+    if (added.length > 0) this.#waiting.add(service);
+    return [...slices.map((slice) => (ending.size === 0 ? slice : end(slice, ending))), ...added];
+  }
+}
+
+/** Whether the early word counts, and calls an endpoint ready. */
+function judge(endpoint: EarlyEndpoint, memory: PodMemory | undefined, told: readonly Endpoint[]): boolean {
+  if (endpoint.conditions?.ready !== true || isTerminating(endpoint)) return false;
+  if (memory === undefined || memory.wasReady) return false;
+  const own = told.find((one) => isSamePod(one, toPodNumber(endpoint.targetRef)));
+  return own === undefined ? !memory.isListed : !isTerminating(own);
+}
+
+function isTerminating({ conditions }: Pick<Endpoint, 'conditions'>): boolean {
+  return conditions?.terminating === true;
+}
+
+/** Where a Service publishes pods that are not ready, one that ends is ready, too: Kubernetes says the same. */
+function isTakenOut(endpoint: EarlyEndpoint): boolean {
+  return isTerminating(endpoint) && endpoint.conditions?.ready !== true;
+}
+
+/** Where only one side says which pod it is, the address has to do. */
+function isSamePod({ targetRef }: Pick<Endpoint, 'targetRef'>, pod: number | null): boolean {
+  return typeof targetRef !== 'number' || pod === null || targetRef === pod;
+}
+
+/** Whether Kubernetes says of an endpoint that takes connections who is near it. */
+function hasHints({ conditions, hints }: Endpoint): boolean {
+  const isReady = conditions?.ready ?? true;
+  return isReady && (hints?.forZones?.length ?? 0) + (hints?.forNodes?.length ?? 0) > 0;
+}
+
+/**
+ * Near its own node and zone where Kubernetes hints for others: without a hint, theirs would not count. Where Kubernetes hints for nobody,
+ * every node sends connections to it: its gate waits for all of them.
+ */
+function toReady({ addresses, nodeName, zone }: EarlyEndpoint, isHinted: boolean): Endpoint {
+  const toNames = (text: string | null | undefined) => (typeof text === 'string' ? [{ name: text }] : []);
+  return {
+    ...{ addresses, nodeName, zone },
+    conditions: { ready: true, serving: true, terminating: false },
+    ...(isHinted ? { hints: { forZones: toNames(zone), forNodes: toNames(nodeName) } } : {}),
+  };
+}
+
+/** A slice with the endpoints that end by the early word. */
+function end(slice: ServiceSlice, ending: ReadonlyMap<string, EarlyEndpoint>): ServiceSlice {
+  const isEnding = (endpoint: Endpoint) => {
+    const told = ending.get(endpoint.addresses[0] ?? '');
+    return told !== undefined && !isTerminating(endpoint) && isSamePod(endpoint, toPodNumber(told.targetRef));
+  };
+  if (slice.endpoints?.some(isEnding) !== true) return slice;
+  const endpoints = slice.endpoints.map((endpoint) => {
+    if (!isEnding(endpoint)) return endpoint;
+    const { ready, serving } = endpoint.conditions ?? {};
+    const conditions = { ready: false, serving: serving ?? ready ?? true, terminating: true };
+    return { ...endpoint, conditions };
+  });
+  return { ...slice, endpoints };
+}
+
+function* listEarly(slices: Slices<EarlySlice>): Iterable<EarlyEndpoint> {
+  for (const { endpoints } of slices) yield* endpoints ?? [];
+}
+
+/** By its address and what tells it from another pod that gets the address later. */
+function describePod({ addresses, targetRef }: EarlyEndpoint): string {
+  return `${addresses[0] ?? ''} ${toPodNumber(targetRef) ?? ''}`;
+}
+
+function parsePod(key: string): { address: string; pod: number | null } {
+  const [address = '', pod = ''] = key.split(' ');
+  return { address, pod: pod === '' ? null : Number(pod) };
+}
+
+/** Of the objects of all kinds: what belongs to which Service, and which Services may be balanced otherwise since last asked. Services are named `NAMESPACE/NAME`. */
+export class ServiceIndex {
+  readonly #services = new Map<string, Service>();
+  readonly #serviceToSlices = new Map<string, Map<string, ServiceSlice>>();
+  readonly #serviceToEarlySlices = new Map<string, Map<string, EarlySlice>>();
+  /** What counts of early slices. */
+  readonly early = new EarlyEndpoints();
+  /** Service to the addresses that VirtualIPs give it, each with the UID that it is given to. */
+  readonly #serviceToAddresses = new Map<string, Map<string, string>>();
+  /** Addresses to who has them, the one first that has had it for the longest. */
+  readonly #addressToUsers = new Map<string, readonly AddressUser[]>();
+  readonly #vips = new Set<string>();
+  readonly #changed = new Set<string>();
+  readonly #node: string;
+  #zone: string | null = null;
+  readonly #nodeToEnding = new Map<string, NodeEnding>();
+
+  constructor(node: string) {
+    this.#node = node;
+  }
+
+  /** The addresses of all Services. */
+  get vips(): ReadonlySet<string> {
+    return this.#vips;
+  }
+
+  /** Of this node, as its Node says; null where it has none, or is not known. */
+  get zone(): string | null {
+    return this.#zone;
+  }
+
+  /** The nodes whose pods are to get no new connection, to why. */
+  get endings(): NodeEndings {
+    return this.#nodeToEnding;
+  }
+
+  /** The Services that have an address. */
+  get balanced(): readonly string[] {
+    return [...this.#serviceToAddresses.keys()];
+  }
+
+  /** The addresses of some Services. */
+  listAddresses(isChosen: (service: Service) => boolean): ReadonlySet<string> {
+    const found = this.balanced.map((key) => this.find(key)).filter((one) => one !== null);
+    const chosen = found.filter(({ service }) => isChosen(service));
+    return new Set(chosen.flatMap(({ addresses }) => families.flatMap((family) => addresses[family])));
+  }
+
+  /** Takes what has happened to Services. */
+  takeServices(changes: readonly Change<Service>[]): void {
+    for (const { key, before, after } of changes) {
+      if (after === null) this.#services.delete(key);
+      else this.#services.set(key, after);
+      this.#changed.add(key);
+      if (describePorts(before) !== describePorts(after)) this.touch(this.#listSharers(key));
+    }
+  }
+
+  /** Takes what has happened to EndpointSlices. */
+  takeSlices(changes: readonly Change<ServiceSlice>[]): void {
+    for (const { key, before, after } of changes) {
+      if (before !== null) this.#removeSlice(key, nameOwner(before));
+      if (after !== null) this.#addSlice(key, after);
+    }
+  }
+
+  /** Takes what has happened to early EndpointSlices. */
+  takeEarlySlices(changes: readonly Change<EarlySlice>[]): void {
+    const owners = new Set<string>();
+    for (const { key, before, after } of changes) {
+      for (const slice of [before, after]) if (slice !== null) owners.add(nameEarlyOwner(slice));
+      if (before !== null) this.#serviceToEarlySlices.get(nameEarlyOwner(before))?.delete(key);
+      if (after === null) continue;
+      const owner = nameEarlyOwner(after);
+      const slices = this.#serviceToEarlySlices.get(owner) ?? new Map<string, EarlySlice>();
+      this.#serviceToEarlySlices.set(owner, slices.set(key, after));
+    }
+    for (const owner of owners) this.#settleEarly(owner);
+  }
+
+  #settleEarly(owner: string): void {
+    const early = this.#serviceToEarlySlices.get(owner) ?? new Map<string, EarlySlice>();
+    this.early.takeEarly(owner, early.values(), this.#serviceToSlices.get(owner)?.values() ?? []);
+    if (early.size === 0) this.#serviceToEarlySlices.delete(owner);
+    this.#changed.add(owner);
+  }
+
+  /**
+   * Takes what has happened to Nodes. Answers whether Services may be balanced otherwise: those that ask who is near, if this node's zone is
+   * another one, and those with pods on a node that ends now, or ends no more.
+   */
+  takeNodes(changes: readonly Change<FollowedNode>[]): boolean {
+    const zone = this.#zone;
+    const turned = new Set(changes.filter((change) => this.#takeNode(change)).map(({ key }) => key));
+    const isZoneOther = zone !== this.#zone;
+    if (turned.size === 0 && !isZoneOther) return false;
+    const concerned = this.#listWith(
+      ({ nodeName, hints }) =>
+        turned.has(nodeName ?? '') || (isZoneOther && (hints?.forZones?.length ?? 0) > 0),
+    );
+    this.touch(concerned);
+    return concerned.length > 0;
+  }
+
+  /** Answers whether it ends now, or ends no more. One that is silent after it said that it shuts down is off. */
+  #takeNode({ key, after }: Change<FollowedNode>): boolean {
+    const { zone, ending, isSilent } = after ?? { zone: null, ending: null, isSilent: false };
+    const before = this.#nodeToEnding.get(key) ?? null;
+    const now = ending ?? (isSilent && before === 'shuts down' ? before : null);
+    if (key === this.#node) this.#zone = zone;
+    if (now === null) this.#nodeToEnding.delete(key);
+    else this.#nodeToEnding.set(key, now);
+    return before !== now;
+  }
+
+  /** Takes what has happened to VirtualIPs. */
+  takeVirtualIps(changes: readonly Change<VirtualIp>[]): void {
+    for (const { before, after } of changes) {
+      if (before !== null) this.#removeAddress(before);
+      if (after !== null) this.#addAddress(after);
+    }
+  }
+
+  /** The Services that may be balanced otherwise since this was last asked, and all that are balanced if `isAll`. */
+  takeChanged(isAll: boolean): readonly string[] {
+    const changed = isAll
+      ? [...new Set([...this.#changed, ...this.#serviceToAddresses.keys()])]
+      : [...this.#changed];
+    this.#changed.clear();
+    return changed;
+  }
+
+  /** The Services that are balanced otherwise if these addresses are this host's: by an endpoint, or by who may come. */
+  listConcerned(addresses: ReadonlySet<string>): readonly string[] {
+    const named = new Set(
+      this.#listWith((endpoint) => endpoint.addresses.some((address) => addresses.has(address))),
+    );
+    return this.balanced.filter(
+      (key) => named.has(key) || (this.#services.get(key)?.spec.loadBalancerSourceRanges ?? []).length > 0,
+    );
+  }
+
+  /** The Services that are balanced and have such an endpoint. */
+  #listWith(isChosen: (endpoint: Pick<Endpoint, 'addresses' | 'nodeName' | 'hints'>) => boolean): string[] {
+    return this.balanced.filter((key) => {
+      const slices = [...(this.#serviceToSlices.get(key)?.values() ?? [])];
+      const early = [...(this.#serviceToEarlySlices.get(key)?.values() ?? [])];
+      return [...slices, ...early].some(({ endpoints }) => (endpoints ?? []).some(isChosen));
+    });
+  }
+
+  /** Has Services looked at again, for what objects do not say of them. */
+  touch(services: readonly string[]): void {
+    for (const service of services) this.#changed.add(service);
+  }
+
+  /** A Service as it is to be balanced; null where it is not there, or has no address. */
+  find(key: string): BalancedService | null {
+    const service = this.#services.get(key);
+    const addresses = this.#serviceToAddresses.get(key);
+    if (service === undefined || addresses === undefined || service.spec.type !== 'LoadBalancer') return null;
+    const early = [...(this.#serviceToEarlySlices.get(key)?.values() ?? [])];
+    const slices = [...(this.#serviceToSlices.get(key)?.values() ?? [])];
+    const own = [...addresses].filter(([, uid]) => uid === service.metadata.uid);
+    const ofFamily = (family: Family) =>
+      own.map(([text]) => text).filter((text) => familyOf(text) === family);
+    return {
+      service,
+      slices: this.early.merge(key, slices, early),
+      weights: new Map(early.flatMap(({ metadata }) => [...readWeights(metadata.annotations)])),
+      addresses: Object.fromEntries(families.map((family) => [family, ofFamily(family).sort()])) as Record<
+        Family,
+        string[]
+      >,
+      taken: this.#listTaken(key, own),
+      guarded: this.#listGuarded(key, own),
+    };
+  }
+
+  /** The ports of these addresses that Services have which had the address before this one. */
+  #listTaken(key: string, addresses: readonly (readonly [text: string, uid: string])[]): Map<string, string> {
+    const taken = new Map<string, string>();
+    for (const [text, uid] of addresses) {
+      const users = this.#addressToUsers.get(text) ?? [];
+      const own = users.findIndex((user) => nameUser(user) === key && user.uid === uid);
+      // The first one has it.
+      for (const service of users
+        .slice(0, own)
+        .reverse()
+        .flatMap((user) => this.#listUsing(user)))
+        for (const port of service.spec.ports ?? [])
+          taken.set(nameTaken(text, port), nameUser(service.metadata));
+    }
+    return taken;
+  }
+
+  /** The Service of a user, if it has the address still. */
+  #listUsing(user: AddressUser): readonly Service[] {
+    const service = this.#services.get(nameUser(user));
+    return service?.metadata.uid === user.uid && service.spec.type === 'LoadBalancer' ? [service] : [];
+  }
+
+  /** Of these addresses, those that no Service has had for longer, to the ports that the Services of each name. */
+  #listGuarded(
+    key: string,
+    addresses: readonly (readonly [text: string, uid: string])[],
+  ): Map<string, readonly string[]> {
+    const guarded = new Map<string, readonly string[]>();
+    for (const [text] of addresses) {
+      const using = (this.#addressToUsers.get(text) ?? []).flatMap((user) => this.#listUsing(user));
+      const [first] = using;
+      if (first === undefined || nameUser(first.metadata) !== key) continue;
+      const named = using.flatMap(({ spec }) =>
+        (spec.ports ?? []).map(({ protocol, port }) => `${protocolToNumber.get(protocol) ?? ''} . ${port}`),
+      );
+      guarded.set(text, [...new Set(named)].sort());
+    }
+    return guarded;
+  }
+
+  /** The Services that have an address together with this one. */
+  #listSharers(key: string): string[] {
+    const addresses = [...(this.#serviceToAddresses.get(key)?.keys() ?? [])];
+    return addresses.flatMap((text) => (this.#addressToUsers.get(text) ?? []).map(nameUser));
+  }
+
+  #removeSlice(key: string, owner: string): void {
+    const slices = this.#serviceToSlices.get(owner);
+    slices?.delete(key);
+    // A cluster may make and delete namespaces all day.
+    if (slices?.size === 0) this.#serviceToSlices.delete(owner);
+    this.#changed.add(owner);
+  }
+
+  #addSlice(key: string, slice: ServiceSlice): void {
+    const owner = nameOwner(slice);
+    const slices = this.#serviceToSlices.get(owner) ?? new Map<string, ServiceSlice>();
+    this.#serviceToSlices.set(owner, slices.set(key, slice));
+    this.early.takeSlice(owner, slice);
+    this.#changed.add(owner);
+  }
+
+  #removeAddress({ metadata, spec }: VirtualIp): void {
+    const text = parseObjectName(metadata.name)?.text ?? '';
+    this.#vips.delete(text);
+    this.#addressToUsers.delete(text);
+    for (const user of spec.services) {
+      const key = nameUser(user);
+      const addresses = this.#serviceToAddresses.get(key);
+      addresses?.delete(text);
+      if (addresses?.size === 0) this.#serviceToAddresses.delete(key);
+      this.#changed.add(key);
+    }
+  }
+
+  /** An object whose name is no address is nobody's. */
+  #addAddress({ metadata, spec }: VirtualIp): void {
+    const address = parseObjectName(metadata.name);
+    if (address === null) return;
+    this.#vips.add(address.text);
+    this.#addressToUsers.set(address.text, spec.services);
+    for (const user of spec.services) {
+      const [key, { uid }] = [nameUser(user), user];
+      const addresses = this.#serviceToAddresses.get(key) ?? new Map<string, string>();
+      this.#serviceToAddresses.set(key, addresses.set(address.text, uid));
+      this.#changed.add(key);
+    }
+  }
+}
+
+function familyOf(address: string): Family {
+  return address.includes(':') ? 'ipv6' : 'ipv4';
+}
+
+function nameOwner({ metadata }: ServiceSlice): string {
+  return `${metadata.namespace}/${metadata.labels?.[serviceNameLabel] ?? ''}`;
+}
+
+function nameUser({ namespace, name }: Pick<AddressUser, 'namespace' | 'name'>): string {
+  return `${namespace}/${name}`;
+}
+
+/** What decides which ports a Service has of its addresses. */
+function describePorts(service: Service | null): string {
+  if (service === null) return '';
+  const { metadata, spec } = service;
+  return [
+    metadata.uid,
+    spec.type,
+    ...(spec.ports ?? []).map(({ protocol, port }) => `${protocol}/${port}`),
+  ].join();
+}

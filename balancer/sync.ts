@@ -1,0 +1,367 @@
+import type { ApiRoute } from '../lib/kubernetes/route.ts';
+import type { BalancerKernel } from '../lib/kernel/kernel.ts';
+import type { PlacedAddress } from '../lib/kernel/addresses.ts';
+import { type Clock, type Random, backOff } from '../lib/clock.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
+import type { Standing, BalancerObserver, BalancerProgress } from './report.ts';
+import type { NodeWatch } from './nodes/health.ts';
+import type { NodeReport, DrainingEndpoint } from '../lib/api/node.ts';
+import type { AddressPool, VirtualIp } from '../lib/api/vipnat.ts';
+import { Programmer, IsolatedWrites, type Balances } from './table/programmer.ts';
+import { aliveSeconds, tableName } from '../lib/api/balancer.ts';
+import { FollowedObjects } from './services/follow.ts';
+import { SettledBalances } from './table/shares.ts';
+import { ForwardKeeper } from './table/forward.ts';
+import { TriggerQueue, type OwnCause, type Requeue } from '../lib/sync-queue.ts';
+import { LookLog, WriteGaps } from './log.ts';
+import { Decider } from './decide.ts';
+import type { Source } from '../lib/kernel/watch.ts';
+import { toKey } from '../lib/kubernetes/client.ts';
+import { toVipnatError } from '../lib/errors.ts';
+
+/** What the balancer needs of the world. */
+export interface BalancerPorts {
+  readonly route: ApiRoute;
+  readonly kernel: BalancerKernel;
+  /** The addresses of this host. */
+  readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
+  /** Of this host, see there. */
+  readonly findRouted: (addresses: readonly string[]) => Promise<readonly string[]>;
+  /** Of this host, see there. */
+  readonly listStrictTunnels: () => Promise<readonly string[]>;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** The name of this node, as the API has it. */
+  readonly node: string;
+  /** Whether the controller counts on this node, by the renewals of its Lease. */
+  readonly standing: Standing;
+  /** Notified after each look at what has changed, whether or not all could be written. */
+  readonly listener: BalancerListener;
+  readonly observer: BalancerObserver;
+  readonly nodes: NodeWatch;
+}
+
+/** What this node has to do with, and what its kernel has of it. */
+export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
+  /** These are the same arrays while nothing has happened to them. */
+  readonly pools: readonly AddressPool[];
+  readonly virtualIps: readonly VirtualIp[];
+  readonly draining: readonly DrainingEndpoint[];
+  /** Whether a pod gets connections that waits to be called ready. */
+  readonly isAnyEarly: boolean;
+  /** Whether early EndpointSlices say of a pod that it ends. */
+  readonly isAnyEnding: boolean;
+  /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
+  readonly left: ReadonlyMap<string, string>;
+  /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
+  readonly dropping: ReadonlyMap<string, string>;
+}
+
+/** Who holds the addresses, and says what this node has done. */
+interface BalancerListener {
+  changed(view: BalancerView): void;
+}
+
+/** A third of the time after which the rules stop to count. */
+const renewMs = 10_000;
+
+/** So long a table may be older than what the API says, while nothing can be written: pods' addresses are given to others soon. */
+const staleMs = 60_000;
+
+/** Has the tables count as long as they are right. Packets go on to kube-proxy's rules otherwise. */
+export class TableLife {
+  readonly #clock: Clock;
+  readonly #programmer: Pick<Programmer, 'renew'>;
+  #renewedAt: number;
+  #nextAt: number;
+  #failingSince: number | null = null;
+
+  constructor(clock: Clock, programmer: Pick<Programmer, 'renew'>) {
+    this.#clock = clock;
+    this.#programmer = programmer;
+    // What a former life has renewed may count for as long.
+    this.#renewedAt = clock.now();
+    this.#nextAt = clock.now();
+  }
+
+  /** Whether the rules may count now. */
+  get isOn(): boolean {
+    return this.#clock.now() - this.#renewedAt < aliveSeconds * 1000;
+  }
+
+  /** Whether writing has failed for so long that the rules are let go. */
+  get isStale(): boolean {
+    return this.#failingSince !== null && this.#clock.now() - this.#failingSince >= staleMs;
+  }
+
+  /** In how long the next renewal is due, or the next look at whether there may be one. */
+  get dueMs(): number {
+    if (this.isStale) return renewMs;
+    return Math.max(0, this.#nextAt - this.#clock.now());
+  }
+
+  /** Has them count for another 30 s, where that is due. Answers whether they had not counted. Rejects with what the kernel rejects with. */
+  async renew(): Promise<boolean> {
+    if (this.isStale || this.dueMs > 0) return false;
+    const wasOn = this.isOn;
+    await this.#programmer.renew();
+    this.#renewedAt = this.#clock.now();
+    this.#nextAt = this.#renewedAt + renewMs;
+    return !wasOn;
+  }
+
+  /** To be told of each attempt to write. */
+  recordOutcome(isDone: boolean): void {
+    if (isDone) this.#failingSince = null;
+    else this.#failingSince ??= this.#clock.now();
+  }
+}
+
+/**
+ * The balancer of one node: objects of the API into the tables of this host's kernel.
+ *
+ * Goal: what the API says is in the kernel some milliseconds later; the kernel goes on without the API and without this process.
+ * Tension: a table that nobody keeps sends connections to addresses that other pods get.
+ * Compromise: with the API away the table is kept as it is. Without this process it stops to count after 30 s, and packets go on to
+ * kube-proxy's rules.
+ */
+
+/** Why to look. */
+type Cause = 'objects' | 'tables';
+
+/** Listing 1,000 Services with 100 endpoints each takes a second of a processor, and 114 MB. */
+const compareMs = 600_000;
+
+/** A first write of 1,000 Services takes seconds. Changes after it wait for half a second of its rest at most: 2 s may be owed. */
+const mostRestMs = 2500;
+
+/** After a failure. */
+const firstRetryMs = 200;
+const maxRetryMs = 8000;
+
+/** Runs from `start` to `stop`. The tables stay when it stops. */
+export class Balancer {
+  readonly #ports: BalancerPorts;
+  readonly #clock: Clock;
+  readonly #objects: FollowedObjects;
+  readonly #programmer: Programmer;
+  readonly #writes: IsolatedWrites;
+  readonly #settled: SettledBalances;
+  readonly #forwards: ForwardKeeper;
+  readonly #queue: TriggerQueue<Cause>;
+  readonly #log: LookLog;
+  readonly #life: TableLife;
+  readonly #gaps: WriteGaps;
+  readonly #decider: Decider;
+  #watch: Source | null = null;
+  /** Wanted, and not yet in the kernel. */
+  #pending = new Map<string, Balances>();
+  #comparedAt = -Infinity;
+  #failures = 0;
+  #programmed: NodeReport['programmed'] | null = null;
+  /** When the first change came that is not in the kernel yet; null while none is missing. */
+  #changedAt: number | null = null;
+  #syncedAt: Date | null = null;
+
+  constructor(ports: BalancerPorts) {
+    this.#ports = ports;
+    this.#clock = ports.clock;
+    this.#log = new LookLog(ports.logger);
+    this.#programmer = new Programmer(ports.kernel);
+    this.#writes = new IsolatedWrites({ ...ports, keepAlive: () => this.#keepAlive() }, this.#programmer);
+    this.#life = new TableLife(ports.clock, this.#programmer);
+    this.#gaps = new WriteGaps(ports.clock, () => ports.kernel.countRules(tableName));
+    this.#settled = new SettledBalances({
+      ...ports,
+      listFormerPorts: () =>
+        this.#programmer.listFound(
+          this.#objects.index.listAddresses((service) => this.#isLeft(toKey(service))),
+        ),
+      onDrains: () => {
+        this.#say();
+      },
+      onShares: (services) => {
+        this.#objects.touch(services);
+      },
+    });
+    this.#forwards = new ForwardKeeper(ports);
+    this.#queue = new TriggerQueue<Cause>({
+      clock: ports.clock,
+      awaited: ['objects'],
+      look: (causes) => this.#look(causes),
+      mostRestMs,
+    });
+    this.#objects = new FollowedObjects({
+      ...ports,
+      onChange: () => {
+        this.#changedAt ??= this.#clock.now();
+        this.#queue.trigger('objects');
+      },
+    });
+    this.#decider = new Decider(ports, this.#objects, this.#log);
+  }
+
+  /** Services in the tables, what the tables hold, and whether the API is followed. */
+  get progress(): BalancerProgress {
+    const { isFollowing, kinds, unreadable } = this.#objects;
+    const [services, elements] = [this.#settled.size, this.#programmer.elementCount];
+    const left = [...this.#left.keys()];
+    const { zone, endings } = this.#objects.index;
+    const followed = { isFollowing, kinds, unreadable, zone, endings };
+    return { services, elements, left, ...followed, syncedAt: this.#syncedAt };
+  }
+
+  /** For how long the look under way has lasted, or the next one is overdue. */
+  get behindMs(): number {
+    return this.#queue.behindMs;
+  }
+
+  /** To be called when other nodes answer no more, or again. */
+  noteOutages(): void {
+    this.#decider.noteOutages();
+  }
+
+  /** Begins to follow the API. */
+  start(): void {
+    this.#objects.start();
+    this.#watch = this.#ports.kernel.watchGeneration({
+      clock: this.#clock,
+      onChange: () => {
+        this.#queue.trigger('tables');
+      },
+      onProblem: ({ message, code }) => {
+        this.#ports.logger.warn(message, { code });
+      },
+    });
+    this.#queue.requeueAfter('tick', 0);
+  }
+
+  /** Ends what is under way. */
+  async stop(): Promise<void> {
+    this.#objects.stop();
+    this.#decider.stop();
+    await this.#watch?.stop();
+    await this.#queue.stop();
+    await this.#settled.stop();
+    await this.#forwards.stop();
+  }
+
+  async #look(causes: readonly (Cause | OwnCause)[]): Promise<Requeue<Cause>> {
+    // Asked once: what is left out for a gap that ends meanwhile is not to wait for the tick.
+    const gapMs = this.#gaps.waitMs;
+    try {
+      await this.#keepTables(causes.includes('tables'));
+      if (gapMs === 0) await this.#writeChanges();
+      if (this.#objects.hasSynced) this.#forwards.keep(this.#objects.index.vips, causes.includes('tables'));
+      this.#failures = 0;
+      this.#syncedAt = this.#clock.date();
+    } catch (error) {
+      this.#failures += 1;
+      const problem = toVipnatError(error, 'INTERNAL_ERROR', 'balancing Services');
+      this.#ports.observer.failed(problem.code);
+      this.#log.failed(problem);
+    }
+    const isDone = this.#failures === 0 && !this.#objects.isHeldBack;
+    if (isDone) this.#log.done();
+    this.#life.recordOutcome(isDone);
+    if (this.#life.isStale) this.#log.letGo();
+    this.#say();
+    if (this.#failures > 0) {
+      return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
+    }
+    return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, gapMs || this.#writes.dueMs) };
+  }
+
+  /** What was written stays as it is, and counts. */
+  async #keepTables(isTold: boolean): Promise<void> {
+    await this.#keepAlive();
+    if (!isTold || !this.#programmer.isKnown || (await this.#programmer.areOurs())) return;
+    this.#ports.observer.repaired();
+    this.#ports.logger.warn('another program removed or replaced a table of vipnat: vipnat writes it again');
+  }
+
+  async #keepAlive(): Promise<void> {
+    if (await this.#life.renew()) this.#settled.sweep();
+  }
+
+  async #writeChanges(): Promise<void> {
+    if (!this.#objects.hasSynced) return;
+    const [{ versions }, changedAt] = [this.#objects, this.#changedAt];
+    this.#changedAt = null;
+    try {
+      await this.#program(changedAt);
+    } catch (error) {
+      this.#changedAt = changedAt ?? this.#changedAt;
+      throw error;
+    }
+    this.#programmed = versions;
+  }
+
+  async #program(changedAt: number | null): Promise<void> {
+    await this.#decide();
+    const now = this.#clock.now();
+    const wasKnown = this.#programmer.isKnown;
+    const isDue = now - this.#comparedAt >= compareMs;
+    const written = await this.#writes.update(this.#pending);
+    // Whatever becomes of the comparison, the kernel has these.
+    this.#pending = new Map();
+    this.#settle(written);
+    // An update of tables that were not known has compared them, unless all that changed is set aside.
+    if (!this.#programmer.isKnown || (isDue && wasKnown)) this.#settle(await this.#compare());
+    if (isDue || !wasKnown) this.#comparedAt = now;
+    if (!wasKnown) this.#settled.sweep();
+    if (written.size === 0) return;
+    this.#ports.observer.programmed(written.size, this.#clock.now() - (changedAt ?? now));
+    await this.#gaps.noteWrite();
+  }
+
+  /** Notes how the Services that have changed are to be balanced. */
+  async #decide(): Promise<void> {
+    for (const [service, balances] of await this.#decider.decide()) {
+      const isKnown =
+        this.#settled.has(service) || this.#pending.has(service) || this.#writes.isRefused(service);
+      if (balances.length > 0 || isKnown)
+        this.#pending.set(
+          service,
+          balances.map((balance) => this.#settled.share(balance)),
+        );
+    }
+  }
+
+  /** Answers the Services that are not in the tables any more. */
+  async #compare(): Promise<ReadonlyMap<string, Balances>> {
+    const { drifted, gone } = await this.#writes.compare();
+    for (const family of drifted) {
+      this.#ports.observer.repaired();
+      this.#ports.logger.warn(`vipnat repaired its table of ${family}: another program had changed it`);
+    }
+    return gone;
+  }
+
+  /** The Services that are kube-proxy's although nobody asks for that, to why. */
+  get #left(): ReadonlyMap<string, string> {
+    return new Map([...this.#decider.left, ...this.#writes.refused]);
+  }
+
+  readonly #isLeft = (service: string) => this.#writes.isRefused(service) || this.#decider.isLeft(service);
+
+  /** The kernel has it. */
+  #settle(changes: ReadonlyMap<string, Balances>): void {
+    this.#log.balanced(changes);
+    this.#log.notTaken(this.#writes.refused);
+    this.#settled.settle(changes, this.#isLeft);
+  }
+
+  /** Nothing before the first time: a former life's word counts until then. */
+  #say(): void {
+    const [{ pools, virtualIps, versions, hasSynced, index }, { isOn }] = [this.#objects, this.#life];
+    // kube-proxy follows the API itself.
+    const programmed = isOn || !hasSynced ? this.#programmed : versions;
+    if (programmed === null) return;
+    const [{ draining }, { isAnyEarly, isAnyEnding }, left] = [this.#settled, index.early, this.#left];
+    const [mode, { dropping }] = [isOn ? 'direct' : 'kube-proxy', this.#decider] as const;
+    const view = { mode, programmed, pools, virtualIps, draining, isAnyEarly, isAnyEnding, left, dropping };
+    this.#ports.listener.changed(view);
+  }
+}

@@ -1,0 +1,479 @@
+import { type PortBalance, protocolToNumber, type End } from '../services/backends.ts';
+import type { BalancedFlow, SeenFlow, ForgottenFlow } from '../../lib/kernel/port.ts';
+import { describeFlow } from '../../lib/kernel/conntrack.ts';
+import { formatEndpoint } from '../../lib/net.ts';
+import type { BalancerKernel } from '../../lib/kernel/kernel.ts';
+import type { Clock, Cancel } from '../../lib/clock.ts';
+import type { Logger } from '../../lib/telemetry/log.ts';
+import { findErrorCode } from '../../lib/errors.ts';
+import type { DrainingEndpoint } from '../../lib/api/node.ts';
+
+/**
+ * Which connections are to be forgotten, because their endpoint is gone: its address will be another pod's.
+ * TCP and SCTP: an endpoint that ends keeps its connections until its EndpointSlice does not have it any more. UDP has no
+ * connection to keep: a client goes on sending to where it was sent, so it is sent elsewhere as soon as the endpoint takes none.
+ */
+
+/** The flows of one Service that its balances before allowed, and those now do not. */
+export function listGoneFlows(before: readonly PortBalance[], after: readonly PortBalance[]): BalancedFlow[] {
+  const kept = new Set(after.flatMap(listFlows).map(describeFlow));
+  return before.flatMap(listFlows).filter((flow) => !kept.has(describeFlow(flow)));
+}
+
+/** The flows of one Service to endpoints on nodes that answered before, and do not now. Not of UDP: those are gone. */
+export function listSilentFlows(
+  before: readonly PortBalance[],
+  after: readonly PortBalance[],
+): BalancedFlow[] {
+  const list = (balances: readonly PortBalance[]) =>
+    balances.flatMap((balance) => (balance.protocol === 'UDP' ? [] : toFlows(balance, balance.silent ?? [])));
+  const known = new Set(list(before).map(describeFlow));
+  return list(after).filter((flow) => !known.has(describeFlow(flow)));
+}
+
+/**
+ * The flows to ports of one Service that began before these were served, and so go where they asked: to this host, or back to the one that
+ * holds the address. Of UDP and SCTP, whose clients go on sending. Those of TCP ended with a refusal.
+ */
+export function listEarlyFlows(
+  before: readonly PortBalance[],
+  after: readonly PortBalance[],
+): BalancedFlow[] {
+  const list = (balances: readonly PortBalance[]) =>
+    balances
+      .filter(isServed)
+      .flatMap((balance) =>
+        balance.addresses.flatMap((address) =>
+          toFlows(balance, [{ address, port: balance.port }], [address]),
+        ),
+      );
+  const known = new Set(list(before).map(describeFlow));
+  return list(after).filter((flow) => !known.has(describeFlow(flow)));
+}
+
+/** Whether what comes without a connection goes elsewhere. */
+function isServed({ protocol, isHere, backends, relay }: PortBalance): boolean {
+  return protocol !== 'TCP' && ((isHere && backends.length > 0) || relay !== null);
+}
+
+/** Whether the connections of a flow go where they asked. */
+function isUntranslated({ vip, backend }: BalancedFlow): boolean {
+  return vip.address === backend.address && vip.port === backend.port;
+}
+
+/**
+ * Answers what tells of a connection that the kernel has whether it is to a port that is balanced, and was sent to an endpoint that
+ * the port does not have. A life before this one, or kube-proxy, sent it there; the endpoint went while nobody looked. So is one to a
+ * port that is not balanced any more: those are the former ones, `ADDRESS . PROTOCOL . PORT` as the table has them. And so is one that goes
+ * where it asked, see `listEarlyFlows`.
+ */
+export function createStrayFilter(
+  balances: Iterable<readonly PortBalance[]>,
+  formerPorts: ReadonlySet<string>,
+): (flow: BalancedFlow) => boolean {
+  const portToBalance = new Map<string, PortBalance>();
+  for (const balance of [...balances].flat()) {
+    for (const address of balance.addresses) portToBalance.set(describePort(balance, address), balance);
+  }
+  return (flow) => {
+    const { protocol, vip, backend } = flow;
+    const balance = portToBalance.get(`${protocol} ${formatEndpoint(vip)}`);
+    if (isUntranslated(flow)) return balance !== undefined && isServed(balance);
+    if (balance === undefined) {
+      const number = protocolToNumber.get(protocol.toUpperCase()) ?? '';
+      return formerPorts.has(`${vip.address} . ${number} . ${vip.port}`);
+    }
+    return !listEnds(balance).some(
+      ({ address, port }) => address === backend.address && port === backend.port,
+    );
+  };
+}
+
+function describePort({ family, protocol, port }: PortBalance, address: string): string {
+  return `${protocol.toLowerCase()} ${formatEndpoint({ family, address, port })}`;
+}
+
+function listEnds({ protocol, backends, present }: PortBalance): PortBalance['present'] {
+  return protocol === 'UDP' ? backends : present;
+}
+
+/** The flows of a port to some ends, at all its addresses or some. */
+export function toFlows(
+  { family, addresses: all, protocol, port }: PortBalance,
+  ends: readonly End[],
+  addresses: readonly string[] = all,
+): BalancedFlow[] {
+  return addresses.flatMap((address) =>
+    ends.map((end) => ({
+      protocol: protocol.toLowerCase() as BalancedFlow['protocol'],
+      vip: { family, address, port },
+      backend: { family, address: end.address, port: end.port },
+    })),
+  );
+}
+
+function listFlows(balance: PortBalance): BalancedFlow[] {
+  return toFlows(balance, listEnds(balance));
+}
+
+/**
+ * Has connections forget endpoints that are gone, and counts those of endpoints that drain, and of Services with the method `lc`.
+ *
+ * Goal: an endpoint's address is given to another pod soon; until then no connection may still lead there.
+ * Tension: the kernel finds connections only by a walk through its whole table, 32 ms of a processor even where it is nearly empty.
+ * Compromise: one walk for all endpoints that went meanwhile. The first goes at once; then it rests in proportion to what the
+ * walk took, but for seconds at most. The same walk counts; a walk that only counts can wait as long as that takes.
+ */
+
+/** What it needs of the world. */
+export interface CleanerPorts {
+  readonly kernel: Pick<BalancerKernel, 'forgetFlows'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Who wants to know how many connections there are. `end` is not called for a walk that fails. */
+  readonly counter: Pick<Drains, 'isAny' | 'begin'>;
+}
+
+/** For each millisecond of work: so it takes a hundredth of a processor, unless `maxRestMs` is less. */
+const restPerWork = 99;
+
+/** So long an endpoint may wait that is gone. Pods' addresses are seldom given again within seconds. */
+const maxRestMs = 5000;
+
+/** Nobody reads numbers that change more often. */
+const countEveryMs = 5000;
+
+/** Why connections are forgotten, in words that follow their endpoint. */
+type FlowEnd =
+  'which is gone' | 'whose drain timeout is over' | 'which was not served yet' | typeof silentNode;
+
+/** Only those go that were never answered: their clients begin them again, and get another endpoint. */
+export const silentNode = 'whose node does not answer';
+
+/** Some 30 MB. Where more go within seconds, all connections to endpoints that are not there are chosen instead. */
+const maxWaiting = 250_000;
+
+/** One pass at a time, beside everything else. A failure is reported once, and tried again. */
+export class FlowCleaner {
+  readonly #ports: CleanerPorts;
+  readonly #createStrayFilter: () => (flow: BalancedFlow) => boolean;
+  /** Texts of flows to why they end, for the next pass. */
+  #waiting = new Map<string, FlowEnd>();
+  /** Those of the pass under way. */
+  #sought = new Map<string, FlowEnd>();
+  #isSweepDue = false;
+  /** Texts of flows that are to stay since the sweep under way began; null while none is. As many as endpoints came meanwhile. */
+  #kept: Set<string> | null = null;
+  #work: Promise<void> | null = null;
+  #cancel: Cancel = () => undefined;
+  #plannedAt = Infinity;
+  #restUntil = -Infinity;
+  #countAt = -Infinity;
+  #isStopped = false;
+  #hasFailed = false;
+
+  /** `createStrayFilter` answers what tells of a connection whether its endpoint is gone, as of now: for a sweep. */
+  constructor(ports: CleanerPorts, createStrayFilter: () => (flow: BalancedFlow) => boolean) {
+    this.#ports = ports;
+    this.#createStrayFilter = createStrayFilter;
+  }
+
+  /** Takes connections to be forgotten. Returns at once. */
+  add(flows: readonly BalancedFlow[], why: FlowEnd = 'which is gone'): void {
+    if (flows.length === 0) return;
+    for (const flow of flows) this.#waiting.set(describeFlow(flow), why);
+    if (this.#waiting.size > maxWaiting) {
+      // A sweep does not find those whose endpoint is still there.
+      this.#waiting = new Map([...this.#waiting].filter(([, end]) => end !== 'which is gone'));
+      this.#isSweepDue = true;
+    }
+    this.#plan();
+  }
+
+  /** Takes connections that are to stay, as their endpoint is back. */
+  keep(flows: readonly BalancedFlow[]): void {
+    if (this.#waiting.size === 0 && this.#sought.size === 0 && this.#kept === null) return;
+    for (const text of flows.map(describeFlow)) {
+      this.#kept?.add(text);
+      this.#waiting.delete(text);
+      this.#sought.delete(text);
+    }
+  }
+
+  /** Has all connections forgotten of which the stray filter says so. Returns at once. */
+  sweep(): void {
+    this.#isSweepDue = true;
+    this.#plan();
+  }
+
+  /** Has connections counted from time to time, as long as there are any to count. Returns at once. */
+  count(): void {
+    this.#plan();
+  }
+
+  /** Waits for the pass under way; the others stay. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancel();
+    await this.#work;
+  }
+
+  get #isIdle(): boolean {
+    return this.#waiting.size === 0 && !this.#isSweepDue && !this.#ports.counter.isAny;
+  }
+
+  #plan(): void {
+    if (this.#isStopped || this.#work !== null || this.#isIdle) return;
+    const isCleaning = this.#waiting.size > 0 || this.#isSweepDue;
+    const dueAt = isCleaning ? this.#restUntil : Math.max(this.#restUntil, this.#countAt);
+    if (this.#plannedAt <= dueAt) return;
+    this.#cancel();
+    this.#plannedAt = dueAt;
+    this.#cancel = this.#ports.clock.schedule(Math.max(0, dueAt - this.#ports.clock.now()), () => {
+      this.#plannedAt = Infinity;
+      if (this.#isIdle) return;
+      this.#work = this.#pass().finally(() => {
+        this.#work = null;
+        this.#plan();
+      });
+    });
+  }
+
+  async #pass(): Promise<void> {
+    const startedAt = this.#ports.clock.now();
+    const [sought, isSweep] = [this.#waiting, this.#isSweepDue];
+    [this.#sought, this.#waiting, this.#isSweepDue] = [sought, new Map<string, FlowEnd>(), false];
+    this.#kept = isSweep ? new Set() : null;
+    const hasWorked = await this.#forget(isSweep);
+    this.#sought = new Map();
+    this.#kept = null;
+    if (!hasWorked) {
+      this.#waiting = new Map([...sought, ...this.#waiting]);
+      this.#isSweepDue ||= isSweep;
+    }
+    const endedAt = this.#ports.clock.now();
+    const restMs = hasWorked ? (endedAt - startedAt) * restPerWork : maxRestMs;
+    this.#restUntil = endedAt + Math.min(maxRestMs, restMs);
+    this.#countAt = endedAt + Math.max(countEveryMs, restMs);
+  }
+
+  /** Answers whether it went well. */
+  async #forget(isSweep: boolean): Promise<boolean> {
+    const { kernel, logger, counter } = this.#ports;
+    const isStray = isSweep ? this.#createStrayFilter() : () => false;
+    const tally = counter.begin();
+    try {
+      const isAny = isSweep || [...this.#sought.values()].includes('which was not served yet');
+      const found = await kernel.forgetFlows(isAny ? 'all' : 'translated', (flow) => {
+        const text = describeFlow(flow);
+        const isChosen = this.#isSought(text, flow) || (isStray(flow) && this.#kept?.has(text) !== true);
+        if (!isChosen) tally?.see(text, flow);
+        return isChosen;
+      });
+      for (const flow of found) this.#report(flow);
+      tally?.end();
+      this.#hasFailed = false;
+      return true;
+    } catch (error) {
+      const fields = { code: findErrorCode(error) };
+      if (!this.#hasFailed) logger.warn(`connections stay: ${(error as Error).message}`, fields);
+      this.#hasFailed = true;
+      return false;
+    }
+  }
+
+  #isSought(text: string, { isAnswered }: SeenFlow): boolean {
+    const end = this.#sought.get(text);
+    return end !== undefined && !(end === silentNode && isAnswered);
+  }
+
+  #report(flow: ForgottenFlow): void {
+    const { vip, backend, count } = flow;
+    const stray: FlowEnd = isUntranslated(flow) ? 'which was not served yet' : 'which is gone';
+    const why = this.#sought.get(describeFlow(flow)) ?? stray;
+    this.#ports.logger.info(
+      `${count} connections of ${formatEndpoint(vip)} to ${formatEndpoint(backend)}, ${why}, are forgotten`,
+    );
+  }
+}
+
+/**
+ * The endpoints that take no new connection, and how many open ones they have.
+ *
+ * Goal: people see who drains, and connections end when their time is over.
+ * Tension: EndpointSlices do not say since when an endpoint ends.
+ * Compromise: this process counts from when its kernel sent no new connection there. A process that starts counts anew: a connection
+ * that lives longer is less harm than one that ends early, and a pod ends when its own grace period is over anyway.
+ */
+
+/** A timer of Node.js takes 24 days at most. */
+const maxWaitMs = 3_600_000;
+
+interface Drain {
+  readonly service: string;
+  readonly address: string;
+  readonly sinceMs: number;
+  readonly since: string;
+  readonly drainMs: number | null;
+  readonly flows: readonly BalancedFlow[];
+  isCut: boolean;
+  connections: number | null;
+}
+
+/** What drains needs of the world. */
+interface DrainPorts {
+  readonly clock: Clock;
+  /** Ends connections whose time is over. */
+  readonly cut: (flows: readonly BalancedFlow[]) => void;
+  /** Has connections stay that were to be cut. */
+  readonly keep: (flows: readonly BalancedFlow[]) => void;
+  /** Called when what is to be said has changed. */
+  readonly onChange: () => void;
+}
+
+/** How many connections a walk through the kernel's table has seen. */
+export interface Tally {
+  see(text: string, flow: SeenFlow): void;
+  /** The walk has come to its end. */
+  end(): void;
+}
+
+/** Endpoints of all Services that drain on this node. */
+export class Drains {
+  readonly #ports: DrainPorts;
+  readonly #serviceToDrains = new Map<string, ReadonlyMap<string, Drain>>();
+  #said: readonly DrainingEndpoint[] | null = null;
+  #cancel: Cancel = () => undefined;
+  #dueAt = Infinity;
+  #isStopped = false;
+
+  constructor(ports: DrainPorts) {
+    this.#ports = ports;
+  }
+
+  /** Whether any endpoint drains. */
+  get isAny(): boolean {
+    return this.#serviceToDrains.size > 0;
+  }
+
+  /** All of them, those with the most connections first. The same array while nothing has happened to them. */
+  get list(): readonly DrainingEndpoint[] {
+    return (this.#said ??= this.#describe());
+  }
+
+  #describe(): readonly DrainingEndpoint[] {
+    return this.#all()
+      .map(({ service, address, since, connections }) => ({ service, endpoint: address, since, connections }))
+      .sort((one, other) => (other.connections ?? 0) - (one.connections ?? 0));
+  }
+
+  /** Takes how the kernel balances a Service from now on. */
+  take(service: string, balances: readonly PortBalance[]): void {
+    const before = this.#serviceToDrains.get(service) ?? none;
+    const now = this.#list(service, balances, before);
+    if (before.size + now.size === 0) return;
+    if (now.size === 0) this.#serviceToDrains.delete(service);
+    else this.#serviceToDrains.set(service, now);
+    // One that serves again keeps what is not cut yet.
+    for (const [address, { flows }] of before) if (!now.has(address)) this.#ports.keep(flows);
+    this.#cutDue(now.values());
+    this.#change();
+  }
+
+  /** Begins to count; null where nothing drains. */
+  begin(): Tally | null {
+    if (!this.isAny) return null;
+    const textToDrain = new Map<string, Drain>();
+    for (const drain of this.#all())
+      for (const flow of drain.flows) textToDrain.set(describeFlow(flow), drain);
+    const counts = new Map<Drain, number>();
+    return {
+      see: (text, { isOpen }) => {
+        const drain = textToDrain.get(text);
+        if (drain !== undefined && isOpen) counts.set(drain, (counts.get(drain) ?? 0) + 1);
+      },
+      end: () => {
+        this.#settle(new Set(textToDrain.values()), counts);
+      },
+    };
+  }
+
+  /** Cuts nothing any more. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+  }
+
+  #settle(seen: ReadonlySet<Drain>, counts: ReadonlyMap<Drain, number>): void {
+    let isOther = false;
+    for (const drain of seen) {
+      const count = counts.get(drain) ?? 0;
+      isOther ||= drain.connections !== count;
+      drain.connections = count;
+    }
+    if (isOther) this.#change();
+  }
+
+  /** Those that drained before go on: their time does not begin anew. */
+  #list(
+    service: string,
+    balances: readonly PortBalance[],
+    before: ReadonlyMap<string, Drain>,
+  ): ReadonlyMap<string, Drain> {
+    const { clock } = this.#ports;
+    const drains = new Map<string, Drain>();
+    for (const balance of balances.filter(({ protocol }) => protocol === 'TCP')) {
+      for (const end of balance.draining) {
+        const { address } = end;
+        const { isCut, sinceMs, since, connections, drainMs } = before.get(address) ?? {
+          ...{ isCut: false, sinceMs: clock.now(), since: clock.date().toISOString() },
+          ...{ connections: null, drainMs: null },
+        };
+        const flows = [...(drains.get(address)?.flows ?? []), ...toFlows(balance, [end])];
+        drains.set(address, {
+          ...{ service, address, sinceMs, since, connections, flows, drainMs: balance.drainMs },
+          // The owner may change the time while it runs.
+          isCut: isCut && drainMs === balance.drainMs,
+        });
+      }
+    }
+    return drains;
+  }
+
+  #change(): void {
+    this.#said = null;
+    this.#ports.onChange();
+  }
+
+  #all(): Drain[] {
+    return [...this.#serviceToDrains.values()].flatMap((drains) => [...drains.values()]);
+  }
+
+  /** Cuts those whose time is over, and comes back for the others. */
+  #cutDue(drains: Iterable<Drain>): void {
+    const { clock, cut } = this.#ports;
+    const now = clock.now();
+    for (const drain of drains) {
+      if (drain.drainMs === null || drain.isCut) continue;
+      const dueAt = drain.sinceMs + drain.drainMs;
+      if (dueAt > now) {
+        this.#plan(Math.min(dueAt, now + maxWaitMs));
+        continue;
+      }
+      drain.isCut = true;
+      cut(drain.flows);
+    }
+  }
+
+  #plan(dueAt: number): void {
+    if (this.#isStopped || this.#dueAt <= dueAt) return;
+    this.#cancel();
+    this.#dueAt = dueAt;
+    this.#cancel = this.#ports.clock.schedule(dueAt - this.#ports.clock.now(), () => {
+      this.#dueAt = Infinity;
+      this.#cutDue(this.#all());
+    });
+  }
+}
+
+const none: ReadonlyMap<string, Drain> = new Map();

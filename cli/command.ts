@@ -1,0 +1,501 @@
+import {
+  type OptionName,
+  nameFlag,
+  optionNames,
+  describeOption,
+  groupToHeading,
+  listChoices,
+  schema,
+  type Values,
+  type Config,
+  quoteText,
+  splitList,
+  duration,
+} from '../config/options.ts';
+import { formatEndpoint } from '../lib/net.ts';
+import type { Environment, Flags } from '../config/load.ts';
+import { type Screen, type ColourChoice, colourChoices } from './output.ts';
+import type * as z from 'zod/mini';
+import { safeParse } from 'zod/mini';
+
+/** An option that a command takes: a flag of its own, or one of the configuration. */
+export interface CommandOption {
+  /** `--format`. */
+  readonly flag: string;
+  readonly takes: Flag['takes'];
+  readonly isList: boolean;
+  /** Whether it belongs to the configuration. */
+  readonly isConfigured: boolean;
+  /** What help says of it. Nobody but help needs it, so it is made when it is asked for. */
+  readonly explain: () => OptionHelp;
+}
+
+/** What help says of an option. */
+interface OptionHelp {
+  /** `--format FORMAT`. */
+  readonly term: string;
+  readonly meaning: string;
+  /** The heading that it stands under. */
+  readonly heading: string;
+  /** Whether it makes a difference to what the help is about. */
+  readonly isShown: boolean;
+  /** The words that its value can be, where these are few. */
+  readonly choices: readonly string[];
+}
+
+/** All options that a command takes, its own first; `kind` is what its help is about, where it has kinds. */
+export function listOptions({ row, command }: LoadedCommand, kind = ''): CommandOption[] {
+  const heading = nameOwnGroup(row.name);
+  const own = Object.entries(command.flags).flatMap(([name, flag]) =>
+    toOwnOptions(name, flag, heading, kind),
+  );
+  if (command.heeds === undefined) return own;
+  return [...own, ...listConfigOptions(listHeeded(command, kind)), fileOption];
+}
+
+/** What a command's own help says that it does. */
+export function describeCommand({ row, command }: LoadedCommand): string {
+  return command.addition === undefined ? row.summary : `${row.summary}; ${command.addition}`;
+}
+
+/** The heading of the options that only this command has. */
+export function nameOwnGroup(name: string): string {
+  return `Options of ${name}:`;
+}
+
+/** The options of the configuration that make a difference. */
+function listHeeded(command: Command, kind: string): readonly OptionName[] {
+  if (command.heeds === undefined) return [];
+  return command.kinds?.get(kind) ?? command.heeds;
+}
+
+function toOwnOptions(name: string, flag: Flag, heading: string, kind: string): CommandOption[] {
+  const { takes, value, meaning, isList = false, choices = [], negation, kinds } = flag;
+  const isShown = kinds?.includes(kind) ?? true;
+  const option = { flag: nameFlag(name), takes, isList, isConfigured: false };
+  const term = { nothing: '', optional: `[=${value}]`, value: ` ${value}` }[takes];
+  const explain = () => ({ term: `${option.flag}${term}`, meaning, heading, isShown, choices });
+  if (negation === undefined) return [{ ...option, explain }];
+  const negated = `--no-${name}`;
+  const explainNegated = () => ({ ...explain(), term: negated, meaning: negation, choices: [] });
+  return [
+    { ...option, explain },
+    { ...option, flag: negated, takes: 'nothing', explain: explainNegated },
+  ];
+}
+
+/** In the order of their groups. */
+function listConfigOptions(heeded: readonly OptionName[]): CommandOption[] {
+  const groupToNames = Map.groupBy(optionNames, (name) => describeOption(name).group);
+  const groups = Object.keys(groupToHeading) as (keyof typeof groupToHeading)[];
+  return groups.flatMap((group) =>
+    (groupToNames.get(group) ?? []).map((name) => ({
+      flag: nameFlag(name),
+      takes: 'value',
+      isList: describeOption(name).isList,
+      isConfigured: true,
+      explain: () => ({
+        ...explainConfigOption(name),
+        heading: groupToHeading[group],
+        isShown: heeded.includes(name),
+      }),
+    })),
+  );
+}
+
+const fileOption: CommandOption = {
+  flag: '--config',
+  takes: 'value',
+  isList: false,
+  isConfigured: true,
+  explain: () => ({
+    term: '--config FILE',
+    meaning: 'a YAML file with these options',
+    heading: groupToHeading.host,
+    isShown: true,
+    choices: [],
+  }),
+};
+
+/** What help says of an option of the configuration: its term, its meaning with choices and default, and these choices. */
+export function explainConfigOption(name: OptionName): Pick<OptionHelp, 'term' | 'meaning' | 'choices'> {
+  const { meaning, argument } = describeOption(name);
+  const choices = listChoices(name);
+  const flag = nameFlag(name);
+  const preset = schema.parse({})[name];
+  if (choices.length === 0) {
+    return { term: `${flag} ${argument}`, meaning: `${meaning}${formatDefault(preset)}`, choices };
+  }
+  const words = choices.map((choice) => (choice === preset ? `${choice} (default)` : choice));
+  const value = flag.slice(flag.lastIndexOf('-') + 1).toUpperCase();
+  return { term: `${flag} ${value}`, meaning: `${meaning}: ${words.join(', ')}`, choices };
+}
+
+/** Durations are numbers of milliseconds. */
+function formatDefault(preset: Values[OptionName]): string {
+  if (preset === null || Array.isArray(preset)) return '';
+  if (typeof preset === 'object') return ` (default: ${formatEndpoint(preset)})`;
+  return ` (default: ${typeof preset === 'number' ? `${preset}ms` : preset})`;
+}
+
+/** What a command has whatever it does. A failure is thrown, as a VipnatError, and the program prints it. */
+export interface PlainContext<Options> {
+  /** What its flags and words say. */
+  readonly options: Options;
+  /** The words that are no flags. */
+  readonly words: readonly string[];
+  readonly environment: Environment;
+  /** What can be shown on standard output now: a terminal may change its size. */
+  readonly screen: () => Screen;
+  /** Writes to standard output as it is, no newline added. What the command was asked for, nothing else. */
+  readonly stdout: (text: string) => void;
+  /** Writes to standard error as it is, no newline added. Everything a person reads beside the answer. */
+  readonly stderr: (text: string) => void;
+  /** All commands, for one that prints what there is. */
+  readonly table: readonly CommandRow[];
+}
+
+/** What a command that works by the configuration has. */
+export interface CommandContext<Options> extends PlainContext<Options> {
+  /** Checked, as the command asks for it. Without `noVip` in its check, it may name no VIP. */
+  readonly config: Config;
+  /** The options of the configuration that the user gave, in whatever way. */
+  readonly given: ReadonlySet<OptionName>;
+  /** What flags gave of the configuration. */
+  readonly flags: Flags;
+}
+
+/** The words of a command that are no flags. */
+export interface Words<Options> {
+  /** How many belong to the command. */
+  readonly count: (words: readonly string[]) => number;
+  /** What the first one can be, for completion. */
+  readonly choices?: readonly string[];
+  readonly read: (words: readonly string[], reading: WordsReading) => Options;
+}
+
+/** What words are read with. */
+export interface WordsReading {
+  /** Flag, in camelCase, to what it was given. */
+  readonly all: Readonly<Record<string, Given>>;
+  /** Words beside an unknown option may be its values: then only the option is told. */
+  readonly isUnclear: boolean;
+  /** Takes one line for each problem. */
+  readonly report: (problem: string) => void;
+}
+
+interface Shared<FlagsOf extends FlagSet, WordsOf extends object> {
+  /** What its own help adds to the summary. */
+  readonly addition?: string;
+  /** What follows its name: `[options]` unless given. */
+  readonly usage?: string;
+  /** What its help says below the options: examples first, exit statuses last. */
+  readonly help: string;
+  readonly flags: FlagsOf;
+  readonly words?: Words<WordsOf>;
+}
+
+/** A command for which no option of the configuration counts. Without `words`, its command line is refused at the first mistake. */
+interface PlainCommand<FlagsOf extends FlagSet = FlagSet, WordsOf extends object = object> extends Shared<
+  FlagsOf,
+  WordsOf
+> {
+  readonly heeds?: never;
+  /** The one word that it needs, what to say without it, and what it can be. */
+  readonly argument?: {
+    readonly name: string;
+    readonly missing: string;
+    readonly choices?: readonly string[];
+  };
+  /** Answers the exit status. */
+  run(context: PlainContext<OptionsOf<FlagsOf> & WordsOf>): Promise<number>;
+}
+
+/** What a configuration is held against. */
+interface CheckFacts<Options> {
+  readonly options: Options;
+  readonly config: Config;
+  /** Options whose value could not be read: nobody calls them missing. */
+  readonly unreadable: ReadonlySet<OptionName>;
+  /** The command's flags that could not be read. */
+  readonly unread: ReadonlySet<string>;
+  /** What to say where no virtual IP is given and one is needed, with a hint; nothing where there is one. */
+  readonly noVip: (hint?: string) => readonly string[];
+}
+
+/** A command that works by the configuration. It takes all options of the configuration, so that the agent's can be pasted. */
+export interface ConfiguredCommand<
+  FlagsOf extends FlagSet = FlagSet,
+  WordsOf extends object = object,
+> extends Shared<FlagsOf, WordsOf> {
+  readonly argument?: never;
+  /** The options of the configuration that make a difference to it. */
+  readonly heeds: readonly OptionName[];
+  /** The kinds of what it does, which its first word names, to the options that make a difference to each. */
+  readonly kinds?: ReadonlyMap<string, readonly OptionName[]>;
+  /** Whether the configuration is for another host: then files that it names are not looked for on this one. */
+  readonly isForElsewhere?: boolean;
+  /** Which virtual IPs of a running agent it is about, where it tells how this host is; null where it asks no agent. */
+  agentScope?(options: OptionsOf<FlagsOf> & WordsOf): 'host' | 'given' | null;
+  /** Whether it has a log, in whose format it fails. What ends by itself speaks to a person, or to the person's script. */
+  hasLog?(options: OptionsOf<FlagsOf> & WordsOf): boolean;
+  /** What it lacks in a configuration that may be right in itself, one line each. */
+  check?(facts: CheckFacts<OptionsOf<FlagsOf> & WordsOf>): readonly string[];
+  /** Answers the exit status. */
+  run(context: CommandContext<OptionsOf<FlagsOf> & WordsOf>): Promise<number>;
+}
+
+/** A command, whatever its flags. */
+export type Command = PlainCommand | ConfiguredCommand;
+
+/** A command that works by the configuration, as it is declared: its handlers get what its flags are read as. */
+export function defineCommand<FlagsOf extends FlagSet, WordsOf extends object = object>(
+  command: ConfiguredCommand<FlagsOf, WordsOf>,
+): ConfiguredCommand {
+  return command;
+}
+
+/** A command without configuration, likewise. */
+export function definePlainCommand<FlagsOf extends FlagSet, WordsOf extends object = object>(
+  command: PlainCommand<FlagsOf, WordsOf>,
+): PlainCommand {
+  return command;
+}
+
+/** What the program knows of a command before it loads it. */
+export interface CommandRow {
+  readonly name: string;
+  /** Its heading in the program's help. */
+  readonly group: string;
+  /** What it does, as a phrase. */
+  readonly summary: string;
+  readonly load: () => Promise<Command>;
+}
+
+/** A command that is loaded, with what its row says. */
+export interface LoadedCommand {
+  readonly row: CommandRow;
+  readonly command: Command;
+}
+
+/** Loads all these commands, for what prints about them. */
+export async function loadCommands(rows: readonly CommandRow[]): Promise<LoadedCommand[]> {
+  return await Promise.all(rows.map(async (row) => ({ row, command: await row.load() })));
+}
+
+/** What the command line has for a flag: a switch true, `--no-…` false, another its last text, a list all its texts. */
+export type Given = boolean | string | readonly string[] | undefined;
+
+/** What a flag is read with. */
+interface FlagReading {
+  /** `--watch`. */
+  readonly flag: string;
+  /** Flag, in camelCase, to what it was given, for all flags of the command. */
+  readonly all: Readonly<Record<string, Given>>;
+  /** The command's words that are no flags. */
+  readonly words: readonly string[];
+  /** Takes one line for each problem. What is then read does not count. */
+  readonly report: (problem: string) => void;
+}
+
+/** One flag of one command: how it is written, what help says of it, and how it is read. */
+export interface Flag<Value = unknown> {
+  /** Whether it has a value: none, one behind `=` only, or one in any way. */
+  readonly takes: 'nothing' | 'optional' | 'value';
+  /** What stands for its value in help: `FORMAT`. Empty for a switch. */
+  readonly value: string;
+  /** What it is for, as a phrase. */
+  readonly meaning: string;
+  /** Whether it can be repeated. */
+  readonly isList?: boolean;
+  /** The words that its value can be, where these are few. */
+  readonly choices?: readonly string[];
+  /** What `--no-…` is for, where it can be written so. */
+  readonly negation?: string;
+  /** The kinds that it is for, of a command that has kinds; empty text for help without one. All unless given. */
+  readonly kinds?: readonly string[];
+  readonly read: (given: Given, reading: FlagReading) => Value;
+}
+
+/** A command's flags, by their names in camelCase, in the order of help. */
+type FlagSet = Readonly<Record<string, Flag>>;
+
+/** What flags are read as. */
+export type OptionsOf<Flags extends FlagSet> = {
+  readonly [Name in keyof Flags]: Flags[Name] extends Flag<infer Value> ? Value : never;
+};
+
+type Reader<Text, Value> = (text: Text, reading: FlagReading) => Value;
+
+/** A switch. */
+export function toggle(meaning: string): Flag<boolean> {
+  return { takes: 'nothing', value: '', meaning, read: (given) => given === true };
+}
+
+/** A flag with a value; null where it is not given, unless `read` says otherwise. */
+export function text(value: string, meaning: string): Flag<string | null>;
+export function text<Value>(
+  value: string,
+  meaning: string,
+  read: Reader<string | undefined, Value>,
+): Flag<Value>;
+export function text(
+  value: string,
+  meaning: string,
+  read: Reader<string | undefined, unknown> = (given) => given ?? null,
+): Flag {
+  return { takes: 'value', value, meaning, read: (given, reading) => read(given as string, reading) };
+}
+
+/** A flag whose value can be left out: then it is read as true. */
+export function optional<Value>(
+  value: string,
+  meaning: string,
+  read: Reader<string | true | undefined, Value>,
+): Flag<Value> {
+  return { takes: 'optional', value, meaning, read: (given, reading) => read(given as string, reading) };
+}
+
+/** A flag that can be repeated; all its texts, unless `read` says otherwise. */
+export function list(value: string, meaning: string): Flag<readonly string[]>;
+export function list<Value>(
+  value: string,
+  meaning: string,
+  read: Reader<readonly string[], Value>,
+): Flag<Value>;
+export function list(
+  value: string,
+  meaning: string,
+  read: Reader<readonly string[], unknown> = (given) => given,
+): Flag {
+  const readTexts: Flag['read'] = (given, reading) => read((given ?? []) as readonly string[], reading);
+  return { takes: 'value', value, meaning, isList: true, read: readTexts };
+}
+
+/** The same flags, for some kinds of a command only. */
+export function forKinds<Flags extends FlagSet>(kinds: readonly string[], flags: Flags): Flags {
+  const entries = Object.entries(flags).map(([name, flag]) => [name, { ...flag, kinds }]);
+  return Object.fromEntries(entries) as Flags;
+}
+
+/** Reads a text as it is; `preset` where there is none. */
+export function orElse(preset: string): Reader<string | undefined, string> {
+  return (given) => given ?? preset;
+}
+
+/** Reads a text by a schema; `preset` where there is none. */
+export function bySchema<Value>(
+  schema: z.ZodMiniType<Value>,
+  preset: Value,
+  example: string,
+): Reader<string | undefined, Value> {
+  return (given, { flag, report }) => {
+    if (given === undefined) return preset;
+    const result = safeParse(schema, given);
+    if (result.success) return result.data;
+    for (const { message } of result.error.issues) {
+      report(`${flag} ${quoteText(given)} ${message}. Example: ${flag} ${example}`);
+    }
+    return preset;
+  };
+}
+
+/** Reads each value of a list by a schema, commas or blanks between them. */
+export function eachBySchema<Value>(
+  schema: z.ZodMiniType<Value>,
+  example: string,
+): Reader<readonly string[], readonly Value[]> {
+  const readOne = bySchema<Value | null>(schema, null, example);
+  return (texts, reading) =>
+    texts
+      .flatMap(splitList)
+      .map((each) => readOne(each, reading))
+      .filter((value) => value !== null);
+}
+
+/** Reports a text that is none of some words. */
+export function reportChoice(
+  given: string,
+  { choices, example }: { readonly choices: readonly string[]; readonly example: string },
+  { flag, report }: FlagReading,
+): void {
+  report(`${flag} ${quoteText(given)} is none of ${choices.join(', ')}. Example: ${flag} ${example}`);
+}
+
+/** Reads all flags, in their order; `unread` has the names of those with a problem. */
+export function readFlags<Flags extends FlagSet>(
+  flags: Flags,
+  all: FlagReading['all'],
+  words: readonly string[] = [],
+): { readonly options: OptionsOf<Flags>; readonly problems: string[]; readonly unread: ReadonlySet<string> } {
+  const problems: string[] = [];
+  const unread = new Set<string>();
+  const options = Object.entries(flags).map(([name, flag]) => {
+    const report = (problem: string) => {
+      problems.push(problem);
+      unread.add(name);
+    };
+    return [name, flag.read(all[name], { flag: nameFlag(name), all, words, report })];
+  });
+  return { options: Object.fromEntries(options) as OptionsOf<Flags>, problems, unread };
+}
+
+/** The options of the configuration that a look at this host depends on. */
+export const hostOptions = [
+  'vip',
+  'mode',
+  'method',
+  'proxyMode',
+  'iptables',
+  'clusterIp',
+  'endpoints',
+  'masquerade',
+  'sysctls',
+  'localClients',
+  'probeInterval',
+  'probeTimeout',
+  'caFile',
+  'kubeconfig',
+  'stateDir',
+  'logLevel',
+] as const satisfies readonly OptionName[];
+
+/** `--json`. */
+export const json = toggle('print JSON');
+
+/** `--color` and `--no-color`, for commands whose words have states to colour. */
+export const color: Flag<ColourChoice> = {
+  ...text<ColourChoice>(
+    'WHEN',
+    `when to colour: ${colourChoices.join(', ').replace(',', ' (default),')}`,
+    readColour,
+  ),
+  choices: colourChoices,
+  negation: 'the same as --color never',
+};
+
+/** False is `--no-color`. */
+function readColour(given: string | false | undefined, reading: Parameters<Flag['read']>[1]): ColourChoice {
+  if (given === undefined) return 'auto';
+  if (given === false) return 'never';
+  const choice = colourChoices.find((candidate) => candidate === given);
+  if (choice === undefined) reportChoice(given, { choices: colourChoices, example: 'always' }, reading);
+  return choice ?? 'auto';
+}
+
+const interval = duration(100, 3_600_000);
+
+/** `--watch`: after how many milliseconds to print again, `presetMs` without a value; null to print once. */
+export function watch(presetMs: number): Flag<number | null> {
+  const meaning = `print again every so many seconds (default: ${presetMs / 1000})`;
+  return optional('SECONDS', meaning, (given, { flag, report }) => {
+    if (given === undefined || given === true) return given === true ? presetMs : null;
+    // A number without its unit is of seconds.
+    const result = safeParse(interval, /\d$/.test(given) ? `${given}s` : given);
+    if (result.success) return result.data;
+    const [{ message } = { message: '' }] = result.error.issues;
+    const complaint = message.startsWith('is not between') ? message : 'is not a number of seconds';
+    report(`${flag} ${quoteText(given)} ${complaint}. Example: ${flag}=5`);
+    return null;
+  });
+}

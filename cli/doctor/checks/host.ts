@@ -1,0 +1,401 @@
+import {
+  type Check,
+  type HostFacts,
+  given,
+  lookAt,
+  type NotChecked,
+  type Finding,
+  nameReversePathFilter,
+  lookAtHost,
+  sysctlNames,
+} from '../facts.ts';
+import { listFamilies, converge, install } from '../remedies.ts';
+import { forwardingSwitch } from '../../../lib/kernel/forwarding.ts';
+import type { HostLook } from '../../../agent/main.ts';
+import { type Family, isInSubnet } from '../../../lib/net.ts';
+import { isBalanced, quoteText } from '../../../config/options.ts';
+import { dropsForwarded } from '../../../lib/iptables/diff.ts';
+import { findForeignDrops, findDropRules } from '../../findings.ts';
+import { type ForwardChain, describeUnread } from '../../../lib/kernel/port.ts';
+import { quoteWords } from '../../../lib/text.ts';
+import { packageOf } from '../../../lib/kernel/tools.ts';
+import { findUntrackedPackets, type UntrackedPackets } from '../untracked.ts';
+
+/** Whether what is balanced to another node gets there, and back. */
+export const forwardingChecks: readonly Check[] = [
+  {
+    code: 'forwarding-off',
+    levels: ['fail'],
+    meaning: 'IP forwarding is off for a family that has a VIP.',
+    find: findClosedSwitch,
+  },
+  {
+    code: 'forward-dropped',
+    levels: ['fail'],
+    meaning:
+      "iptables drops forwarded packets, and vipnat's rule that accepts balanced connections is missing.",
+    find: findDropPolicy,
+  },
+  {
+    code: 'forward-dropped-elsewhere',
+    levels: ['fail'],
+    meaning:
+      'A chain of other software in nftables drops forwarded packets. No rule of vipnat can overrule it.',
+    find: findForeignDrop,
+  },
+  {
+    code: 'rp-filter-strict',
+    levels: ['warn'],
+    meaning: "Reverse path filtering is strict on the VIP's interface, and the host is in several networks.",
+    find: findStrictFilter,
+  },
+];
+
+function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ observation, missingSwitches }) =>
+    lookAt(listFamilies(config.vips), noVip, (family) => {
+      if (observation.forwarding[family] === null)
+        return { unknown: `${forwardingSwitch(family)} cannot be read` };
+      const missing = missingSwitches.filter((one) => one.family === family);
+      return missing.map(({ name, command, isOurs }) => ({
+        level: 'fail',
+        title: `IP forwarding is off (${name} is 0)`,
+        why: `The kernel drops connections to apiservers on other nodes. ${isOurs ? 'A running agent switches IP forwarding on.' : 'With --sysctls check, the agent leaves it off.'}`,
+        remedy: [command],
+      }));
+    }),
+  );
+}
+
+const noVip = { unknown: 'no virtual IP is configured' };
+
+/** Why nothing of a family is balanced; null where something is. */
+function findDeclined({ decisions }: HostLook, family: Family): NotChecked | null {
+  const own = decisions.filter(({ vip }) => vip.family === family);
+  const [first] = own;
+  if (first === undefined || own.some(isBalanced)) return null;
+  return { unknown: `nothing is balanced: ${first.reason}` };
+}
+
+/** Our own rule lets it pass: only where that is missing anything is lost. */
+function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], (assessed) =>
+    lookAt(listFamilies(config.vips), noVip, (family): Finding[] | NotChecked => {
+      const dropping = assessed.observation.rulesets.filter(
+        (seen) => seen.family === family && dropsForwarded(seen),
+      );
+      if (dropping.length === 0) return [];
+      const isLacking = assessed.plan.tables.some(
+        ({ family: own, dialect, table, drift }) =>
+          own === family &&
+          table === 'filter' &&
+          dropping.some((seen) => seen.dialect === dialect) &&
+          drift.some(({ kind }) => kind.startsWith('missing')),
+      );
+      if (!isLacking) return findDeclined(assessed, family) ?? [];
+      return [
+        {
+          level: 'fail',
+          title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops forwarded packets, and the rule by which vipnat accepts balanced connections is missing`,
+          why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
+          remedy: converge({ agent, assessment, flags, units }),
+        },
+      ];
+    }),
+  );
+}
+
+function findForeignDrop({ config, assessment, forwardChains }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment, forwardChains], (assessed, chains) => {
+    const dropping = chains.filter(({ isDropping }) => isDropping);
+    return lookAt(dropping, { notHere: 'no chain drops forwarded packets' }, (chain) => {
+      if (findForeignDrops([chain], assessed).length > 0) return [describeForeignDrop(chain)];
+      const declined = listFamilies(config.vips).map((family) => findDeclined(assessed, family));
+      return declined.find((one) => one !== null) ?? [];
+    });
+  });
+}
+
+function describeForeignDrop({ table, name }: ForwardChain): Finding {
+  return {
+    level: 'fail',
+    title: `chain ${name} of nft table ${table} drops what is forwarded`,
+    why: 'Connections to apiservers on other nodes hang. Only a rule in that table can accept them. Add the rule to the configuration of its owner (firewalld, …) too: a reload removes this one.',
+    remedy: [
+      quoteWords(['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept']),
+    ],
+  };
+}
+
+/**
+ * Strict is 1 (RFC 3704), and the greater of the interface's value and that for all counts, so 2 for all is loose
+ * everywhere. Source: Documentation/networking/ip-sysctl.rst of Linux. With one network there is only one way back.
+ */
+function findStrictFilter({ config, interfaces, sysctls }: HostFacts): ReturnType<Check['find']> {
+  const value = (device: string) => Number(sysctls.get(nameReversePathFilter(device)) ?? 0);
+  const vips = config.vips.filter(({ family }) => family === 'ipv4');
+  const isVip = (address: string) => vips.some((vip) => vip.address === address);
+  const own = interfaces.filter(({ address, family }) => family === 'ipv4' && !isVip(address));
+  const devices = [...new Set(own.map(({ device }) => device))];
+  const strict = devices.filter(
+    (device) =>
+      Math.max(value('all'), value(device)) === 1 &&
+      own.some((local) => local.device === device && vips.some((vip) => isInSubnet(vip.address, local))),
+  );
+  if (vips.length === 0) return { notHere: 'no virtual IP is IPv4' };
+  if (devices.length < 2) return { notHere: 'this host is in one network' };
+  return lookAt(devices, noVip, (device) => {
+    const names = ['all', device].map(nameReversePathFilter);
+    if (!names.some((name) => sysctls.has(name))) return { unknown: `${names[1] ?? ''} cannot be read` };
+    return strict.filter((one) => one === device).map((one) => describeStrict(one, devices));
+  });
+}
+
+function describeStrict(device: string, devices: readonly string[]): Finding {
+  return {
+    level: 'warn',
+    title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
+    why: `This host is in ${devices.length} networks (${devices.join(', ')}). Clients get no answer if their packets arrive on ${device} and the route back uses another interface.`,
+    remedy: [`sysctl -w ${nameReversePathFilter('all')}=2`],
+  };
+}
+
+/** Whether vipnat can do its work here at all. */
+export const toolChecks: readonly Check[] = [
+  {
+    code: 'not-permitted',
+    levels: ['fail'],
+    meaning: 'The process has no `CAP_NET_ADMIN` or no `CAP_NET_RAW`.',
+    find: findLackingRights,
+  },
+  {
+    code: 'no-firewall-tool',
+    levels: ['fail'],
+    meaning: 'Neither iptables nor nft is in `PATH`.',
+    find: findMissingFirewallTool,
+  },
+  {
+    code: 'inotifywait-missing',
+    levels: ['warn'],
+    meaning:
+      '`inotifywait` is not in `PATH`, and this host uses iptables-legacy. The agent detects changes late.',
+    find: findMissingInotifywait,
+  },
+  {
+    code: 'host-unreadable',
+    levels: ['fail'],
+    meaning: 'vipnat could not read a table or a list of addresses. The finding names it, with the reason.',
+    find: findUnreadableHost,
+  },
+  {
+    code: 'rules-unread',
+    levels: ['warn'],
+    meaning:
+      'vipnat could not read some rules that it does not need. The finding names them, with the reason and the effect.',
+    find: findUnreadRules,
+  },
+  {
+    code: 'conntrack-nearly-full',
+    levels: ['warn', 'fail'],
+    meaning: 'The connection table is at least 80 % full. From 95 %, it is a failure.',
+    find: findFullConntrack,
+  },
+  {
+    code: 'conntrack-not-loose',
+    levels: ['warn'],
+    meaning:
+      '`nf_conntrack_tcp_loose` is 0. Connections without an entry in the connection table hang instead of being reset.',
+    find: findStrictConntrack,
+  },
+];
+
+function findLackingRights({ rights, flags }: HostFacts): ReturnType<Check['find']> {
+  return given([rights], ({ hasNetAdmin, hasNetRaw }) =>
+    lookAtHost(() => {
+      const lacking = [...(hasNetAdmin ? [] : ['CAP_NET_ADMIN']), ...(hasNetRaw ? [] : ['CAP_NET_RAW'])];
+      if (lacking.length === 0) return [];
+      return [
+        {
+          level: 'fail',
+          title: `this process has no ${lacking.join(' and no ')}`,
+          why: 'vipnat can neither read nor write the firewall. Checks that need the firewall are listed as not checked.',
+          remedy: [`sudo vipnat doctor ${flags}`],
+        },
+      ];
+    }),
+  );
+}
+
+/** Whether no program is here that reads or writes rules. */
+export function lacksFirewallTool(tools: ReadonlySet<string>): boolean {
+  return !tools.has('nft') && [...tools].every((tool) => !tool.includes('tables'));
+}
+
+function findMissingFirewallTool({ tools }: HostFacts): ReturnType<Check['find']> {
+  return lookAtHost(() => {
+    if (!lacksFirewallTool(tools)) return [];
+    return [
+      {
+        level: 'fail',
+        title: 'neither iptables nor nft is in PATH',
+        why: 'vipnat cannot write rules without one of these tools.',
+        remedy: install('iptables', { tools }),
+      },
+    ];
+  });
+}
+
+/** What changes legacy tables is heard of by their lock; nft counts its own changes. */
+function findMissingInotifywait({ tools, assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ observation }) =>
+    observation.dialect.value === 'legacy'
+      ? lookAtHost(() =>
+          findMissing(
+            tools,
+            'inotifywait',
+            'The agent cannot watch legacy tables. It finds changes there only at its next periodic sync.',
+          ),
+        )
+      : { notHere: 'legacy tables are not used' },
+  );
+}
+
+function findMissing(tools: ReadonlySet<string>, tool: string, why: string): Finding[] {
+  if (tools.has(tool)) return [];
+  return [
+    { level: 'warn', title: `${tool} is not in PATH`, why, remedy: install(packageOf(tool), { tools }) },
+  ];
+}
+
+/** All that rests on it says so for itself: here only that it is so, once. */
+function findUnreadableHost(facts: HostFacts): ReturnType<Check['find']> {
+  const { assessment } = facts;
+  return lookAtHost(() => {
+    if (!('unknown' in assessment)) return [];
+    return [
+      {
+        level: 'fail',
+        title: `vipnat could not read the whole host: ${assessment.unknown}`,
+        why: 'vipnat writes no rules before it can read everything.',
+        remedy: describeReading(facts),
+      },
+    ];
+  });
+}
+
+/** What another finding mends already is not looked for by a longer log. */
+function describeReading({ rights, tools, flags }: HostFacts): string[] {
+  if ('value' in rights && !(rights.value.hasNetAdmin && rights.value.hasNetRaw))
+    return [`sudo vipnat doctor ${flags}`];
+  return lacksFirewallTool(tools)
+    ? install('iptables', { tools })
+    : [`vipnat plan ${flags} --log-level debug`];
+}
+
+/** What nothing rests on: vipnat goes on without it. */
+function findUnreadRules({ assessment }: HostFacts): ReturnType<Check['find']> {
+  return lookAtHost(() =>
+    given([assessment], ({ observation }) =>
+      describeUnread(observation.unread).map(({ code, text }) => ({
+        level: 'warn' as const,
+        title: `vipnat cannot read all rules [${code}]`,
+        why: `${text} Everything else works.`,
+        remedy: [`# docs/errors.md says what to do about ${code}`],
+      })),
+    ),
+  );
+}
+
+/** The kernel drops new connections of a full table; at this share there is time left to do something. */
+const warnShare = 0.8;
+const failShare = 0.95;
+
+function findFullConntrack({ sysctls }: HostFacts): ReturnType<Check['find']> {
+  const count = Number(sysctls.get(sysctlNames.conntrackCount) ?? NaN);
+  const max = Number(sysctls.get(sysctlNames.conntrackMax) ?? NaN);
+  if (Number.isNaN(count) || Number.isNaN(max)) return noConntrack;
+  return lookAtHost(() => {
+    // 0 is no limit.
+    if (max === 0 || count < warnShare * max) return [];
+    return [
+      {
+        level: count < failShare * max ? 'warn' : 'fail',
+        title: `the connection table is ${Math.floor((100 * count) / max)} % full (${count} of ${max})`,
+        why: 'If the table is full, the kernel drops new connections, also to the virtual IP.',
+        remedy: [`sysctl -w ${sysctlNames.conntrackMax}=${2 * max}`],
+      },
+    ];
+  });
+}
+
+const noConntrack = { unknown: 'nf_conntrack is not loaded, or its sysctls are hidden' };
+
+/** A connection whose entry was deleted is picked up in its middle only then, and so gets its reset. */
+function findStrictConntrack({ sysctls }: HostFacts): ReturnType<Check['find']> {
+  const loose = sysctls.get(sysctlNames.conntrackLoose);
+  if (loose === undefined) return noConntrack;
+  return lookAtHost(() => {
+    if (loose !== '0') return [];
+    return [
+      {
+        level: 'warn',
+        title: `${sysctlNames.conntrackLoose} is 0`,
+        why: 'If an apiserver dies or the VIP moves, connections hang instead of being reset.',
+        remedy: [`sysctl -w ${sysctlNames.conntrackLoose}=1`],
+      },
+    ];
+  });
+}
+
+/** Whether connection tracking sees what is balanced, and nobody drops it where vipnat has no rule. */
+export const trackingChecks: readonly Check[] = [
+  {
+    code: 'packets-not-tracked',
+    levels: ['warn', 'fail'],
+    meaning:
+      'A foreign rule keeps packets of balanced connections from being tracked (`NOTRACK`, `notrack`). If it may, and does not surely, it is a warning.',
+    find: findUntracked,
+  },
+  {
+    code: 'dropped-by-rule',
+    levels: ['fail'],
+    meaning:
+      "A foreign rule in iptables' table mangle drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.",
+    find: findDrops,
+  },
+];
+
+function findUntracked({ assessment, earlyRules }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment, earlyRules], (assessed, rules) =>
+    lookAt(rules, { notHere: 'no rule comes before connection tracking' }, (one) =>
+      findUntrackedPackets([one], assessed).map(describeUntracked),
+    ),
+  );
+}
+
+function describeUntracked({ place, rule, packets, isSure, exemptions }: UntrackedPackets): Finding {
+  const [first = '', ...more] = packets;
+  const which = more.length === 0 ? first : `${first}, and ${more.length} more`;
+  return {
+    level: isSure ? 'fail' : 'warn',
+    title: `${place} ${isSure ? 'keeps' : 'may keep'} ${which} from being tracked: ${quoteText(rule)}`,
+    why: 'The kernel translates only connections that it tracks. Without that, connections to the VIP stay at the VIP holder, or get no answer.',
+    remedy: [
+      '# better leave these packets out where that rule is made: a reload of its owner removes these lines',
+      ...exemptions,
+    ],
+  };
+}
+
+function findDrops({ assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], (assessed) =>
+    lookAt(findDropRules(assessed), { notHere: 'no such rule is here' }, ({ place, rule, deletion }) => [
+      {
+        level: 'fail',
+        title: `${place} drops balanced connections: ${quoteText(rule)}`,
+        why: 'Connections to the VIP or to an apiserver hang. Remove the rule from the configuration of its owner too: a reload writes it again.',
+        remedy: [deletion],
+      },
+    ]),
+  );
+}

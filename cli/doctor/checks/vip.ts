@@ -1,0 +1,248 @@
+import {
+  type Check,
+  type HostFacts,
+  given,
+  lookAt,
+  type Finding,
+  type NotChecked,
+  isHeldElsewhere,
+  advertises,
+  type LinkHolder,
+  findDoubles,
+  isKeepalivedHere,
+} from '../facts.ts';
+import { type Endpoint, isInSubnet } from '../../../lib/net.ts';
+import { findInstance, keepalivedFile } from '../../../lib/keepalived/read.ts';
+import { quoteWords } from '../../../lib/text.ts';
+import { isKubeVip } from './rules.ts';
+import { toolName } from '../../../lib/kernel/port.ts';
+
+/** Whether each virtual IP is somewhere, and only there. */
+export const virtualIpChecks: readonly Check[] = [
+  {
+    code: 'vip-nowhere',
+    levels: ['warn', 'fail'],
+    meaning: 'No host has the VIP. If a firewall may hide the VIP holder, it is a warning.',
+    find: findNobody,
+  },
+  {
+    code: 'vip-off-network',
+    levels: ['warn'],
+    meaning:
+      'No interface of this host is in a network with the VIP, and keepalived has no instance with it.',
+    find: findStrayAddress,
+  },
+  {
+    code: 'vip-held-twice',
+    levels: ['fail'],
+    meaning: "Two hosts advertise the VIP at the same time. The finding names the other host's address.",
+    find: findSeveralHolders,
+  },
+  {
+    code: 'vip-held-without-vrrp',
+    levels: ['warn', 'fail'],
+    meaning: 'A host that sends no VRRP answers for the VIP. If this node has the VIP too, it is a failure.',
+    find: findForeignHolder,
+  },
+  {
+    code: 'vip-on-kube-ipvs0',
+    levels: ['fail'],
+    meaning: 'A Service has the VIP as an external address.',
+    find: findServiceAddress,
+  },
+];
+
+function findNobody(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, holderAnswers } = facts;
+  return given([facts.assessment], ({ observation }) =>
+    lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
+      if (observation.addresses.some(({ address }) => address === vip.address)) return [];
+      const answer = holderAnswers.get(vip.address);
+      if (isHeldElsewhere(vip, facts)) return [];
+      if (answer === undefined) return { unknown: `no host was asked for ${vip.address}` };
+      if (answer.kind === 'untried')
+        return { unknown: `no connection to ${vip.address} could be tried (${answer.code})` };
+      return [describeNobody(vip, facts)];
+    }),
+  );
+}
+
+const noVip = { unknown: 'no virtual IP is configured' };
+
+/** A firewall can keep back every answer but that to ARP, or to neighbour discovery. */
+function describeNobody({ address }: Endpoint, facts: HostFacts): Finding {
+  const { linkHolders } = facts;
+  const isSure = 'value' in linkHolders && linkHolders.value.get(address) === null;
+  return {
+    level: isSure ? 'fail' : 'warn',
+    title: isSure
+      ? `${address} is held by no host: not by this node, and no host on its network answers for it`
+      : `${address} may be held by no host: not by this node, and the address does not answer`,
+    why: 'Clients of the VIP reach no apiserver.',
+    remedy: describeRevival(isSure, facts),
+  };
+}
+
+/** Started beside a holder that it does not hear, keepalived holds the address as well. */
+function describeRevival(isSure: boolean, { units, keepalived, flags }: HostFacts): string[] {
+  if ('value' in keepalived && keepalived.value.text === null) {
+    return [
+      `# this host has no ${keepalived.value.path}. On each control-plane node: vipnat doctor ${flags}`,
+    ];
+  }
+  if (!units.has('keepalived')) {
+    return [
+      '# this host has no keepalived unit. Read the log of its pod, or docs/install.md for how to run keepalived',
+    ];
+  }
+  const restart = 'systemctl restart keepalived';
+  return [
+    'journalctl -u keepalived -n 50 --no-pager',
+    isSure ? restart : `# if no host has the VIP: ${restart}`,
+  ];
+}
+
+/** Whoever is in no network with it does not ask for it by ARP. Where keepalived was told its interface, that is meant so. */
+function findStrayAddress({ config, interfaces, keepalived, flags }: HostFacts): ReturnType<Check['find']> {
+  const text = 'value' in keepalived ? (keepalived.value.text ?? '') : '';
+  return lookAt(config.vips, noVip, ({ address, family }) => {
+    const around = interfaces.filter((one) => one.family === family);
+    const isPlaced = around.some((local) => isInSubnet(address, local));
+    if (isPlaced || findInstance(text, address) !== null) return [];
+    const networks = around.map((one) => `${one.device} ${one.address}/${one.prefixLength}`).join(', ');
+    const [first = { device: 'eth0' }] = around;
+    return [
+      {
+        level: 'warn',
+        title: `${address} is in no network of this host (${networks === '' ? `no ${family} address` : networks})`,
+        why: 'Neighbours do not ask for the address by ARP. Clients reach it only if a route leads to the VIP holder.',
+        remedy: [
+          '# if this is a mistake: choose a free address of one of these networks',
+          `# if this is intended: vipnat keepalived ${flags} --interface ${quoteWords([first.device])}`,
+        ],
+      },
+    ];
+  });
+}
+
+/** Only members of the group give an address up when another one takes it. */
+function findForeignHolder(facts: HostFacts): ReturnType<Check['find']> {
+  const { config, adverts, assessment, linkHolders, processes } = facts;
+  return given([adverts, assessment, linkHolders, processes], (seen, { observation }, holders, running) => {
+    const local = new Set(observation.addresses.map(({ address }) => address));
+    return lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
+      const holder = holders.get(vip.address);
+      if (holder === undefined) return { unknown: `this host cannot ask who else has ${vip.address}` };
+      const isHere = local.has(vip.address);
+      const isMember = seen.some((advert) => advertises(advert, vip.address) && !local.has(advert.source));
+      if (holder === null || isMember || (!isHere && running.some(isKubeVip))) return [];
+      return [describeForeignHolder(vip, holder, isHere)];
+    });
+  });
+}
+
+function describeForeignHolder({ address }: Endpoint, holder: LinkHolder, isHere: boolean): Finding {
+  const name = [...holder.addresses, `MAC ${holder.mac}`].join(', ');
+  return {
+    level: isHere ? 'fail' : 'warn',
+    title: isHere
+      ? `${address} is held twice: by this node, and by a host that sends no VRRP here (${name})`
+      : `${address} is held by a host that sends no VRRP here (${name})`,
+    why: isHere
+      ? 'Each client reaches one of the two hosts at random. The other host ignores keepalived and never gives the address up.'
+      : 'That host ignores keepalived and never gives the address up. If keepalived starts here, two hosts have the address.',
+    remedy: [
+      `# find the host by its MAC: the table of the switch has its port, and ip neigh its other addresses`,
+      `# if kube-vip runs there: docs/migrate.md. Otherwise find out on that host what adds the address: ip addr show to ${address}`,
+    ],
+  };
+}
+
+/** Two who send at the same time do not hear each other: what is captured here was not through this host's firewall yet. */
+function findSeveralHolders({
+  config,
+  assessment,
+  adverts,
+  processes,
+  keepalived,
+}: HostFacts): ReturnType<Check['find']> {
+  const file = 'value' in keepalived ? keepalived.value.path : keepalivedFile;
+  return given([adverts, assessment, processes], (seen, { observation }, running) =>
+    lookAt(config.vips, noVip, (vip): Finding[] => {
+      const local = new Set(observation.addresses.map(({ address }) => address));
+      const others = findDoubles(seen, vip.address, local);
+      const [first] = others;
+      if (first === undefined) return [];
+      const device = observation.addresses.find(({ address }) => address === vip.address)?.device;
+      const isLocal = device !== undefined;
+      const dialect = observation.dialect.value === 'nftables' ? 'nft' : observation.dialect.value;
+      const tool = toolName(vip.family, dialect);
+      const prefix = vip.family === 'ipv6' ? 128 : 32;
+      const names = others.join(', ');
+      return [
+        {
+          level: 'fail',
+          title: isLocal
+            ? `${vip.address} is held twice: by this node and by ${names}`
+            : `${vip.address} is held twice: by ${names}`,
+          why: 'Each client reaches one of the hosts at random. Connections break when the network switches to the other host.',
+          remedy: describeSeparation({
+            isLocal,
+            isRunning: isKeepalivedHere(running),
+            others,
+            tool,
+            device,
+            own: `${vip.address}/${prefix}`,
+            file,
+          }),
+        },
+      ];
+    }),
+  );
+}
+
+interface Separation {
+  readonly isLocal: boolean;
+  readonly isRunning: boolean;
+  readonly others: readonly string[];
+  readonly tool: string;
+  readonly device: string | undefined;
+  readonly own: string;
+  /** keepalived's configuration. */
+  readonly file: string;
+}
+
+function describeSeparation({ isLocal, isRunning, others, tool, device, own, file }: Separation): string[] {
+  if (!isLocal) return others.map((other) => `# on ${other}: vipnat doctor`);
+  if (!isRunning && device !== undefined) {
+    return [
+      '# no keepalived runs here: another program added the address',
+      quoteWords(['ip', 'addr', 'del', own, 'dev', device]),
+    ];
+  }
+  return [
+    '# its adverts arrive here. Most often a firewall, here or there, drops them before keepalived',
+    ...others.map((other) => `${tool} -I INPUT -p vrrp -s ${other} -j ACCEPT`),
+    `# otherwise ${file} differs from the file of the other node: authentication, version, peers`,
+  ];
+}
+
+/** kube-proxy's ipvs mode binds what Services call externalIPs and load-balancer addresses, on every node (kubernetes#66966). */
+function findServiceAddress({ config, assessment }: HostFacts): ReturnType<Check['find']> {
+  return given([assessment], ({ observation }) =>
+    lookAt(config.vips, noVip, ({ address }) => {
+      const bound = observation.addresses.filter(
+        (local) => local.address === address && local.device === 'kube-ipvs0',
+      );
+      return bound.map(() => ({
+        level: 'fail',
+        title: `${address} is bound to kube-ipvs0: a Service has it as an external address`,
+        why: 'Every node then treats the VIP as its own address. Only the VIP holder reaches apiservers through it.',
+        remedy: [
+          `kubectl get services -A | grep -wF ${address}`,
+          '# then remove the VIP from that Service: spec.externalIPs, or status.loadBalancer',
+        ],
+      }));
+    }),
+  );
+}

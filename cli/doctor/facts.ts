@@ -1,0 +1,348 @@
+import type { HostProcess, Rights, InterfaceAddress, Listener } from '../../lib/kernel/host.ts';
+import { keepalivedName, type KeepalivedConfiguration, type VrrpAdvert } from '../../lib/keepalived/read.ts';
+import type { Endpoint } from '../../lib/net.ts';
+import type { Config } from '../../config/options.ts';
+import type { HostLook } from '../../agent/main.ts';
+import type { ForwardChain } from '../../lib/kernel/port.ts';
+import type { EarlyRules } from '../../lib/kernel/iptables.ts';
+import type { Drain } from '../../lib/files.ts';
+import type { ConnectOutcome, Serving } from '../../lib/http/client.ts';
+import type { ModuleState } from '../../lib/kernel/forwarding.ts';
+import type { HolderInfo } from '../../lib/http/singleton.ts';
+import type { HostBalancer } from '../../lib/api/balancer.ts';
+import type { ApiRoute } from '../../lib/kubernetes/route.ts';
+import type { ServicesView, ServiceObjects } from '../services/view.ts';
+import type { VirtualIp } from '../../lib/api/vipnat.ts';
+import type { planSeats } from '../../balancer/main.ts';
+
+/** One thing that is looked at. */
+export interface Check {
+  /** What a finding of it is called, for good: in kebab case. */
+  readonly code: string;
+  /** How bad its findings can be. docs/doctor.md has a row for each check with these and the meaning. */
+  readonly levels: readonly Finding['level'][];
+  /** When there is a finding, in a sentence or two of Markdown. */
+  readonly meaning: string;
+  /** Pure; facts that are unknown make it NotChecked, and nothing else fails by them. */
+  readonly find: (facts: HostFacts) => Verdict;
+}
+
+/** Whether one of these processes is this host's keepalived, as far as it may be known. */
+export function isKeepalivedHere(processes: readonly HostProcess[]): boolean {
+  return processes.some(({ name, isSurelyHere }) => name === keepalivedName && isSurelyHere);
+}
+
+/** Whether another host shows that it has the address: by an advert, by its link, or by an answer of any kind. */
+export function isHeldElsewhere(vip: Endpoint, facts: HostFacts): boolean {
+  return isAdvertisedElsewhere(vip, facts) || isAnsweredFor(vip, facts);
+}
+
+/** The same, by a host that is not heard to send VRRP while that was listened to. */
+export function isHeldWithoutVrrp(vip: Endpoint, facts: HostFacts): boolean {
+  return 'value' in facts.adverts && !isAdvertisedElsewhere(vip, facts) && isAnsweredFor(vip, facts);
+}
+
+/** Whether neither this host nor another one has it, as far as that can be asked at all. */
+export function isSurelyFree(vip: Endpoint, facts: HostFacts): boolean {
+  const { adverts, linkHolders } = facts;
+  const isSilent = 'value' in linkHolders && linkHolders.value.get(vip.address) === null;
+  return 'value' in adverts && isSilent && !isHeldElsewhere(vip, facts);
+}
+
+function isAdvertisedElsewhere({ address }: Endpoint, { adverts, assessment }: HostFacts): boolean {
+  const local = 'value' in assessment ? assessment.value.observation.addresses : [];
+  const isOwn = (source: string) => local.some((own) => own.address === source);
+  return (
+    'value' in adverts && adverts.value.some((advert) => advertises(advert, address) && !isOwn(advert.source))
+  );
+}
+
+function isAnsweredFor({ address }: Endpoint, { holderAnswers, linkHolders }: HostFacts): boolean {
+  const kind = holderAnswers.get(address)?.kind;
+  const isOnLink = 'value' in linkHolders && (linkHolders.value.get(address) ?? null) !== null;
+  return isOnLink || kind === 'open' || kind === 'refused';
+}
+
+/** What is known of the file by which keepalived is told whether this node can serve. */
+export interface TrackFileView {
+  /** What is in it, without blanks around; null where it is not there. */
+  readonly says: string | null;
+  /** Whether keepalived watches its folder; null where none runs. */
+  readonly isWatched: boolean | null;
+}
+
+/** All that the checks rest on, each part found out by itself. */
+export interface HostFacts {
+  readonly config: Config;
+  /** The flags of this configuration as a shell takes them: `--vip=10.0.0.50:6443`. */
+  readonly flags: string;
+  /** This vipnat's. */
+  readonly version: string;
+  readonly now: Date;
+  readonly rights: Fact<Rights>;
+  /** The tools of toolNames that are in PATH. */
+  readonly tools: ReadonlySet<string>;
+  readonly assessment: Fact<HostLook>;
+  /** nftables' chains for what is forwarded. */
+  readonly forwardChains: Fact<readonly ForwardChain[]>;
+  /** Rules that packets pass before connections are tracked. */
+  readonly earlyRules: Fact<readonly EarlyRules[]>;
+  /** /proc/net/ip_vs; null where the kernel has no IPVS. */
+  readonly ipvs: Fact<string | null>;
+  /** By name, those of sysctlNames and of every interface that this kernel has. */
+  readonly sysctls: ReadonlyMap<string, string>;
+  readonly interfaces: readonly InterfaceAddress[];
+  /** But for those of seatProcesses. */
+  readonly processes: Fact<readonly HostProcess[]>;
+  /** Those of the keepalived that holds Services' addresses. */
+  readonly seatProcesses: Fact<readonly HostProcess[]>;
+  readonly listeners: Fact<readonly Listener[]>;
+  /** keepalived's, wherever that has it. */
+  readonly keepalived: Fact<KeepalivedConfiguration>;
+  /** What keepalived is told, and whether it listens. */
+  readonly trackFile: Fact<TrackFileView>;
+  /** By path, of filePaths; null for a file that is not there. */
+  readonly files: ReadonlyMap<string, Fact<string | null>>;
+  /** Whether an agent has remembered apiservers here, in its state folder. */
+  readonly hasMemory: Fact<boolean>;
+  /** The drain of this host; null where it is not drained. */
+  readonly drain: Fact<Drain | null>;
+  readonly adverts: Fact<readonly VrrpAdvert[]>;
+  /** By VIP address: how a connect to a port ended that no rule of ours is about; only VIPs that this host lacks. */
+  readonly holderAnswers: ReadonlyMap<string, ConnectOutcome>;
+  /** By VIP address: which other host answers for it on a link; null for nobody. Not in it: one that cannot be asked for. */
+  readonly linkHolders: Fact<ReadonlyMap<string, LinkHolder | null>>;
+  /** By endpoint text; null for one that did not answer. */
+  readonly serving: Fact<ReadonlyMap<string, Serving | null>>;
+  readonly kubeProxy: ProxyHealth;
+  /** The services of unitNames that systemd has a unit for. */
+  readonly units: ReadonlySet<string>;
+  /** By name, those of ipvsModules. */
+  readonly modules: ReadonlyMap<string, ModuleState>;
+  readonly agent: HolderInfo | null;
+  readonly services: ServicesFacts;
+}
+
+/** The tools that are looked for on a host. */
+export const toolNames = [
+  'iptables-nft-save',
+  'iptables-legacy-save',
+  'iptables-save',
+  'ip6tables-save',
+  'nft',
+  'inotifywait',
+  // Not vipnat's own: what remedies may name.
+  'apt-get',
+] as const;
+
+/** Services that remedies start anew. */
+export const unitNames = ['vipnat', 'keepalived', 'kubelet', 'kube-proxy'] as const;
+
+/** What kube-proxy's ipvs mode needs of the kernel. Source: pkg/proxy/ipvs/README.md of Kubernetes 1.36. */
+export const ipvsModules = ['ip_vs', 'ip_vs_rr', 'nf_conntrack'] as const;
+
+/** The switches that are asked for by name. */
+export const sysctlNames = {
+  conntrackCount: 'net.netfilter.nf_conntrack_count',
+  conntrackMax: 'net.netfilter.nf_conntrack_max',
+  conntrackLoose: 'net.netfilter.nf_conntrack_tcp_loose',
+  ipvsConntrack: 'net.ipv4.vs.conntrack',
+  arpIgnore: 'net.ipv4.conf.all.arp_ignore',
+  arpAnnounce: 'net.ipv4.conf.all.arp_announce',
+} as const;
+
+/** The switch by which packets are dropped whose way back is another one. */
+export function nameReversePathFilter(device: string): string {
+  return `net.ipv4.conf.${device.replaceAll('.', '/')}.rp_filter`;
+}
+
+/** Where kubeadm, and most who follow it, put the control plane's files. */
+export const filePaths = {
+  apiserverManifest: '/etc/kubernetes/manifests/kube-apiserver.yaml',
+  agentManifest: '/etc/kubernetes/manifests/vipnat.yaml',
+  controllerManager: '/etc/kubernetes/controller-manager.conf',
+  scheduler: '/etc/kubernetes/scheduler.conf',
+  kubelet: '/etc/kubernetes/kubelet.conf',
+  admin: '/etc/kubernetes/admin.conf',
+  superAdmin: '/etc/kubernetes/super-admin.conf',
+  hosts: '/etc/hosts',
+} as const;
+
+/** Whether an advert says that its sender holds an address: one of priority 0 gives it up (RFC 9568, section 5.2.4). */
+export function advertises({ addresses, priority }: VrrpAdvert, address: string): boolean {
+  return priority > 0 && addresses.includes(address);
+}
+
+/**
+ * Who else advertises an address at the same time: everybody when two others do, and one when this host has it. A
+ * handover is no such thing: there one ends before the next begins. Pure.
+ */
+export function findDoubles(
+  adverts: readonly VrrpAdvert[],
+  address: string,
+  local: ReadonlySet<string>,
+): string[] {
+  const spans = new Map<string, { first: number; last: number }>();
+  for (const [index, advert] of adverts.entries()) {
+    if (!advertises(advert, address)) continue;
+    const source = local.has(advert.source) ? 'here' : advert.source;
+    spans.set(source, { first: spans.get(source)?.first ?? index, last: index });
+  }
+  const others = [...spans].filter(([source, { first, last }]) => source !== 'here' && last > first);
+  if (local.has(address) && !spans.has('here')) return others.map(([source]) => source);
+  return others
+    .filter(([source, span]) =>
+      [...spans].some(
+        ([rival, other]) => rival !== source && other.first < span.last && span.first < other.last,
+      ),
+    )
+    .map(([source]) => source);
+}
+
+/** Another host that answers for an address on a link of this one. */
+export interface LinkHolder {
+  readonly mac: string;
+  /** Other addresses that it answers for, as far as this host has asked lately. */
+  readonly addresses: readonly string[];
+}
+
+/** kube-proxy as it answers itself. */
+export interface ProxyHealth {
+  /** The status of its health check; null when nobody answers. */
+  readonly status: number | null;
+  /** `ipvs.excludeCIDRs` of its configuration, and whether it sets the kernel's ARP switches; null when it does not say. */
+  readonly ipvs: { readonly excludeCidrs: readonly string[]; readonly strictArp: boolean } | null;
+}
+
+/** What is known of Services here and in the API. */
+export interface ServicesFacts {
+  readonly host: HostBalancer;
+  /** `1.0.6`; null where nft is not in PATH, or does not say it. */
+  readonly nftVersion: string | null;
+  readonly keepalived: Fact<SeatsKeepalived>;
+  /** A device or a map of Cilium's by its name; null where none is here. */
+  readonly cilium: string | null;
+  /** A map of Calico's eBPF dataplane; null where none is here. */
+  readonly calicoEbpf: string | null;
+  /** See `listStrictTunnels`, if tables send connections on to pods of other nodes; none otherwise. */
+  readonly strictTunnels: Fact<readonly string[]>;
+  readonly cluster: Fact<ServicesCluster>;
+  /** Pods that wait for a readiness gate. */
+  readonly gateWaits: Fact<readonly GateWait[]>;
+  /** Null where the cluster has no webhook. */
+  readonly webhook: Fact<WebhookFacts | null>;
+  /** By address of a pool that nobody has: the MAC of the host that answers for it. */
+  readonly poolUsers: Fact<ReadonlyMap<string, string>>;
+}
+
+/** The keepalived of the seats. */
+export interface SeatsKeepalived {
+  readonly path: string;
+  /** Its configuration; null where there is none. */
+  readonly text: string | null;
+  /** What keepalived said of a file that it refused to read; empty where it refused none. */
+  readonly refusal: string;
+}
+
+/** What API servers know of the webhook of the controller. */
+export type WebhookFacts = NonNullable<Awaited<ReturnType<typeof readWebhook>>>;
+
+/** Loaded late: most hosts are asked without the API. */
+export async function readWebhook(route: ApiRoute) {
+  const { inspectWebhook } = await import('../../controller/main.ts');
+  return await inspectWebhook(route);
+}
+
+/** What was found out about this host, or one phrase that says why it could not be. */
+export type Fact<T> = { readonly value: T } | NotChecked;
+
+/** Something that a person should see to. */
+export interface Finding {
+  readonly level: 'warn' | 'fail';
+  /** One line: what is so. */
+  readonly title: string;
+  /** One or two sentences: why it matters. */
+  readonly why: string;
+  /** What mends it: lines for a shell on this host. Where it is to be done elsewhere, or by choice, a comment says so. */
+  readonly remedy: readonly string[];
+}
+
+/** A check could not be made: why, in one phrase. */
+export interface NotChecked {
+  readonly unknown: string;
+}
+
+/** What is looked for cannot be on this host: why, in one phrase. That is as good as all being well. */
+export interface NotHere {
+  readonly notHere: string;
+}
+
+/** Something was looked at: what was found, and why some of it could not be looked at. */
+interface Looked {
+  readonly findings: readonly Finding[];
+  /** One phrase each. */
+  readonly gaps: readonly string[];
+}
+
+/** What a check comes to. `lookAt` makes it, so that a check without anything to look at is never told to be well. */
+export type Verdict = Looked | NotChecked | NotHere;
+
+/**
+ * Looks at things one by one. Of each are told findings, none when it is well, or why it could not be looked at.
+ * Without any the verdict is `otherwise`. Pure.
+ */
+export function lookAt<T>(
+  subjects: readonly T[],
+  otherwise: NotChecked | NotHere,
+  find: (subject: T) => readonly Finding[] | NotChecked,
+): Verdict {
+  if (subjects.length === 0) return otherwise;
+  const all = subjects.map(find);
+  return {
+    findings: all.flatMap((one) => ('unknown' in one ? [] : one)),
+    gaps: [...new Set(all.flatMap((one) => ('unknown' in one ? [one.unknown] : [])))],
+  };
+}
+
+/** Looks at the host as a whole, where there is always something to look at. */
+export function lookAtHost(find: () => readonly Finding[] | NotChecked): Verdict {
+  const found = find();
+  return 'unknown' in found ? found : { findings: found, gaps: [] };
+}
+
+type Values<T extends readonly Fact<unknown>[]> = {
+  -readonly [K in keyof T]: T[K] extends Fact<infer V> ? V : never;
+};
+
+/** What comes of facts that are all known, or else why the first unknown one is. */
+export function given<const T extends readonly Fact<unknown>[], R>(
+  facts: T,
+  find: (...values: Values<T>) => R,
+): R | NotChecked {
+  const gap = facts.find((fact) => 'unknown' in fact);
+  if (gap !== undefined && 'unknown' in gap) return { unknown: gap.unknown };
+  const values = facts.map((fact) => ('value' in fact ? fact.value : undefined));
+  return find(...(values as Values<T>));
+}
+
+/** What the API has. */
+export interface ServicesCluster {
+  /** This node's name there. */
+  readonly node: string;
+  readonly view: ServicesView;
+  /** What the view is of. */
+  readonly objects: ServiceObjects;
+  readonly virtualIps: readonly VirtualIp[];
+  /** The seats that this node may hold, and what is left out of them. */
+  readonly plan: Awaited<ReturnType<typeof planSeats>>;
+}
+
+/** A pod that waits for a readiness gate of vipnat. */
+export interface GateWait {
+  /** `NAMESPACE/NAME`. */
+  readonly pod: string;
+  /** For how long it has lacked nothing else, by the date of this host. */
+  readonly waitedMs: number;
+  /** The living nodes that have not reported that they send connections to it. */
+  readonly nodes: readonly string[];
+}

@@ -1,0 +1,475 @@
+import type { Config } from '../../config/options.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Kernel, LocalAddress } from '../../lib/kernel/port.ts';
+import { type Endpoint, parseEndpoint, sortEndpoints, formatEndpoint, isInSubnet } from '../../lib/net.ts';
+import {
+  type ConnectOutcome,
+  type Serving,
+  askServing,
+  type LoopbackAnswer,
+  askLoopback,
+} from '../../lib/http/client.ts';
+import type { HostLook } from '../../agent/main.ts';
+import type { ApiRoute } from '../../lib/kubernetes/route.ts';
+import { usualReadLimitMs } from '../../lib/kernel/kernel.ts';
+import {
+  type HostFacts,
+  toolNames,
+  type Fact,
+  unitNames,
+  ipvsModules,
+  sysctlNames,
+  nameReversePathFilter,
+  type LinkHolder,
+  filePaths,
+  type TrackFileView,
+  type ProxyHealth,
+} from './facts.ts';
+import { readServicesFacts } from './services-facts.ts';
+import { readEarlyRules } from '../../lib/kernel/iptables.ts';
+import {
+  readRights,
+  readInterfaces,
+  viewHostPaths,
+  type HostProcess,
+  type Listener,
+  listProcesses,
+  readListeners,
+  isInFirstPidNamespace,
+  listUnits,
+  type InterfaceAddress,
+  type PathView,
+} from '../../lib/kernel/host.ts';
+import { readIpvs } from '../../lib/kernel/watch.ts';
+import { findHolder, agentRole } from '../../lib/http/singleton.ts';
+import { isInPath, captureVrrp } from '../../lib/kernel/tools.ts';
+import { createDrainStore, readIfThere } from '../../lib/files.ts';
+import { VipnatError } from '../../lib/errors.ts';
+import {
+  partKeepalived,
+  type VrrpAdvert,
+  parseCapture,
+  type KeepalivedConfiguration,
+  readConfiguration,
+  keepalivedFile,
+  isFolderWatched,
+} from '../../lib/keepalived/read.ts';
+import { readModules, listSwitchedInterfaces, readSysctls } from '../../lib/kernel/forwarding.ts';
+import {
+  type NeighbourQuestion,
+  readOwnLinks,
+  type OwnLinks,
+  askNeighbours,
+  readNeighbours,
+  type Neighbour,
+} from '../../lib/kernel/addresses.ts';
+import { dirname, join } from 'node:path';
+import { locateKeepalivedFile, locateServingFile } from '../../lib/keepalived/write.ts';
+import { access } from 'node:fs/promises';
+import * as z from 'zod/mini';
+
+/** What facts are gathered with. */
+interface GatherNeeds {
+  readonly config: Config;
+  readonly flags: string;
+  readonly version: string;
+  readonly clock: Clock;
+  readonly kernel: Pick<Kernel, 'listForwardChains'>;
+  /** Connects once and closes again. Never rejects; answers after the limit at the latest. */
+  readonly connect: (endpoint: Endpoint, limitMs: number) => Promise<ConnectOutcome>;
+  /** One whole look at this host. */
+  readonly look: () => Promise<HostLook>;
+  /** For how long adverts are listened to, in milliseconds; 0 does not listen. */
+  readonly captureMs: number;
+  /** How to get at the Kubernetes API; null without credentials for it. */
+  readonly route: ApiRoute | null;
+  /** The name of this host's node in Kubernetes. */
+  readonly node: string;
+}
+
+/** Every part has this long: what hangs is not waited for. */
+const limitMs = 5000;
+
+/** What reads rules has as long as the agent gives it: on a slow host, too, doctor sees what the agent sees. */
+const rulesLimitMs = usualReadLimitMs + 2000;
+
+/**
+ * Finds out everything at the same time. Reads only. What cannot be found out is unknown, and nothing else fails by
+ * it; the whole takes as long as the longest part: a few seconds, and where a tool hangs `rulesLimitMs`. Never rejects for what the host is like.
+ */
+export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
+  const { config, flags, version, clock, kernel } = needs;
+  const within = <T>(promise: Promise<T>, limit = limitMs) => toFact(promise, clock, limit);
+  const services = readServicesFacts({ ...needs, within });
+  const seen = within(needs.look(), rulesLimitMs);
+  const people = within(observeProcesses());
+  const installed = findInstalled();
+  const onDisk = people.then((found) => readDisk(needs, found));
+  const earlyRules = within(readEarlyRules());
+  const [assessment, rights, forwardChains, sysctls, ipvs, adverts, kubeProxy, agent, asked] =
+    await Promise.all([
+      seen,
+      within(readRights()),
+      within(kernel.listForwardChains(), rulesLimitMs),
+      readAllSysctls(),
+      within(readIpvs()),
+      captureAdverts(needs),
+      askProxyHealth(),
+      findHolder(agentRole),
+      seen.then((found) => askOthers(needs, found)),
+    ]);
+  return {
+    ...{ config, flags, version, now: clock.date(), tools: new Set(toolNames.filter(isInPath)) },
+    earlyRules: await earlyRules,
+    ...{ assessment, rights, forwardChains, sysctls, ipvs, adverts, kubeProxy, agent },
+    ...asked,
+    ...splitProcesses(await people),
+    ...(await installed),
+    ...(await onDisk),
+    interfaces: readInterfaces(),
+    services: await services,
+  };
+}
+
+/** Files, which in a container are seen in part. */
+async function readDisk(
+  { config, clock }: GatherNeeds,
+  found: Fact<Processes>,
+): Promise<Pick<HostFacts, 'files' | 'keepalived' | 'trackFile' | 'hasMemory' | 'drain'>> {
+  const processes = 'unknown' in found ? [] : found.value.processes;
+  const mayHide = await viewHostPaths();
+  const [files, hasMemory, drain, keepalived, trackFile] = await Promise.all([
+    readFiles(mayHide),
+    findMemory(config, mayHide),
+    toFact(createDrainStore(config.stateDir).load(), clock, limitMs),
+    toFact(findConfiguration(processes, config, mayHide), clock, limitMs),
+    toFact(findTrackFile(processes, config, mayHide), clock, limitMs),
+  ]);
+  return { files, hasMemory, drain, keepalived, trackFile };
+}
+
+/** Other hosts, by what this one shows of them. */
+async function askOthers(
+  needs: GatherNeeds,
+  assessment: Fact<HostLook>,
+): Promise<Pick<HostFacts, 'holderAnswers' | 'serving' | 'linkHolders'>> {
+  const [holderAnswers, serving, linkHolders] = await Promise.all([
+    askHolders(needs, assessment),
+    askAllServing(needs.clock, assessment),
+    askLinks(needs, assessment),
+  ]);
+  return { holderAnswers, serving, linkHolders };
+}
+
+async function askLinks(
+  { config: { vips }, clock }: GatherNeeds,
+  assessment: Fact<HostLook>,
+): Promise<HostFacts['linkHolders']> {
+  if ('unknown' in assessment) return assessment;
+  const { addresses } = assessment.value.observation;
+  const found = findLinkHolders({ vips, addresses, clock, interfaces: readInterfaces() });
+  return await toFact(found, clock, limitMs);
+}
+
+async function toFact<T>(promise: Promise<T>, clock: Clock, limit: number): Promise<Fact<T>> {
+  let cancel = () => {};
+  const late = new Promise<Fact<T>>((resolve) => {
+    cancel = clock.schedule(limit, () => {
+      resolve({ unknown: `no answer within ${limit / 1000} s` });
+    });
+  });
+  const known = promise.then(
+    (value): Fact<T> => ({ value }),
+    (error: unknown): Fact<T> => {
+      if (error instanceof VipnatError || (error as NodeJS.ErrnoException).code !== undefined) {
+        return { unknown: (error as Error).message };
+      }
+      throw error;
+    },
+  );
+  return await Promise.race([known, late]).finally(() => {
+    cancel();
+  });
+}
+
+interface Processes {
+  /** But for those of the keepalived that holds Services' addresses. */
+  readonly processes: readonly HostProcess[];
+  readonly seatProcesses: readonly HostProcess[];
+  readonly listeners: readonly Listener[];
+}
+
+/** A container that does not see the host's processes still sees the host's sockets: then some have no owner. */
+async function observeProcesses(): Promise<Processes> {
+  const processes = await listProcesses();
+  const listeners = await readListeners(processes.map(({ pid }) => pid));
+  if (listeners.some(({ pid }) => pid === null) && !(await isInFirstPidNamespace())) {
+    throw new VipnatError('TOOL_NOT_PERMITTED', "this container does not see the host's processes (hostPID)");
+  }
+  const { seats, others } = await partKeepalived(processes);
+  return { processes: others, seatProcesses: seats, listeners };
+}
+
+function splitProcesses(
+  found: Fact<Processes>,
+): Pick<HostFacts, 'processes' | 'seatProcesses' | 'listeners'> {
+  if ('unknown' in found) return { processes: found, seatProcesses: found, listeners: found };
+  const { processes, seatProcesses, listeners } = found.value;
+  return {
+    processes: { value: processes },
+    seatProcesses: { value: seatProcesses },
+    listeners: { value: listeners },
+  };
+}
+
+async function findInstalled(): Promise<Pick<HostFacts, 'units' | 'modules'>> {
+  const [units, modules] = await Promise.all([listUnits(unitNames), readModules(ipvsModules)]);
+  return { units, modules };
+}
+
+async function readAllSysctls(): Promise<ReadonlyMap<string, string>> {
+  const devices = await listSwitchedInterfaces();
+  return await readSysctls([...Object.values(sysctlNames), ...devices.map(nameReversePathFilter)]);
+}
+
+async function captureAdverts({ captureMs, clock }: GatherNeeds): Promise<Fact<readonly VrrpAdvert[]>> {
+  if (captureMs === 0) return { unknown: 'adverts were not captured (--capture 0s)' };
+  return await toFact(captureVrrp(captureMs).then(parseCapture), clock, captureMs + limitMs);
+}
+
+/**
+ * A port that no rule of ours is about, so that the answer is the holder's: to the VIP's own port another apiserver
+ * may answer, whoever holds the VIP. Nobody listens on discard, but every host's kernel refuses.
+ */
+const discardPort = 9;
+
+/** The kernel asks by ARP three times, a second apart, before it says that there is no such host. */
+const neighbourLimitMs = 3300;
+
+async function askHolders(
+  { config, connect }: GatherNeeds,
+  assessment: Fact<HostLook>,
+): Promise<ReadonlyMap<string, ConnectOutcome>> {
+  if ('unknown' in assessment) return new Map();
+  const local = new Set(assessment.value.observation.addresses.map(({ address }) => address));
+  const absent = config.vips.filter(({ address }) => !local.has(address));
+  const ask = async (vip: Endpoint) =>
+    [vip.address, await connect({ ...vip, port: discardPort }, neighbourLimitMs)] as const;
+  return new Map(await Promise.all(absent.map(ask)));
+}
+
+/** An apiserver that hangs is not waited for. */
+const servingLimitMs = 1500;
+
+async function askAllServing(
+  clock: Clock,
+  assessment: Fact<HostLook>,
+): Promise<Fact<ReadonlyMap<string, Serving | null>>> {
+  if ('unknown' in assessment) return assessment;
+  const { health, decisions } = assessment.value;
+  const known = [...health.keys()].map((text) => parseEndpoint(text)).filter((one) => one !== null);
+  const endpoints = sortEndpoints([...known, ...decisions.flatMap(({ backends }) => backends)]);
+  const ask = async (endpoint: Endpoint) =>
+    [formatEndpoint(endpoint), await askServing(endpoint, clock, servingLimitMs)] as const;
+  return { value: new Map(await Promise.all(endpoints.map(ask))) };
+}
+
+/** What is asked of the links. */
+interface LinkNeeds {
+  readonly vips: readonly Endpoint[];
+  readonly addresses: readonly LocalAddress[];
+  readonly interfaces: readonly InterfaceAddress[];
+  readonly clock: Clock;
+}
+
+interface Question extends NeighbourQuestion {
+  /** An own address is answered for in milliseconds or not at all: nobody waits for its being given up. */
+  readonly limitMs: number;
+}
+
+/**
+ * Who else has each virtual IP, by its address; null when nobody answers. One that no interface is in the network of
+ * cannot be asked for, nor an IPv6 address of this host, whose other holder the kernel does not hear: they are not in it.
+ */
+async function findLinkHolders(needs: LinkNeeds): Promise<ReadonlyMap<string, LinkHolder | null>> {
+  const own = await readOwnLinks();
+  const questions = needs.vips
+    .flatMap((vip) => toQuestion(vip, needs))
+    .map((question) => ({ ...question, device: own.toAsked(question.device) }));
+  const found = await Promise.all(questions.map((question) => ask(question, own, needs.clock)));
+  return new Map(found.flatMap((one) => one));
+}
+
+/** Where the address is, or whose network it is in. */
+function toQuestion({ family, address }: Endpoint, needs: LinkNeeds): Question[] {
+  const local = needs.addresses.find((one) => one.address === address);
+  if (local !== undefined) {
+    if (family === 'ipv6' || local.device === 'kube-ipvs0') return [];
+    return [{ family, address, device: local.device, limitMs: ownLimitMs }];
+  }
+  const around = needs.interfaces.find((one) => one.family === family && isInSubnet(address, one));
+  return around === undefined ? [] : [{ family, address, device: around.device, limitMs: answerLimitMs }];
+}
+
+/** The kernel asks a second time after a second (retrans_time_ms). */
+const ownLimitMs = 1300;
+
+/** The kernel gives up after 3 s. */
+const answerLimitMs = 4000;
+const pollMs = 100;
+
+/** A little less than the kernel takes to give up what it was not asked for before. */
+const fullTimeMs = 2700;
+
+async function ask(question: Question, own: OwnLinks, clock: Clock): Promise<[string, LinkHolder | null][]> {
+  const { address, device } = question;
+  const start = clock.now();
+  await askNeighbours([question]);
+  for (;;) {
+    const table = await readNeighbours();
+    const entry = table.find((one) => one.address === address && one.device === device);
+    const state = entry?.state ?? 'silent';
+    const end = conclude(state, clock.now() - start, question);
+    if (end === 'answered' && entry !== undefined) return [[address, toHolder(entry, table, own)]];
+    if (end === 'unknown') return [];
+    if (end === 'silent') return [[address, null]];
+    // Another doctor may have had it forgotten meanwhile.
+    if (state === 'silent') await askNeighbours([question]);
+    await new Promise<void>((resolve) => clock.schedule(pollMs, resolve));
+  }
+}
+
+/** What is known after so many milliseconds; null while more may come. */
+function conclude(
+  state: Neighbour['state'],
+  elapsedMs: number,
+  { limitMs }: Question,
+): 'answered' | 'silent' | 'unknown' | null {
+  if (state === 'answered' || state === 'static') return 'answered';
+  if (state === 'silent' && elapsedMs > fullTimeMs) return 'silent';
+  if (elapsedMs < limitMs) return null;
+  return limitMs === ownLimitMs ? 'silent' : 'unknown';
+}
+
+/** An interface of this host may answer for an address of another one. */
+function toHolder(
+  { address, mac }: Neighbour,
+  table: readonly Neighbour[],
+  own: OwnLinks,
+): LinkHolder | null {
+  if (mac === null || own.macs.has(mac)) return null;
+  const others = table.filter((one) => one.mac === mac && one.address !== address);
+  return { mac, addresses: others.map((one) => one.address) };
+}
+
+/** Reads the files of filePaths. One that this container may only not see is unknown. */
+async function readFiles(mayHide: PathView): Promise<HostFacts['files']> {
+  const paths = Object.values(filePaths);
+  return new Map(
+    await Promise.all(paths.map(async (path) => [path, await readText(path, mayHide)] as const)),
+  );
+}
+
+async function readText(path: string, mayHide: PathView): Promise<Fact<string | null>> {
+  try {
+    const text = await readIfThere(path);
+    return text === null && mayHide(path) ? { unknown: describeHidden(path) } : { value: text };
+  } catch (error) {
+    return { unknown: `${path} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})` };
+  }
+}
+
+function describeHidden(path: string): string {
+  return `this container does not see the host's ${dirname(path)}`;
+}
+
+/**
+ * keepalived's configuration.
+ * @throws VipnatError TOOL_NOT_PERMITTED where none is seen and the host may have one; else as readConfiguration does.
+ */
+async function findConfiguration(
+  processes: readonly HostProcess[],
+  { runDir }: Config,
+  mayHide: PathView,
+): Promise<KeepalivedConfiguration> {
+  const here = processes.filter(({ isSurelyHere }) => isSurelyHere);
+  const hostFile = locateKeepalivedFile(runDir);
+  const found = await readConfiguration(here, hostFile);
+  const hidden = [keepalivedFile, hostFile].find(mayHide);
+  // What a running keepalived names is read among its own files, which are seen whole.
+  if (found.text === null && hidden !== undefined && !here.some(({ name }) => name === 'keepalived'))
+    throw new VipnatError('TOOL_NOT_PERMITTED', describeHidden(hidden));
+  return found;
+}
+
+/**
+ * What keepalived is told, and whether it listens.
+ * @throws VipnatError TOOL_NOT_PERMITTED where the file is not seen and the host may have one; else as node:fs does.
+ */
+async function findTrackFile(
+  processes: readonly HostProcess[],
+  { runDir }: Config,
+  mayHide: PathView,
+): Promise<TrackFileView> {
+  const file = locateServingFile(runDir);
+  const [text, isWatched] = await Promise.all([readIfThere(file), isFolderWatched(processes, dirname(file))]);
+  if (text === null && mayHide(file)) throw new VipnatError('TOOL_NOT_PERMITTED', describeHidden(file));
+  return { says: text?.trim() ?? null, isWatched };
+}
+
+/** Whether an agent has remembered apiservers on this host. */
+async function findMemory({ stateDir }: Config, mayHide: PathView): Promise<Fact<boolean>> {
+  const path = join(stateDir, 'endpoints.json');
+  try {
+    await access(path);
+    return { value: true };
+  } catch (error) {
+    const { code = 'unknown' } = error as NodeJS.ErrnoException;
+    if (!['ENOENT', 'ENOTDIR'].includes(code)) return { unknown: `${path} cannot be read (${code})` };
+    return mayHide(path) ? { unknown: describeHidden(path) } : { value: false };
+  }
+}
+
+/** --healthz-bind-address: by default on every address. */
+const healthUrls = ['http://127.0.0.1:10256/healthz', 'http://[::1]:10256/healthz'];
+
+/** Beside /proxyMode. */
+const configUrls = ['http://127.0.0.1:10249/configz', 'http://[::1]:10249/configz'];
+
+/** A configuration takes 3,000 characters, lists of networks can be long; a host in trouble is slow. */
+const configzLimits = { limitMs: 4000, maxLength: 100_000 };
+
+const configz = z.object({
+  'kubeproxy.config.k8s.io': z.object({
+    ipvs: z.object({ excludeCIDRs: z.nullable(z.array(z.string())), strictARP: z.boolean() }),
+  }),
+});
+
+/** Asks kube-proxy how it is and how it is set. Never rejects. Source: cmd/kube-proxy/app/server.go, pkg/proxy/healthcheck. */
+async function askProxyHealth(): Promise<ProxyHealth> {
+  const [health, config] = await Promise.all([askFirst(healthUrls), askFirst(configUrls)]);
+  const parsed = configz.safeParse(parseJson(config?.body ?? ''));
+  if (!parsed.success) return { status: health?.status ?? null, ipvs: null };
+  const { excludeCIDRs, strictARP } = parsed.data['kubeproxy.config.k8s.io'].ipvs;
+  return {
+    status: health?.status ?? null,
+    ipvs: { excludeCidrs: excludeCIDRs ?? [], strictArp: strictARP },
+  };
+}
+
+/** Whoever answers first is meant, also with an error: a sick kube-proxy answers 503. */
+async function askFirst(urls: readonly string[]): Promise<LoopbackAnswer | null> {
+  for (const url of urls) {
+    const answer = await askLoopback(url, configzLimits);
+    if (answer !== null) return answer;
+  }
+  return null;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

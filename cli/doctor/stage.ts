@@ -1,0 +1,306 @@
+import { type TopicOutcome, diagnose, type Outcome } from './checks/diagnose.ts';
+import { type HostFacts, filePaths, isKeepalivedHere } from './facts.ts';
+import { lacksFirewallTool } from './checks/host.ts';
+import { describeStart } from './checks/keepalived.ts';
+import { formatEndpoint, type Endpoint } from '../../lib/net.ts';
+import { hasOwnRules, isApiserver } from './checks/rules.ts';
+import type { HostProcess } from '../../lib/kernel/host.ts';
+import { findInstance } from '../../lib/keepalived/read.ts';
+import { listServers } from './checks/kube-proxy.ts';
+
+/** All that doctor has to tell of a host. */
+export interface Examination {
+  readonly stage: Stage;
+  readonly topics: readonly TopicOutcome[];
+  /** What to do next, in order; none but before an installation. */
+  readonly next: readonly NextStep[];
+}
+
+/** Makes every check, and judges what they say by how far this host is. Pure. */
+export function examine(facts: HostFacts): Examination {
+  const found = diagnose(facts);
+  // Without a virtual IP it is only about Services, which are there.
+  const stage = facts.config.vips.length === 0 ? 'installed' : findStage(facts);
+  if (stage !== 'before-installation') return { stage, topics: found, next: [] };
+  const topics = foresee(found, facts);
+  return { stage, topics, next: listNextSteps(facts, topics) };
+}
+
+/** Something to do next. */
+export interface NextStep {
+  /** One sentence: what to do. */
+  readonly title: string;
+  /** Lines for a shell on this host, as of a remedy. */
+  readonly commands: readonly string[];
+}
+
+/** What to do on a host on which no agent has run yet, in order. Nothing in it stops what serves the API. Pure. */
+function listNextSteps(facts: HostFacts, topics: readonly TopicOutcome[]): NextStep[] {
+  const told = topics.flatMap(({ outcomes }) => outcomes);
+  const findings = describeFindings(told, facts);
+  if (lacksFirewallTool(facts.tools) || !isAddressFit(told, facts)) return findings;
+  if (isWorker(facts)) return [...findings, describeWorker(facts)];
+  const serving = told.flatMap(describeServing);
+  if (serving.length > 0) return [...findings, ...serving, lookAhead(facts)];
+  return [
+    ...findings,
+    ...holdAddress(facts),
+    ...openForwarding(facts),
+    ...createCluster(facts),
+    ...installAgent(facts),
+  ];
+}
+
+/** Nothing is built on an address that a stranger has, or that no neighbour asks for. */
+function isAddressFit(told: readonly Outcome[], facts: HostFacts): boolean {
+  const isFound = (code: string) => told.some((one) => one.code === code && one.level === 'warn');
+  return !isFound('vip-off-network') && (hasCluster(facts) || !isFound('vip-held-without-vrrp'));
+}
+
+/** Who serves the API at a virtual IP today: where docs/migrate.md begins with each. */
+const codeToMigration: ReadonlyMap<string, string> = new Map([
+  ['foreign-listener', 'from-keepalived--haproxy'],
+  ['foreign-dnat', 'before-either'],
+  ['foreign-virtual-server', 'before-either'],
+  ['kube-vip-running', 'from-kube-vip'],
+  ['vip-held-without-vrrp', 'from-kube-vip'],
+]);
+
+function describeFindings(told: readonly Outcome[], facts: HostFacts): NextStep[] {
+  const { flags } = facts;
+  const isServing = ({ code }: Outcome) => codeToMigration.has(code) && isAddressFit(told, facts);
+  const isOpen = (outcome: Outcome) =>
+    (outcome.level === 'fail' || outcome.level === 'warn') && !isServing(outcome);
+  if (!told.some(isOpen)) return [];
+  return [
+    { title: 'Fix the findings above, then run vipnat doctor again.', commands: [`vipnat doctor ${flags}`] },
+  ];
+}
+
+function describeWorker({ flags }: HostFacts): NextStep {
+  return {
+    title: 'Go to the control-plane nodes. vipnat runs there, and this node runs no apiserver.',
+    commands: [`# on each control-plane node: vipnat doctor ${flags}`],
+  };
+}
+
+function describeServing(outcome: Outcome): NextStep[] {
+  const place = codeToMigration.get(outcome.code);
+  if (place === undefined || outcome.level !== 'warn') return [];
+  return [
+    {
+      title: `Do not stop what serves the API today: ${outcome.title}. vipnat starts next to it and takes over without an interruption.`,
+      commands: [`# step by step: docs/migrate.md#${place}`],
+    },
+  ];
+}
+
+function lookAhead({ flags }: HostFacts): NextStep {
+  return {
+    title: 'Preview what vipnat would write here. Nothing is written.',
+    commands: [`vipnat plan ${flags}`],
+  };
+}
+
+function holdAddress(facts: HostFacts): NextStep[] {
+  if (isHeldByKeepalived(facts)) return [];
+  const addresses = [...new Set(facts.config.vips.map(({ address }) => address))].join(', ');
+  return [{ title: `Have keepalived hold ${addresses}.`, commands: describeStart(facts) }];
+}
+
+function createCluster(facts: HostFacts): NextStep[] {
+  const [vip] = facts.config.vips;
+  if (vip === undefined || hasCluster(facts)) return [];
+  return [
+    {
+      title: 'Create the cluster, or join it. The virtual IP is its endpoint.',
+      commands: [
+        `# on the first control-plane node: kubeadm init --control-plane-endpoint ${formatEndpoint(vip)} --upload-certs`,
+        '# better with a file that also gives apiservers a shutdown delay: docs/quickstart.md, "Create the cluster"',
+        '# on the other nodes: the join command that kubeadm prints, and then keepalived',
+      ],
+    },
+  ];
+}
+
+/** An agent with few rights cannot do it. */
+function openForwarding({ assessment }: HostFacts): NextStep[] {
+  const missing = 'unknown' in assessment ? [] : assessment.value.missingSwitches;
+  if (missing.length === 0) return [];
+  return [
+    {
+      title: 'Switch IP forwarding on. A privileged agent does it, a static pod does not.',
+      commands: [
+        ...missing.map(({ command }) => command),
+        '# to keep it after a reboot: write a file in /etc/sysctl.d',
+      ],
+    },
+  ];
+}
+
+function installAgent(facts: HostFacts): NextStep[] {
+  const { flags, units } = facts;
+  const start = [
+    `vipnat manifest daemonset ${flags} > vipnat.yaml`,
+    '# then: kubectl apply -f vipnat.yaml. As a static pod or a service: docs/install.md',
+  ];
+  return [
+    lookAhead(facts),
+    {
+      title: 'Start the agent on each control-plane node.',
+      commands: units.has('vipnat') ? ['systemctl enable --now vipnat'] : start,
+    },
+    { title: 'Check that the VIP is balanced.', commands: [`vipnat status ${flags}`] },
+  ];
+}
+
+/** How far this host is: whether an agent has ever run on it; unknown where too little can be read. */
+type Stage = 'before-installation' | 'installed' | 'unknown';
+
+/** By what an agent leaves behind: itself, its rules, what it remembers; or by its static pod, which the kubelet starts. */
+function findStage(facts: HostFacts): Stage {
+  const { agent, assessment, files, hasMemory } = facts;
+  const manifest = files.get(filePaths.agentManifest);
+  const hasManifest = manifest !== undefined && 'value' in manifest && manifest.value !== null;
+  const remembers = 'value' in hasMemory && hasMemory.value;
+  if (agent !== null || hasManifest || remembers) return 'installed';
+  if ('unknown' in assessment) return lacksFirewallTool(facts.tools) ? 'before-installation' : 'unknown';
+  return hasOwnRules(assessment.value.observation) ? 'installed' : 'before-installation';
+}
+
+/** Whether an apiserver of this host is seen, by its process or by its static pod. */
+function hasApiserver({ processes, files }: HostFacts): boolean {
+  const running = 'value' in processes ? processes.value : [];
+  return running.some((process) => process.isSurelyHere && isApiserver(process)) || hasFile(files, manifest);
+}
+
+/** Whether this host belongs to a cluster and surely runs no apiserver. */
+function isWorker(facts: HostFacts): boolean {
+  const unseen = [facts.processes, facts.files.get(manifest) ?? { unknown: '' }];
+  return unseen.every((fact) => 'value' in fact) && hasCluster(facts) && !hasApiserver(facts);
+}
+
+/** Whether this host belongs to a cluster. A kubelet that waits for `kubeadm init` runs on others too. */
+function hasCluster(facts: HostFacts): boolean {
+  const { assessment, files, processes } = facts;
+  const isProxied = 'value' in assessment && assessment.value.observation.proxyMode.value !== 'none';
+  const running = 'value' in processes ? processes.value : [];
+  const isAgent = ({ name, isSurelyHere }: HostProcess) => isSurelyHere && name === 'k3s-agent';
+  const hasKubeconfig = [filePaths.kubelet, filePaths.admin].some((path) => hasFile(files, path));
+  return isProxied || hasKubeconfig || hasApiserver(facts) || running.some(isAgent);
+}
+
+/** Whether keepalived runs here and its configuration has an instance with every virtual IP. */
+function isHeldByKeepalived({ config, keepalived, processes }: HostFacts): boolean {
+  const text = 'value' in keepalived ? (keepalived.value.text ?? '') : '';
+  const isHere = 'value' in processes && isKeepalivedHere(processes.value);
+  return isHere && config.vips.every(({ address }) => findInstance(text, address) !== null);
+}
+
+/** Whether something of this host asks for the API at one of the virtual IPs already. */
+function isInUse(vips: readonly Endpoint[], facts: HostFacts): boolean {
+  const asked = listServers(facts).map(formatEndpoint);
+  return vips.some((vip) => asked.includes(formatEndpoint(vip)));
+}
+
+const manifest = filePaths.apiserverManifest;
+
+function hasFile(files: HostFacts['files'], path: string): boolean {
+  const text = files.get(path);
+  return text !== undefined && 'value' in text && text.value !== null;
+}
+
+/**
+ * What checks mean on a host on which no agent has run yet.
+ *
+ * Goal: what is only not there yet alarms nobody, and what serves the API today is not called wrong.
+ * Tension: the same finding can be a real fault there, as a VIP that kubeconfigs name and nobody holds.
+ * Compromise: each code has the condition under which it is only a step that is still to come; all else stays as it is.
+ */
+
+/** Whether it holds of a host. */
+type Condition = (facts: HostFacts) => boolean;
+
+/** Tells what is not there yet as pending, and what serves the API today as a warning at most. Pure. */
+function foresee(topics: readonly TopicOutcome[], facts: HostFacts): TopicOutcome[] {
+  return topics.map(({ name, outcomes }) => ({
+    name,
+    outcomes: outcomes.map((outcome) => foreseeOne(outcome, facts)),
+  }));
+}
+
+function foreseeOne(outcome: Outcome, facts: HostFacts): Outcome {
+  const { code } = outcome;
+  if (outcome.level === 'ok') return outcome;
+  if (outcome.level === 'skipped')
+    return isMet(notToBeSeen, code, facts) ? { ...outcome, pending: true } : outcome;
+  if (isMet(notThere, code, facts)) return { code, level: 'skipped', reason: outcome.title, pending: true };
+  return isMet(harmless, code, facts) ? { ...outcome, level: 'warn' } : outcome;
+}
+
+function isMet(codeToCondition: ReadonlyMap<string, Condition>, code: string, facts: HostFacts): boolean {
+  return codeToCondition.get(code)?.(facts) ?? false;
+}
+
+const always = () => true;
+
+/** Findings that a step of the installation takes away. */
+const notThere = new Map<string, Condition>([
+  ['forwarding-off', always],
+  ['forward-dropped', always],
+  ['vip-nowhere', (facts) => !isHeldByKeepalived(facts) && !isInUse(facts.config.vips, facts)],
+  ['keepalived-not-running', hasNoConfiguration],
+  ['keepalived-untracked', always],
+  ['no-apiserver-known', (facts) => !hasApiserver(facts)],
+  ['agent-not-running', always],
+]);
+
+/** Failures beside an agent: without one they are how the API is served, or what nobody comes by yet. */
+const harmless = new Map<string, Condition>([
+  ['no-apiserver-known', always],
+  ['certificate-lacks-vip', (facts) => !isInUse(facts.config.vips, facts)],
+  ['foreign-dnat', always],
+  ['foreign-listener', always],
+]);
+
+const lacksApiserver: Condition = (facts) =>
+  'value' in facts.assessment && facts.assessment.value.health.size === 0 && !hasApiserver(facts);
+const lacksKeepalived: Condition = ({ processes }) =>
+  'value' in processes && !isKeepalivedHere(processes.value);
+const lacksTrackFile: Condition = ({ processes, trackFile }) => 'value' in processes && 'value' in trackFile;
+
+/** Checks that have nothing to look at before that. */
+const notToBeSeen = new Map<string, Condition>([
+  ['keepalived-lacks-vip', lacksKeepalived],
+  ['keepalived-untracked', lacksKeepalived],
+  ['track-file-dropped', lacksTrackFile],
+  ['track-file-stale', lacksTrackFile],
+  ['apiserver-down', lacksApiserver],
+  ['liveness-only', lacksApiserver],
+  ['certificate-lacks-vip', lacksApiserver],
+  ['certificate-expires', lacksApiserver],
+  ['clock-off', lacksApiserver],
+  [
+    'no-shutdown-delay',
+    (facts) => 'value' in facts.processes && isAbsent(facts, [filePaths.apiserverManifest]),
+  ],
+  ['kubeconfig-at-vip', hasNoKubeconfig],
+  ['kubeconfig-past-vip', hasNoKubeconfig],
+  ['rules-differ', ({ assessment }) => 'value' in assessment],
+]);
+
+function hasNoConfiguration({ keepalived }: HostFacts): boolean {
+  return 'value' in keepalived && keepalived.value.text === null;
+}
+
+function hasNoKubeconfig(facts: HostFacts): boolean {
+  const { controllerManager, scheduler, kubelet, admin, superAdmin } = filePaths;
+  return isAbsent(facts, [controllerManager, scheduler, kubelet, admin, superAdmin]);
+}
+
+function isAbsent({ files }: HostFacts, paths: readonly string[]): boolean {
+  return paths.every((path) => {
+    const text = files.get(path);
+    return text !== undefined && 'value' in text && text.value === null;
+  });
+}

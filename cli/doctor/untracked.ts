@@ -1,0 +1,301 @@
+import type { EarlyRules } from '../../lib/kernel/iptables.ts';
+import type { Assessment } from '../../agent/decide/decision.ts';
+import { isBalanced } from '../../config/options.ts';
+import { type Packet, surelyMatches, mayMatch, type Rule, parseRule } from '../../lib/iptables/rules.ts';
+import { type Endpoint, formatEndpoint, type Family } from '../../lib/net.ts';
+import { quoteWords } from '../../lib/text.ts';
+import { toolName, familyToNft } from '../../lib/kernel/port.ts';
+import { splitLines } from '../../lib/kernel/tools.ts';
+import { readNftObjects } from '../../lib/nft/table.ts';
+
+/**
+ * Packets of balanced connections that rules of others keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
+ * nft. What is not tracked is not translated. Nothing of vipnat can undo that.
+ */
+
+/** A rule that keeps packets of balanced connections from being tracked. */
+export interface UntrackedPackets {
+  /** For people: `table raw of iptables-nft`. */
+  readonly place: string;
+  readonly rule: string;
+  /** Which packets: `packets to 10.0.0.50:6443`, `packets from 10.0.0.11:6443`, each once. */
+  readonly packets: readonly string[];
+  /** Whether it surely does; else it asks for something that may and may not be so. */
+  readonly isSure: boolean;
+  /** Commands for a shell that let these packets, and no others, pass it. */
+  readonly exemptions: readonly string[];
+}
+
+/** Of the VIPs that are balanced, on this host. Pure. Rejects as parseEarlyRules does. */
+export function findUntrackedPackets(
+  rules: readonly EarlyRules[],
+  { decisions, observation }: Pick<Assessment, 'decisions' | 'observation'>,
+): UntrackedPackets[] {
+  const local = new Set(observation.addresses.map(({ address }) => address));
+  const probes = decisions.filter(isBalanced).flatMap(({ vip, backends }) => [
+    ...(['prerouting', 'output'] as const).map((hook) => toProbe(hook, 'to', vip)),
+    ...backends.map((one) => toProbe('prerouting', 'from', one)),
+    // What this host's own apiserver answers.
+    ...backends.filter(({ address }) => local.has(address)).map((one) => toProbe('output', 'from', one)),
+  ]);
+  const found = rules
+    .map(parseEarlyRules)
+    .flatMap((place) => probes.flatMap((probe) => tryProbe(place, probe)));
+  return [...Map.groupBy(found, ({ place, rule }) => `${place} ${rule}`).values()].flatMap(merge);
+}
+
+/** A packet, and where its way on this host begins. */
+interface Probe extends EndPackets {
+  readonly hook: 'prerouting' | 'output';
+  readonly packet: Packet;
+}
+
+function toProbe(hook: Probe['hook'], direction: Probe['direction'], endpoint: Endpoint): Probe {
+  const ends =
+    direction === 'to' ? { source: null, destination: endpoint } : { source: endpoint, destination: null };
+  const packet = {
+    ...ends,
+    states: ['UNTRACKED'],
+    isTranslated: false,
+    isFromOutside: hook === 'prerouting',
+  };
+  return { hook, direction, endpoint, packet };
+}
+
+function tryProbe(place: EarlyChains, probe: Probe): UntrackedPackets[] {
+  const { hook, direction, endpoint, packet } = probe;
+  if (place.family !== null && place.family !== endpoint.family) return [];
+  return place.bases
+    .filter((base) => base.hook === hook)
+    .flatMap(({ chain }) => {
+      const hit = walk(place.chains, chain, packet);
+      if (hit === 'end' || hit === null) return [];
+      return {
+        ...{ place: place.place, rule: hit.text, isSure: hit.isSure },
+        packets: [`packets ${direction} ${formatEndpoint(endpoint)}`],
+        exemptions: [quoteWords(place.exempt(chain, probe))],
+      };
+    });
+}
+
+/** The kernel takes no deeper jumps. */
+const maxDepth = 16;
+
+/** The rule that keeps a packet from being tracked, and whether the packet surely gets to it and matches. */
+interface Hit {
+  readonly text: string;
+  readonly isSure: boolean;
+}
+
+/** `end` where a rule surely ends a packet's way before, and null where none of the chain does. */
+function walk(chains: EarlyChains['chains'], chain: string, packet: Packet, depth = 0): Hit | 'end' | null {
+  const walkInto = (to: string) => (depth === maxDepth ? null : walk(chains, to, packet, depth + 1));
+  let isReached = true;
+  for (const one of (chains.get(chain) ?? []).filter((each) => mayConcern(each, packet))) {
+    const found = follow(one, walkInto);
+    const isSure = surelyMatches(one.rule, packet);
+    if (isHit(found)) return { ...found, isSure: found.isSure && isSure && isReached };
+    if (found !== null && isSure) return toCaller(found);
+    if (found !== null) isReached = false;
+  }
+  return null;
+}
+
+function mayConcern({ family, rule }: EarlyRule, packet: Packet): boolean {
+  const end = packet.source ?? packet.destination;
+  return (family === null || family === end?.family) && mayMatch(rule, packet);
+}
+
+/** What ends in a chain may go on in the one that led to it. */
+function toCaller(found: 'end' | 'return'): 'end' | null {
+  return found === 'end' ? found : null;
+}
+
+function isHit(found: Hit | 'end' | 'return' | null): found is Hit {
+  return found !== null && typeof found === 'object';
+}
+
+/** What comes of a rule that matches; null where the way goes on behind it. */
+function follow(
+  { text, verdict }: EarlyRule,
+  walkInto: (chain: string) => Hit | 'end' | null,
+): Hit | 'end' | 'return' | null {
+  if (typeof verdict === 'object') return walkInto(verdict.jump) ?? (verdict.isGoto ? 'return' : null);
+  if (verdict === 'notrack') return { text, isSure: true };
+  return verdict === 'pass' ? null : verdict;
+}
+
+function merge([first, ...more]: readonly UntrackedPackets[]): UntrackedPackets[] {
+  if (first === undefined) return [];
+  const all = [first, ...more];
+  return [
+    {
+      ...first,
+      packets: [...new Set(all.flatMap(({ packets }) => packets))],
+      isSure: all.some(({ isSure }) => isSure),
+      exemptions: [...new Set(all.flatMap(({ exemptions }) => exemptions))],
+    },
+  ];
+}
+
+/** Chains that packets pass before connections are tracked, understood: of iptables' table raw, and of nftables. */
+
+/** What becomes of a packet that a rule matches. */
+type EarlyVerdict =
+  | 'notrack'
+  | 'end'
+  | 'return'
+  | 'pass'
+  /** From `goto` no packet comes back to the rules behind. */
+  | { readonly jump: string; readonly isGoto: boolean };
+
+/** A rule. */
+interface EarlyRule {
+  readonly text: string;
+  readonly rule: Rule;
+  /** Whose packets alone can match, in a table of both families; null where both can. */
+  readonly family: Family | null;
+  readonly verdict: EarlyVerdict;
+}
+
+/** The chains of one place. */
+interface EarlyChains {
+  /** Null for both. */
+  readonly family: Family | null;
+  /** For people: `table raw of iptables-nft`, `table inet fast of nft`. */
+  readonly place: string;
+  readonly chains: ReadonlyMap<string, readonly EarlyRule[]>;
+  /** Where packets begin: of packets that arrive, and of those that this host sends. */
+  readonly bases: readonly { readonly hook: 'prerouting' | 'output'; readonly chain: string }[];
+  /** The words of the command that lets packets pass a chain as they are, tracked. */
+  readonly exempt: (chain: string, packets: EndPackets) => string[];
+}
+
+/** Packets of TCP to an endpoint, or from it. */
+interface EndPackets {
+  readonly direction: 'to' | 'from';
+  readonly endpoint: Endpoint;
+}
+
+/** Pure. Rejects text of nft that is not one whole table, as readNftObjects does. */
+function parseEarlyRules(rules: EarlyRules): EarlyChains {
+  return rules.kind === 'iptables' ? parseIptables(rules) : parseNft(rules);
+}
+
+function parseIptables({ family, dialect, text }: Extract<EarlyRules, { kind: 'iptables' }>): EarlyChains {
+  const tool = toolName(family, dialect);
+  const chains = new Map<string, Rule[]>();
+  for (const line of splitLines(text)) {
+    const [, declared, chain = '', rule = ''] = /^(?::(\S+) .*|-A (\S+) ([^]*))$/.exec(line) ?? [];
+    if (declared !== undefined) chains.set(declared, []);
+    else chains.get(chain)?.push(parseRule(rule));
+  }
+  return {
+    ...{ family, place: `table raw of ${tool}` },
+    chains: new Map(
+      [...chains].map(([chain, list]) => [
+        chain,
+        list.map((rule) => ({
+          ...{ text: rule.text, rule, family: null },
+          verdict: judge(rule, new Set(chains.keys())),
+        })),
+      ]),
+    ),
+    bases: [
+      { hook: 'prerouting', chain: 'PREROUTING' },
+      { hook: 'output', chain: 'OUTPUT' },
+    ],
+    exempt: (chain, { direction, endpoint: { address, port } }) => {
+      const [host, end] = direction === 'to' ? ['-d', '--dport'] : ['-s', '--sport'];
+      return [tool, '-t', 'raw', '-I', chain, '-p', 'tcp', host, address, end, String(port), '-j', 'ACCEPT'];
+    },
+  };
+}
+
+function judge({ target, options }: Rule, chains: ReadonlySet<string>): EarlyVerdict {
+  if (target === null) return 'pass';
+  if (target === 'NOTRACK' || (target === 'CT' && options.has('--notrack'))) return 'notrack';
+  if (target === 'ACCEPT' || target === 'DROP') return 'end';
+  if (target === 'RETURN') return 'return';
+  return chains.has(target) ? { jump: target, isGoto: !options.has('-j') } : 'pass';
+}
+
+function parseNft({ table, text }: Extract<EarlyRules, { kind: 'nftables' }>): EarlyChains {
+  const objects =
+    text === '' ? [] : readNftObjects(text, table).objects.filter(({ kind }) => kind === 'chain');
+  const [layer] = table.split(' ');
+  const heads = objects.map(({ name, statements }) => ({
+    chain: name,
+    hook: /^type filter hook (prerouting|output) /.exec(statements[0] ?? '')?.[1],
+  }));
+  return {
+    family: layer === 'ip' ? 'ipv4' : layer === 'ip6' ? 'ipv6' : null,
+    place: `table ${table} of nft`,
+    chains: new Map(
+      objects.map(({ name, statements }) => [
+        name,
+        statements.filter((statement) => !/^(?:type|comment) /.test(statement)).map(toEarlyRule),
+      ]),
+    ),
+    bases: heads.flatMap(({ hook, chain }) =>
+      hook === 'prerouting' || hook === 'output' ? [{ hook, chain }] : [],
+    ),
+    exempt: (chain, { direction, endpoint: { family, address, port } }) => {
+      const [host, end] = direction === 'to' ? ['daddr', 'dport'] : ['saddr', 'sport'];
+      const match = [familyToNft[family], host, address, 'tcp', end, String(port)];
+      return ['nft', 'insert', 'rule', ...table.split(' '), chain, ...match, 'accept'];
+    },
+  };
+}
+
+/** What nft prints, by the options that iptables has for it. Whatever else it asks for is one more option, of which nothing is known. */
+function toEarlyRule(text: string): EarlyRule {
+  const options = new Map<string, string>();
+  const add = (option: string, negation: string | undefined, value: string) => {
+    options.set(`${negation === undefined ? '' : '!'}${option}`, value);
+    return '';
+  };
+  const rest = text
+    .replace(/ comment "[^"]*"$/, '')
+    .replaceAll(
+      /\bip6? ([sd])addr (!= )?([\da-f.:/]+)(?= |$)/g,
+      (_, side: string, not: string | undefined, prefix: string) => add(`-${side}`, not, prefix),
+    )
+    .replaceAll(/\b(tcp|udp|sctp|dccp)(?= [sd]port )/g, (_, protocol: string) => {
+      add('-p', undefined, protocol);
+      return 'th';
+    })
+    .replaceAll(
+      /\bth ([sd])port (!= )?(\{[^}]*\}|[\d-]+)(?= |$)/g,
+      (_, side: string, not: string | undefined, ports: string) =>
+        add(`--${side}port`, not, ports.replaceAll(/[{} ]/g, '').replaceAll('-', ':')),
+    )
+    .replace(
+      /\b(?:meta l4proto|ip protocol|ip6 nexthdr) (!= )?(\w+)(?= |$)/,
+      (_, not: string | undefined, protocol: string) => add('-p', not, protocol),
+    )
+    .replace(/\biif(?:name)? (!= )?"lo"/, (_, not: string | undefined) => add('-i', not, 'lo'))
+    .replace(/\bcounter(?: packets \d+ bytes \d+)?/, '')
+    .replace(/\b(?:notrack|accept|drop|return|continue|(?:jump|goto) \S+)\b/, '')
+    .trim();
+  if (rest !== '') options.set('nft', rest);
+  const bare = text.replaceAll(/"[^"]*"/g, '');
+  return {
+    ...{ text, rule: { text, options, target: null, comment: null } },
+    ...{ family: readFamily(bare), verdict: judgeNft(bare) },
+  };
+}
+
+/** nft prints numbers of linux/socket.h where it is asked for numbers. */
+function readFamily(bare: string): Family | null {
+  if (/\bip6 [a-z]|\bnfproto (?:ipv6|10)\b/.test(bare)) return 'ipv6';
+  return /\bip [a-z]|\bnfproto (?:ipv4|2)\b/.test(bare) ? 'ipv4' : null;
+}
+
+function judgeNft(bare: string): EarlyVerdict {
+  const [, verb, target] = / (jump|goto) (\S+)/.exec(` ${bare}`) ?? [];
+  if (/\bnotrack\b/.test(bare)) return 'notrack';
+  if (target !== undefined) return { jump: target, isGoto: verb === 'goto' };
+  if (/\b(?:accept|drop)\b/.test(bare)) return 'end';
+  return /\breturn\b/.test(bare) ? 'return' : 'pass';
+}

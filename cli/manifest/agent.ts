@@ -1,0 +1,350 @@
+import { type ManifestRequest, toPodArguments, toServicesArguments } from './request.ts';
+import {
+  type Manifest,
+  toPodSpec,
+  everyTaint as tolerations,
+  toDaemonSet,
+  type Part,
+  onTheHost,
+  toInitContainer,
+  escapeVariables,
+  toConfined,
+  toKeepalivedContainer,
+  toManifest,
+  nestComments,
+} from './pod.ts';
+import { toAccount, toRole, type Rights, allow } from './rights.ts';
+import { type OptionName, type Config, schema } from '../../config/options.ts';
+import {
+  locateKeepalivedFile,
+  locateServingFile,
+  listTmpfilesLines,
+  toTmpfilesFolder,
+} from '../../lib/keepalived/write.ts';
+import { dirname } from 'node:path';
+import { toKeepalivedArguments } from '../keepalived.ts';
+import { toArguments } from '../../config/load.ts';
+import { refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
+import { quoteWords } from '../../lib/text.ts';
+
+const name = 'vipnat';
+
+/** A DaemonSet for the control-plane nodes, and what it may do with the API: follow the Service default/kubernetes and its EndpointSlice, and write events. */
+export function toDaemonSetManifests(request: ManifestRequest): Manifest[] {
+  const account = { name, namespace: request.options.namespace };
+  const pod = toPodSpec(request, 'daemonset');
+  const value = { serviceAccountName: name, affinity, tolerations, ...pod.value };
+  return [
+    toAccount(account),
+    ...toRole({ name, namespace: 'default' }, account, rights),
+    toDaemonSet(account, { ...pod, value }),
+  ];
+}
+
+/**
+ * What agent/api.ts and lib/kubernetes/writes.ts ask for: by its name each time, as a list that is limited to
+ * names has to be. What is created has no name to be limited to.
+ */
+const rights: Rights = {
+  purpose: 'To read the apiservers and the Service default/kubernetes, and to write events about nodes.',
+  rules: [
+    allow('discovery.k8s.io', 'endpointslices', 'list watch', ['kubernetes']),
+    allow('', 'services', 'list watch', ['kubernetes']),
+    allow('events.k8s.io', 'events', 'create patch'),
+  ],
+};
+
+const controlPlane = 'node-role.kubernetes.io/control-plane';
+
+/** By the label alone: its value is empty where kubeadm sets it, and `true` where RKE2 and k3s do. */
+const affinity = {
+  nodeAffinity: {
+    requiredDuringSchedulingIgnoredDuringExecution: {
+      nodeSelectorTerms: [{ matchExpressions: [{ key: controlPlane, operator: 'Exists' }] }],
+    },
+  },
+};
+
+/**
+ * keepalived as a static pod, from one file for all nodes.
+ *
+ * Goal: the VIP is up before the API is, and stays where it is whatever becomes of the agent.
+ * Tension: keepalived.conf is another one on each node (interface, own address, priority), and a static pod can refer
+ * to nothing but files of the host.
+ * Compromise: an init container of vipnat's image writes it for the node, with the host's network before its eyes, into
+ * the folder where the agent says whether this node can serve. Nobody's /etc/keepalived is overwritten.
+ */
+
+/** keepalived's files of its own: those that say who it is. */
+const pidFolder = '/run/keepalived';
+
+/** What of the configuration keepalived.conf follows from. */
+const configNames: readonly OptionName[] = ['vip', 'endpoints', 'runDir'];
+
+/** A pod of keepalived for the kubelet's folder of manifests, the same on every node. */
+export function toKeepalivedManifest(request: ManifestRequest): Manifest {
+  return toStaticPod('keepalived', request.options.namespace, toSpec(request));
+}
+
+function toSpec(request: ManifestRequest): Part {
+  const file = locateKeepalivedFile(request.config.runDir);
+  const folder = dirname(file);
+  return {
+    value: {
+      ...onTheHost,
+      // The VIP is handed over at once.
+      terminationGracePeriodSeconds: 10,
+      initContainers: [toWriter(request, file)],
+      containers: [toKeeper(request, file)],
+      volumes: [
+        { name: 'keepalived', hostPath: { path: folder, type: 'DirectoryOrCreate' } },
+        { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: '1Mi' } },
+      ],
+    },
+    comments: [
+      {
+        path: ['initContainers', 0],
+        text: "It writes this node's keepalived.conf: interface, own address, priority.",
+      },
+      {
+        path: ['containers', 0],
+        text: 'keepalived has its own pod, so the VIP does not move when the agent restarts.',
+      },
+      {
+        path: ['volumes', 0],
+        text: `keepalived.conf, and the track file: whether this node can serve the VIP`,
+      },
+      { path: ['volumes', 1], text: "keepalived's process ids" },
+    ],
+  };
+}
+
+/** A node without its interface fails it: the kubelet tries again until the node has one. */
+function toWriter(request: ManifestRequest, file: string): object {
+  const { config, given, options } = request;
+  const names = new Set(configNames.filter((name) => given.has(name)));
+  const switches = toKeepalivedArguments({ ...options, output: file });
+  return toInitContainer(request, 'configuration', {
+    args: ['keepalived', ...toArguments(config, names), ...switches].map(escapeVariables),
+    securityContext: toConfined([]),
+    volumeMounts: [{ name: 'keepalived', mountPath: dirname(file) }],
+  });
+}
+
+function toKeeper(request: ManifestRequest, file: string): object {
+  const pids = [`--pid=${pidFolder}/keepalived.pid`, `--vrrp_pid=${pidFolder}/vrrp.pid`];
+  return toKeepalivedContainer(request, {
+    // Images of keepalived start all kinds of scripts.
+    command: ['keepalived'],
+    args: ['--dont-fork', '--log-console', '--vrrp', `--use-file=${escapeVariables(file)}`, ...pids],
+    securityContext: toConfined(['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW']),
+    volumeMounts: [
+      { name: 'keepalived', mountPath: dirname(file) },
+      { name: 'run', mountPath: pidFolder },
+    ],
+  });
+}
+
+/** The value of the class system-node-critical. For a file the kubelet does not look it up; kubeadm writes it out too. */
+const systemNodeCritical = 2_000_001_000;
+
+/** vipnat as a pod for the kubelet's folder of manifests: it needs no API, and has no credentials for it. */
+export function toStaticPodManifest(request: ManifestRequest): Manifest {
+  return toStaticPod('vipnat', request.options.namespace, toPodSpec(request, 'static-pod'));
+}
+
+/** A pod for the kubelet's folder of manifests, of a spec that says nothing of priority and credentials. */
+function toStaticPod(name: string, namespace: string, pod: Part): Manifest {
+  const spec = { automountServiceAccountToken: false, priority: systemNodeCritical, ...pod.value };
+  const head = { apiVersion: 'v1', kind: 'Pod', name, namespace };
+  return toManifest(head, { spec }, nestComments(['spec'], pod.comments));
+}
+
+/** All files as one text for people, each behind its path, as `systemctl cat` has them. Pure. */
+export function formatHostFiles(files: readonly HostFile[]): string {
+  return files.map(({ path, text }) => `# ${path}\n${text}`).join('\n');
+}
+
+/**
+ * Writes files below a folder, each whole or not at all; answers their paths. Files of the same names that are not
+ * vipnat's stay as they are: then nothing is written.
+ * @throws VipnatError OUTPUT_NOT_WRITTEN
+ */
+export async function writeHostFiles(files: readonly HostFile[], folder: string): Promise<string[]> {
+  const root = folder.replace(/\/+$/, '');
+  const placed = files.map(({ path, text }) => ({ path: `${root}${path}`, text }));
+  for (const { path } of placed) await refuseForeignFile(path, fileMark, 'vipnat manifest systemd');
+  for (const { path, text } of placed) {
+    await replaceFile(path, text).catch((error: unknown) => {
+      throw notWritten(path, error);
+    });
+  }
+  return placed.map(({ path }) => path);
+}
+
+/**
+ * vipnat as a service of systemd, beside a keepalived that is one too.
+ *
+ * Goal: at boot keepalived finds the file by which the agent says whether this node can serve, whoever starts first; and
+ * whatever ends the agent, its last word does not outlive it.
+ * Tension: /run is empty at boot, and keepalived 2.2.7 does without a track file for good whose folder is not there when
+ * it starts. An agent that is killed cannot take anything back.
+ * Compromise: tmpfiles.d makes the folder before any service, keepalived's drop-in makes it once more where it was removed
+ * since, and neither waits for the other. What the agent said is taken back by systemd (ADR 18).
+ */
+
+/** A file for a host. */
+interface HostFile {
+  /** From the root on. */
+  readonly path: string;
+  readonly text: string;
+}
+
+/** How the first line of each of these files begins: by it a later version knows them as vipnat's. */
+const fileMark = '# vipnat manifest systemd';
+
+/** How vipnat is on a host. */
+interface Installation {
+  /** What each file begins with: a line of comment. */
+  readonly head: string;
+  /** What the unit starts. */
+  readonly words: readonly string[];
+  /** Whose files these are: of /etc, or of a package, which the ones in /etc overrule. */
+  readonly folders: { readonly units: string; readonly tmpfiles: string };
+  readonly config: Pick<Config, 'runDir' | 'stateDir' | 'sysctls'>;
+}
+
+/** The unit, what tmpfiles.d makes at boot, and what keepalived's unit is told besides. Pure. */
+export function toSystemdFiles(request: ManifestRequest): HostFile[] {
+  const { config, given, ownProgram } = request;
+  return renderFiles({
+    head: `# ${toCommandLine(request)}`,
+    words: [...ownProgram, 'run', ...toArguments(config, given)],
+    folders: { units: '/etc/systemd/system', tmpfiles: '/etc/tmpfiles.d' },
+    config,
+  });
+}
+
+/** The same as a package has them, for an agent that has its options from a file. Pure. */
+export function toPackagedSystemdFiles(program: string, configFile: string): HostFile[] {
+  return renderFiles({
+    head: '# From the package vipnat. A file of the same name in /etc replaces this file. systemctl edit changes parts of it.',
+    words: [program, 'run', '--config', configFile],
+    folders: { units: '/usr/lib/systemd/system', tmpfiles: '/usr/lib/tmpfiles.d' },
+    config: schema.parse({}),
+  });
+}
+
+function renderFiles(installation: Installation): HostFile[] {
+  const { head, folders, config } = installation;
+  return [
+    { path: `${folders.units}/vipnat.service`, text: `${head}\n${renderService(installation)}` },
+    { path: `${folders.tmpfiles}/vipnat.conf`, text: `${head}\n${renderTmpfiles(config)}` },
+    { path: `${folders.units}/keepalived.service.d/vipnat.conf`, text: `${head}\n${keepalivedDropIn}` },
+  ];
+}
+
+function renderService({ words, config }: Installation): string {
+  const { runDir, stateDir, sysctls } = config;
+  const file = locateServingFile(runDir);
+  return `[Unit]
+Description=vipnat: balances the virtual IP of the Kubernetes API
+Wants=network-online.target
+After=network-online.target
+# systemd restarts the agent however often it fails.
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=${words.map(quoteUnitWord).join(' ')}
+# keepalived must not follow the ended agent's last value. If another agent runs here, that agent writes the file.
+ExecStopPost=-/bin/sh -c 'grep -q "@vipnat-agent$$" /proc/net/unix || ! test -e ${file} || echo 0 >${file}'
+Restart=always
+RestartSec=2
+# Exit status 78 means bad configuration: a restart would not help.
+RestartPreventExitStatus=78
+# Without the agent the rules stay, but no program removes a dead apiserver from them.
+OOMScoreAdjust=-900
+# The folders stay when the agent ends, because keepalived watches one of them.
+${renderFolders(runDir, stateDir)}
+${renderRights(sysctls)}
+
+[Install]
+WantedBy=multi-user.target
+`;
+}
+
+/** What the agent needs, and nothing else. */
+function renderRights(sysctls: Config['sysctls']): string {
+  return `# The agent needs only this: to write rules, to change the connection table, to raise its own priority.
+# It finds drained masters by connections from ports below 1024 (CAP_NET_BIND_SERVICE).
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_BIND_SERVICE CAP_NET_RAW CAP_SYS_NICE
+NoNewPrivileges=yes
+ProtectSystem=strict
+# iptables-legacy creates /run/xtables.lock.
+ReadWritePaths=/run
+ProtectHome=read-only
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+# Unless --sysctls is check, the agent switches IP forwarding on through /proc/sys.
+ProtectKernelTunables=${sysctls === 'check' ? 'yes' : 'no'}
+# The agent opens sockets of these families only.
+RestrictAddressFamilies=AF_INET AF_INET6 AF_NETLINK AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+# The system calls of a service, and memory keys for Node.js. A refused call is an error, and ends no program.
+SystemCallFilter=@system-service @pkey
+SystemCallErrorNumber=EPERM`;
+}
+
+/** Folders below /run and /var/lib systemd makes before it starts the program; others tmpfiles.d has made. */
+function renderFolders(runDir: string, stateDir: string): string {
+  const lines = [runDir, stateDir].map((folder) => {
+    const path = folder.replace(/\/$/, '');
+    if (path.startsWith('/run/')) return `RuntimeDirectory=${path.slice('/run/'.length)}`;
+    if (path.startsWith('/var/lib/')) return `StateDirectory=${path.slice('/var/lib/'.length)}`;
+    return `ReadWritePaths=${path}`;
+  });
+  return [...lines, 'RuntimeDirectoryPreserve=yes'].join('\n');
+}
+
+/** What is there already stays as it is: the agent may have said 1. */
+function renderTmpfiles({ runDir, stateDir }: Installation['config']): string {
+  return `# keepalived follows this file only if it exists when keepalived starts. 0: this node can serve the VIP.
+${[...listTmpfilesLines(runDir), toTmpfilesFolder(stateDir)].join('\n')}
+`;
+}
+
+/** keepalived starts all the same when it fails. */
+const keepalivedDropIn = `[Unit]
+After=systemd-tmpfiles-setup.service
+
+[Service]
+# Without the file from tmpfiles.d/vipnat.conf, keepalived would ignore the agent until a reload.
+ExecStartPre=-+/bin/systemd-tmpfiles --create vipnat.conf
+`;
+
+/** A word of ExecStart= as systemd.service(5) takes it apart: % and $ stand for something there. */
+function quoteUnitWord(word: string): string {
+  const escaped = word.replaceAll('%', '%%').replaceAll('$', () => '$$');
+  if (/^[\w@%+=:,./[\]$-]+$/.test(escaped)) return escaped;
+  return `"${escaped.replaceAll(/[\\"]/g, String.raw`\$&`)}"`;
+}
+
+/** The command that prints the same manifest, wherever it is run, as a shell takes it. */
+export function toCommandLine({ options, config, given }: ManifestRequest): string {
+  return quoteWords([
+    ...['vipnat', 'manifest', options.kind],
+    ...toArguments(config, given),
+    ...toKeepalivedArguments(options),
+    ...(options.keepalivedImage === null ? [] : [`--keepalived-image=${options.keepalivedImage}`]),
+    ...toPodArguments(options),
+    ...toServicesArguments(options),
+  ]);
+}

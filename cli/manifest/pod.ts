@@ -1,0 +1,456 @@
+import { type PodKind, podParameter, heartbeatProbe } from '../../lib/telemetry/log.ts';
+import { type ManifestRequest, chooseImage, chooseKeepalivedImage, isPrivileged } from './request.ts';
+import { podVariable, toArguments } from '../../config/load.ts';
+import { nameVariable, type OptionName, type Config } from '../../config/options.ts';
+import { type Endpoint, families } from '../../lib/net.ts';
+import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
+import { Document, isNode, isMap, isScalar } from 'yaml';
+
+/** What an object is, as it begins. */
+interface ObjectHead {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  /** null for an object of the whole cluster. */
+  readonly namespace: string | null;
+}
+
+/** The label of everything that belongs to what has this name. */
+export function toLabels(name: string): object {
+  return { 'app.kubernetes.io/name': name };
+}
+
+/** An object with its label, its further fields, and what people are told beside it. */
+export function toManifest(
+  { apiVersion, kind, name, namespace }: ObjectHead,
+  fields: object,
+  comments: readonly Comment[] = [],
+): Manifest {
+  const metadata = { name, ...(namespace === null ? {} : { namespace }), labels: toLabels(name) };
+  return { object: { apiVersion, kind, metadata, ...fields }, comments };
+}
+
+/** A DaemonSet with this spec of its pods: one node after the other gets a new pod. `comments` are for what is beside that spec. */
+export function toDaemonSet(
+  { name, namespace }: Pick<ObjectHead, 'name' | 'namespace'>,
+  pod: Part,
+  comments: readonly Comment[] = [],
+): Manifest {
+  const labels = toLabels(name);
+  const spec = {
+    selector: { matchLabels: labels },
+    // A pod that ends within that time stops the roll-out at its node. A balancer's seats have moved by then.
+    minReadySeconds: 10,
+    updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 1 } },
+    template: { metadata: { labels }, spec: pod.value },
+  };
+  const head = { apiVersion: 'apps/v1', kind: 'DaemonSet', name, namespace };
+  return toManifest(head, { spec }, [
+    ...comments,
+    ...nestComments(['spec', 'template', 'spec'], pod.comments),
+  ]);
+}
+
+/** The group of admission policies and webhooks. */
+export const admission = 'admissionregistration.k8s.io/v1';
+
+/** An admission policy with a binding for the whole cluster. */
+interface AdmissionPolicy {
+  readonly kind: 'ValidatingAdmissionPolicy' | 'MutatingAdmissionPolicy';
+  readonly name: string;
+  readonly purpose: string;
+  readonly spec: object;
+  /** What the binding says beside the policy's name. */
+  readonly binding: object;
+}
+
+/** The policy, and then its binding. */
+export function toPolicyManifests({ kind, name, purpose, spec, binding }: AdmissionPolicy): Manifest[] {
+  const head = { apiVersion: admission, name, namespace: null };
+  return [
+    toManifest({ ...head, kind }, { spec }, [{ path: ['spec'], text: purpose }]),
+    toManifest({ ...head, kind: `${kind}Binding` }, { spec: { policyName: name, ...binding } }),
+  ];
+}
+
+/** A container's further fields, in the order of the manifest, and what it was measured to need. */
+interface Container {
+  readonly name: string;
+  readonly image: string;
+  readonly requests: { readonly cpu: string; readonly memory: string };
+  readonly fields: object;
+}
+
+/** What all containers have. */
+function toContainer({ name, image, requests, fields }: Container): object {
+  return {
+    name,
+    image,
+    // Also for a tag `latest`: an image that was loaded by hand is nowhere to be pulled from, and the VIP waits for no registry.
+    imagePullPolicy: 'IfNotPresent',
+    ...fields,
+    resources: { requests },
+    // What a wrong configuration is told then stands in `kubectl describe pod`.
+    terminationMessagePolicy: 'FallbackToLogsOnError',
+  };
+}
+
+/**
+ * A container that runs vipnat for as long as its pod lives. `args` are as Kubernetes takes them, with `$` escaped. `env` is beside the
+ * variable that names the kind of the pod.
+ */
+interface VipnatContainer {
+  readonly name: string;
+  readonly kind: PodKind;
+  readonly args: readonly string[];
+  readonly env?: readonly object[];
+  readonly fields: object;
+}
+
+/** vipnat's container. */
+export function toVipnatContainer(request: ManifestRequest, container: VipnatContainer): object {
+  const { name, kind, args, env: others = [], fields } = container;
+  const env = [{ name: podVariable, value: kind }, ...others];
+  const requests = { cpu: '20m', memory: '128Mi' };
+  return toContainer({ name, image: chooseImage(request), requests, fields: { args, env, ...fields } });
+}
+
+/** A container that runs vipnat once, before the others start. */
+export function toInitContainer(request: ManifestRequest, name: string, fields: object): object {
+  const requests = { cpu: '10m', memory: '64Mi' };
+  return toContainer({ name, image: chooseImage(request), requests, fields });
+}
+
+/** keepalived's container. */
+export function toKeepalivedContainer(request: ManifestRequest, fields: object): object {
+  const requests = { cpu: '10m', memory: '16Mi' };
+  return toContainer({ name: 'keepalived', image: chooseKeepalivedImage(request), requests, fields });
+}
+
+/** The name of the node, which only Kubernetes knows. */
+export const nodeName = toFieldVariable(nameVariable('nodeName'), 'spec.nodeName');
+
+/** A variable that has a field of the pod. */
+export function toFieldVariable(name: string, fieldPath: string): object {
+  return { name, valueFrom: { fieldRef: { fieldPath } } };
+}
+
+/** The image may name another user, and capabilities are root's. */
+const asRoot = { runAsUser: 0 };
+
+/**
+ * SELinux's type of containers may write nothing of the host's, so a pod without this would lack its folders and the lock wherever
+ * SELinux is enforced. It is the type that privileged containers get anyway; the level keeps what they write readable
+ * for the host. A runtime without SELinux ignores both.
+ */
+const seLinuxOptions = { type: 'spc_t', level: 's0' };
+
+/** What no container gets that has capabilities: more of them, and a root file system that it can write. */
+export function toBounded(capabilities: readonly string[]): object {
+  return {
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ['ALL'], ...(capabilities.length === 0 ? {} : { add: capabilities }) },
+  };
+}
+
+/** As root, but with these capabilities only, on a root file system that it cannot write. */
+export function toConfined(capabilities: readonly string[]): object {
+  return {
+    ...asRoot,
+    ...toBounded(capabilities),
+    seccompProfile: { type: 'RuntimeDefault' },
+    seLinuxOptions,
+  };
+}
+
+/** Kubernetes puts variables in place of `$(NAME)` in arguments, and takes `$$` for `$`. */
+export function escapeVariables(text: string): string {
+  return text.replaceAll('$', () => '$$');
+}
+
+/** What all pods have in common: a part of the node, in its network. */
+export const onTheHost = {
+  hostNetwork: true,
+  // Names in a kubeconfig are the host's to look up: the cluster's DNS needs the API that is to be reached.
+  dnsPolicy: 'Default',
+  enableServiceLinks: false,
+  priorityClassName: 'system-node-critical',
+};
+
+/** Nodes of another system cannot run the image. */
+export const onLinux = { nodeSelector: { 'kubernetes.io/os': 'linux' } };
+
+/** As kubeadm's kube-proxy has it: whatever a node is kept free of, its traffic has to be balanced. */
+export const everyTaint = [{ operator: 'Exists' }];
+
+/** The spec of a pod that runs the agent on the host's network, without what says where and as whom it runs. */
+export function toPodSpec(request: ManifestRequest, kind: PodKind): Part {
+  const volumes = findVolumes(request.config, isPrivileged(request));
+  const container = toAgentContainer(request, kind, volumes);
+  return {
+    value: {
+      ...onTheHost,
+      // It ends at once; what it last wrote stays.
+      terminationGracePeriodSeconds: 10,
+      containers: [container.value],
+      volumes: toPodVolumes(volumes),
+    },
+    comments: [
+      ...nestComments(['containers', 0], container.comments),
+      ...volumes.map(({ purpose }, index) => ({ path: ['volumes', index], text: purpose })),
+    ],
+  };
+}
+
+function toAgentContainer(request: ManifestRequest, kind: PodKind, volumes: readonly HostVolume[]): Part {
+  const probes = toProbes(toReadiness(request, kind));
+  const security = isPrivileged(request) ? privileged : toLeastPrivilege(request.config.vips);
+  return {
+    value: toVipnatContainer(request, {
+      name: 'vipnat',
+      kind,
+      args: ['run', ...toContainerArguments(request)],
+      env: needsNodeName(request) ? [nodeName] : [],
+      fields: {
+        ...probes.value,
+        securityContext: security.value,
+        volumeMounts: toVolumeMounts(volumes),
+      },
+    }),
+    comments: [
+      { path: ['resources'], text: resourcesComment },
+      ...probes.comments,
+      ...nestComments(['securityContext'], security.comments),
+    ],
+  };
+}
+
+function toReadiness({ config: { listen } }: ManifestRequest, kind: PodKind): Readiness | null {
+  if (listen === null) return null;
+  const purpose = 'The probe names its pod, because another agent answers while this pod waits.';
+  return { probe: askOnHost(listen, `/readyz?${podParameter}=${kind}`), purpose };
+}
+
+/** Sources: docs/benchmarks.md, "A network that loses packets", and `scripts/test nodes`; the tools that it starts come and go beside it. */
+const resourcesComment = `Measured: under 2 % of a core and 69 to 82 MiB, or up to 108 MiB with credentials (docs/benchmarks.md).
+The pod has no limits: they would slow the agent down when an apiserver dies.`;
+
+/** Events are about the Node. Without credentials there are none. */
+function needsNodeName({ options, config }: ManifestRequest): boolean {
+  return config.nodeName === null && (options.kind === 'daemonset' || config.kubeconfig !== null);
+}
+
+const privileged: Part = { value: { privileged: true, ...asRoot }, comments: [] };
+
+/** The kernel forgets that route as soon as IPv6 is forwarded, unless told so before. */
+const advertisedNote =
+  '\nIf an interface obeys router advertisements, first run: sysctl -w net.ipv6.conf.INTERFACE.accept_ra=2';
+
+function toLeastPrivilege(vips: readonly Endpoint[]): Part {
+  const switches = families
+    .filter((family) => vips.some((vip) => vip.family === family))
+    .map((family) => `${forwardingSwitch(family)}=1`);
+  return {
+    value: toConfined(['NET_ADMIN', 'NET_BIND_SERVICE', 'NET_RAW']),
+    comments: [
+      {
+        path: [],
+        text: `/proc/sys is read-only in this container. If IP forwarding is off, the agent cannot switch it on or balance VIPs.
+On each node, run: sysctl -w ${switches.join(' ')}${vips.some(({ family }) => family === 'ipv6') ? advertisedNote : ''}`,
+      },
+    ],
+  };
+}
+
+/** Where /proc/sys is read-only, trying to set what is in it would only fail. */
+function toContainerArguments(request: ManifestRequest): string[] {
+  const { config, given } = request;
+  const isChecking = !isPrivileged(request) && !given.has('sysctls');
+  const args = isChecking
+    ? toArguments({ ...config, sysctls: 'check' }, new Set<OptionName>([...given, 'sysctls']))
+    : toArguments(config, given);
+  return args.map(escapeVariables);
+}
+
+/** How the kubelet asks whether a container is ready, and what people are told of it. */
+export interface Readiness {
+  readonly probe: object;
+  readonly purpose: string;
+}
+
+/**
+ * The probes of vipnat's container: whether it is alive is asked by a program in the container, and whether it is ready over HTTP,
+ * unless nothing is served. Only a loop that hangs for minutes is a reason to start anew: what it last wrote stays either
+ * way. `reason` says why no port is asked whether it is alive.
+ */
+export function toProbes(readiness: Readiness | null, reason = sharedPorts): Part {
+  const isAlive = { exec: { command: [...heartbeatProbe] } };
+  return {
+    value: {
+      startupProbe: { ...isAlive, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 30 },
+      ...(readiness === null ? {} : { readinessProbe: readiness.probe }),
+      livenessProbe: { ...isAlive, periodSeconds: 20, timeoutSeconds: 10, failureThreshold: 6 },
+    },
+    comments: [
+      {
+        path: ['startupProbe'],
+        text: `vipnat writes until when it is alive, in seconds since boot. No port is used, because ${reason}.`,
+      },
+      ...(readiness === null ? [] : [{ path: ['readinessProbe'], text: readiness.purpose }]),
+      {
+        path: ['livenessProbe'],
+        text: 'It fails only if vipnat hangs. If the API or a tool fails, a restart would not help.',
+      },
+    ],
+  };
+}
+
+const sharedPorts = 'pods share the ports of the host';
+
+/** Asks a server in the network of the node: one that listens at every address, at the loopback one. */
+export function askOnHost({ address, port }: Endpoint, path: string): object {
+  const host = loopbacks.get(address) ?? address;
+  return { httpGet: { path, host, port }, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 };
+}
+
+const loopbacks: ReadonlyMap<string, string> = new Map([
+  ['0.0.0.0', '127.0.0.1'],
+  ['::', '::1'],
+]);
+
+/** Something of the host that the container sees. */
+export interface HostVolume {
+  readonly name: string;
+  readonly path: string;
+  /** Where it is in the container; at the same path unless given. */
+  readonly mountPath?: string;
+  /** What kubelet makes sure of before the container starts. */
+  readonly type: 'File' | 'FileOrCreate' | 'Directory' | 'DirectoryOrCreate';
+  readonly isReadOnly: boolean;
+  /** What it is for, in a line for the manifest. */
+  readonly purpose: string;
+}
+
+/**
+ * What of the host the agent needs, each path once. The agent's own socket is not among it: it is abstract, so it belongs to
+ * the host's network.
+ */
+function findVolumes({ stateDir, runDir, caFile, kubeconfig }: Config, isPrivileged: boolean): HostVolume[] {
+  const volumes: HostVolume[] = [
+    lock,
+    ...(isPrivileged ? [modules] : []),
+    toFolderVolume('state', stateDir, 'the state file: the last known apiservers, for the next start'),
+    toFolderVolume('run', runDir, 'the track file: whether this node can serve the VIP'),
+  ];
+  if (caFile !== null) volumes.push(toFileVolume('ca-file', caFile, "the cluster's CA"));
+  if (kubeconfig !== null) {
+    volumes.push(
+      toFileVolume('kubeconfig', kubeconfig, 'credentials; the pod does not mount the files that they name'),
+    );
+  }
+  return [...new Map(volumes.toReversed().map((volume) => [volume.path, volume])).values()].toReversed();
+}
+
+/** What a container needs, beside `NET_RAW`, to look at iptables-legacy. */
+export const lock: HostVolume = {
+  name: 'xtables-lock',
+  path: '/run/xtables.lock',
+  type: 'FileOrCreate',
+  isReadOnly: false,
+  purpose: "iptables-legacy's lock, which all its processes on the host share",
+};
+
+/**
+ * Only who has CAP_SYS_MODULE can load one. A node whose kernel has everything built in may have no /lib/modules: as `Directory` that
+ * would keep the pod from starting, and any other type has the kubelet or the runtime make it on the node. Every node has
+ * /lib. In the image /lib/modules is a link to what is in it.
+ */
+const modules: HostVolume = {
+  name: 'modules',
+  path: '/lib',
+  mountPath: '/host/lib',
+  type: 'Directory',
+  isReadOnly: true,
+  purpose: 'iptables-legacy loads missing kernel modules from /lib/modules',
+};
+
+/** `volumes` of a pod's spec. */
+export function toPodVolumes(volumes: readonly HostVolume[]): object[] {
+  return volumes.map(({ name, path, type }) => ({ name, hostPath: { path, type } }));
+}
+
+/** `volumeMounts` of a container. */
+export function toVolumeMounts(volumes: readonly HostVolume[]): object[] {
+  return volumes.map(({ name, path, mountPath = path, isReadOnly }) => ({
+    name,
+    mountPath,
+    ...(isReadOnly ? { readOnly: true } : {}),
+  }));
+}
+
+/** A folder of the host, which the kubelet makes where it is missing. */
+export function toFolderVolume(name: string, path: string, purpose: string): HostVolume {
+  return { name, path: path.replace(/\/$/, ''), type: 'DirectoryOrCreate', isReadOnly: false, purpose };
+}
+
+function toFileVolume(name: string, path: string, purpose: string): HostVolume {
+  return { name, path, type: 'File', isReadOnly: true, purpose };
+}
+
+/** A comment above the key or item that a path leads to; above the whole document when the path is empty. */
+interface Comment {
+  readonly path: readonly (string | number)[];
+  /** One or more lines. */
+  readonly text: string;
+}
+
+/** One object of Kubernetes, and what people are told beside it. */
+export interface Manifest {
+  readonly object: object;
+  readonly comments: readonly Comment[];
+}
+
+/** A part of an object, with comments for it, their paths from that part on. */
+export interface Part {
+  readonly value: object;
+  readonly comments: readonly Comment[];
+}
+
+/** Comments of a part that is at `path`, with their paths from there on where that path begins. */
+export function nestComments(path: Comment['path'], comments: readonly Comment[]): Comment[] {
+  return comments.map((comment) => ({ path: [...path, ...comment.path], text: comment.text }));
+}
+
+/** Manifests as one YAML text: whoever reads it, by YAML 1.1 as Kubernetes does or by 1.2, gets the same objects. */
+export function formatManifests(manifests: readonly Manifest[]): string {
+  return manifests.map(formatManifest).join('---\n');
+}
+
+function formatManifest({ object, comments }: Manifest): string {
+  const document = new Document(object, {
+    // Kubernetes reads by YAML 1.1, where `on` and `1_000` are no texts.
+    compat: 'yaml-1.1',
+    aliasDuplicateObjects: false,
+  });
+  for (const { path, text } of comments) setComment(document, path, text.replaceAll(/^/gm, ' '));
+  return document.toString({ lineWidth: 0, singleQuote: true });
+}
+
+function setComment(document: Document, path: Comment['path'], text: string): void {
+  if (path.length === 0) {
+    document.commentBefore = text;
+    return;
+  }
+  const node = findHead(document, path);
+  if (!isNode(node)) throw new TypeError(`nothing is at ${path.join('.')} for a comment`);
+  node.commentBefore = text;
+}
+
+/** What a comment has to stand before: a key of a map, or an item of a sequence. */
+function findHead(document: Document, path: Comment['path']): unknown {
+  const last = path.at(-1);
+  const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
+  if (!isMap(parent)) return document.getIn(path, true);
+  return parent.items.map(({ key }) => key).find((key) => isScalar(key) && key.value === last);
+}

@@ -1,0 +1,383 @@
+import {
+  type Config,
+  quoteText,
+  nameFlag,
+  describeOption,
+  type OptionName,
+  listenAddress,
+  defaultListen,
+  wholeNumber,
+} from '../../config/options.ts';
+import { isGateType, webhookPort, injectionMethods } from '../../lib/api/endpoints.ts';
+import { isDeviceName } from '../../lib/api/device.ts';
+import { parseRange, type Endpoint, formatEndpoint } from '../../lib/net.ts';
+import { isSafePath } from '../../lib/keepalived/read.ts';
+import { usualRunFolder } from '../../lib/keepalived/write.ts';
+import { vrrpFlags, toKeepalivedArguments } from '../keepalived.ts';
+import * as z from 'zod/mini';
+import { forKinds, list, toggle, text, optional, type OptionsOf } from '../command.ts';
+import { isSea } from 'node:sea';
+
+/** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each; flags that are `unread` left out. */
+export function findManifestProblems(
+  options: ManifestOptions,
+  config: Config,
+  unread: ReadonlySet<string>,
+): string[] {
+  const { kind, image, namespace } = options;
+  const problems = [...findKeepalivedProblems(options, unread), ...findSystemdProblems(options, config)];
+  if (image !== null && !isImage(image)) {
+    problems.push(
+      `--image ${quoteText(image)} is not an image reference. Example: --image registry.example/vipnat:0.1.0`,
+    );
+  }
+  problems.push(...checkNamespace(namespace, defaultNamespace), ...findServicesProblems(options, config));
+  if ((kind === 'daemonset' || kind === 'services') && config.nodeName !== null) {
+    const rule = 'would give every node of the DaemonSet the same name';
+    problems.push(`--node-name ${quoteText(config.nodeName)} ${rule}: leave it out`);
+  }
+  for (const name of ['caFile', 'kubeconfig', 'stateDir', 'runDir'] as const) {
+    const path = config[name];
+    if (path === null || isHostPath(path)) continue;
+    const rule =
+      'cannot be mounted: it must begin with /, and must not contain "..", ":" or control characters';
+    const flag = nameFlag(name);
+    problems.push(`${flag} ${quoteText(path)} ${rule}. Example: ${flag} ${describeOption(name).example}`);
+  }
+  return problems;
+}
+
+/** What is no name of a namespace (RFC 1123, a label). */
+export function checkNamespace(namespace: string, example: string): string[] {
+  if (/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) return [];
+  const rule = 'is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end';
+  return [`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${example}`];
+}
+
+/** What is no type of a readiness gate that is vipnat's to open. */
+export function checkGates(gates: readonly string[]): string[] {
+  const rule = 'is not the type of a readiness gate: use DOMAIN/NAME';
+  return gates
+    .filter((text) => !isGateType(text))
+    .map((text) => `--gate ${quoteText(text)} ${rule}. Example: --gate example.com/load-balancer-ready`);
+}
+
+/** What is no port for the webhook. */
+export function checkWebhookPort(port: string | null): string[] {
+  if (port === null || (/^[1-9]\d{0,4}$/.test(port) && Number(port) <= 65_535)) return [];
+  const rule = 'is not a whole number from 1 to 65535';
+  return [`--webhook-port ${quoteText(port)} ${rule}. Example: --webhook-port ${webhookPort}`];
+}
+
+/** What is no device for Services without a class, or beside which all of them have a class. */
+export function checkDefaultDevice({
+  defaultDevice,
+  defaultClass,
+}: Pick<ManifestOptions, 'defaultDevice' | 'defaultClass'>): string[] {
+  return [
+    ...(defaultDevice === null || isDeviceName(defaultDevice)
+      ? []
+      : [
+          `--default-device ${quoteText(defaultDevice)} is not the name of a LoadBalancerDevice. Example: --default-device haproxy-1`,
+        ]),
+    // Both would serve a Service without a class that has such an annotation.
+    ...(defaultDevice !== null && defaultClass
+      ? [
+          '--default-device and --default-class exclude each other: both are about Services without a class. Leave one out',
+        ]
+      : []),
+  ];
+}
+
+function findServicesProblems(options: ManifestOptions, config: Config): string[] {
+  const { kind, pool, gate, injectGates, balancerListen, nodeProbePort } = options;
+  if (kind !== 'services') return refuse(toServicesArguments(options), 'vipnat manifest services only');
+  return [
+    ...[...findPoolProblems(pool), ...checkGates(gate), ...findFolderProblems(config)],
+    ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
+    ...[...checkDefaultDevice(options), ...findInjectionProblems(injectGates)],
+  ];
+}
+
+/** One line for each flag of arguments that are for something else. */
+function refuse(args: readonly string[], whose: string): string[] {
+  const flags = new Set(args.map((text) => text.replace(/=[^]*/, '')));
+  return [...flags].map((flag) => `${flag} is for ${whose}. Leave it out`);
+}
+
+function findInjectionProblems(injection: string | null): string[] {
+  if (injection === null || (injectionMethods as readonly string[]).includes(injection)) return [];
+  return [
+    `--inject-gates ${quoteText(injection)} is none of ${injectionMethods.join(', ')}. Example: --inject-gates=webhook`,
+  ];
+}
+
+function findPoolProblems(pools: readonly string[]): string[] {
+  return pools
+    .filter((text) => parseRange(text) === null)
+    .map(
+      (text) => `--pool ${quoteText(text)} is not a range of addresses. Example: --pool 10.0.9.10-10.0.9.99`,
+    );
+}
+
+/** The balancer writes it into keepalived.conf. */
+function findFolderProblems({ runDir }: Config): string[] {
+  if (isSafePath(runDir)) return [];
+  return [
+    `--run-dir ${quoteText(runDir)} cannot be written into keepalived.conf. Example: --run-dir ${usualRunFolder}`,
+  ];
+}
+
+/** What is written into a unit, and into a line of a shell in it, has to mean itself there. */
+function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Config): string[] {
+  const { kind, directory } = options;
+  if (kind !== 'systemd') {
+    return directory === null ? [] : refuse(['--directory'], 'vipnat manifest systemd only');
+  }
+  const paths = { '--run-dir': runDir, '--state-dir': stateDir };
+  // An empty variable of a script is not the root folder.
+  return [
+    ...(directory === '' ? ['--directory "" names no folder. Example: --directory /'] : []),
+    ...refuse(toPodArguments(options), 'pods, and systemd has none'),
+    ...Object.entries(paths)
+      .filter(([, path]) => !/^\/[\w./@+-]+$/.test(path))
+      .map(
+        ([flag, path]) =>
+          `${flag} ${quoteText(path)} cannot be written into a unit. Example: ${flag} /run/vipnat`,
+      ),
+  ];
+}
+
+function findKeepalivedProblems(options: ManifestOptions, unread: ReadonlySet<string>): string[] {
+  const { kind, keepalivedImage } = options;
+  const problems: string[] = [];
+  if (keepalivedImage !== null && kind !== 'keepalived' && kind !== 'services') {
+    problems.push(
+      ...refuse(['--keepalived-image'], 'vipnat manifest keepalived and vipnat manifest services only'),
+    );
+  } else if (keepalivedImage !== null && !isImage(keepalivedImage)) {
+    const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
+    problems.push(`--keepalived-image ${quoteText(keepalivedImage)} is not an image reference. ${example}`);
+  }
+  if (kind === 'keepalived' || Object.keys(vrrpFlags).some((name) => unread.has(name))) return problems;
+  return [...problems, ...refuse(toKeepalivedArguments(options), 'vipnat manifest keepalived only')];
+}
+
+/** Source: the grammar of github.com/distribution/reference 0.6, by which container runtimes read image names. */
+function isImage(text: string): boolean {
+  const host = String.raw`(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[a-fA-F0-9:]+\])(?::\d+)?`;
+  const part = String.raw`[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*`;
+  const tag = String.raw`\w[\w.-]{0,127}`;
+  const digest = String.raw`[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-f0-9]{32,}`;
+  const whole = new RegExp(`^(?<name>(?:${host}/)?${part}(?:/${part})*)(?::${tag})?(?:@${digest})?$`);
+  const name = whole.exec(text.slice(0, 512))?.groups?.['name'] ?? '';
+  return text.length <= 512 && name !== '' && name.length <= 255;
+}
+
+/** As kube-apiserver takes it for a hostPath and, but for the root, as the place to mount it. */
+function isHostPath(path: string): boolean {
+  return /^(?:\/(?!\.\.?(?:\/|$))[^/:\p{C}]+)+\/?$/u.test(path);
+}
+
+/** All that a manifest is made of. Checked: there is a VIP, and `findManifestProblems` finds nothing. */
+export interface ManifestRequest {
+  readonly options: ManifestOptions;
+  readonly config: Config;
+  /** The options that the user gave: these become arguments of the container. */
+  readonly given: ReadonlySet<OptionName>;
+  /** The images of this build, for what the options do not name. */
+  readonly ownImages: OwnImages;
+  /** The command line that starts this program on a host. */
+  readonly ownProgram: readonly string[];
+}
+
+/** Whether the container is to be privileged. */
+export function isPrivileged({ options }: ManifestRequest): boolean {
+  return options.kind === 'daemonset' && !options.leastPrivilege;
+}
+
+/** The image to run. */
+export function chooseImage({ options, ownImages }: ManifestRequest): string {
+  return options.image ?? ownImages.vipnat;
+}
+
+/** The image of keepalived to run. */
+export function chooseKeepalivedImage({ options, ownImages }: ManifestRequest): string {
+  return options.keepalivedImage ?? ownImages.keepalived;
+}
+
+/** The flags of pods that stand for checked options, `--image=a/b:1`; one with its default gets none. */
+export function toPodArguments({ kind, image, namespace, leastPrivilege }: ManifestOptions): string[] {
+  return [
+    ...(image === null ? [] : [`--image=${image}`]),
+    ...(namespace === chooseNamespace(kind) ? [] : [`--namespace=${namespace}`]),
+    ...(leastPrivilege ? ['--least-privilege'] : []),
+  ];
+}
+
+/** The flags of `services` alone, in the same way. */
+export function toServicesArguments(options: ManifestOptions): string[] {
+  const { pool, defaultClass, defaultDevice, gate, injectGates, balancerListen, nodeProbePort } = options;
+  const usual = injectGates === injectionMethods[0];
+  return [
+    ...pool.map((range) => `--pool=${range}`),
+    ...(defaultClass ? ['--default-class'] : []),
+    ...(defaultDevice === null ? [] : [`--default-device=${defaultDevice}`]),
+    ...gate.map((type) => `--gate=${type}`),
+    ...(injectGates === null ? [] : [usual ? '--inject-gates' : `--inject-gates=${injectGates}`]),
+    ...(balancerListen === null ? [] : [`--balancer-listen=${balancerListen}`]),
+    ...(nodeProbePort === null ? [] : [`--node-probe-port=${nodeProbePort}`]),
+  ];
+}
+
+/** Where balancers serve metrics and readiness; null for nowhere. Only for options without problems. */
+export function readBalancerListen({ balancerListen }: ManifestOptions): Endpoint | null {
+  return balancerListen === null ? defaultBalancerListen : z.parse(listenAddress, balancerListen);
+}
+
+/** What is wrong with it: a balancer is in the network of its node, where an agent may have its own default. */
+function findListenProblems(text: string | null): string[] {
+  if (text === null) return [];
+  const result = z.safeParse(listenAddress, text);
+  const example = `Example: --balancer-listen ${formatEndpoint(defaultBalancerListen)}`;
+  if (!result.success) {
+    const [issue] = result.error.issues;
+    return [`--balancer-listen ${quoteText(text)} ${issue?.message ?? 'is wrong'}. ${example}`];
+  }
+  if (result.data?.port !== defaultListen.port) return [];
+  const rule = 'has the port that the agent of the API has by default on the same node';
+  return [`--balancer-listen ${quoteText(text)} ${rule}. ${example}`];
+}
+
+const port = wholeNumber(1, 65_535);
+
+/** The port at which balancers ask whether other nodes live, as given; 0 for `off`, the default for null and for what is wrong. */
+export function readProbePort(text: string | null): number {
+  if (text === 'off') return 0;
+  return z.safeParse(port, text).data ?? defaultProbePort;
+}
+
+/** What is wrong with it. */
+export function findProbePortProblems(text: string | null): string[] {
+  if (text === null || text === 'off') return [];
+  const { success, error } = z.safeParse(port, text);
+  if (success) return [];
+  const [issue] = error.issues;
+  const example = `Example: --node-probe-port ${defaultProbePort}`;
+  return [`--node-probe-port ${quoteText(text)} ${issue?.message ?? 'is wrong'}, and not off. ${example}`];
+}
+
+/** Set by scripts/build, from scripts/image-name. */
+declare const VIPNAT_IMAGES: OwnImages | undefined;
+
+/** The images of this build; where no build was made, the newest that were built on this machine. */
+export const ownImages: OwnImages =
+  typeof VIPNAT_IMAGES === 'undefined'
+    ? { vipnat: 'localhost/vipnat:latest', keepalived: 'localhost/vipnat-keepalived:latest' }
+    : VIPNAT_IMAGES;
+
+/** What `vipnat manifest` can print. */
+export const manifestKinds = ['daemonset', 'static-pod', 'keepalived', 'systemd', 'services'] as const;
+
+/** One of manifestKinds. */
+export type ManifestKind = (typeof manifestKinds)[number];
+
+/** The namespace that is taken when none is given. */
+const defaultNamespace = 'kube-system';
+
+/** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
+export const servicesNamespace = 'vipnat-system';
+
+/** This host only, on a port beside that of the agent, which may run there, too. */
+export const defaultBalancerListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_269 };
+
+/**
+ * kube-proxy's, for load balancers: Kubernetes' list of ports has firewalls let it pass. Without a kube-proxy the node refuses, which is an
+ * answer, too.
+ */
+const defaultProbePort = 10_256;
+
+/** What help says of `--node-probe-port`. */
+export const probePortMeaning = `the TCP port at which to ask whether other nodes live, or off (default: ${defaultProbePort})`;
+
+/** The images that scripts/image makes, each with its registry and tag. */
+interface OwnImages {
+  readonly vipnat: string;
+  readonly keepalived: string;
+}
+
+/** The flags that are for the kind `services` alone. */
+const servicesFlags = forKinds(['services'], {
+  /** Ranges of the pool. */
+  pool: list('RANGE', 'for services: addresses to give; repeat the flag for more'),
+  /** Whether the controller serves Services without a class. */
+  defaultClass: toggle('for services: serve Services without a class too'),
+  /** The device of Services without a class that have annotations of another controller; null for none. */
+  defaultDevice: text(
+    'NAME',
+    'for services: the LoadBalancerDevice of Services without a class that have an annotation lb.zcloud.cn/vip or lb.zdns.cn/vip',
+  ),
+  /** Further types of readiness gates that the controller opens. */
+  gate: list('TYPE', 'for services: also open readiness gates of this type; repeat the flag for more'),
+  /** What gives pods the gate: one of injectionMethods, or nonsense; null for nothing. */
+  injectGates: optional(
+    'METHOD',
+    'for services: give pods a readiness gate where their namespace asks for it, by policy (default, Kubernetes 1.36) or webhook',
+    (given): string | null => (given === true ? injectionMethods[0] : (given ?? null)),
+  ),
+  /** Where the balancers serve metrics; null for the default. */
+  balancerListen: text(
+    'ADDR:PORT',
+    `for services: where balancers serve metrics and readiness, or off (default: ${formatEndpoint(defaultBalancerListen)})`,
+  ),
+  /** Where the balancers ask whether other nodes live; null for the default. */
+  nodeProbePort: text('PORT', `for services: ${probePortMeaning}`),
+});
+
+const pods = ['', 'daemonset', 'static-pod', 'keepalived', 'services'];
+
+/** The flags of `vipnat manifest`, read as they were given: `findManifestProblems` says what is wrong with them. */
+export const manifestFlags = {
+  ...servicesFlags,
+  ...forKinds(pods, {
+    /** vipnat's image, as a reference; null for that of this build. */
+    image: text('IMAGE', 'the image to run (default: the image of this build)'),
+    namespace: text(
+      'NAME',
+      `where to run it; ${servicesNamespace} for services (default: ${defaultNamespace})`,
+      (given, { words: [kind] }) => given ?? chooseNamespace(kind),
+    ),
+  }),
+  ...forKinds(['daemonset'], {
+    /** Whether the DaemonSet does without privileged; static pods always do. */
+    leastPrivilege: toggle('three capabilities instead of privileged'),
+  }),
+  ...forKinds(['keepalived', 'services'], {
+    /** An image with a program keepalived; null for that of this build. */
+    keepalivedImage: text(
+      'IMAGE',
+      'for keepalived and services: an image with keepalived (default: the image of this build)',
+    ),
+  }),
+  ...forKinds(['systemd'], {
+    /** The folder below which the files are written; null to print them, or what else is asked for. */
+    directory: text('FOLDER', 'for systemd: the root folder to write the files to (default: print them)'),
+  }),
+  ...forKinds(['keepalived'], vrrpFlags),
+};
+
+/** What `vipnat manifest` is asked for. */
+export type ManifestOptions = OptionsOf<typeof manifestFlags> & { readonly kind: ManifestKind };
+
+/** The namespace of a kind where none is given. */
+function chooseNamespace(kind: string | undefined): string {
+  return kind === 'services' ? servicesNamespace : defaultNamespace;
+}
+
+/**
+ * The command line that starts vipnat on a host: this executable where it is a single one, else Node.js and the program where
+ * docs/install.md has them.
+ */
+export const ownProgram: readonly string[] = isSea()
+  ? [process.execPath]
+  : ['/usr/bin/node', '/opt/vipnat/vipnat.js'];

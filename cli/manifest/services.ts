@@ -1,0 +1,320 @@
+import { type ManifestRequest, readBalancerListen } from './request.ts';
+import {
+  type Manifest,
+  toLabels,
+  toManifest,
+  nestComments,
+  type Part,
+  onLinux,
+  toProbes,
+  toVipnatContainer,
+  escapeVariables,
+  toBounded,
+  type Readiness,
+  toDaemonSet,
+  toFolderVolume,
+  onTheHost,
+  everyTaint,
+  toPodVolumes,
+  lock,
+  type HostVolume,
+  askOnHost,
+  nodeName,
+  toFieldVariable,
+  toConfined,
+  toVolumeMounts,
+  toKeepalivedContainer,
+} from './pod.ts';
+import { definitions } from '../../lib/api/crds.ts';
+import {
+  toControllerRights,
+  toBalancerRights,
+  toPolicies,
+  toInjection,
+  toWebhook,
+  controllerName as name,
+  balancerName,
+} from './rights.ts';
+import { firstPools, firstPoolsRanges } from '../../lib/api/vipnat.ts';
+import type { OptionName, Config } from '../../config/options.ts';
+import { webhookPort } from '../../lib/api/endpoints.ts';
+import { toArguments } from '../../config/load.ts';
+import { serviceAccountFolder } from '../../lib/kubernetes/route.ts';
+import { usualRunFolder } from '../../lib/keepalived/write.ts';
+import { formatEndpoint } from '../../lib/net.ts';
+
+/** Everything that gives addresses to Services: objects, controller and balancers with their rights, and a pool where one is asked for. */
+export function toServicesManifests(request: ManifestRequest): Manifest[] {
+  const { namespace, pool, injectGates } = request.options;
+  return [
+    toNamespace(namespace),
+    ...definitions.map((object): Manifest => ({ object, comments: [] })),
+    ...toControllerRights(namespace),
+    ...toBalancerRights(namespace),
+    ...toPolicies(namespace),
+    ...(injectGates === 'policy' ? toInjection() : []),
+    ...(injectGates === 'webhook' ? toWebhook(namespace) : []),
+    ...(pool.length === 0 ? [] : [toFirstPools(namespace, pool)]),
+    toControllerDeployment(request),
+    toBalancerDaemonSet(request),
+  ];
+}
+
+/** Clusters that hold every namespace to a standard (PodSecurity) refuse pods of the host's network without this. */
+function toNamespace(name: string): Manifest {
+  const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };
+  return {
+    object: { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } },
+    comments: [
+      { path: ['metadata', 'labels'], text: "The balancer's pods need the network of their nodes." },
+    ],
+  };
+}
+
+/** kubectl refuses an AddressPool beside its own definition. */
+function toFirstPools(namespace: string, ranges: readonly string[]): Manifest {
+  return {
+    object: {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: firstPools, namespace },
+      data: { default: ranges.join('\n') },
+    },
+    comments: [
+      { path: ['data'], text: 'The controller creates an AddressPool of this name, and never changes it.' },
+    ],
+  };
+}
+
+const labels = toLabels(name);
+
+/** The options that the controller takes. */
+const controllerOptionNames = new Set<OptionName>(['vip', 'listen', 'logLevel', 'logFormat']);
+
+/** The controller: two replicas, of which one leads. */
+function toControllerDeployment(request: ManifestRequest): Manifest {
+  const container = toContainer(request);
+  const spec = {
+    replicas: 2,
+    selector: { matchLabels: labels },
+    template: { metadata: toPodMetadata(request), spec: toControllerPodSpec(container) },
+  };
+  const { namespace } = request.options;
+  return toManifest({ apiVersion: 'apps/v1', kind: 'Deployment', name, namespace }, { spec }, [
+    { path: ['spec', 'replicas'], text: 'One leads, and the other takes over.' },
+    { path: ['spec', 'template', 'spec', 'affinity'], text: affinityText },
+    ...nestComments(['spec', 'template', 'spec', 'containers', 0], container.comments),
+  ]);
+}
+
+/** Other pools make other pods: a controller reads at its start what it is to create. */
+function toPodMetadata({ options: { pool } }: ManifestRequest): object {
+  const annotations = { [firstPoolsRanges]: pool.join(',') };
+  return pool.length === 0 ? { labels } : { labels, annotations };
+}
+
+/** Source: kubeadm; it is the label and the taint of control-plane nodes. */
+const controlPlane = 'node-role.kubernetes.io/control-plane';
+
+const onControlPlane = { matchExpressions: [{ key: controlPlane, operator: 'Exists' }] };
+
+const affinityText =
+  "Not both on one node, where there are two. Root on the node has the controller's rights, so nodes without pods of tenants are better.";
+
+function toControllerPodSpec(container: Part): object {
+  const term = { labelSelector: { matchLabels: labels }, topologyKey: 'kubernetes.io/hostname' };
+  return {
+    serviceAccountName: name,
+    enableServiceLinks: false,
+    ...onLinux,
+    priorityClassName: 'system-cluster-critical',
+    tolerations: [{ key: controlPlane, operator: 'Exists', effect: 'NoSchedule' }],
+    affinity: {
+      nodeAffinity: {
+        preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 50, preference: onControlPlane }],
+      },
+      podAntiAffinity: {
+        preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm: term }],
+      },
+    },
+    securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+    containers: [container.value],
+  };
+}
+
+/** Whether it is alive is said by its heartbeat: every pod of the cluster can reach its port, and could fill it. */
+const portIsOpen = 'each pod can connect to it';
+
+/** The pod has a network of its own, where the kubelet and Prometheus have to reach it. */
+const everywhere: NonNullable<Config['listen']> = { family: 'ipv4', address: '0.0.0.0', port: 10_268 };
+
+function chooseListen({ config, given }: ManifestRequest): Config['listen'] {
+  return given.has('listen') ? config.listen : everywhere;
+}
+
+function toContainer(request: ManifestRequest): Part {
+  const { options, config, given } = request;
+  const listen = chooseListen(request);
+  const names = [...given].filter((option) => controllerOptionNames.has(option));
+  const args = [
+    'controller',
+    ...(options.defaultClass ? ['--default-class'] : []),
+    ...(options.defaultDevice === null ? [] : [`--default-device=${options.defaultDevice}`]),
+    ...options.gate.map((type) => `--gate=${type}`),
+    ...(options.injectGates === 'webhook' ? [`--webhook-port=${webhookPort}`] : []),
+    `--namespace=${options.namespace}`,
+    ...toArguments({ ...config, listen }, new Set([...names, 'listen'])),
+  ];
+  const probes = toProbes(listen === null ? null : toReadiness(listen.port), portIsOpen);
+  const value = toVipnatContainer(request, {
+    name: 'controller',
+    kind: 'deployment',
+    args: args.map(escapeVariables),
+    fields: { ...probes.value, securityContext: toBounded([]) },
+  });
+  return { value, comments: probes.comments };
+}
+
+function toReadiness(port: number): Readiness {
+  return {
+    probe: { httpGet: { path: '/readyz', port }, periodSeconds: 5, timeoutSeconds: 5 },
+    purpose: 'A controller that waits for its turn is ready.',
+  };
+}
+
+/**
+ * The balancer of each node, with a keepalived of its own beside it.
+ *
+ * Goal: what is replaced or killed comes back to where it was: tables, seats, and addresses that are on an interface.
+ * Tension: a container, a pod or both can go at any moment, and keepalived takes off only the addresses that its own file names.
+ * Compromise: their folder is the node's, in memory: it lasts as long as addresses on interfaces do, which is until the node boots.
+ */
+
+/** The addresses of the pod's host. Source: core/v1, PodStatus.hostIPs; Kubernetes has it since 1.30. */
+const addressVariable = 'HOST_ADDRESSES';
+
+/** The options that the balancer takes, beside its folder. */
+const balancerOptionNames = new Set<OptionName>(['logLevel', 'logFormat']);
+
+/**
+ * A pod on every node, also where none holds addresses: programs and pods of each node use Services, too. The controller gives no
+ * seat to a node that is excluded from load balancers.
+ */
+function toBalancerDaemonSet(request: ManifestRequest): Manifest {
+  const text = "A node's tables count for 30 more seconds without a balancer.";
+  return toDaemonSet(
+    { name: balancerName, namespace: request.options.namespace },
+    toBalancerPodSpec(request),
+    [{ path: ['spec', 'updateStrategy'], text }],
+  );
+}
+
+function toBalancerPodSpec(request: ManifestRequest): Part {
+  const runPurpose = "keepalived's configuration, also after the pod is replaced. A boot empties /run.";
+  const run = toFolderVolume('run', chooseFolder(request), runPurpose);
+  const balancer = toBalancer(request, run);
+  return {
+    value: {
+      serviceAccountName: balancerName,
+      // keepalived reads what each host of the segment sends: it gets no token.
+      automountServiceAccountToken: false,
+      ...onTheHost,
+      ...onLinux,
+      shareProcessNamespace: true,
+      // Seats are handed over at once.
+      terminationGracePeriodSeconds: 10,
+      tolerations: everyTaint,
+      containers: [balancer.value, toKeepalived(request, run)],
+      volumes: [...toPodVolumes([lock, run]), tokenVolume],
+    },
+    comments: [
+      { path: ['tolerations'], text: 'Each node balances for its own programs and pods.' },
+      {
+        path: ['shareProcessNamespace'],
+        text: 'The balancer tells keepalived to read its configuration again.',
+      },
+      ...nestComments(['containers', 0], balancer.comments),
+      ...[lock.purpose, run.purpose, tokenPurpose].map((text, index) => ({ path: ['volumes', index], text })),
+    ],
+  };
+}
+
+const tokenPurpose =
+  "The balancer's credentials, as Kubernetes mounts them. keepalived's container has none.";
+
+/** Source: the ServiceAccount admission plugin of kube-apiserver, which adds the same to pods that say nothing. */
+const tokenVolume = {
+  name: 'token',
+  projected: {
+    sources: [
+      { serviceAccountToken: { path: 'token', expirationSeconds: 3607 } },
+      { configMap: { name: 'kube-root-ca.crt', items: [{ key: 'ca.crt', path: 'ca.crt' }] } },
+    ],
+  },
+};
+
+const tokenMount = { name: 'token', mountPath: serviceAccountFolder, readOnly: true };
+
+function chooseFolder({ config, given }: ManifestRequest): string {
+  return given.has('runDir') ? config.runDir.replace(/\/$/, '') : usualRunFolder;
+}
+
+function toBalancer(request: ManifestRequest, run: HostVolume): Part {
+  const { options, config, given } = request;
+  const names = new Set([...given].filter((option) => balancerOptionNames.has(option)));
+  const args = [
+    'balancer',
+    `--namespace=${options.namespace}`,
+    `--run-dir=${run.path}`,
+    ...toArguments(config, names),
+  ];
+  const listen = readBalancerListen(options);
+  if (listen !== null) args.push(`--listen=${formatEndpoint(listen)}`);
+  if (options.nodeProbePort !== null) args.push(`--node-probe-port=${options.nodeProbePort}`);
+  // Whether it is alive is said by its heartbeat: an API that is away, or a port that another program has, restarts nothing.
+  const probes = toProbes(
+    listen === null ? null : { probe: askOnHost(listen, '/readyz'), purpose: readyPurpose },
+  );
+  const value = toVipnatContainer(request, {
+    name: 'balancer',
+    kind: 'daemonset',
+    // Of both families, with a comma between.
+    args: [...args.map(escapeVariables), `--node-address=$(${addressVariable})`],
+    env: [nodeName, toFieldVariable(addressVariable, 'status.hostIPs')],
+    fields: {
+      ...probes.value,
+      securityContext: toConfined(['NET_ADMIN', 'NET_RAW']),
+      volumeMounts: [...toVolumeMounts([lock, run]), tokenMount],
+    },
+  });
+  return { value, comments: probes.comments };
+}
+
+/** Its tables count also while the API is away. */
+const readyPurpose =
+  'An update continues when the new balancer has written its tables. It stays ready while the API is away.';
+
+/**
+ * A keepalived that ended in order has removed its pid files, and its addresses. Then its file may be from long ago: the balancer
+ * writes it anew. One that was killed has left both, and the next one takes off the addresses that the file names. A pid in
+ * these files may be any process by now, and keepalived would not start beside it.
+ */
+const script = [
+  'cd "$1"',
+  'if [ ! -e keepalived.pid ] && [ ! -e vrrp.pid ]; then rm -f keepalived.conf; fi',
+  'rm -f keepalived.pid vrrp.pid',
+  'until [ -e keepalived.conf ]; do sleep 1; done',
+  'exec keepalived --vrrp --dont-fork --log-console --use-file "$1/keepalived.conf" --pid "$1/keepalived.pid" --vrrp_pid "$1/vrrp.pid"',
+  '',
+].join('\n');
+
+/** VRRP's three. Before a reload keepalived 2.2.7 calls setgroups for its check of the file, and reads nothing where it may not. */
+const keepalivedCapabilities = ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW', 'SETGID'];
+
+function toKeepalived(request: ManifestRequest, run: HostVolume): object {
+  return toKeepalivedContainer(request, {
+    command: ['sh', '-c', script, 'sh', escapeVariables(run.path)],
+    securityContext: toConfined(keepalivedCapabilities),
+    volumeMounts: toVolumeMounts([run]),
+  });
+}

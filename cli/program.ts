@@ -1,0 +1,372 @@
+import {
+  formatError,
+  writeStderr,
+  writeStdout,
+  type Terminal,
+  type ErrorForm,
+  proseWidth,
+  type ColourChoice,
+  type Screen,
+  readScreen,
+} from './output.ts';
+import { isatty } from 'node:tty';
+import { fstatSync } from 'node:fs';
+import { constants } from 'node:os';
+import {
+  type Environment,
+  type ConfigReading,
+  configVariable,
+  readConfig,
+  type Flags,
+} from '../config/load.ts';
+import { version, toAscii, exitStatuses, toPrintableLine, findNearest } from '../lib/text.ts';
+import {
+  type PlainContext,
+  type ConfiguredCommand,
+  type LoadedCommand,
+  type Given,
+  readFlags,
+} from './command.ts';
+import { table, createGrammar, commandNames } from './table.ts';
+import { VipnatError } from '../lib/errors.ts';
+import { isUsed } from '../lib/api/balancer.ts';
+import type { readConfigBesideAgent } from '../agent/main.ts';
+import { type Command, CommanderError } from 'commander';
+import { optionNames, nameFlag, quoteText, describeOption } from '../config/options.ts';
+
+/** Runs the program as this process, which then ends by itself: nothing written is lost. */
+export async function runProcess(): Promise<void> {
+  if (process.pid === 1) endOnSignals();
+  process.on('uncaughtException', (error) => {
+    const { text, exitCode } = formatError(error, {
+      isDebug: process.env['VIPNAT_LOG_LEVEL'] === 'debug',
+      isJson: false,
+    });
+    writeStderr(text);
+    process.exit(exitCode);
+  });
+  process.exitCode = await runProgram({
+    args: process.argv.slice(2),
+    environment: process.env,
+    terminal: readTerminal,
+    stdout: writeStdout,
+    stderr: writeStderr,
+  });
+}
+
+/** Opening the stream takes time, which only terminals are worth; node:tty takes some too, and a terminal is a device. */
+function readTerminal(): Terminal {
+  if (!isDevice(1) || !isatty(1)) return { isTerminal: false, columns: null };
+  const [columns] = process.stdout.getWindowSize();
+  return { isTerminal: true, columns: columns > 0 ? columns : null };
+}
+
+/** False for what is not open. */
+function isDevice(descriptor: number): boolean {
+  try {
+    return fstatSync(descriptor).isCharacterDevice();
+  } catch {
+    return false;
+  }
+}
+
+/** The kernel keeps signals from a container's first process that has no handler for them. */
+function endOnSignals(): void {
+  for (const name of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(name, () => process.exit(128 + constants.signals[name]));
+  }
+}
+
+/** What the program has of its process. */
+interface ProgramHost {
+  /** The command line, without node and the script. */
+  readonly args: readonly string[];
+  readonly environment: Environment;
+  /** What standard output is; a file or a pipe unless given. */
+  readonly terminal?: () => Terminal;
+  readonly stdout: (text: string) => void;
+  readonly stderr: (text: string) => void;
+}
+
+/** Runs one command line to its end and answers the exit status. Never rejects: what fails is printed to stderr. */
+export async function runProgram(host: ProgramHost): Promise<number> {
+  let form: ErrorForm = { isDebug: host.environment['VIPNAT_LOG_LEVEL'] === 'debug', isJson: false };
+  try {
+    const { width, isUnicode } = readHostScreen(host, 'auto');
+    const call = await parseCommandLine(host.args, version, width ?? proseWidth);
+    if (call.kind === 'text') {
+      host.stdout(isUnicode ? call.text : toAscii(call.text));
+      return exitStatuses.done;
+    }
+    const { command } = call;
+    if (command.heeds === undefined) {
+      refuseProblems(call.problems);
+      return await command.run(toContext(call, host));
+    }
+    form = guessForm(command, call, host.environment);
+    const { config, given } = await checkConfig(command, call, host);
+    form = toForm(command, call, config);
+    return await command.run({ ...toContext(call, host), config, given, flags: call.flags });
+  } catch (error) {
+    const { text, exitCode } = formatError(error, form);
+    host.stderr(text);
+    return exitCode;
+  }
+}
+
+function toContext(
+  { options, words }: CallInvocation,
+  host: ProgramHost,
+): PlainContext<CallInvocation['options']> {
+  const { environment, stdout, stderr } = host;
+  const { color = 'auto' } = options as { readonly color?: ColourChoice };
+  const screen = () => readHostScreen(host, color);
+  return { options, words, environment, screen, stdout, stderr, table };
+}
+
+function refuseProblems(problems: readonly string[]): void {
+  if (problems.length > 0) throw new VipnatError('CONFIG_INVALID', problems.join('\n'));
+}
+
+function readHostScreen({ environment, terminal }: ProgramHost, colour: ColourChoice): Screen {
+  return readScreen(environment, terminal?.() ?? { isTerminal: false, columns: null }, colour);
+}
+
+/** Before the configuration is read: what a flag or a variable says. */
+function guessForm(command: ConfiguredCommand, call: CallInvocation, environment: Environment): ErrorForm {
+  return toForm(command, call, {
+    logLevel: call.flags['logLevel'] ?? environment['VIPNAT_LOG_LEVEL'],
+    logFormat: call.flags['logFormat'] ?? environment['VIPNAT_LOG_FORMAT'],
+  });
+}
+
+function toForm(
+  command: ConfiguredCommand,
+  { options }: CallInvocation,
+  { logLevel, logFormat }: { readonly logLevel: unknown; readonly logFormat: unknown },
+): ErrorForm {
+  const hasLog = command.hasLog?.(options) === true;
+  return { isDebug: logLevel === 'debug', isJson: hasLog && logFormat === 'json' };
+}
+
+async function checkConfig(
+  command: ConfiguredCommand,
+  call: CallInvocation,
+  { environment, stderr }: ProgramHost,
+): Promise<ConfigReading> {
+  const variable = environment[configVariable];
+  const file = call.file ?? (variable === '' ? undefined : variable);
+  const { isForElsewhere = false } = command;
+  const sources = { flags: call.flags, environment, file, isForElsewhere };
+  const scope = command.agentScope?.(call.options) ?? null;
+  const { reading, notes, reason } =
+    scope === null
+      ? { reading: await readConfig(sources), notes: [], reason: null }
+      : await askAgentFirst(sources, scope);
+  const isForServices = scope !== null && reading.config.vips.length === 0 && (await hasServices());
+  refuseProblems([
+    ...call.problems,
+    ...reading.problems,
+    ...findCommandProblems({ ...call, command }, reading, { reason, isForServices }),
+  ]);
+  for (const note of notes) stderr(`${toPrintableLine(note)}\n`);
+  return reading;
+}
+
+/** Why there may be no virtual IP. */
+interface Lack {
+  /** Why the running agent was of no help; null where it was, or nobody asked it. */
+  readonly reason: string | null;
+  /** Whether this host has Services, so that what tells how it is may be about them alone. */
+  readonly isForServices: boolean;
+}
+
+/**
+ * What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called
+ * missing.
+ */
+export function findCommandProblems(
+  { command, options, unread }: Pick<CallInvocation, 'options' | 'unread'> & { command: ConfiguredCommand },
+  { config, unreadable }: Pick<ConfigReading, 'config' | 'unreadable'>,
+  { reason, isForServices }: Lack = { reason: null, isForServices: false },
+): readonly string[] {
+  const isLacking = config.vips.length === 0 && !unreadable.has('vip') && !isForServices;
+  const why = reason === null ? '' : `, and ${reason}`;
+  const noVip = (hint = '') =>
+    isLacking ? [`no virtual IP given${why}${hint}. Example: --vip 10.0.0.50:6443`] : [];
+  return command.check?.({ options, config, unreadable, unread, noVip }) ?? [];
+}
+
+/** Whether Services have anything on this host: then these commands need no virtual IP of the API. */
+async function hasServices(): Promise<boolean> {
+  const { inspectBalancer } = await import('../balancer/main.ts');
+  return isUsed(await inspectBalancer());
+}
+
+type DiagnosticQuestion = Parameters<typeof readConfigBesideAgent>;
+
+/** Loaded late: what prints rules offline asks nobody. */
+async function askAgentFirst(
+  ...[sources, scope]: DiagnosticQuestion
+): ReturnType<typeof readConfigBesideAgent> {
+  const { readConfigBesideAgent } = await import('../agent/main.ts');
+  return await readConfigBesideAgent(sources, scope);
+}
+
+/** Help or the version, to be printed as it is. */
+interface TextInvocation {
+  readonly kind: 'text';
+  readonly text: string;
+}
+
+/** A command, and what its own flags and words come to. */
+export interface CallInvocation extends LoadedCommand {
+  readonly kind: 'call';
+  readonly name: string;
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly words: readonly string[];
+  /** What flags gave of the configuration, beside the command's own. */
+  readonly flags: Flags;
+  /** What --config names. */
+  readonly file: string | undefined;
+  /** What is wrong with the words themselves, one line each; what the values come to is checked later. */
+  readonly problems: readonly string[];
+  /** The command's flags that could not be read. */
+  readonly unread: ReadonlySet<string>;
+}
+
+/** What a command line asks for. */
+type Invocation = TextInvocation | CallInvocation;
+
+/**
+ * Reads the command line, without the program's name. `width` is how many columns help may have: 80 unless given. Rejects as
+ * CONFIG_INVALID where it cannot even be told what was meant: an unknown command, or an option without its value.
+ */
+export async function parseCommandLine(
+  given: readonly string[],
+  version: string,
+  width: number = proseWidth,
+): Promise<Invocation> {
+  const args = expandHelp(given);
+  const refusal = refuseFirstWord(args[0]);
+  if (refusal !== null) throw new VipnatError('CONFIG_INVALID', refusal);
+  const row = table.find(({ name }) => name === args[0]);
+  const loaded = row === undefined ? null : { row, command: await row.load() };
+  const isHelp = args.includes('--help') || args.includes('-h');
+  const found: Command[] = [];
+  const grammar = createGrammar(
+    {
+      version,
+      width,
+      onFound: (command) => {
+        found.push(command);
+      },
+    },
+    loaded === null ? null : { ...loaded, kind: findKind(loaded, args[1]), isHelp },
+  );
+  const text = parse(grammar, args, loaded);
+  const [called] = found;
+  return loaded === null || called === undefined ? { kind: 'text', text } : toInvocation(loaded, called);
+}
+
+function findKind({ command }: LoadedCommand, word = ''): string {
+  return command.heeds !== undefined && command.kinds?.has(word) === true ? word : '';
+}
+
+/** Lets commander read the words; answers what it prints. */
+function parse(grammar: Command, args: readonly string[], loaded: LoadedCommand | null): string {
+  let text = '';
+  for (const command of [grammar, ...grammar.commands]) {
+    command.exitOverride().configureOutput({
+      writeOut: (part) => {
+        text += part;
+      },
+      writeErr: () => undefined,
+    });
+  }
+  try {
+    grammar.parse(args, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode !== 0)
+      throw new VipnatError('CONFIG_INVALID', explain(error, loaded), { cause: error });
+  }
+  return text;
+}
+
+/** `help status` is `status --help`; no words at all ask for help too. */
+function expandHelp(words: readonly string[]): readonly string[] {
+  const [first, ...topic] = words;
+  if (first === undefined) return ['--help'];
+  if (first !== 'help' || topic[0] === '--help' || topic[0] === '-h') return words;
+  return [...topic.slice(0, 2), '--help'];
+}
+
+/** Commander takes options before the command for the program's own. */
+function refuseFirstWord(word = ''): string | null {
+  if (['--help', '-h', '--version', '-v', ...commandNames].includes(word)) return null;
+  const [flag = ''] = word.split('=');
+  if (['--config', ...optionNames.map(nameFlag)].includes(flag)) {
+    return `${flag} comes after the command. Example: vipnat plan ${flag} …`;
+  }
+  if (word.startsWith('-')) return `${quoteText(word)} is not an option. See vipnat --help`;
+  const nearest = findNearest(word, commandNames);
+  const hint = nearest === null ? `Commands: ${commandNames.join(', ')}` : `Did you mean ${nearest}?`;
+  return `${quoteText(word)} is not a command. ${hint}`;
+}
+
+function explain({ code, message }: CommanderError, loaded: LoadedCommand | null): string {
+  const missing = loaded?.command.argument?.missing;
+  if (code === 'commander.missingArgument' && missing !== undefined) return missing;
+  // commander 15.1: error: option '--vip <value>' argument missing
+  const flag = /option '(--[a-z-]+)[^']*' argument missing/.exec(message)?.[1];
+  if (flag === undefined) return message.replace(/^error: /, '').replaceAll(/\s+/g, ' ');
+  const name = optionNames.find((candidate) => nameFlag(candidate) === flag);
+  const example = name === undefined ? '' : `. Example: ${flag} ${describeOption(name).example}`;
+  return `${flag} needs a value${example}`;
+}
+
+/** Unknown words were let pass, so that they are told together with everything else that is wrong. */
+function toInvocation(loaded: LoadedCommand, found: Command): CallInvocation {
+  const { row, command } = loaded;
+  const all = found.opts<Record<string, Given>>();
+  const words = found.args;
+  const problems: string[] = [];
+  const isUnclear = words.some((word) => word.startsWith('-'));
+  const ofWords = command.words?.read(words, {
+    all,
+    isUnclear,
+    report: (problem) => {
+      problems.push(problem);
+    },
+  });
+  const own = readFlags(command.flags, all, words);
+  return {
+    ...{ kind: 'call', ...loaded, name: row.name, words },
+    options: { ...own.options, ...ofWords },
+    flags: all as Flags,
+    file: all['config'] as string | undefined,
+    problems: [
+      ...findStrangers(found, command.words?.count(words) ?? (command.argument === undefined ? 0 : 1)),
+      ...problems,
+      ...own.problems,
+    ],
+    unread: own.unread,
+  };
+}
+
+/** Options that a command does not have, and words beyond the first `wordCount`: a sentence for each. */
+function findStrangers(command: Command, wordCount: number): string[] {
+  const known = command.options.map(({ long }) => long ?? '');
+  const help = `See vipnat ${command.name()} --help`;
+  const foreign = command.args.filter((word) => word.startsWith('-'));
+  // Words beside an unknown option may be its values: then only the option is told.
+  if (foreign.length === 0)
+    return command.args.slice(wordCount).map((word) => `${quoteText(word)} is one word too many. ${help}`);
+  return foreign.map((word) => {
+    const [flag = ''] = word.split('=');
+    const nearest = flag === '--format' && known.includes('--json') ? '--json' : findNearest(flag, known);
+    const hint = nearest === null ? help : `Did you mean ${nearest}?`;
+    return `${quoteText(flag)} is not an option of ${command.name()}. ${hint}`;
+  });
+}

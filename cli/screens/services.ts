@@ -1,0 +1,354 @@
+import type { ServiceDetails } from '../services/read.ts';
+import {
+  type Screen,
+  plainScreen,
+  layOutText,
+  formatSince,
+  type Part,
+  layOutParts,
+  type Column,
+  formatTable,
+  type Tone,
+  layOutTable,
+  keepTogether,
+} from '../output.ts';
+import { listNodes, type NodeOfService } from '../services/read-view.ts';
+import { formatDevices } from './device.ts';
+import {
+  type ServiceView,
+  type PodView,
+  type NodeDrain,
+  shorten,
+  type DeviceView,
+  type ServiceState,
+  type ServicesView,
+  type AddressView,
+  type GateView,
+} from '../services/view.ts';
+import { formatAge } from '../../lib/text.ts';
+import { describeSilence } from '../commands/seats.ts';
+
+const margin = '  ';
+
+/** What `vipnat services NAMESPACE/NAME` prints: the answer and the reason, then addresses, endpoints, nodes and events. */
+export function formatService(details: ServiceDetails, nowMs: number, screen: Screen = plainScreen): string {
+  const { service, view, events } = details;
+  const blocks = [
+    formatHead(service, nowMs, screen),
+    formatBlock(['ADDRESS', 'SEAT', 'HOLDER', 'MAY HOLD IT'], listAddressRows(service), screen),
+    formatBlock(['ENDPOINT', 'PORTS', 'NODE', 'STATE'], listPodRows(service, nowMs), screen),
+    formatBlock(['MEMBER', 'DEVICE', 'STATE'], listMemberRows(service, nowMs), screen),
+    formatBlock(
+      ['NODE', 'MODE', 'HEARD', 'PROGRAMMED'],
+      listNodes(service, view.reports).map(toNodeRow),
+      screen,
+    ),
+    formatDevices(listDevices(service), nowMs, screen, margin),
+    formatEvents(events, nowMs, screen),
+    listNotes(view, nowMs).flatMap((note) => layOutText('', note, screen)),
+  ];
+  const shown = blocks.filter((block) => block.length > 0);
+  return `${shown.map((block) => block.join('\n')).join('\n\n')}\n`;
+}
+
+function formatHead(
+  { key, state, since, why, service }: ServiceView,
+  nowMs: number,
+  screen: Screen,
+): string[] {
+  const { externalTrafficPolicy, ports } = service.spec;
+  const age = formatSince(since, nowMs);
+  const parts: Part[] = [
+    paintState(state),
+    ...(age === '' ? [] : [{ text: `since ${age}` }]),
+    { text: (ports ?? []).map(({ port, protocol }) => `${port}/${protocol}`).join(', ') },
+    { text: `policy ${externalTrafficPolicy}` },
+  ];
+  return [
+    ...layOutParts(`${key}   `, parts, screen),
+    ...(why === null ? [] : layOutText('  because ', why, screen)),
+  ];
+}
+
+function formatBlock(
+  titles: readonly string[],
+  rows: readonly (readonly Part[])[],
+  screen: Screen,
+): string[] {
+  const columns: Column[] = titles.map((title) => ({ title }));
+  return rows.length === 0 ? [] : formatTable(columns, rows, screen, margin);
+}
+
+function listAddressRows({ addresses }: ServiceView): Part[][] {
+  return addresses.map((one) => [
+    { text: nameAddress(one) },
+    { text: one.seat ?? 'none' },
+    { text: nameHolder(one), tone: one.holders.length === 1 || one.device !== null ? 'good' : 'bad' },
+    { text: one.device === null ? one.nodes.join(', ') || 'no node' : 'its units' },
+  ]);
+}
+
+function listPodRows({ pods }: ServiceView, nowMs: number): Part[][] {
+  return pods.map((pod) => [
+    { text: pod.address },
+    { text: pod.ports },
+    { text: pod.node ?? '' },
+    {
+      text: [describePod(pod, nowMs), ...describeDrain(pod, nowMs)].join(', '),
+      tone: pod.state === 'ready' && pod.draining === null ? 'good' : 'doubtful',
+    },
+  ]);
+}
+
+function describePod({ state, isServingLast, gate, draining }: PodView, nowMs: number): string {
+  if (gate !== null) return `${state}, ${describeGate(gate, nowMs)}`;
+  if (draining !== null) return state === 'ready' ? 'draining' : state;
+  return state === 'ending' && isServingLast ? 'ending, still serves' : state;
+}
+
+function describeDrain({ draining }: PodView, nowMs: number): string[] {
+  if (draining === null) return [];
+  const { since, connections, nodes } = draining;
+  const left =
+    connections === null
+      ? []
+      : [`${connections} connection${connections === 1 ? '' : 's'} left${describeNodes(nodes)}`];
+  return [`no new connections for ${formatSince(since, nowMs)}`, ...left];
+}
+
+/** Where they are; nothing where none is left. */
+function describeNodes(nodes: readonly NodeDrain[]): string {
+  const counted = nodes.map(({ node, connections }) => ({ node, count: connections ?? 0 }));
+  const busy = counted.filter(({ count }) => count > 0).sort((one, other) => other.count - one.count);
+  return busy.length === 0 ? '' : ` (${shorten(busy.map(({ node, count }) => `${node}: ${count}`))})`;
+}
+
+/** What drains on devices: a member is a pod, or the port of a node. */
+function listMemberRows({ devices }: ServiceView, nowMs: number): Part[][] {
+  return devices.flatMap(({ draining }) =>
+    draining.map(({ device, member, since, sessions }): Part[] => [
+      { text: member },
+      { text: device },
+      { text: describeMember(sessions, formatSince(since, nowMs)), tone: 'doubtful' },
+    ]),
+  );
+}
+
+function describeMember(sessions: number | null, age: string): string {
+  const left = sessions === null ? '' : `, ${sessions} session${sessions === 1 ? '' : 's'} left`;
+  return `no new connections for ${age}${left}`;
+}
+
+function listDevices({ devices }: ServiceView): DeviceView[] {
+  return devices.flatMap(({ view }) => view ?? []);
+}
+
+function toNodeRow({ node, report, isProgrammed }: NodeOfService): Part[] {
+  const silentMs = report?.silentMs ?? null;
+  return [
+    { text: node },
+    { text: report?.isLiving === true ? report.mode : '' },
+    { text: silentMs === null ? 'never' : `${formatAge(silentMs)} ago` },
+    judgeNode(isProgrammed, report?.isLiving === true),
+  ];
+}
+
+function judgeNode(isProgrammed: boolean, isLiving: boolean): Part {
+  if (!isLiving) return { text: 'no balancer', tone: 'bad' };
+  return isProgrammed ? { text: 'yes', tone: 'good' } : { text: 'not reported yet', tone: 'doubtful' };
+}
+
+function formatEvents(events: ServiceDetails['events'], nowMs: number, screen: Screen): string[] {
+  if (events === null) return layOutText('', 'events: these credentials may not list events', screen);
+  const rows = events.map(({ at, type, reason, message, count }): Part[] => [
+    { text: `${formatSince(at, nowMs)} ago` },
+    { text: reason, tone: type === 'Normal' ? undefined : 'doubtful' },
+    { text: count === 1 ? message : `${message} (${count} times)` },
+  ]);
+  return formatBlock(['SEEN', 'EVENT', 'WHAT'], rows, screen);
+}
+
+const columns = [
+  { title: 'SERVICE' },
+  { title: 'ADDRESS' },
+  { title: 'HOLDER' },
+  { title: 'PODS' },
+  { title: 'SINCE', isRight: true },
+  { title: 'STATE' },
+] as const;
+
+const stateToTone: Readonly<Record<ServiceState, Tone>> = {
+  ready: 'good',
+  leaving: 'doubtful',
+  pending: 'bad',
+  'not served': 'bad',
+  'no pods': 'bad',
+};
+
+/** What `vipnat services` prints: each Service, the reason below one that does not work, then what all of them depend on. */
+export function formatServices(view: ServicesView, nowMs: number, screen: Screen = plainScreen): string {
+  const notes = [...listGateNotes(view, nowMs), ...listNotes(view, nowMs)];
+  const foot = [...notes, summarize(view)].flatMap((note) => layOutText('', note, screen));
+  const table = view.services.length === 0 ? [] : [...formatRows(view, nowMs, screen), ''];
+  const devices = view.devices.length === 0 ? [] : [...formatDevices(view.devices, nowMs, screen), ''];
+  return [...table, ...devices, ...foot].map((line) => `${line}\n`).join('');
+}
+
+function formatRows({ services }: ServicesView, nowMs: number, screen: Screen): string[] {
+  const blocks = services.map((service) => toRows(service, nowMs));
+  const { titles, rows } = layOutTable(columns, blocks.flat(), screen);
+  let next = 0;
+  const lines = services.flatMap(({ why }, index) => {
+    const first = next;
+    next += blocks[index]?.length ?? 0;
+    return [
+      ...rows.slice(first, next).flat(),
+      ...(why === null ? [] : layOutText('  because ', why, screen)),
+    ];
+  });
+  return [titles, ...lines];
+}
+
+/** One row for each address. */
+function toRows({ key, addresses, pods, devices, since, state }: ServiceView, nowMs: number): Part[][] {
+  const [first, ...more] = addresses;
+  return [
+    [
+      { text: key },
+      { text: first === undefined ? 'none' : nameAddress(first) },
+      { text: first === undefined ? nameWanted(devices) : nameHolder(first) },
+      { text: countPods(pods, devices) },
+      { text: formatSince(since, nowMs) },
+      paintState(state),
+    ],
+    ...more.map((one) => ['', nameAddress(one), nameHolder(one), '', '', ''].map((text) => ({ text }))),
+  ];
+}
+
+/** Where it has no address yet, the device that is to have it. */
+function nameWanted([device]: ServiceView['devices']): string {
+  return device === undefined ? '' : `device ${device.name}`;
+}
+
+/** A state as people see it: in capitals where something does not work. */
+function paintState(state: ServiceState): Part {
+  const tone = stateToTone[state];
+  return { text: tone === 'bad' ? state.toUpperCase() : state, tone };
+}
+
+/** An address that the Service's status does not have yet, or no longer, is in brackets. */
+function nameAddress({ address, isPublished }: AddressView): string {
+  return isPublished ? address : `(${address})`;
+}
+
+/** Who holds an address, or which device has it; how such a node balances is said where its own table does not count. */
+function nameHolder({ holders, device }: AddressView): string {
+  if (device !== null) return `device ${device}`;
+  const names = holders.map(({ node, mode }) => (mode === 'direct' ? node : `${node} (${mode})`));
+  return names.length === 0 ? 'nobody' : names.join(' and ');
+}
+
+function countPods(pods: ServiceView['pods'], devices: ServiceView['devices']): string {
+  const count = (wanted: string) => pods.filter(({ state }) => state === wanted).length;
+  const [ready, ending] = [count('ready'), count('ending')];
+  const all = ready + count('not ready');
+  const gated = pods.filter(({ gate }) => gate !== null).length;
+  const onDevices = devices.flatMap(({ draining }) => draining.map(({ sessions }) => sessions ?? 0));
+  const onNodes = pods.map(({ draining }) => draining?.connections ?? 0);
+  const left = [...onNodes, ...onDevices].reduce((sum, count) => sum + count, 0);
+  return [
+    ready === all ? String(ready) : `${ready} of ${all}`,
+    ...(gated === 0 ? [] : [`${gated} gated`]),
+    ...(ending === 0 ? [] : [`${ending} ending`]),
+    ...(left === 0 ? [] : [`${left} open`]),
+  ].join(', ');
+}
+
+/** Of how many pods that wait a screen has a line. */
+const maxWaiting = 8;
+
+/** The pods that wait for their gate, those that have waited longest first. */
+function listGateNotes({ services }: ServicesView, nowMs: number): string[] {
+  const all = services.flatMap(({ key, pods }) => pods.map(({ address, gate }) => ({ key, address, gate })));
+  const waiting = new Map(
+    all.flatMap(({ key, address, gate }) =>
+      gate === null ? [] : [[gate.pod ?? `${address} of ${key}`, gate] as const],
+    ),
+  );
+  const sorted = [...waiting].sort(([, one], [, other]) =>
+    compareTexts(one.since ?? '~', other.since ?? '~'),
+  );
+  const lines = sorted.slice(0, maxWaiting).map(([name, gate]) => `${name} ${describeGate(gate, nowMs)}`);
+  const rest = sorted.length - lines.length;
+  return rest === 0 ? lines : [...lines, `${rest} more pods wait for their readiness gate`];
+}
+
+function compareTexts(one: string, other: string): number {
+  return one < other ? -1 : Number(one > other);
+}
+
+/** Since when a pod waits, and for whom, as a clause. */
+function describeGate({ since, nodes }: GateView, nowMs: number): string {
+  const age = formatSince(since, nowMs);
+  const who = nodes.length === 0 ? '' : `, not reported by ${shorten(nodes)}`;
+  return `waits for its readiness gate${age === '' ? '' : ` (${age})`}${who}`;
+}
+
+function summarize({ services }: ServicesView): string {
+  if (services.length === 0) return 'no Service of vipnat: none has an address, and none waits for one';
+  const counts = [...Map.groupBy(services, ({ state }) => state)].map(
+    ([state, some]) => `${some.length} ${state}`,
+  );
+  return `${services.length} Service${services.length === 1 ? '' : 's'}: ${counts.join(', ')}`;
+}
+
+/** What Services depend on, as far as it is not as it should be. */
+function listNotes(
+  { controller, pools, devices, reports }: Omit<ServicesView, 'services'>,
+  nowMs: number,
+): string[] {
+  const living = reports.filter(({ isLiving }) => isLiving);
+  return [
+    ...describeController(controller),
+    ...(pools.length === 0 && devices.length === 0
+      ? [
+          `there is no AddressPool. To make one: ${keepTogether('vipnat manifest services --pool RANGE')}, with all options that it had before`,
+        ]
+      : []),
+    ...pools.flatMap(({ metadata, status }) =>
+      (status?.conditions ?? [])
+        .filter((one) => one.status === 'False')
+        .map(({ message }) => `AddressPool ${metadata.name}: ${message.replace(/\.$/, '')}`),
+    ),
+    ...reports.filter(({ isLiving }) => !isLiving).map(describeSilence),
+    ...living.flatMap(({ node, mode }) => {
+      if (mode === 'none') return [`${node} can serve no Service: it holds no address`];
+      return mode === 'kube-proxy'
+        ? [`${node}: kube-proxy balances, vipnat's table does not count there`]
+        : [];
+    }),
+    ...living.flatMap(({ node, inUse }) =>
+      inUse.map((address) => `another host on the network of ${node} answers for ${address}`),
+    ),
+    ...listSilent(living, nowMs),
+  ];
+}
+
+/** Nodes that do not answer one that holds addresses. By its clock: the age is about right. */
+function listSilent(living: ServicesView['reports'], nowMs: number): string[] {
+  return living.flatMap(({ node, silent = [] }) =>
+    silent.map(({ node: other, since }) => {
+      const age = formatSince(since, nowMs);
+      const words = `${other} has not answered ${node}${age === '' ? '' : ` for ${age}`}`;
+      return `${words}: its pods get no new connection from ${node}`;
+    }),
+  );
+}
+
+function describeController({ isLeading, holder, silentMs }: ServicesView['controller']): string[] {
+  if (isLeading) return [];
+  if (silentMs === null)
+    return ['no controller leads here: check --namespace, and that vipnat controller runs'];
+  const who = holder === null ? 'the last controller' : holder;
+  return [`no controller leads: ${who} renewed its Lease ${formatAge(silentMs)} ago`];
+}

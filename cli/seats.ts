@@ -1,0 +1,292 @@
+import type { ApiRoute } from '../lib/kubernetes/route.ts';
+import { type Clock, sleep } from '../lib/clock.ts';
+import { RoutedClient } from '../lib/kubernetes/writes.ts';
+import { createLister } from '../lib/kubernetes/list-watch.ts';
+import {
+  addressPools,
+  virtualIps,
+  poolAnnotations,
+  type AddressPool,
+  type VirtualIp,
+} from '../lib/api/vipnat.ts';
+import {
+  toLeaseResource,
+  readDrained,
+  formatDrained,
+  type Drained,
+  type Lease,
+  type NodeMode,
+  type NodeReport,
+  parseNodeLease,
+} from '../lib/api/node.ts';
+import { type ErrorCode, VipnatError } from '../lib/errors.ts';
+
+/** What is needed of the API. */
+interface ApiSeatsOptions {
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  /** Where the balancers have their Leases. */
+  readonly namespace: string;
+}
+
+const apiLimitMs = 5000;
+
+/** Of several writers each has its turn. */
+const maxTries = 5;
+
+/** The seats of a cluster, by its API. Each call asks it anew. */
+export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): SeatsApi {
+  const { signal } = new AbortController();
+  const client = new RoutedClient(route, clock, signal);
+
+  const list = createLister(route, clock, signal);
+
+  return {
+    async view() {
+      const [pools, addresses, leases] = [
+        await list(addressPools),
+        await list(virtualIps),
+        await list(toLeaseResource(namespace)),
+      ];
+      return viewSeats({ pools, virtualIps: addresses, leases }, clock.date().getTime());
+    },
+    async drain(name, change) {
+      let [words, code]: [string, ErrorCode] = ['', 'API_ANSWER_UNEXPECTED'];
+      for (let tries = 0; tries < maxTries; tries += 1) {
+        const pool = (await list(addressPools)).find(({ metadata }) => metadata.name === name);
+        if (pool === undefined) return;
+        const before = readDrained(pool);
+        const text = formatDrained(change(before));
+        if (text === formatDrained(before)) return;
+        const { resourceVersion } = pool.metadata;
+        const metadata = { resourceVersion, annotations: { [poolAnnotations.drained]: text } };
+        const title = `changing AddressPool ${name}`;
+        const write = {
+          title,
+          method: 'PATCH',
+          path: `${addressPools.path}/${name}`,
+          body: { metadata },
+        } as const;
+        const answer = await client.write(write, apiLimitMs);
+        if (answer.outcome === 'taken') return;
+        words = answer.words;
+        if (answer.outcome === 'forbidden') code = 'API_FORBIDDEN';
+        if (answer.outcome !== 'conflict') break;
+      }
+      throw new VipnatError(code, words);
+    },
+  };
+}
+
+/** The seats in the API. */
+export interface SeatsApi {
+  /** Reads all anew. Rejects as listObjects does. */
+  view(): Promise<SeatsView>;
+  /** Replaces what a pool's annotation says: by what the function makes of it. Rejects with API_ANSWER_UNEXPECTED. */
+  drain(pool: string, change: (drained: readonly Drained[]) => readonly Drained[]): Promise<void>;
+}
+
+/** What moving takes. */
+export interface MoveOptions {
+  readonly api: SeatsApi;
+  readonly clock: Clock;
+  /** Told of each step: a sentence. */
+  readonly say: (words: string) => void;
+}
+
+/** The controller, a balancer, keepalived and a Lease: two seconds in all where nothing hangs. */
+const moveLimitMs = 30_000;
+const lookMs = 500;
+
+/**
+ * Has a node give up all its seats, and waits until another node has each of them.
+ * @throws VipnatError SEATS_NOT_MOVED when that is not so after 30 s; what was asked for stays
+ */
+export async function drainNode(options: MoveOptions, node: string): Promise<void> {
+  const { api, say } = options;
+  const { drained, seats: known } = await api.view();
+  const given = known.filter(({ holders }) => holders.includes(node)).map(({ seat }) => seat);
+  for (const pool of drained.keys()) {
+    await api.drain(pool, (before) => [...before.filter((one) => one.node !== node), { node, seat: null }]);
+  }
+  await waitFor(options, ({ seats }) => {
+    const held = seats.filter(({ holders }) => holders.includes(node)).map(({ seat }) => seat);
+    if (held.length > 0) return `${node} still holds ${held.join(', ')}`;
+    // The next holder says so a moment later than the former one.
+    const vacant = seats.filter(({ seat, holders }) => given.includes(seat) && holders.length === 0);
+    return vacant.length === 0 ? null : `no node holds ${vacant.map(({ seat }) => seat).join(', ')}`;
+  });
+  say(`${node} holds no seat, and gets none until: vipnat seats undrain ${node}`);
+}
+
+/** Lets a node hold seats again. It takes none from others: see rebalanceSeats. */
+export async function undrainNode({ api, say }: MoveOptions, node: string): Promise<void> {
+  const { drained } = await api.view();
+  for (const pool of drained.keys()) {
+    await api.drain(pool, (before) => before.filter((one) => one.node !== node));
+  }
+  say(`${node} may hold seats again. To move seats to the nodes that come first: vipnat seats rebalance`);
+}
+
+/**
+ * Moves each seat to the first of its nodes, one seat after the other. Answers how many were moved.
+ * @throws VipnatError SEATS_NOT_MOVED when a seat is not there after 30 s; it may be held by whoever has it by then
+ */
+export async function rebalanceSeats(options: MoveOptions): Promise<number> {
+  const misplaced = listMisplaced(await options.api.view());
+  for (const seat of misplaced) await moveToFirst(options, seat);
+  return misplaced.length;
+}
+
+async function moveToFirst(
+  options: MoveOptions,
+  { seat, pool, index, holders, nodes }: SeatView,
+): Promise<void> {
+  const { api, say } = options;
+  const [first = ''] = nodes;
+  // Of the others the first one has the highest priority: it is the quickest. Should it fail, they are there.
+  const isAdded = (one: Drained) => one.seat === index && holders.includes(one.node);
+  await api.drain(pool, (before) => [...before, ...holders.map((node) => ({ node, seat: index }))]);
+  try {
+    await waitFor(options, (view) => {
+      const now = view.seats.find((one) => one.seat === seat)?.holders ?? [];
+      return now.join() === first ? null : `${now.join(', ') || 'nobody'} holds ${seat} instead of ${first}`;
+    });
+  } finally {
+    await api.drain(pool, (before) => before.filter((one) => !isAdded(one)));
+  }
+  say(`${seat} has moved from ${holders.join(', ')} to ${first}`);
+}
+
+async function waitFor(
+  { api, clock }: MoveOptions,
+  judge: (view: SeatsView) => string | null,
+): Promise<void> {
+  const begun = clock.now();
+  for (;;) {
+    const problem = judge(await api.view());
+    if (problem === null) return;
+    if (clock.now() - begun >= moveLimitMs) {
+      const next = 'Check that a controller and the balancers run';
+      throw new VipnatError('SEATS_NOT_MOVED', `after ${moveLimitMs / 1000} s ${problem}. ${next}`);
+    }
+    await sleep(clock, lookMs);
+  }
+}
+
+/** What the API has of seats. */
+export interface SeatObjects {
+  readonly pools: readonly AddressPool[];
+  readonly virtualIps: readonly VirtualIp[];
+  readonly leases: readonly Lease[];
+}
+
+/** A seat, and who says that it holds it. */
+export interface SeatView {
+  /** `POOL/INDEX`. */
+  readonly seat: string;
+  readonly pool: string;
+  readonly index: number;
+  /** Who has it on `lo` holds the seat. */
+  readonly anchor: string;
+  readonly vrid: number;
+  /** How many addresses Services have there. */
+  readonly addresses: number;
+  /** The nodes that say so: only those that said it within 15 s, where there is one. More than one for the moment of a move; none where no balancer lives. */
+  readonly holders: readonly string[];
+  /** Those that may hold it, the one that shall first. */
+  readonly nodes: readonly string[];
+}
+
+/** A node with a balancer. */
+export interface NodeView {
+  readonly node: string;
+  readonly mode: NodeMode;
+  /** Since its Lease was renewed, by this host's date; null where it has no time. */
+  readonly silentMs: number | null;
+  /** Whether its Lease lasts, by this host's date. */
+  readonly isLiving: boolean;
+  readonly inUse: readonly string[];
+  /** Seats and addresses that it may hold and cannot, to clauses that say why. */
+  readonly unheld: Readonly<Record<string, string>>;
+}
+
+/** All seats of a cluster. */
+export interface SeatsView {
+  readonly seats: readonly SeatView[];
+  readonly nodes: readonly NodeView[];
+  /** By pools' names. */
+  readonly drained: ReadonlyMap<string, readonly Drained[]>;
+}
+
+/** A balancer renews its Lease every 10 s, and an apiserver answers within seconds. */
+const freshMs = 15_000;
+
+/** Who holds what, by what the API has. A node counts as long as its Lease lasts by this host's date. Pure. */
+export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: number): SeatsView {
+  const reports = readReports(leases, nowMs);
+  const living = reports.filter(({ isLiving }) => isLiving);
+  const counts = Map.groupBy(
+    virtualIps.filter(({ spec }) => spec.services.length > 0),
+    ({ spec }) => `${spec.pool}/${spec.seat}`,
+  );
+  const seats = pools.flatMap(({ metadata: { name: pool }, status }) =>
+    (status?.seats ?? []).map(({ index, anchor, vrid, nodes }) => {
+      const seat = `${pool}/${index}`;
+      const claims = living.filter(({ seats: held }) => held.includes(seat));
+      const holders = chooseHolders(claims).map(({ node }) => node);
+      return { seat, pool, index, anchor, vrid, nodes, holders, addresses: counts.get(seat)?.length ?? 0 };
+    }),
+  );
+  return {
+    seats: seats.sort((one, other) => one.pool.localeCompare(other.pool) || one.index - other.index),
+    nodes: reports.map(({ node, mode, silentMs, isLiving, inUse, unheld = {} }) => ({
+      ...{ node, mode, silentMs, isLiving, inUse, unheld },
+    })),
+    drained: new Map(pools.map((pool) => [pool.metadata.name, readDrained(pool)])),
+  };
+}
+
+/** The word of a node that lost its power lasts as long as its Lease: another node that has taken the seat says so now. */
+function chooseHolders(claims: readonly HeardReport[]): readonly HeardReport[] {
+  const fresh = claims.filter(({ silentMs }) => silentMs !== null && silentMs <= freshMs);
+  return fresh.length === 0 ? claims : fresh;
+}
+
+/** The seats that another node holds than the first of those that may, although that one could. Pure. */
+export function listMisplaced({ seats, nodes }: SeatsView): SeatView[] {
+  const able = new Set(nodes.filter(({ mode }) => mode !== 'none').map(({ node }) => node));
+  return seats.filter(
+    ({ holders: [holder, ...others], nodes: [first = ''] }) =>
+      holder !== undefined && others.length === 0 && holder !== first && able.has(first),
+  );
+}
+
+/** What a node's balancer said last. */
+export interface HeardReport extends NodeReport {
+  /** Since its Lease was renewed, by this host's date; null where it has no time. */
+  readonly silentMs: number | null;
+  /** Whether the Lease lasts, by this host's date. */
+  readonly isLiving: boolean;
+}
+
+/** What balancers say in their Leases, in the order of the nodes' names. Pure. */
+export function readReports(leases: readonly Lease[], nowMs: number): HeardReport[] {
+  const reports = leases.flatMap((lease) => {
+    const parsed = parseNodeLease(lease);
+    if (parsed === null) return [];
+    return [{ ...parsed.report, ...judgeRenewal(parsed.renewal, parsed.durationMs, nowMs) }];
+  });
+  return reports.sort((one, other) => (one.node < other.node ? -1 : 1));
+}
+
+/** How long ago a Lease was renewed, and whether it lasts. */
+export function judgeRenewal(
+  renewal: string,
+  durationMs: number,
+  nowMs: number,
+): Pick<HeardReport, 'silentMs' | 'isLiving'> {
+  const renewedAt = Date.parse(renewal);
+  const silentMs = Number.isNaN(renewedAt) ? null : Math.max(0, nowMs - renewedAt);
+  return { silentMs, isLiving: (silentMs ?? Infinity) <= durationMs };
+}

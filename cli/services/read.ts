@@ -1,0 +1,208 @@
+import { type Config, quoteText } from '../../config/options.ts';
+import { type ApiRoute, findRoute } from '../../lib/kubernetes/route.ts';
+import { VipnatError, findErrorCode } from '../../lib/errors.ts';
+import { statSync } from 'node:fs';
+import type { Clock } from '../../lib/clock.ts';
+import type { ServicesView, ServiceView } from './view.ts';
+import { type NamespacedName, name, objectVersion, type Resource } from '../../lib/kubernetes/client.ts';
+import { createLister, type ListAll } from '../../lib/kubernetes/list-watch.ts';
+import {
+  loadBalancerServices,
+  selectService,
+  endpointSlices,
+  selectSlicesOf,
+} from '../../lib/api/service.ts';
+import { earlySlices, selectEarlySlicesOf, type Pod } from '../../lib/api/endpoints.ts';
+import { virtualIps, addressPools } from '../../lib/api/vipnat.ts';
+import { devices } from '../../lib/api/device.ts';
+import { toLeaseResource } from '../../lib/api/node.ts';
+import { viewServices, selectPodsOf } from './read-view.ts';
+import * as z from 'zod/mini';
+
+/**
+ * How a command that is about Services gets at the Kubernetes API. It may go by a virtual IP: the command is for any host. Without
+ * `--kubeconfig` it uses the files of KUBECONFIG, as kubectl does.
+ * @throws VipnatError API_CREDENTIALS_INVALID without credentials, or if KUBECONFIG names no file that exists
+ */
+export function findClusterRoute(
+  config: Config,
+  command: string,
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+): ApiRoute {
+  const kubeconfig = config.kubeconfig ?? findKubeconfig(environment['KUBECONFIG'] ?? '');
+  const route = findRoute({ ...config, kubeconfig, vips: [] });
+  if (route !== null) return route;
+  const example = `Example: vipnat ${command} --kubeconfig /etc/kubernetes/admin.conf`;
+  throw new VipnatError(
+    'API_CREDENTIALS_INVALID',
+    `${command} reads the Kubernetes API, and has no credentials for it. ${example}`,
+  );
+}
+
+/** The first file of the list that exists; null where the list is empty. Unlike kubectl's, the files are not merged. */
+function findKubeconfig(list: string): string | null {
+  const paths = list.split(':').filter((path) => path !== '');
+  const found = paths.find((path) => statSync(path, { throwIfNoEntry: false })?.isFile() === true);
+  if (paths.length === 0 || found !== undefined) return found ?? null;
+  throw new VipnatError(
+    'API_CREDENTIALS_INVALID',
+    `KUBECONFIG is ${quoteText(list)}, and names no file that exists. Name one there or with --kubeconfig, or unset KUBECONFIG`,
+  );
+}
+
+/** What is needed of the API. */
+interface ApiServicesOptions {
+  readonly route: ApiRoute;
+  readonly clock: Clock;
+  /** Where the Leases of balancers and controllers are. */
+  readonly namespace: string;
+}
+
+/** One Service, with what was said of it. */
+export interface ServiceDetails {
+  readonly view: ServicesView;
+  readonly service: ServiceView;
+  /** The youngest last; null where the credentials do not allow to read events. */
+  readonly events: readonly ServiceEvent[] | null;
+}
+
+/** The Services in the API. Each call reads all anew, and rejects as listObjects does. */
+export interface ServicesApi {
+  listAll(): Promise<ServicesView>;
+  /** Rejects with SERVICE_NOT_FOUND where there is none, or where another load balancer serves it. */
+  find(name: NamespacedName): Promise<ServiceDetails>;
+}
+
+/** Of how many Services the pods are read: each is a question to the API. */
+const maxUnready = 20;
+
+/** Of events about one Service and its addresses. */
+const maxEvents = 10;
+
+/** Reads Services by a route. */
+export function createServicesApi({ route, clock, namespace }: ApiServicesOptions): ServicesApi {
+  const list = createLister(route, clock, new AbortController().signal);
+  const read = async (one: NamespacedName | null) => {
+    const services = await list(one === null ? loadBalancerServices : selectService(one));
+    const known = {
+      services,
+      slices: await list(one === null ? endpointSlices : selectSlicesOf(one)),
+      earlySlices: await list(one === null ? earlySlices : selectEarlySlicesOf(one)),
+      virtualIps: await list(virtualIps),
+      pools: await list(addressPools),
+      devices: await list(devices),
+      leases: await list(toLeaseResource(namespace)),
+    };
+    const view = (pods: readonly Pod[]) => viewServices({ ...known, pods }, clock.date().getTime());
+    const first = view([]);
+    const pods = await listUnready(list, first.services);
+    return { services, view: pods.length === 0 ? first : view(pods) };
+  };
+  const listEvents = async ({ service, addresses }: ServiceView) => {
+    const { uid, namespace: where } = service.metadata;
+    const about = [
+      toEventResource(where, uid),
+      // Events about what has no namespace are in this one.
+      ...addresses.flatMap(({ virtualIp }) =>
+        virtualIp === null ? [] : [toEventResource('default', virtualIp.metadata.uid)],
+      ),
+    ];
+    try {
+      const events = await Promise.all(about.map((resource) => list(resource)));
+      return readEvents(events.flat()).slice(-maxEvents);
+    } catch (error) {
+      if (findErrorCode(error) === 'API_FORBIDDEN') return null;
+      throw error;
+    }
+  };
+  return {
+    listAll: async () => (await read(null)).view,
+    find: async (name) => {
+      const { services, view } = await read(name);
+      const [service] = view.services;
+      if (service === undefined) throw refuse(name, services[0]?.spec);
+      return { view, service, events: await listEvents(service) };
+    },
+  };
+}
+
+/** The pods of Services of which some are not ready: these may wait for a gate. None where the credentials do not allow to read pods. */
+async function listUnready(list: ListAll, views: readonly ServiceView[]): Promise<readonly Pod[]> {
+  const unready = views.filter(({ pods }) => pods.some(({ state }) => state === 'not ready'));
+  const selecting = unready.filter(({ service }) => Object.keys(service.spec.selector ?? {}).length > 0);
+  const uidToPod = new Map<string, Pod>();
+  try {
+    for (const { service } of selecting.slice(0, maxUnready))
+      for (const pod of await list(selectPodsOf(service))) uidToPod.set(pod.metadata.uid, pod);
+  } catch (error) {
+    if (findErrorCode(error) !== 'API_FORBIDDEN') throw error;
+  }
+  return [...uidToPod.values()];
+}
+
+interface Spec {
+  readonly type: string;
+  readonly loadBalancerClass?: string | null | undefined;
+}
+
+function refuse({ namespace, name }: NamespacedName, spec: Spec | undefined): VipnatError {
+  const key = `${namespace}/${name}`;
+  const ownClass = spec?.loadBalancerClass ?? '';
+  const why =
+    spec === undefined
+      ? `there is no Service ${key}`
+      : spec.type !== 'LoadBalancer'
+        ? `the Service ${key} is of type ${spec.type}, and vipnat serves type LoadBalancer`
+        : `another load balancer serves the Service ${key}${ownClass === '' ? '' : ` (loadBalancerClass ${ownClass})`}`;
+  return new VipnatError('SERVICE_NOT_FOUND', `${why}. To list the Services of vipnat: vipnat services`);
+}
+
+const time = z.nullish(z.string());
+
+const event = z.object({
+  metadata: z.object({ name, namespace: name, resourceVersion: objectVersion, creationTimestamp: time }),
+  type: z._default(z.string(), 'Normal'),
+  reason: z._default(z.string(), ''),
+  message: z._default(z.string(), ''),
+  eventTime: time,
+  lastTimestamp: time,
+  count: z.nullish(z.number()),
+  series: z.nullish(z.object({ count: z.nullish(z.number()), lastObservedTime: time })),
+});
+
+/** An Event of v1: those that were written by events.k8s.io are there, too. */
+type Event = z.output<typeof event>;
+
+/** Something that was said of a Service or of its address. */
+interface ServiceEvent {
+  /** When it was so last, as the API writes dates. */
+  readonly at: string;
+  /** `Normal` or `Warning`. */
+  readonly type: string;
+  readonly reason: string;
+  readonly message: string;
+  /** How often. */
+  readonly count: number;
+}
+
+/** The events about the object of a uid. An apiserver forgets events after an hour. */
+function toEventResource(namespace: string, uid: string): Resource<Event> {
+  return {
+    kind: 'Event',
+    path: `/api/v1/namespaces/${namespace}/events`,
+    selector: `fieldSelector=${encodeURIComponent(`involvedObject.uid=${uid}`)}`,
+    schema: event,
+    limits: { objects: 10_000, characters: 8_000_000, page: 500 },
+  };
+}
+
+/** Events as people read them, the youngest last. Pure. */
+function readEvents(events: readonly Event[]): ServiceEvent[] {
+  return events
+    .map(({ metadata, type, reason, message, eventTime, lastTimestamp, count, series }) => ({
+      at: series?.lastObservedTime ?? lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? '',
+      count: series?.count ?? count ?? 1,
+      ...{ type, reason, message },
+    }))
+    .sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
+}

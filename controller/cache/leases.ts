@@ -1,0 +1,190 @@
+import type { Clock } from '../../lib/clock.ts';
+import type { Cache, World } from './cache.ts';
+import type { Change } from '../../lib/kubernetes/informer.ts';
+import { type Lease, parseNodeLease, type NodeLease, toLeaseName, isProgrammed } from '../../lib/api/node.ts';
+import { type Affected, News } from './known.ts';
+import { silentAnnotation, type VirtualIp, type AbsentNode } from '../../lib/api/vipnat.ts';
+
+/** This process renews its own Lease each 2 s: a watch that does not show that is not up, whatever its connection says. */
+const silenceMs = 6000;
+
+/** Hears the Leases of a namespace, and tells the cache what nodes report, and which of them live. */
+export class NodeLeases {
+  readonly #clock: Clock;
+  readonly #electionLease: string;
+  readonly #cache: Cache;
+  readonly #liveness = new NodeLiveness();
+  /** Nodes to what they last reported, as text. */
+  readonly #reports = new Map<string, string>();
+  /** Nodes to the renewal that was heard first. */
+  readonly #heard = new Map<string, string>();
+  #ownHeardAt = -Infinity;
+
+  constructor(
+    { clock, electionLease }: { readonly clock: Clock; readonly electionLease: string },
+    cache: Cache,
+  ) {
+    this.#clock = clock;
+    this.#electionLease = electionLease;
+    this.#cache = cache;
+  }
+
+  /** For how long the renewals of this process's own Lease were not heard; null before the first. */
+  get silentMs(): number | null {
+    return this.#ownHeardAt === -Infinity ? null : this.#clock.now() - this.#ownHeardAt;
+  }
+
+  /** A Lease has changed. A renewal that says nothing new changes nothing. */
+  change({ key, before, after }: Change<Lease>): Affected {
+    if (key.split('/').at(-1) === this.#electionLease) this.#ownHeardAt = this.#clock.now();
+    const [old, now] = [before, after].map((lease) => (lease === null ? null : parseNodeLease(lease)));
+    const news = new News();
+    if (after !== null && now !== null && now !== undefined) this.#take(news, after, now);
+    else if (old !== null && old !== undefined) this.#forget(news, old.report.node);
+    return news;
+  }
+
+  /** To be called each second: what changes because Leases are over. */
+  tick(): Affected {
+    const now = this.#clock.now();
+    const news = new News();
+    for (const node of this.#liveness.tick(now, now - this.#ownHeardAt < silenceMs))
+      this.#silence(news, node);
+    return news;
+  }
+
+  #take(news: News, { metadata }: Lease, { report, renewal, durationMs }: NodeLease): void {
+    const { node } = report;
+    const first = this.#heard.get(node);
+    this.#heard.set(node, first ?? renewal);
+    const noted = metadata.annotations?.[silentAnnotation] ?? null;
+    const isProven = first !== undefined && first !== renewal;
+    const { name, uid, resourceVersion } = metadata;
+    const lease = { metadata: { name, uid, resourceVersion }, node, renewal, noted, isProven };
+    news.join(this.#cache.take('leases', { key: name, after: lease }));
+    const isBorn = this.#liveness.heard(node, renewal, durationMs);
+    const text = JSON.stringify(report);
+    if (!this.#liveness.isLiving(node) || (!isBorn && this.#reports.get(node) === text)) return;
+    this.#reports.set(node, text);
+    news.join(this.#cache.takeReport(node, report));
+    // The leader before has heard no renewal since.
+    if (first !== undefined || noted !== renewal) return;
+    this.#liveness.end(node);
+    this.#silence(news, node);
+  }
+
+  #forget(news: News, node: string): void {
+    this.#liveness.forget(node);
+    this.#reports.delete(node);
+    this.#heard.delete(node);
+    news.join(this.#cache.take('leases', { key: toLeaseName(node), after: null }));
+    news.join(this.#cache.takeReport(node, null));
+  }
+
+  #silence(news: News, node: string): void {
+    this.#reports.delete(node);
+    news.join(this.#cache.silence(node, this.#liveness.getLastRenewal(node) ?? ''));
+  }
+}
+
+/** Of the time between two calls of `tick`: more than this means that this process was held up, and heard nothing meanwhile. */
+const maxTickMs = 2000;
+
+interface LivingLease {
+  readonly renewal: string;
+  readonly durationMs: number;
+  readonly silentMs: number;
+}
+
+/**
+ * Which nodes' Leases live, by this process's own clock: no two clocks are compared. A Lease is over when it was not renewed for
+ * its whole duration while its renewals could have been heard. So a node does not die of a pause of the controller, of a date
+ * that jumps, or of an API that is away. A Lease that is seen for the first time counts as renewed at that moment.
+ */
+export class NodeLiveness {
+  readonly #living = new Map<string, LivingLease>();
+  /** Of Leases that are over: the last renewal that was heard. */
+  readonly #over = new Map<string, string>();
+  #tickedMs: number | null = null;
+
+  /** A Lease as the informer has it. `renewal` differs after each renewal (its `renewTime` as text). Answers whether the node came to life. */
+  heard(node: string, renewal: string, durationMs: number): boolean {
+    const known = this.#living.get(node);
+    if (known?.renewal === renewal || this.#over.get(node) === renewal) return false;
+    this.#over.delete(node);
+    this.#living.set(node, { renewal, durationMs, silentMs: 0 });
+    return known === undefined;
+  }
+
+  /** The Lease was over before it was heard. */
+  end(node: string): void {
+    const renewal = this.#living.get(node)?.renewal;
+    if (renewal === undefined) return;
+    this.#living.delete(node);
+    this.#over.set(node, renewal);
+  }
+
+  /** The Lease was deleted. */
+  forget(node: string): void {
+    this.#living.delete(node);
+    this.#over.delete(node);
+  }
+
+  /**
+   * To be called about each second with the clock's milliseconds, and whether the informer of Leases has a watch that is up. Answers
+   * the nodes whose Lease is over since the last call. Of the time between two calls two seconds count at most, and none
+   * without a watch.
+   */
+  tick(nowMs: number, isFollowed: boolean): readonly string[] {
+    const passedMs = this.#tickedMs === null || !isFollowed ? 0 : Math.min(nowMs - this.#tickedMs, maxTickMs);
+    this.#tickedMs = nowMs;
+    for (const [node, lease] of this.#living)
+      this.#living.set(node, { ...lease, silentMs: lease.silentMs + passedMs });
+    const over = [...this.#living].filter(([, { silentMs, durationMs }]) => silentMs > durationMs);
+    for (const [node, { renewal }] of over) {
+      this.#living.delete(node);
+      this.#over.set(node, renewal);
+    }
+    return over.map(([node]) => node);
+  }
+
+  /** The last renewal of a Lease that is over; null for any other. */
+  getLastRenewal(node: string): string | null {
+    return this.#over.get(node) ?? null;
+  }
+
+  /** Whether a node's Lease lives. */
+  isLiving(node: string): boolean {
+    return this.#living.has(node);
+  }
+}
+
+/**
+ * Nodes that may serve an address on, although their Lease is over: a node that only the API cannot reach renews its own table. It is
+ * off, or cut off: nobody here can tell. So what it had goes to no other Service before it reports again, or its Node is deleted.
+ */
+type Silence = Pick<World, 'silentNodes' | 'nodes'>;
+
+/** The names of the nodes that may serve an address as it was before, in order. */
+export function listSilentHolders({ metadata, spec }: VirtualIp, { silentNodes, nodes }: Silence): string[] {
+  return [...silentNodes]
+    .filter(([name, { renewal, report }]) => {
+      const isAbsent = spec.absent.some((absent) => absent.node === name && absent.renewal === renewal);
+      return nodes.has(name) && !isAbsent && !isProgrammed(report, 'virtualips', metadata.resourceVersion);
+    })
+    .map(([name]) => name)
+    .sort();
+}
+
+/**
+ * The nodes that will not hear of an address that is taken now. Not those that may serve it as it was: who takes again what it gives back
+ * knows as little of them as before. `existing` is its VirtualIP, null where it has none.
+ */
+export function listAbsent(silence: Silence, existing: VirtualIp | null): AbsentNode[] {
+  const isLeft = existing !== null && existing.spec.leaving.length > 0;
+  const holders = isLeft ? listSilentHolders(existing, silence) : [];
+  return [...silence.silentNodes]
+    .filter(([name]) => silence.nodes.has(name) && !holders.includes(name))
+    .map(([node, { renewal }]) => ({ node, renewal }))
+    .sort((one, other) => (one.node < other.node ? -1 : 1));
+}

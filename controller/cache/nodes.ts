@@ -1,0 +1,365 @@
+import { type AddressPool, excludedNodeLabel } from '../../lib/api/vipnat.ts';
+import {
+  type Node,
+  type NodeReport,
+  mayFollowEarly,
+  toLeaseName,
+  type ReportedKind,
+} from '../../lib/api/node.ts';
+import { mentions, isSelected, type Pod, type EarlySlice } from '../../lib/api/endpoints.ts';
+import { type Known, MultiMap, listDiffering } from './known.ts';
+import type { Change } from '../../lib/kubernetes/informer.ts';
+import type { Service } from '../../lib/api/service.ts';
+
+/**
+ * Whether a node may hold a pool's addresses. One that load balancers shall not use is left out, unless the pool's selector says
+ * something of that label.
+ */
+export function mayHold({ spec }: AddressPool, { metadata: { labels } }: Node): boolean {
+  const isExcluded = Object.hasOwn(labels ?? {}, excludedNodeLabel);
+  return (
+    (!isExcluded || mentions(spec.nodeSelector, excludedNodeLabel)) && isSelected(spec.nodeSelector, labels)
+  );
+}
+
+/** Per kind: the oldest version that any of some nodes is at. Null: some node has said none. */
+type Progress = Readonly<Record<'virtualips' | 'services' | 'earlyslices', bigint | null>>;
+
+/**
+ * The living nodes that may hold a pool's addresses, and how far they are. It is made once for any number of questions: what it costs
+ * grows with pools and nodes, and not with virtual IPs.
+ */
+export class CandidateNodes {
+  readonly #pools: ReadonlyMap<string, AddressPool>;
+  readonly #nodes: ReadonlyMap<string, Node>;
+  readonly #reports: ReadonlyMap<string, NodeReport>;
+  readonly #leases: Known['leases'];
+  readonly #poolToReports = new Map<string, readonly NodeReport[]>();
+  readonly #poolToProgress = new Map<string, Progress>();
+  readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
+  readonly #poolToMute = new Map<string, boolean>();
+  #seatToHolders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
+  #addressToFinders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
+  readonly #serviceToSayers = new Map<'left' | 'dropping', ReadonlyMap<string, readonly NodeReport[]>>();
+  #ofAll: Progress | null = null;
+  #surelyLiving: readonly NodeReport[] | null = null;
+
+  /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
+  constructor(
+    pools: ReadonlyMap<string, AddressPool>,
+    nodes: ReadonlyMap<string, Node>,
+    reports: ReadonlyMap<string, NodeReport>,
+    leases: Known['leases'] = new Map(),
+  ) {
+    this.#leases = leases;
+    this.#pools = pools;
+    this.#nodes = nodes;
+    this.#reports = reports;
+  }
+
+  /** The reports of a pool's living candidates that can serve. None for a pool that is not there. */
+  list(pool: string): readonly NodeReport[] {
+    const known = this.#poolToReports.get(pool);
+    if (known !== undefined) return known;
+    const reports = this.#listAnew(this.#pools.get(pool));
+    this.#poolToReports.set(pool, reports);
+    return reports;
+  }
+
+  /**
+   * Whether none of a pool's candidates follows early EndpointSlices, and some have programmed others: they are older than those, or have no
+   * right to them. Those that follow are asked, without the others.
+   */
+  isWithoutEarly(pool: string): boolean {
+    const reports = this.list(pool);
+    return reports.length > 0 && !reports.some(mayFollowEarly);
+  }
+
+  /** Whether each of a pool's candidates has a version of a kind. True where there are none. */
+  haveProgrammed(pool: string, kind: keyof Progress, version: string): boolean {
+    const known = this.#poolToProgress.get(pool);
+    const progress = known ?? measure(this.list(pool));
+    if (known === undefined) this.#poolToProgress.set(pool, progress);
+    return isReached(progress[kind], this.list(pool).length, version);
+  }
+
+  /** Whether every living node, candidate or not, has a version of VirtualIPs: then none serves what is in none of its Services. */
+  haveForgotten(version: string): boolean {
+    const reports = this.#listSurelyLiving();
+    this.#ofAll ??= measure(reports);
+    return isReached(this.#ofAll.virtualips, reports.length, version);
+  }
+
+  /** The names of the living nodes, candidates or not, that do not have a version of VirtualIPs yet, in order. */
+  listNotForgotten(version: string): string[] {
+    const behind = this.#listSurelyLiving().filter(
+      (report) => !isReached(measure([report]).virtualips, 1, version),
+    );
+    return behind.map(({ node }) => node).sort();
+  }
+
+  /** Why no living node of a seat can hold it, or an address of it: each one's clause. Null where one can, or none lives. */
+  explainUnheld(pool: string, seat: number, address: string | null = null): readonly string[] | null {
+    if (this.#listUnable(pool).length === 0) return null;
+    const nodes = this.#pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes ?? [];
+    const living = this.list(pool).filter(({ node }) => nodes.includes(node)).length;
+    const clauses = this.listUnheld(pool, seat, address);
+    return living === 0 || clauses.length < living ? null : clauses;
+  }
+
+  /** The candidates that cannot hold a seat, or an address of it, as `NODE: WHY`; in the order of their names. */
+  listUnheld(pool: string, seat: number, address: string | null = null): readonly string[] {
+    return this.#listUnable(pool).flatMap(({ node, unheld }) => {
+      const why = unheld?.[`${pool}/${seat}`] ?? unheld?.[address ?? ''];
+      return why === undefined ? [] : [`${node}: ${why}`];
+    });
+  }
+
+  /** Those that cannot hold something. Most often none: then nothing else is looked at. */
+  #listUnable(pool: string): readonly NodeReport[] {
+    const known = this.#poolToUnable.get(pool);
+    if (known !== undefined) return known;
+    const unable = this.list(pool).filter(({ unheld }) => unheld !== undefined);
+    const sorted = unable.sort((one, other) => (one.node < other.node ? -1 : 1));
+    this.#poolToUnable.set(pool, sorted);
+    return sorted;
+  }
+
+  /** The names of a pool's candidates that have not a version of a kind yet, in order. */
+  listBehind(pool: string, version: string, kind: keyof Progress = 'virtualips'): string[] {
+    const reports = this.list(pool).filter((report) => kind !== 'earlyslices' || mayFollowEarly(report));
+    const behind = reports.filter((report) => !isReached(measure([report])[kind], 1, version));
+    return behind.map(({ node }) => node).sort();
+  }
+
+  /** Who says that it holds a seat, `POOL/INDEX`, by name. One node, unless a seat is moving, or keepalived runs nowhere. */
+  listHolders(seat: string): readonly NodeReport[] {
+    this.#seatToHolders ??= groupBy([...this.#reports.values()], ({ seats }) => seats);
+    return this.#seatToHolders.get(seat) ?? [];
+  }
+
+  /** The candidates that may hold a seat, and find that another host has an address. */
+  listWitnesses(pool: string, seat: number, address: string): readonly NodeReport[] {
+    this.#addressToFinders ??= groupBy([...this.#reports.values()], ({ inUse }) => inUse);
+    return this.#listOfSeat(this.#addressToFinders.get(address) ?? [], pool, seat);
+  }
+
+  /**
+   * Of a pool's candidates, those that leave a Service to kube-proxy although nobody asks for that, or drop clients of it; as `NODE: WHY`, in the
+   * order of their names.
+   */
+  listSaying(what: 'left' | 'dropping', pool: string, service: string): readonly string[] {
+    const known = this.#serviceToSayers.get(what);
+    const sayers = known ?? groupBy([...this.#reports.values()], (report) => Object.keys(report[what] ?? {}));
+    if (known === undefined) this.#serviceToSayers.set(what, sayers);
+    const saying = sayers.get(service) ?? [];
+    if (saying.length === 0) return [];
+    const candidates = this.list(pool);
+    return saying
+      .filter((report) => candidates.includes(report))
+      .map((report) => `${report.node}: ${report[what]?.[service] ?? ''}`);
+  }
+
+  /** The candidates that may hold a seat, and say that they do. */
+  listSeatHolders(pool: string, seat: number): readonly NodeReport[] {
+    return this.#listOfSeat(this.listHolders(`${pool}/${seat}`), pool, seat);
+  }
+
+  /** Whether one of a pool's candidates does not say which addresses its interfaces have: its balancer is of an older version. */
+  isAnyMute(pool: string): boolean {
+    const known = this.#poolToMute.get(pool);
+    const isAny = known ?? this.list(pool).some(({ announced }) => announced === undefined);
+    if (known === undefined) this.#poolToMute.set(pool, isAny);
+    return isAny;
+  }
+
+  /** Those of some nodes that may hold a seat. While the pool has no seats, any candidate may. */
+  #listOfSeat(reports: readonly NodeReport[], pool: string, seat: number): readonly NodeReport[] {
+    if (reports.length === 0) return [];
+    const nodes = this.#pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes;
+    const candidates = this.list(pool);
+    return reports.filter((one) => candidates.includes(one) && nodes?.includes(one.node) !== false);
+  }
+
+  /** A Lease whose Node is gone, and that nobody was heard to renew, is one that was left behind. */
+  #listSurelyLiving(): readonly NodeReport[] {
+    this.#surelyLiving ??= [...this.#reports.values()].filter(
+      ({ node }) => this.#nodes.has(node) || this.#leases.get(toLeaseName(node))?.isProven !== false,
+    );
+    return this.#surelyLiving;
+  }
+
+  #listAnew(pool: AddressPool | undefined): NodeReport[] {
+    if (pool === undefined) return [];
+    return [...this.#reports.values()].filter(({ node: name, mode }) => {
+      const node = this.#nodes.get(name);
+      return mode !== 'none' && node !== undefined && mayHold(pool, node);
+    });
+  }
+}
+
+/** By texts that reports have; in the order of the nodes' names. */
+function groupBy(
+  reports: readonly NodeReport[],
+  list: (report: NodeReport) => readonly string[],
+): Map<string, NodeReport[]> {
+  const textToReports = new Map<string, NodeReport[]>();
+  for (const report of reports.toSorted((one, other) => (one.node < other.node ? -1 : 1)))
+    for (const text of new Set(list(report))) {
+      const known = textToReports.get(text);
+      if (known === undefined) textToReports.set(text, [report]);
+      else known.push(report);
+    }
+  return textToReports;
+}
+
+function measure(reports: readonly NodeReport[]): Progress {
+  return {
+    virtualips: findOldest(reports, 'virtualips'),
+    services: findOldest(reports, 'services'),
+    earlyslices: findOldest(reports.filter(mayFollowEarly), 'earlyslices'),
+  };
+}
+
+function findOldest(reports: readonly NodeReport[], kind: ReportedKind): bigint | null {
+  const versions = reports.map(({ programmed }) => toVersion(programmed[kind]));
+  return versions.reduce(
+    (oldest, version) => (oldest === null || version === null ? null : min(oldest, version)),
+    versions[0] ?? null,
+  );
+}
+
+/** Versions of one kind are numbers (Kubernetes, KEP 5504); null for what is none. */
+function toVersion(text: string | undefined): bigint | null {
+  return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
+}
+
+function min(one: bigint, other: bigint): bigint {
+  return one < other ? one : other;
+}
+
+/** Whether a node says that all addresses of the seats it holds are on its interfaces, up to a version of VirtualIPs. */
+export function hasAnnounced({ announced }: NodeReport, version: string): boolean {
+  return isReached(toVersion(announced), 1, version);
+}
+
+function isReached(oldest: bigint | null, nodes: number, version: string): boolean {
+  if (nodes === 0) return true;
+  const wanted = toVersion(version);
+  return oldest !== null && wanted !== null && oldest >= wanted;
+}
+
+/** Which Services of type LoadBalancer select which pods: one change costs what it changes. */
+export class Selection {
+  readonly #known: Pick<Known, 'services' | 'pods' | 'labelToServices' | 'namespaceToPods'>;
+  readonly #serviceToPods = new MultiMap();
+  readonly #podToServices = new MultiMap();
+
+  /** It looks at the maps as they are after each change. */
+  constructor(known: Pick<Known, 'services' | 'pods' | 'labelToServices' | 'namespaceToPods'>) {
+    this.#known = known;
+  }
+
+  /** Views, which change with it. */
+  get maps(): Pick<Known, 'serviceToPods' | 'podToServices'> {
+    return { serviceToPods: this.#serviceToPods.map, podToServices: this.#podToServices.map };
+  }
+
+  /** A pod has changed. */
+  changePod({ key, after }: Change<Pod>): void {
+    const known = [...(this.#podToServices.map.get(key) ?? [])];
+    this.#link(key, known, after === null ? [] : this.#findServices(after));
+  }
+
+  /** A Service of any type has changed. */
+  changeService({ key, before, after }: Change<Service>): void {
+    const [was, is] = [before, after].map((service) =>
+      service === null ? '' : JSON.stringify([isSelecting(service), service.spec.selector]),
+    );
+    if (was === is) return;
+    const known = [...(this.#serviceToPods.map.get(key) ?? [])];
+    for (const pod of known) this.#link(pod, [key], []);
+    if (after === null || !isSelecting(after)) return;
+    const [namespace = ''] = key.split('/');
+    for (const pod of this.#known.namespaceToPods.get(namespace) ?? [])
+      if (selects(after, this.#known.pods.get(pod))) this.#link(pod, [], [key]);
+  }
+
+  #link(pod: string, before: readonly string[], after: readonly string[]): void {
+    this.#serviceToPods.move(pod, before, after);
+    for (const service of before) this.#podToServices.move(service, [pod], []);
+    for (const service of after) this.#podToServices.move(service, [], [pod]);
+  }
+
+  #findServices(pod: Pod): string[] {
+    const { namespace, labels } = pod.metadata;
+    const candidates = Object.entries(labels ?? {}).flatMap(([label, value]) => [
+      ...(this.#known.labelToServices.get(`${namespace}/${label}=${value}`) ?? []),
+    ]);
+    return [...new Set(candidates)].filter((key) => {
+      const service = this.#known.services.get(key);
+      return service !== undefined && selects(service, pod);
+    });
+  }
+}
+
+function selects({ spec }: Service, pod: Pod | undefined): boolean {
+  return pod !== undefined && isSelected({ matchLabels: spec.selector }, pod.metadata.labels);
+}
+
+/** A Service that ends selects on, for who follows it: whether it is served is for its step to say. */
+function isSelecting({ spec }: Service): boolean {
+  return spec.type === 'LoadBalancer' && Object.keys(spec.selector ?? {}).length > 0;
+}
+
+/** What finds a Service by the labels of a pod; nothing where it selects none. */
+export function listFirstLabel(service: Service): string[] {
+  if (!isSelecting(service)) return [];
+  const [[label, value] = ['', '']] = Object.entries(service.spec.selector ?? {});
+  return [`${service.metadata.namespace}/${label}=${value}`];
+}
+
+type EarlyEndpoint = NonNullable<EarlySlice['endpoints']>[number];
+
+/** What of an endpoint makes it another one to nodes: its pod, its address, its ports, whether it takes connections, whether it ends. */
+export function toEndpointText(
+  { addresses, conditions, targetRef }: EarlyEndpoint,
+  slice: EarlySlice,
+): string {
+  const [address = ''] = addresses;
+  return JSON.stringify([
+    targetRef?.uid,
+    address,
+    conditions?.ready === true,
+    conditions?.terminating === true,
+    slice.addressType,
+    slice.ports,
+  ]);
+}
+
+/** Endpoints that have not changed keep their version: whoever waits for one of them does not wait for what came after it. */
+export function noteSince(
+  { before, after }: Change<EarlySlice>,
+  known: ReadonlyMap<string, string> | undefined,
+): ReadonlyMap<string, string> | null {
+  if (after === null) return null;
+  const { resourceVersion } = after.metadata;
+  const kept = isNext(before, after) ? known : undefined;
+  const texts = (after.endpoints ?? []).map((endpoint) => toEndpointText(endpoint, after));
+  return new Map(texts.map((text) => [text, kept?.get(text) ?? resourceVersion]));
+}
+
+/** The uids of the pods of endpoints that are others now, or of another version. */
+export function listChangedEndpoints({ before, after }: Change<EarlySlice>): ReadonlySet<string> {
+  const list = (slice: EarlySlice | null) =>
+    (slice?.endpoints ?? []).map((endpoint) => (slice === null ? '' : toEndpointText(endpoint, slice)));
+  const isGap = after !== null && !isNext(before, after);
+  const changed = [...listDiffering(list(before), list(after)), ...(isGap ? list(after) : [])];
+  return new Set(changed.map((text) => (JSON.parse(text) as [string | undefined])[0] ?? ''));
+}
+
+/** Whether no version lies between two that endpoints may differ in: a list after a gap shows the last one only. */
+function isNext(before: EarlySlice | null, { metadata }: EarlySlice): boolean {
+  if (before === null || before.metadata.uid !== metadata.uid) return false;
+  return metadata.generation <= before.metadata.generation + 1;
+}

@@ -1,0 +1,435 @@
+import type { Node, ServiceCidr, NodeReport } from '../../lib/api/node.ts';
+import { type Service, isForUs, parseGoDuration } from '../../lib/api/service.ts';
+import type { EndpointSlice } from '../../lib/kubernetes/client.ts';
+import {
+  parseAddress,
+  parseRange,
+  type AddressRange,
+  mergeRanges,
+  overlap,
+  formatRange,
+  contains,
+  type Address,
+} from '../../lib/net.ts';
+import { findVrid } from '../../lib/keepalived/read.ts';
+import type { AddressPool } from '../../lib/api/vipnat.ts';
+import { type JudgedPool, type PoolRefusal, put, type Known, isSameList, listDiffering } from './known.ts';
+import { findSelectorProblem, isSelected } from '../../lib/api/endpoints.ts';
+import type { Change } from '../../lib/kubernetes/informer.ts';
+
+/** Which addresses objects of the API have for others than Services of ours. */
+
+/** A node's own addresses, and those of its pods. */
+export function listOfNode({ metadata: { name }, spec, status }: Node): ReservedRange[] {
+  const own = (status?.addresses ?? []).map(({ address }) => {
+    const reserved = reserveAddress(address, `the node ${name}`);
+    return reserved === null ? null : { ...reserved, isReported: true as const };
+  });
+  const ranges = spec?.podCIDRs ?? [spec?.podCIDR ?? ''];
+  return [...own, ...ranges.map((text) => reserveRange(text, `the pods of the node ${name}`))].filter(
+    isThere,
+  );
+}
+
+/** ClusterIPs that Services get. */
+export function listOfServiceCidr(cidr: ServiceCidr | null): ReservedRange[] {
+  if (cidr === null) return [];
+  const {
+    metadata: { name },
+    spec,
+  } = cidr;
+  return (spec?.cidrs ?? []).map((text) => reserveRange(text, `the ServiceCIDR ${name}`)).filter(isThere);
+}
+
+/** ClusterIPs that a Service has: where the API has no ServiceCIDRs, nothing else tells of them. */
+export function listOfService(service: Service | null): ReservedRange[] {
+  if (service === null) return [];
+  const {
+    metadata: { namespace, name },
+    spec,
+  } = service;
+  const owner = `the Service ${namespace}/${name}, as its ClusterIP`;
+  const texts = spec.clusterIPs ?? [spec.clusterIP ?? ''];
+  return texts.map((text) => reserveAddress(text, owner)).filter(isThere);
+}
+
+/** Those of apiservers. */
+export function listOfApiservers(slice: EndpointSlice | null): ReservedRange[] {
+  const texts = (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses);
+  return texts.map((text) => reserveAddress(text, 'an apiserver')).filter(isThere);
+}
+
+/** Virtual IPs of the API that a node's balancer has found in the rules there. */
+export function listOfReport(report: NodeReport | null): ReservedRange[] {
+  return (report?.apiVips ?? []).map((text) => reserveAddress(text, "the API's virtual IP")).filter(isThere);
+}
+
+/** Their VRIDs: keepalived of the API's virtual IPs sends adverts with them, unless they got others by hand. */
+export function listApiVrids(report: NodeReport | null): number[] {
+  const addresses = (report?.apiVips ?? []).map(parseAddress).filter(isThere);
+  return addresses.map(findVrid).filter(isThere);
+}
+
+/** More external IPs than anybody uses. An object has room for tens of thousands. */
+const maxClaimed = 64;
+
+/**
+ * Single addresses that a Service names for itself, in canonical text, each once: the `loadBalancerIP` of one that another load balancer
+ * serves, and its external IPs, 64 together at most. Whoever may write a Service can name any address: so only these addresses are kept
+ * back, and not their pool.
+ */
+export function listClaimed(service: Service, isDefaultClass: boolean): string[] {
+  const { externalIPs, loadBalancerIP, type } = service.spec;
+  const isOthers = type === 'LoadBalancer' && !isForUs(service, isDefaultClass);
+  const texts = [isOthers ? (loadBalancerIP ?? '') : '', ...(externalIPs ?? []).slice(0, maxClaimed)];
+  const addresses = texts.map((text) => parseAddress(text)?.text ?? '').filter((text) => text !== '');
+  return [...new Set(addresses)].slice(0, maxClaimed);
+}
+
+function reserveRange(text: string, owner: string): ReservedRange | null {
+  const range = parseRange(text);
+  return range === null ? null : { range, owner };
+}
+
+function isThere<T>(value: T | null): value is T {
+  return value !== null;
+}
+
+/** Addresses that no pool may give. */
+export interface ReservedRange {
+  readonly range: AddressRange;
+  /** For people: `the node master-1`, `the API's virtual IP`. */
+  readonly owner: string;
+  /** It is one address, and a Node reports it as its own. keepalived may have put it there. */
+  readonly isReported?: true;
+}
+
+const defaultReuseMs = 60_000;
+
+/**
+ * Judges all pools together. Of two that overlap the younger one is refused. `isOurs` says of an address whether a Service has it: a Node that
+ * reports such an address, or an anchor, takes nothing from the pool.
+ */
+export function judgePools(
+  pools: Iterable<AddressPool>,
+  reserved: Iterable<ReservedRange>,
+  isOurs: (address: string) => boolean = () => false,
+): Map<string, JudgedPool> {
+  const inOrder = [...pools].sort(compareAge);
+  const { own, foreign } = separate([...reserved], isOurs);
+  const judged = new Map<string, JudgedPool>();
+  for (const pool of inOrder) {
+    const ranges = mergeRanges(pool.spec.addresses.map(parseRange).filter((range) => range !== null));
+    const older = [...judged.values()];
+    const refusal =
+      findOwnProblem(pool, ranges) ?? findOverlap(ranges, older) ?? findReserved(ranges, foreign);
+    const reuseAfterMs = parseGoDuration(pool.spec.reuseAfter) ?? defaultReuseMs;
+    const misreported = own.filter(({ range }) => ranges.some((each) => overlap(each, range))).map(describe);
+    judged.set(pool.metadata.name, { pool, ranges, reuseAfterMs, refusal, misreported });
+  }
+  return judged;
+}
+
+/** Addresses that are ours although Nodes report them, and those of others. */
+function separate(
+  reserved: readonly ReservedRange[],
+  isOurs: (address: string) => boolean,
+): { readonly own: readonly ReservedRange[]; readonly foreign: readonly ReservedRange[] } {
+  const isOwn = ({ range, isReported }: ReservedRange) => isReported === true && isOurs(formatRange(range));
+  const { own = [], foreign = [] } = Object.groupBy(reserved, (one) => (isOwn(one) ? 'own' : 'foreign'));
+  return { own, foreign };
+}
+
+function describe({ range, owner }: ReservedRange): string {
+  return `${formatRange(range)} (${owner})`;
+}
+
+/** The older pool first. */
+export function compareAge({ metadata: one }: AddressPool, { metadata: other }: AddressPool): number {
+  const [a, b] = [one, other].map(({ creationTimestamp, name }) => `${creationTimestamp ?? ''} ${name}`);
+  return (a ?? '') < (b ?? '') ? -1 : 1;
+}
+
+function findOwnProblem(pool: AddressPool, ranges: readonly AddressRange[]): PoolRefusal | null {
+  const { spec, metadata } = pool;
+  if (typeof metadata.deletionTimestamp === 'string')
+    return {
+      reason: 'Deleted',
+      message: 'The pool is being deleted. It stays until no Service has an address of it.',
+    };
+  const malformed = spec.addresses.find((text) => parseRange(text) === null);
+  if (malformed !== undefined) {
+    const message = `"${malformed}" is not a range: FIRST-LAST, a CIDR without bits of a host, or one address.`;
+    return { reason: 'AddressesMalformed', message };
+  }
+  return findForeignScope(ranges) ?? findSelectors(spec) ?? findDurations(spec);
+}
+
+function findForeignScope(ranges: readonly AddressRange[]): PoolRefusal | null {
+  const found = ranges.find((range) => specialRanges.some((special) => overlap(range, special)));
+  if (found === undefined) return null;
+  const kinds = 'loopback, link-local, multicast or unspecified ones';
+  const message = `${formatRange(found)} has addresses that no host can have: ${kinds}.`;
+  return { reason: 'AddressesNotUnicast', message };
+}
+
+const specialRanges = [
+  '0.0.0.0/8',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '224.0.0.0/3',
+  '::/127',
+  '::ffff:0:0/96',
+  'fe80::/10',
+  'ff00::/8',
+]
+  .map(parseRange)
+  .filter((range) => range !== null);
+
+function findSelectors(spec: AddressPool['spec']): PoolRefusal | null {
+  for (const name of ['serviceSelector', 'namespaceSelector', 'nodeSelector'] as const) {
+    const problem = findSelectorProblem(spec[name]);
+    if (problem !== null) return { reason: 'SelectorMalformed', message: `${name}: ${problem}.` };
+  }
+  return null;
+}
+
+function findDurations(spec: AddressPool['spec']): PoolRefusal | null {
+  for (const name of ['advert', 'reuseAfter'] as const) {
+    if (parseGoDuration(spec[name]) === null)
+      return {
+        reason: 'DurationMalformed',
+        message: `${name}: "${spec[name]}" is not a duration like 300ms.`,
+      };
+  }
+  return null;
+}
+
+function findOverlap(ranges: readonly AddressRange[], older: readonly JudgedPool[]): PoolRefusal | null {
+  const other = older.find((each) =>
+    each.ranges.some((theirs) => ranges.some((own) => overlap(own, theirs))),
+  );
+  return other === undefined
+    ? null
+    : {
+        reason: 'PoolsOverlap',
+        message: `The pool ${other.pool.metadata.name}, which is older, has some of the same addresses.`,
+      };
+}
+
+function findReserved(
+  ranges: readonly AddressRange[],
+  reserved: readonly ReservedRange[],
+): PoolRefusal | null {
+  const found = reserved.find(({ range }) => ranges.some((own) => overlap(own, range)));
+  return found === undefined
+    ? null
+    : { reason: 'AddressesReserved', message: `${formatRange(found.range)} belongs to ${found.owner}.` };
+}
+
+/** One address as a range; null when the text is none. */
+export function reserveAddress(text: string, owner: string): ReservedRange | null {
+  const range = parseAddress(text) === null ? null : parseRange(text);
+  return range === null ? null : { range, owner };
+}
+
+/** What others have, by where that is known from. One change costs what it changes. */
+export class Reservations<T> {
+  readonly #toText: (value: T) => string;
+  readonly #sourceToValues = new Map<string, ReadonlyMap<string, T>>();
+
+  /** Two values with the same text are the same. */
+  constructor(toText: (value: T) => string) {
+    this.#toText = toText;
+  }
+
+  /** What a source says now, in place of what it said before. One that says nothing is forgotten. */
+  put(source: string, values: Iterable<T>): { readonly came: readonly T[]; readonly went: readonly T[] } {
+    const before = this.#sourceToValues.get(source) ?? new Map<string, T>();
+    const after = new Map([...values].map((value) => [this.#toText(value), value]));
+    if (after.size === 0) this.#sourceToValues.delete(source);
+    else this.#sourceToValues.set(source, after);
+    return { came: listMissing(after, before), went: listMissing(before, after) };
+  }
+
+  /** All of them. */
+  *[Symbol.iterator](): Generator<T> {
+    for (const values of this.#sourceToValues.values()) yield* values.values();
+  }
+}
+
+/** Those of one that another one has not. */
+function listMissing<T>(one: ReadonlyMap<string, T>, other: ReadonlyMap<string, T>): readonly T[] {
+  return [...one].filter(([text]) => !other.has(text)).map(([, value]) => value);
+}
+
+/** All pools as they are judged, beside what others have. Each is judged when somebody asks: a burst of changes costs one look. */
+export class PoolJudge {
+  readonly #pools: ReadonlyMap<string, AddressPool>;
+  readonly #isOurs: (address: string) => boolean;
+  /** Addresses to how many Nodes report them. */
+  readonly #reported = new Map<string, number>();
+  readonly #reservations = new Reservations<ReservedRange>(
+    ({ range, owner }) => `${formatRange(range)} ${owner}`,
+  );
+  /** Null: something changed since it was made. */
+  #judged: ReadonlyMap<string, JudgedPool> | null = null;
+
+  /** It looks at the map as it is at each question. `isOurs`: see `judgePools`. */
+  constructor(pools: ReadonlyMap<string, AddressPool>, isOurs: (address: string) => boolean) {
+    this.#pools = pools;
+    this.#isOurs = isOurs;
+  }
+
+  /** By their names. */
+  get judged(): ReadonlyMap<string, JudgedPool> {
+    this.#judged ??= judgePools(this.#pools.values(), this.#reservations, this.#isOurs);
+    return this.#judged;
+  }
+
+  /** A pool has changed. */
+  reset(): void {
+    this.#judged = null;
+  }
+
+  /** What a source says that others have. Answers whether a pool has an address of what is different now. */
+  reserve(source: string, ranges: readonly ReservedRange[]): boolean {
+    const { came, went } = this.#reservations.put(source, ranges);
+    this.#count(went, -1);
+    this.#count(came, 1);
+    const changed = [...went, ...came];
+    const isTouched = [...this.judged.values()].some((pool) =>
+      pool.ranges.some((own) => changed.some(({ range }) => overlap(own, range))),
+    );
+    if (isTouched) this.reset();
+    return isTouched;
+  }
+
+  /** A Service has an address from now on, or no longer. Answers whether pools are judged by that: a Node reports it as its own. */
+  touch(address: string): boolean {
+    const isTouched = this.#reported.has(address);
+    if (isTouched) this.reset();
+    return isTouched;
+  }
+
+  #count(ranges: readonly ReservedRange[], by: 1 | -1): void {
+    for (const { range } of ranges.filter(({ isReported }) => isReported)) {
+      const text = formatRange(range);
+      const count = (this.#reported.get(text) ?? 0) + by;
+      put(this.#reported, text, count === 0 ? null : count);
+    }
+  }
+}
+
+/** The names of the pools that have one of some addresses. */
+export function findPoolsOf(judged: ReadonlyMap<string, JudgedPool>, texts: readonly string[]): string[] {
+  const addresses = texts.map(parseAddress).filter((address) => address !== null);
+  return [...judged]
+    .filter(([, { ranges }]) => ranges.some((range) => addresses.some((address) => contains(range, address))))
+    .map(([name]) => name);
+}
+
+/** Addresses of pools that Services name for themselves: no other Service gets them. */
+export interface KeptBack {
+  /** A Service that names an address of a pool, other than this one; null where none does. */
+  find(pool: string, address: Address, own: string): string | null;
+  /** All such addresses of a pool, in canonical text. */
+  listAddresses(pool: string): readonly string[];
+  /** `ADDRESS of NAMESPACE/NAME` of each such address of a pool, with one of the Services that name it; in order. */
+  list(pool: string): readonly string[];
+}
+
+/** What is kept back of one pool. */
+interface OfPool {
+  /** Addresses to the first two Services that name them. */
+  readonly claimers: ReadonlyMap<string, readonly string[]>;
+  /** See `listAddresses`: a list of its own, as a look that reads only its length is to cost nothing. */
+  readonly addresses: readonly string[];
+  /** See `list`. */
+  readonly texts: readonly string[];
+}
+
+/**
+ * Keeps who names which address. A Service that a pool does not select keeps nothing of it back: it gets nothing of it, either. Which these are
+ * is found out when somebody asks, once for all questions between two changes.
+ */
+export class ClaimStore implements KeptBack {
+  readonly #known: Pick<Known, 'services' | 'namespaces' | 'addressToClaimers'>;
+  readonly #judge: PoolJudge;
+  /** Null: something changed since it was made. */
+  #poolToClaimed: ReadonlyMap<string, OfPool> | null = null;
+
+  /** It looks at the maps as they are at each question. */
+  constructor(known: Pick<Known, 'services' | 'namespaces' | 'addressToClaimers'>, judge: PoolJudge) {
+    this.#known = known;
+    this.#judge = judge;
+  }
+
+  /** A Service, of any type, has changed, and named these addresses before it names those. Answers the pools for which that is news. */
+  changeService(
+    { before, after }: Change<Service>,
+    old: readonly string[],
+    now: readonly string[],
+  ): readonly string[] {
+    const areSame = isSameList(old, now);
+    if (areSame && (now.length === 0 || toLabels(before) === toLabels(after))) return [];
+    const pools = findPoolsOf(this.#judge.judged, areSame ? now : listDiffering(old, now));
+    if (pools.length > 0) this.reset();
+    return pools;
+  }
+
+  /** Pools or labels of namespaces have changed. */
+  reset(): void {
+    this.#poolToClaimed = null;
+  }
+
+  find(pool: string, { text }: Address, own: string): string | null {
+    return (
+      this.#getPool(pool)
+        ?.claimers.get(text)
+        ?.find((key) => key !== own) ?? null
+    );
+  }
+
+  listAddresses(pool: string): readonly string[] {
+    return this.#getPool(pool)?.addresses ?? [];
+  }
+
+  list(pool: string): readonly string[] {
+    return this.#getPool(pool)?.texts ?? [];
+  }
+
+  #getPool(pool: string): OfPool | undefined {
+    this.#poolToClaimed ??= new Map([...this.#judge.judged].map(([name, each]) => [name, this.#list(each)]));
+    return this.#poolToClaimed.get(pool);
+  }
+
+  #list(pool: JudgedPool): OfPool {
+    const claimers = new Map<string, readonly string[]>();
+    for (const [text, keys] of this.#known.addressToClaimers) {
+      const address = parseAddress(text);
+      if (address === null || !pool.ranges.some((range) => contains(range, address))) continue;
+      const selected = this.#listSelected(pool, keys);
+      if (selected.length > 0) claimers.set(text, selected);
+    }
+    const texts = [...claimers].map(([text, [key = '']]) => `${text} of ${key}`).sort();
+    return { claimers, addresses: [...claimers.keys()], texts };
+  }
+
+  /** Two at most: one of them may be who asks. */
+  #listSelected({ pool: { spec } }: JudgedPool, keys: ReadonlySet<string>): string[] {
+    const selected: string[] = [];
+    for (const key of keys) {
+      const metadata = this.#known.services.get(key)?.metadata;
+      const ofNamespace = this.#known.namespaces.get(metadata?.namespace ?? '')?.metadata.labels;
+      if (!isSelected(spec.serviceSelector, metadata?.labels)) continue;
+      if (isSelected(spec.namespaceSelector, ofNamespace)) selected.push(key);
+      if (selected.length === 2) break;
+    }
+    return selected;
+  }
+}
+
+function toLabels(service: Service | null): string {
+  return JSON.stringify(service?.metadata.labels ?? null);
+}

@@ -1,0 +1,223 @@
+/**
+ * The next step of a Service that a device is to have, or has something of: the device's finalizer, then its address in the status once the device
+ * serves it; and the other way round. What is done on the device itself, `controller/devices/` does and says.
+ *
+ * A finalizer names its device. So the Service alone says, after any crash, where something of it may be; and one that moves has two until
+ * the device before has nothing of it any more.
+ */
+import type { Service, Ingress } from '../../lib/api/service.ts';
+import type { World } from '../cache/cache.ts';
+import {
+  type Step,
+  nothing,
+  toStep,
+  patchServiceMetadata,
+  patchServiceStatus,
+  toJson,
+  type StepEvent,
+} from '../step.ts';
+import {
+  chooseDevice,
+  listHolders,
+  type LoadBalancerDevice,
+  toDeviceFinalizer,
+} from '../../lib/api/device.ts';
+import {
+  findBalancer,
+  getIngress,
+  type WantedCondition,
+  setCondition,
+  findCondition,
+} from '../cache/parts.ts';
+import type { DeviceBalancer } from '../cache/known.ts';
+import { type Condition, addressReady, formerFinalizer } from '../../lib/api/vipnat.ts';
+
+/** `nothing` for a Service of which no device has, or is to have, anything. */
+export function nextDeviceStep(service: Service, world: World): Step {
+  const chosen = chooseDevice(service, world.settings.defaultDevice);
+  const holders = listHolders(service);
+  if (chosen !== null) return serve(service, chosen, world);
+  return holders.length === 0 ? nothing : release(service, holders, world);
+}
+
+/** Whether an address of a Service's status is a device's: connections have another target behind a device, and kube-proxy is told so. */
+export function isOfDevice({ ipMode }: Ingress): boolean {
+  return ipMode === 'Proxy';
+}
+
+/** What comes next is said by the device's writer, or by the API. */
+const waitForDevice: Step = { does: 'wait', waitsFor: 'time', why: 'a device does its part', untilMs: null };
+
+function serve(service: Service, name: string, world: World): Step {
+  const device = world.devices.get(name);
+  const holders = listHolders(service);
+  // Where there are no devices at all, such a class may be anybody's.
+  if (world.devices.size === 0 && holders.length === 0) return nothing;
+  if (device === undefined)
+    return tell(service, { reason: 'NoDevice', message: `There is no LoadBalancerDevice ${name}.` }, world);
+  if (!holders.includes(name)) return hold(service, device, world);
+  const balancer = findBalancer(world, name, service);
+  if (balancer === undefined) return waitForDevice;
+  return (
+    publish(service, balancer, world) ??
+    dropFormer(service, balancer) ??
+    dropHolders(
+      service,
+      holders.filter((each) => each !== name && isAbsent(service, each, world)),
+    ) ??
+    waitForDevice
+  );
+}
+
+/** A device that goes gets no more. */
+function hold(
+  service: Service,
+  { metadata: { name, deletionTimestamp } }: LoadBalancerDevice,
+  world: World,
+): Step {
+  const message = `The LoadBalancerDevice ${name} is being deleted.`;
+  if (typeof deletionTimestamp === 'string') return tell(service, { reason: 'NoDevice', message }, world);
+  const known = service.metadata.finalizers ?? [];
+  return toStep(patchServiceMetadata(service, { finalizers: [...known, toDeviceFinalizer(name)] }));
+}
+
+/** Once all devices have nothing of it: its status, then the finalizers. */
+function release(service: Service, holders: readonly string[], world: World): Step {
+  const left = holders.filter((name) => !isAbsent(service, name, world));
+  if (left.length === 0) return clearStatus(service) ?? dropHolders(service, holders) ?? nothing;
+  for (const name of left) {
+    if (!world.devices.has(name)) {
+      const remedy = `Make it again, or take the finalizer ${toDeviceFinalizer(name)} off this Service`;
+      const message = `There is no LoadBalancerDevice ${name}, so vipnat cannot take its balancer away. ${remedy}.`;
+      return tell(service, { reason: 'NoDevice', message }, world);
+    }
+    const problem = findBalancer(world, name, service)?.problem ?? null;
+    if (problem !== null) return tell(service, problem, world);
+  }
+  return waitForDevice;
+}
+
+function isAbsent(service: Service, device: string, world: World): boolean {
+  return findBalancer(world, device, service)?.standing === 'absent';
+}
+
+/** An address is published once the device serves it, and stays so whatever the device says later: nobody else gets it meanwhile. */
+function publish(service: Service, balancer: DeviceBalancer, world: World): Step | null {
+  const before = service.status?.conditions ?? [];
+  const ingress = listIngress(service, balancer);
+  const added = ingress.filter((one) => !getIngress(service).includes(one)).map(({ ip }) => ip);
+  const isSame = ingress.length === getIngress(service).length && added.length === 0;
+  const wanted = describe(balancer);
+  const conditions = addCondition(before, wanted, world);
+  if (isSame && conditions === before) return null;
+  const write = patchServiceStatus(service, {
+    loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
+    conditions: toJson(conditions),
+  });
+  if (added.length > 0) return toStep(write, toAdded(balancer, added));
+  const step = toStep(write, toEvent(wanted, findReason(before)));
+  return isSame && isOfDeviceAlone(wanted, before) ? { ...step, isLowPriority: true } : step;
+}
+
+function addCondition(
+  before: readonly Condition[],
+  wanted: WantedCondition | null,
+  { nowMs }: World,
+): readonly Condition[] {
+  return wanted === null ? before : setCondition(before, wanted, nowMs);
+}
+
+function toAdded({ device }: DeviceBalancer, added: readonly Ingress['ip'][]): StepEvent {
+  return {
+    type: 'Normal',
+    reason: 'AddressReady',
+    message: `The device ${device} serves ${added.join(', ')}.`,
+  };
+}
+
+/** A device that fails is told to each of its Services. */
+function isOfDeviceAlone(wanted: WantedCondition | null, before: readonly Condition[]): boolean {
+  return [wanted?.reason, findReason(before)].includes('DeviceFailed');
+}
+
+/** What is there already stays as it is. */
+function listIngress(service: Service, balancer: DeviceBalancer): readonly Ingress[] {
+  const known = getIngress(service);
+  if (!isServing(balancer)) return known;
+  return balancer.addresses.map(
+    (ip) => known.find((one) => one.ip === ip && isOfDevice(one)) ?? { ip, ipMode: 'Proxy' },
+  );
+}
+
+function isServing({ standing, addresses }: DeviceBalancer): boolean {
+  return standing === 'serves' && addresses.length > 0;
+}
+
+function findReason(conditions: readonly Condition[]): string | undefined {
+  return findCondition(conditions, addressReady)?.reason;
+}
+
+/** Null: nothing is to be said yet. */
+function describe(balancer: DeviceBalancer): WantedCondition | null {
+  const { device, addresses, problem, remark } = balancer;
+  if (problem !== null) return { type: addressReady, status: 'False', ...problem };
+  if (!isServing(balancer)) return null;
+  const message = `${addresses.join(', ')}: the device ${device} serves it.${remark === null ? '' : ` ${remark}`}`;
+  return { type: addressReady, status: 'True', reason: remark === null ? 'Ready' : 'NotAsAsked', message };
+}
+
+function toEvent(wanted: WantedCondition | null, before: string | undefined): StepEvent | null {
+  if (wanted === null || wanted.reason === before || wanted.reason === 'Ready') return null;
+  const { reason, message } = wanted;
+  if (reason === 'DeviceFailed' || reason === 'DeviceRefused' || reason === 'NotAsAsked')
+    return { type: 'Warning', reason, message };
+  return { type: 'Warning', reason: 'NoAddress', message };
+}
+
+/** Says why a Service has no device, or cannot leave one. */
+function tell(
+  service: Service,
+  { reason, message }: Pick<WantedCondition, 'reason' | 'message'>,
+  world: World,
+): Step {
+  const before = service.status?.conditions ?? [];
+  const wanted: WantedCondition = { type: addressReady, status: 'False', reason, message };
+  const conditions = setCondition(before, wanted, world.nowMs);
+  if (conditions === before) return waitForDevice;
+  const event = toEvent(wanted, findReason(before));
+  return toStep(patchServiceStatus(service, { conditions: toJson(conditions) }), event);
+}
+
+/** Another controller's finalizer goes when vipnat's is there and the device serves the Service. */
+function dropFormer(service: Service, { standing, isTakenOver }: DeviceBalancer): Step | null {
+  const known = service.metadata.finalizers ?? [];
+  if (!known.includes(formerFinalizer) || standing !== 'serves' || !isTakenOver) return null;
+  return toStep(
+    patchServiceMetadata(service, { finalizers: known.filter((each) => each !== formerFinalizer) }),
+  );
+}
+
+function clearStatus(service: Service): Step | null {
+  const [ingress, conditions] = [getIngress(service), service.status?.conditions ?? []];
+  const others = ingress.filter((one) => !isOfDevice(one));
+  // Where vipnat serves it otherwise, the condition is about that.
+  const kept = others.length > 0 ? conditions : conditions.filter(({ type }) => type !== addressReady);
+  if (others.length === ingress.length && kept.length === conditions.length) return null;
+  const loadBalancer = { ingress: others.length === 0 ? null : toJson(others) };
+  return toStep(patchServiceStatus(service, { loadBalancer, conditions: toJson(kept) }));
+}
+
+function dropHolders(service: Service, devices: readonly string[]): Step | null {
+  if (devices.length === 0) return null;
+  const dropped = new Set(devices.map(toDeviceFinalizer));
+  // Another controller's would hold what nothing is left of.
+  const isLast = listHolders(service).length === devices.length;
+  const finalizers = (service.metadata.finalizers ?? []).filter(
+    (each) => !dropped.has(each) && !(isLast && each === formerFinalizer),
+  );
+  const message = devices.map((name) => `The device ${name} has nothing of it any more.`).join(' ');
+  return toStep(patchServiceMetadata(service, { finalizers }), {
+    ...{ type: 'Normal', reason: 'AddressReleased' },
+    message,
+  });
+}

@@ -1,0 +1,287 @@
+import {
+  type DeviceErrorKind,
+  DeviceError,
+  type DeviceState,
+  type DeviceSettings,
+  type CreateDriver,
+  type LoadBalancerDriver,
+} from '../../devices/driver.ts';
+import { toPrintableLine, quoteWords } from '../../lib/text.ts';
+import { findErrorCode, VipnatError } from '../../lib/errors.ts';
+import type { DeviceReport } from '../cache/known.ts';
+import { shorten } from '../cache/parts.ts';
+import type { Clock } from '../../lib/clock.ts';
+import * as z from 'zod/mini';
+import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
+import type { LoadBalancerDevice } from '../../lib/api/device.ts';
+import type { TokenQueue } from '../../lib/queue.ts';
+
+/** What a device's condition says: reasons are published (docs/services-reference.md). */
+
+const kindToReason: Readonly<Record<DeviceErrorKind, Pick<Failure, 'reason'>>> = {
+  unreachable: { reason: 'Unreachable' },
+  unauthorized: { reason: 'Unauthorized' },
+  'no-active-unit': { reason: 'NoActiveUnit' },
+  'role-changed': { reason: 'RoleChanged' },
+  'foreign-changes': { reason: 'ForeignChanges' },
+  refused: { reason: 'Refused' },
+  nonsense: { reason: 'AnswerUnexpected' },
+};
+
+/** What went wrong, for a condition. */
+export interface Failure {
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Of whatever was thrown. */
+export function describeFailure(error: unknown): Failure {
+  const text = toPrintableLine(error instanceof Error ? error.message : String(error));
+  const message = text.replace(/\.$/, '');
+  if (error instanceof DeviceError) return { ...kindToReason[error.kind], message };
+  if (error instanceof SecretMissingError) return { reason: 'SecretMissing', message };
+  const code = findErrorCode(error);
+  if (code === 'DEVICE_SETTINGS_INVALID') return { reason: 'SettingsInvalid', message };
+  if (code === 'API_FORBIDDEN' || code === 'API_UNREACHABLE') return { reason: 'CredentialsUnread', message };
+  return { reason: 'Failed', message };
+}
+
+/** What of a report the device itself says. */
+export type Standing = Pick<DeviceReport, 'units' | 'foreignChanges' | 'isReady' | 'reason' | 'message'>;
+
+/** A status has so many of them. */
+const maxForeign = 10;
+
+/** The definition takes so many characters. */
+const maxText = 1024;
+
+/** How a device does that answers. `unread` says why its credentials could not be read again; null where they could. */
+export function describeState(state: DeviceState, unread: Failure | null): Standing {
+  const standing = describeUnits(state);
+  return unread === null || !standing.isReady ? standing : describeUnread(standing, unread);
+}
+
+function describeUnits({ units, foreignChanges: all }: DeviceState): Standing {
+  const told = units.map(({ unit, role, isInSync, why }) => ({
+    ...{ unit, role, isInSync },
+    why: toPrintableLine(why).slice(0, maxText),
+  }));
+  const active = units.filter(({ role }) => role === 'active').map(({ unit }) => unit);
+  const foreignChanges = all.slice(0, maxForeign).map((text) => toPrintableLine(text).slice(0, maxText));
+  const seen = { units: told, foreignChanges };
+  if (all.length > 0) {
+    const changes = shorten(all.map(toPrintableLine));
+    const message = `Another user has changed the device, and has not applied it: ${changes}. vipnat changes nothing until then.`;
+    return { ...seen, isReady: false, reason: 'ForeignChanges', message };
+  }
+  if (active.length !== 1) {
+    const who =
+      active.length === 0 ? 'No unit is active.' : `More than one unit is active: ${active.join(', ')}.`;
+    return { ...seen, isReady: false, reason: 'NoActiveUnit', message: who };
+  }
+  const [first = ''] = active;
+  const behind = told.filter(
+    ({ role, isInSync }) => role === 'silent' || role === 'unknown' || isInSync === false,
+  );
+  if (behind.length === 0)
+    return { ...seen, isReady: true, reason: 'Ready', message: `The unit ${first} is active.` };
+  // Some drivers name the unit themselves.
+  const clauses = behind.map(({ unit, role, why }) =>
+    why.startsWith(unit) ? why : `${unit} (${why === '' ? describeRole(role) : why})`,
+  );
+  const message = `The unit ${first} is active. It has no other that could follow it: ${shorten(clauses)}.`;
+  return { ...seen, isReady: true, reason: 'NotInSync', message };
+}
+
+function describeUnread(standing: Standing, { message }: Failure): Standing {
+  const told = `The device works with the credentials that vipnat read before. A controller that starts now has none: ${message}.`;
+  return { ...standing, reason: 'CredentialsUnread', message: told };
+}
+
+function describeRole(role: string): string {
+  return role === 'silent' ? 'it does not answer' : 'it does not have what the active one has';
+}
+
+/** What takes long goes on as long as the device answers; what hangs for longer ends. */
+const silenceMs = 120_000;
+
+/** Of one turn. */
+interface SilenceLimit {
+  readonly isOver: boolean;
+  readonly cancel: () => void;
+}
+
+/** Ends what waits for a device that has not been asked anything for two minutes. */
+export function limitSilence(
+  clock: Clock,
+  getCalledMs: () => number,
+  aborting: AbortController,
+): SilenceLimit {
+  const beginMs = clock.now();
+  const limit = { isOver: false, cancel: (): void => undefined };
+  const watch = (): void => {
+    const leftMs = silenceMs - (clock.now() - Math.max(beginMs, getCalledMs()));
+    limit.isOver = leftMs <= 0;
+    if (limit.isOver) aborting.abort();
+    else limit.cancel = clock.schedule(leftMs, watch);
+  };
+  watch();
+  return limit;
+}
+
+/** What a device asks of vipnat, and what signs its certificates: one Secret, read by its name. */
+
+/** Of a Secret, or of none. Never printed. */
+type Credentials = Pick<DeviceSettings, 'credentials' | 'ca'>;
+
+/** The Secret of a device is not there. */
+class SecretMissingError extends VipnatError {}
+
+const schema = z.object({ data: z.nullish(z.record(z.string(), z.string())) });
+
+const readMs = 4000;
+
+/**
+ * Reads them.
+ * @throws SecretMissingError; VipnatError DEVICE_SETTINGS_INVALID, API_FORBIDDEN or API_UNREACHABLE
+ */
+async function readCredentials(
+  client: ObjectClient,
+  namespace: string,
+  { spec: { credentialsSecret } }: LoadBalancerDevice,
+): Promise<Credentials> {
+  if (credentialsSecret == null) return { credentials: null, ca: null };
+  const { name } = credentialsSecret;
+  const what = `the Secret ${namespace}/${name}`;
+  const path = `/api/v1/namespaces/${namespace}/secrets/${encodeURIComponent(name)}`;
+  const answer = await client.read({ title: `reading ${what}`, path, schema }, readMs);
+  if (answer.outcome === 'gone')
+    throw new SecretMissingError(
+      'DEVICE_SETTINGS_INVALID',
+      `there is no Secret ${namespace}/${name}. Create it`,
+    );
+  if (answer.outcome === 'forbidden') {
+    const create = (...words: readonly string[]) =>
+      quoteWords(['kubectl', 'create', ...words, '-n', namespace]);
+    const role = create('role', name, '--verb=get', '--resource=secrets', `--resource-name=${name}`);
+    const account = `--serviceaccount=${namespace}:vipnat-controller`;
+    const binding = create('rolebinding', name, `--role=${name}`, account);
+    throw new VipnatError('API_FORBIDDEN', `vipnat may not read ${what}. Run: ${role} && ${binding}`);
+  }
+  if (answer.outcome === 'unreachable') throw new VipnatError('API_UNREACHABLE', answer.words);
+  return parseCredentials(answer.object.data ?? {}, what);
+}
+
+function parseCredentials(data: Readonly<Record<string, string>>, what: string): Credentials {
+  const read = (key: string) => decode(data[key]);
+  const [username, password, ca] = [read('username'), read('password'), read('ca.crt')];
+  if (username !== null && password !== null) return { credentials: { username, password }, ca };
+  if (username === null && password === null) return { credentials: null, ca };
+  throw invalid(`${what} needs both keys, username and password`);
+}
+
+function invalid(message: string): VipnatError {
+  return new VipnatError('DEVICE_SETTINGS_INVALID', message);
+}
+
+/** `kubectl create secret --from-file` keeps the line feed at the end of a file. */
+function decode(text: string | undefined): string | null {
+  if (text === undefined) return null;
+  return Buffer.from(text, 'base64')
+    .toString('utf8')
+    .replace(/\r?\n$/, '');
+}
+
+/** A driver with its credentials: opened when it is needed, and anew when the Secret has changed. */
+
+/** How a driver is found by its name; null for none of that name. */
+export type FindDriver = (name: string) => Promise<CreateDriver | null>;
+
+/** What opening takes. */
+export interface SessionOptions {
+  readonly clock: Clock;
+  readonly client: ObjectClient;
+  /** Where Secrets are. */
+  readonly namespace: string;
+  readonly findDriver: FindDriver;
+  /** How long a write may take that begins now; 0 for one that may not begin. */
+  readonly writeMs: () => number;
+  /** How fast requests go out. */
+  readonly pace: TokenQueue;
+  /** A request goes to a unit. */
+  readonly onCall: () => void;
+}
+
+/** This process leads no more: nothing was sent. */
+export class NotLeadingError extends Error {
+  override readonly name = 'NotLeadingError';
+}
+
+/** One device's. */
+export class DeviceSession {
+  readonly #device: LoadBalancerDevice;
+  readonly #options: SessionOptions;
+  #driver: LoadBalancerDriver | null = null;
+  #opening: Promise<LoadBalancerDriver> | null = null;
+  #credentials: Credentials | null = null;
+
+  constructor(device: LoadBalancerDevice, options: SessionOptions) {
+    this.#device = device;
+    this.#options = options;
+  }
+
+  /**
+   * The driver.
+   * @throws VipnatError where there is none, or what it needs cannot be read
+   */
+  async open(): Promise<LoadBalancerDriver> {
+    if (this.#driver !== null) return this.#driver;
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = null;
+    });
+    return await this.#opening;
+  }
+
+  /** How many changes the driver takes at once; 1 before it is open. */
+  get changesAtOnce(): number {
+    return this.#driver?.capabilities.changesAtOnce ?? 1;
+  }
+
+  async #open(): Promise<LoadBalancerDriver> {
+    const { client, namespace } = this.#options;
+    this.#credentials = await readCredentials(client, namespace, this.#device);
+    this.#driver = await this.#create(this.#credentials);
+    return this.#driver;
+  }
+
+  /**
+   * Reads the credentials again. Others than before are used from now on: nobody may use the driver meanwhile.
+   * @throws VipnatError as `open`
+   */
+  async renew(): Promise<void> {
+    const { client, namespace } = this.#options;
+    const credentials = await readCredentials(client, namespace, this.#device);
+    if (JSON.stringify(credentials) !== JSON.stringify(this.#credentials)) this.#driver = null;
+  }
+
+  async #create(credentials: Credentials): Promise<LoadBalancerDriver> {
+    const { clock, findDriver, pace, writeMs, onCall } = this.#options;
+    const { metadata, spec } = this.#device;
+    const create = await findDriver(spec.driver);
+    if (create === null)
+      throw new VipnatError(
+        'DEVICE_SETTINGS_INVALID',
+        `vipnat has no driver ${spec.driver}. Change spec.driver of the LoadBalancerDevice ${metadata.name}`,
+      );
+    const { cluster, units, options } = spec;
+    const settings = { name: metadata.name, cluster, units, ...credentials, options: options ?? {} };
+    return create(settings, {
+      clock,
+      beforeCall: async () => {
+        await pace.take();
+        if (writeMs() === 0) throw new NotLeadingError('this controller does not lead');
+        onCall();
+      },
+    });
+  }
+}

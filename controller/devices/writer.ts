@@ -1,0 +1,439 @@
+/**
+ * Makes one device what Services want of it, from `start` to `stop`: nobody else changes anything there for this cluster.
+ *
+ * Goal: whatever happened to the device, to this process or between both, the device is what the Services say.
+ * Tension: a device has no events, takes seconds, and forgets; Services change faster than it does.
+ * Compromise: what is wanted is reckoned from the objects at each turn, and the driver reads before it writes. Nothing is remembered that `list` does
+ * not find again: memory only saves calls, and keeps what drains.
+ */
+import {
+  type SessionOptions,
+  DeviceSession,
+  type Failure,
+  type Standing,
+  limitSilence,
+  NotLeadingError,
+  describeFailure,
+  describeState,
+} from './session.ts';
+import type { Random } from '../../lib/clock.ts';
+import type { World } from '../cache/cache.ts';
+import { type DeviceReport, type DeviceBalancer, toBalancerKey, type DeviceProblem } from '../cache/known.ts';
+import { type LoadBalancerDevice, listHolders } from '../../lib/api/device.ts';
+import { KeyedQueue, SharedLock, type QueueStatistics, type TurnResult } from '../../lib/queue.ts';
+import { HeldBalancer, listDrains, judgeService, dropFormerFinalizer } from './held.ts';
+import { toBalancerId, toWanted, type Wanted } from './wanted.ts';
+import type { BalancerId, DeviceState, Owned, Progress, LoadBalancerDriver } from '../../devices/driver.ts';
+import { findErrorCode } from '../../lib/errors.ts';
+import type { Service } from '../../lib/api/service.ts';
+import { toPrintableLine } from '../../lib/text.ts';
+import { formerFinalizer } from '../../lib/api/vipnat.ts';
+
+/** What a writer needs of the world, and its listeners. */
+export interface WriterOptions extends Omit<SessionOptions, 'onCall'> {
+  readonly random: Random;
+  readonly view: () => World;
+  /** What it knows of the device. */
+  readonly onReport: (device: string, report: DeviceReport) => void;
+  /** What it knows of one Service there; null for nothing any more. */
+  readonly onBalancer: (key: string, balancer: DeviceBalancer | null) => void;
+  /** A fault of ours. */
+  readonly onError: (key: string, error: unknown) => void;
+}
+
+/** The key of a turn that looks at the device itself: no Service's is empty. */
+const deviceKey = '';
+
+/** A unit that fails is known after that, at the latest. */
+const lookMs = 30_000;
+
+/** Everything is compared with the device again after that, and the Secret is read again. */
+const resyncMs = 5 * 60_000;
+
+/** A Service that is gone without its finalizer: somebody took that away. Until then a list may be old. */
+const garbageMs = 60_000;
+
+/** The third failure in a row is told: a pair that changes its roles fails one or two. */
+const toldFailures = 2;
+
+/** An ensure that is on its way for so long is told. */
+const longMs = 30_000;
+
+const tooLong = 'it does not answer in two minutes';
+
+/** One device's. */
+export class DeviceWriter {
+  readonly #device: LoadBalancerDevice;
+  readonly #options: WriterOptions;
+  readonly #session: DeviceSession;
+  readonly #queue: KeyedQueue;
+  readonly #uidToHeld = new Map<string, HeldBalancer>();
+  /** Each ends a turn under way. */
+  readonly #aborting = new Set<AbortController>();
+  /** Changes are made at once where the driver takes them so. A list in the middle of one would show half of it. */
+  readonly #lock = new SharedLock();
+  #listing: Promise<void> | null = null;
+  #calledMs = 0;
+  #isStopped = false;
+  #listedMs: number | null = null;
+  #renewedMs: number;
+  /** Why the credentials could not be read again; null where they could. */
+  #unread: Failure | null = null;
+  #calls = 0;
+  /** What the device said last; null before that. */
+  #standing: Standing | null = null;
+  /** The units that did not say that they have everything; null before any was asked. */
+  #lacking: readonly string[] | null = null;
+  #reportedMs = -Infinity;
+  /** What makes a date of a moment of the clock, always the same. */
+  readonly #dateOffsetMs: number;
+
+  constructor(device: LoadBalancerDevice, options: WriterOptions) {
+    const { clock, random, onError } = options;
+    this.#device = device;
+    this.#options = options;
+    this.#session = new DeviceSession(device, {
+      ...options,
+      writeMs: () => (this.#isStopped ? 0 : options.writeMs()),
+      onCall: () => {
+        this.#calls += 1;
+        this.#calledMs = clock.now();
+      },
+    });
+    this.#renewedMs = clock.now();
+    this.#dateOffsetMs = clock.date().getTime() - clock.now();
+    this.#queue = new KeyedQueue({
+      ...{ clock, random, workers: () => this.#session.changesAtOnce },
+      toGroup: (uid) => this.#uidToHeld.get(uid)?.id.namespace ?? deviceKey,
+      work: (uid, failures) => this.#turn(uid, failures),
+      onError: (uid, error) => {
+        onError(uid === deviceKey ? this.name : toBalancerKey(this.name, uid), error);
+      },
+    });
+  }
+
+  get name(): string {
+    return this.#device.metadata.name;
+  }
+
+  /** How its queue does. */
+  get statistics(): QueueStatistics {
+    return this.#queue.statistics;
+  }
+
+  /** How many requests went to its units. */
+  get calls(): number {
+    return this.#calls;
+  }
+
+  /** Begins: the device is looked at, and each Service that it may have something of. */
+  start(): void {
+    const { deviceToServices } = this.#options.view();
+    this.#queue.add(deviceKey);
+    for (const key of deviceToServices.get(this.name) ?? []) this.consider(key);
+  }
+
+  /** Something has changed that concerns the Service `NAMESPACE/NAME`, or one that had the name. */
+  consider(key: string): void {
+    const world = this.#options.view();
+    const service = world.services.get(key);
+    const isConcerned = world.deviceToServices.get(this.name)?.has(key) === true;
+    if (service !== undefined && isConcerned) this.#hold(toBalancerId(service, this.#device));
+    for (const each of world.serviceToBalancers.get(key) ?? []) {
+      const balancer = world.deviceBalancers.get(each);
+      if (balancer?.device === this.name) this.#hold(balancer.id);
+    }
+  }
+
+  /** Begins nothing more, and ends when the call under way has. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const aborting of this.#aborting) aborting.abort();
+    await this.#queue.stop();
+  }
+
+  #hold(id: BalancerId): HeldBalancer {
+    const known = this.#uidToHeld.get(id.uid) ?? new HeldBalancer(id);
+    this.#uidToHeld.set(id.uid, known);
+    this.#queue.add(id.uid);
+    return known;
+  }
+
+  async #turn(uid: string, failures: number): Promise<TurnResult> {
+    const aborting = new AbortController();
+    this.#aborting.add(aborting);
+    const limit = limitSilence(this.#options.clock, () => this.#calledMs, aborting);
+    try {
+      if (uid === deviceKey) return await this.#look(aborting.signal);
+      return await this.#settle(uid, failures, aborting.signal);
+    } catch (error) {
+      // The next leader goes on from where the device stands.
+      if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
+      this.#fail(uid, failures, limit.isOver ? tooLong : describeFailure(error).message);
+      return { kind: 'failed' };
+    } finally {
+      limit.cancel();
+      this.#aborting.delete(aborting);
+    }
+  }
+
+  /** Reads how the device does, and what it has where that is due. Never fails: it is looked at again anyway. */
+  async #look(signal: AbortSignal): Promise<TurnResult> {
+    const { random, clock } = this.#options;
+    try {
+      if (this.#unread !== null || clock.now() - this.#renewedMs >= resyncMs) await this.#renew();
+      const driver = await this.#session.open();
+      if (this.#listedMs === null || clock.now() - this.#listedMs >= resyncMs) {
+        await this.#list(signal);
+        this.#compareAll();
+      } else if (driver.capabilities.sessions && this.#drains.length > 0)
+        this.#count(await this.#lock.share(() => driver.list(signal)));
+      const state = await driver.readState(signal);
+      this.#report(describeState(state, this.#unread));
+      this.#noteLacking(state);
+    } catch (error) {
+      if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
+      const failure = describeFailure(error);
+      // Other credentials, or another CA, may help with any of them.
+      await this.#renew();
+      const { reason, message } = failure;
+      this.#report({ units: [], foreignChanges: [], isReady: false, reason, message });
+    }
+    return { kind: 'again', afterMs: lookMs * (0.9 + random() / 5) };
+  }
+
+  /** A unit that lost what it had is filled by a change: where none comes, a comparison makes one. */
+  #noteLacking({ units }: DeviceState): void {
+    const answering = units.filter(({ role }) => role === 'active' || role === 'standby');
+    const lacking = answering.filter(({ isInSync }) => isInSync !== true).map(({ unit }) => unit);
+    const before = this.#lacking;
+    this.#lacking = lacking;
+    if (before !== null && lacking.some((unit) => !before.includes(unit))) this.#compareAll();
+    else if (units.some(({ isInSync }) => isInSync === false)) this.#compareOne();
+  }
+
+  /** Where that is not possible, the credentials that are known are as good as before. */
+  async #renew(): Promise<void> {
+    this.#renewedMs = this.#options.clock.now();
+    try {
+      // Two drivers at once would write each in the middle of the other's change.
+      await this.#lock.alone(() => this.#session.renew());
+      this.#unread = null;
+    } catch (error) {
+      // Of an API that does not answer, others tell.
+      if (findErrorCode(error) !== 'API_UNREACHABLE') this.#unread = describeFailure(error);
+    }
+  }
+
+  #report(standing: Standing): void {
+    this.#standing = standing;
+    this.#reportedMs = this.#options.clock.now();
+    const { generation } = this.#device.metadata;
+    const there = [...this.#uidToHeld.values()].filter(({ isThere }) => isThere).length;
+    const balancers = this.#listedMs === null ? null : there;
+    const draining = listDrains(this.#drains, this.#dateOffsetMs);
+    this.#options.onReport(this.name, { generation, ...standing, balancers, draining });
+  }
+
+  get #drains(): readonly HeldBalancer[] {
+    return [...this.#uidToHeld.values()].filter(({ isDraining }) => isDraining);
+  }
+
+  /** What the device has of this cluster, whoever wrote it. Who asks meanwhile gets the same answer. */
+  #list(signal: AbortSignal): Promise<void> {
+    this.#listing ??= this.#lock
+      .alone(() => this.#readList(signal))
+      .finally(() => {
+        this.#listing = null;
+      });
+    return this.#listing;
+  }
+
+  /** Each Service is compared with the device, all of them together: a driver reads for many as for one. */
+  #compareAll(): void {
+    for (const [uid, held] of this.#uidToHeld) {
+      held.suspect();
+      this.#queue.add(uid);
+    }
+  }
+
+  /** With any Service a driver brings each unit to what the active one has. */
+  #compareOne(): void {
+    const held = [...this.#uidToHeld.values()].find(({ isThere }) => isThere);
+    if (held === undefined) return;
+    held.suspect();
+    this.#queue.add(held.id.uid);
+  }
+
+  async #readList(signal: AbortSignal): Promise<void> {
+    const driver = await this.#session.open();
+    const owned = await driver.list(signal);
+    const now = this.#options.clock.now();
+    this.#listedMs = now;
+    this.#count(owned);
+    const uidToBalancer = new Map(owned.map(({ balancer }) => [balancer.id.uid, balancer]));
+    for (const [uid, balancer] of uidToBalancer) {
+      const held = this.#uidToHeld.get(uid) ?? this.#hold(balancer.id);
+      held.find(balancer, now);
+      // Its addresses are nobody else's from now on, whatever comes before its turn.
+      this.#tell(uid, {});
+    }
+    for (const [uid, held] of this.#uidToHeld) {
+      if (!held.isThere || uidToBalancer.has(uid)) continue;
+      held.miss();
+      this.#queue.add(uid);
+    }
+  }
+
+  /** Open connections. What else the list has is compared when all is. */
+  #count(owned: readonly Owned[]): void {
+    for (const { balancer, memberToSessions } of owned) {
+      const held = this.#uidToHeld.get(balancer.id.uid);
+      if (held !== undefined) held.sessions = memberToSessions;
+    }
+  }
+
+  async #settle(uid: string, failures: number, signal: AbortSignal): Promise<TurnResult> {
+    const held = this.#uidToHeld.get(uid);
+    if (held === undefined) return { kind: 'done' };
+    if (this.#listedMs === null) await this.#list(signal);
+    return await this.#lock.share(() => this.#decide(held, failures, signal));
+  }
+
+  async #decide(held: HeldBalancer, failures: number, signal: AbortSignal): Promise<TurnResult> {
+    const { clock, view } = this.#options;
+    const driver = await this.#session.open();
+    const world = view();
+    const service = findService(held.id, world);
+    const intent = judgeService(service, { device: this.#device, isThere: held.isThere, world });
+    if (intent === 'clear' && !held.isCleared) {
+      const goneMs = held.noteGone(service === undefined, clock.now());
+      if (goneMs !== null && goneMs < garbageMs)
+        return { kind: 'again', afterMs: Math.ceil(garbageMs - goneMs) };
+      return await this.#clear(held, { driver, signal, failures });
+    }
+    if (intent !== 'have' || service === undefined) return this.#leave(held, service);
+    const wanted = toWanted(
+      {
+        ...{ service, device: this.#device, capabilities: driver.capabilities, nowMs: clock.now() },
+        ...{ present: held.addresses, former: held.members },
+      },
+      world,
+    );
+    return await this.#have(held, wanted, { driver, signal, failures });
+  }
+
+  /** Nothing is to be done; what was said of what is not there any more is forgotten with its Service, or its finalizer. */
+  #leave(held: HeldBalancer, service: Service | undefined): TurnResult {
+    const isHolder = service !== undefined && listHolders(service).includes(this.name);
+    if (held.isThere || isHolder) return { kind: 'done' };
+    this.#uidToHeld.delete(held.id.uid);
+    this.#options.onBalancer(toBalancerKey(this.name, held.id.uid), null);
+    return { kind: 'done' };
+  }
+
+  async #have(held: HeldBalancer, wanted: Wanted, call: Call): Promise<TurnResult> {
+    const { clock } = this.#options;
+    const { uid } = held.id;
+    const { balancer, problem, remark, gated } = wanted;
+    if (balancer === null) {
+      this.#tell(uid, { problem, remark });
+      return { kind: 'again', afterMs: unrestMs };
+    }
+    if (held.isDue(balancer)) {
+      // Before the first call: nobody else gets the address from now on.
+      held.begin(balancer, clock.now());
+      this.#tell(uid, { remark, standing: held.isServing ? 'serves' : 'unknown' });
+      const progress = await call.driver.ensure(balancer, call.signal);
+      if (progress.result !== 'done') return this.#wait(held, progress, call.failures);
+      held.done(balancer, clock.now());
+    }
+    this.#tell(uid, { standing: 'serves', gated });
+    await this.#takeOver(held);
+    this.#tell(uid, { standing: 'serves', problem, remark });
+    if (held.isDraining) this.#tellDrains();
+    const isUnrest = held.isDraining || problem !== null;
+    return isUnrest ? { kind: 'again', afterMs: unrestMs } : { kind: 'done' };
+  }
+
+  /** Between two looks at the device, for those who watch a rollout. */
+  #tellDrains(): void {
+    const isDue = this.#options.clock.now() - this.#reportedMs >= unrestMs;
+    if (this.#standing !== null && isDue) this.#report(this.#standing);
+  }
+
+  async #clear(held: HeldBalancer, { driver, signal, failures }: Call): Promise<TurnResult> {
+    held.begin(null, this.#options.clock.now());
+    const progress = await driver.remove(held.id, signal);
+    if (progress.result !== 'done') return this.#wait(held, progress, failures);
+    held.clear();
+    this.#tell(held.id.uid, { standing: 'absent', problem: null, remark: null, gated: [] });
+    // Where its Service is gone, nobody has to hear of it.
+    return this.#leave(held, findService(held.id, this.#options.view()));
+  }
+
+  /** What is not done is tried again. */
+  #wait(held: HeldBalancer, progress: Exclude<Progress, { result: 'done' }>, failures: number): TurnResult {
+    const { uid } = held.id;
+    const why = toPrintableLine(progress.why);
+    if (progress.result === 'running') {
+      if (held.runsMs(this.#options.clock.now()) >= longMs)
+        this.#tell(uid, {
+          problem: { reason: 'WaitingForDevice', message: `The device ${this.name}: ${why}.` },
+        });
+      return { kind: 'again', afterMs: Math.min(Math.max(progress.retryInMs, 50), lookMs) };
+    }
+    if (progress.result === 'failed') {
+      this.#fail(uid, failures, why);
+      return { kind: 'failed' };
+    }
+    this.#tell(uid, {
+      problem: { reason: 'DeviceRefused', message: `The device ${this.name} refuses: ${why}.` },
+    });
+    return { kind: 'again', afterMs: resyncMs };
+  }
+
+  #fail(uid: string, failures: number, why: string): void {
+    if (uid === deviceKey || failures < toldFailures) return;
+    const message = `The device ${this.name} does not do what this Service wants: ${why}. vipnat tries again.`;
+    this.#tell(uid, { problem: { reason: 'DeviceFailed', message } });
+  }
+
+  /** What another controller has put on the Service's Endpoints goes first: the Service's own finalizer says that it is still to be done. */
+  async #takeOver(held: HeldBalancer): Promise<void> {
+    const service = findService(held.id, this.#options.view());
+    if (held.isTakenOver || service?.metadata.finalizers?.includes(formerFinalizer) !== true) return;
+    held.isTakenOver = await dropFormerFinalizer(this.#options.client, held.id, this.#options);
+  }
+
+  #tell(
+    uid: string,
+    parts: Partial<Pick<DeviceBalancer, 'standing' | 'problem' | 'remark' | 'gated'>>,
+  ): void {
+    const held = this.#uidToHeld.get(uid);
+    if (held === undefined) return;
+    const key = toBalancerKey(this.name, uid);
+    const before = this.#options.view().deviceBalancers.get(key);
+    const problem: DeviceProblem | null = before?.problem ?? null;
+    const after: DeviceBalancer = {
+      ...{ standing: 'unknown', problem, remark: before?.remark ?? null, gated: [], ...before, ...parts },
+      ...{ device: this.name, id: held.id, addresses: held.claimed, isTakenOver: held.isTakenOver },
+    };
+    if (JSON.stringify(before) !== JSON.stringify(after)) this.#options.onBalancer(key, after);
+  }
+}
+
+/** Members that drain, and addresses that others have, are looked at so often. */
+const unrestMs = 10_000;
+
+/** How a device is called in one turn. */
+interface Call {
+  readonly driver: LoadBalancerDriver;
+  readonly signal: AbortSignal;
+  readonly failures: number;
+}
+
+function findService({ namespace, name, uid }: BalancerId, world: World): Service | undefined {
+  const service = world.services.get(`${namespace}/${name}`);
+  return service?.metadata.uid === uid ? service : undefined;
+}

@@ -1,0 +1,455 @@
+import type { ObjectClient, WriteAnswer } from '../lib/kubernetes/writes.ts';
+import { type TokenQueue, KeyedQueue, type QueueStatistics, type TurnResult } from '../lib/queue.ts';
+import {
+  type Write,
+  type Confirmation,
+  type KindGroup,
+  type StepEvent,
+  type Kind,
+  LowPriority,
+  RepeatedWrites,
+  parseKey,
+  listKeys,
+  formatKey,
+  forgottenMs,
+  type Step,
+} from './step.ts';
+import * as z from 'zod/mini';
+import { objectVersion, fieldManager } from '../lib/kubernetes/client.ts';
+import type { Clock, Random, Cancel } from '../lib/clock.ts';
+import { type Cache, type World, findMetadata, kindToSource, type WrittenKind } from './cache/cache.ts';
+import { type StepKey, type WaitsFor, type Affected, isWoken } from './cache/known.ts';
+
+/** What executing takes. */
+interface ExecuteDependencies {
+  readonly client: ObjectClient;
+  /** How many writes, and reads between them, there may be for all keys together (S7). */
+  readonly pace: TokenQueue;
+  /** How long a write may take that begins now; 0 for one that may not begin. See `LeaderElection`. */
+  readonly writeMs: () => number;
+}
+
+/** What became of a step's write, or of a read before it. */
+export interface Execution {
+  readonly result:
+    /** It is done. */
+    | 'done'
+    /** Somebody else was first. */
+    | 'stale'
+    /** This process does not lead any more: nothing was done. */
+    | 'late'
+    /** The API was not reached, or its answer says nothing: it may be done. */
+    | 'unknown'
+    /** The API does not take it. */
+    | 'refused';
+  /** What was answered, as a sentence that can go on. */
+  readonly words: string;
+  /** The version that the object has now; null where it is gone or nothing was written. */
+  readonly version: string | null;
+}
+
+const late: Execution = { result: 'late', words: 'this controller does not lead', version: null };
+
+/** Makes a write as soon as its turn has come, unless what it rests on has changed. Never rejects. */
+export async function execute(
+  { client, pace, writeMs }: ExecuteDependencies,
+  write: Write,
+): Promise<Execution> {
+  await pace.take();
+  for (const confirmation of write.confirm) {
+    if (writeMs() === 0) return late;
+    const refusal = await confirm(client, confirmation, writeMs());
+    if (refusal !== null) return refusal;
+  }
+  // Reading took time: that nobody else leads has to be true now.
+  const limitMs = writeMs();
+  if (limitMs === 0) return late;
+  const { method, path, body, isStrategic = false } = write;
+  const answer = await client.write({ title: nameWrite(write), method, path, body, isStrategic }, limitMs);
+  return toResult(write, answer);
+}
+
+const schema = z.object({ metadata: z.object({ resourceVersion: objectVersion }) });
+
+/** The version that an object has at the API, as soon as its turn has come: `done` with null where there is none. Never rejects. */
+async function readVersion({ client, pace, writeMs }: ExecuteDependencies, path: string): Promise<Execution> {
+  await pace.take();
+  const limitMs = writeMs();
+  return limitMs === 0 ? late : await askVersion(client, path, limitMs);
+}
+
+/** Null where the object is as it was read. */
+async function confirm(
+  client: ObjectClient,
+  { path, version }: Confirmation,
+  limitMs: number,
+): Promise<Execution | null> {
+  const found = await askVersion(client, path, limitMs);
+  if (found.result !== 'done') return found;
+  return found.version === version ? null : { result: 'stale', words: `${path} has changed`, version: null };
+}
+
+async function askVersion(client: ObjectClient, path: string, limitMs: number): Promise<Execution> {
+  const answer = await client.read({ title: `reading ${path}`, path, schema }, limitMs);
+  if (answer.outcome === 'forbidden' || answer.outcome === 'unreachable')
+    return { result: outcomeToResult[answer.outcome], words: answer.words, version: null };
+  const version = answer.outcome === 'gone' ? null : answer.object.metadata.resourceVersion;
+  return { result: 'done', words: `${path} is read`, version };
+}
+
+const methodToVerb = { POST: 'creating', PATCH: 'changing', DELETE: 'deleting' } as const;
+
+function nameWrite({ method, kind, key }: Write): string {
+  return `${methodToVerb[method]} ${kind} ${key}`;
+}
+
+const outcomeToResult = {
+  taken: 'done',
+  conflict: 'stale',
+  exists: 'stale',
+  gone: 'stale',
+  forbidden: 'refused',
+  refused: 'refused',
+  unreachable: 'unknown',
+} as const satisfies Record<WriteAnswer['outcome'], Execution['result']>;
+
+function toResult({ method }: Write, { outcome, words, version }: WriteAnswer): Execution {
+  const isDeleted = method === 'DELETE' && outcome === 'gone';
+  return { result: isDeleted ? 'done' : outcomeToResult[outcome], words, version };
+}
+
+/**
+ * Takes steps: one write for one key at a time, then waits until the informer has shown it. What a step is, its kind says; here is only when one is taken.
+ */
+
+/** What it needs of the world, and its listeners. */
+export interface EngineOptions extends ExecuteDependencies {
+  readonly group: KindGroup;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly cache: Cache;
+  /** A write is done. */
+  readonly onWritten: (key: StepKey, event: StepEvent | null, world: World) => void;
+  /** A write is not done; `failures` turns of that key have failed in a row before. */
+  readonly onFailed: (key: StepKey, outcome: Execution, failures: number) => void;
+  /** What is written for a key does not stay: others that write the object, by the names of field managers. */
+  readonly onContested: (key: StepKey, managers: readonly string[], world: World) => void;
+  /** The informer of a kind has not shown a write for long, and the API has it: what the informer knows is old. Told at each look. */
+  readonly onBehind: (kind: string) => void;
+  /** A fault of ours. */
+  readonly onError: (key: StepKey, error: unknown) => void;
+}
+
+/** A step takes milliseconds, and the pace of writes is the same for all: more workers would wait for each other. */
+const workers = 4;
+
+/** An informer shows a write after milliseconds; one that has not after this is cut off, or its watch is frozen. */
+export const shownMs = 15_000;
+
+/** A pool that is to go waits this long between looks at writes that may have given its addresses. */
+const givenMs = 1000;
+
+/** Whatever the clocks do, a key that waits for a moment is looked at this often. */
+const maxWaitMs = 5 * 60_000;
+
+/** Takes steps from the first `begin` to `stop`. */
+export class Engine {
+  readonly #options: EngineOptions;
+  readonly #kinds: ReadonlyMap<string, Kind>;
+  readonly #queue: KeyedQueue;
+  readonly #writes = new OwnWrites();
+  readonly #lowPriority = new LowPriority();
+  readonly #repeated = new RepeatedWrites();
+  /** Keys of Services to who else writes their status. */
+  readonly #contested = new Map<string, readonly string[]>();
+  /** Keys to what their last step waits for. */
+  readonly #waits = new Map<string, WaitsFor>();
+  /** What has happened that keys wait for, and nobody was woken for yet. */
+  readonly #wakes = new Set<WaitsFor>();
+  #cancelWake: Cancel = () => undefined;
+  #hasBegun = false;
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+    const { clock, random, onError, group } = options;
+    this.#kinds = new Map(group.kinds.map((kind) => [kind.name, kind]));
+    this.#queue = new KeyedQueue({
+      ...{ clock, random, workers },
+      toGroup: (key) => this.#findTenant(parseKey(key)),
+      work: (key, failures) => this.#turn(key, failures),
+      onError: (key, error) => {
+        onError(parseKey(key), error);
+      },
+    });
+  }
+
+  /** All objects are known: every key gets a turn. */
+  begin(): void {
+    this.#hasBegun = true;
+    for (const key of listKeys(this.#options.group.kinds, this.#world)) this.#queue.add(formatKey(key));
+  }
+
+  /** The cache has taken a change: of the object `KIND/KEY`, if it is of one. Before `begin` nobody gets a turn for it. */
+  enqueue({ keys, wakes }: Affected, object: string | null): void {
+    if (!this.#hasBegun) return;
+    if (object !== null) for (const key of this.#writes.findWriters(object)) this.#queue.add(key);
+    for (const key of keys) if (this.#kinds.has(key.kind)) this.#queue.add(formatKey(key));
+    if (wakes.size === 0) return;
+    const isPlanned = this.#wakes.size > 0;
+    for (const wake of wakes) this.#wakes.add(wake);
+    const { group, clock } = this.#options;
+    if (group.wakeMs === 0) this.#wake();
+    else if (!isPlanned)
+      this.#cancelWake = clock.schedule(group.wakeMs, () => {
+        this.#wake();
+      });
+  }
+
+  /** How the queue does. */
+  get statistics(): QueueStatistics {
+    return this.#queue.statistics;
+  }
+
+  /** Takes no further step, and waits for the writes under way. */
+  async stop(): Promise<void> {
+    this.#cancelWake();
+    await this.#queue.stop();
+  }
+
+  #wake(): void {
+    for (const [key, waitsFor] of this.#waits) if (isWoken(waitsFor, this.#wakes)) this.#queue.add(key);
+    this.#wakes.clear();
+  }
+
+  get #world(): World {
+    const { cache, clock } = this.#options;
+    return { ...cache.view(clock.date().getTime()), contested: this.#contested };
+  }
+
+  #getKind({ kind }: StepKey): Kind {
+    const known = this.#kinds.get(kind);
+    if (known === undefined) throw new TypeError(`no kind: ${kind}`);
+    return known;
+  }
+
+  #findTenant(key: StepKey): string {
+    const at = key.key.indexOf('/');
+    return this.#getKind(key).findTenant?.(key.key, this.#world) ?? key.key.slice(0, Math.max(0, at));
+  }
+
+  async #turn(text: string, failures: number): Promise<TurnResult> {
+    const { clock } = this.#options;
+    const key = parseKey(text);
+    const awaited = await this.#awaitOwnWrite(key, failures);
+    if (awaited !== null) return awaited;
+    this.#waits.delete(text);
+    const world = this.#world;
+    const step = this.#getKind(key).next(key.key, world);
+    const isLow = step.does === 'write' && step.isLowPriority === true;
+    const lowMs = isLow ? this.#lowPriority.wait(text, clock.now()) : 0;
+    if (!isLow) this.#lowPriority.forget(text);
+    const waitMs = Math.max(lowMs, this.#waitForRepeated(key, step, world));
+    if (waitMs > 0) return { kind: 'again', afterMs: waitMs };
+    if (step.does === 'write') return await this.#write(key, step, { world, failures });
+    if (this.#isContested(key, world)) return { kind: 'again', afterMs: forgottenMs };
+    if (step.does === 'nothing') return { kind: 'done' };
+    this.#waits.set(text, step.waitsFor);
+    if (step.untilMs === null) return { kind: 'done' };
+    return { kind: 'again', afterMs: Math.min(Math.max(0, step.untilMs - world.nowMs), maxWaitMs) };
+  }
+
+  async #write(
+    key: StepKey,
+    { write, event, endsPool }: WriteStep,
+    { world, failures }: { readonly world: World; readonly failures: number },
+  ): Promise<TurnResult> {
+    const { clock, onWritten, onFailed } = this.#options;
+    if (endsPool !== undefined && this.#writes.mayHaveGivenOf(endsPool))
+      return { kind: 'again', afterMs: givenMs };
+    const object = `${write.kind}/${write.key}`;
+    const before = findVersion(object, world);
+    const readPath = this.#getKind(key).findReadPath?.(write) ?? null;
+    const known = { object, before, readPath, givesOf: write.givesOf };
+    const text = formatKey(key);
+    // Until the answer comes nobody knows whether it was written.
+    if (known.readPath !== null)
+      this.#writes.add(text, { ...known, after: undefined, untilMs: clock.now() + shownMs });
+    const outcome = await execute(this.#options, write);
+    if (outcome.result === 'done' || outcome.result === 'stale') this.#noteRepeated(key, write, world);
+    if (outcome.result !== 'done') {
+      if (outcome.result !== 'unknown') this.#writes.drop(text);
+      onFailed(key, outcome, failures);
+      return { kind: 'failed' };
+    }
+    this.#writes.add(text, { ...known, after: outcome.version, untilMs: clock.now() + shownMs });
+    onWritten(key, event, world);
+    // The informer may have shown it before the answer came.
+    return { kind: 'again', afterMs: 0 };
+  }
+
+  /** How long a key waits that writes the same again and again. */
+  #waitForRepeated(key: StepKey, step: Step, world: World): number {
+    const kind = this.#getKind(key);
+    if (step.does !== 'write' || kind.mayRepeat === true) return 0;
+    return this.#repeated.wait(toLife(kind, key, world), step.write, this.#options.clock.now());
+  }
+
+  /** The same for the sixth time: another program takes it back, or the API does not keep it. */
+  #noteRepeated(key: StepKey, write: Write, world: World): void {
+    const kind = this.#getKind(key);
+    if (kind.mayRepeat === true) return;
+    if (!this.#repeated.note(toLife(kind, key, world), write, this.#options.clock.now())) return;
+    const managers = listManagers(kind, key, world);
+    const isTold = key.kind === 'Service' && world.contested.has(key.key);
+    if (key.kind === 'Service') this.#contested.set(key.key, managers);
+    if (!isTold) this.#options.onContested(key, managers, world);
+  }
+
+  /** Whether another program did so of late. */
+  #isContested(key: StepKey, world: World): boolean {
+    if (key.kind !== 'Service' || !world.contested.has(key.key)) return false;
+    if (!this.#repeated.isQuiet(toLife(this.#getKind(key), key, world), this.#options.clock.now()))
+      return true;
+    this.#contested.delete(key.key);
+    this.#queue.add(formatKey(key));
+    return false;
+  }
+
+  /** Null: the key may go on. What became of a write that the informer does not show is read at the API. */
+  async #awaitOwnWrite(key: StepKey, failures: number): Promise<TurnResult | null> {
+    const { clock, onFailed, onBehind } = this.#options;
+    const standing = this.#judgeWrite(key);
+    if (standing.kind === 'clear') return null;
+    if (standing.kind === 'read') {
+      const { write, path } = standing;
+      const outcome = await readVersion(this.#options, path);
+      if (outcome.result !== 'done') {
+        onFailed(key, outcome, failures);
+        return { kind: 'failed' };
+      }
+      const before = findVersion(write.object, this.#world);
+      const untilMs = clock.now() + shownMs;
+      this.#writes.add(formatKey(key), { ...write, before, after: outcome.version, untilMs });
+      if (this.#judgeWrite(key).kind === 'clear') return null;
+      if (write.after !== undefined) onBehind(parseKey(write.object).kind);
+    }
+    return { kind: 'again', afterMs: shownMs };
+  }
+
+  #judgeWrite(key: StepKey): Standing {
+    const world = this.#world;
+    const now = this.#options.clock.now();
+    return this.#writes.judge(formatKey(key), (object) => findVersion(object, world), now);
+  }
+}
+
+type WriteStep = Extract<Step, { does: 'write' }>;
+
+/** The version of `KIND/KEY`; null for what is not known. */
+function findVersion(object: string, world: World): string | null {
+  const { kind, key } = parseKey(object);
+  return findMetadata(world, kindToSource[kind as WrittenKind], key).resourceVersion ?? null;
+}
+
+/** A key, and which object of that name it is: a new one begins anew. */
+export function toLife({ source }: Kind, key: StepKey, world: World): string {
+  return `${formatKey(key)} ${findMetadata(world, source, key.key).uid ?? ''}`;
+}
+
+/** Who else has written the object of a key, as far as that is read. */
+function listManagers({ source }: Kind, { key }: StepKey, world: World): readonly string[] {
+  const { managedFields } = findMetadata(world, source, key);
+  return (managedFields ?? []).filter((each) => each !== fieldManager && each !== '');
+}
+
+/**
+ * Which writes of ours the informer has not shown yet. A key with one of them waits: its next step would rest on the past.
+ *
+ * A step that writes its own object could go on all the same: the version that it knows is refused. A Service's step that writes a
+ * VirtualIP has no such guard: nothing tells the next step of an address that no list has yet, and the finalizer would go. So
+ * where the answer of such a write was lost, or no list shows it in time, the object is read before the next step.
+ */
+export class OwnWrites {
+  readonly #keyToWrite = new Map<string, OwnWrite>();
+  readonly #objectToKeys = new Map<string, Set<string>>();
+
+  /** A key's step was written. */
+  add(key: string, write: OwnWrite): void {
+    const before = this.#keyToWrite.get(key);
+    if (before !== undefined) this.#forget(key, before);
+    this.#keyToWrite.set(key, write);
+    const keys = this.#objectToKeys.get(write.object) ?? new Set();
+    this.#objectToKeys.set(write.object, keys.add(key));
+  }
+
+  /** What a key's last write means for its next step, given the versions that are known; null is for an object that is not. */
+  judge(key: string, readVersion: (object: string) => string | null, now: number): Standing {
+    const write = this.#keyToWrite.get(key);
+    if (write === undefined) return { kind: 'clear' };
+    if (!isShown(write, readVersion(write.object))) {
+      if (write.after !== undefined && now < write.untilMs) return { kind: 'wait' };
+      if (write.readPath !== null) return { kind: 'read', write, path: write.readPath };
+    }
+    this.#forget(key, write);
+    return { kind: 'clear' };
+  }
+
+  /** A key's step was not written after all. */
+  drop(key: string): void {
+    const write = this.#keyToWrite.get(key);
+    if (write !== undefined) this.#forget(key, write);
+  }
+
+  /** Whether an address of a pool may be given that no list shows. */
+  mayHaveGivenOf(pool: string): boolean {
+    return [...this.#keyToWrite.values()].some(({ givesOf }) => givesOf === pool);
+  }
+
+  /** The keys whose steps wrote an object: they may be due when it changes. */
+  findWriters(object: string): readonly string[] {
+    return [...(this.#objectToKeys.get(object) ?? [])];
+  }
+
+  #forget(key: string, { object }: OwnWrite): void {
+    this.#keyToWrite.delete(key);
+    const keys = this.#objectToKeys.get(object);
+    keys?.delete(key);
+    if (keys?.size === 0) this.#objectToKeys.delete(object);
+  }
+}
+
+/** Whether a key may have its next step. */
+export type Standing =
+  | { readonly kind: 'clear' }
+  /** The informer is to show the write first. */
+  | { readonly kind: 'wait' }
+  /** The object is to be read first: `add` takes what was found, as what the write made of it. */
+  | { readonly kind: 'read'; readonly write: OwnWrite; readonly path: string };
+
+/** One write. */
+export interface OwnWrite {
+  /** `KIND/KEY` of what was written. */
+  readonly object: string;
+  /** The version that was known before; null where the object was not known. */
+  readonly before: string | null;
+  /** The version that it got; null where it was deleted, or is not there; undefined where nobody knows whether it was written. */
+  readonly after: string | null | undefined;
+  /** Where the object is read, if nothing else tells what became of it; null where the next step needs no such thing. */
+  readonly readPath: string | null;
+  /** The pool whose address it gives, if it gives one. */
+  readonly givesOf?: string | undefined;
+  /** By the Clock: no longer than this without another look. A list that was made after a gap may not have every version. */
+  readonly untilMs: number;
+}
+
+const isNumber = /^\d+$/;
+
+/** Versions of one kind are numbers that grow (Kubernetes, KEP 5504). */
+function isShown({ before, after }: OwnWrite, known: string | null): boolean {
+  // Whatever came after the version that the write names says what became of the write.
+  if (after === undefined) return known !== before;
+  if (known === after) return true;
+  if (known === null) return before !== null;
+  if (after !== null && isNumber.test(known) && isNumber.test(after)) return BigInt(known) >= BigInt(after);
+  return known !== before;
+}

@@ -1,0 +1,418 @@
+import { hashToNumber } from './allocate/choose-address.ts';
+import type { Service } from '../lib/api/service.ts';
+import {
+  type VirtualIp,
+  finalizer,
+  apiGroup,
+  apiVersion,
+  virtualIps,
+  type AddressPool,
+  addressPools,
+} from '../lib/api/vipnat.ts';
+import { isDeleted, isUsed, findFinalizers } from './cache/parts.ts';
+import { type LoadBalancerDevice, devices } from '../lib/api/device.ts';
+import type { WrittenKind, World } from './cache/cache.ts';
+import type { WaitsFor, Objects, Watch, Known, StepKey } from './cache/known.ts';
+import type { Regarding } from '../lib/telemetry/events.ts';
+
+/**
+ * When a key writes. What only tells people what is so anyway waits for others. And what is written again and again (S8) waits ever longer.
+ *
+ * Goal: what another program undoes, or the API drops without a word, costs a write a minute.
+ * Tension: an owner who changes his mind asks for the same again, and gets it at once.
+ * Compromise: five times at full pace, then ever later. Two writes are the same if they differ in nothing but versions, moments and
+ * messages: a message that names other nodes each time is the same news.
+ */
+
+/** How often steps are taken that can wait: half of what all steps together may write. */
+const intervalMs = 100;
+
+/** When keys with such a step have their turn: one after the other, in the order in which they came. */
+export class LowPriority {
+  readonly #keyToMs = new Map<string, number>();
+  /** Of the last turn. */
+  #lastMs = -Infinity;
+
+  /** How long a key has to wait; 0 when its turn has come. It has to ask again then. */
+  wait(key: string, nowMs: number): number {
+    // One place for each key that waits: those that wait no longer have none.
+    const dueMs = this.#keyToMs.get(key) ?? this.#lastMs + (this.#keyToMs.size + 1) * intervalMs;
+    const earliestMs = Math.max(dueMs, this.#lastMs + intervalMs);
+    if (earliestMs > nowMs) {
+      this.#keyToMs.set(key, earliestMs);
+      return earliestMs - nowMs;
+    }
+    this.#keyToMs.delete(key);
+    this.#lastMs = nowMs;
+    return 0;
+  }
+
+  /** There is nothing to wait for any more. */
+  forget(key: string): void {
+    this.#keyToMs.delete(key);
+  }
+}
+
+/** So often at full pace. */
+const freely = 5;
+
+const firstWaitMs = 1000;
+const longestWaitMs = 60_000;
+
+/** What was not written for so long is written freely again. */
+export const forgottenMs = 2 * 60_000;
+
+/** After so many keys, those that are forgotten are dropped. */
+const sweepAfter = 1000;
+
+interface Repeated {
+  count: number;
+  /** How often in a row the messages were the same, too. */
+  equal: number;
+  whole: number;
+  atMs: number;
+}
+
+/** Remembers what was written for keys of late. */
+export class RepeatedWrites {
+  readonly #keyToWrites = new Map<string, Map<number, Repeated>>();
+  #noted = 0;
+
+  /** How long a key has to wait before it makes a write; 0 for one that it may make now. */
+  wait(key: string, write: Write, nowMs: number): number {
+    const known = this.#find(key, write, nowMs);
+    if (known === undefined || known.count < freely) return 0;
+    const waitMs = Math.min(firstWaitMs * 2 ** (known.count - freely), longestWaitMs);
+    return Math.max(0, known.atMs + waitMs - nowMs);
+  }
+
+  /** It has made a write, or another one was first. Answers whether it is word for word the sixth one or a later one. */
+  note(key: string, write: Write, nowMs: number): boolean {
+    const whole = hashWrite(write, volatile);
+    const { count, equal, whole: before } = this.#find(key, write, nowMs) ?? { count: 0, equal: 0, whole };
+    const repeated = { count: count + 1, equal: before === whole ? equal + 1 : 1, whole, atMs: nowMs };
+    const writes = this.#keyToWrites.get(key) ?? new Map<number, Repeated>();
+    this.#keyToWrites.set(key, writes.set(hashWrite(write, news), repeated));
+    this.#noted += 1;
+    if (this.#noted % sweepAfter === 0) this.#sweep(nowMs);
+    return repeated.equal > freely;
+  }
+
+  /** Whether a key has not repeated itself of late. */
+  isQuiet(key: string, nowMs: number): boolean {
+    const writes = [...(this.#keyToWrites.get(key)?.values() ?? [])];
+    return writes.every(({ count, atMs }) => count <= freely || nowMs - atMs >= forgottenMs);
+  }
+
+  #find(key: string, write: Write, nowMs: number): Repeated | undefined {
+    const known = this.#keyToWrites.get(key)?.get(hashWrite(write, news));
+    return known === undefined || nowMs - known.atMs >= forgottenMs ? undefined : known;
+  }
+
+  #sweep(nowMs: number): void {
+    for (const [key, writes] of this.#keyToWrites) {
+      for (const [text, { atMs }] of writes) if (nowMs - atMs >= forgottenMs) writes.delete(text);
+      if (writes.size === 0) this.#keyToWrites.delete(key);
+    }
+  }
+}
+
+/** Fields that differ each time. */
+const volatile: ReadonlySet<string> = new Set([
+  'resourceVersion',
+  'lastTransitionTime',
+  'releasedAt',
+  'renewal',
+]);
+const news: ReadonlySet<string> = new Set([...volatile, 'message']);
+
+/** A number for what a write says, without some fields: texts of thousands of Services would take memory. */
+function hashWrite({ method, path, body }: Write, without: ReadonlySet<string>): number {
+  return hashToNumber(
+    `${method} ${path} ${JSON.stringify(body, (name, value: unknown) => (without.has(name) ? undefined : value))}`,
+  );
+}
+
+/** The requests that steps of Services, their addresses and pools are made of. */
+
+interface Fields {
+  readonly [key: string]: Json;
+}
+
+/** Of a Service: its metadata, with `metadata` as a merge patch. */
+export function patchServiceMetadata(service: Service, metadata: Fields): Write {
+  const { resourceVersion } = service.metadata;
+  return { ...targetService(service), method: 'PATCH', body: { metadata: { ...metadata, resourceVersion } } };
+}
+
+/** Of a Service: its status. */
+export function patchServiceStatus(
+  service: Service,
+  status: Fields,
+  confirm: readonly Confirmation[] = [],
+): Write {
+  return { ...patchStatus(service, targetService(service), status), confirm };
+}
+
+/** Creates it, unless one of its name exists: with the finalizer. */
+export function createVirtualIp(name: string, spec: VirtualIp['spec']): Write {
+  const metadata = { name, finalizers: [finalizer] };
+  const body = { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'VirtualIP', metadata, spec };
+  return { ...targetVirtualIp(name), method: 'POST', path: virtualIps.path, body, givesOf: spec.pool };
+}
+
+/**
+ * What others see of it, and the finalizer that belongs to it then: the last one who leaves takes the finalizer along, in one write. Of one that is
+ * deleted, the next write does: the API shows what is gone as it was before that write, and so without those who have left.
+ */
+export function patchVirtualIp(
+  virtualIp: VirtualIp,
+  spec: Partial<VirtualIp['spec']>,
+  confirm: readonly Confirmation[] = [],
+): Write {
+  const { name, resourceVersion } = virtualIp.metadata;
+  const gives = spec.pool === undefined ? {} : { givesOf: spec.pool };
+  const isLeft = isDeleted(virtualIp) && isUsed(virtualIp);
+  const finalizers = isLeft ? null : findFinalizers({ ...virtualIp, spec: { ...virtualIp.spec, ...spec } });
+  const metadata = { resourceVersion, ...(finalizers === null ? {} : { finalizers }) };
+  const body = { metadata, spec };
+  return { ...targetVirtualIp(name), method: 'PATCH', body, confirm, ...gives };
+}
+
+/** What is known of it. */
+export function patchVirtualIpStatus(virtualIp: VirtualIp, status: Fields): Write {
+  return patchStatus(virtualIp, targetVirtualIp(virtualIp.metadata.name), status);
+}
+
+/** Deletes it as it was read. */
+export function deleteVirtualIp({ metadata: { name, uid, resourceVersion } }: VirtualIp): Write {
+  const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
+  return { ...targetVirtualIp(name), method: 'DELETE', body };
+}
+
+/** Of a pool: its finalizers. */
+export function patchPoolFinalizers(pool: AddressPool, finalizers: readonly string[]): Write {
+  const { resourceVersion } = pool.metadata;
+  return { ...targetPool(pool), method: 'PATCH', body: { metadata: { resourceVersion, finalizers } } };
+}
+
+/** Of a pool: its seats and conditions. */
+export function patchPoolStatus(pool: AddressPool, status: Fields): Write {
+  return patchStatus(pool, targetPool(pool), status);
+}
+
+/** Of a device: its finalizers. */
+export function patchDeviceFinalizers(device: LoadBalancerDevice, finalizers: readonly string[]): Write {
+  const { resourceVersion } = device.metadata;
+  return { ...targetDevice(device), method: 'PATCH', body: { metadata: { resourceVersion, finalizers } } };
+}
+
+/** Of a device: how it does. */
+export function patchDeviceStatus(device: LoadBalancerDevice, status: Fields): Write {
+  return patchStatus(device, targetDevice(device), status);
+}
+
+/** That a Service is as it was read; or not there, when `service` is undefined. */
+export function confirmService(namespace: string, name: string, service: Service | undefined): Confirmation {
+  return { path: toServicePath(namespace, name), version: service?.metadata.resourceVersion ?? null };
+}
+
+/** That a VirtualIP is as it was read. */
+export function confirmVirtualIp({ metadata: { name, resourceVersion } }: VirtualIp): Confirmation {
+  return { path: toVirtualIpPath(name), version: resourceVersion };
+}
+
+/** Where a VirtualIP is read that a write makes or changes. */
+export function findVirtualIpPath({ kind, key }: Write): string | null {
+  return kind === 'VirtualIP' ? toVirtualIpPath(key) : null;
+}
+
+type Target = Pick<Write, 'path' | 'kind' | 'key' | 'confirm'>;
+
+function targetService({ metadata: { namespace, name } }: Service): Target {
+  const path = toServicePath(namespace, name);
+  return { path, kind: 'Service', key: `${namespace}/${name}`, confirm: [] };
+}
+
+function targetVirtualIp(name: string): Target {
+  return { path: toVirtualIpPath(name), kind: 'VirtualIP', key: name, confirm: [] };
+}
+
+function targetPool({ metadata: { name } }: AddressPool): Target {
+  return { path: `${addressPools.path}/${name}`, kind: 'AddressPool', key: name, confirm: [] };
+}
+
+function targetDevice({ metadata: { name } }: LoadBalancerDevice): Target {
+  return { path: `${devices.path}/${name}`, kind: 'LoadBalancerDevice', key: name, confirm: [] };
+}
+
+function patchStatus(
+  { metadata: { resourceVersion } }: Service | VirtualIp | AddressPool | LoadBalancerDevice,
+  of: Target,
+  status: Fields,
+): Write {
+  const body = { metadata: { resourceVersion }, status };
+  return { ...of, method: 'PATCH', path: `${of.path}/status`, body };
+}
+
+function toVirtualIpPath(name: string): string {
+  return `${virtualIps.path}/${name}`;
+}
+
+function toServicePath(namespace: string, name: string): string {
+  return `/api/v1/namespaces/${namespace}/services/${name}`;
+}
+
+/**
+ * What is next for one object: one write, with the versions that it rests on, or what it waits for. There is no state between
+ * two writes that a restart would not find again (ADR 21).
+ */
+
+/** What `JSON.stringify` takes. */
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
+
+/**
+ * One request to the API. Its answer, when there is one, has the new version of the object; the key is due again once the
+ * informer has seen that version or a later one. 409 means that somebody else was first: the informer hears of it, then the key is due
+ * again. 404 of a DELETE means that it is done.
+ */
+export interface Write {
+  /** POST creates. PATCH is `application/merge-patch+json`. DELETE has DeleteOptions as its body. */
+  readonly method: 'POST' | 'PATCH' | 'DELETE';
+  /**
+   * PATCH is `application/strategic-merge-patch+json` instead: conditions are merged by their types. It has the uid that was read, too.
+   */
+  readonly isStrategic?: true;
+  /** With `/status` where that is what is written. */
+  readonly path: string;
+  /** PATCH: `metadata.resourceVersion` is the version that was read. DELETE: `preconditions` has it, and the uid. */
+  readonly body: Json;
+  /** Whose version the answer has, and its key in the informer. It need not be the object that the step is for. */
+  readonly kind: WrittenKind;
+  readonly key: string;
+  /**
+   * Objects that are read again, at the API, right before this write: it is not made unless all of them have these versions. So a
+   * controller that no longer leads, and knows an old state of one object, undoes nothing of another.
+   */
+  readonly confirm: readonly Confirmation[];
+  /** The pool whose address it gives; left out where it gives none. */
+  readonly givesOf?: string;
+}
+
+/** An object as it was read. */
+export interface Confirmation {
+  readonly path: string;
+  /** Null: it is not there (404). */
+  readonly version: string | null;
+}
+
+/** An Event for the object of the key: recorded when the write is done. */
+export interface StepEvent {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: StepReason;
+  readonly message: string;
+}
+
+/** Of events. Published: docs/events.md lists them. */
+type StepReason =
+  | 'AddressAllocated'
+  | 'AddressReady'
+  | 'AddressReleased'
+  | 'AddressInUse'
+  | 'AddressKept'
+  | 'NoAddress'
+  | 'NotAsAsked'
+  | 'PoolRefused'
+  | 'NodeReportsAddress'
+  | 'GateTimedOut'
+  | 'PortNotSupported'
+  | 'DeviceReady'
+  | 'DeviceFailed'
+  | 'DeviceRefused';
+
+/** The one next step. */
+export type Step =
+  | {
+      readonly does: 'write';
+      readonly write: Write;
+      readonly event: StepEvent | null;
+      /** It only tells people what is so anyway: others' steps go first. */
+      readonly isLowPriority?: true;
+      /** It lets this pool go: not while an address of the pool may be given that no list shows yet. */
+      readonly endsPool?: string;
+    }
+  | {
+      readonly does: 'wait';
+      readonly waitsFor: WaitsFor;
+      /** For logs and people. */
+      readonly why: string;
+      /**
+       * A date, in milliseconds since 1970: then the key is due anyway. It is reckoned from `World.nowMs`: the key waits for the
+       * difference by a clock that does not jump. Null: never by itself.
+       */
+      readonly untilMs: number | null;
+    }
+  | { readonly does: 'nothing' };
+
+/** Nothing is wanted that is not so. */
+export const nothing: Step = { does: 'nothing' };
+
+/** A step that writes. */
+export function toStep(write: Write, event: StepEvent | null = null): Extract<Step, { does: 'write' }> {
+  return { does: 'write', write, event };
+}
+
+/** Objects as a patch has them: without what is undefined. */
+export function toJson(value: unknown): Json {
+  return JSON.parse(JSON.stringify(value)) as Json;
+}
+
+/** What is done for one kind of keys. */
+export interface Kind {
+  /** Of its keys, and of the objects that it writes, unless a write says otherwise. */
+  readonly name: string;
+  /** Each of these objects has a key of the kind. */
+  readonly source: keyof Objects;
+  /** What its keys depend on. */
+  readonly watches: readonly Watch[];
+  /** The one next step of a key. Pure; it costs what the key's own objects and its pool cost, whatever else there is. */
+  readonly next: (key: string, world: World) => Step;
+  /** All keys, where they are not those of its objects. */
+  readonly listKeys?: (known: Known) => Iterable<string>;
+  /** What its events are about, as they name it; null where they are about nothing. */
+  readonly subject: Pick<Regarding, 'apiVersion' | 'kind'> | null;
+  /** The namespace that a key is of, as each has its turns beside the others. Unless given, the one in the key. */
+  readonly findTenant?: (key: string, known: Known) => string;
+  /**
+   * Where to read what a step has written, if no list shows it; null for a step's own object. What its next step knows of that is as
+   * old as the version which that step names, and the API refuses an old one. Unless given, no step writes anything else.
+   */
+  readonly findReadPath?: (write: Write) => string | null;
+  /** Its steps may be the same again, at any pace. */
+  readonly mayRepeat?: true;
+}
+
+/** Kinds whose keys have their turns beside each other. They begin when all that they watch is known. */
+export interface KindGroup {
+  readonly kinds: readonly Kind[];
+  /** For how long what keys wait for is gathered before they are looked at. */
+  readonly wakeMs: number;
+}
+
+/** A key as the queue has it: `Service/NAMESPACE/NAME`, `VirtualIP/NAME`. */
+export function formatKey({ kind, key }: StepKey): string {
+  return `${kind}/${key}`;
+}
+
+/** The key of such a text. */
+export function parseKey(text: string): StepKey {
+  const at = text.indexOf('/');
+  return { kind: text.slice(0, at), key: text.slice(at + 1) };
+}
+
+/** All keys of some kinds. */
+export function listKeys(kinds: readonly Kind[], known: Known): StepKey[] {
+  return kinds.flatMap(({ name: kind, source, listKeys: list }) =>
+    [...(list?.(known) ?? known[source].keys())].map((key) => ({ kind, key })),
+  );
+}

@@ -1,0 +1,376 @@
+import {
+  type HttpsConnections,
+  openHttps,
+  type HttpsCall,
+  type HttpsAnswer,
+  callHttps,
+  HttpsError,
+} from '../../lib/http/client.ts';
+import { type DriverContext, DeviceError } from '../driver.ts';
+import type { AlteonAddress, AlteonOptions } from './settings.ts';
+import { sleep, type Clock } from '../../lib/clock.ts';
+import { toPrintableLine } from '../../lib/text.ts';
+import {
+  type TableId,
+  tableIds,
+  type Rows,
+  makeRows,
+  tables,
+  readKey,
+  readFields,
+  type Step,
+} from './tables.ts';
+import type { UnitRole, PairUnit } from '../pair.ts';
+
+/** A unit at work answers within milliseconds; one that applies much is busy for seconds. */
+const limitMs = 20_000;
+
+/** The longest table of the largest unit, with room. */
+const maxBytes = 64 * 1024 * 1024;
+
+/** A unit answers with 401 or 406 now and then, and with the same question's answer a moment later. Source: goalteon, client.go. */
+const passing: ReadonlySet<number> = new Set([401, 406]);
+const maxTries = 5;
+const retryMs = 350;
+
+/** What a unit prints is quoted as far as it says what is wrong. */
+const maxQuoted = 300;
+
+/** An object of JSON. */
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Questions to one unit. All methods reject with a DeviceError that names the unit, with what `beforeCall` throws, or when the signal ends. */
+export class AlteonRest {
+  readonly unit: string;
+  readonly #connections: HttpsConnections;
+  readonly #context: DriverContext;
+
+  constructor(address: AlteonAddress, context: DriverContext) {
+    this.unit = address.unit;
+    this.#connections = openHttps(address.server);
+    this.#context = context;
+  }
+
+  /** What it has at a path, as JSON. */
+  async get(path: string, signal: AbortSignal): Promise<JsonObject> {
+    const answer = this.#parse(path, await this.#ask('GET', path, null, signal));
+    if (answer === null) throw new DeviceError('nonsense', `${this.unit} answers GET ${path} without JSON`);
+    return answer;
+  }
+
+  /** What it has at a path, as text. */
+  async getText(path: string, signal: AbortSignal): Promise<string> {
+    const text = await this.#ask('GET', path, null, signal);
+    this.#parse(path, text.startsWith('{') ? text : '');
+    return text;
+  }
+
+  /** Changes something. An answer that says nothing is a good one. */
+  async send(
+    method: 'POST' | 'PUT' | 'DELETE',
+    path: string,
+    body: JsonObject | null,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const text = await this.#ask(method, path, body === null ? null : JSON.stringify(body), signal);
+    this.#parse(path, text);
+  }
+
+  async #ask(
+    method: HttpsCall['method'],
+    path: string,
+    body: string | null,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const { clock, beforeCall } = this.#context;
+    const call = { connections: this.#connections, method, path, body, limitMs, maxBytes, clock, signal };
+    for (let tries = 1; ; tries += 1) {
+      await beforeCall(`${method} ${path} at ${this.unit}`);
+      const { status, text } = await this.#call(call);
+      if (status >= 200 && status < 300) return text;
+      if (!passing.has(status) || tries === maxTries) throw this.#refuse(method, path, { status, text });
+      await sleep(clock, retryMs);
+    }
+  }
+
+  async #call(call: HttpsCall): Promise<HttpsAnswer> {
+    try {
+      return await callHttps(call);
+    } catch (error) {
+      if (!(error instanceof HttpsError)) throw error;
+      const kind = error.reason === 'too-long' ? 'nonsense' : 'unreachable';
+      throw new DeviceError(kind, `${this.unit} does not answer: ${error.message}`, { cause: error });
+    }
+  }
+
+  #refuse(method: string, path: string, { status, text }: HttpsAnswer): DeviceError {
+    if (status === 401) return new DeviceError('unauthorized', `${this.unit} does not take the credentials`);
+    return new DeviceError(
+      'refused',
+      `${this.unit} answers ${method} ${path} with ${status}${this.#explain(text)}`,
+    );
+  }
+
+  /** A unit says that it cannot do something with a good status, too. */
+  #parse(path: string, text: string): JsonObject | null {
+    const answer = parseObject(text);
+    if (text.trim() !== '' && answer === null) {
+      throw new DeviceError('nonsense', `${this.unit} answers ${path} with what is not JSON: ${quote(text)}`);
+    }
+    const status = answer?.['status'];
+    if (status !== 'err' && status !== 'error') return answer;
+    throw new DeviceError('refused', `${this.unit} refuses ${path}${this.#explain(text)}`);
+  }
+
+  #explain(text: string): string {
+    const { message, testErr } = parseObject(text) ?? {};
+    const words = [message, testErr].filter((word) => typeof word === 'string' && word !== '');
+    return words.length === 0 ? '' : `: ${quote(words.join(' '))}`;
+  }
+}
+
+/** What a unit prints as one line for people, with an end. */
+function quote(text: string): string {
+  const line = toPrintableLine(text);
+  return line.length > maxQuoted ? `${line.slice(0, maxQuoted)}…` : line;
+}
+
+/** A unit prints line feeds and tabs in strings as they are, which is no JSON. Source: goalteon, common.go. */
+function parseObject(text: string): JsonObject | null {
+  try {
+    const value: unknown = JSON.parse(text.replaceAll(/[\r\n\t]/g, ' '));
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as JsonObject)
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What a unit says of its configuration. */
+export interface AlteonStatus {
+  /** Something waits to be applied, whoever wrote it. */
+  readonly isPending: boolean;
+  /** Something is in force that a restart forgets. */
+  readonly isUnsaved: boolean;
+  /** It applies or saves right now. */
+  readonly isBusy: boolean;
+  /** Whether the other unit has what this one has; null where this one does not say. */
+  readonly isInSync: boolean | null;
+  /** Why the other unit has not; empty where this one does not say. */
+  readonly syncProblem: string;
+}
+
+/** Of what a unit does while others wait. */
+type Outcome = 'done' | 'running';
+
+/** What waits to be applied, or what is in force. */
+export type Configuration = 'New' | 'Cur';
+
+/** Which rows. */
+interface RowsQuestion {
+  readonly configuration: Configuration;
+  readonly prefix: string;
+  /** All tables when left out. */
+  readonly ids?: readonly TableId[];
+}
+
+/** Other clients ask as often: goalteon, ApplySaveSync. */
+const pollMs = 200;
+
+/** Longer than units take for what a Service changes. What takes longer is looked at in the next call. */
+const pollLimitMs = 30_000;
+
+/** Source: the MIB, agApplyPending, agSavePending, agApplyConfig and agSaveConfig, agSyncStatus, agSyncNeeded. */
+const applyNeeded = 2;
+const saveNeeded = 1;
+const inProgress = 3;
+const failed = 5;
+const syncFailed = 3;
+const syncSucceeded = 2;
+const syncNeeded = 1;
+const syncNotNeeded = 2;
+
+const statusProperties = [
+  ...['agApplyPending', 'agSavePending', 'agApplyConfig', 'agSaveConfig'],
+  ...['agSyncStatus', 'agSyncNeeded', 'agLastSyncErrorReason'],
+].join(',');
+
+/** What is done at the end of a change, and where its progress and its problem stand. */
+const actions = {
+  apply: { property: 'agApplyConfig', problems: 'AgApplyTable' },
+  save: { property: 'agSaveConfig', problems: 'AgSaveTable' },
+} as const;
+
+/** Source: the MIB, haSwitchInfoState and vrrpInfoHAState; some versions print a number. */
+const wordToRole = new Map<string, UnitRole['role']>([
+  ...([
+    ['master', 'active'],
+    ['2', 'active'],
+  ] as const),
+  ...([
+    ['backup', 'standby'],
+    ['3', 'standby'],
+  ] as const),
+]);
+
+/** One unit, in the words of its tables. All methods reject as those of AlteonRest. */
+export class AlteonUnit implements PairUnit {
+  readonly unit: string;
+  readonly #rest: AlteonRest;
+  readonly #clock: Clock;
+  readonly #options: AlteonOptions;
+
+  constructor(rest: AlteonRest, clock: Clock, options: AlteonOptions) {
+    this.unit = rest.unit;
+    this.#rest = rest;
+    this.#clock = clock;
+    this.#options = options;
+  }
+
+  async readRole(signal: AbortSignal): Promise<UnitRole> {
+    const property = this.#options.role;
+    const value = (await this.#rest.get(`/config/${property}`, signal))[property];
+    const word = typeof value === 'string' || typeof value === 'number' ? String(value).toLowerCase() : '';
+    const role = wordToRole.get(word) ?? 'unknown';
+    return {
+      role,
+      why: role === 'unknown' ? `it says that it is ${quote(JSON.stringify(value ?? null))}` : '',
+    };
+  }
+
+  async readStatus(signal: AbortSignal): Promise<AlteonStatus> {
+    const answer = await this.#rest.get(`/config?prop=${statusProperties}`, signal);
+    const { agLastSyncErrorReason: problem } = answer;
+    const is = (property: string, value: number) => readNumber(answer, property) === value;
+    const isBehind = is('agSyncNeeded', syncNeeded) || is('agSyncStatus', syncFailed);
+    const isInSync = is('agSyncNeeded', syncNotNeeded) || is('agSyncStatus', syncSucceeded);
+    return {
+      isPending: is('agApplyPending', applyNeeded),
+      isUnsaved: is('agSavePending', saveNeeded),
+      isBusy: is('agApplyConfig', inProgress) || is('agSaveConfig', inProgress),
+      isInSync: isBehind ? false : isInSync ? true : null,
+      syncProblem: is('agSyncStatus', syncFailed) && typeof problem === 'string' ? quote(problem) : '',
+    };
+  }
+
+  /** Waits until it applies and saves nothing. */
+  async awaitRest(signal: AbortSignal): Promise<AlteonStatus> {
+    const startMs = this.#clock.now();
+    for (;;) {
+      const status = await this.readStatus(signal);
+      if (!status.isBusy || this.#clock.now() - startMs >= pollLimitMs) return status;
+      await sleep(this.#clock, pollMs);
+    }
+  }
+
+  /** The rows of these tables whose names begin so. */
+  async readRows(
+    { configuration, prefix, ids = tableIds }: RowsQuestion,
+    signal: AbortSignal,
+  ): Promise<Rows> {
+    const rows = makeRows();
+    for (const id of ids) {
+      const { name, keys, columns } = tables[id];
+      const table = `Slb${configuration}Cfg${name}`;
+      for (const row of await this.#readTable(table, [...keys, ...Object.keys(columns)], signal)) {
+        const key = readKey(id, row);
+        if (key?.startsWith(prefix) === true) rows.get(id)?.set(key, readFields(id, row));
+      }
+    }
+    return rows;
+  }
+
+  /** By `GROUP/SERVER`: the state in which members work, of the groups whose names begin so. */
+  async readMemberStates(prefix: string, signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
+    const columns = ['RealServGroupIndex', 'ServIndex', 'Status'];
+    const rows = await this.#readTable('SlbOperEnhGroupRealServerTable', columns, signal);
+    return new Map(
+      rows
+        .map(
+          (row) => [`${readColumn(row, 'RealServGroupIndex')}/${readColumn(row, 'ServIndex')}`, row] as const,
+        )
+        .filter(([key]) => key.startsWith(prefix))
+        .map(([key, row]) => [key, readNumber(row, 'Status')]),
+    );
+  }
+
+  /** By name: the open connections of the real servers whose names begin so. */
+  async readSessions(prefix: string, signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
+    const rows = await this.#readTable('SlbStatEnhRServerTable', ['Index', 'CurrSessions'], signal);
+    return new Map(
+      rows
+        .map((row) => [readColumn(row, 'Index'), readNumber(row, 'CurrSessions')] as const)
+        .filter(([name]) => name.startsWith(prefix)),
+    );
+  }
+
+  /** What differs between what waits and what is in force, or between what is in force and what is saved, in the unit's commands. */
+  async readDifference(from: 'getdiff' | 'getdiffflash', signal: AbortSignal): Promise<readonly string[]> {
+    const text = await this.#rest.getText(`/config/${from}`, signal);
+    return text.split(/\r?\n/).filter((line) => line.trim() !== '');
+  }
+
+  /** Changes what waits to be applied. */
+  async write({ method, path, body }: Step, signal: AbortSignal): Promise<void> {
+    await this.#rest.send(method, path, body, signal);
+  }
+
+  /** At once, and until the unit starts again. Source: the MIB, slbOperEnhGroupRealServerState. */
+  async setMemberState(key: string, State: number, signal: AbortSignal): Promise<void> {
+    const path = key.split('/').map(encodeURIComponent).join('/');
+    await this.#rest.send('PUT', `/config/SlbOperEnhGroupRealServerTable/${path}`, { State }, signal);
+  }
+
+  /** Puts into force what waits, or saves what is in force. @throws DeviceError refused, with the unit's words, where it fails. */
+  async act(action: keyof typeof actions, signal: AbortSignal): Promise<Outcome> {
+    const { property, problems } = actions[action];
+    await this.#rest.send('POST', `/config?action=${action}`, null, signal);
+    const startMs = this.#clock.now();
+    for (;;) {
+      const state = readNumber(await this.#rest.get(`/config?prop=${property}`, signal), property);
+      if (state === failed) {
+        const words = await this.#readTable(problems, ['Index', 'StringVal'], signal);
+        const why = quote(words.map((row) => readColumn(row, 'StringVal')).join(' '));
+        throw new DeviceError('refused', `${this.unit} does not ${action} it${why === '' ? '' : `: ${why}`}`);
+      }
+      if (state !== inProgress) return 'done';
+      if (this.#clock.now() - startMs >= pollLimitMs) return 'running';
+      await sleep(this.#clock, pollMs);
+    }
+  }
+
+  /** Starts to bring the other unit up to date. What comes of it, `readStatus` says. */
+  async startSync(signal: AbortSignal): Promise<void> {
+    await this.#rest.send('POST', '/config?action=sync', null, signal);
+  }
+
+  async #readTable(
+    table: string,
+    columns: readonly string[],
+    signal: AbortSignal,
+  ): Promise<readonly JsonObject[]> {
+    const { listSize } = this.#options;
+    const found: JsonObject[] = [];
+    for (;;) {
+      const offset = found.length === 0 ? '' : `&offset=${found.length}`;
+      const path = `/config/${table}?count=${listSize}${offset}&props=${columns.join(',')}`;
+      const { [table]: page = [] } = await this.#rest.get(path, signal);
+      if (!Array.isArray(page))
+        throw new DeviceError('nonsense', `${this.unit} answers ${path} with no table`);
+      found.push(...(page as readonly JsonObject[]));
+      if (page.length < listSize) return found;
+    }
+  }
+}
+
+function readColumn(row: JsonObject, column: string): string {
+  const value = row[column];
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
+}
+
+/** Some versions print numbers as texts. */
+function readNumber(row: JsonObject, column: string): number {
+  const text = readColumn(row, column);
+  return text === '' ? Number.NaN : Number(text);
+}

@@ -1,0 +1,462 @@
+import { type Rows, type Step, splitByMark, tableIds, ofTable, makeRows } from './tables.ts';
+import { type AlteonStatus, AlteonUnit, type Configuration, AlteonRest } from './client.ts';
+import {
+  type Progress,
+  DeviceError,
+  type CreateDriver,
+  type LoadBalancerDriver,
+  type Capabilities,
+  type Owned,
+  type Balancer,
+  type Change,
+  formatMark,
+  type BalancerId,
+  type DeviceState,
+} from '../driver.ts';
+import { DevicePair, Together, type Standby } from '../pair.ts';
+import { SharedLock } from '../../lib/queue.ts';
+import { planSteps, sortSteps, memberStates, readOwned, toRows, findRefusal } from './rows.ts';
+import { readSettings, type AlteonSettings } from './settings.ts';
+
+/**
+ * Whose the differences are that a unit prints. It prints commands: a line that begins with `/c/` opens an object, and the lines after it say what
+ * changes there.
+ */
+
+/**
+ * What a unit prints, as far as it is not all about one cluster's objects. What cannot be read is foreign. It is published: of objects that may have
+ * passwords and keys there is only which ones they are.
+ */
+export function findForeign(lines: readonly string[], cluster: string): readonly string[] {
+  const blocks = toBlocks(lines);
+  if (blocks.length === 0) return lines.length === 0 ? [] : ['changes that vipnat cannot read'];
+  const foreign = blocks.filter(([header = '']) => !isOurs(header, cluster));
+  return foreign.flatMap((block) => block.slice(0, isHarmless(block[0] ?? '') ? block.length : 1));
+}
+
+function isHarmless(header: string): boolean {
+  return /^\s*\/c(?:fg)?\/slb\/(?:real|group|virt)\s/.test(header);
+}
+
+/** Whether one of the objects is of this cluster. */
+export function hasOurs(lines: readonly string[], cluster: string): boolean {
+  return toBlocks(lines).some(([header = '']) => isOurs(header, cluster));
+}
+
+/** What stands before the first object is a comment. */
+function toBlocks(lines: readonly string[]): readonly (readonly string[])[] {
+  const blocks: string[][] = [];
+  for (const line of lines) {
+    if (/^\s*\/c(fg)?\//.test(line)) blocks.push([line]);
+    else blocks.at(-1)?.push(line);
+  }
+  return blocks;
+}
+
+/** Some versions print names in quotes. */
+function isOurs(header: string, cluster: string): boolean {
+  const [, name = ''] = /^\s*\/c(?:fg)?\/slb\/(?:real|group|virt)\s+"?([^\s"/]+)/.exec(header) ?? [];
+  return name.startsWith(`vipnat_${cluster}_`);
+}
+
+/**
+ * Changes of an Alteon, all that wait as one.
+ *
+ * Goal: each Service is on the pair as it is wanted, and nobody else's work there is touched.
+ * Tension: a unit has one candidate configuration for all its users, applies all of it at once, and forgets what is not saved. To read it costs as much
+ * for one balancer as for all.
+ * Compromise: a change begins with nothing of ours waiting, and stops where something of others waits. It writes what differs, row by row, and is
+ * applied and saved as one. What does not come to that is taken back row by row: the unit's own `revert` would take others' work with it. Where a unit
+ * refuses several balancers, each half is tried alone, down to the one that it refuses.
+ */
+
+/** That of what has this mark there are these rows, and no others. */
+interface MarkedRows {
+  readonly mark: string;
+  readonly wanted: Rows;
+}
+
+/** What one of them takes. */
+interface Plan {
+  readonly request: MarkedRows;
+  readonly steps: readonly Step[];
+  /** By `GROUP/SERVER`: the states to set at once. */
+  readonly liveStates: ReadonlyMap<string, number>;
+}
+
+/** What a round came to before its commit. */
+interface Prepared {
+  readonly plans: readonly Plan[];
+  readonly steps: readonly Step[];
+  readonly status: AlteonStatus;
+  /** Something of ours is in force, and not saved. */
+  readonly isUnsaved: boolean;
+}
+
+/** What a commit came to. */
+interface Committed {
+  readonly progress: Progress;
+  readonly needsSync: 'yes' | 'no' | 'if-standby-answers';
+}
+
+const done = { progress: { result: 'done' } } as const;
+
+/** While a unit applies or saves for longer than a call waits. */
+const retryInMs = 5000;
+
+/** A round begins no further balancer after so many requests: it takes seconds, and whoever waits for the next one waits no longer. */
+const maxWrites = 150;
+
+function running(unit: AlteonUnit, why: string): Committed {
+  return { progress: { result: 'running', retryInMs, why: `${unit.unit} ${why}` }, needsSync: 'no' };
+}
+
+/** One device's. */
+class AlteonChanges {
+  readonly #pair: DevicePair<AlteonUnit>;
+  readonly #cluster: string;
+  readonly #lock: SharedLock;
+  readonly #together = new Together<MarkedRows, Progress>((take, signal) => this.#round(take, signal));
+  /** What was refused together with others, to the number of those with which it is tried next. All else is of 0. */
+  readonly #markToGroup = new Map<string, number>();
+  #groups = 0;
+
+  /** While it changes anything, it is alone. */
+  constructor(pair: DevicePair<AlteonUnit>, cluster: string, lock: SharedLock) {
+    this.#pair = pair;
+    this.#cluster = cluster;
+    this.#lock = lock;
+  }
+
+  /** Makes it so. */
+  change(request: MarkedRows, signal: AbortSignal): Promise<Progress> {
+    return this.#together.add(request, signal);
+  }
+
+  async #round(
+    take: () => readonly MarkedRows[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<MarkedRows, Progress>> {
+    const round: { plans: readonly Plan[] | null } = { plans: null };
+    const toResults = (progress: Progress) =>
+      new Map((round.plans?.map(({ request }) => request) ?? take()).map((request) => [request, progress]));
+    try {
+      const { progress } = await this.#lock.alone(() =>
+        this.#pair.transact<Prepared, Committed>(
+          {
+            prepare: async (unit) => {
+              round.plans = null;
+              const prepared = await this.#prepare(unit, take, signal);
+              round.plans = prepared.plans;
+              await this.#write(unit, prepared, signal);
+              return prepared;
+            },
+            takeBack: (unit) => this.#takeBack(unit, signal),
+            commit: (unit, prepared) => this.#commit(unit, prepared, signal),
+            finish: (unit, committed, standby) => sync(unit, committed, standby, signal),
+          },
+          signal,
+        ),
+      );
+      for (const { mark } of toResults(progress).keys()) this.#markToGroup.delete(mark);
+      return toResults(progress);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof DeviceError)) throw error;
+      if (error.kind === 'refused' && this.#split(round.plans ?? [])) return new Map();
+      return toResults({ result: 'failed', why: error.message });
+    }
+  }
+
+  /** Whether there is anything to be split. */
+  #split(plans: readonly Plan[]): boolean {
+    const marks = plans.filter(({ steps }) => steps.length > 0).map(({ request: { mark } }) => mark);
+    if (marks.length < 2) return false;
+    this.#groups += 2;
+    for (const [at, mark] of marks.entries())
+      this.#markToGroup.set(mark, this.#groups - (at < marks.length / 2 ? 1 : 0));
+    return true;
+  }
+
+  /** Reads what is there, and says what it takes. */
+  async #prepare(
+    unit: AlteonUnit,
+    take: () => readonly MarkedRows[],
+    signal: AbortSignal,
+  ): Promise<Prepared> {
+    const status = await unit.awaitRest(signal);
+    const none = { steps: [], liveStates: new Map<string, number>() };
+    if (status.isBusy)
+      return {
+        ...{ plans: take().map((request) => ({ request, ...none })), steps: [] },
+        ...{ status, isUnsaved: false },
+      };
+    await this.#refuseForeign(unit, status, signal);
+    // An earlier try may have ended anywhere.
+    if (status.isPending) await this.#takeBack(unit, signal);
+    const prefix = `vipnat_${this.#cluster}_`;
+    const markToRows = splitByMark(await unit.readRows({ configuration: 'New', prefix }, signal));
+    const states = await unit.readMemberStates(prefix, signal);
+    const plans = this.#choose(
+      take().map((request) => ({
+        request,
+        steps: planSteps(markToRows.get(request.mark) ?? new Map(), request.wanted),
+        liveStates: findLiveStates(request.wanted, states),
+      })),
+    );
+    const steps = sortSteps(plans.flatMap((plan) => plan.steps));
+    const isUnsaved = steps.length === 0 && (await readIsUnsaved(unit, status, this.#cluster, signal));
+    return { plans, steps, status, isUnsaved };
+  }
+
+  /** Of those that change something, the first ones, and with them what is of the same group. */
+  #choose(plans: readonly Plan[]): readonly Plan[] {
+    const getGroup = ({ request: { mark } }: Plan) => this.#markToGroup.get(mark) ?? 0;
+    const first = plans.find(({ steps }) => steps.length > 0);
+    const marks = new Set<string>();
+    let writes = 0;
+    return plans.filter((plan) => {
+      const { request, steps, liveStates } = plan;
+      const isOther = first !== undefined && steps.length > 0 && getGroup(plan) !== getGroup(first);
+      const cost = steps.length + liveStates.size;
+      if (isOther || marks.has(request.mark) || (writes > 0 && writes + cost > maxWrites)) return false;
+      writes += cost;
+      marks.add(request.mark);
+      return true;
+    });
+  }
+
+  async #write(unit: AlteonUnit, { steps }: Prepared, signal: AbortSignal): Promise<void> {
+    for (const step of steps) await unit.write(step, signal);
+  }
+
+  async #commit(unit: AlteonUnit, prepared: Prepared, signal: AbortSignal): Promise<Committed> {
+    const { plans, steps, status, isUnsaved } = prepared;
+    if (status.isBusy) return running(unit, 'applies or saves something else');
+    const setLiveStates = async () => {
+      for (const [key, state] of plans.flatMap(({ liveStates }) => [...liveStates]))
+        await unit.setMemberState(key, state, signal);
+    };
+    // What only drains does so at once; where something is new, that serves first.
+    const hasNew = steps.some(({ isNew }) => isNew);
+    if (!hasNew) await setLiveStates();
+    if (steps.length > 0) {
+      await this.#expectRows(unit, prepared, 'New', signal);
+      await this.#refuseForeign(unit, { isPending: true }, signal);
+      if ((await unit.act('apply', signal)) === 'running') return running(unit, 'still applies it');
+    }
+    if (hasNew) await setLiveStates();
+    if (steps.length === 0 && !isUnsaved) {
+      return { ...done, needsSync: status.isInSync === false ? 'if-standby-answers' : 'no' };
+    }
+    if ((await unit.act('save', signal)) === 'running') return running(unit, 'still saves it');
+    await this.#expectRows(unit, prepared, 'Cur', signal);
+    return { ...done, needsSync: 'yes' };
+  }
+
+  /** A unit that starts again, and a user who reverts, take away what waits: what is left of it must not be applied, nor taken for the whole. */
+  async #expectRows(
+    unit: AlteonUnit,
+    { plans, steps }: Prepared,
+    configuration: Configuration,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const ids = steps.length === 0 ? tableIds : [...new Set(steps.map(({ table }) => table))];
+    const prefix = `vipnat_${this.#cluster}_`;
+    const markToRows = splitByMark(await unit.readRows({ configuration, prefix, ids }, signal));
+    const isThere = ({ request: { mark, wanted } }: Plan) => {
+      const asked = new Map(ids.map((id) => [id, ofTable(wanted, id)]));
+      return planSteps(markToRows.get(mark) ?? new Map(), asked).length === 0;
+    };
+    if (plans.every(isThere)) return;
+    throw new DeviceError(
+      'refused',
+      `${unit.unit} has lost a part of what was written: it started again, or a user reverted`,
+    );
+  }
+
+  /** What waits of this cluster becomes what is in force. */
+  async #takeBack(unit: AlteonUnit, signal: AbortSignal): Promise<void> {
+    const { isPending, isBusy } = await unit.readStatus(signal);
+    if (!isPending || isBusy) return;
+    const prefix = `vipnat_${this.#cluster}_`;
+    const waiting = await unit.readRows({ configuration: 'New', prefix }, signal);
+    const steps = planSteps(waiting, await unit.readRows({ configuration: 'Cur', prefix }, signal));
+    for (const step of steps) await unit.write(step, signal);
+  }
+
+  async #refuseForeign(
+    unit: AlteonUnit,
+    status: Pick<AlteonStatus, 'isPending'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const foreign = await readForeign(unit, status, this.#cluster, signal);
+    if (foreign.length === 0) return;
+    const words = foreign.map((line) => line.trim()).join(' ');
+    throw new DeviceError(
+      'foreign-changes',
+      `${unit.unit} has changes of another user that wait to be applied: apply or revert them there (${quoteShort(words)})`,
+    );
+  }
+}
+
+/** What other users have changed and not applied, as the unit prints it. */
+async function readForeign(
+  unit: AlteonUnit,
+  { isPending }: Pick<AlteonStatus, 'isPending'>,
+  cluster: string,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  return isPending ? findForeign(await unit.readDifference('getdiff', signal), cluster) : [];
+}
+
+/** Whether something of a cluster is in force that a restart forgets. */
+async function readIsUnsaved(
+  unit: AlteonUnit,
+  status: AlteonStatus,
+  cluster: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  return status.isUnsaved && hasOurs(await unit.readDifference('getdiffflash', signal), cluster);
+}
+
+/** Of the members that a unit works with already: what becomes new begins as it is configured. */
+function findLiveStates(wanted: Rows, states: ReadonlyMap<string, number>): ReadonlyMap<string, number> {
+  return new Map(
+    [...ofTable(wanted, 'groupMember')].flatMap(([key, { State }]) => {
+      const state = Number(State ?? memberStates.enabled);
+      return states.has(key) && states.get(key) !== state ? [[key, state] as const] : [];
+    }),
+  );
+}
+
+const maxQuotedShort = 200;
+
+function quoteShort(text: string): string {
+  return text.length > maxQuotedShort ? `${text.slice(0, maxQuotedShort)}…` : text;
+}
+
+/** What serves does not wait for its standby, but has to be there still. A standby that stays behind is brought up to date by the next call. */
+async function sync(
+  unit: AlteonUnit,
+  { needsSync }: Committed,
+  standby: Standby,
+  signal: AbortSignal,
+): Promise<void> {
+  const isWanted = needsSync === 'yes' || (needsSync === 'if-standby-answers' && standby === 'answers');
+  if (standby === 'none' || !isWanted) return;
+  try {
+    await unit.startSync(signal);
+  } catch (error) {
+    if (!(error instanceof DeviceError) || error.kind === 'unreachable') throw error;
+  }
+}
+
+/** Radware's Alteon, by its REST interface. */
+
+/** Makes a driver for one or two units; docs/drivers.md has its options. */
+export const createAlteon: CreateDriver = (settings, context) => {
+  const read = readSettings(settings);
+  const units = read.units.map(
+    (address) => new AlteonUnit(new AlteonRest(address, context), context.clock, read.options),
+  );
+  return new AlteonDriver(read, units);
+};
+
+/** Together they cost little more than one. What one round does not take waits for the next. */
+const changesAtOnce = 64;
+
+class AlteonDriver implements LoadBalancerDriver {
+  readonly capabilities: Capabilities;
+  readonly #settings: AlteonSettings;
+  readonly #pair: DevicePair<AlteonUnit>;
+  readonly #changes: AlteonChanges;
+  /** A unit has one configuration that waits: whoever reads it in the middle of a change reads half of that. */
+  readonly #lock = new SharedLock();
+
+  constructor(settings: AlteonSettings, units: readonly AlteonUnit[]) {
+    this.#settings = settings;
+    this.#pair = new DevicePair(units);
+    this.#changes = new AlteonChanges(this.#pair, settings.cluster, this.#lock);
+    this.capabilities = {
+      ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
+      ...{ ipv6: true, udp: true, atomicCommit: true, pair: units.length === 2, pendingChanges: true },
+      changesAtOnce,
+    };
+  }
+
+  list(signal: AbortSignal): Promise<readonly Owned[]> {
+    return this.#lock.alone(async () => {
+      signal.throwIfAborted();
+      const unit = await this.#pair.findActive(signal);
+      const { cluster } = this.#settings;
+      const prefix = `vipnat_${cluster}_`;
+      const rows = await unit.readRows({ configuration: 'Cur', prefix }, signal);
+      const memberToState = await unit.readMemberStates(prefix, signal);
+      const serverToSessions = await unit.readSessions(prefix, signal);
+      return readOwned({ cluster, rows, memberToState, serverToSessions });
+    });
+  }
+
+  async plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]> {
+    const why = refuse(wanted);
+    if (why !== null) throw new DeviceError('refused', why);
+    return await this.#lock.alone(async () => {
+      signal.throwIfAborted();
+      const unit = await this.#pair.findActive(signal);
+      const status = await unit.readStatus(signal);
+      const prefix = `${formatMark(wanted.id)}_`;
+      const rows = toRows(wanted, this.#settings.options);
+      const steps = planSteps(await unit.readRows({ configuration: 'Cur', prefix }, signal), rows);
+      const states = await unit.readMemberStates(prefix, signal);
+      const isUnsaved =
+        steps.length === 0 && (await readIsUnsaved(unit, status, this.#settings.cluster, signal));
+      const saving = { object: 'saved configuration', before: 'without what is in force', after: 'with it' };
+      return [
+        ...steps.map(({ change }) => change),
+        ...[...findLiveStates(rows, states)].map(([key, state]) => ({
+          object: `state of member ${key}`,
+          before: `State=${states.get(key) ?? ''}`,
+          after: `State=${state}`,
+        })),
+        ...(isUnsaved ? [saving] : []),
+      ];
+    });
+  }
+
+  async ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress> {
+    const why = refuse(wanted);
+    if (why !== null) return { result: 'refused', why };
+    const rows = toRows(wanted, this.#settings.options);
+    return await this.#changes.change({ mark: formatMark(wanted.id), wanted: rows }, signal);
+  }
+
+  async remove(id: BalancerId, signal: AbortSignal): Promise<Progress> {
+    return await this.#changes.change({ mark: formatMark(id), wanted: makeRows() }, signal);
+  }
+
+  async readState(signal: AbortSignal): Promise<DeviceState> {
+    const units = await this.#pair.readUnits(signal);
+    const isOne = units.filter(({ role }) => role === 'active').length === 1 || units.length === 1;
+    if (!isOne || units.every(({ role }) => role === 'silent')) return { units, foreignChanges: [] };
+    const active = await this.#pair.findActive(signal);
+    const status = await active.readStatus(signal);
+    return {
+      units: units.map((state) => {
+        if (state.unit === active.unit) return { ...state, isInSync: true };
+        if (state.role === 'silent') return state;
+        return {
+          ...state,
+          isInSync: status.isInSync,
+          why: state.why === '' ? status.syncProblem : state.why,
+        };
+      }),
+      foreignChanges: await readForeign(active, status, this.#settings.cluster, signal),
+    };
+  }
+}
+
+function refuse(wanted: Balancer): string | null {
+  const why = findRefusal(wanted);
+  return why === null ? null : `an Alteon cannot have it: ${why}`;
+}

@@ -1,0 +1,405 @@
+import {
+  type Rows,
+  tableIds,
+  ofTable,
+  parseName,
+  type ParsedName,
+  type Fields,
+  makeRows,
+  nameGroup,
+  nameVirtualServer,
+  type GatheredRows,
+  nameRealServer,
+  type TableId,
+  type Step,
+  tables,
+} from './tables.ts';
+import {
+  type Owned,
+  type BalancerId,
+  parseMark,
+  formatMark,
+  type Member,
+  type Listener,
+  type Balancer,
+  type DeviceMethod,
+  formatMember,
+  type Change,
+} from '../driver.ts';
+import { type Address, parseAddress } from '../../lib/net.ts';
+import type { AlteonOptions } from './settings.ts';
+
+/** What a unit has of a cluster, by the names of objects alone. */
+interface Holdings {
+  readonly cluster: string;
+  /** In force. */
+  readonly rows: Rows;
+  /** By `GROUP/SERVER`: the state in which a member works, whatever is configured. */
+  readonly memberToState: ReadonlyMap<string, number>;
+  /** By real server. */
+  readonly serverToSessions: ReadonlyMap<string, number>;
+}
+
+/**
+ * The balancers of a cluster. What is left of one is listed too, however little it is: then it has no addresses, or no listeners. A method that
+ * is none of ours is read as `rr`.
+ */
+export function readOwned(holdings: Holdings): readonly Owned[] {
+  const markToId = new Map<string, BalancerId>();
+  for (const id of tableIds) {
+    for (const key of ofTable(holdings.rows, id).keys()) {
+      const parsed = parseMark(key.split('/')[0] ?? '', holdings.cluster);
+      if (parsed !== null) markToId.set(formatMark(parsed.id), parsed.id);
+    }
+  }
+  return [...markToId]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([mark, id]) => readBalancer(holdings, mark, id));
+}
+
+interface OwnedMember extends Member {
+  readonly sessions: number;
+}
+
+interface OwnedListener extends Listener {
+  readonly members: readonly OwnedMember[];
+}
+
+function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
+  const { rows, cluster } = holdings;
+  const isOurs = (name: string) => name.startsWith(`${mark}_`);
+  const groups = [...ofTable(rows, 'group')].filter(([name]) => isOurs(name));
+  const listeners = groups.flatMap(([name]): readonly OwnedListener[] => {
+    const parsed = parseName(name, cluster);
+    return parsed === null ? [] : [readListener(holdings, name, parsed)];
+  });
+  const servers = [...ofTable(rows, 'virtualServer')].filter(([name]) => isOurs(name));
+  const addresses = new Map(
+    servers.flatMap(([, fields]) => {
+      const address = readAddress(fields.VirtServerIpAddress ?? fields.VirtServerIpv6Addr);
+      return address === null ? [] : [[address.text, address] as const];
+    }),
+  );
+  const balancer: Balancer = {
+    id,
+    addresses: [...addresses.values()],
+    listeners: listeners.map(({ protocol, port, members }) => ({
+      ...{ protocol, port },
+      members: members.map(({ address, port: memberPort, weight }) => ({
+        address,
+        port: memberPort,
+        weight,
+      })),
+    })),
+    method: readMethod(groups[0]?.[1]),
+    affinityS: readAffinity(rows, servers[0]),
+  };
+  return { balancer, memberToSessions: sumSessions(listeners) };
+}
+
+function readListener(holdings: Holdings, group: string, { protocol, port }: ParsedName): OwnedListener {
+  const { rows, memberToState, serverToSessions } = holdings;
+  const found = [...ofTable(rows, 'groupMember')].flatMap(([key, { State }]) => {
+    const [of, server = ''] = key.split('/');
+    const fields = ofTable(rows, 'realServer').get(server);
+    const address = readAddress(fields?.IpAddr ?? fields?.Ipv6Addr);
+    if (of !== group || fields === undefined || address === null) return [];
+    const isDrained = (memberToState.get(key) ?? State) !== memberStates.enabled;
+    return [{ server, fields, address, isDrained }];
+  });
+  const weights = readWeights(found.map(({ fields, isDrained }) => (isDrained ? null : fields)));
+  const members = found.map(({ server, address }, at) => ({
+    address,
+    port: Number(ofTable(rows, 'realPort').get(`${server}/1`)?.RealPort ?? 0),
+    weight: weights[at] ?? 0,
+    sessions: serverToSessions.get(server) ?? 0,
+  }));
+  return { protocol, port, members };
+}
+
+/** What stands in names counts only where the unit has the weights that come of it: else somebody changed these. */
+function readWeights(rows: readonly (Fields | null)[]): readonly number[] {
+  const noted = rows.map((fields) => {
+    if (fields === null) return 0;
+    const [, text] = /^weight (\d+)$/.exec(String(fields.Name)) ?? [];
+    return Number(text ?? fields.Weight ?? 1);
+  });
+  const scaled = scaleWeights(noted);
+  return rows.map((fields, at) => {
+    const weight = Number(fields?.Weight ?? 1);
+    return fields === null ? 0 : scaled[at] === weight ? (noted[at] ?? weight) : weight;
+  });
+}
+
+function readMethod(group: Fields | undefined): DeviceMethod {
+  const found = Object.entries(methodToMetric).find(([, metric]) => metric === group?.Metric);
+  return (found?.[0] as DeviceMethod | undefined) ?? 'rr';
+}
+
+function readAffinity(rows: Rows, server: readonly [string, Fields] | undefined): number | null {
+  if (server === undefined) return null;
+  const [name, fields] = server;
+  const service = ofTable(rows, 'virtualService').get(`${name}/1`) ?? {};
+  const { PersistentTimeOut = 0 } = ofTable(rows, 'serviceGroup').get(`${name}/1`) ?? {};
+  if (service.PBind !== bindings.clientAddress) return null;
+  const [, noted] = /^affinity (\d+) s$/.exec(String(fields.VirtServerVname)) ?? [];
+  const minutes = Number(PersistentTimeOut);
+  return noted !== undefined && toMinutes(Number(noted)) === minutes ? Number(noted) : minutes * 60;
+}
+
+function sumSessions(listeners: readonly OwnedListener[]): ReadonlyMap<string, number> {
+  const memberToSessions = new Map<string, number>();
+  for (const member of listeners.flatMap(({ members }) => members)) {
+    const text = formatMember(member);
+    memberToSessions.set(text, (memberToSessions.get(text) ?? 0) + member.sessions);
+  }
+  return memberToSessions;
+}
+
+function readAddress(text: string | number | undefined): Address | null {
+  return text === undefined ? null : parseAddress(String(text));
+}
+
+/** Source: the MIB, slbNewCfgEnhGroupMetric; zcloud's elb-controller takes the same for its methods rr, lc and hash. */
+const methodToMetric: Readonly<Record<DeviceMethod, number>> = { rr: 1, lc: 2, hash: 4 };
+
+/** Source: the MIB, slbNewCfgEnhRealServerWeight: from 1 to this. */
+const maxWeight = 48;
+
+/** Source: the MIB, slbNewCfgEnhRealServerState and slbNewCfgEnhVirtServerState. */
+const enabled = 2;
+
+/** Source: the MIB, slbNewCfgEnhVirtServiceUDPBalance. */
+const protocolToBalance = { udp: 2, tcp: 3 };
+
+/** Source: the MIB, slbNewCfgEnhVirtServicePBind: a client stays by its address, or not at all. */
+const bindings = { clientAddress: 2, none: 3 };
+
+/** Source: the MIB, slbNewCfgEnhVirtServicesTable's DBind: connections are balanced when they begin, with nothing read of them. */
+const noDelayedBinding = 2;
+
+/** Source: the MIB, slbNewCfgEnhVirtServiceRealPort: each real server has a port of its own. */
+const portsOfMembers = 0;
+
+/** Source: the MIB: a port of a service (1 is for all of IP), a port of a real server, and the minutes of persistence. */
+const limits = { port: { min: 9, max: 65_534 }, memberPort: { min: 5, max: 65_534 }, minutes: 32_768 };
+
+/** Why no Alteon can be this balancer, as a sentence's end; null where one can. */
+export function findRefusal({ listeners, affinityS }: Balancer): string | null {
+  const isWithin = (port: number, { min, max }: { readonly min: number; readonly max: number }) =>
+    port >= min && port <= max;
+  for (const { port, members } of listeners) {
+    if (!isWithin(port, limits.port))
+      return `port ${port} is outside of ${limits.port.min} to ${limits.port.max}`;
+    const bad = members.find((member) => !isWithin(member.port, limits.memberPort));
+    if (bad !== undefined) {
+      return `port ${bad.port} of a member is outside of ${limits.memberPort.min} to ${limits.memberPort.max}`;
+    }
+  }
+  if (affinityS === null || toMinutes(affinityS) <= limits.minutes) return null;
+  return `an affinity of ${affinityS} s is longer than ${limits.minutes} minutes`;
+}
+
+/** All rows that a balancer is made of. */
+export function toRows(balancer: Balancer, options: AlteonOptions): Rows {
+  const rows = makeRows();
+  for (const listener of balancer.listeners) {
+    const group = nameGroup(balancer.id, listener);
+    addGroup(rows, group, balancer, listener);
+    for (const address of balancer.addresses) {
+      const server = nameVirtualServer(group, address);
+      add(rows, 'virtualServer', server, toVirtualServer(address, balancer.affinityS));
+      add(rows, 'virtualService', `${server}/1`, toService(listener, balancer.affinityS));
+      add(rows, 'serviceGroup', `${server}/1`, toServiceGroup(group, balancer.affinityS, options));
+    }
+  }
+  return rows;
+}
+
+/**
+ * The weights that a unit can have. Where one is more than a unit knows, all become smaller by the same factor, and none becomes 0 that was not.
+ */
+function scaleWeights(weights: readonly number[]): readonly number[] {
+  const most = Math.max(0, ...weights);
+  if (most <= maxWeight) return weights;
+  return weights.map((weight) => (weight === 0 ? 0 : Math.max(1, Math.round((weight * maxWeight) / most))));
+}
+
+/** A unit counts persistence by minutes; a client stays at least as long as it was promised. */
+function toMinutes(affinityS: number): number {
+  return Math.max(1, Math.ceil(affinityS / 60));
+}
+
+/** What a unit has no room for stands in a row's name, so that it can be read back. */
+const notes = {
+  weight: (weight: number): string => `weight ${weight}`,
+  affinity: (affinityS: number): string => `affinity ${affinityS} s`,
+};
+
+function addGroup(rows: GatheredRows, group: string, { method }: Balancer, listener: Listener): void {
+  const { protocol, members } = listener;
+  add(rows, 'group', group, {
+    Metric: methodToMetric[method],
+    // The units' own checks, a connection or an answer: zcloud's elb-controller takes them too.
+    HealthID: protocol,
+    IpVer: toGroupVersion(members),
+  });
+  const scaled = scaleWeights(members.map(({ weight }) => weight));
+  members.forEach((member, at) => {
+    const server = nameRealServer(group, member);
+    add(rows, 'realServer', server, toRealServer(member, scaled[at] ?? member.weight));
+    add(rows, 'realPort', `${server}/1`, { RealPort: member.port });
+    const State = member.weight === 0 ? memberStates.drained : memberStates.enabled;
+    add(rows, 'groupMember', `${group}/${server}`, { State });
+  });
+}
+
+/** What drains keeps the weight that it had. */
+function toRealServer({ address, weight }: Member, scaled: number): Fields {
+  const noted = scaled === weight ? '' : notes.weight(weight);
+  return {
+    ...(address.family === 'ipv4'
+      ? { IpVer: 1, IpAddr: address.text }
+      : { IpVer: 2, Ipv6Addr: address.text }),
+    State: enabled,
+    ...(weight === 0 ? {} : { Weight: scaled, Name: noted }),
+  };
+}
+
+/** Source: the MIB, slbNewCfgEnhGroupIpVer: IPv4, IPv6, both. */
+function toGroupVersion(members: readonly Member[]): number {
+  const families = new Set(members.map(({ address }) => address.family));
+  if (families.size === 2) return 3;
+  return families.has('ipv6') ? 2 : 1;
+}
+
+function toVirtualServer(address: Address, affinityS: number | null): Fields {
+  const isWhole = affinityS === null || toMinutes(affinityS) * 60 === affinityS;
+  return {
+    ...(address.family === 'ipv4'
+      ? { VirtServerIpVer: 1, VirtServerIpAddress: address.text }
+      : { VirtServerIpVer: 2, VirtServerIpv6Addr: address.text }),
+    VirtServerState: enabled,
+    VirtServerVname: isWhole ? '' : notes.affinity(affinityS),
+  };
+}
+
+function toService({ protocol, port }: Listener, affinityS: number | null): Fields {
+  return {
+    ...{ VirtPort: port, RealPort: portsOfMembers, UDPBalance: protocolToBalance[protocol] },
+    ...{ DBind: noDelayedBinding, PBind: affinityS === null ? bindings.none : bindings.clientAddress },
+  };
+}
+
+function toServiceGroup(group: string, affinityS: number | null, { proxyIpMode }: AlteonOptions): Fields {
+  return {
+    RealGroup: group,
+    ...(affinityS === null ? {} : { PersistentTimeOut: toMinutes(affinityS) }),
+    ...(proxyIpMode === null ? {} : { ProxyIpMode: proxyIpMode }),
+  };
+}
+
+function add(rows: GatheredRows, id: TableId, key: string, fields: Fields): void {
+  rows.get(id)?.set(key, fields);
+}
+
+/** A member of a group that gets connections, and one whose connections end by themselves. Source: the MIB, slbNewCfgEnhGroupRealServerState. */
+export const memberStates = { enabled: 1, drained: 3 } as const;
+
+/** In this order: what is new, what changes, what drains, what goes. */
+const phases = { create: 0, change: 100, drain: 200, remove: 300 };
+
+/** What goes begins with what connections come by. */
+const removalOrder: readonly TableId[] = [
+  ...(['virtualServer', 'virtualService', 'groupMember', 'group', 'realServer', 'realPort'] as const),
+];
+
+interface Row {
+  readonly id: TableId;
+  readonly key: string;
+}
+
+/** What makes the one of the other. Columns that are not wanted stay as they are. Of what is not mentioned in `wanted`, nothing stays. */
+export function planSteps(current: Rows, wanted: Rows): readonly Step[] {
+  const planned = tableIds.flatMap((id) => [
+    ...[...ofTable(wanted, id)].flatMap(([key, fields]) => {
+      const before = ofTable(current, id).get(key);
+      return before === undefined ? create({ id, key }, fields) : change({ id, key }, before, fields);
+    }),
+    ...[...ofTable(current, id)]
+      .filter(([key]) => !ofTable(wanted, id).has(key))
+      .flatMap(([key, fields]) => remove({ id, key }, fields, wanted, current)),
+  ]);
+  return sortSteps(planned);
+}
+
+/** The order in which steps are taken, also those of several plans. */
+export function sortSteps(steps: readonly Step[]): readonly Step[] {
+  return steps.toSorted((one, other) => one.phase - other.phase);
+}
+
+function create(row: Row, fields: Fields): readonly Step[] {
+  const { id, key } = row;
+  const phase = phases.create + tableIds.indexOf(id);
+  const step = { table: id, path: toPath(row), change: describe(row, null, fields), isNew: true, phase };
+  if (id === 'groupMember') {
+    const { State = memberStates.enabled } = fields;
+    const [group = '', server = ''] = key.split('/');
+    const path = toPath({ id: 'group', key: group });
+    const added = { ...step, method: 'PUT' as const, path, body: { AddServer: server } };
+    return State === memberStates.enabled
+      ? [added]
+      : [added, ...change(row, { State: memberStates.enabled }, fields)];
+  }
+  // A row of the seventh part comes with that of its service.
+  const method = id === 'serviceGroup' ? 'PUT' : 'POST';
+  return [{ ...step, method, body: fields }];
+}
+
+function change(row: Row, before: Fields, fields: Fields): readonly Step[] {
+  const old = new Map(Object.entries(before));
+  const changed = Object.entries(fields).filter(([column, value]) => old.get(column) !== value);
+  if (changed.length === 0) return [];
+  const body: Fields = Object.fromEntries(changed);
+  const was: Fields = Object.fromEntries(changed.map(([column]) => [column, old.get(column) ?? '']));
+  const isDrain = row.id === 'groupMember' && body.State === memberStates.drained;
+  const step = {
+    ...{ table: row.id, method: 'PUT' as const, path: toPath(row), body },
+    change: describe(row, was, body),
+    ...{ isNew: false, phase: isDrain ? phases.drain : phases.change },
+  };
+  return [step];
+}
+
+function remove(row: Row, fields: Fields, wanted: Rows, current: Rows): readonly Step[] {
+  const { id, key } = row;
+  const [first = '', second = ''] = key.split('/');
+  const whole = goesWith[id];
+  if (id === 'serviceGroup') return [];
+  if (whole !== undefined && ofTable(current, whole).has(first) && !ofTable(wanted, whole).has(first))
+    return [];
+  const phase = phases.remove + removalOrder.indexOf(id);
+  const step = { table: id, path: toPath(row), change: describe(row, fields, null), isNew: false, phase };
+  if (id !== 'groupMember') return [{ ...step, method: 'DELETE', body: null }];
+  const path = toPath({ id: 'group', key: first });
+  return [{ ...step, method: 'PUT', path, body: { RemoveServer: second } }];
+}
+
+/** What goes when another row does needs no request of its own. */
+const goesWith: Readonly<Partial<Record<TableId, TableId>>> = {
+  ...{ virtualService: 'virtualServer', groupMember: 'group', realPort: 'realServer' },
+};
+
+function toPath({ id, key }: Row): string {
+  return `/config/SlbNewCfg${tables[id].name}/${key.split('/').map(encodeURIComponent).join('/')}`;
+}
+
+function describe({ id, key }: Row, before: Fields | null, after: Fields | null): Change {
+  const format = (fields: Fields | null) =>
+    fields === null
+      ? null
+      : Object.entries(fields)
+          .map(([column, value]) => `${column}=${value}`)
+          .join(' ');
+  return { object: `${tables[id].words} ${key}`, before: format(before), after: format(after) };
+}

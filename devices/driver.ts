@@ -1,0 +1,222 @@
+import type { Address } from '../lib/net.ts';
+import type { Clock } from '../lib/clock.ts';
+
+/** Why a device did not answer as it should. */
+export class DeviceError extends Error {
+  override readonly name = 'DeviceError';
+  readonly kind: DeviceErrorKind;
+
+  constructor(kind: DeviceErrorKind, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}
+
+/** What came between. */
+export type DeviceErrorKind =
+  /** No unit that is needed answers. */
+  | 'unreachable'
+  /** A unit does not take the credentials. */
+  | 'unauthorized'
+  /** No unit is active, or both say that they are. */
+  | 'no-active-unit'
+  /** Another unit became active meanwhile. */
+  | 'role-changed'
+  /** Another user's changes wait to be applied: ours would apply them, too. */
+  | 'foreign-changes'
+  /** A unit says that it cannot do this. */
+  | 'refused'
+  /** Its answer cannot be read. */
+  | 'nonsense';
+
+/** How an object of ours on a device is told from those of others, and of other clusters: by its name. */
+
+/** The longest mark: names of clusters have 40 characters at most, those of namespaces and Services 63, uids 36. */
+const maxMarkLength = 212;
+
+/** `vipnat_CLUSTER_NAMESPACE_NAME_UID`. Names in Kubernetes have no underscores. */
+export function formatMark({ cluster, namespace, name, uid }: BalancerId): string {
+  return ['vipnat', cluster, namespace, name, uid].join('_');
+}
+
+/** Whose an object is, by its name; null where it is not of this cluster. What follows the mark after an underscore is `rest`. */
+export function parseMark(
+  text: string,
+  cluster: string,
+): { readonly id: BalancerId; readonly rest: readonly string[] } | null {
+  const [program, ofCluster, namespace = '', name = '', uid = '', ...rest] = text.split('_');
+  if (program !== 'vipnat' || ofCluster !== cluster || uid === '') return null;
+  return { id: { cluster, namespace, name, uid }, rest };
+}
+
+/** Whether a cluster may have this name: lower case letters, digits and `-`, 40 at most, and none of the three at an end but the first two. */
+export function isClusterName(text: string): boolean {
+  return /^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$/.test(text);
+}
+
+/**
+ * What a driver of a load balancer outside of the cluster promises.
+ *
+ * Goal: a device is what Services want, whatever happened to it, to this process or between both.
+ * Tension: devices have no transactions across calls, forget, change their roles, and have other users.
+ * Compromise: a driver has no memory. Each call reads the device first and writes what differs. The controller calls it again until nothing does.
+ *
+ * `vipnat device conformance` tries all of this on any driver: docs/drivers.md.
+ */
+
+/** Whose a balancer is. Its cluster and uid are the mark that each object of ours on a device has, as `formatMark` writes it. */
+export interface BalancerId {
+  /** The name of the cluster, as each device is told: two clusters on one device have different ones. */
+  readonly cluster: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** Of the Service: one that is made anew under its old name is another one. */
+  readonly uid: string;
+}
+
+/** How a device chooses a member for a new connection: in turn, one with few open connections, by the client's address. */
+export type DeviceMethod = 'rr' | 'lc' | 'hash';
+
+/** What a Service is to be on a device: the one desired state. */
+export interface Balancer {
+  readonly id: BalancerId;
+  /** At least one; each listener listens at all of them. */
+  readonly addresses: readonly Address[];
+  /** At least one, and no two of one protocol and port. */
+  readonly listeners: readonly Listener[];
+  readonly method: DeviceMethod;
+  /** For so many seconds a client stays with its member; null for not at all. */
+  readonly affinityS: number | null;
+}
+
+/** One port of a balancer. */
+export interface Listener {
+  readonly protocol: 'tcp' | 'udp';
+  readonly port: number;
+  /** No two of one address and port. None: new connections are refused, or dropped. */
+  readonly members: readonly Member[];
+}
+
+/** Where connections go. */
+export interface Member {
+  readonly address: Address;
+  readonly port: number;
+  /** 0 to 256, beside the others of its listener. 0 drains: it keeps its open connections, and gets no new ones. */
+  readonly weight: number;
+}
+
+/** `10.1.2.3:8080`, `[fd00::1]:8080`. */
+export function formatMember({ address, port }: Pick<Member, 'address' | 'port'>): string {
+  return address.family === 'ipv6' ? `[${address.text}]:${port}` : `${address.text}:${port}`;
+}
+
+/** What a device can do. What it cannot is left out, and named in a condition; the suite then does not ask for it. */
+export interface Capabilities {
+  readonly methods: readonly DeviceMethod[];
+  /** Members have weights. Without them each has its share, and 0 alone counts. */
+  readonly weights: boolean;
+  /** A member with weight 0 keeps its open connections. */
+  readonly drain: boolean;
+  /** It counts the open connections of each member. */
+  readonly sessions: boolean;
+  readonly affinity: boolean;
+  readonly ipv6: boolean;
+  readonly udp: boolean;
+  /** Either all of an `ensure` is in force, or nothing of it. */
+  readonly atomicCommit: boolean;
+  /** Two units, of which one is active. */
+  readonly pair: boolean;
+  /** What stands on the device until somebody applies it is seen, also that of other users. */
+  readonly pendingChanges: boolean;
+  /** How many of `ensure` and `remove` it takes at once, of different balancers, as they cost less together. 1 where it is left out. */
+  readonly changesAtOnce?: number;
+}
+
+/** A balancer of ours as the device has it. */
+export interface Owned {
+  readonly balancer: Balancer;
+  /** Open connections by member, as `formatMember` writes it; null where the device does not count them. */
+  readonly memberToSessions: ReadonlyMap<string, number> | null;
+}
+
+/** One thing that `ensure` or `remove` would do. `before` is null for what is created, `after` for what is deleted. */
+export interface Change {
+  /** In the device's own words: `real server vipnat_prod_1f2e_10.1.2.3_8080`. */
+  readonly object: string;
+  readonly before: string | null;
+  readonly after: string | null;
+}
+
+/** What became of a call. Nothing is ever half of it: what is not `done` is tried again, and goes on from where the device stands. */
+export type Progress =
+  /** The device has it, and serves so. */
+  | { readonly result: 'done' }
+  /** It is on its way. */
+  | { readonly result: 'running'; readonly retryInMs: number; readonly why: string }
+  /** It will not do it, however often it is asked: a person has to change something. */
+  | { readonly result: 'refused'; readonly why: string }
+  /** It did not work this time. */
+  | { readonly result: 'failed'; readonly why: string };
+
+/** What a unit of a device says of itself. */
+export interface UnitState {
+  /** As it was given: a URL or `HOST:PORT`. */
+  readonly unit: string;
+  readonly role: 'active' | 'standby' | 'unknown' | 'silent';
+  /** Whether it has what the active one has; null where nobody can tell. */
+  readonly isInSync: boolean | null;
+  /** For people: why it is silent, behind or unknown; empty otherwise. */
+  readonly why: string;
+}
+
+/** What a device says of itself. */
+export interface DeviceState {
+  readonly units: readonly UnitState[];
+  /** What other users have changed and not applied, as the device prints it; empty for nothing. It is published: without passwords and keys. */
+  readonly foreignChanges: readonly string[];
+}
+
+/**
+ * A driver. All methods may be called again and again, and end at `signal`. One caller at a time changes anything.
+ * They reject with a DeviceError; `ensure` and `remove` never reject, unless `signal` ends them.
+ */
+export interface LoadBalancerDriver {
+  readonly capabilities: Capabilities;
+  /** All that has our mark and our cluster's name. Objects of others are not listed. */
+  list(signal: AbortSignal): Promise<readonly Owned[]>;
+  /** What `ensure` would do. Writes nothing. Empty when the device has it. Rejects with a DeviceError `refused` what `ensure` would refuse. */
+  plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]>;
+  /** Makes it so: first what is new, then what changes, then weights of 0, and at last what goes. `done` only when the device serves so. */
+  ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress>;
+  /** Takes away all that has its mark. Absence is `done`. */
+  remove(id: BalancerId, signal: AbortSignal): Promise<Progress>;
+  /** Reads only. */
+  readState(signal: AbortSignal): Promise<DeviceState>;
+}
+
+/** A device, as its LoadBalancerDevice and Secret say. */
+export interface DeviceSettings {
+  /** Of its LoadBalancerDevice. */
+  readonly name: string;
+  readonly cluster: string;
+  /** One, or two of a pair: URLs, or `HOST:PORT`, as the driver documents. */
+  readonly units: readonly string[];
+  readonly credentials: { readonly username: string; readonly password: string } | null;
+  /** What signs the certificates of the units, as PEM; null for what the system trusts. */
+  readonly ca: string | null;
+  /** What the driver documents. */
+  readonly options: Readonly<Record<string, string>>;
+}
+
+/** What a driver has of the world. */
+export interface DriverContext {
+  readonly clock: Clock;
+  /**
+   * To be called right before each request to a unit, with a name for it. What it throws goes up unchanged: then nothing was sent. The
+   * controller paces and counts with it, and the suite ends a driver between any two calls.
+   */
+  readonly beforeCall: (call: string) => Promise<void> | void;
+}
+
+/** Makes a driver. Throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant. Opens nothing yet. */
+export type CreateDriver = (settings: DeviceSettings, context: DriverContext) => LoadBalancerDriver;

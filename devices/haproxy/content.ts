@@ -1,0 +1,392 @@
+import { type AddressRange, parseRange, parseAddress, type Address, contains } from '../../lib/net.ts';
+import { type PortRange, methods } from './settings.ts';
+import {
+  DeviceError,
+  type DeviceMethod,
+  type Balancer,
+  parseMark,
+  type BalancerId,
+  formatMark,
+  type Listener,
+  type Member,
+  formatMember,
+} from '../driver.ts';
+
+/** What a unit has, as its runtime interface prints it. */
+
+/** The files of the configuration's maps, as commands name them. */
+export const maps = {
+  /** By slot: whose it is, for which port, and for how long a client stays with its member. */
+  owners: 'vipnat-owners.map',
+  /** By `ADDRESS:PORT`: the slot that gets its connections. */
+  frontends: 'vipnat-frontends.map',
+  /** What the unit's host says of it, and whether it has been filled. */
+  role: 'vipnat-role.map',
+  /** At which addresses and ports the unit listens. Never changes while it runs. */
+  limits: 'vipnat-limits.map',
+} as const;
+
+/** The place of a server that nothing uses: an address for documentation (RFC 5737), to which nothing is ever sent. */
+export const freePlace = { address: '192.0.2.1', port: 1 } as const;
+
+/** A backend of the configuration. A listener has one. */
+interface Owner {
+  readonly mark: string;
+  readonly port: number;
+  /** In seconds; 0 for none. */
+  readonly affinityS: number;
+}
+
+/** A server of a slot. */
+export interface Server {
+  readonly name: string;
+  readonly address: string;
+  readonly port: number;
+  readonly weight: number;
+  /** Off is HAProxy's state of maintenance: open connections stay, and no new ones come, not even those of affinity. */
+  readonly isOn: boolean;
+  /** Seconds since it last was switched on or off, or went up or down. */
+  readonly ageS: number;
+}
+
+/** An entry that stands beside another one of its key. */
+interface Stray {
+  readonly map: string;
+  readonly reference: string;
+}
+
+/** A unit at one moment. */
+export interface UnitContent {
+  readonly role: string;
+  /** It saves what it has, and starts again then: what is written now may be lost. */
+  readonly isSaving: boolean;
+  /** It has had all that it is to have since its start. */
+  readonly isKept: boolean;
+  readonly addresses: readonly AddressRange[];
+  readonly ports: readonly PortRange[];
+  readonly slotToOwner: ReadonlyMap<string, Owner>;
+  readonly keyToSlot: ReadonlyMap<string, string>;
+  readonly strays: readonly Stray[];
+  /** Of all slots of the configuration, or of those that were asked for. */
+  readonly slotToServers: ReadonlyMap<string, readonly Server[]>;
+}
+
+/** What asks for all of it, but the servers of few slots where these are named. */
+export function askContent(slots: readonly string[] | null = null): readonly string[] {
+  return [
+    ...[maps.role, maps.limits, maps.owners, maps.frontends].map((map) => `show map ${map}`),
+    ...(slots ?? ['']).map((slot) => `show servers state ${slot}`.trimEnd()),
+  ];
+}
+
+/** @throws DeviceError nonsense where a unit has another configuration. */
+export function readContent(unit: string, answers: readonly string[]): UnitContent {
+  const [role = '', limits = '', owners = '', frontends = '', ...servers] = answers;
+  const word = new Map(readEntries(unit, role).map(({ key, value }) => [key, value]));
+  const limit = new Map(readEntries(unit, limits).map(({ key, value }) => [key, value]));
+  const ownerEntries = takeFirst(readEntries(unit, owners), maps.owners);
+  const frontendEntries = takeFirst(readEntries(unit, frontends), maps.frontends);
+  return {
+    role: word.get('role') ?? '',
+    isSaving: word.get('saving') === 'yes',
+    isKept: word.get('content') === 'kept',
+    addresses: readList(limit.get('addresses')).flatMap((text) => parseRange(text) ?? []),
+    ports: readList(limit.get('ports')).map((text) => {
+      const [first = Number.NaN, last = first] = text.split('-').map(Number);
+      return { first, last };
+    }),
+    slotToOwner: new Map([...ownerEntries.first].map(([slot, value]) => [slot, readOwner(value)])),
+    keyToSlot: frontendEntries.first,
+    strays: [...ownerEntries.strays, ...frontendEntries.strays],
+    slotToServers: readServers(servers),
+  };
+}
+
+interface Entry {
+  readonly reference: string;
+  readonly key: string;
+  readonly value: string;
+}
+
+function readEntries(unit: string, text: string): readonly Entry[] {
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const [, reference = '', key = '', value = ''] = /^(0x[0-9a-f]+) (\S+) (.*)$/.exec(line) ?? [];
+      if (reference !== '') return { reference, key, value };
+      throw new DeviceError(
+        'nonsense',
+        `${unit} lacks a map of vipnat: configure it with vipnat device configuration (${line.slice(0, 100)})`,
+      );
+    });
+}
+
+function takeFirst(
+  entries: readonly Entry[],
+  map: string,
+): { readonly first: ReadonlyMap<string, string>; readonly strays: readonly Stray[] } {
+  const first = new Map<string, string>();
+  const strays: Stray[] = [];
+  for (const { reference, key, value } of entries) {
+    if (first.has(key)) strays.push({ map, reference });
+    else first.set(key, value);
+  }
+  return { first, strays };
+}
+
+function readList(text = ''): readonly string[] {
+  return text.split(',').filter((part) => part !== '');
+}
+
+/** `MARK_PORT_AFFINITY`. */
+export function formatOwner({ mark, port, affinityS }: Owner): string {
+  return `${mark}_${port}_${affinityS}`;
+}
+
+function readOwner(text: string): Owner {
+  const [, mark = text, port, affinityS] = /^(.*)_(\d+)_(\d+)$/.exec(text) ?? [];
+  return { mark, port: Number(port ?? 0), affinityS: Number(affinityS ?? 0) };
+}
+
+const slotName = new RegExp(`^vipnat_(${methods.join('|')})_\\d+$`);
+
+/** The method of a slot, by its name. */
+export function readMethod(slot: string): DeviceMethod {
+  const [, method] = slotName.exec(slot) ?? [];
+  return methods.find((one) => one === method) ?? 'rr';
+}
+
+/** In maintenance because somebody said so: what the configuration says of it stays beside. Source: HAProxy's management guide, srv_admin_state. */
+const forcedMaintenance = 1;
+
+function readServers(answers: readonly string[]): ReadonlyMap<string, readonly Server[]> {
+  const slotToServers = new Map<string, Server[]>();
+  for (const answer of answers) {
+    const lines = answer.split('\n');
+    const names =
+      lines
+        .find((line) => line.startsWith('# '))
+        ?.slice(2)
+        .split(' ') ?? [];
+    const at = new Map(names.map((name, index) => [name, index]));
+    for (const line of lines) {
+      const words = line.split(' ');
+      const read = (name: string) => words[at.get(name) ?? -1] ?? '';
+      const slot = read('be_name');
+      if (!slotName.test(slot)) continue;
+      const servers = slotToServers.get(slot) ?? [];
+      if (servers.length === 0) slotToServers.set(slot, servers);
+      servers.push({
+        name: read('srv_name'),
+        address: parseAddress(read('srv_addr'))?.text ?? read('srv_addr'),
+        port: Number(read('srv_port')),
+        weight: Number(read('srv_uweight')),
+        isOn: (Number(read('srv_admin_state')) & forcedMaintenance) === 0,
+        ageS: Number(read('srv_time_since_last_change')),
+      });
+    }
+  }
+  return slotToServers;
+}
+
+/** `10.0.9.10:443`, `2001:db8::1:443`: as HAProxy puts both together. */
+export function formatKey(address: Address, port: number): string {
+  return `${address.text}:${port}`;
+}
+
+function readKeyAddress(key: string): Address | null {
+  return parseAddress(key.slice(0, key.lastIndexOf(':')));
+}
+
+/** Whether nothing uses a server. */
+export function isFree({ address, port }: Pick<Server, 'address' | 'port'>): boolean {
+  return address === freePlace.address && port === freePlace.port;
+}
+
+/** Why the unit does not listen there; null where it does. */
+export function findUnheard({ addresses, ports }: UnitContent, wanted: Balancer): string | null {
+  const address = wanted.addresses.find((one) => !addresses.some((range) => contains(range, one)));
+  if (address !== undefined) return `it does not listen at ${address.text}: spec.addresses lacks it`;
+  const listener = wanted.listeners.find(
+    ({ port }) => !ports.some(({ first, last }) => first <= port && port <= last),
+  );
+  return listener === undefined ? null : `it does not listen at port ${listener.port}: option ports lacks it`;
+}
+
+/** The slot of each port of a balancer: that which gets connections, where there are two. */
+export function chooseSlots(content: UnitContent, mark: string): ReadonlyMap<number, string> {
+  const routed = new Set(content.keyToSlot.values());
+  const portToSlot = new Map<number, string>();
+  for (const [slot, owner] of content.slotToOwner) {
+    if (owner.mark !== mark) continue;
+    const other = portToSlot.get(owner.port);
+    if (other === undefined || (routed.has(slot) && !routed.has(other))) portToSlot.set(owner.port, slot);
+  }
+  return portToSlot;
+}
+
+/** The balancers of a cluster, by their marks. */
+export function readBalancers(content: UnitContent, cluster: string): ReadonlyMap<string, Balancer> {
+  const markToBalancer = new Map<string, Balancer>();
+  for (const { mark } of content.slotToOwner.values()) {
+    const id = parseMark(mark, cluster)?.id;
+    if (id !== undefined && !markToBalancer.has(mark)) markToBalancer.set(mark, readBalancer(content, id));
+  }
+  return markToBalancer;
+}
+
+function readBalancer(content: UnitContent, id: BalancerId): Balancer {
+  const portToSlot = chooseSlots(content, formatMark(id));
+  const [first = ''] = portToSlot.values();
+  const keys = [...content.keyToSlot].filter(([, slot]) => [...portToSlot.values()].includes(slot));
+  const addresses = new Map(
+    keys.flatMap(([key]) => {
+      const address = readKeyAddress(key);
+      return address === null ? [] : [[address.text, address] as const];
+    }),
+  );
+  const affinityS = content.slotToOwner.get(first)?.affinityS ?? 0;
+  return {
+    id,
+    addresses: [...addresses.values()],
+    listeners: [...portToSlot].map(([port, slot]): Listener => ({
+      protocol: 'tcp',
+      port,
+      members: readMembers(content.slotToServers.get(slot) ?? []).map(({ member }) => member),
+    })),
+    method: readMethod(first),
+    affinityS: affinityS === 0 ? null : affinityS,
+  };
+}
+
+/** The members of a slot, each once, with the server that each is. */
+export function readMembers(
+  servers: readonly Server[],
+): readonly { readonly member: Member; readonly server: Server }[] {
+  const nameToMember = new Map<string, { readonly member: Member; readonly server: Server }>();
+  for (const server of servers) {
+    const address = parseAddress(server.address);
+    if (address === null || isFree(server)) continue;
+    const member = { address, port: server.port, weight: server.isOn ? server.weight : 0 };
+    const name = formatMember(member);
+    if (!nameToMember.has(name)) nameToMember.set(name, { member, server });
+  }
+  return [...nameToMember.values()];
+}
+
+/** What a unit saves when it stops or reloads, and how it is told its role: a shell script on its host. */
+
+/** A unit's own program: what its units of systemd and keepalived call, with the folders of `UnitFolders`. */
+export function formatScript({
+  configuration,
+  state,
+  run,
+}: {
+  readonly configuration: string;
+  readonly state: string;
+  readonly run: string;
+}): string {
+  return `#!/bin/sh
+# Written by vipnat device configuration. Saves what HAProxy has got at run time, and tells HAProxy the role of its host.
+# What is saved is read once, and within a minute: later it would send clients to members that are gone.
+set -eu
+umask 022
+export LC_ALL=C
+configuration=${configuration}
+state=${state}
+run=${run}
+${scriptBody}`;
+}
+
+const scriptBody = `kept='${maps.owners} ${maps.frontends}'
+
+ask() {
+    printf '%s\\n' "$1" | socat -t 20 - "UNIX-CONNECT:$run/admin.sock"
+}
+
+# A pipe would hide that HAProxy has not answered.
+show() {
+    ask "show map $1" > "$run/shown"
+    sed -n 's/^0x[0-9a-f]* //p' "$run/shown"
+}
+
+# Seconds since the host started: a clock can jump.
+uptime() {
+    cut -d . -f 1 /proc/uptime
+}
+
+# The next start begins with nothing.
+empty() {
+    rm -f "$run/saved"
+    for map in $kept; do : > "$state/$map"; done
+    echo 1 > "$state/servers.state"
+    printf 'role unknown\\nsaving no\\ncontent empty\\n' > "$state/${maps.role}"
+}
+
+# From the first line on the driver writes nothing here. HAProxy that answers the last question has answered all.
+save() {
+    ask 'set map ${maps.role} saving yes' > "$run/answer"
+    for map in $kept ${maps.role}; do show "$map" > "$state/$map.new"; done
+    ask 'show servers state' > "$state/servers.state.new"
+    grep -q '^# be_id' "$state/servers.state.new"
+    sed -i 's/^saving yes$/saving no/' "$state/${maps.role}.new"
+    show ${maps.role} > "$run/answer"
+    grep -q '^saving yes$' "$run/answer"
+    for file in $kept servers.state ${maps.role}; do mv "$state/$file.new" "$state/$file"; done
+    uptime > "$run/saved"
+}
+
+resume() {
+    ask 'set map ${maps.role} saving no' > "$run/answer" || :
+    empty
+}
+
+case "\${1:-}" in
+prepare) # before a start
+    mkdir -p "$state" "$run"
+    saved=$(cat "$run/saved" 2> /dev/null || :)
+    [ -n "$saved" ] && [ $(($(uptime) - saved)) -le 60 ] || empty
+    sed -i 's/^role .*/role unknown/' "$state/${maps.role}"
+    ;;
+loaded) # after a start
+    empty
+    echo 0 > "$state/ended"
+    ;;
+ended) # after an end, whatever it came of
+    echo 1 > "$state/ended"
+    ;;
+save) # before a stop
+    trap empty EXIT
+    trap 'exit 1' HUP INT TERM
+    save
+    trap - EXIT
+    ;;
+reload) # with the process id of HAProxy's master
+    trap resume EXIT
+    trap 'exit 1' HUP INT TERM
+    save
+    haproxy -c -q -f "$configuration/haproxy.cfg"
+    kill -USR2 "$2"
+    for _ in $(seq 300); do
+        if show ${maps.role} 2> /dev/null | grep -q '^saving no$'; then trap empty EXIT; exit 0; fi
+        sleep 0.1
+    done
+    exit 1
+    ;;
+notify) # by keepalived: INSTANCE NAME STATE PRIORITY
+    if [ "$4" = MASTER ]; then role=active; else role=standby; fi
+    echo "$role" > "$run/role.new"
+    mv "$run/role.new" "$run/role"
+    "$0" check || :
+    ;;
+check) # by keepalived: whether this unit can serve
+    role=$(cat "$run/role" 2> /dev/null || echo unknown)
+    ask "set map ${maps.role} role $role;show map ${maps.role}" | grep -q ' content kept$'
+    ;;
+*)
+    echo "usage: $0 prepare|loaded|ended|save|reload PID|notify INSTANCE NAME STATE PRIORITY|check" >&2
+    exit 64
+    ;;
+esac
+`;

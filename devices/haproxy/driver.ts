@@ -1,0 +1,441 @@
+import type { Clock } from '../../lib/clock.ts';
+import {
+  type CreateDriver,
+  type LoadBalancerDriver,
+  type Capabilities,
+  type DriverContext,
+  type Owned,
+  formatMember,
+  type Balancer,
+  type Change,
+  DeviceError,
+  type Progress,
+  type BalancerId,
+  type DeviceState,
+  formatMark,
+} from '../driver.ts';
+import { readSettings, type HaproxySettings, longestAffinityS } from './settings.ts';
+import {
+  readBalancers,
+  chooseSlots,
+  readMembers,
+  type UnitContent,
+  askContent,
+  readContent,
+  findUnheard,
+  maps,
+} from './content.ts';
+import { type PairUnit, type UnitRole, DevicePair } from '../pair.ts';
+import { HaproxyRuntime, type Step, planSteps } from './steps.ts';
+import { describeBalancer } from '../conformance/bench.ts';
+import { toPrintableLine } from '../../lib/text.ts';
+
+/** A call that waited so long in vain is not made again by changes for a while. Reads make it all the same. */
+const slowMs = 1000;
+const leftOutMs = 10_000;
+
+/** The units that have let a call wait in vain. */
+class SilentUnits {
+  readonly #clock: Clock;
+  readonly #unitToUntilMs = new Map<string, number>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get areLeftOut(): boolean {
+    return [...this.#unitToUntilMs.keys()].some((unit) => this.isLeftOut(unit));
+  }
+
+  isLeftOut(unit: string): boolean {
+    return this.#clock.now() < (this.#unitToUntilMs.get(unit) ?? -Infinity);
+  }
+
+  /** Does what calls the unit, and keeps in mind whether that was in vain. */
+  async watch<Result>(unit: string, call: () => Promise<Result>): Promise<Result> {
+    const startMs = this.#clock.now();
+    try {
+      const result = await call();
+      this.#unitToUntilMs.delete(unit);
+      return result;
+    } catch (error) {
+      const nowMs = this.#clock.now();
+      if (nowMs - startMs >= slowMs) this.#unitToUntilMs.set(unit, nowMs + leftOutMs);
+      throw error;
+    }
+  }
+}
+
+/**
+ * HAProxy, by its runtime interface.
+ *
+ * Goal: each Service is on both units of a pair as it is wanted, without a reload.
+ * Tension: HAProxy cannot get a frontend at run time, forgets at its end all that it got there, and knows of no other unit.
+ * Compromise: the configuration has slots, which `vipnat device configuration` makes. A map says which address and port has which slot, and another
+ * one whose each slot is. Both units are written, each by one call, which reads back what it wrote. A unit that began empty is filled from the
+ * other one. What a unit saves before it starts again is in `configuration.ts`. A unit that lets a call wait in vain is left out of changes for a
+ * while, as long as the other one is active: else each change would wait for it.
+ */
+
+/** Makes a driver for one or two units; docs/device-haproxy.md has its options. */
+export const createHaproxy: CreateDriver = (settings, context) =>
+  new HaproxyDriver(readSettings(settings), context);
+
+/** A unit that saves what it has starts again within a second. */
+const retryInMs = 1000;
+
+/** Roles come to rest within seconds: who still sees them change after so many starts leaves it to the next try. */
+const maxStarts = 3;
+
+/** Beyond, all servers are read back at once. */
+const maxAskedSlots = 16;
+
+class HaproxyDriver implements LoadBalancerDriver {
+  readonly capabilities: Capabilities;
+  readonly #settings: HaproxySettings;
+  readonly #context: DriverContext;
+  readonly #silentUnits: SilentUnits;
+
+  constructor(settings: HaproxySettings, context: DriverContext) {
+    this.#settings = settings;
+    this.#context = context;
+    this.#silentUnits = new SilentUnits(context.clock);
+    this.capabilities = {
+      ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
+      ...{
+        ipv6: true,
+        udp: false,
+        atomicCommit: false,
+        pair: settings.units.length === 2,
+        pendingChanges: false,
+      },
+    };
+  }
+
+  async list(signal: AbortSignal): Promise<readonly Owned[]> {
+    const { cluster } = this.#settings;
+    const { content, placeToSessions } = await this.#look(signal, 'with sessions').findActive();
+    return [...readBalancers(content, cluster)].map(([mark, balancer]) => {
+      const servers = [...chooseSlots(content, mark).values()].flatMap((slot) =>
+        readMembers(content.slotToServers.get(slot) ?? []).map(({ member, server }) => ({
+          name: formatMember(member),
+          sessions: placeToSessions.get(`${slot}/${server.name}`) ?? 0,
+        })),
+      );
+      const memberToSessions = new Map<string, number>();
+      for (const { name, sessions } of servers)
+        memberToSessions.set(name, (memberToSessions.get(name) ?? 0) + sessions);
+      return { balancer, memberToSessions };
+    });
+  }
+
+  async plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]> {
+    const why = findRefusal(wanted);
+    if (why !== null) throw new DeviceError('refused', why);
+    const look = this.#look(signal);
+    const active = await look.findActive();
+    const aim = look.aim(active, wanted.id, wanted);
+    return look.answering.flatMap((unit) => {
+      return look
+        .planUnit(unit, aim)
+        .map(({ change }) =>
+          unit === active ? change : { ...change, object: `${unit.unit}: ${change.object}` },
+        );
+    });
+  }
+
+  async ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress> {
+    const why = findRefusal(wanted);
+    if (why !== null) return { result: 'refused', why };
+    return await this.#change(wanted.id, wanted, signal);
+  }
+
+  async remove(id: BalancerId, signal: AbortSignal): Promise<Progress> {
+    return await this.#change(id, null, signal);
+  }
+
+  async readState(signal: AbortSignal): Promise<DeviceState> {
+    const look = this.#look(signal);
+    const units = await look.pair.readUnits(signal);
+    const active = look.units.find(({ unit }) =>
+      units.some((state) => state.unit === unit && state.role === 'active'),
+    );
+    return {
+      units: units.map((state) => {
+        const unit = look.units.find((one) => one.unit === state.unit);
+        if (active === undefined || unit === undefined || !look.answering.includes(unit)) return state;
+        if (unit === active && !unit.content.isKept)
+          return { ...state, isInSync: null, why: 'it has had no change since it started' };
+        const problem = unit === active ? '' : look.compare(unit, active);
+        return { ...state, isInSync: problem === '', why: state.why === '' ? problem : state.why };
+      }),
+      foreignChanges: [],
+    };
+  }
+
+  #look(signal: AbortSignal, what: Asked = 'content'): Look {
+    return new Look(this.#settings, this.#context, { signal, what, silentUnits: this.#silentUnits });
+  }
+
+  async #lookForChange(signal: AbortSignal): Promise<{ readonly look: Look; readonly active: LookedUnit }> {
+    if (this.#silentUnits.areLeftOut) {
+      try {
+        const look = this.#look(signal, 'content of answering units');
+        return { look, active: await look.findActive() };
+      } catch (error) {
+        if (!(error instanceof DeviceError)) throw error;
+      }
+    }
+    const look = this.#look(signal);
+    return { look, active: await look.findActive() };
+  }
+
+  async #change(id: BalancerId, wanted: Balancer | null, signal: AbortSignal): Promise<Progress> {
+    try {
+      for (let start = 1; start <= maxStarts; start += 1) {
+        const { look, active } = await this.#lookForChange(signal);
+        const progress = await look.write(look.aim(active, id, wanted));
+        if (active.role === 'active') return progress;
+      }
+      return { result: 'failed', why: `the units changed their roles ${maxStarts} times in one change` };
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof DeviceError)) throw error;
+      return { result: error.kind === 'refused' ? 'refused' : 'failed', why: error.message };
+    }
+  }
+}
+
+function findRefusal({ listeners, affinityS }: Balancer): string | null {
+  const udp = listeners.find(({ protocol }) => protocol === 'udp');
+  if (udp !== undefined) return `HAProxy cannot have it: it listens to UDP at port ${udp.port}`;
+  return affinityS !== null && affinityS > longestAffinityS
+    ? `HAProxy cannot have it: its affinity is longer than ${longestAffinityS} s`
+    : null;
+}
+
+/** What a look asks for. `content of answering units`: of those that answered when they were asked last. */
+type Asked = 'content' | 'with sessions' | 'content of answering units';
+
+/** How a unit is looked at. */
+interface UnitLook {
+  /** It is no unit of a pair. */
+  readonly isAlone: boolean;
+  readonly what: Asked;
+  readonly silentUnits: SilentUnits;
+}
+
+/** A unit, as it was when it was last asked in one call of the driver. */
+class LookedUnit implements PairUnit {
+  readonly unit: string;
+  readonly #runtime: HaproxyRuntime;
+  readonly #look: UnitLook;
+  #found: UnitContent | null = null;
+  placeToSessions: ReadonlyMap<string, number> = new Map();
+
+  constructor(runtime: HaproxyRuntime, look: UnitLook) {
+    this.unit = runtime.unit;
+    this.#runtime = runtime;
+    this.#look = look;
+  }
+
+  get hasAnswered(): boolean {
+    return this.#found !== null;
+  }
+
+  get content(): UnitContent {
+    if (this.#found === null) throw new TypeError(`${this.unit} was not asked, or has not answered`);
+    return this.#found;
+  }
+
+  get role(): UnitRole['role'] {
+    if (this.#look.isAlone) return 'active';
+    const { role } = this.content;
+    return role === 'active' || role === 'standby' ? role : 'unknown';
+  }
+
+  async readRole(signal: AbortSignal): Promise<UnitRole> {
+    const asked = askContent();
+    const { what, silentUnits } = this.#look;
+    if (what === 'content of answering units' && silentUnits.isLeftOut(this.unit))
+      throw new DeviceError('unreachable', `${this.unit} did not answer a moment ago`);
+    const asksSessions = what === 'with sessions';
+    const commands = [...asked, ...(asksSessions ? ['show stat -1 4 -1'] : [])];
+    const answers = await this.#run('read', commands, signal);
+    this.#found = readContent(this.unit, answers.slice(0, asked.length));
+    if (asksSessions) this.placeToSessions = readSessions(answers.at(-1) ?? '');
+    return {
+      role: this.role,
+      why: this.role === 'unknown' ? 'keepalived of its host has not reported a role' : '',
+    };
+  }
+
+  /** Answers with what it says where it does not do all of it. */
+  async write(steps: readonly Step[], signal: AbortSignal): Promise<string> {
+    const commands = steps.flatMap((step) => step.commands);
+    const slots = [...new Set(steps.map(({ slot }) => slot))].filter((slot) => slot !== '');
+    const own = slots.length > maxAskedSlots ? null : slots;
+    const answers = await this.#run('write', [...commands, ...askContent(own)], signal);
+    const read = readContent(this.unit, answers.slice(commands.length));
+    // What was not asked for is as it was.
+    this.#found = { ...read, slotToServers: new Map([...this.content.slotToServers, ...read.slotToServers]) };
+    return (
+      answers.slice(0, commands.length).find((answer) => answer !== '' && !usualAnswer.test(answer)) ?? ''
+    );
+  }
+
+  #run(kind: 'read' | 'write', commands: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
+    return this.#look.silentUnits.watch(this.unit, () => this.#runtime.run(kind, commands, signal));
+  }
+}
+
+/** What HAProxy 2.6 prints when it changes a server's address, or has it already. */
+const usualAnswer = /^(?:IP changed|port changed|no need to change)/;
+
+function readSessions(answer: string): ReadonlyMap<string, number> {
+  const [head = '', ...lines] = answer.split('\n');
+  const at = head.replace(/^# /, '').split(',').indexOf('scur');
+  return new Map(
+    lines.map((line) => {
+      const words = line.split(',');
+      return [`${words[0] ?? ''}/${words[1] ?? ''}`, Number(words[at] ?? 0)] as const;
+    }),
+  );
+}
+
+/** One call of the driver: both units are asked first. */
+class Look {
+  readonly units: readonly LookedUnit[];
+  readonly pair: DevicePair<LookedUnit>;
+  readonly #cluster: string;
+  readonly #signal: AbortSignal;
+
+  constructor(
+    settings: HaproxySettings,
+    context: DriverContext,
+    { signal, ...how }: Omit<UnitLook, 'isAlone'> & { readonly signal: AbortSignal },
+  ) {
+    const isAlone = settings.units.length === 1;
+    this.units = settings.units.map(
+      (address) => new LookedUnit(new HaproxyRuntime(address, settings, context), { isAlone, ...how }),
+    );
+    this.pair = new DevicePair(this.units);
+    this.#cluster = settings.cluster;
+    this.#signal = signal;
+  }
+
+  get answering(): readonly LookedUnit[] {
+    return this.units.filter(({ hasAnswered }) => hasAnswered);
+  }
+
+  findActive(): Promise<LookedUnit> {
+    return this.pair.findActive(this.#signal);
+  }
+
+  /** Why a unit does not have what the active one has; empty where it has. */
+  compare(unit: LookedUnit, active: LookedUnit): string {
+    const [there, meant] = [unit, active].map(({ content }) =>
+      [...readBalancers(content, this.#cluster).values()].map((one) => describeBalancer(one).join('\n')),
+    );
+    const missing = meant?.filter((text) => there?.includes(text) !== true).length ?? 0;
+    const superfluous = there?.filter((text) => meant?.includes(text) !== true).length ?? 0;
+    if (missing + superfluous === 0) return '';
+    return `it is behind: it lacks ${missing} balancers as the active unit has them, and has ${superfluous} others`;
+  }
+
+  /** What all units are to have when this balancer is as it is wanted; null for gone. */
+  aim(active: LookedUnit, id: BalancerId, wanted: Balancer | null): Aim {
+    const base = new Map(readBalancers(active.content, this.#cluster));
+    // A unit that began empty knows less than one that did not.
+    for (const other of active.content.isKept ? [] : this.answering) {
+      if (!other.content.isKept) continue;
+      for (const [mark, balancer] of readBalancers(other.content, this.#cluster))
+        if (!base.has(mark)) base.set(mark, balancer);
+    }
+    return { mark: formatMark(id), wanted, base, active };
+  }
+
+  /** What is to be done at a unit. @throws DeviceError refused where it cannot be done. */
+  planUnit(unit: LookedUnit, { mark, wanted, base, active }: Aim): readonly Step[] {
+    const { content } = unit;
+    const why = wanted === null ? null : findUnheard(content, wanted);
+    if (why !== null) throw new DeviceError('refused', `${unit.unit} cannot have it: ${why}`);
+    const isOne = unit === active && content.isKept;
+    const superfluous = isOne ? [] : [...readBalancers(content, this.#cluster).keys()];
+    const steps = planSteps(
+      unit.unit,
+      content,
+      new Map<string, Balancer | null>([
+        ...superfluous.map((other) => [other, null] as const),
+        ...(isOne ? [] : base),
+        [mark, wanted],
+      ]),
+    );
+    // With one unit silent, nobody knows all that there is to have.
+    const isKept = content.isKept || wanted === null || this.answering.length < this.units.length;
+    return isKept ? steps : [...steps, keep];
+  }
+
+  /** The active unit first. What another one does not do now, the next call does. */
+  async write(aim: Aim): Promise<Progress> {
+    const { active } = aim;
+    const progress = await this.#writeUnit(active, aim);
+    if (progress.result !== 'done') return progress;
+    for (const unit of this.answering.filter((one) => one !== active)) {
+      try {
+        await this.#writeUnit(unit, aim);
+      } catch (error) {
+        if (!(error instanceof DeviceError)) throw error;
+      }
+    }
+    return progress;
+  }
+
+  async #writeUnit(unit: LookedUnit, aim: Aim): Promise<Progress> {
+    for (let start = 1; start <= maxStarts; start += 1) {
+      const steps = this.planUnit(unit, aim);
+      if (steps.length === 0) return { result: 'done' };
+      if (isSaving(unit)) return describeSaving(unit);
+      const claims = steps.filter(({ isClaim }) => isClaim);
+      const words = await unit.write(claims.length === 0 ? steps : claims, this.#signal);
+      if (claims.length === 0) return this.#judge(unit, aim, words);
+    }
+    return { result: 'failed', why: `${unit.unit} gives the slots that it had free to another cluster` };
+  }
+
+  #judge(unit: LookedUnit, aim: Aim, words: string): Progress {
+    if (isSaving(unit)) return describeSaving(unit);
+    const [left] = this.planUnit(unit, aim);
+    if (left === undefined) return { result: 'done' };
+    const answer = words === '' ? '' : ` (${toPrintableLine(words).slice(0, 200)})`;
+    return {
+      result: 'failed',
+      why: `${unit.unit} has not changed ${left.change.object} as it was told${answer}`,
+    };
+  }
+}
+
+function isSaving({ content }: LookedUnit): boolean {
+  return content.isSaving;
+}
+
+function describeSaving({ unit }: LookedUnit): Progress {
+  return { result: 'running', retryInMs, why: `${unit} saves what it has, to start again` };
+}
+
+/** What a change is for. */
+interface Aim {
+  readonly mark: string;
+  readonly wanted: Balancer | null;
+  /** All of the cluster's balancers before the change, by their marks. */
+  readonly base: ReadonlyMap<string, Balancer>;
+  readonly active: LookedUnit;
+}
+
+/** keepalived of its host gives it the addresses from then on: see the file `vipnat-haproxy` of the configuration. */
+const keep: Step = {
+  change: { object: 'content', before: 'empty', after: 'kept' },
+  commands: [`set map ${maps.role} content kept`],
+  slot: '',
+  isClaim: false,
+};

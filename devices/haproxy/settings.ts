@@ -1,0 +1,191 @@
+import { type DeviceMethod, type DeviceSettings, isClusterName } from '../driver.ts';
+import { createHash, X509Certificate } from 'node:crypto';
+import { VipnatError } from '../../lib/errors.ts';
+
+/** Settings of HAProxy units, read and found to be meant. */
+export interface HaproxySettings {
+  readonly cluster: string;
+  readonly units: readonly HaproxyAddress[];
+  readonly options: HaproxyOptions;
+  /** The first line that each call sends. */
+  readonly login: string;
+  /** PEM; null for what the system trusts. */
+  readonly ca: string | null;
+}
+
+/** One unit. */
+export interface HaproxyAddress {
+  /** As it was given. */
+  readonly unit: string;
+  /** A name or an address, without brackets. */
+  readonly host: string;
+  readonly port: number;
+}
+
+/** What `vipnat device configuration` makes units of. The driver itself asks the units. */
+interface HaproxyOptions {
+  /** At which balancers can listen, in order. */
+  readonly ports: readonly PortRange[];
+  /** How many listeners there can be of each method. */
+  readonly slots: Readonly<Record<DeviceMethod, number>>;
+  /** How many members a listener can have. */
+  readonly members: number;
+  /** Which interface of a pair's hosts gets the addresses. */
+  readonly interface: string;
+  /** The number of the pair's VRRP router. */
+  readonly vrid: number;
+}
+
+/** Both are included. */
+export interface PortRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** In this order everywhere. */
+export const methods: readonly DeviceMethod[] = ['rr', 'lc', 'hash'];
+
+/**
+ * For how long clients can stay with their members. An affinity lasts as long as the first of these that is not shorter: HAProxy's tables have one
+ * time each. The last one is the longest of Kubernetes.
+ */
+export const affinityTimesS: readonly number[] = [60, 600, 3600, 10_800, 86_400];
+/** The last of them. */
+export const longestAffinityS = 86_400;
+
+/** More would take a gigabyte of a unit's memory: one server has 7 KiB. */
+const maxServers = 100_000;
+
+/** One that nothing well known has. */
+const usualPort = 9443;
+
+/**
+ * What a unit's clients say first: HAProxy's own command that switches to interactive answers, whose further words HAProxy does not read. The
+ * configuration has a hash of it. So its length is always the same, and neither has the password.
+ */
+function formatLogin({ username, password }: NonNullable<DeviceSettings['credentials']>): string {
+  return `prompt ${createHash('sha256').update(`${username}\0${password}`).digest('hex')}`;
+}
+
+/** @throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant. */
+export function readSettings(settings: DeviceSettings): HaproxySettings {
+  const { cluster, units, credentials, ca } = settings;
+  if (!isClusterName(cluster))
+    throw invalid(settings, `the cluster's name ${JSON.stringify(cluster)} is none`);
+  if (units.length < 1 || units.length > 2)
+    throw invalid(settings, `it has ${units.length} units: give one or two`);
+  if (credentials === null)
+    throw invalid(
+      settings,
+      'it has no credentials: name them in spec.credentialsSecret, for vipnat device by --credentials',
+    );
+  if (ca !== null && !isCertificate(ca)) throw invalid(settings, 'its CA is not a certificate in PEM');
+  const addresses = units.map((unit) => readUnit(settings, unit));
+  if (new Set(addresses.map(({ host, port }) => `${host} ${port}`)).size < units.length)
+    throw invalid(settings, 'both units are the same: give two or one');
+  return {
+    cluster,
+    units: addresses,
+    options: readOptions(settings),
+    login: formatLogin(credentials),
+    ca,
+  };
+}
+
+function readUnit(settings: DeviceSettings, unit: string): HaproxyAddress {
+  const url = /^[^/\s@?#]+$/.test(unit) ? URL.parse(`tcp://${unit}`) : null;
+  if (url === null || url.hostname === '')
+    throw invalid(settings, `unit ${JSON.stringify(unit)} is not HOST:PORT. Example: 10.0.0.11:${usualPort}`);
+  return {
+    unit,
+    host: url.hostname.replaceAll(/^\[|\]$/g, ''),
+    port: url.port === '' ? usualPort : Number(url.port),
+  };
+}
+
+function readOptions(settings: DeviceSettings): HaproxyOptions {
+  const {
+    ports = '80,443',
+    slots = '',
+    members = '64',
+    interface: link = 'eth0',
+    vrid = '51',
+    ...others
+  } = settings.options;
+  const [other] = Object.keys(others);
+  if (other !== undefined)
+    throw invalid(
+      settings,
+      `option ${JSON.stringify(other)} is unknown: ports, slots, members, interface and vrid are known`,
+    );
+  // More can be in a name, and would be something else in keepalived's file.
+  if (!/^[\w.:-]{1,15}$/.test(link))
+    throw invalid(settings, `option interface is the name of an interface, not ${JSON.stringify(link)}`);
+  const options = {
+    ports: readPorts(settings, ports),
+    slots: readSlots(settings, slots),
+    members: readNumber(settings, { name: 'members', text: members, most: 4095 }),
+    interface: link,
+    vrid: readNumber(settings, { name: 'vrid', text: vrid, most: 255 }),
+  };
+  const servers = methods.reduce((sum, method) => sum + options.slots[method] * options.members, 0);
+  if (servers <= maxServers) return options;
+  throw invalid(
+    settings,
+    `options slots and members make ${servers} servers. At most ${maxServers} are possible`,
+  );
+}
+
+function readPorts(settings: DeviceSettings, text: string): readonly PortRange[] {
+  const ranges = text.split(',').map((part) => {
+    const [, first = '', last = first] = /^\s*(\d{1,5})(?:-(\d{1,5}))?\s*$/.exec(part) ?? [];
+    return { first: Number(first), last: Number(last) };
+  });
+  const isRight = ranges
+    .toSorted((one, other) => one.first - other.first)
+    .every(
+      ({ first, last }, at, sorted) => first > (sorted[at - 1]?.last ?? 0) && first <= last && last <= 65_535,
+    );
+  if (isRight) return ranges;
+  throw invalid(
+    settings,
+    `option ports is a list of different ports, not ${JSON.stringify(text)}. Example: 80,443,8000-8099`,
+  );
+}
+
+function readSlots(settings: DeviceSettings, text: string): HaproxyOptions['slots'] {
+  const slots = { rr: 64, lc: 16, hash: 16 };
+  for (const part of text.split(',').filter((word) => word.trim() !== '')) {
+    const [, name, count = ''] = /^\s*(rr|lc|hash)=(\d+)\s*$/.exec(part) ?? [];
+    const method = methods.find((one) => one === name);
+    if (method === undefined)
+      throw invalid(
+        settings,
+        `option slots is a list of METHOD=NUMBER, not ${JSON.stringify(text)}. Example: rr=64,lc=16,hash=16`,
+      );
+    slots[method] = readNumber(settings, { name: `slots (${method})`, text: count, most: 4095 });
+  }
+  return slots;
+}
+
+function readNumber(
+  settings: DeviceSettings,
+  { name, text, most }: { readonly name: string; readonly text: string; readonly most: number },
+): number {
+  const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (number >= 1 && number <= most) return number;
+  throw invalid(settings, `option ${name} is a number from 1 to ${most}, not ${JSON.stringify(text)}`);
+}
+
+function isCertificate(text: string): boolean {
+  try {
+    new X509Certificate(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function invalid({ name }: Pick<DeviceSettings, 'name'>, what: string): VipnatError {
+  return new VipnatError('DEVICE_SETTINGS_INVALID', `device ${name} cannot be used: ${what}`);
+}

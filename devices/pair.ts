@@ -1,0 +1,245 @@
+import { type UnitState, DeviceError } from './driver.ts';
+
+/**
+ * A device of two units, of which one is active, or of one.
+ *
+ * Goal: what is changed is changed at the unit that serves, wholly or not at all.
+ * Tension: units change their roles whenever they like, also between two calls, and nothing can be locked.
+ * Compromise: one unit is pinned for a transaction. It alone is asked whether it is still active right before and right after the commit. Where it
+ * is not, the transaction starts again at the other one. What was not committed is taken back. Two that are active at once are seen when one begins.
+ */
+
+/** What a unit says of its role. */
+export interface UnitRole {
+  readonly role: 'active' | 'standby' | 'unknown';
+  /** For people: why it is unknown; empty otherwise. */
+  readonly why: string;
+}
+
+/** A unit, as far as a pair needs it. */
+export interface PairUnit {
+  /** As it was given. */
+  readonly unit: string;
+  /** Rejects with a DeviceError where it does not answer. */
+  readRole(signal: AbortSignal): Promise<UnitRole>;
+}
+
+/** What happens at one pinned unit. */
+export interface Transaction<Unit, Prepared, Result> {
+  /** Reads, and writes what waits for the commit. */
+  readonly prepare: (unit: Unit) => Promise<Prepared>;
+  /** Takes back what `prepare` wrote, as far as it is not in force, and nothing else. */
+  readonly takeBack: (unit: Unit) => Promise<void>;
+  /** Puts it into force. */
+  readonly commit: (unit: Unit, prepared: Prepared) => Promise<Result>;
+  /** What follows when the unit is active after the commit too. */
+  readonly finish: (unit: Unit, result: Result, standby: Standby) => Promise<void>;
+}
+
+/** Of the other unit, when the transaction began. */
+export type Standby = 'answers' | 'silent' | 'none';
+
+/** Roles come to rest within seconds: who still sees them change after so many starts leaves it to the next try. */
+const maxStarts = 3;
+
+/** One or two units. */
+export class DevicePair<Unit extends PairUnit> {
+  readonly #units: readonly Unit[];
+
+  constructor(units: readonly Unit[]) {
+    this.#units = units;
+  }
+
+  /** What each unit says of its role. One that does not answer is silent; one that refuses us is unknown. */
+  async readUnits(signal: AbortSignal): Promise<readonly UnitState[]> {
+    return (await this.#askAll(this.#units, signal)).map(({ unit, role, error, why }) => ({
+      unit: unit.unit,
+      role: error?.kind === 'unreachable' ? 'silent' : role,
+      isInSync: null,
+      why,
+    }));
+  }
+
+  /**
+   * The one active unit. A unit without a pair is taken for active unless it says that it is a standby.
+   * @throws DeviceError no-active-unit for none and for two; unreachable or unauthorized where none answers.
+   */
+  async findActive(signal: AbortSignal): Promise<Unit> {
+    return choose(await this.#askAll(this.#units, signal));
+  }
+
+  /**
+   * Runs a transaction, at another unit where roles change. Whatever it ends with, nothing uncommitted stays, as far as the unit still answers.
+   * @throws DeviceError role-changed after several starts; whatever the transaction throws.
+   */
+  async transact<Prepared, Result>(
+    transaction: Transaction<Unit, Prepared, Result>,
+    signal: AbortSignal,
+  ): Promise<Result> {
+    for (let start = 1; start <= maxStarts; start += 1) {
+      const answers = await this.#askAll(this.#units, signal);
+      const pinned = choose(answers);
+      const answering = answers.filter(({ error }) => error === null).map(({ unit }) => unit);
+      const isActive = async () => isTakenForActive(await ask(pinned, signal), answers.length === 1);
+      const restore = () => tryToTakeBack(transaction, pinned);
+      const prepared = await orRestore(restore, () => transaction.prepare(pinned));
+      if (!(await orRestore(restore, isActive))) {
+        await restore();
+        continue;
+      }
+      const result = await orRestore(restore, () => transaction.commit(pinned, prepared));
+      if (!(await isActive())) continue;
+      const standby = this.#units.length === 1 ? 'none' : answering.length === 1 ? 'silent' : 'answers';
+      await transaction.finish(pinned, result, standby);
+      return result;
+    }
+    throw new DeviceError('role-changed', `the units changed their roles ${maxStarts} times in one change`);
+  }
+
+  /** One after the other: the order of calls is always the same. */
+  async #askAll(units: readonly Unit[], signal: AbortSignal): Promise<readonly Answer<Unit>[]> {
+    const answers: Answer<Unit>[] = [];
+    for (const unit of units) answers.push(await ask(unit, signal));
+    return answers;
+  }
+}
+
+interface Answer<Unit> extends UnitRole {
+  readonly unit: Unit;
+  readonly error: DeviceError | null;
+}
+
+async function ask<Unit extends PairUnit>(unit: Unit, signal: AbortSignal): Promise<Answer<Unit>> {
+  try {
+    return { unit, error: null, ...(await unit.readRole(signal)) };
+  } catch (error) {
+    if (!(error instanceof DeviceError)) throw error;
+    return { unit, role: 'unknown', error, why: error.message };
+  }
+}
+
+function isTakenForActive({ role, error }: Answer<unknown>, isAlone: boolean): boolean {
+  return role === 'active' || (isAlone && role === 'unknown' && error === null);
+}
+
+function choose<Unit extends PairUnit>(answers: readonly Answer<Unit>[]): Unit {
+  const isAlone = answers.length === 1;
+  const active = answers.filter((answer) => isTakenForActive(answer, isAlone));
+  const [one, other] = active;
+  if (other !== undefined) throw new DeviceError('no-active-unit', 'both units say that they are active');
+  if (one !== undefined) return one.unit;
+  const errors = answers.flatMap(({ error }) => (error === null ? [] : [error]));
+  const [first] = errors;
+  if (first !== undefined && errors.length === answers.length) throw first;
+  const words = answers.map(
+    ({ unit, role, why }) => `${unit.unit} is ${role}${why === '' ? '' : ` (${why})`}`,
+  );
+  throw new DeviceError('no-active-unit', `no unit is active: ${words.join(', ')}`);
+}
+
+/** What a unit did not do leaves nothing behind. */
+async function orRestore<Result>(restore: () => Promise<void>, act: () => Promise<Result>): Promise<Result> {
+  try {
+    return await act();
+  } catch (problem) {
+    if (problem instanceof DeviceError) await restore();
+    throw problem;
+  }
+}
+
+/** A unit that does not answer now has what waits there taken back when it is pinned next. */
+async function tryToTakeBack<Unit>(
+  transaction: Pick<Transaction<Unit, unknown, unknown>, 'takeBack'>,
+  unit: Unit,
+): Promise<void> {
+  try {
+    await transaction.takeBack(unit);
+  } catch (error) {
+    if (!(error instanceof DeviceError)) throw error;
+  }
+}
+
+/**
+ * Changes of a device that are done together: each round does all that waits, as far as it wants to.
+ *
+ * Goal: a hundred changes cost little more than one, on a device that reads and commits everything at once.
+ * Tension: each caller waits for its own change alone, and ends it whenever it likes.
+ * Compromise: who comes while a round is under way waits for the next one, or joins it as long as it still takes some. Who leaves is answered at once,
+ * and the round goes on for the others. The last one who leaves ends it, and is answered when it has ended.
+ */
+interface Round<Request, Result> {
+  /** Does what `take` answers, each time it is asked, and says what became of some of it. The others wait for the next round. */
+  (take: () => readonly Request[], signal: AbortSignal): Promise<ReadonlyMap<Request, Result>>;
+}
+
+interface Waiter<Request, Result> {
+  readonly request: Request;
+  readonly signal: AbortSignal;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** One round at a time. */
+export class Together<Request, Result> {
+  readonly #round: Round<Request, Result>;
+  #waiting: readonly Waiter<Request, Result>[] = [];
+  #aborting: AbortController | null = null;
+
+  constructor(round: Round<Request, Result>) {
+    this.#round = round;
+  }
+
+  /** What became of it. Rejects with what a round was ended with, or with the reason of the signal. */
+  async add(request: Request, signal: AbortSignal): Promise<Result> {
+    signal.throwIfAborted();
+    let onAbort: () => void = () => undefined;
+    try {
+      return await new Promise<Result>((resolve, reject) => {
+        const waiter = { request, signal, resolve, reject };
+        onAbort = () => {
+          this.#leave(waiter, signal.reason);
+        };
+        signal.addEventListener('abort', onAbort);
+        this.#waiting = [...this.#waiting, waiter];
+        if (this.#aborting === null) void this.#work();
+      });
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  #leave(waiter: Waiter<Request, Result>, reason: unknown): void {
+    if (this.#waiting.length === 1) {
+      this.#aborting?.abort(reason);
+      return;
+    }
+    this.#waiting = this.#waiting.filter((each) => each !== waiter);
+    waiter.reject(reason);
+  }
+
+  async #work(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const { signal } = (this.#aborting = new AbortController());
+      const take = () => this.#waiting.map(({ request }) => request);
+      try {
+        const results = await this.#round(take, signal);
+        this.#settle(results);
+      } catch (error) {
+        // It is about the device or the process: whoever came meanwhile would hear the same. Not so of who ended the round.
+        const [all, isEnded] = [this.#waiting, signal.aborted];
+        this.#waiting = all.filter((each) => isEnded && !each.signal.aborted);
+        for (const { reject } of all.filter((each) => !isEnded || each.signal.aborted)) reject(error);
+      }
+    }
+    this.#aborting = null;
+  }
+
+  #settle(results: ReadonlyMap<Request, Result>): void {
+    const all = this.#waiting;
+    this.#waiting = all.filter(({ request }) => !results.has(request));
+    for (const { request, resolve } of all) {
+      const result = results.get(request);
+      if (result !== undefined) resolve(result);
+    }
+  }
+}

@@ -1,0 +1,450 @@
+import { reportAnnotations, metadata, type AddressPool, poolAnnotations } from './vipnat.ts';
+import * as z from 'zod/mini';
+import { type Resource, name, objectVersion } from '../kubernetes/client.ts';
+
+/**
+ * What a balancer says of its node, in the annotations of the Lease `vipnat-lb-NODE`. One small object for a node, whatever the
+ * number of Services: it says up to which version of each kind the kernel has all that the API had.
+ */
+
+/**
+ * Kinds whose versions a balancer reports. Versions of one kind can be compared as numbers (Kubernetes, KEP 5504). `earlyslices` are the
+ * EndpointSlices of `early-slices.ts`: other objects are listed and watched by another informer.
+ */
+export type ReportedKind = 'virtualips' | 'services' | 'endpointslices' | 'earlyslices';
+
+/** How a node balances: `direct` by its own table, `kube-proxy` by that one's; `none`: it can serve no address. */
+export const nodeModes = ['direct', 'kube-proxy', 'none'] as const;
+
+/** One of them. */
+export type NodeMode = (typeof nodeModes)[number];
+
+/** What one balancer has done. When that was is for who reads it: clocks of nodes differ. */
+export interface NodeReport {
+  readonly node: string;
+  readonly programmed: { readonly [Kind in ReportedKind]?: string | undefined };
+  /** The seats this node holds: `POOL/INDEX`. */
+  readonly seats: readonly string[];
+  readonly mode: NodeMode;
+  /**
+   * Up to which version of VirtualIPs all addresses of the seats that it holds are on its interfaces. `0` before any. Absent where it says
+   * nothing of it, as of an older version.
+   */
+  readonly announced?: string;
+  /** Addresses that another host on the network answers for. */
+  readonly inUse: readonly string[];
+  /** Protocols that its kernel cannot translate: `SCTP`. Absent where it says nothing of them. */
+  readonly unsupported?: readonly string[];
+  /** Those with the most connections first, 32 at most. Absent where nothing drains. */
+  readonly draining?: readonly DrainingEndpoint[];
+  /** What it may hold and cannot: seats (`POOL/INDEX`) and addresses, to clauses that say why. Absent where it says nothing of it. */
+  readonly unheld?: Readonly<Record<string, string>>;
+  /**
+   * Services that it leaves to kube-proxy although nobody asks for that (`NAMESPACE/NAME`), to clauses that say why: 16 at most. Absent where
+   * there are none.
+   */
+  readonly left?: Readonly<Record<string, string>>;
+  /** The same of Services of which it drops clients that other nodes send on. */
+  readonly dropping?: Readonly<Record<string, string>>;
+  /** At which other nodes reach its node. Absent where it says none. */
+  readonly addresses?: readonly string[];
+  /** Other nodes that do not answer this one, while it holds a seat. Absent where it says nothing of them. */
+  readonly silent?: readonly SilentNode[];
+  /** Virtual IPs of the Kubernetes API for which this node has rules of `vipnat run`, as canonical text. Absent where it has none. */
+  readonly apiVips?: readonly string[];
+}
+
+/** An endpoint that takes no new connection on a node. */
+export interface DrainingEndpoint {
+  /** `NAMESPACE/NAME`. */
+  readonly service: string;
+  /** Its address. */
+  readonly endpoint: string;
+  /** Since when, by that node's date, as the API writes dates. */
+  readonly since: string;
+  /** How many open TCP connections it has by that node; null before they were counted. */
+  readonly connections: number | null;
+}
+
+/** How many of them a report has: a Lease is a small object. */
+export const maxDraining = 32;
+
+/** A node that does not answer another one. */
+export interface SilentNode {
+  readonly node: string;
+  /** Since when, as in ISO 8601, by the clock of the node that says so. */
+  readonly since: string;
+}
+
+/** So many are said: with more of them, the network is the news. */
+const maxSilent = 32;
+
+/** Of how many Services a report says that they are left to kube-proxy, or lose clients, and how much it says of each. */
+const maxServices = 16;
+const maxClause = { left: 120, dropping: 240 } as const;
+
+/** Services that a node has something to say of. */
+type ServiceClauses = Readonly<Record<keyof typeof maxClause, ReadonlyMap<string, string>>>;
+
+/** The first of these Services, by their names. Absent where there are none. */
+export function listServices(clauses: ServiceClauses): Pick<NodeReport, 'left' | 'dropping'> {
+  const toEntry = (key: keyof typeof maxClause) => {
+    const first = [...clauses[key]].sort(([one], [other]) => (one < other ? -1 : 1)).slice(0, maxServices);
+    const shortened = first.map(([service, clause]) => [service, clause.slice(0, maxClause[key])]);
+    return first.length === 0 ? [] : [[key, Object.fromEntries(shortened)]];
+  };
+  return Object.fromEntries([...toEntry('left'), ...toEntry('dropping')]) as Pick<
+    NodeReport,
+    'left' | 'dropping'
+  >;
+}
+
+/** How many addresses in use are read of a report: with more of them, the network is the news. */
+const maxInUse = 1024;
+
+/** How many virtual IPs of the API a report has: nobody has more. */
+export const maxApiVips = 16;
+
+const leasePrefix = 'vipnat-lb-';
+
+/** The name of a node's Lease. */
+export function toLeaseName(node: string): string {
+  return `${leasePrefix}${node}`;
+}
+
+/** For how long a Lease counts after a renewal. Packets of a node whose balancer is gone go to kube-proxy 10 s earlier. */
+export const leaseDurationMs = 40_000;
+
+/** What a report says of that which it leaves out. */
+const unsaid = {
+  ...{ addresses: [], silent: [], apiVips: [], draining: [] },
+  ...{ unheld: {}, left: {}, dropping: {} },
+} as const;
+
+/** The annotations that say it. */
+export function toAnnotations(report: NodeReport): Record<string, string> {
+  const { programmed, seats, mode, inUse, unsupported, announced } = report;
+  const { addresses, silent, apiVips, draining, unheld, left, dropping } = { ...unsaid, ...report };
+  return {
+    [reportAnnotations.programmed]: JSON.stringify(programmed),
+    [reportAnnotations.seats]: JSON.stringify(seats),
+    [reportAnnotations.mode]: mode,
+    [reportAnnotations.inUse]: JSON.stringify(inUse),
+    [reportAnnotations.addresses]: JSON.stringify(addresses),
+    [reportAnnotations.silent]: JSON.stringify(silent.slice(0, maxSilent)),
+    ...(unsupported === undefined ? {} : { [reportAnnotations.unsupported]: JSON.stringify(unsupported) }),
+    ...(announced === undefined ? {} : { [reportAnnotations.announced]: announced }),
+    // Also of nothing: a patch leaves what it does not name.
+    [reportAnnotations.draining]: JSON.stringify(draining),
+    [reportAnnotations.unheld]: JSON.stringify(unheld),
+    [reportAnnotations.left]: JSON.stringify(left),
+    [reportAnnotations.dropping]: JSON.stringify(dropping),
+    [reportAnnotations.apiVips]: JSON.stringify(apiVips),
+  };
+}
+
+/** Whether all changes up to a version are programmed. */
+export function isProgrammed(report: NodeReport, kind: ReportedKind, version: string): boolean {
+  const programmed = report.programmed[kind];
+  return programmed !== undefined && toNumber(programmed) >= toNumber(version);
+}
+
+/** A balancer that has all EndpointSlices but the early ones does without them: it sends connections to whom Kubernetes calls ready. */
+export function mayFollowEarly({ programmed }: NodeReport): boolean {
+  return programmed.earlyslices !== undefined || programmed.endpointslices === undefined;
+}
+
+/** A text that is not a number is before every version. */
+function toNumber(version: string): bigint {
+  return isNumber(version) ? BigInt(version) : -1n;
+}
+
+function isNumber(version: string): boolean {
+  return /^\d{1,39}$/.test(version);
+}
+
+const lease = z.object({
+  metadata,
+  spec: z.nullish(
+    z.object({
+      holderIdentity: z.nullish(z.string()),
+      leaseDurationSeconds: z.nullish(z.number()),
+      renewTime: z.nullish(z.string()),
+    }),
+  ),
+});
+
+/** A Lease of coordination.k8s.io/v1, as far as it is of use. */
+export type Lease = z.output<typeof lease>;
+
+/** The Leases of vipnat's namespace: those of balancers, and that of the controllers' election. */
+export function toLeaseResource(namespace: string): Resource<Lease> {
+  return {
+    kind: 'Lease',
+    path: `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`,
+    selector: '',
+    schema: lease,
+    limits: { characters: 32_000_000, page: 500, objects: 20_000 },
+  };
+}
+
+/** A node's Lease as it was read. */
+export interface NodeLease {
+  readonly report: NodeReport;
+  /** Another text after each renewal. */
+  readonly renewal: string;
+  readonly durationMs: number;
+}
+
+const texts = z.array(z.string());
+const drains = z.array(
+  z.object({
+    service: z.string(),
+    endpoint: z.string(),
+    since: z.string(),
+    connections: z.nullable(z.number()),
+  }),
+);
+const clauses = z.record(z.string(), z.string());
+const silentNodes = z.array(z.object({ node: z.string(), since: z.string() }));
+const programmed = z.partial(
+  z.object({
+    virtualips: z.string(),
+    services: z.string(),
+    endpointslices: z.string(),
+    earlyslices: z.string(),
+  }),
+);
+
+/**
+ * What a Lease says of its node; null for a Lease that is not a balancer's. An annotation that cannot be read says nothing: no
+ * version, no seat, no address; a mode that is not known, as of a later version, is `none`. Pure.
+ */
+export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease): NodeLease | null {
+  if (!name.startsWith(leasePrefix)) return null;
+  const read = (key: keyof typeof reportAnnotations) => annotations?.[reportAnnotations[key]] ?? '';
+  const unsupported = parseJson(texts, read('unsupported'), []);
+  const draining = parseJson(drains, read('draining'), []).slice(0, maxDraining);
+  const unheld = parseJson(clauses, read('unheld'), {});
+  const left = new Map(Object.entries(parseJson(clauses, read('left'), {})));
+  const dropping = new Map(Object.entries(parseJson(clauses, read('dropping'), {})));
+  const addresses = parseJson(texts, read('addresses'), []);
+  const silent = parseJson(silentNodes, read('silent'), []).slice(0, maxSilent);
+  const apiVips = parseJson(texts, read('apiVips'), []).slice(0, maxApiVips);
+  const announced = read('announced');
+  const mode = nodeModes.find((one) => one === read('mode')) ?? 'none';
+  return {
+    report: {
+      node: name.slice(leasePrefix.length),
+      programmed: parseJson(programmed, read('programmed'), {}),
+      seats: parseJson(texts, read('seats'), []),
+      mode,
+      inUse: parseJson(texts, read('inUse'), []).slice(0, maxInUse),
+      ...omitEmpty({ unsupported, draining, addresses, silent, apiVips }),
+      ...(Object.keys(unheld).length === 0 ? {} : { unheld }),
+      ...(isNumber(announced) ? { announced } : {}),
+      ...listServices({ left, dropping }),
+    },
+    renewal: spec?.renewTime ?? '',
+    // A node may write its own Lease: no duration of its choice makes it live longer than a balancer's.
+    durationMs: Math.min(leaseDurationMs, (spec?.leaseDurationSeconds ?? Infinity) * 1000),
+  };
+}
+
+function parseJson<T>(schema: z.ZodMiniType<T>, text: string, fallback: T): T {
+  try {
+    return schema.safeParse(JSON.parse(text)).data ?? fallback;
+  } catch {
+    return fallback;
+  }
+}
+
+function omitEmpty<T extends Readonly<Record<string, readonly unknown[]>>>(lists: T): Partial<T> {
+  return Object.fromEntries(Object.entries(lists).filter(([, list]) => list.length > 0)) as Partial<T>;
+}
+
+/**
+ * Which nodes are to hold no seats of a pool: an annotation of the pool. `w1` is to hold none, `w2/0` not the seat of index 0. A node
+ * that holds such a seat gives it up to the next one.
+ */
+
+/** A node that is to hold no seat, or not that one. */
+export interface Drained {
+  readonly node: string;
+  /** Null for all seats of the pool. */
+  readonly seat: number | null;
+}
+
+/** What a pool's annotation says. What is nothing of the kind is left out. */
+export function readDrained({ metadata }: Pick<AddressPool, 'metadata'>): Drained[] {
+  return (metadata.annotations?.[poolAnnotations.drained] ?? '').split(',').flatMap((text) => {
+    const [, node, seat] = /^\s*([a-z0-9][a-z0-9.-]{0,252})(?:\/(\d{1,9}))?\s*$/.exec(text) ?? [];
+    return node === undefined ? [] : [{ node, seat: seat === undefined ? null : Number(seat) }];
+  });
+}
+
+/** The annotation that says it; null for none. */
+export function formatDrained(drained: readonly Drained[]): string | null {
+  const texts = drained.map(({ node, seat }) => (seat === null ? node : `${node}/${seat}`));
+  return texts.length === 0 ? null : [...new Set(texts)].sort().join(',');
+}
+
+/** The seats for which nodes are chosen. */
+interface DrainedSeats {
+  readonly drained: readonly Drained[];
+  /** Null for any seat of the pool. */
+  readonly seat: number | null;
+  /** Whether a node lives, and can serve. */
+  readonly isAble: (node: string) => boolean;
+}
+
+/**
+ * Of some nodes those that may hold a seat. All of them where no able one would be left: a drain leaves no address without a
+ * holder.
+ */
+export function dropDrained(nodes: readonly string[], { drained, seat, isAble }: DrainedSeats): string[] {
+  const rest = nodes.filter(
+    (name) => !drained.some((one) => one.node === name && (one.seat === null || one.seat === seat)),
+  );
+  return rest.some(isAble) ? rest : [...nodes];
+}
+
+/** Nodes, namespaces and ServiceCIDRs: what selectors need of them, and which addresses are a cluster's own. */
+
+const node = z.object({
+  metadata,
+  /** The ranges of its pods: the first field where the second one is not there. */
+  spec: z.nullish(z.object({ podCIDR: z.nullish(z.string()), podCIDRs: z.nullish(z.array(z.string())) })),
+  status: z.nullish(
+    z.object({ addresses: z.nullish(z.array(z.object({ type: z.string(), address: z.string() }))) }),
+  ),
+});
+
+/** A Node of v1: its labels, its addresses and those of its pods. */
+export type Node = z.output<typeof node>;
+
+const namespace = z.object({ metadata });
+
+/** A Namespace of v1: its labels. */
+export type Namespace = z.output<typeof namespace>;
+
+const serviceCidr = z.object({
+  metadata,
+  spec: z.nullish(z.object({ cidrs: z.nullish(z.array(z.string())) })),
+});
+
+/** A ServiceCIDR of networking.k8s.io/v1: where ClusterIPs come from. */
+export type ServiceCidr = z.output<typeof serviceCidr>;
+
+/** A node has up to 50 images in its status: pages are small. */
+const limits = { characters: 64_000_000, page: 200, objects: 20_000 };
+
+/** Source: core/v1, LabelTopologyZone. */
+const zoneLabel = 'topology.kubernetes.io/zone';
+
+/** The zone of a node; null for one that has none, or is not there. */
+export function readZone(
+  node: { readonly metadata: Pick<Node['metadata'], 'labels'> } | null | undefined,
+): string | null {
+  return node?.metadata.labels?.[zoneLabel] ?? null;
+}
+
+/** All nodes. */
+export const nodes: Resource<Node> = {
+  kind: 'Node',
+  path: '/api/v1/nodes',
+  selector: '',
+  schema: node,
+  limits,
+};
+
+/** All namespaces. */
+export const namespaces: Resource<Namespace> = {
+  kind: 'Namespace',
+  path: '/api/v1/namespaces',
+  selector: '',
+  schema: namespace,
+  limits,
+};
+
+/** All ServiceCIDRs. Kubernetes has them since 1.33. */
+export const serviceCidrs: Resource<ServiceCidr> = {
+  kind: 'ServiceCIDR',
+  path: '/apis/networking.k8s.io/v1/servicecidrs',
+  selector: '',
+  schema: serviceCidr,
+  limits: { ...limits, objects: 1000 },
+  mayBeMissing: true,
+};
+
+/** Nodes as balancers follow them: their zone, and whether their pods are to get no new connection. */
+
+/** Why pods of a node are to get no new connection: a clause of which the node is the subject. */
+export type NodeEnding = 'shuts down' | 'is being drained' | 'is in maintenance';
+
+/** Source: core/v1 of Kubernetes 1.37, KEP-5683. An administrator, or a controller that may, sets and clears them. */
+const typeToEnding: Readonly<Record<string, NodeEnding>> = {
+  GracefulNodeShutdownInProgress: 'shuts down',
+  DrainInProgress: 'is being drained',
+  MaintenanceInProgress: 'is in maintenance',
+};
+
+/**
+ * In the message of Ready, among others where there are several reasons: kubelet 1.36, nodeshutdown_manager.go, ShutdownStatus. It is all that
+ * a kubelet says of a graceful shutdown: the pods get no deletionTimestamp (kubernetes/kubernetes#116965).
+ */
+const shutdownWords = 'node is shutting down';
+
+/** Conditions of a node. */
+export const conditions = z.array(
+  z.object({ type: z.string(), status: z.string(), message: z._default(z.string(), '') }),
+);
+
+const followedNode = z.object({
+  metadata: z.object({
+    name,
+    resourceVersion: objectVersion,
+    labels: z.nullish(z.record(z.string(), z.string())),
+  }),
+  status: z.nullish(z.object({ conditions: z.nullish(conditions) })),
+});
+
+/** A Node of v1, as far as balancers follow it. Heartbeats change nothing of it. */
+export interface FollowedNode {
+  readonly metadata: { readonly name: string; readonly resourceVersion: string };
+  readonly zone: string | null;
+  /** Null: its pods get new connections, unless it is silent and said otherwise before. */
+  readonly ending: NodeEnding | null;
+  /** Its kubelet says nothing any more: the message of Ready is kube-controller-manager's, and what the kubelet said last is lost. */
+  readonly isSilent: boolean;
+}
+
+/** All nodes. */
+export const followedNodes: Resource<FollowedNode> = {
+  kind: nodes.kind,
+  path: nodes.path,
+  selector: nodes.selector,
+  limits: nodes.limits,
+  schema: z.pipe(followedNode, z.transform(toFollowed)),
+};
+
+function toFollowed({ metadata, status }: z.output<typeof followedNode>): FollowedNode {
+  const { name: own, resourceVersion } = metadata;
+  return {
+    metadata: { name: own, resourceVersion },
+    zone: readZone({ metadata }),
+    ending: findEnding(status?.conditions ?? []),
+    isSilent:
+      status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'Unknown') === true,
+  };
+}
+
+/** Why a node's pods are to get no new connection. A kubelet that starts again, or is silent, has Ready False or Unknown for other reasons: its pods go on. */
+export function findEnding(found: z.output<typeof conditions>): NodeEnding | null {
+  for (const { type, status, message } of found) {
+    const ending = Object.hasOwn(typeToEnding, type) ? typeToEnding[type] : undefined;
+    if (status === 'True' && ending !== undefined) return ending;
+    if (type === 'Ready' && status === 'False' && message.includes(shutdownWords)) return 'shuts down';
+  }
+  return null;
+}

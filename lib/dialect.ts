@@ -1,0 +1,317 @@
+import { type Endpoint, sortEndpoints, formatEndpoint } from './net.ts';
+import { createHash } from 'node:crypto';
+
+/** How new connections to one VIP are balanced, ready to be rendered. All endpoints are of the VIP's family. */
+export interface Balance {
+  readonly vip: Endpoint;
+  readonly route: Route;
+  /** Who rewrites the source address: our own rule, kube-proxy's KUBE-MARK-MASQ, or nobody. */
+  readonly masquerade: 'own' | 'kube-mark' | 'none';
+  /** Who may answer its connections, also those that are open; none when left out. */
+  readonly apiservers?: readonly Endpoint[];
+}
+
+/** Where new connections go. */
+export type Route =
+  /** Into somebody else's chain of the same table: in iptables only, and not read back. */
+  | { readonly kind: 'jump'; readonly chain: string }
+  /** To one of these, each as likely unless weights say otherwise. An empty list leaves them to the VIP's holder. */
+  | {
+      readonly kind: 'translate';
+      readonly backends: readonly Endpoint[];
+      readonly weights?: Weights | undefined;
+      /** For how long a client that came once goes to the same backend again; not at all when absent or null. */
+      readonly affinitySeconds?: number | null;
+    };
+
+/** Backends, by text (see formatEndpoint), to whole numbers above 0: of the sum, the part of new connections that each gets. */
+export type Weights = ReadonlyMap<string, number>;
+
+/** Who may answer connections of these balances, each once and in order. */
+export function listApiservers(
+  balances: readonly { readonly apiservers?: readonly Endpoint[] | undefined }[],
+): Endpoint[] {
+  return sortEndpoints(balances.flatMap(({ apiservers = [] }) => apiservers));
+}
+
+/** What `toChances` asks: without weights, each is as likely. One that the weights do not name gets an equal share. */
+export function weighWith(weights: Weights | undefined): (backend: Endpoint) => number {
+  return (backend) => weights?.get(formatEndpoint(backend)) ?? unitsPerBackend;
+}
+
+/** Weights add up to this for each backend: so they can be read back from rules, which have them in lowest terms. */
+export const unitsPerBackend = 20;
+
+/** What rules of ours that are there do with one VIP's new connections, where they translate. */
+export interface InstalledBalance {
+  /** At least one. */
+  readonly backends: readonly Endpoint[];
+  /** For how long a client that came once goes to the same backend again; null: not at all. */
+  readonly affinitySeconds: number | null;
+  /** Left out where each is as likely. */
+  readonly weights?: Weights;
+}
+
+/** The weights of backends whose rules, tried one after the other, take these parts of what gets to them; undefined for equal ones. */
+export function readWeights(backends: readonly Endpoint[], parts: readonly number[]): Weights | undefined {
+  const weights = toWeightsOf(parts, unitsPerBackend);
+  if (weights === undefined) return undefined;
+  return new Map(backends.map((backend, index) => [formatEndpoint(backend), weights[index] ?? 0]));
+}
+
+/** The chain that says how one VIP is balanced: `VIPNAT-` and ten hexadecimal digits of its family, address and port. */
+export function vipChainName(vip: Endpoint): string {
+  return `VIPNAT-${shorten(`${vip.family} ${formatEndpoint(vip)}`, 10)}`;
+}
+
+/** The set or list of the clients of a VIP whose place at one backend is kept. */
+export function affinityName(vip: Endpoint, backend: Endpoint): string {
+  return `${vipChainName(vip)}-${shorten(formatEndpoint(backend), 8)}`;
+}
+
+function shorten(text: string, digits: number): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, digits);
+}
+
+/** With what chance a rule takes a connection that gets to it: `weight` of `left`. */
+export interface Chance {
+  readonly weight: number;
+  /** The weight of this rule's choice and of all after it: the last one takes all that is left. */
+  readonly left: number;
+}
+
+/**
+ * The choices in their order, each with the chance by which rules that are tried one after the other give it its share
+ * of new connections: its weight of the sum of all. Weights are whole numbers and 1 where nothing else is said. One of
+ * weight 0 is left out: it gets no new connection, and its open ones live, for these rules see only what opens one
+ * (docs/adr/0015). Pure.
+ */
+export function toChances<T>(
+  choices: readonly T[],
+  weigh: (choice: T) => number = () => 1,
+): (Chance & { readonly choice: T })[] {
+  const weighed = choices
+    .map((choice) => ({ choice, weight: weigh(choice) }))
+    .filter(({ weight }) => weight > 0);
+  const unit = weighed.reduce((divisor, { weight }) => findCommonDivisor(divisor, weight), 0);
+  return weighed.map(({ choice, weight }, index) => ({
+    choice,
+    weight: weight / unit,
+    left: weighed.slice(index).reduce((sum, one) => sum + one.weight / unit, 0),
+  }));
+}
+
+/** The greatest, by Euclid. */
+function findCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : findCommonDivisor(b, a % b);
+}
+
+/**
+ * The weights of choices of which rules, tried one after the other, take these parts of what gets to them; undefined where each is as
+ * likely, or a part is none. Their sum is `unit` times their number. Pure and total.
+ */
+function toWeightsOf(parts: readonly number[], unit: number): readonly number[] | undefined {
+  let left = 1;
+  const weights = parts.map((part) => {
+    const share = left * part;
+    left -= share;
+    return Math.round(share * parts.length * unit);
+  });
+  const isWhole = weights.every((weight) => weight > 0) && weights.some((weight) => weight !== unit);
+  return isWhole ? weights : undefined;
+}
+
+/** A rule ready to be written. */
+export interface SignedRule {
+  /** The comment that it is known by, see signChain. */
+  readonly id: string;
+  /** The rule's text, without what names its chain. */
+  readonly text: string;
+}
+
+/**
+ * Whether a tool is known to print the rule with this id in this way, though it reads differently from what
+ * was written. Learnt from what it prints right after our own write.
+ */
+export type IsKnownRendering = (id: string, printed: string) => boolean;
+
+/** How the rules of one tool are read. */
+export interface RuleLanguage {
+  /** The first comment of a printed rule, or null. */
+  readonly readComment: (printed: string) => string | null;
+  /** Whether a printed rule still says what the rendered one said. */
+  readonly hasSameMeaning: (rendered: string, printed: string) => boolean;
+  /** Whether any version of vipnat wrote a printed rule. */
+  readonly isOwnRule: (printed: string) => boolean;
+}
+
+/** A chain of ours as it should be and as it is. */
+interface Comparison {
+  readonly chain: string;
+  readonly wanted: readonly SignedRule[];
+  readonly seen: readonly string[];
+  readonly isKnownRendering: IsKnownRendering;
+}
+
+/** How the rules of a chain of ours differ from the wanted ones, in content or order. Empty when they do not. Pure. */
+export function compareChain(
+  { chain, wanted, seen, isKnownRendering }: Comparison,
+  language: RuleLanguage,
+): Drift[] {
+  const isGood = (rule: SignedRule, printed: string) => isIntact(rule, printed, isKnownRendering, language);
+  const isSame =
+    seen.length === wanted.length && wanted.every((rule, index) => isGood(rule, seen[index] ?? ''));
+  if (isSame) return [];
+  const idToWanted = new Map(wanted.map((rule) => [rule.id, rule]));
+  const unwanted = seen.flatMap((printed) => {
+    const rule = idToWanted.get(language.readComment(printed) ?? '');
+    if (rule === undefined) return [describeStranger(chain, printed, language.isOwnRule(printed))];
+    return isGood(rule, printed) ? [] : [describeEdited(chain, printed, rule.id)];
+  });
+  const seenIds = new Set(seen.map((printed) => language.readComment(printed)));
+  const missing = wanted.filter(({ id }) => !seenIds.has(id));
+  const drift = [...unwanted, ...missing.map(({ text }) => describeMissing(chain, text))];
+  // The same rules in another order or more than once.
+  return drift.length > 0
+    ? drift
+    : [{ kind: 'edited-rule', chain, message: `the rules of ${chain} were reordered` }];
+}
+
+/** Whether a printed rule is the signed one, unedited. */
+export function isIntact(
+  { id, text }: SignedRule,
+  printed: string,
+  isKnownRendering: IsKnownRendering,
+  language: RuleLanguage,
+): boolean {
+  return (
+    language.hasSameMeaning(text, printed) ||
+    (language.readComment(printed) === id && isKnownRendering(id, printed))
+  );
+}
+
+function describeEdited(chain: string, rule: string, id: string): Drift {
+  return { kind: 'edited-rule', chain, rule, id, message: `a rule of ${chain} was edited: ${rule}` };
+}
+
+function describeStranger(chain: string, rule: string, isOurs: boolean): Drift {
+  return isOurs
+    ? { kind: 'outdated-rule', chain, rule, message: `${chain} holds an older rule: ${rule}` }
+    : { kind: 'strange-rule', chain, rule, message: `a foreign rule is in ${chain}: ${rule}` };
+}
+
+function describeMissing(chain: string, rule: string): Drift {
+  return { kind: 'missing-rule', chain, rule, message: `${chain} lacks ${rule}` };
+}
+
+/** A difference between what the kernel holds of ours and what it should hold. */
+export interface Drift {
+  readonly kind:
+    | 'missing-hook'
+    | 'hook-behind-rival'
+    | 'surplus-hook'
+    | 'missing-chain'
+    | 'missing-rule'
+    | 'edited-rule'
+    | 'strange-rule'
+    | 'outdated-rule'
+    | 'leftover-rule'
+    | 'leftover-chain'
+    /** What has our whole nftables table replaced: a flag, a hook, a set, a strange object. */
+    | 'edited-table';
+  readonly chain: string;
+  /** The rule it is about, as printed or as wanted; absent where it is about a whole chain. */
+  readonly rule?: string;
+  /** What an edited rule of ours is known by. */
+  readonly id?: string;
+  /** One sentence for a person, without the table. */
+  readonly message: string;
+}
+
+/** Drift that only says that an earlier decision or version wrote other rules; nobody interfered. */
+export function isOutdated({ kind }: Drift): boolean {
+  return kind === 'outdated-rule' || kind === 'leftover-chain' || kind === 'leftover-rule';
+}
+
+/**
+ * The method `lc`: what new connections each target gets, by the open ones that were counted (docs/adr/0028). For apiservers and for pods.
+ *
+ * Goal: a target that came back gets its part of the connections that last, without a step of its own.
+ * Tension: counts are seconds old, connections end by themselves, and each change of shares is a write.
+ * Compromise: a part of the difference is made up for, never all. Small differences are left to chance.
+ */
+
+/**
+ * How much of a difference shares answer. With 1, connections that end before the next count would swing from one side to the other
+ * for ever.
+ */
+const gain = 0.75;
+
+/** No target gets less than half of its part, whatever was counted. */
+const leastPart = 0.5;
+
+/** A difference from what is expected that chance makes once in thousands of counts, as a multiple of its root. */
+const chanceFactor = 4;
+
+/** So many connections more or less are no burden to anybody, nor is a twentieth of what is expected. */
+const [leastDifference, leastRatio] = [5, 1 / 20];
+
+/** Changes of shares below a tenth of a part are not worth a write. */
+export const leastChange = 0.1;
+
+/** A target of new connections. */
+interface CountedTarget {
+  /** How many open connections it has. */
+  readonly count: number;
+  /** How many it is to have, compared with the others. Where all have 0, all are alike. */
+  readonly weight: number;
+}
+
+/**
+ * What each target gets, as a multiple of its part by weight: 1 where chance explains the difference, from `leastPart` to 1.75 elsewhere. With
+ * equal weights, its share is between 2/7 and 2.5 times an even one. `isUneven` says whether any gets more or less already: smaller differences
+ * count then, so that shares do not come and go. Pure and total.
+ */
+export function shareByCounts(targets: readonly CountedTarget[], isUneven: boolean): number[] {
+  const total = sum(targets.map(({ count }) => count));
+  const weights = targets.map(({ weight }) => weight);
+  const all = sum(weights);
+  return targets.map(({ count }, at) => {
+    const expected = total * (all === 0 ? 1 / targets.length : (weights[at] ?? 0) / all);
+    const most = findTolerance(expected, targets.length, isUneven);
+    if (Math.abs(count - expected) <= most) return 1;
+    return Math.max(leastPart, 1 + (gain * (expected - count)) / expected);
+  });
+}
+
+/** Where shares are uneven: what all of so many targets keep to by chance, in more than every other count. */
+function findTolerance(expected: number, targets: number, isUneven: boolean): number {
+  const least = Math.max(leastDifference, expected * leastRatio);
+  return isUneven
+    ? Math.max(least / 3, Math.sqrt(2 * Math.log(targets) * expected))
+    : Math.max(least, chanceFactor * Math.sqrt(expected));
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((before, one) => before + one, 0);
+}
+
+/** What the comment of every rule of ours begins with. */
+export const signaturePrefix = 'vipnat:';
+
+/**
+ * The comments by which the rules of one chain are known as ours, in their order: `vipnat:` and 16 characters of
+ * base64url (96 bits) of a hash chained over the chain's name and the rules up to this one. The same rule has
+ * another signature in another place.
+ */
+export function signChain(chain: string, rules: readonly string[]): string[] {
+  let link = hash(chain);
+  return rules.map((rule) => {
+    link = hash(`${link}\n${rule}`);
+    return signaturePrefix + link.slice(0, 16);
+  });
+}
+
+function hash(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}

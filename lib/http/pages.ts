@@ -1,0 +1,302 @@
+import { type Allowance, KeptServer, Budget, createBoundedTlsServer, createBoundedServer } from './server.ts';
+import { createSecureContext } from 'node:tls';
+import { type Clock, systemClock } from '../clock.ts';
+import type { VipnatError } from '../errors.ts';
+import type { Server as TlsServer } from 'node:https';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Endpoint, formatEndpoint } from '../net.ts';
+import type { Logger } from '../telemetry/log.ts';
+import { toPrintableLine } from '../text.ts';
+
+/** What kubelet and Prometheus ask a program for. */
+interface ProbePageSources {
+  readonly metrics: { readonly contentType: string; readonly print: () => Promise<string> };
+  /** Whether a restart could help it: 500, and why. */
+  readonly health: () => Answer;
+  /** Whether it does its work: 503, and why not. */
+  readonly readiness: () => Answer;
+}
+
+/** `/metrics`, `/healthz` and `/readyz` of a program, by path. */
+export function createProbePages({
+  metrics,
+  health,
+  readiness,
+}: ProbePageSources): ReadonlyMap<string, Page> {
+  return new Map<string, Page>([
+    ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],
+    ['/healthz', health],
+    ['/readyz', readiness],
+  ]);
+}
+
+/**
+ * A server of HTTPS that answers one kind of question: a text that is posted to one path.
+ *
+ * Goal: whoever asks gets the answer in the time that it takes to read the question.
+ * Tension: anybody may connect, send much, or nothing.
+ * Compromise: connections, how many begin in a second, the length of a text, and how much is read in a second are limited. The certificate may change while it runs.
+ */
+
+/** As much as waits at a time, and as much as is read in a second: hundreds of pods. To read a megabyte takes some milliseconds. */
+const ofBytes: Allowance = { capacity: 32_000_000, ofSecond: 8_000_000 };
+
+/** A certificate and its key, both as PEM. */
+export interface KeyPair {
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/** Whether TLS takes a pair: it refuses a key that is too short, and a chain of which one part is no certificate. A server throws then. */
+export function canServeWith({ certificate, key }: KeyPair): boolean {
+  try {
+    createSecureContext({ cert: certificate, key });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** What the server needs of the world, and its listeners. */
+interface PostServerOptions {
+  /** At all addresses of this host. 0 takes any that is free. */
+  readonly port: number;
+  readonly path: string;
+  readonly maxBytes: number;
+  readonly clock: Clock;
+  /** Answers a text with JSON; null for one that it cannot read. */
+  readonly answer: (text: string) => string | null;
+  /** A question was refused: it could not be read, was too long, or one too many. So is a connection that was one too many. */
+  readonly onRefused: () => void;
+  /** See `KeptServerOptions`. */
+  readonly title: string;
+  readonly remedy: string;
+  readonly onProblem: (problem: VipnatError) => void;
+  readonly onRecovered: () => void;
+}
+
+/** Answers from `start` to `stop`. */
+export class PostServer {
+  readonly #options: PostServerOptions;
+  readonly #server: KeptServer;
+  readonly #bytes: Budget;
+  #pair: KeyPair | null = null;
+  #tls: TlsServer | null = null;
+  #isEnding = false;
+
+  constructor(options: PostServerOptions) {
+    this.#options = options;
+    this.#bytes = new Budget(ofBytes, options.clock);
+    this.#server = new KeptServer({ ...options, endpoint: options, create: () => this.#create() });
+  }
+
+  /** Where it listens; null while it does not. */
+  get port(): number | null {
+    return this.#server.port;
+  }
+
+  /** Serves with this pair from now on. Open connections stay as they are. */
+  setPair(pair: KeyPair): void {
+    this.#pair = pair;
+    this.#tls?.setSecureContext({ cert: pair.certificate, key: pair.key });
+  }
+
+  /** Ends when it listens or has failed to; it tries again by itself then. It must have a pair, see `canServeWith`. Not to be called twice. */
+  async start(): Promise<void> {
+    await this.#server.start();
+  }
+
+  /** From now on each connection ends with its next answer, so that clients connect elsewhere. */
+  end(): void {
+    this.#isEnding = true;
+  }
+
+  /** Ends when the port is free again; questions under way are cut off. */
+  async stop(): Promise<void> {
+    await this.#server.stop();
+  }
+
+  #create(): TlsServer {
+    if (this.#pair === null) throw new Error('the server has no certificate');
+    const { clock, onRefused } = this.#options;
+    this.#tls = createBoundedTlsServer({ ...this.#pair, clock, onRefused }, (request, response) => {
+      this.#receive(request, response);
+    });
+    return this.#tls;
+  }
+
+  #receive(request: IncomingMessage, response: ServerResponse): void {
+    const { path, maxBytes } = this.#options;
+    if (request.method !== 'POST' || request.url?.split('?')[0] !== path) {
+      this.#refuse(response, 404);
+      return;
+    }
+    const parts: Buffer[] = [];
+    let bytes = 0;
+    request.on('data', (part: Buffer) => {
+      if (response.writableEnded) return;
+      bytes += part.length;
+      if (bytes > maxBytes) this.#refuse(response, 413);
+      else if (this.#bytes.take(part.length)) parts.push(part);
+      else this.#refuse(response, 429);
+    });
+    request.on('end', () => {
+      if (!response.writableEnded) this.#answer(Buffer.concat(parts).toString(), response);
+    });
+  }
+
+  #answer(question: string, response: ServerResponse): void {
+    const text = this.#options.answer(question);
+    if (text === null) {
+      this.#refuse(response, 400);
+      return;
+    }
+    if (this.#isEnding) response.setHeader('connection', 'close');
+    response.writeHead(200, {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(text),
+    });
+    response.end(text);
+  }
+
+  /** What is still on its way is not read. */
+  #refuse(response: ServerResponse, status: number): void {
+    this.#options.onRefused();
+    response.writeHead(status, { connection: 'close' }).end();
+  }
+}
+
+/** The server of a program of Services: a port that it cannot have is logged, and tried again. */
+export function createProbeServer(
+  endpoint: Endpoint,
+  pages: ReadonlyMap<string, Page>,
+  logger: Logger,
+): StatusServer {
+  return new StatusServer({
+    endpoint,
+    pages,
+    clock: systemClock,
+    onProblem: ({ message, code }) => {
+      logger.warn(message, { code });
+    },
+    onRecovered: () => {
+      logger.info('vipnat now serves /metrics, /healthz and /readyz');
+    },
+  });
+}
+
+/** Answers one question, whatever it is. Never rejects. */
+async function answer(
+  pages: ReadonlyMap<string, Page>,
+  { method = '', url = '' }: Pick<IncomingMessage, 'method' | 'url'>,
+  response: ServerResponse,
+): Promise<void> {
+  const { status, type, text } = await findAnswer(pages, method, url);
+  if (status === 405) response.setHeader('allow', 'GET, HEAD');
+  response.writeHead(status, {
+    'content-type': type,
+    'content-length': Buffer.byteLength(text),
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  });
+  // Node leaves out the text where HEAD asks.
+  response.end(text);
+}
+
+async function findAnswer(pages: ReadonlyMap<string, Page>, method: string, url: string): Promise<Answer> {
+  if (method !== 'GET' && method !== 'HEAD') return toText(405, 'only GET and HEAD are allowed');
+  const [path = '', query] = url.split('?');
+  const page = pages.get(path);
+  if (page === undefined) return toText(404, `no such page. The pages are ${[...pages.keys()].join(', ')}`);
+  try {
+    return await page(new URLSearchParams(query));
+  } catch (error) {
+    return toText(500, `${path} failed: ${describe(error)}`);
+  }
+}
+
+/** One line of it. */
+function describe(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return text.replaceAll(/\s+/g, ' ');
+}
+
+/** What a page answers. */
+export interface Answer {
+  readonly status: number;
+  /** As in `content-type`. */
+  readonly type: string;
+  readonly text: string;
+}
+
+/** Makes a page anew for each question, with what stands behind its path. One that rejects is answered with 500. */
+export type Page = (query: URLSearchParams) => Answer | Promise<Answer>;
+
+/** One line. */
+export function toText(status: number, line: string): Answer {
+  return { status, type: 'text/plain; charset=utf-8', text: `${toPrintableLine(line)}\n` };
+}
+
+/**
+ * The HTTP server of `--listen`.
+ *
+ * Goal: every allowed client gets an answer, and no client can harm the agent.
+ * Tension: whoever connects may be slow, many, or no HTTP at all.
+ * Compromise: every connection has a limit in time, size and number.
+ */
+
+/** What the server needs of the world, and its listeners. */
+interface StatusServerOptions {
+  /** Port 0 takes any that is free. */
+  readonly endpoint: Endpoint;
+  readonly pages: ReadonlyMap<string, Page>;
+  readonly clock: Clock;
+  /** It cannot listen, for the first time in a row: LISTEN_FAILED. It goes on trying. */
+  readonly onProblem: (problem: VipnatError) => void;
+  /** It listens after all. Not called when that went well at once. */
+  readonly onRecovered: (endpoint: Endpoint) => void;
+}
+
+/** Serves pages from `start` to `stop`. Nothing that happens on its port ends or stops the agent. */
+export class StatusServer {
+  readonly #endpoint: Endpoint;
+  readonly #server: KeptServer;
+
+  constructor({ endpoint, pages, clock, onProblem, onRecovered }: StatusServerOptions) {
+    this.#endpoint = endpoint;
+    this.#server = new KeptServer({
+      ...{ endpoint, clock, onProblem },
+      create: () =>
+        createBoundedServer((request, response) => {
+          void answer(pages, request, response);
+        }),
+      title: `serve ${listPages(pages)} at ${formatEndpoint(endpoint)}`,
+      remedy: '--listen takes another address, or off',
+      onRecovered: () => {
+        onRecovered(endpoint);
+      },
+    });
+  }
+
+  /** Where it listens: with the port that it got; null while it does not. */
+  get endpoint(): Endpoint | null {
+    const { port } = this.#server;
+    return port === null ? null : { ...this.#endpoint, port };
+  }
+
+  /** Ends when it listens or has failed to; it tries again by itself then. Not to be called twice. */
+  async start(): Promise<void> {
+    await this.#server.start();
+  }
+
+  /** Ends when the port is free again; questions under way are cut off. */
+  async stop(): Promise<void> {
+    await this.#server.stop();
+  }
+}
+
+function listPages(pages: ReadonlyMap<string, Page>): string {
+  const paths = [...pages.keys()];
+  const last = paths.pop() ?? '';
+  return paths.length === 0 ? last : `${paths.join(', ')} and ${last}`;
+}

@@ -1,0 +1,377 @@
+import { type RequestListener, type Server, createServer } from 'node:http';
+import { type Clock, type Cancel, backOff } from '../clock.ts';
+import { type Server as TlsServer, createServer as createTlsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import { VipnatError } from '../errors.ts';
+
+/** How many connections a server has. */
+interface ConnectionLimits {
+  readonly connections: number;
+  readonly ofAddress: number;
+}
+
+/** kubelet, Prometheus and a few people; each question takes milliseconds. Of one address of theirs, fewer. */
+const ofPeople: ConnectionLimits = { connections: 32, ofAddress: 8 };
+
+/**
+ * An API server makes a connection for each question that it asks at a time, and keeps 25 (k8s.io/client-go, transport, cache.go). Several can come
+ * from one address, where it is translated.
+ */
+const ofApiServers: ConnectionLimits = { connections: 256, ofAddress: 128 };
+
+/** A question is one packet, and its answer is ready at once: whoever takes longer is no client of ours. */
+const limits = {
+  headersTimeout: 3000,
+  requestTimeout: 3000,
+  keepAliveTimeout: 5000,
+  connectionsCheckingInterval: 1000,
+  maxHeaderSize: 8192,
+};
+
+/** Node's own limit for what it keeps of a question; a browser sends twenty. */
+const maxHeadersCount = 50;
+
+/** A client that does not read its answer holds its connection no longer than this. */
+const idleMs = 10_000;
+
+/** API servers close what they do not use after 90 s. To be sooner can meet a question, which they ask once only. */
+const keptMs = 120_000;
+
+/** Nobody's handshake takes longer. */
+const handshakeMs = 3000;
+
+/**
+ * A server of HTTP to which anybody may connect: bounded in number, size and time. Each connection is asked one question
+ * at a time; one that asks the next before it has its answer is closed. Where there are too many connections, the oldest one goes that asks
+ * nothing, of the address that has most: so who keeps connections open, or opens one after the other, keeps nobody out. It keeps no process alive.
+ */
+export function createBoundedServer(listener: RequestListener): Server {
+  const { open, listen } = new Connections(ofPeople);
+  const server = createServer(limits, listen(listener));
+  server.on('connection', open);
+  server.setTimeout(idleMs);
+  return finish(server);
+}
+
+/** What a server of TLS needs of the world, and its listener. */
+interface TlsServerOptions {
+  readonly certificate: string;
+  readonly key: string;
+  readonly clock: Clock;
+  /** A connection was one too many in a second, and is closed before its handshake. */
+  readonly onRefused: () => void;
+}
+
+/**
+ * The same for TLS and API servers, with another certificate whenever `setSecureContext` brings one. So many connections may begin in a second,
+ * see `HandshakeBudget`. One too many closes no other.
+ */
+export function createBoundedTlsServer(options: TlsServerOptions, listener: RequestListener): TlsServer {
+  const { open, secure, listen } = new Connections(ofApiServers);
+  const server = createTlsServer(
+    {
+      ...{ ...limits, keepAliveTimeout: keptMs, handshakeTimeout: handshakeMs },
+      ...{ cert: options.certificate, key: options.key, minVersion: 'TLSv1.2' },
+    },
+    listen(listener),
+  );
+  server.on('connection', open);
+  limitHandshakes(server, options);
+  server.on('secureConnection', secure);
+  server.setTimeout(keptMs + idleMs);
+  return finish(server);
+}
+
+/** Node begins the handshake in a listener of its own. So that is called from here, as others are that are there by now, and not for each connection. */
+function limitHandshakes(server: TlsServer, { clock, onRefused }: TlsServerOptions): void {
+  const budget = new HandshakeBudget(clock);
+  const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
+    if (!budget.take(socket.remoteAddress ?? '')) {
+      // By an end in order, the kernel would keep each for a minute more (TIME_WAIT).
+      socket.resetAndDestroy();
+      onRefused();
+      return;
+    }
+    for (const listener of listeners) listener.call(server, socket);
+  });
+}
+
+function finish<S extends Server | TlsServer>(server: S): S {
+  server.maxHeadersCount = maxHeadersCount;
+  // The signal to end must not wait for whoever asks.
+  server.unref();
+  return server;
+}
+
+/** The connections of one server. */
+class Connections {
+  readonly #limits: ConnectionLimits;
+  /** The oldest first. */
+  readonly #open = new Set<Socket>();
+  readonly #asking = new WeakSet<Socket>();
+  /** What TLS has made of a connection, to that. */
+  readonly #tlsToSocket = new WeakMap<Socket, Socket>();
+
+  constructor(limits: ConnectionLimits) {
+    this.#limits = limits;
+  }
+
+  readonly open = (socket: Socket): void => {
+    this.#open.add(socket);
+    socket.once('close', () => this.#open.delete(socket));
+    this.#makeRoom(socket);
+  };
+
+  readonly secure = (tls: Socket): void => {
+    const isSame = ({ remoteAddress, remotePort }: Socket) =>
+      remotePort === tls.remotePort && remoteAddress === tls.remoteAddress;
+    const socket = [...this.#open].find(isSame);
+    if (socket !== undefined) this.#tlsToSocket.set(tls, socket);
+  };
+
+  readonly listen = (listener: RequestListener): RequestListener => {
+    return (request, response) => {
+      const socket = this.#tlsToSocket.get(request.socket) ?? request.socket;
+      // No client of ours does. A packet has room for two thousand questions, and all their answers would be made at once.
+      if (this.#asking.has(socket)) {
+        request.socket.destroy();
+        return;
+      }
+      this.#asking.add(socket);
+      response.once('close', () => this.#asking.delete(socket));
+      response.on('error', () => undefined);
+      listener(request, response);
+    };
+  };
+
+  /** Closes connections, the oldest first, until there are no more than there may be: of the newest one's address, and of all. Then one goes of the address that has most. */
+  #makeRoom(newest: Socket): void {
+    const { remoteAddress } = newest;
+    const ofAddress = [...this.#open].filter((socket) => socket.remoteAddress === remoteAddress);
+    if (ofAddress.length > this.#limits.ofAddress) this.#close(ofAddress, newest);
+    if (this.#open.size > this.#limits.connections) this.#close(this.#listMost(), newest);
+  }
+
+  /** Who connects from several addresses would take those of all others, which are older. */
+  #listMost(): readonly Socket[] {
+    const groups = Map.groupBy(this.#open, ({ remoteAddress }) => remoteAddress);
+    return [...groups.values()].reduce((most, one) => (one.length > most.length ? one : most));
+  }
+
+  #close(sockets: readonly Socket[], newest: Socket): void {
+    const socket = sockets.find((one) => !this.#asking.has(one)) ?? newest;
+    this.#open.delete(socket);
+    socket.destroy();
+  }
+}
+
+/**
+ * A server that listens for as long as it is let.
+ *
+ * Goal: a port that is taken now may be free later, and nothing that happens on a port ends the program.
+ * Tension: the address may be one that this host does not have yet.
+ * Compromise: it is tried again and again, said once.
+ */
+
+/** What it needs of the world, and its listeners. */
+interface KeptServerOptions {
+  /** Without an address: all of this host, of whatever family. Port 0 takes any that is free. */
+  readonly endpoint: { readonly address?: string; readonly port: number };
+  /** Makes one, for each attempt. */
+  readonly create: () => Server;
+  readonly clock: Clock;
+  /** What it cannot do, as a sentence goes on after `vipnat cannot`, and what a person can do. */
+  readonly title: string;
+  readonly remedy: string;
+  /** It cannot listen, for the first time in a row: LISTEN_FAILED. It goes on trying. */
+  readonly onProblem: (problem: VipnatError) => void;
+  /** It listens after all. Not called when that went well at once. */
+  readonly onRecovered: () => void;
+}
+
+const firstRetryMs = 1000;
+const maxRetryMs = 60_000;
+
+/** Listens from `start` to `stop`. */
+export class KeptServer {
+  readonly #options: KeptServerOptions;
+  #server: Server | null = null;
+  /** Node's own list of connections has none whose TLS is still agreed upon. Such a one would hold up the end for minutes. */
+  readonly #sockets = new Set<Socket>();
+  #failures = 0;
+  #cancelRetry: Cancel = () => undefined;
+  #isStopped = false;
+
+  constructor(options: KeptServerOptions) {
+    this.#options = options;
+  }
+
+  /** The one that listens; null while none does. */
+  get server(): Server | null {
+    return this.#server;
+  }
+
+  /** At which it listens: the one that it got; null while it does not. */
+  get port(): number | null {
+    const bound = this.#server?.address();
+    return bound === null || bound === undefined || typeof bound === 'string' ? null : bound.port;
+  }
+
+  /** Ends when it listens or has failed to; it tries again by itself then. Not to be called twice. */
+  async start(): Promise<void> {
+    await this.#listen();
+  }
+
+  /** Ends when the port is free again; questions under way are cut off. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancelRetry();
+    const server = this.#server;
+    if (server === null) return;
+    this.#server = null;
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  }
+
+  async #listen(): Promise<void> {
+    const { endpoint, create, onRecovered } = this.#options;
+    const server = create();
+    server.on('connection', (socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+    const error = await tryToListen(server, endpoint);
+    if (this.#isStopped) {
+      server.close();
+      return;
+    }
+    if (error !== null) {
+      this.#fail(error);
+      return;
+    }
+    this.#server = server;
+    // It would end the process otherwise.
+    server.on('error', (problem) => {
+      this.#restart(problem);
+    });
+    if (this.#failures > 0) onRecovered();
+    this.#failures = 0;
+  }
+
+  #restart(error: Error): void {
+    this.#server?.close();
+    this.#server = null;
+    if (!this.#isStopped) this.#fail(error);
+  }
+
+  #fail(error: NodeJS.ErrnoException): void {
+    const { clock, onProblem } = this.#options;
+    if (this.#failures === 0) onProblem(toProblem(this.#options, error));
+    this.#cancelRetry = clock.schedule(
+      backOff(this.#failures, firstRetryMs, maxRetryMs),
+      () => void this.#listen(),
+    );
+    this.#failures += 1;
+  }
+}
+
+/** Answers why it cannot, or null. */
+function tryToListen(
+  server: Server,
+  { address, port }: KeptServerOptions['endpoint'],
+): Promise<Error | null> {
+  return new Promise((resolve) => {
+    server.once('error', resolve);
+    server.listen({ port, ...(address === undefined ? {} : { host: address }) }, () => {
+      server.off('error', resolve);
+      resolve(null);
+    });
+  });
+}
+
+const codeToCause: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another program has that port',
+  EADDRNOTAVAIL: 'this host does not have that address',
+  EACCES: 'only root may use that port',
+};
+
+function toProblem({ title, remedy }: KeptServerOptions, error: NodeJS.ErrnoException): VipnatError {
+  const cause = codeToCause[error.code ?? ''] ?? error.code ?? error.message;
+  const what = `vipnat cannot ${title}: ${cause}`;
+  return new VipnatError('LISTEN_FAILED', `${what}. vipnat keeps trying. ${remedy}`, { cause: error });
+}
+
+/** How much there is at a time, and how much comes back in a second. */
+export interface Allowance {
+  readonly capacity: number;
+  readonly ofSecond: number;
+}
+
+/** How much may be done of something that anybody can ask for: the process has other work. Full at first. */
+export class Budget {
+  readonly #allowance: Allowance;
+  readonly #clock: Clock;
+  #left: number;
+  #filledAt: number;
+
+  constructor(allowance: Allowance, clock: Clock) {
+    this.#allowance = allowance;
+    this.#clock = clock;
+    this.#left = allowance.capacity;
+    this.#filledAt = clock.now();
+  }
+
+  /** How much may be done now. */
+  get left(): number {
+    const { capacity, ofSecond } = this.#allowance;
+    const now = this.#clock.now();
+    this.#left = Math.min(capacity, this.#left + ((now - this.#filledAt) * ofSecond) / 1000);
+    this.#filledAt = now;
+    return this.#left;
+  }
+
+  /** Whether nothing is taken that has not come back. */
+  get isFull(): boolean {
+    return this.left >= this.#allowance.capacity;
+  }
+
+  /** Whether so much more may be done now. It counts as soon as it may. */
+  take(count: number): boolean {
+    if (this.left < count) return false;
+    this.#left -= count;
+    return true;
+  }
+}
+
+/**
+ * A handshake takes half a millisecond of a processor, so all of them take a thirtieth of one. At once, there may be twice as many as there may be
+ * connections: API servers that start again connect for each question.
+ */
+const ofAll: Allowance = { capacity: 512, ofSecond: 64 };
+
+/** One address leaves half of it to others. */
+const ofAddress: Allowance = { capacity: 256, ofSecond: 32 };
+
+/** How many TLS connections may begin: anybody may connect, and each handshake costs the process a signature. */
+class HandshakeBudget {
+  readonly #clock: Clock;
+  readonly #all: Budget;
+  /** Addresses of which a full budget is not known. There are no more than there may be connections at once. */
+  readonly #addressToBudget = new Map<string, Budget>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#all = new Budget(ofAll, clock);
+  }
+
+  /** Whether one more connection of this address may begin now. It counts as soon as it may. */
+  take(address: string): boolean {
+    for (const [other, { isFull }] of this.#addressToBudget) if (isFull) this.#addressToBudget.delete(other);
+    const own = this.#addressToBudget.get(address) ?? new Budget(ofAddress, this.#clock);
+    if (this.#all.left < 1 || !own.take(1)) return false;
+    this.#addressToBudget.set(address, own);
+    return this.#all.take(1);
+  }
+}

@@ -1,0 +1,300 @@
+import {
+  type Table,
+  isOwnChain,
+  isOwnRule,
+  signRules,
+  listPackets,
+  iptablesLanguage,
+  type RuleSpec,
+  splitRule,
+  parseRule,
+  type Packet,
+  balancerChain,
+  mayMatch,
+  type Ruleset,
+} from './rules.ts';
+import {
+  type Balance,
+  type IsKnownRendering,
+  isIntact,
+  type SignedRule,
+  type Drift,
+  compareChain,
+} from '../dialect.ts';
+import { quoteWords } from '../text.ts';
+
+/**
+ * The changes that turn what a table holds of ours into what it should hold, in an order in which one restore
+ * can make them: chains are filled, stale hooks go, new ones come, and last the chains nobody refers to any
+ * more are deleted. Foreign chains keep their rules and the order of these (I5). Empty when in sync (I7).
+ */
+export function diffTable(wanted: WantedTable, seen: Table | undefined, context: HookContext): Diff {
+  const table: Table = seen ?? new Map<string, readonly string[]>();
+  const chains = [...wanted.chains].map(([chain, rules]) =>
+    diffOwnChain(chain, rules, table.get(chain), context.isKnownRendering),
+  );
+  const hooks = wanted.hooks.map((hook) => diffHook(hook, table.get(hook.chain) ?? [], context));
+  const leftovers = findLeftovers(wanted, table);
+  const parts = [leftovers.chains, ...chains, leftovers.rules, ...hooks];
+  const changes = [...parts.flatMap((part) => part.changes), ...leftovers.deletions];
+  return {
+    drift: parts.flatMap(({ drift }) => drift),
+    changes: order.flatMap((kind) => changes.filter((change) => change.kind === kind)),
+  };
+}
+
+/** A rule that refers to a chain is added after the chain is created, and removed before the chain is deleted. */
+const order: readonly Change['kind'][] = ['reset-chain', 'append', 'delete', 'insert', 'delete-chain'];
+
+interface Leftovers {
+  /** Chains of ours that are not wanted, emptied so that they refer to nothing. */
+  readonly chains: Diff;
+  /** Rules of ours in foreign chains that want no hook. */
+  readonly rules: Diff;
+  readonly deletions: readonly Change[];
+}
+
+function findLeftovers(wanted: WantedTable, table: Table): Leftovers {
+  const chains = [...table.keys()].filter((name) => isOwnChain(name) && !wanted.chains.has(name));
+  const hooked = new Set(wanted.hooks.map(({ chain }) => chain));
+  const foreign = [...table].filter(([name]) => !isOwnChain(name) && !hooked.has(name));
+  const rules = foreign.flatMap(([chain, texts]) => texts.filter(isOwnRule).map((rule) => ({ chain, rule })));
+  return {
+    chains: {
+      drift: chains.map((chain) => ({ kind: 'leftover-chain', chain, message: `${chain} is left over` })),
+      changes: chains.map((chain) => ({ kind: 'reset-chain', chain, exists: true })),
+    },
+    rules: {
+      drift: rules.map(({ chain, rule }) => ({
+        kind: 'leftover-rule',
+        chain,
+        rule,
+        message: `a rule of vipnat is left over in ${chain}: ${rule}`,
+      })),
+      changes: rules.flatMap(({ chain, rule }) => deleteRules(chain, [rule])),
+    },
+    deletions: chains.map((chain) => ({ kind: 'delete-chain', chain })),
+  };
+}
+
+/** What a hook's place is judged by. */
+interface HookContext {
+  /** Whose packets the hook must see. */
+  readonly balances: readonly Balance[];
+  readonly isKnownRendering: IsKnownRendering;
+}
+
+/**
+ * Compares a kernel's chain with the hook it should hold: exactly one, unedited, and before every foreign rule
+ * that could decide about a VIP's packets. Foreign rules are neither moved nor touched (I5).
+ */
+function diffHook(hook: Hook, seen: readonly string[], { balances, isKnownRendering }: HookContext): Diff {
+  const [wanted] = signRules(hook.chain, [hook.rule]);
+  if (wanted === undefined) return { drift: [], changes: [] };
+  const own = seen.filter(isOwnRule);
+  const packets = listPackets(hook.chain, balances);
+  const rival = seen.slice(0, firstOwnIndex(seen)).find((text) => isRival(text, hook.chain, packets));
+  const isInPlace =
+    rival === undefined &&
+    own.length === 1 &&
+    isIntact(wanted, own[0] ?? '', isKnownRendering, iptablesLanguage);
+  if (isInPlace) return { drift: [], changes: [] };
+  return {
+    drift: describe({ chain: hook.chain, wanted, own, rival, isKnownRendering }),
+    changes: [...deleteRules(hook.chain, own), { kind: 'insert', chain: hook.chain, rule: wanted.text }],
+  };
+}
+
+/** Removes whatever rules of ours a foreign chain holds, one delete by value each. */
+export function deleteRules(chain: string, rules: readonly string[]): Change[] {
+  return rules.map((rule) => ({ kind: 'delete', chain, rule }));
+}
+
+function firstOwnIndex(seen: readonly string[]): number {
+  const index = seen.findIndex(isOwnRule);
+  return index === -1 ? 0 : index;
+}
+
+interface HookState {
+  readonly chain: string;
+  readonly wanted: SignedRule;
+  readonly own: readonly string[];
+  readonly rival: string | undefined;
+  readonly isKnownRendering: IsKnownRendering;
+}
+
+function describe({ chain, wanted, own, rival, isKnownRendering }: HookState): Drift[] {
+  const target = wanted.text.slice(wanted.text.lastIndexOf('-j ') + 3);
+  const intact = own.filter((text) => isIntact(wanted, text, isKnownRendering, iptablesLanguage));
+  const drift: Drift[] = own
+    .filter((text) => !intact.includes(text))
+    .map((rule) => ({
+      kind: 'edited-rule',
+      chain,
+      rule,
+      // With another comment it is an older hook, or another one's: no tool changes that.
+      ...(iptablesLanguage.readComment(rule) === wanted.id ? { id: wanted.id } : {}),
+      message: `vipnat's hook in ${chain} was edited: ${rule}`,
+    }));
+  if (intact.length === 0) {
+    drift.push({ kind: 'missing-hook', chain, message: `${chain} has no jump to ${target}` });
+  }
+  if (intact.length > 1) {
+    drift.push({
+      kind: 'surplus-hook',
+      chain,
+      message: `${chain} jumps to ${target} ${intact.length} times`,
+    });
+  }
+  if (rival !== undefined) {
+    const message = `in ${chain} a foreign rule comes before the jump to ${target}: ${rival}`;
+    drift.push({ kind: 'hook-behind-rival', chain, rule: rival, message });
+  }
+  return drift;
+}
+
+/** The outcome of comparing one piece of a table: nothing in both lists when it is as wanted. */
+export interface Diff {
+  readonly drift: readonly Drift[];
+  readonly changes: readonly Change[];
+}
+
+/**
+ * Compares a chain of ours with what it should hold. Any difference in content or order has it rewritten whole,
+ * within one transaction, so that no connection ever meets half of it (I12).
+ */
+function diffOwnChain(
+  chain: string,
+  rules: readonly RuleSpec[],
+  seen: readonly string[] | undefined,
+  isKnownRendering: IsKnownRendering,
+): Diff {
+  const wanted = signRules(chain, rules);
+  const drift =
+    seen === undefined
+      ? [describeMissing(chain)]
+      : compareChain({ chain, wanted, seen, isKnownRendering }, iptablesLanguage);
+  if (drift.length === 0) return { drift, changes: [] };
+  const reset: Change = { kind: 'reset-chain', chain, exists: seen !== undefined };
+  return {
+    drift,
+    changes: [reset, ...wanted.map(({ text }): Change => ({ kind: 'append', chain, rule: text }))],
+  };
+}
+
+function describeMissing(chain: string): Drift {
+  return { kind: 'missing-chain', chain, message: `chain ${chain} does not exist` };
+}
+
+/** One step of a plan within a table. */
+export type Change =
+  /** Creates a chain of ours, or empties it when it exists. */
+  | { readonly kind: 'reset-chain'; readonly chain: string; readonly exists: boolean }
+  | { readonly kind: 'append'; readonly chain: string; readonly rule: string }
+  /** Puts a hook before every rule of a kernel's chain. */
+  | { readonly kind: 'insert'; readonly chain: string; readonly rule: string }
+  /** Deletes by value, so that a rule somebody else removed meanwhile fails the whole transaction. */
+  | { readonly kind: 'delete'; readonly chain: string; readonly rule: string }
+  | { readonly kind: 'delete-chain'; readonly chain: string };
+
+/** The part of a `*-restore --noflush` script that makes these changes to one table, as one transaction. */
+export function toRestoreLines(table: string, changes: readonly Change[]): string[] {
+  return [`*${table}`, ...changes.map(toRestoreLine), 'COMMIT'];
+}
+
+/** The same change as arguments of a plain iptables command, to be read or run by a person. */
+export function toCommandArguments(table: string, change: Change): string {
+  const arguments_ =
+    change.kind === 'reset-chain' ? `${change.exists ? '-F' : '-N'} ${change.chain}` : toRestoreLine(change);
+  // Brackets are patterns to a shell: IPv6 destinations are quoted.
+  const plain = arguments_.replaceAll(/(\[[0-9a-f:.]+\]:\d+)/g, "'$1'");
+  // A rule that somebody else wrote can say anything.
+  return `-t ${table} ${isPlain(plain) ? plain : quoteWords(splitRule(arguments_))}`;
+}
+
+/** Whether a shell takes it for words, with or without quotes, and for nothing more. */
+function isPlain(line: string): boolean {
+  return /^(?:[\w ./:,+=%@-]|! |"[\w ./:,+=%@-]*"|'[^']*')*$/.test(line);
+}
+
+function toRestoreLine(change: Change): string {
+  switch (change.kind) {
+    case 'reset-chain':
+      return `:${change.chain} - [0:0]`;
+    case 'append':
+      return `-A ${change.chain} ${change.rule}`;
+    case 'insert':
+      return `-I ${change.chain} ${change.rule}`;
+    case 'delete':
+      return `-D ${change.chain} ${change.rule}`;
+    case 'delete-chain':
+      return `-X ${change.chain}`;
+  }
+}
+
+/** Targets that let the packet go on to the next rule: standing before our hook they take nothing away. */
+const passingTargets = new Set([
+  'LOG',
+  'NFLOG',
+  'ULOG',
+  'TRACE',
+  'MARK',
+  'CONNMARK',
+  'CT',
+  'NOTRACK',
+  'SET',
+  'AUDIT',
+  'TCPMSS',
+  'CLASSIFY',
+]);
+
+/** What a hook's own chain decides: another rule that decides the same takes nothing away. */
+const chainToVerdict: Readonly<Record<string, string>> = { FORWARD: 'ACCEPT', INPUT: 'DROP' };
+
+/**
+ * Chains that may stand before ours. Their owners put them first and put them back there for ever (Calico Felix
+ * with ChainInsertMode Insert, Cilium, kube-router): insisting would start a fight that nobody wins. What they
+ * decide (network policy, floating IPs) is meant to come before any balancing, a VIP's included.
+ */
+const patientChains = /^(?:cali-|CILIUM_|OLD_CILIUM_|KUBE-ROUTER-|KUBE-NWPLCY-)/;
+
+/** Whether a rule leads to such a chain. */
+export function leadsToPolicy(text: string): boolean {
+  const { target } = parseRule(text);
+  return target !== null && patientChains.test(target);
+}
+
+/**
+ * Whether a foreign rule that stands before our hook in a chain could decide about one of these packets, so that the
+ * hook would not see it. This is the constraint on the hook's place; an index never is.
+ */
+export function isRival(text: string, chain: string, packets: readonly Packet[]): boolean {
+  const rule = parseRule(text);
+  const { target } = rule;
+  if (target === null || passingTargets.has(target) || patientChains.test(target)) return false;
+  // It accepts connections to Services, and nothing else.
+  if (target === balancerChain || target === chainToVerdict[chain]) return false;
+  return packets.some((packet) => mayMatch(rule, packet));
+}
+
+/**
+ * Whether others drop packets on their way through this host in these tables: by the policy of filter FORWARD or
+ * a rule right there. No other table can overrule that: what is balanced has to be accepted in this one.
+ */
+export function dropsForwarded({ tables, forwardPolicy }: Ruleset): boolean {
+  if (forwardPolicy === 'DROP') return true;
+  const rules = tables.get('filter')?.get('FORWARD') ?? [];
+  return rules.some((text) => !isOwnRule(text) && /^(?:DROP|REJECT)$/.test(parseRule(text).target ?? ''));
+}
+
+/** A rule of ours in a chain of the kernel's. */
+interface Hook {
+  readonly chain: string;
+  readonly rule: RuleSpec;
+}
+
+/** What one table shall hold of ours. */
+export interface WantedTable {
+  readonly chains: ReadonlyMap<string, readonly RuleSpec[]>;
+  readonly hooks: readonly Hook[];
+}

@@ -1,0 +1,351 @@
+import {
+  type Table,
+  parseRule,
+  inputChain,
+  type RuleSpec,
+  signRules,
+  iptablesLanguage,
+  isOwnChain,
+  isOwnRule,
+  type Ruleset,
+  forwardChain,
+} from './rules.ts';
+import { type Endpoint, parseEndpoint, formatEndpoint, type Family } from '../net.ts';
+import {
+  type InstalledBalance,
+  vipChainName,
+  readWeights,
+  type Balance,
+  isIntact,
+  compareChain,
+  listApiservers,
+  type Route,
+  toChances,
+  weighWith,
+  affinityName,
+  type Chance,
+} from '../dialect.ts';
+import { type Diff, deleteRules, type Change, type WantedTable } from './diff.ts';
+
+/**
+ * What our own rules in the nat table do with a VIP's connections, where they translate: what an agent that is gone last
+ * knew. Null unless the VIP's chain is, to the letter, one that vipnat writes for these backends: rules that somebody
+ * else put there or edited say nothing.
+ */
+export function readIptablesInstalled(nat: Table | undefined, vip: Endpoint): InstalledBalance | null {
+  const seen = nat?.get(vipChainName(vip)) ?? [];
+  const options = seen.map((text) => parseRule(text).options);
+  const targets = new Set(options.map((option) => option.get('--to-destination') ?? ''));
+  const backends = [...targets].map((text) => parseEndpoint(text)).filter((endpoint) => endpoint !== null);
+  if (backends.length === 0) return null;
+  const seconds = options.map((option) => option.get('--seconds')).find((text) => text !== undefined);
+  const affinitySeconds = seconds === undefined ? null : Number(seconds);
+  // The rules that choose come last, one for each backend.
+  const parts = options.slice(-backends.length).map((option) => Number(option.get('--probability') ?? 1));
+  const weights = readWeights(backends, parts);
+  const masquerades = ['own', 'kube-mark'] as const;
+  const isOurs = masquerades.some((masquerade) =>
+    isWritten({ vip, masquerade, route: { kind: 'translate', backends, weights, affinitySeconds } }, seen),
+  );
+  return isOurs ? { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) } : null;
+}
+
+/** The apiservers that our own rules in the filter table name, as `readInstalled` has it; none where these rules are not intact. */
+export function readIptablesApiservers(filter: Table | undefined): Endpoint[] {
+  const seen = filter?.get(inputChain) ?? [];
+  const named = seen.flatMap((text) => {
+    const { options } = parseRule(text);
+    const address = options.get('-s')?.replace(/\/(?:32|128)$/, '') ?? '';
+    return (
+      parseEndpoint(`${address.includes(':') ? `[${address}]` : address}:${options.get('--sport') ?? ''}`) ??
+      []
+    );
+  });
+  return areWritten(inputChain, named.map(dropUntranslated), seen) ? named : [];
+}
+
+function isWritten(balance: Balance, seen: readonly string[]): boolean {
+  return areWritten(vipChainName(balance.vip), renderRoute(balance), seen);
+}
+
+function areWritten(chain: string, rules: readonly RuleSpec[], seen: readonly string[]): boolean {
+  const wanted = signRules(chain, rules);
+  return (
+    wanted.length === seen.length &&
+    wanted.every((rule, index) => isIntact(rule, seen[index] ?? '', () => false, iptablesLanguage))
+  );
+}
+
+/**
+ * The changes that take some virtual IPs out of a table: their chains, and their rules in the chains that all share. A
+ * shared chain that holds no other rule goes with its hooks. Nothing else is changed or repaired, and foreign rules stay
+ * (I5). Shared chains that vipnat of this version wrote are as it would write them for the other virtual IPs (I7). `isLast`: no
+ * other virtual IP is left in any table of this family.
+ */
+export function removeVips(table: Table, vips: readonly Endpoint[], isLast: boolean): Diff {
+  const own = [...table.keys()].filter(isOwnChain);
+  const reduced = own
+    .filter((chain) => chain !== inputChain)
+    .map((chain) => reduceChain(chain, table.get(chain) ?? [], vips));
+  // Its rules are about apiservers: they are of use as long as any virtual IP is.
+  const parts = isLast && own.includes(inputChain) ? [...reduced, dropChain(inputChain)] : reduced;
+  const gone = new Set(parts.filter(({ isGone }) => isGone).map(({ chain }) => chain));
+  const hooks = [...table]
+    .filter(([chain]) => !isOwnChain(chain))
+    .flatMap(([chain, rules]) =>
+      deleteRules(
+        chain,
+        rules.filter((text) => isOwnRule(text) && gone.has(parseRule(text).target ?? '')),
+      ),
+    );
+  return {
+    drift: parts.flatMap(({ drift }) => drift),
+    changes: [
+      ...parts.flatMap(({ changes }) => changes),
+      ...hooks,
+      ...[...gone].map((chain): Change => ({ kind: 'delete-chain', chain })),
+    ],
+  };
+}
+
+interface ReducedChain extends Diff {
+  readonly chain: string;
+  /** Whether nothing of it is left. */
+  readonly isGone: boolean;
+}
+
+function reduceChain(chain: string, rules: readonly string[], vips: readonly Endpoint[]): ReducedChain {
+  const kept = rules.filter((text) => !isAbout(text, vips));
+  const isTheirs = vips.some((vip) => vipChainName(vip) === chain);
+  if (!isTheirs && kept.length === rules.length) return { chain, drift: [], changes: [], isGone: false };
+  const dropped = dropChain(chain);
+  if (isTheirs || kept.length === 0) return dropped;
+  const texts = writeAnew(chain, rules, kept);
+  return {
+    ...dropped,
+    changes: [...dropped.changes, ...texts.map((rule): Change => ({ kind: 'append', chain, rule }))],
+    isGone: false,
+  };
+}
+
+/** Emptied, so that it refers to nothing. */
+function dropChain(chain: string): ReducedChain {
+  return {
+    chain,
+    drift: [{ kind: 'leftover-chain', chain, message: `${chain} is left over` }],
+    changes: [{ kind: 'reset-chain', chain, exists: true }],
+    isGone: true,
+  };
+}
+
+function isAbout(text: string, vips: readonly Endpoint[]): boolean {
+  const { target } = parseRule(text);
+  if (vips.some((vip) => vipChainName(vip) === target)) return true;
+  const found = readVip(text);
+  return found !== null && vips.map(formatEndpoint).includes(formatEndpoint(found));
+}
+
+/** Signatures count the rules before: those that stay get new ones. A chain that somebody edited, or another version wrote, keeps its texts. */
+function writeAnew(chain: string, rules: readonly string[], kept: readonly string[]): readonly string[] {
+  const before = sign(chain, rules);
+  const after = sign(chain, kept);
+  if (before === null || after === null) return kept;
+  const comparison = { chain, wanted: before, seen: rules, isKnownRendering: () => false };
+  return compareChain(comparison, iptablesLanguage).length > 0 ? kept : after.map(({ text }) => text);
+}
+
+/** The rules as this version would write them; null where one is none that it writes there. */
+function sign(chain: string, rules: readonly string[]): ReturnType<typeof signRules> | null {
+  const specs = rules.map((text) => {
+    const vip = readVip(text);
+    return vip === null ? null : renderSharedRule(chain, vip);
+  });
+  return specs.includes(null)
+    ? null
+    : signRules(
+        chain,
+        specs.filter((spec) => spec !== null),
+      );
+}
+
+/**
+ * The virtual IPs that have a chain of ours, as rules in our chains name them: also those that no hook leads to now. A
+ * virtual IP is named once for each rule. A foreign rule in our chains names none.
+ */
+export function readIptablesVips({ tables }: Pick<Ruleset, 'tables'>): Endpoint[] {
+  const all = [...tables.values()].flatMap((table) => [...table]);
+  const own = all.filter(([chain]) => isOwnChain(chain));
+  const names = new Set(own.map(([chain]) => chain));
+  return own
+    .flatMap(([, rules]) => rules.map(readVip))
+    .filter((vip) => vip !== null)
+    .filter((vip) => names.has(vipChainName(vip)));
+}
+
+/** Whose connections a rule of a shared chain is about; null for nobody's. */
+export function readVip(text: string): Endpoint | null {
+  const { options } = parseRule(text);
+  const address = options.get('-d')?.replace(/\/(?:32|128)$/, '') ?? options.get('--ctorigdst');
+  const port = options.get('--dport') ?? options.get('--ctorigdstport');
+  if (address === undefined || port === undefined) return null;
+  return parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
+}
+
+/** The tables vipnat writes, in the order in which they are written: forwarding is allowed before it is asked for. */
+export const writtenTables = ['filter', 'nat'] as const;
+
+/** A VIP's rule in a chain that all VIPs share; null for any other chain. */
+function renderSharedRule(chain: string, vip: Endpoint): RuleSpec | null {
+  return isShared(chain) ? sharedRules[chain](vip) : null;
+}
+
+/** The wanted state of one family's tables: pure, and nothing at all for no VIPs. */
+export function renderTables(
+  family: Family,
+  balances: readonly Balance[],
+): Record<(typeof writtenTables)[number], WantedTable> {
+  const own = balances.filter(({ masquerade }) => masquerade === 'own');
+  return {
+    filter: toTable([
+      {
+        chain: forwardChain,
+        hooks: ['FORWARD'],
+        rules: balances.map(({ vip }) => sharedRules[forwardChain](vip)),
+      },
+      {
+        chain: inputChain,
+        hooks: ['INPUT'],
+        rules: listApiservers(balances).map(dropUntranslated),
+      },
+    ]),
+    nat: toTable([
+      ...balances.map((balance) => ({
+        chain: vipChainName(balance.vip),
+        hooks: [],
+        rules: renderRoute(balance),
+      })),
+      {
+        chain: 'VIPNAT',
+        hooks: ['PREROUTING', 'OUTPUT'],
+        rules: balances.map(({ vip }) => dispatch(family, vip)),
+      },
+      {
+        chain: 'VIPNAT-POSTROUTING',
+        hooks: ['POSTROUTING'],
+        rules: own.map(({ vip }) => sharedRules['VIPNAT-POSTROUTING'](vip)),
+      },
+    ]),
+  };
+}
+
+interface ChainPlan {
+  readonly chain: string;
+  readonly hooks: readonly string[];
+  readonly rules: readonly RuleSpec[];
+}
+
+/** A shared chain without rules is not wanted at all; a VIP's own chain is, for empty is how a VIP that is left to its holder looks. */
+function toTable(plans: readonly ChainPlan[]): WantedTable {
+  const used = plans.filter(({ hooks, rules }) => hooks.length === 0 || rules.length > 0);
+  return {
+    chains: new Map(used.map(({ chain, rules }) => [chain, rules])),
+    hooks: used.flatMap(({ chain, hooks }) =>
+      hooks.map((hook) => ({ chain: hook, rule: { head: '', tail: `-j ${chain}` } })),
+    ),
+  };
+}
+
+/** Replies that conntrack calls INVALID and does not translate back: they would be for this host itself, see ADR 33. */
+function dropUntranslated({ family, address, port }: Endpoint): RuleSpec {
+  return {
+    head: `-s ${address}/${family === 'ipv6' ? 128 : 32} ! -i lo -p tcp`,
+    tail: `-m tcp --sport ${port} -m conntrack --ctstate INVALID -j DROP`,
+  };
+}
+
+/** Only the packet that opens a connection, see ADR 15. */
+function dispatch(family: Family, vip: Endpoint): RuleSpec {
+  const prefix = family === 'ipv6' ? 128 : 32;
+  return {
+    head: `-d ${vip.address}/${prefix} -p tcp`,
+    tail: `-m tcp --dport ${vip.port} --tcp-flags FIN,SYN,RST,ACK SYN -j ${vipChainName(vip)}`,
+  };
+}
+
+/**
+ * With ports by chance, as kube-proxy has them: the kernel's own choice is the client's port, and two clients that come from the
+ * same one at the same moment get the same one; the second loses its first packet, and a second. Since iptables 1.6.2.
+ */
+const masqueradeTarget = 'MASQUERADE --random-fully';
+
+/** Connections that were sent elsewhere than to the VIP they asked for, in both directions. */
+function matchTranslated(vip: Endpoint, target: 'ACCEPT' | typeof masqueradeTarget): RuleSpec {
+  return {
+    head: '-p tcp',
+    tail: `-m conntrack --ctstate DNAT --ctorigdst ${vip.address} --ctorigdstport ${vip.port} -j ${target}`,
+  };
+}
+
+const sharedRules = {
+  [forwardChain]: (vip: Endpoint) => matchTranslated(vip, 'ACCEPT'),
+  VIPNAT: (vip: Endpoint) => dispatch(vip.family, vip),
+  'VIPNAT-POSTROUTING': (vip: Endpoint) => matchTranslated(vip, masqueradeTarget),
+} as const;
+
+function isShared(chain: string): chain is keyof typeof sharedRules {
+  return Object.hasOwn(sharedRules, chain);
+}
+
+/** The rules of a VIP's own chain; none where it is left to its holder. */
+export function renderRoute({ vip, route, masquerade }: Balance): RuleSpec[] {
+  const rules = translate(vip, route);
+  const mark = { head: '', tail: '-j KUBE-MARK-MASQ' };
+  return masquerade === 'kube-mark' && rules.length > 0 ? [mark, ...rules] : rules;
+}
+
+function translate(vip: Endpoint, target: Route): RuleSpec[] {
+  switch (target.kind) {
+    case 'jump':
+      return [{ head: '', tail: `-j ${target.chain}` }];
+    case 'translate':
+      return typeof target.affinitySeconds === 'number'
+        ? keepPlaces(vip, target, target.affinitySeconds)
+        : toChances(target.backends, weighWith(target.weights)).map(({ choice, ...chance }) =>
+            translateTo(choice, matchIptablesChance(chance)),
+          );
+  }
+}
+
+/**
+ * Whoever is on a backend's list goes there again; whoever is on none is put on one by chance. A list is there
+ * as long as a rule names it: a backend that goes takes it along, and when it comes back its clients have another place.
+ * The kernel keeps the last 100 clients of a list unless told otherwise (xt_recent, ip_list_tot).
+ */
+function keepPlaces(
+  vip: Endpoint,
+  { backends, weights }: Extract<Route, { kind: 'translate' }>,
+  seconds: number,
+): RuleSpec[] {
+  const mask = vip.family === 'ipv6' ? Array(8).fill('ffff').join(':') : '255.255.255.255';
+  const recent = (action: string, backend: Endpoint) =>
+    `-m recent ${action} --name ${affinityName(vip, backend)} --mask ${mask} --rsource `;
+  return [
+    ...backends.map((backend) =>
+      translateTo(backend, recent(`--update --seconds ${seconds} --reap`, backend)),
+    ),
+    ...toChances(backends, weighWith(weights)).map(({ choice, ...chance }) =>
+      translateTo(choice, matchIptablesChance(chance) + recent('--set', choice)),
+    ),
+  ];
+}
+
+/** `matches` end with a space each. */
+function translateTo(endpoint: Endpoint, matches = ''): RuleSpec {
+  return { head: '-p tcp', tail: `${matches}-m tcp -j DNAT --to-destination ${formatEndpoint(endpoint)}` };
+}
+
+/** The match of a rule that takes connections by chance, with a space behind it; nothing for one that takes all. */
+export function matchIptablesChance({ weight, left }: Chance): string {
+  if (weight === left) return '';
+  return `-m statistic --mode random --probability ${(weight / left).toFixed(10)} `;
+}

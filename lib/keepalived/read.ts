@@ -1,0 +1,479 @@
+import { readIfThere } from '../files.ts';
+import { readFile, stat, readdir } from 'node:fs/promises';
+import { type HostProcess, listProcesses } from '../kernel/host.ts';
+import {
+  ForeignRoot,
+  readWhole,
+  expandConfiguration,
+  parseStatements,
+  type Statement,
+} from './configuration.ts';
+import { hostname } from 'node:os';
+import { parseAddress, type SubnetAddress, type Address, type Family } from '../net.ts';
+import { isIP } from 'node:net';
+import type { LocalAddress } from '../kernel/port.ts';
+import ipaddr from 'ipaddr.js';
+import { VipnatError } from '../errors.ts';
+
+/** A keepalived that runs. */
+export interface RunningKeepalived {
+  readonly pid: number;
+  /** Since the machine's start, in milliseconds. With the pid it names one process, and no later one of the same pid. */
+  readonly startedMs: number;
+  readonly ageMs: number;
+}
+
+/** Where a keepalived of vipnat's has its configuration, and where it says its pid. */
+interface KeepalivedPlace {
+  readonly file: string;
+  readonly pidFile: string;
+}
+
+/**
+ * The process that a pid file names, if it is a keepalived that was started with that configuration: a pid file outlives its
+ * process, whose number another one may have by now. In a container it has to be the same pid namespace. Null for no such
+ * process. Never rejects.
+ */
+export async function findRunning({ file, pidFile }: KeepalivedPlace): Promise<RunningKeepalived | null> {
+  const text = await readIfThere(pidFile, { maxBytes: 32, refusesLink: true }).catch(() => null);
+  const pid = /^\s*([1-9]\d{0,8})\s*$/.exec(text ?? '')?.[1];
+  if (pid === undefined) return null;
+  const read = (name: string) => readFile(`/proc/${name}`, 'utf8');
+  try {
+    const name = (await read(`${pid}/comm`)).trim();
+    const words = (await read(`${pid}/cmdline`)).split('\0');
+    if (name !== keepalivedName || findNamedFile(words) !== file) return null;
+    const startedMs = readStart(await read(`${pid}/stat`));
+    const upMs = Number((await read('uptime')).split(' ')[0]) * 1000;
+    return { pid: Number(pid), startedMs, ageMs: upMs - startedMs };
+  } catch {
+    // It has ended meanwhile.
+    return null;
+  }
+}
+
+/** proc_pid_stat(5): the 22nd field, in clock ticks, of which a second has 100 on every architecture. The second one may have blanks. */
+function readStart(stat: string): number {
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return Number(fields[19]) * 10;
+}
+
+/** Has a running keepalived read its configuration again. Answers whether it was there to hear it. */
+export function reloadRunning({ pid }: RunningKeepalived): boolean {
+  try {
+    return process.kill(pid, 'SIGHUP');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+    throw error;
+  }
+}
+
+/** keepalived on this host, as far as can be seen. */
+export interface KeepalivedView {
+  /** Whether a process of that name is seen: none is from a container that does not see the host's. */
+  readonly isRunning: boolean;
+  /** What its configuration says of a VIP's instance; null where there is no such instance or no file. */
+  readonly instance: { readonly vrid: number; readonly priority: number | null } | null;
+}
+
+/** What its processes are called. */
+export const keepalivedName = 'keepalived';
+
+/** Where it looks for its configuration unless it is told otherwise, see keepalived(8). */
+export const keepalivedFile = '/etc/keepalived/keepalived.conf';
+
+/** Its configuration, as far as one is found. */
+export interface KeepalivedConfiguration {
+  /** Where it is, as its keepalived names it. */
+  readonly path: string;
+  /** With the files that it includes in their places, see expandConfiguration; null when there is no such file. */
+  readonly text: string | null;
+  /** All files that it consists of, that of `path` first. */
+  readonly files: readonly string[];
+}
+
+/** How the configuration of the keepalived begins that holds Services' addresses: a host can have it beside that of the API's virtual IP. */
+export const seatsMark = '# keepalived.conf by vipnat balancer';
+
+/** Which processes are of a keepalived that holds Services' addresses, and which are not. */
+interface KeepalivedParts {
+  readonly seats: readonly HostProcess[];
+  /** All others, be they keepalived or not. */
+  readonly others: readonly HostProcess[];
+}
+
+/** Tells them apart by the files that they were started with. One whose file cannot be read is none of the balancer's. Never rejects. */
+export async function partKeepalived(processes: readonly HostProcess[]): Promise<KeepalivedParts> {
+  const areSeats = await Promise.all(processes.map(isOfSeats));
+  return {
+    seats: processes.filter((_, at) => areSeats[at]),
+    others: processes.filter((_, at) => !areSeats[at]),
+  };
+}
+
+async function isOfSeats({ name, pid, arguments: words }: HostProcess): Promise<boolean> {
+  const path = name === keepalivedName ? findNamedFile(words) : null;
+  if (path === null) return false;
+  try {
+    const text = await (await ForeignRoot.of(pid)).read(path);
+    return text?.startsWith(seatsMark) ?? false;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Looks for a running keepalived, but for one that holds Services' addresses, and for the instance of its configuration that has an
+ * address; a file of the host's is read where no running one tells of its own. Never rejects.
+ */
+export async function findKeepalived(address: string, hostFile: string): Promise<KeepalivedView> {
+  const { others: processes } = await partKeepalived(await listProcesses().catch(() => []));
+  const { text } = await readConfiguration(processes, hostFile).catch(() => ({ text: null }));
+  return {
+    isRunning: processes.some(({ name }) => name === keepalivedName),
+    instance: findInstance(text ?? '', address),
+  };
+}
+
+/**
+ * Reads what a running keepalived reads, in the files that it sees itself; where none runs, or none tells, a file of the
+ * host's, else the usual one. Rejects, as readWhole does, for a file that is there and may not be read.
+ */
+export async function readConfiguration(
+  processes: readonly HostProcess[],
+  hostFile: string,
+): Promise<KeepalivedConfiguration> {
+  const running = processes.find(({ name }) => name === keepalivedName);
+  const words = running?.arguments ?? [];
+  const id = findConfigurationId(words) ?? hostname().replace(/\..*/, '');
+  const read = async (root: ForeignRoot, path: string): Promise<KeepalivedConfiguration> => {
+    const whole = await readWhole(root, path, id);
+    if (whole === null) return { path, text: null, files: [] };
+    return { path, text: expandConfiguration(whole.text, id), files: whole.files };
+  };
+  if (running !== undefined) {
+    const named = findNamedFile(words);
+    const own = await read(await ForeignRoot.of(running.pid), named ?? keepalivedFile);
+    if (named !== null || own.text !== null) return own;
+  }
+  const host = await read(ForeignRoot.own, hostFile);
+  return host.text === null ? await read(ForeignRoot.own, keepalivedFile) : host;
+}
+
+/** The file of `-f FILE` or `--use-file=FILE` (keepalived(8)); null where none is named by its whole path. */
+export function findNamedFile(words: readonly string[]): string | null {
+  const file = findValue(words, '-f', '--use-file');
+  return file?.startsWith('/') === true ? file : null;
+}
+
+/** The name of `-i ID` or `--config-id=ID`, for which some lines are; null where none is given. */
+function findConfigurationId(words: readonly string[]): string | null {
+  return findValue(words, '-i', '--config-id');
+}
+
+function findValue(words: readonly string[], short: string, long: string): string | null {
+  const index = words.findIndex((word) => word === short || word === long);
+  const text = words.find((word) => word.startsWith(`${long}=`))?.slice(long.length + 1);
+  return text ?? (index < 0 ? null : (words[index + 1] ?? null));
+}
+
+/** The vrrp_instance whose addresses hold this one, see keepalived.conf(5). Null when there is none. */
+export function findInstance(text: string, address: string): KeepalivedView['instance'] {
+  const instance = listInstances(text).find((one) => holdsAddress(one, address));
+  const vrid = readNumber(instance, 'virtual_router_id');
+  return vrid === null ? null : { vrid, priority: readNumber(instance, 'priority') };
+}
+
+/**
+ * Whether the instance with this address follows a file: its track_file names one that is declared with that path. Null
+ * when there is no such instance.
+ */
+export function followsFile(text: string, address: string, path: string): boolean | null {
+  const statements = parseStatements(text);
+  const instance = listBlocks(statements, 'vrrp_instance').find((one) => holdsAddress(one, address));
+  if (instance === undefined) return null;
+  const isPath = (one: Statement) => readLast(one, 'file')?.[1] === path;
+  const declared = ['track_file', 'vrrp_track_file'].flatMap((keyword) => listBlocks(statements, keyword));
+  const names = declared.filter(isPath).map(({ words }) => words[1]);
+  return listItems(instance, 'track_file').some(([name]) => names.includes(name));
+}
+
+/** An instance of a configuration: what others on the network can meet of it. */
+export interface InstanceView {
+  readonly name: string;
+  /** Its interface; empty where none is named. */
+  readonly device: string;
+  readonly vrid: number;
+  /** All of its addresses, in canonical text. */
+  readonly addresses: readonly string[];
+}
+
+/** All instances with a virtual_router_id. */
+export function viewInstances(text: string): InstanceView[] {
+  return listInstances(text).flatMap((instance) => {
+    const vrid = readNumber(instance, 'virtual_router_id');
+    const addresses = listBareAddresses(instance).flatMap((bare) => parseAddress(bare)?.text ?? []);
+    const device = readLast(instance, 'interface')?.[1] ?? '';
+    return vrid === null ? [] : [{ name: instance.words[1] ?? '', device, vrid, addresses }];
+  });
+}
+
+function listInstances(text: string): Statement[] {
+  return listBlocks(parseStatements(text), 'vrrp_instance');
+}
+
+function listBlocks(statements: readonly Statement[], keyword: string): Statement[] {
+  return statements.filter(({ words, block }) => words[0] === keyword && block !== null);
+}
+
+/** What a list in a block has, such as the addresses of virtual_ipaddress. */
+function listItems({ block }: Statement, keyword: string): (readonly string[])[] {
+  return listBlocks(block ?? [], keyword).flatMap((list) => (list.block ?? []).map(({ words }) => words));
+}
+
+/** The statement of a block that keepalived goes by: of several the last. */
+function readLast({ block }: Statement, keyword: string): readonly string[] | undefined {
+  return (block ?? []).findLast(({ words }) => words[0] === keyword)?.words;
+}
+
+function readNumber(instance: Statement | undefined, keyword: string): number | null {
+  const word = instance === undefined ? undefined : readLast(instance, keyword)?.[1];
+  return word !== undefined && /^\d{1,9}$/.test(word) ? Number(word) : null;
+}
+
+/** The addresses of all instances, in canonical text. */
+export function listAddresses(text: string): string[] {
+  return listInstances(text)
+    .flatMap(listBareAddresses)
+    .flatMap((bare) => parseAddress(bare)?.text ?? []);
+}
+
+/** With or without a prefix length, and however it is spelled. */
+function holdsAddress(instance: Statement, address: string): boolean {
+  return listBareAddresses(instance).some((bare) => bare === address || parseAddress(bare)?.text === address);
+}
+
+/** As they are spelled, without prefix lengths. */
+function listBareAddresses(instance: Statement): string[] {
+  const items = ['virtual_ipaddress', 'virtual_ipaddress_excluded'].flatMap((list) =>
+    listItems(instance, list),
+  );
+  return items.map(([word = '']) => word.replace(/\/\d+$/, ''));
+}
+
+/** How a configuration's instances reach each other: what `vipnat keepalived` is to be told so that it stays so. */
+interface KeepalivedWire {
+  /** The peers of unicast and, where it is named, this node's own address; empty for multicast. */
+  readonly masters: readonly string[];
+  /** `advert_int`, in seconds; null where none is named. */
+  readonly advertSeconds: number | null;
+}
+
+/** That of the first instance which says so, see keepalived.conf(5). */
+export function findWire(text: string): KeepalivedWire {
+  const instances = listInstances(text);
+  const peers = instances.map((one) => listItems(one, 'unicast_peer').map(([peer = '']) => peer));
+  const listed = (peers.find(({ length }) => length > 0) ?? []).filter((peer) => isIP(peer) !== 0);
+  const own = firstWord(instances, 'unicast_src_ip');
+  const advert = firstWord(instances, 'advert_int');
+  return {
+    masters: listed.length === 0 || own === undefined ? listed : [own, ...listed],
+    advertSeconds: advert !== undefined && /^\d{1,9}(?:\.\d{1,9})?$/.test(advert) ? Number(advert) : null,
+  };
+}
+
+function firstWord(instances: readonly Statement[], keyword: string): string | undefined {
+  return instances.map((one) => readLast(one, keyword)?.[1]).find((word) => word !== undefined);
+}
+
+/**
+ * Whether a running keepalived watches a folder: it watches those of the files that it tracks from when it starts or is
+ * reloaded, and drops for good a file whose folder is not there then (keepalived 2.2.7: "Track file directory for serving
+ * does not exist - removing"). Null where no keepalived runs. Only reads. Rejects, as node:fs does, where a process may not
+ * be asked.
+ */
+export async function isFolderWatched(
+  processes: readonly HostProcess[],
+  folder: string,
+): Promise<boolean | null> {
+  // The second is what `process_names` calls the one that holds addresses.
+  const running = processes.filter(
+    ({ name, isSurelyHere }) => isSurelyHere && ['keepalived', 'keepalived_vrrp'].includes(name),
+  );
+  const watched = await Promise.all(running.map(({ pid }) => watchesFolder(pid, folder)));
+  const known = watched.filter((one) => one !== null);
+  return known.length === 0 ? null : known.includes(true);
+}
+
+/** Null for a process that ended meanwhile. */
+async function watchesFolder(pid: number, folder: string): Promise<boolean | null> {
+  const inodes = await listWatchedInodes(pid);
+  if (inodes === null) return null;
+  const root = await ForeignRoot.of(pid);
+  const status = await stat(await root.locate(folder), { bigint: true }).catch(() => null);
+  return status !== null && inodes.has(status.ino.toString(16));
+}
+
+/** As the kernel writes them: `inotify wd:1 ino:98401b sdev:fe00000 mask:2c8 …`, see proc_pid_fdinfo(5). */
+async function listWatchedInodes(pid: number): Promise<ReadonlySet<string> | null> {
+  try {
+    const folder = `/proc/${pid}/fdinfo`;
+    const texts = (await readdir(folder)).map((name) =>
+      readFile(`${folder}/${name}`, 'utf8').catch(ignoreEnd),
+    );
+    const lines = (await Promise.all(texts)).join('\n').matchAll(/^inotify wd:\S+ ino:([0-9a-f]+) /gm);
+    return new Set([...lines].map(([, inode = '']) => inode));
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    throw error;
+  }
+}
+
+/** A file of the process that was closed meanwhile. */
+function ignoreEnd(error: unknown): string {
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+  throw error;
+}
+
+/** An address of this host with its subnet; one that keepalived holds is among them. */
+export type HostAddress = LocalAddress & SubnetAddress;
+
+/** A host's addresses without those that keepalived holds: what its subnets are told by. Pure. */
+export function listSubnets(hostAddresses: readonly HostAddress[]): HostAddress[] {
+  return hostAddresses.filter((one) => !isWhole(one) && isUsable(one));
+}
+
+/** Whether keepalived can have an instance on an interface. Pure. */
+export function isUsable({ device }: Pick<HostAddress, 'device'>): boolean {
+  return safeInterface.test(device) && device !== 'lo';
+}
+
+/** Whether keepalived may have put an address there: it does so with a whole prefix. */
+export function isWhole({ family, prefixLength }: HostAddress): boolean {
+  return prefixLength === wholePrefixes[family];
+}
+
+/** Bits of an address. */
+export const wholePrefixes = { ipv4: 32, ipv6: 128 } as const;
+
+/**
+ * An interface's name as configuration files take it. Linux allows any 15 bytes but blanks and slashes; whatever
+ * means something to keepalived's parser is left out.
+ */
+export const safeInterface = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$/;
+
+const safeHostname = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/;
+
+/** A host's name as the router_id of its keepalived, for that one's own log; `vipnat` for one that its parser could misread. Pure. */
+export function toRouterId(hostname: string): string {
+  return safeHostname.test(hostname) ? hostname : 'vipnat';
+}
+
+/** Whether keepalived's parser takes a path as one word: it knows blanks, quotes, `#` and `!`. */
+export function isSafePath(path: string): boolean {
+  return /^[\w./@+-]+$/.test(path);
+}
+
+/** A virtual_router_id is one byte, and 0 is reserved (RFC 9568, section 5.2.3). */
+const largestVrid = 255;
+
+/** All of them. */
+export const allVrids: readonly number[] = Array.from({ length: largestVrid }, (_, index) => index + 1);
+
+/** Those that `51-60` names, or `51`; none for anything else. */
+export function parseVrids(text: string): readonly number[] {
+  const [, first = '', last = first] = /^(\d{1,3})(?:-(\d{1,3}))?$/.exec(text) ?? [];
+  return allVrids.filter((vrid) => first !== '' && vrid >= Number(first) && vrid <= Number(last));
+}
+
+/**
+ * The virtual_router_id of a VIP: its last octet, for IPv6 its last byte, plus one. All nodes compute the same.
+ * @throws VipnatError CONFIG_INVALID when that would be 256.
+ */
+export function computeVrid({ text }: Address): number {
+  const vrid = (ipaddr.parse(text).toByteArray().at(-1) ?? 0) + 1;
+  if (vrid <= largestVrid) return vrid;
+  throw new VipnatError(
+    'CONFIG_INVALID',
+    `${text} has no virtual router id: its last byte plus one is ${vrid}, and the largest is ${largestVrid}. ` +
+      `Choose one with --vrid: a number from 1 to ${largestVrid} that is free on that network`,
+  );
+}
+
+/** The same; null for an address that has none. */
+export function findVrid(address: Address): number | null {
+  try {
+    return computeVrid(address);
+  } catch {
+    return null;
+  }
+}
+
+/** One VRRP advertisement, of version 2 (RFC 3768) or 3 (RFC 9568). */
+export interface VrrpAdvert {
+  readonly family: Family;
+  /** The sender's address, in canonical text. */
+  readonly source: string;
+  readonly vrid: number;
+  /** 0 when the sender gives up its addresses, 255 when they are its own. */
+  readonly priority: number;
+  /** The virtual addresses in canonical text, in the order of the packet. */
+  readonly addresses: readonly string[];
+}
+
+/** The adverts in what `tcpdump -x` printed, in their order. Packets that are none are left out. Pure and total. */
+export function parseCapture(text: string): VrrpAdvert[] {
+  const packets: string[] = [];
+  for (const line of text.split('\n')) {
+    // tcpdump 4.99.3: `	0x0010:  e000 0012 2133 6401 0101 …`; what is no such line begins a packet.
+    const bytes = /^\s+0x[0-9a-f]{4}: {2}([0-9a-f ]+)$/.exec(line)?.[1];
+    if (bytes === undefined) packets.push('');
+    else packets.push(`${packets.pop() ?? ''}${bytes.replaceAll(' ', '')}`);
+  }
+  return packets.map((packet) => parsePacket(Buffer.from(packet, 'hex'))).filter((advert) => advert !== null);
+}
+
+const vrrpProtocol = 112;
+const vrrpHeaderBytes = 8;
+
+interface Layout {
+  readonly family: Family;
+  readonly source: Buffer;
+  /** From the VRRP header on. */
+  readonly payload: Buffer;
+  readonly addressBytes: number;
+}
+
+function parsePacket(packet: Buffer): VrrpAdvert | null {
+  const layout = readIpHeader(packet);
+  if (layout === null || layout.payload.length < vrrpHeaderBytes) return null;
+  const { family, source, payload, addressBytes } = layout;
+  const [head = 0, vrid = 0, priority = 0, count = 0] = payload;
+  const isAdvert = head === 0x21 || head === 0x31;
+  if (!isAdvert || payload.length < vrrpHeaderBytes + count * addressBytes) return null;
+  const addresses = Array.from({ length: count }, (_, index) => {
+    const start = vrrpHeaderBytes + index * addressBytes;
+    return toText(payload.subarray(start, start + addressBytes));
+  });
+  return { family, source: toText(source), vrid, priority, addresses };
+}
+
+function readIpHeader(packet: Buffer): Layout | null {
+  const version = (packet[0] ?? 0) >> 4;
+  if (version === 4 && packet[9] === vrrpProtocol) {
+    const headerBytes = ((packet[0] ?? 0) & 0x0f) * 4;
+    return {
+      family: 'ipv4',
+      source: packet.subarray(12, 16),
+      payload: packet.subarray(headerBytes),
+      addressBytes: 4,
+    };
+  }
+  if (version !== 6 || packet[6] !== vrrpProtocol) return null;
+  return { family: 'ipv6', source: packet.subarray(8, 24), payload: packet.subarray(40), addressBytes: 16 };
+}
+
+function toText(bytes: Buffer): string {
+  const text = bytes.length === 4 ? bytes.join('.') : (bytes.toString('hex').match(/.{4}/g)?.join(':') ?? '');
+  return parseAddress(text)?.text ?? text;
+}

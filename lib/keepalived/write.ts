@@ -1,0 +1,428 @@
+import { join, dirname } from 'node:path';
+import type { Clock, Cancel } from '../clock.ts';
+import { VipnatError } from '../errors.ts';
+import { replaceFile } from '../files.ts';
+
+/** Where keepalived says what state its instances are in, in the folder of `--run-dir`: a named pipe that it makes itself. */
+export function locateNotices(runDir: string): string {
+  return join(runDir, 'keepalived', 'notify');
+}
+
+/** What an address's vrrp_instance is called. */
+export function nameInstance(vip: string): string {
+  return `vip-${vip}`;
+}
+
+/** The states of a vrrp_instance, as keepalived names them. */
+export const vrrpStates = ['MASTER', 'BACKUP', 'FAULT', 'STOP'] as const;
+
+/** One of them. `FAULT`: it may not hold the address, by the track file or as its interface is down. */
+export type VrrpState = (typeof vrrpStates)[number];
+
+/** What keepalived has said of one of its instances. */
+export interface Notice {
+  /** The vrrp_instance's name. */
+  readonly instance: string;
+  readonly state: VrrpState;
+}
+
+/** An instance as it was heard of last. */
+interface InstanceState {
+  readonly state: VrrpState;
+  /** By the Clock. */
+  readonly since: number;
+}
+
+/** A line of keepalived's notify_fifo, see keepalived.conf(5): `INSTANCE "name" MASTER 100`. Null for other lines. */
+export function parseNotice(line: string): Notice | null {
+  const [, instance = '', word] = /^INSTANCE "([^"]+)" (\w+)(?: \d+)?$/.exec(line) ?? [];
+  const state = vrrpStates.find((one) => one === word);
+  return state === undefined ? null : { instance, state };
+}
+
+/** Where keepalived's lines come from: a read answers what is new, or null while no keepalived writes there. */
+export interface NoticeSource {
+  read(): Promise<string | null>;
+  close(): Promise<void>;
+}
+
+/** A state is for people, who do not mind half a second. */
+const pollMs = 500;
+
+/** Longer than any line of keepalived's: its instances' names are words of a configuration file. */
+const maxPendingLength = 4096;
+
+/** Hears what state keepalived's instances are in, from whenever keepalived runs until it ends. */
+export class NoticeReader {
+  readonly #source: NoticeSource;
+  readonly #clock: Clock;
+  readonly #onChange: (notice: Notice, before: VrrpState | null) => void;
+  readonly #states = new Map<string, InstanceState>();
+  #pending = '';
+  #cancel: Cancel | null = null;
+  #reading: Promise<void> | null = null;
+
+  /** `onChange` is told of every state that differs from the one before; that is null for the first one heard. */
+  constructor(
+    source: NoticeSource,
+    clock: Clock,
+    onChange: (notice: Notice, before: VrrpState | null) => void,
+  ) {
+    this.#source = source;
+    this.#clock = clock;
+    this.#onChange = onChange;
+  }
+
+  /** By the instance's name; empty where no keepalived was heard. */
+  get states(): ReadonlyMap<string, InstanceState> {
+    return this.#states;
+  }
+
+  /** Begins to listen. Not to be called twice. */
+  start(): void {
+    this.#cancel = this.#clock.schedule(0, () => {
+      this.#reading = this.#read();
+    });
+  }
+
+  /** Nothing is called back afterwards. */
+  async stop(): Promise<void> {
+    this.#cancel?.();
+    this.#cancel = null;
+    await this.#reading;
+    await this.#source.close();
+  }
+
+  async #read(): Promise<void> {
+    const text = await this.#source.read();
+    if (this.#cancel === null) return;
+    if (text === null) this.#forget();
+    else this.#hear(text);
+    this.#cancel = this.#clock.schedule(pollMs, () => {
+      this.#reading = this.#read();
+    });
+  }
+
+  #hear(text: string): void {
+    const lines = `${this.#pending}${text}`.split('\n');
+    this.#pending = (lines.pop() ?? '').slice(-maxPendingLength);
+    for (const line of lines) {
+      const notice = parseNotice(line);
+      if (notice !== null) this.#note(notice);
+    }
+  }
+
+  #note(notice: Notice): void {
+    const { instance, state } = notice;
+    const before = this.#states.get(instance)?.state ?? null;
+    if (before === state) return;
+    this.#states.set(instance, { state, since: this.#clock.now() });
+    this.#onChange(notice, before);
+  }
+
+  /** It ended, or never ran: what it said last is no longer so. */
+  #forget(): void {
+    this.#pending = '';
+    this.#states.clear();
+  }
+}
+
+/**
+ * Of the node that shall hold the address first. A backup waits three adverts and (256 - priority)/256 of one (RFC 9568, section
+ * 6.1), so a high priority is a quick failover; above it is room for a person's own.
+ */
+const highestPriority = 250;
+
+/** From one node to the next: of two that miss the same advert, one is heard before the other's time is over. */
+const step = 10;
+
+/** A node's priority, 1 to 250, by its place among those that may hold an address: 0 is the first. Pure. */
+export function toPriority(place: number): number {
+  return Math.max(1, highestPriority - step * place);
+}
+
+/** One vrrp_instance. Every text in it is one word to keepalived's parser. */
+interface VrrpInstance {
+  readonly name: string;
+  /** The interface that carries the adverts. */
+  readonly device: string;
+  /** 1 to 255. */
+  readonly vrid: number;
+  /** 1 to 254. */
+  readonly priority: number;
+  /** In milliseconds, a multiple of 10. */
+  readonly advertMs: number;
+  /** Whether it takes the addresses from a node of a lower priority that has them. */
+  readonly preempts: boolean;
+  /** Who gets the adverts, of the addresses' family; null for multicast. */
+  readonly unicast: { readonly source: string; readonly peers: readonly string[] } | null;
+  /** What adverts name: `10.0.0.50/32`. At least one, all of one family. */
+  readonly addresses: readonly string[];
+  /**
+   * What is held besides, of any family: `10.0.0.51/32`, `fd00::51/128 dev eth1`. Adverts do not name it: nodes that differ
+   * in it for a moment agree on the holder all the same.
+   */
+  readonly excluded: readonly string[];
+  /** Interfaces besides `device` without which this node cannot hold the addresses. */
+  readonly tracked: readonly string[];
+}
+
+/** All that a keepalived of vipnat's is told. */
+interface KeepalivedConfiguration {
+  /** The first line: by it a later version knows the file. */
+  readonly mark: string;
+  readonly routerId: string;
+  readonly version: 2 | 3;
+  /** Lines of global_defs that only this configuration has. */
+  readonly globals: readonly string[];
+  /** The named pipe by which keepalived says what state its instances are in: a path without blanks and quotes. */
+  readonly notices: string;
+  /** The file by which vipnat says whether this node can serve, such a path too; and what a reader is told of it. */
+  readonly trackFile: { readonly path: string; readonly comment: string };
+  readonly instances: readonly VrrpInstance[];
+  /** Of the group all of whose instances one node holds; null for none. */
+  readonly group: string | null;
+}
+
+/** Gratuitous ARP is repeated this often: a switch that lost an address's port learns it again. */
+const refreshSeconds = 60;
+
+/** The text of keepalived.conf. Pure: equal input, equal bytes (I3). Every text in it was checked by who made the input. */
+export function renderConfiguration(configuration: KeepalivedConfiguration): string {
+  const { mark, instances, group } = configuration;
+  const parts = [
+    renderGlobals(configuration),
+    renderTrackFile(configuration),
+    ...instances.map(renderInstance),
+    ...(group === null ? [] : [renderSyncGroup(group, instances)]),
+  ];
+  return `${mark}\n${parts.join('')}`;
+}
+
+/**
+ * Without a router_id keepalived 2.2.7 resolves the host's name, and starts 10 s late where no DNS answers. No script is run,
+ * but the pipe belongs to the script_user, for whom keepalived looks in any case and complains.
+ */
+function renderGlobals({ routerId, version, globals, notices }: KeepalivedConfiguration): string {
+  return `global_defs {
+  router_id ${routerId}
+  vrrp_version ${version}
+  vrrp_garp_master_refresh ${refreshSeconds}
+${globals.map((line) => `  ${line}\n`).join('')}  script_user root
+  vrrp_notify_fifo ${notices}
+}
+`;
+}
+
+/**
+ * Weight 0 means FAULT: a lower priority would not do, as with nopreempt no other node takes an address from a master
+ * (seen with keepalived 2.2.7).
+ */
+function renderTrackFile({ trackFile: { path, comment } }: KeepalivedConfiguration): string {
+  return `
+# ${comment}
+track_file serving {
+  file "${path}"
+  weight 0
+  init_file 0
+}
+`;
+}
+
+function renderInstance(instance: VrrpInstance): string {
+  const { name, device, vrid, priority, advertMs, preempts, unicast } = instance;
+  const { addresses, excluded, tracked } = instance;
+  return `
+vrrp_instance ${name} {
+  state BACKUP
+${preempts ? '' : '  nopreempt\n'}  interface ${device}
+  virtual_router_id ${vrid}
+  priority ${priority}
+  advert_int ${advertMs / 1000}
+${renderUnicast(unicast)}${renderList('virtual_ipaddress', addresses)}${renderList('virtual_ipaddress_excluded', excluded)}${renderList('track_interface', tracked)}${renderList('track_file', ['serving'])}}
+`;
+}
+
+function renderUnicast(unicast: VrrpInstance['unicast']): string {
+  if (unicast === null) return '';
+  return `  check_unicast_src
+  unicast_src_ip ${unicast.source}
+${renderList('unicast_peer', unicast.peers)}`;
+}
+
+/** An empty list is left out. */
+function renderList(keyword: string, items: readonly string[]): string {
+  if (items.length === 0) return '';
+  return `  ${keyword} {\n${items.map((item) => `    ${item}\n`).join('')}  }\n`;
+}
+
+function renderSyncGroup(group: string, instances: readonly VrrpInstance[]): string {
+  return `
+vrrp_sync_group ${group} {
+  group {
+${instances.map(({ name }) => `    ${name}\n`).join('')}  }
+}
+`;
+}
+
+/** The files by which the balancer and its keepalived speak, by their whole paths. */
+export interface SeatFiles {
+  /** Its configuration: keepalived is started with this path, `--use-file`. */
+  readonly file: string;
+  /** A configuration that keepalived refused: for people. */
+  readonly refusedFile: string;
+  /** What keepalived itself found wrong with a file that it was to read: for people. */
+  readonly checkLog: string;
+  /** Where keepalived says its pid, `--pid`. */
+  readonly pidFile: string;
+  /** Where it is told whether this node can serve. */
+  readonly trackFile: string;
+  /** The named pipe by which it says what state its instances are in. It makes the pipe itself. */
+  readonly notices: string;
+}
+
+/** The folder that is taken when none is given: beside that of the agent, which may run on the same host. */
+export const usualRunFolder = '/run/vipnat-lb';
+
+/** Those in the folder of `--run-dir`. */
+export function locateSeatFiles(runDir: string): SeatFiles {
+  return {
+    file: join(runDir, 'keepalived.conf'),
+    refusedFile: join(runDir, 'keepalived.conf.refused'),
+    checkLog: join(runDir, 'keepalived.check'),
+    pidFile: join(runDir, 'keepalived.pid'),
+    trackFile: join(runDir, 'serving'),
+    notices: join(runDir, 'notify'),
+  };
+}
+
+/** Where keepalived is told whether this node can serve, in the folder of `--run-dir`. */
+export function locateServingFile(runDir: string): string {
+  return join(runDir, 'keepalived', 'serving');
+}
+
+/** Where keepalived.conf is for a keepalived in a static pod: beside what it tracks, where the host sees it too. */
+export function locateKeepalivedFile(runDir: string): string {
+  return join(dirname(locateServingFile(runDir)), 'keepalived.conf');
+}
+
+/** Lines for tmpfiles.d by which systemd makes that file at boot, before any service. What is there already stays as it is. Pure. */
+export function listTmpfilesLines(runDir: string): string[] {
+  const file = locateServingFile(runDir);
+  return [
+    ...[dirname(dirname(file)), dirname(file)].map(toTmpfilesFolder),
+    // 0: this node can serve.
+    `f ${file} 0644 root root - 0`,
+  ];
+}
+
+/** A line for tmpfiles.d by which systemd makes a folder at boot. Pure. */
+export function toTmpfilesFolder(folder: string): string {
+  return `d ${folder.replace(/\/$/, '')} 0755 root root -`;
+}
+
+/** Notified of changes of the track file, and of writes to it that failed. */
+export interface ServingListener {
+  /** keepalived was told something else than before; the first word that a node can serve is not news. */
+  changed(isServing: boolean): void;
+  /** It could not be told, for the first time in a row. */
+  notWritten(problem: VipnatError): void;
+}
+
+/** A folder that cannot be written is not tried at every look. */
+const retryMs = 60_000;
+
+/** What keepalived reads: with weight 0, whatever is not 0 is a fault. */
+const valueOf = (isServing: boolean) => (isServing ? 0 : 1);
+
+/** Tells keepalived whether this node can serve, whenever that has changed. */
+export class ServingKeeper {
+  readonly #file: TrackFile;
+  readonly #clock: Clock;
+  readonly #report: ServingListener;
+  #wanted = true;
+  /** The value in the file; null until this agent wrote it. */
+  #written: boolean | null = null;
+  #isFailing = false;
+  #nextTry = -Infinity;
+  #writing: Promise<void> | null = null;
+
+  constructor(file: TrackFile, clock: Clock, report: ServingListener) {
+    this.#file = file;
+    this.#clock = clock;
+    this.#report = report;
+  }
+
+  /** The state wanted last, and whether the file has it. */
+  get state(): { readonly isServing: boolean; readonly isTold: boolean } {
+    return { isServing: this.#wanted, isTold: this.#written === this.#wanted };
+  }
+
+  /** To be told after every look. Returns at once. */
+  keep(isServing: boolean): void {
+    this.#wanted = isServing;
+    if (this.#writing !== null || isServing === this.#written || this.#clock.now() < this.#nextTry) return;
+    this.#writing = this.#write().finally(() => (this.#writing = null));
+  }
+
+  /**
+   * Ends when the file says that this node can serve: nobody judges that any more. Also where nothing was written, as an
+   * agent that was killed before may have left the contrary there (ADR 18).
+   */
+  async release(): Promise<void> {
+    await this.#writing;
+    if (this.#written === true) return;
+    this.#nextTry = -Infinity;
+    this.keep(true);
+    await this.#writing;
+  }
+
+  /** Until what was wanted last is there, or it fails. */
+  async #write(): Promise<void> {
+    try {
+      while (this.#written !== this.#wanted) {
+        const isServing = this.#wanted;
+        await this.#file.write(valueOf(isServing));
+        if (isServing !== (this.#written ?? true)) this.#report.changed(isServing);
+        this.#written = isServing;
+      }
+      this.#isFailing = false;
+    } catch (error) {
+      if (!(error instanceof VipnatError)) throw error;
+      if (!this.#isFailing) this.#report.notWritten(error);
+      this.#isFailing = true;
+      this.#nextTry = this.#clock.now() + retryMs;
+    }
+  }
+}
+
+/** A file that keepalived tracks. */
+export interface TrackFile {
+  /** Where it is, for people. */
+  readonly location: string;
+  /**
+   * Replaces the number in it, whole or not at all. One at a time.
+   * @throws VipnatError TRACK_FILE_NOT_WRITTEN
+   */
+  write(value: number): Promise<void>;
+}
+
+/** A track file, whose folder is made when it is written. keepalived sees a rename into the folder as a change. */
+export function createTrackFile(location: string): TrackFile {
+  return {
+    location,
+    async write(value) {
+      try {
+        await replaceFile(location, `${value}\n`, { isFolderOurs: true });
+      } catch (error) {
+        const { code, message } = error as NodeJS.ErrnoException;
+        const next = "keepalived keeps using the file's last value, and everything else works";
+        throw new VipnatError(
+          'TRACK_FILE_NOT_WRITTEN',
+          `writing ${location} failed (${code ?? message}). ${next}`,
+          { cause: error },
+        );
+      }
+    },
+  };
+}

@@ -1,0 +1,448 @@
+import {
+  type SaveOutput,
+  type Attempt,
+  attempt,
+  iptablesTables,
+  type IptablesDialect,
+  iptablesDialects,
+  familyToNft,
+  type Transaction,
+  toolName,
+} from './port.ts';
+import {
+  type Toolbox,
+  settleAll,
+  createToolbox,
+  isInPath,
+  runTool,
+  type ToolCommand,
+  execTool,
+  toolMissing,
+  type RunTool,
+  toolNotPermitted,
+} from './tools.ts';
+import { VipnatError } from '../errors.ts';
+import {
+  type RulePlace,
+  readRawRules,
+  type NftLayer,
+  type NftChain,
+  listChains,
+  hasChain,
+} from './nft-netlink.ts';
+import { withNetlinkClient } from './netlink.ts';
+import { type Family, families, refusedPorts } from '../net.ts';
+import { isNftName, listNftTable, runNft, parseObjects } from './nftables.ts';
+import { readFile } from 'node:fs/promises';
+
+/** Reads what is wanted in a quicker way than the save tool; null where it cannot. */
+type QuickReading = () => Promise<SaveOutput | null>;
+
+/**
+ * What one dialect has for one family, by the quick way if there is one, or by one run of its save tool. A tool that fails is run
+ * once more for each table that vipnat reads: most likely it met a rule that it lacks a match for, and then nobody can tell the
+ * tables after that one from the tool's end. Null where there is nothing to read.
+ */
+export async function readIptables(
+  toolbox: Toolbox,
+  { family, dialect, limitMs }: Omit<SaveSource, 'table'>,
+  readQuickly?: QuickReading,
+): Promise<Attempt<SaveOutput | null>> {
+  const quick = await attempt(tryQuickly(readQuickly), { family, dialect, tables: iptablesTables });
+  if (quick.found !== null || quick.unread.length > 0) return quick;
+  const source = { family, dialect, limitMs };
+  const whole = await attempt(saveIptables(toolbox, source), { family, dialect, tables: iptablesTables });
+  if (whole.unread[0]?.code !== 'TOOL_FAILED') return whole;
+  const parts = await settleAll(
+    iptablesTables.map((table) =>
+      attempt(saveIptables(toolbox, { ...source, table }), { family, dialect, tables: [table] }),
+    ),
+  );
+  const unread = parts.flatMap((part) => part.unread);
+  if (unread.length === parts.length) return whole;
+  return { found: { family, dialect, text: parts.map((part) => part.found?.text ?? '').join('') }, unread };
+}
+
+/**
+ * What the quick way reads. Null where there is none, or it cannot: that is left to the save tool, which has more to say. Rejects with
+ * TOOL_TIMED_OUT: the save tool would take as long again.
+ */
+export async function tryQuickly(read: QuickReading | undefined): Promise<SaveOutput | null> {
+  try {
+    return (await read?.()) ?? null;
+  } catch (error) {
+    if (error instanceof VipnatError && error.code !== 'TOOL_TIMED_OUT') return null;
+    throw error;
+  }
+}
+
+/** vipnat asks for a handful of places. */
+const maxPlaces = 64;
+
+/** Remembers what a tool said of the rules of a place, as long as they stay as they are. */
+export class RuleMemory<T> {
+  /** Places to what was said last. */
+  readonly #placeToAnswer = new Map<string, { readonly rules: string; readonly answer: T }>();
+
+  /** What `ask` answers, without a call of it while the rules are the same. Rejects as `ask` does. */
+  async recall(place: RulePlace, ask: () => Promise<T>): Promise<T> {
+    const name = JSON.stringify(place);
+    const rules = await describeRules(place);
+    const known = this.#placeToAnswer.get(name);
+    if (known !== undefined && known.rules === rules) return known.answer;
+    this.#placeToAnswer.delete(name);
+    const answer = await ask();
+    // An answer can be of another moment: it counts for later if the rules are still the same.
+    const isSettled = rules !== null && rules === (await describeRules(place));
+    if (this.#placeToAnswer.size >= maxPlaces) this.#placeToAnswer.clear();
+    if (isSettled) this.#placeToAnswer.set(name, { rules, answer });
+    return answer;
+  }
+}
+
+/** The same for the same rules; null where the kernel does not answer. */
+async function describeRules(place: RulePlace): Promise<string | null> {
+  try {
+    const { handles, digest } = await withNetlinkClient('netfilter', (client) => readRawRules(client, place));
+    return `${digest} ${handles.join()}`;
+  } catch (error) {
+    if (error instanceof VipnatError) return null;
+    throw error;
+  }
+}
+
+/** Rules of others that packets pass before connections are tracked: they may keep packets from being tracked. */
+
+/** What a tool printed of one place. */
+export type EarlyRules =
+  /** `iptables-save -t raw`. */
+  | {
+      readonly kind: 'iptables';
+      readonly family: Family;
+      readonly dialect: IptablesDialect;
+      readonly text: string;
+    }
+  /** `nft -n -t list table`, of a table with a chain that comes before connection tracking. */
+  | { readonly kind: 'nftables'; readonly table: string; readonly text: string };
+
+/** NF_IP_PRI_CONNTRACK of linux/netfilter_ipv4.h: hooks before it see packets that are not tracked yet. */
+const trackingPriority = -200;
+
+/** Families of nftables whose hooks see packets of TCP connections before they are tracked. */
+const layers: readonly (NftLayer | null)[] = ['ip', 'ip6', 'inet'];
+
+/**
+ * All such rules. A tool is started only for tables that have rules there: on most hosts for none. Rejects as these tools do, and without
+ * CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
+ */
+export async function readEarlyRules(limitMs = 10_000): Promise<readonly EarlyRules[]> {
+  const chains = await listEarlyChains();
+  const toolbox = createToolbox(limitMs);
+  const saves = families.flatMap((family) =>
+    iptablesDialects
+      .filter((dialect) => dialect === 'legacy' || hasRules(chains, family))
+      .map((dialect) => saveRaw(toolbox, { family, dialect, limitMs })),
+  );
+  const tables = new Set(
+    chains.flatMap(({ layer, table }) =>
+      isIptables(layer, table) || !isNftName(table) ? [] : [`${layer ?? ''} ${table}`],
+    ),
+  );
+  const lists = isInPath('nft') ? [...tables].map((table) => listRaw(table, limitMs)) : [];
+  return (await settleAll([...saves, ...lists])).filter((one) => one !== null);
+}
+
+/** None on a kernel without nf_tables. */
+async function listEarlyChains(): Promise<readonly NftChain[]> {
+  try {
+    const all = await withNetlinkClient('netfilter', (client) => listChains(client), true);
+    const early = all.filter(
+      ({ layer, priority, use }) =>
+        layers.includes(layer) && use > 0 && priority !== null && priority < trackingPriority,
+    );
+    return early.filter(({ table }) => !table.startsWith('vipnat'));
+  } catch (error) {
+    if (error instanceof VipnatError && error.code !== 'TOOL_NOT_PERMITTED') return [];
+    throw error;
+  }
+}
+
+function isIptables(layer: NftLayer | null, table: string): boolean {
+  return table === 'raw' && layer !== 'inet';
+}
+
+function hasRules(chains: readonly NftChain[], family: Family): boolean {
+  return chains.some(({ layer, table }) => table === 'raw' && layer === familyToNft[family]);
+}
+
+interface RawSource {
+  readonly family: Family;
+  readonly dialect: IptablesDialect;
+  readonly limitMs: number;
+}
+
+/** Null on a host without this iptables. */
+async function saveRaw(
+  toolbox: Toolbox,
+  { family, dialect, limitMs }: RawSource,
+): Promise<EarlyRules | null> {
+  if ((await toolbox.find(family, dialect, 'save')) === null) return null;
+  const saved = await saveIptables(toolbox, { family, dialect, limitMs, table: 'raw' });
+  return saved === null ? null : { kind: 'iptables', family, dialect, text: saved.text };
+}
+
+async function listRaw(table: string, limitMs: number): Promise<EarlyRules> {
+  return { kind: 'nftables', table, text: await listNftTable(table, ['-t'], limitMs) };
+}
+
+/**
+ * What one backend's save tool prints for one family. A backend that holds no table is never touched by it, and its
+ * text is empty. Null on a host that runs legacy only, for nft.
+ */
+export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promise<SaveOutput | null> {
+  const { family, dialect, limitMs, table } = source;
+  if (dialect === 'legacy' && !(await hasLegacyTables(family, table))) return { family, dialect, text: '' };
+  const tool = dialect === 'nft' ? await findNftSave(toolbox, family) : await findLegacySave(toolbox, family);
+  if (tool === null) return null;
+  const words = table === undefined ? [] : ['-t', table];
+  return { family, dialect, text: await runTool({ tool, arguments: words, limitMs, isPatient: true }) };
+}
+
+/** Which rules to read, and for how long the tool may take. */
+interface SaveSource {
+  readonly family: Family;
+  readonly dialect: IptablesDialect;
+  readonly limitMs: number;
+  /** This one only; all by default. */
+  readonly table?: string;
+}
+
+/** A transaction for a dialect of iptables. */
+export type IptablesTransaction = Transaction & { readonly dialect: IptablesDialect };
+
+/** Whether a transaction is one. */
+export function isForIptables(transaction: Transaction): transaction is IptablesTransaction {
+  return transaction.dialect !== 'nftables';
+}
+
+/**
+ * Whether an iptables of this family is installed, of whichever backend; so to speak also where nft is missing too:
+ * reading then says what to install.
+ */
+export function hasIptables(family: Family): boolean {
+  if (!isInPath('nft')) return true;
+  const plain = family === 'ipv6' ? 'ip6tables-save' : 'iptables-save';
+  return [plain, ...iptablesDialects.map((dialect) => toolName(family, dialect, 'save'))].some(isInPath);
+}
+
+/** What restores rules of one family and dialect; null where it is not installed. */
+export async function findRestore(
+  toolbox: Toolbox,
+  { family, dialect }: Pick<IptablesTransaction, 'family' | 'dialect'>,
+): Promise<ToolCommand | null> {
+  const tool = await toolbox.find(family, dialect, 'restore');
+  // Legacy waits up to 5 s for the lock that everybody shares, then exits with 4; nft has no lock and takes the flag.
+  return tool === null ? null : { tool, arguments: ['--noflush', '-w', '5'] };
+}
+
+/** Runs one restore script: all of a table's lines take effect at its COMMIT, or none. */
+export async function restoreIptables(
+  toolbox: Toolbox,
+  { family, dialect, input }: IptablesTransaction,
+  { limitMs, run = execTool }: WriteOptions,
+): Promise<void> {
+  const restore = await findRestore(toolbox, { family, dialect });
+  if (restore === null) throw toolMissing(toolName(family, dialect, 'restore'));
+  if (dialect === 'nft') await makeBaseChains(family, input, limitMs);
+  await runTool({ ...restore, input, limitMs }, run);
+}
+
+/** How a write is made. */
+interface WriteOptions {
+  /** For how long a tool may take. */
+  readonly limitMs: number;
+  /** What runs it; execTool by default. */
+  readonly run?: RunTool;
+}
+
+/** Null on a host that runs legacy only; with neither backend's tool we would be blind. */
+async function findNftSave(toolbox: Toolbox, family: Family): Promise<string | null> {
+  const tool = await toolbox.find(family, 'nft', 'save');
+  if (tool === null && (await toolbox.find(family, 'legacy', 'save')) === null) {
+    throw toolMissing(toolName(family, 'nft', 'save'));
+  }
+  return tool;
+}
+
+async function findLegacySave(toolbox: Toolbox, family: Family): Promise<string> {
+  const tool = await toolbox.find(family, 'legacy', 'save');
+  if (tool === null) throw toolMissing(toolName(family, 'legacy', 'save'));
+  return tool;
+}
+
+/** Asking iptables-legacy for a table creates it, and with it a second set of hooks in every packet's way: ask the kernel first. */
+async function hasLegacyTables(family: Family, table?: string): Promise<boolean> {
+  const path = `/proc/net/${familyToNft[family]}_tables_names`;
+  try {
+    const names = (await readFile(path, 'utf8')).split('\n').filter((name) => name !== '');
+    return table === undefined ? names.length > 0 : names.includes(table);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return false;
+    throw toolNotPermitted(`reading ${path}`, code ?? 'unknown');
+  }
+}
+
+/** Where iptables-nft has the kernel's chains that a restore can put rules in (nft_xt_builtin_tables in iptables' nft.c). */
+const places: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  filter: {
+    INPUT: 'type filter hook input priority 0',
+    FORWARD: 'type filter hook forward priority 0',
+    OUTPUT: 'type filter hook output priority 0',
+  },
+  nat: {
+    PREROUTING: 'type nat hook prerouting priority -100',
+    INPUT: 'type nat hook input priority 100',
+    OUTPUT: 'type nat hook output priority -100',
+    POSTROUTING: 'type nat hook postrouting priority 100',
+  },
+};
+
+/** nft adds chains in milliseconds; whoever is slower makes no write late. */
+const maxMs = 2000;
+
+/**
+ * Makes the kernel's chains that a script for iptables-nft-restore puts rules in or takes them from, where they are missing, and
+ * leaves those that are there as they are. iptables-nft would make them itself, but always with the policy ACCEPT, and it holds on
+ * to that when somebody else's restore has made them a moment before, with DROP (seen with 1.8.9): whoever flushes a firewall and
+ * restores it would have it open, by a repair of ours in between. What nft cannot do, or is not there to do, is left to iptables-nft.
+ * Where all chains are there, which the kernel says in a moment, no nft is started: it reads all chains of the host first, and again
+ * after each commit of anybody.
+ */
+async function makeBaseChains(family: Family, input: string, limitMs: number): Promise<void> {
+  const missing = await listMissing(family, listBaseChains(input));
+  if (missing.length === 0) return;
+  const transaction = { family, dialect: 'nftables', input: renderBaseChains(family, missing) } as const;
+  try {
+    await runNft(transaction, Math.min(limitMs, maxMs));
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+  }
+}
+
+/** A chain of the kernel's, and where it is. */
+interface BaseChain {
+  readonly table: string;
+  readonly name: string;
+  /** As nft is told it, without a policy, so that none is changed. */
+  readonly place: string;
+}
+
+/** The kernel's chains in which a script changes rules, each once. Pure. */
+export function listBaseChains(input: string): BaseChain[] {
+  let table = '';
+  const found = new Map<string, BaseChain>();
+  for (const line of input.split('\n')) {
+    if (line.startsWith('*')) table = line.slice(1);
+    const [, name = ''] = /^-[IAD] (\S+) /.exec(line) ?? [];
+    const place = places[table]?.[name];
+    if (place !== undefined) found.set(`${table} ${name}`, { table, name, place });
+  }
+  return [...found.values()];
+}
+
+/** What nft is told to make them. Pure. */
+export function renderBaseChains(family: Family, chains: readonly BaseChain[]): string {
+  const layer = familyToNft[family];
+  const lines = chains.flatMap(({ table, name, place }) => [
+    `add table ${layer} ${table}\n`,
+    `add chain ${layer} ${table} ${name} { ${place}; }\n`,
+  ]);
+  return [...new Set(lines)].join('');
+}
+
+/** Without an answer of the kernel all can be missing. */
+async function listMissing(family: Family, chains: readonly BaseChain[]): Promise<readonly BaseChain[]> {
+  if (chains.length === 0) return [];
+  try {
+    return await withNetlinkClient('netfilter', async (client) => {
+      const missing: BaseChain[] = [];
+      for (const chain of chains) {
+        if (!(await hasChain(client, { ...chain, family: familyToNft[family] }))) missing.push(chain);
+      }
+      return missing;
+    });
+  } catch (error) {
+    if (error instanceof VipnatError) return chains;
+    throw error;
+  }
+}
+
+/** The rule of a drained host, in a table of its own that holds nothing else. Both methods reject with TOOL_MISSING, TOOL_NOT_PERMITTED or TOOL_FAILED. */
+export interface DrainRule {
+  /** The apiservers' ports at which drain checks are refused, ascending; null for a table that refuses otherwise. Empty where there is none. */
+  read(): Promise<readonly number[] | null>;
+  /** Has drain checks refused at these ports and at no others; without any, removes the table. All of it takes effect, or nothing. */
+  write(ports: readonly number[]): Promise<void>;
+}
+
+/** The table's name with its family. Whatever it holds is vipnat's. */
+export const drainTable = 'inet vipnat-drain';
+
+const limitMs = 15_000;
+
+/** That of this network namespace. Takes nft: also a host whose other rules are in iptables-legacy has nf_tables for it. */
+export function createDrainRule(): DrainRule {
+  return {
+    async read() {
+      if (!isInPath('nft')) throw toolMissing('nft');
+      const text = await listNftTable(drainTable, ['-j'], limitMs);
+      return text === '' ? [] : parseDrainTable(text);
+    },
+    async write(ports) {
+      await runNft({ family: 'ipv4', dialect: 'nftables', input: renderDrainTable(ports) }, limitMs);
+    },
+  };
+}
+
+/** The script for nft, for people too. Pure. */
+export function renderDrainTable(ports: readonly number[]): string {
+  // What is not there cannot be deleted: so it is added first.
+  const removal = `add table ${drainTable}\ndelete table ${drainTable}\n`;
+  if (ports.length === 0) return removal;
+  const { first, last } = refusedPorts;
+  const rules = ports.map(
+    (port) => `    tcp dport ${port} tcp sport ${first}-${last} reject with tcp reset\n`,
+  );
+  return `${removal}table ${drainTable} {
+  chain input {
+    type filter hook input priority -10; policy accept;
+${rules.join('')}  }
+}
+`;
+}
+
+/** What `nft -j list table` printed; null where it is not as renderDrainTable has it. */
+function parseDrainTable(text: string): readonly number[] | null {
+  const objects = parseObjects(text);
+  const chains = objects.flatMap(({ chain }) => (isRecord(chain) ? [chain] : []));
+  const rules = objects.flatMap(({ rule }) => (isRecord(rule) ? [JSON.stringify(rule['expr'])] : []));
+  const isOurs = chains.length === 1 && chains[0]?.['hook'] === 'input' && chains[0]['policy'] === 'accept';
+  const ports = rules.map((rule) => Number(/"right": ?(\d+)/.exec(rule)?.[1]));
+  return isOurs && ports.every((port, index) => rules[index] === printRule(port))
+    ? ports.toSorted((one, other) => one - other)
+    : null;
+}
+
+/** As nft 1.0.6 to 1.1.7 print it. */
+function printRule(port: number): string {
+  const match = (field: string, right: unknown) => ({
+    match: { op: '==', left: { payload: { protocol: 'tcp', field } }, right },
+  });
+  const range = { range: [refusedPorts.first, refusedPorts.last] };
+  return JSON.stringify([match('dport', port), match('sport', range), { reject: { type: 'tcp reset' } }]);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

@@ -1,0 +1,271 @@
+import type { VipnatError } from '../errors.ts';
+import { type Clock, systemClock } from '../clock.ts';
+import {
+  type Kernel,
+  type WritePlace,
+  type KernelQuery,
+  type KernelReading,
+  type SeenFlow,
+  type ForgottenFlow,
+  type ForwardChain,
+  type IptablesDialect,
+  type SaveOutput,
+  familyToNft,
+} from './port.ts';
+import {
+  createToolbox,
+  ReadyTools,
+  type RunTool,
+  type Toolbox,
+  type ToolCommand,
+  isInPath,
+  toolMissing,
+} from './tools.ts';
+import { RuleReader, FewChains } from './few-chains.ts';
+import { ForwardChains } from './printed-chains.ts';
+import { KnownForwarding, writeForwarding, readForwarding, listClosedDevices } from './forwarding.ts';
+import {
+  isForIptables,
+  restoreIptables,
+  findRestore,
+  type IptablesTransaction,
+  RuleMemory,
+  hasIptables,
+  tryQuickly,
+  saveIptables,
+} from './iptables.ts';
+import {
+  runNft,
+  nftScript,
+  type MissingFeatures,
+  OwnTransactions,
+  listNftTable,
+  checkScript,
+  listMissingFeatures,
+  createFeatureTools,
+} from './nftables.ts';
+import {
+  deleteFlows,
+  countFlows,
+  abortOwnConnections,
+  type ConnectionChoice,
+  forgetFlows,
+} from './conntrack.ts';
+import { readLocalRoutes, addSourceRoute, removeSourceRoute, listAdvertised } from './routes.ts';
+import { startWatch, readIpvs, type PollOptions, type Source, startPoll } from './watch.ts';
+import { readAddresses } from './addresses.ts';
+import type { Family } from '../net.ts';
+import {
+  type ElementChange,
+  ownTable,
+  nameOwnTable,
+  readTableHandles,
+  countRules,
+  renderElementChanges,
+  NFNL_SUBSYS_NFTABLES,
+  readGeneration,
+} from './nft-netlink.ts';
+import { createNetlinkClient, withNetlinkClient, type NetlinkClient } from './netlink.ts';
+
+/** After how many milliseconds a tool that reads is killed, unless something else is said (100,000 rules: 4 s). */
+export const usualReadLimitMs = 10_000;
+
+/** What a real kernel needs to know. */
+interface KernelOptions {
+  /** Told when a watch goes half blind: once, until it has seen again. */
+  readonly onProblem: (problem: VipnatError) => void;
+  /** When polls look; the machine's clock by default. */
+  readonly clock?: Clock;
+  /** After how many milliseconds a tool that reads is killed; `usualReadLimitMs` by default. */
+  readonly readLimitMs?: number;
+  /** The same for one that writes; 15 s by default, as it may wait 5 s for the xtables lock. */
+  readonly writeLimitMs?: number;
+}
+
+/** The kernel of this network namespace, through the tools in PATH. Nothing runs before the first call. */
+export function createKernel(options: KernelOptions): Kernel {
+  const { onProblem, clock = systemClock, readLimitMs = usualReadLimitMs, writeLimitMs = 15_000 } = options;
+  const toolbox = createToolbox(readLimitMs);
+  const rules = new RuleReader(toolbox, readLimitMs);
+  const forwardChains = new ForwardChains(readLimitMs);
+  const known = new KnownForwarding();
+  const ready = new ReadyTools(clock);
+  const run: RunTool = (call) => ready.run(call);
+  return {
+    read: (query) => readKernel(rules, query),
+    apply: (transaction) =>
+      isForIptables(transaction)
+        ? restoreIptables(toolbox, transaction, { limitMs: writeLimitMs, run })
+        : runNft(transaction, writeLimitMs, { run }),
+    keepReady: (places) => ready.keep(Promise.all(places.map((place) => findWriter(toolbox, place)))),
+    resetFlows: deleteFlows,
+    countFlows,
+    listForwardChains: () => forwardChains.list(),
+    enableForwarding: async (family, device) => {
+      await writeForwarding(family, device);
+      known.noteOn(family);
+    },
+    readLocalRoutes,
+    addSourceRoute,
+    removeSourceRoute,
+    abortOwnConnections,
+    watch: (onTrigger) => startWatch({ clock, onTrigger, onProblem }, known),
+  };
+}
+
+async function findWriter(toolbox: Toolbox, { family, dialect }: WritePlace): Promise<ToolCommand | null> {
+  return dialect === 'nftables' ? nftScript : await findRestore(toolbox, { family, dialect });
+}
+
+async function readKernel(rules: RuleReader, query: KernelQuery): Promise<KernelReading> {
+  const reading = rules.read(query);
+  const addresses = readAddresses();
+  const ipvs = readIpvs();
+  const forwarding = readForwarding();
+  const advertised = forwarding.then(({ ipv6 }) => (ipv6 === false ? listAdvertised() : []));
+  const closedDevices = Promise.all([forwarding, addresses]).then(([{ ipv4 }, found]) =>
+    ipv4 === true ? listClosedDevices(found) : [],
+  );
+  // One that fails must not leave the others' children running when we answer.
+  await Promise.allSettled([reading, addresses, ipvs, advertised, closedDevices]);
+  return {
+    ...(await reading),
+    addresses: await addresses,
+    ipvs: await ipvs,
+    forwarding: await forwarding,
+    closedDevices: await closedDevices,
+    advertised: await advertised,
+  };
+}
+
+/**
+ * What the balancer has of the kernel. Tables are named with their family, `ip vipnat-lb`. Every method may reject with a
+ * VipnatError, after a bounded time.
+ */
+export interface BalancerKernel {
+  /** What `nft -n list table` prints of a table; empty where there is none. */
+  listTable(table: string): Promise<string>;
+  /** What `nft -n list table` prints of the table of `vipnat run`; empty where there is none. No tool is started while its rules stay as they are. */
+  listOwnTable(family: Family): Promise<string>;
+  /** The handles of the tables of a name: another one is another table. Null where a family has none. */
+  readHandles(name: string): Promise<Readonly<Record<Family, number | null>>>;
+  /** About how many rules others have in nftables, iptables-nft's included: all but those in the tables of a name. */
+  countRules(exceptTable: string): Promise<number>;
+  /** Hands one script to nft: all of it takes effect, or nothing. */
+  apply(script: string): Promise<void>;
+  /** Why nft or the kernel would refuse a script: a sentence; null where they would take it. Nothing takes effect. */
+  check(script: string): Promise<string | null>;
+  /** What rules may need, and this kernel or its nft does not have. */
+  listMissingFeatures(): Promise<MissingFeatures>;
+  /**
+   * Changes elements of sets and maps without nft, and answers whether that is done: all of it or nothing. False for what only nft
+   * can encode, and where the kernel refuses or does not answer: `apply` is to be tried then, and has more to say. Never rejects. One at a time.
+   */
+  changeElements(changes: readonly ElementChange[]): Promise<boolean>;
+  /**
+   * Makes connections forget where they were sent, whoever sent them there: of those that asked for another address, or of all. Those that go
+   * where they asked have that place as their backend. Answers how many
+   * there were of each flow. `isChosen` is asked of each that the kernel has, while it lists them. The time grows with all connections, and the
+   * memory with those that are chosen. One at a time.
+   */
+  forgetFlows(
+    choice: ConnectionChoice,
+    isChosen: (flow: SeenFlow) => boolean,
+  ): Promise<readonly ForgottenFlow[]>;
+  /** nftables' chains for packets on their way through this host, iptables-nft's included. No tool is started while these stay as they are. */
+  listForwardChains(): Promise<readonly ForwardChain[]>;
+  /**
+   * At least these chains of table filter of one iptables: null where it is not installed, empty text where it has none. While these chains
+   * of iptables-nft stay as they are, no tool is started, whatever others write.
+   */
+  readFilter(family: Family, dialect: IptablesDialect, chains: readonly string[]): Promise<SaveOutput | null>;
+  /** Hands one script to one iptables: all of it takes effect, or nothing. */
+  restore(transaction: IptablesTransaction): Promise<void>;
+  /** Calls back after transactions of others; this kernel's own `restore` counts as theirs. */
+  watchGeneration(options: Omit<PollOptions<number>, 'look' | 'everyMs'>): Source;
+}
+
+/** A table of 1,000 Services with 100 endpoints each takes a second to write or list. */
+const limitMs = 15_000;
+
+/** A foreign change is seen so soon. */
+const generationPollMs = 500;
+
+/** The kernel of this network namespace, for the tables of the balancer. */
+export function createBalancerKernel(): BalancerKernel {
+  const toolbox = createToolbox(limitMs);
+  const fewChains = { ipv4: new FewChains(toolbox), ipv6: new FewChains(toolbox) };
+  const ownTables = new RuleMemory<string>();
+  const forwardChains = new ForwardChains(limitMs);
+  const own = new OwnTransactions();
+  // Kept open: the end of a socket waits until the kernel has cleared away what the last transaction removed, 10 ms.
+  const [elements, connections] = [createNetlinkClient('netfilter'), createNetlinkClient('netfilter')];
+  const apply = (input: string) => applyAsOwn(own, input);
+  return {
+    listTable: async (table) => {
+      if (!isInPath('nft')) throw toolMissing('nft');
+      return await listNftTable(table, [], limitMs);
+    },
+    listOwnTable: (family) =>
+      ownTables.recall({ family: familyToNft[family], table: ownTable }, () =>
+        listNftTable(nameOwnTable(family), [], limitMs),
+      ),
+    readHandles: (name) => withNetlinkClient('netfilter', (client) => readTableHandles(client, name)),
+    countRules: (name) => withNetlinkClient('netfilter', (client) => countRules(client, name)),
+    apply,
+    check: (script) => checkScript(script, limitMs),
+    listMissingFeatures: () => listMissingFeatures(createFeatureTools(apply, limitMs)),
+    changeElements: (changes) => own.run(() => changeElements(elements, changes)),
+    forgetFlows: (choice, isChosen) => forgetFlows(connections, choice, isChosen),
+    listForwardChains: () => forwardChains.list(),
+    readFilter: async (family, dialect, names) => {
+      if (!hasIptables(family)) return null;
+      const source = { family, limitMs };
+      const selection = { tables: ['filter'], names, prefixes: [], referred: [] } as const;
+      const few = dialect === 'nft' ? () => fewChains[family].read({ ...source, selection }) : undefined;
+      return (
+        (await tryQuickly(few)) ?? (await saveIptables(toolbox, { ...source, dialect, table: 'filter' }))
+      );
+    },
+    restore: (transaction) => restoreIptables(toolbox, transaction, { limitMs }),
+    watchGeneration: (options) => watchForeign(own, options),
+  };
+}
+
+async function applyAsOwn(own: OwnTransactions, input: string): Promise<void> {
+  await own.run(async () => {
+    await runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs);
+    return true;
+  });
+}
+
+async function changeElements(client: NetlinkClient, changes: readonly ElementChange[]): Promise<boolean> {
+  const orders = renderElementChanges(changes);
+  if (orders === null) return false;
+  const transaction = { subsystem: NFNL_SUBSYS_NFTABLES, orders, subject: 'elements of nftables' };
+  try {
+    await client.commit(transaction);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function watchForeign(
+  own: OwnTransactions,
+  options: Parameters<BalancerKernel['watchGeneration']>[0],
+): Source {
+  const client = createNetlinkClient('netfilter');
+  const poll = startPoll({
+    ...options,
+    look: () => own.countForeign(() => readGeneration(client)),
+    everyMs: () => generationPollMs,
+  });
+  return {
+    ready: poll.ready,
+    async stop() {
+      await poll.stop();
+      client.close();
+    },
+  };
+}

@@ -1,0 +1,529 @@
+import { type Family, toAddressBytes } from '../net.ts';
+import { familyToNft, type NftFamily } from './port.ts';
+import {
+  type NetlinkQuestioner,
+  parseAttributes,
+  type NetlinkOrder,
+  renderAttribute,
+  type NetlinkClient,
+  dumpList,
+  visitList,
+  type NetlinkList,
+  visitAttributes,
+} from './netlink.ts';
+import { VipnatError } from '../errors.ts';
+import { endianness } from 'node:os';
+import { createHash } from 'node:crypto';
+
+/** The name of our nftables table, in each family that has one. Whatever it holds is ours: nobody else writes there. */
+export const ownTable = 'vipnat';
+
+/** `ip vipnat` or `ip6 vipnat`. */
+export function nameOwnTable(family: Family): string {
+  return `${familyToNft[family]} ${ownTable}`;
+}
+
+/** kube-proxy writes once a second: a host where a few milliseconds are never quiet in so many tries is no host of ours. */
+const maxTries = 10;
+
+/**
+ * Reads something of nftables until it is known to be as it was at one moment: no commit came meanwhile, or two readings are alike.
+ * `describe` says all that a change of it would change, with handles: these never come again, so what neither reading saw change did
+ * not change between them. Null where it did not hold still. Rejects as the reading and readGeneration do.
+ */
+export async function readOneMoment<T>(
+  client: NetlinkQuestioner,
+  read: () => Promise<T>,
+  describe: (seen: T) => string,
+): Promise<T | null> {
+  let before: string | null = null;
+  for (let attempt = 0; attempt < maxTries; attempt += 1) {
+    const generation = await readGeneration(client);
+    const now = await read();
+    if ((await readGeneration(client)) === generation) return now;
+    const description = describe(now);
+    if (description === before) return now;
+    before = description;
+  }
+  return null;
+}
+
+/**
+ * The number of nftables transactions this network namespace has seen, of all tables: it moves by one with every
+ * commit, iptables-nft's included, and by nothing else. What it costs does not grow with the number of rules.
+ * Takes a client of the protocol netfilter and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
+ */
+export async function readGeneration(client: NetlinkQuestioner): Promise<number> {
+  const [message] = await client.request({
+    type: NFT_MSG_GETGEN,
+    payload: Buffer.alloc(nfgenmsgBytes),
+    isDump: false,
+    subject: 'the nftables generation',
+  });
+  const id =
+    message === undefined ? undefined : parseAttributes(message.data, nfgenmsgBytes).get(NFTA_GEN_ID);
+  if (id?.length !== 4) throw new VipnatError('NETLINK_FAILED', 'the kernel named no nftables generation');
+  return id.readUInt32BE();
+}
+
+/** NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN, linux/netfilter/nf_tables.h. */
+const NFT_MSG_GETGEN = 0x0a10;
+const NFTA_GEN_ID = 1;
+
+/**
+ * Elements of nftables' sets and maps, changed without a tool.
+ *
+ * Goal: a change of one endpoint costs what that change costs. nft takes 4 ms to start, and 5 ms more with 1,000 Services.
+ * Tension: nft knows every type and every kernel; what is encoded wrongly sends packets elsewhere.
+ * Compromise: the few types whose encoding is that of the packets themselves. Whatever else there is takes nft.
+ */
+
+/** Which elements of one set or map go, and which come. Of an element whose value changes, the key goes and comes. */
+export interface ElementChange {
+  readonly family: Family;
+  readonly table: string;
+  readonly set: string;
+  /** How the set was declared, in nft's words: `typeof numgen inc mod 2 : ip daddr . tcp dport`. */
+  readonly declaration: string;
+  /** Keys, in nft's words. */
+  readonly removed: readonly string[];
+  /** Key to value; the values of a set are empty. */
+  readonly added: readonly (readonly [string, string])[];
+}
+
+/** Of NFNL_MSG_BATCH_BEGIN. linux/netfilter/nfnetlink.h */
+export const NFNL_SUBSYS_NFTABLES = 10;
+
+/** More elements than these are too much for one message to the kernel, and worth the start of a tool. */
+const maxElements = 1000;
+
+/** The value of one attribute is less than 64 kB; an element takes 68 bytes at most. */
+const maxElementsInMessage = 500;
+
+/** The orders that make these changes, in their order. Null for types that only nft knows, and for too many elements. Pure. */
+export function renderElementChanges(changes: readonly ElementChange[]): NetlinkOrder[] | null {
+  const count = changes.reduce((sum, { removed, added }) => sum + removed.length + added.length, 0);
+  if (count > maxElements) return null;
+  const orders: NetlinkOrder[] = [];
+  for (const change of changes) {
+    const encoding = readEncoding(change.declaration);
+    if (encoding === null) return null;
+    const removed = change.removed.map((key) => renderElement(encoding, key, ''));
+    const added = change.added.map(([key, value]) => renderElement(encoding, key, value));
+    orders.push(
+      ...renderOrders(change, NFT_MSG_DELSETELEM, removed),
+      ...renderOrders(change, NFT_MSG_NEWSETELEM, added),
+    );
+  }
+  return orders;
+}
+
+// linux/netfilter.h, linux/netfilter/nf_tables.h
+const familyToNumber: Readonly<Record<Family, number>> = { ipv4: 2, ipv6: 10 };
+const NFT_MSG_NEWSETELEM = (NFNL_SUBSYS_NFTABLES << 8) | 12;
+const NFT_MSG_DELSETELEM = (NFNL_SUBSYS_NFTABLES << 8) | 14;
+const NFTA_SET_ELEM_LIST_TABLE = 1;
+const NFTA_SET_ELEM_LIST_SET = 2;
+const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
+const NFTA_LIST_ELEM = 1;
+const NFTA_SET_ELEM_KEY = 1;
+const NFTA_SET_ELEM_DATA = 2;
+const NFTA_DATA_VALUE = 1;
+
+function renderOrders(
+  { family, table, set }: ElementChange,
+  type: number,
+  elements: readonly Buffer[],
+): NetlinkOrder[] {
+  const parts = Array.from({ length: Math.ceil(elements.length / maxElementsInMessage) }, (_, at) =>
+    elements.slice(at * maxElementsInMessage, (at + 1) * maxElementsInMessage),
+  );
+  return parts.map((part) => ({
+    type,
+    payload: Buffer.concat([
+      Buffer.from([familyToNumber[family], 0, 0, 0]),
+      renderAttribute(NFTA_SET_ELEM_LIST_TABLE, Buffer.from(`${table}\0`)),
+      renderAttribute(NFTA_SET_ELEM_LIST_SET, Buffer.from(`${set}\0`)),
+      renderAttribute(NFTA_SET_ELEM_LIST_ELEMENTS, Buffer.concat(part), true),
+    ]),
+    isCreation: type === NFT_MSG_NEWSETELEM,
+  }));
+}
+
+function renderElement({ key, value }: Encoding, keyText: string, valueText: string): Buffer {
+  const attributes = [
+    renderData(NFTA_SET_ELEM_KEY, key(keyText)),
+    ...(valueText === '' ? [] : [renderData(NFTA_SET_ELEM_DATA, value(valueText))]),
+  ];
+  return renderAttribute(NFTA_LIST_ELEM, Buffer.concat(attributes), true);
+}
+
+function renderData(type: number, bytes: Buffer): Buffer {
+  return renderAttribute(type, renderAttribute(NFTA_DATA_VALUE, bytes), true);
+}
+
+type Encode = (text: string) => Buffer;
+
+interface Encoding {
+  readonly key: Encode;
+  readonly value: Encode;
+}
+
+/** Null for a declaration that has more than `type` or `typeof`, or a type that is not known. */
+function readEncoding(declaration: string): Encoding | null {
+  const [, types] = /^type(?:of)? ([^;]+)$/.exec(declaration) ?? [];
+  const [key, value] = (types?.split(' : ') ?? []).map(readType);
+  if (key == null || value === null) return null;
+  return { key, value: value ?? key };
+}
+
+/** Several types one after the other, each filled up to four bytes, as in the kernel's registers. */
+function readType(text: string): Encode | null {
+  const encodings = text.split(' . ').map((type) => typeToEncode.get(type));
+  if (encodings.some((encode) => encode === undefined)) return null;
+  const known = encodings as readonly Encode[];
+  const [only] = known;
+  if (known.length === 1 && only !== undefined) return only;
+  return (element) => Buffer.concat(element.split(' . ').map((part, at) => pad(known[at]?.(part))));
+}
+
+function pad(bytes: Buffer = Buffer.alloc(0)): Buffer {
+  return Buffer.concat([bytes, Buffer.alloc(-bytes.length & 3)]);
+}
+
+const encodeProtocol: Encode = (text) => Buffer.from([Number(text)]);
+
+const encodePort: Encode = (text) => {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16BE(Number(text));
+  return bytes;
+};
+
+/** A number that the kernel itself makes: as the processor has it. */
+const encodeNumber: Encode = (text) => {
+  const bytes = Buffer.alloc(4);
+  if (endianness() === 'LE') bytes.writeUInt32LE(Number(text));
+  else bytes.writeUInt32BE(Number(text));
+  return bytes;
+};
+
+/** Types and expressions of nft, to how their values are encoded. */
+const typeToEncode: ReadonlyMap<string, Encode> = new Map([
+  ['ipv4_addr', toAddressBytes],
+  ['ipv6_addr', toAddressBytes],
+  ['ip daddr', toAddressBytes],
+  ['ip6 daddr', toAddressBytes],
+  ['inet_proto', encodeProtocol],
+  ['inet_service', encodePort],
+  ['tcp dport', encodePort],
+  ['udp dport', encodePort],
+  ['sctp dport', encodePort],
+  ['numgen inc mod 2', encodeNumber],
+]);
+
+/** How large the rules of nftables are, asked for without a tool, and without the rules. */
+
+/**
+ * About how many rules nftables has in all tables but those of a name, iptables-nft's included: a rule that leads to a chain counts twice.
+ * What it costs grows with the chains. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN
+ * with TOOL_NOT_PERMITTED.
+ */
+export async function countRules(client: NetlinkQuestioner, exceptTable: string): Promise<number> {
+  const others = (await listChains(client)).filter(({ table }) => table !== exceptTable);
+  return others.reduce((sum, { use }) => sum + use, 0);
+}
+
+/** Rules of nftables as the kernel has them, asked for without a tool. */
+
+/** Which rules: of one chain, or of all chains of a table. */
+export interface RulePlace {
+  readonly family: NftLayer;
+  readonly table: string;
+  readonly chain?: string;
+}
+
+/** The rules of a place, unread. */
+export interface RawRules {
+  /** In their order. A rule that is replaced has another one, and none comes again. */
+  readonly handles: readonly number[];
+  /** The same for the same rules in the same order: what they say, byte for byte, without handles, places and counters. */
+  readonly digest: string;
+  /** Where rules lead: each chain, with the chain that leads there. */
+  readonly jumps: readonly { readonly from: string; readonly to: string }[];
+}
+
+/**
+ * The handles of the rules of a place, in their order; none where there is no such place. What it costs grows with these rules only.
+ * Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
+ */
+export async function readRuleHandles(client: NetlinkClient, place: RulePlace): Promise<string[]> {
+  const rules = await dumpList(client, toList(place));
+  return rules.map(
+    (data) => parseAttributes(data, nfgenmsgBytes).get(NFTA_RULE_HANDLE)?.toString('hex') ?? '',
+  );
+}
+
+/**
+ * The rules of a place. Costs and rejects alike. What others change there meanwhile can be half in it: who cannot have that compares the
+ * handles of two readings.
+ */
+export async function readRawRules(client: NetlinkQuestioner, place: RulePlace): Promise<RawRules> {
+  const hash = createHash('sha256');
+  const rules = { handles: [] as number[], jumps: [] as { from: string; to: string }[] };
+  await visitList(client, toList(place), (datagram, start, end) => {
+    readRule(datagram, start, end, rules);
+    hash.update(datagram.subarray(start, end));
+  });
+  return { ...rules, digest: hash.digest('base64') };
+}
+
+// linux/netfilter/nf_tables.h
+const NFT_MSG_NEWRULE = 0x0a06;
+const NFT_MSG_GETRULE = 0x0a07;
+const NFTA_RULE_TABLE = 1;
+const NFTA_RULE_CHAIN = 2;
+const NFTA_RULE_HANDLE = 3;
+const NFTA_RULE_EXPRESSIONS = 4;
+const NFTA_RULE_POSITION = 6;
+const NFTA_EXPR_NAME = 1;
+const NFTA_EXPR_DATA = 2;
+const NFTA_IMMEDIATE_DATA = 2;
+const NFTA_DATA_VERDICT = 2;
+const NFTA_VERDICT_CHAIN = 2;
+
+function toList({ family, table, chain }: RulePlace): NetlinkList {
+  const names = [renderName(NFTA_RULE_TABLE, table)];
+  if (chain !== undefined) names.push(renderName(NFTA_RULE_CHAIN, chain));
+  return {
+    question: NFT_MSG_GETRULE,
+    answer: NFT_MSG_NEWRULE,
+    payload: Buffer.concat([renderFamily(family), ...names]),
+    leastBytes: nfgenmsgBytes,
+    subject: 'rules',
+  };
+}
+
+function renderName(type: number, name: string): Buffer {
+  return renderAttribute(type, Buffer.from(`${name}\0`));
+}
+
+/** Reads one rule, and overwrites in place what rules that say the same can differ in. */
+function readRule(
+  datagram: Buffer,
+  first: number,
+  last: number,
+  rules: { handles: number[]; jumps: { from: string; to: string }[] },
+): void {
+  // The header has the generation in it.
+  datagram.fill(0, first, first + nfgenmsgBytes);
+  let from = '';
+  visitAttributes(datagram, first + nfgenmsgBytes, last, (type, start, end) => {
+    if (type === NFTA_RULE_CHAIN) from = readName(datagram, start, end);
+    else if (type === NFTA_RULE_HANDLE) rules.handles.push(Number(datagram.readBigUInt64BE(start)));
+    else if (type === NFTA_RULE_EXPRESSIONS) {
+      visitAttributes(datagram, start, end, (_, begin, limit) => {
+        const to = readExpression(datagram, begin, limit);
+        if (to !== null) rules.jumps.push({ from, to });
+      });
+    }
+    if (type === NFTA_RULE_HANDLE || type === NFTA_RULE_POSITION) datagram.fill(0, start, end);
+  });
+}
+
+/** Where an expression leads. Packets change a counter; all else of what iptables-nft writes stays as it was written. */
+function readExpression(datagram: Buffer, first: number, last: number): string | null {
+  let name = '';
+  let to: string | null = null;
+  visitAttributes(datagram, first, last, (type, start, end) => {
+    if (type === NFTA_EXPR_NAME) name = readName(datagram, start, end);
+    else if (type === NFTA_EXPR_DATA && name === 'counter') datagram.fill(0, start, end);
+    else if (type === NFTA_EXPR_DATA && name === 'immediate') to = readVerdict(datagram, start, end);
+  });
+  return to;
+}
+
+const verdictPath = [NFTA_IMMEDIATE_DATA, NFTA_DATA_VERDICT, NFTA_VERDICT_CHAIN];
+
+function readVerdict(datagram: Buffer, first: number, last: number, depth = 0): string | null {
+  if (depth === verdictPath.length) return readName(datagram, first, last);
+  let found: string | null = null;
+  visitAttributes(datagram, first, last, (type, start, end) => {
+    if (type === verdictPath[depth]) found = readVerdict(datagram, start, end, depth + 1);
+  });
+  return found;
+}
+
+/** The chains of nftables, asked for without a tool, and without their rules. */
+
+/** A family of nftables, as nft names it. */
+export type NftLayer = keyof typeof layerToNumber;
+
+/** A chain of nftables. */
+export interface NftChain {
+  /** Null for one that nftables has got since Linux 6.18. */
+  readonly layer: NftLayer | null;
+  readonly table: string;
+  readonly name: string;
+  /** How many rules it has, and how many lead to it. */
+  readonly use: number;
+  /** What happens to packets that no rule decides about, as iptables says it; null for a chain without a hook. */
+  readonly policy: 'ACCEPT' | 'DROP' | null;
+  /** What a chain with a hook is for, as nft says it: `filter`, `nat`, `route`; null for one without. */
+  readonly type: string | null;
+  /** Whether packets on their way through this host pass it by its hook. */
+  readonly isForward: boolean;
+  /** The place of its hook among others: the least comes first. Null for a chain without a hook. */
+  readonly priority: number | null;
+}
+
+/**
+ * All chains, of one family or of every one. What it costs grows with them. Chains that come or go meanwhile can hide others: who
+ * cannot have that asks twice. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN
+ * with TOOL_NOT_PERMITTED.
+ */
+export async function listChains(client: NetlinkQuestioner, family?: NftFamily): Promise<NftChain[]> {
+  const chains: NftChain[] = [];
+  await visitList(client, { ...chainList, payload: renderFamily(family) }, (datagram, start, end) => {
+    chains.push(readChain(datagram, start, end));
+  });
+  return chains;
+}
+
+/** Whether there is a chain. What it costs grows with nothing. Takes a client of the protocol netfilter, and rejects as `listChains` does. */
+export async function hasChain(
+  client: NetlinkQuestioner,
+  { family, table, name }: Pick<NftChain, 'table' | 'name'> & { readonly family: NftFamily },
+): Promise<boolean> {
+  const payload = Buffer.concat([
+    renderFamily(family),
+    renderAttribute(NFTA_CHAIN_TABLE, Buffer.from(`${table}\0`)),
+    renderAttribute(NFTA_CHAIN_NAME, Buffer.from(`${name}\0`)),
+  ]);
+  const subject = `the chain ${name}`;
+  try {
+    await client.request({ type: NFT_MSG_GETCHAIN, payload, isDump: false, subject });
+    return true;
+  } catch (error) {
+    if ((error as { cause?: NodeJS.ErrnoException }).cause?.code === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/** The header of a question about a family; about all of them when left out. */
+export function renderFamily(family?: NftLayer): Buffer {
+  return Buffer.from([family === undefined ? 0 : layerToNumber[family], 0, 0, 0]);
+}
+
+/** Where the attributes of an answer begin: after the struct nfgenmsg. */
+const nfgenmsgBytes = 4;
+
+// linux/netfilter.h
+const layerToNumber = { inet: 1, ip: 2, arp: 3, netdev: 5, bridge: 7, ip6: 10 } as const;
+const numberToLayer = new Map(
+  Object.entries(layerToNumber).map(([layer, number]): [number, NftLayer] => [number, layer as NftLayer]),
+);
+const NF_DROP = 0;
+/** The same number in the families ip, ip6, inet, bridge and arp. The family netdev has no hook of this number. */
+const NF_INET_FORWARD = 2;
+/** Where a chain is in the way of packets. */
+interface Hook {
+  readonly number: number | null;
+  readonly priority: number | null;
+}
+/** Of a chain without one, or without its number. */
+const noHook: Hook = { number: null, priority: null };
+// linux/netfilter/nf_tables.h
+const NFT_MSG_GETCHAIN = 0x0a04;
+const NFTA_CHAIN_TABLE = 1;
+const NFTA_CHAIN_NAME = 3;
+const NFTA_CHAIN_HOOK = 4;
+const NFTA_CHAIN_POLICY = 5;
+const NFTA_CHAIN_USE = 6;
+const NFTA_CHAIN_TYPE = 7;
+const NFTA_HOOK_HOOKNUM = 1;
+const NFTA_HOOK_PRIORITY = 2;
+
+const chainList: Omit<NetlinkList, 'answer' | 'payload'> = {
+  question: NFT_MSG_GETCHAIN,
+  leastBytes: nfgenmsgBytes,
+  subject: 'chains',
+};
+
+function readChain(datagram: Buffer, first: number, last: number): NftChain {
+  const layer = numberToLayer.get(datagram.readUInt8(first)) ?? null;
+  const chain = { layer, table: '', name: '', use: 0, type: null as string | null };
+  const place = { hook: noHook, isDropping: false };
+  visitAttributes(datagram, first + nfgenmsgBytes, last, (type, start, end) => {
+    if (type === NFTA_CHAIN_TABLE) chain.table = readName(datagram, start, end);
+    else if (type === NFTA_CHAIN_NAME) chain.name = readName(datagram, start, end);
+    else if (type === NFTA_CHAIN_USE && end - start === 4) chain.use = datagram.readUInt32BE(start);
+    else if (type === NFTA_CHAIN_TYPE) chain.type = readName(datagram, start, end);
+    else if (type === NFTA_CHAIN_HOOK) place.hook = readHook(datagram, start, end);
+    else if (type === NFTA_CHAIN_POLICY && end - start === 4)
+      place.isDropping = datagram.readUInt32BE(start) === NF_DROP;
+  });
+  const policy = place.isDropping ? 'DROP' : 'ACCEPT';
+  const { number, priority } = place.hook;
+  return {
+    ...chain,
+    isForward: number === NF_INET_FORWARD,
+    policy: number === null ? null : policy,
+    priority,
+  };
+}
+
+function readHook(datagram: Buffer, first: number, last: number): Hook {
+  let { number, priority } = noHook;
+  visitAttributes(datagram, first, last, (type, start, end) => {
+    if (end - start !== 4) return;
+    if (type === NFTA_HOOK_HOOKNUM) number = datagram.readUInt32BE(start);
+    else if (type === NFTA_HOOK_PRIORITY) priority = datagram.readInt32BE(start);
+  });
+  return { number, priority };
+}
+
+/** A name, without the zero that ends it. */
+function readName(datagram: Buffer, start: number, end: number): string {
+  return datagram.toString('utf8', start, end - 1);
+}
+
+/** The tables of nftables, asked for without a tool: what it costs does not grow with their rules. */
+
+/**
+ * The handles of the tables of a name in the families ip and ip6: another handle is another table. Null where a family has none.
+ * Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
+ */
+export async function readTableHandles(
+  client: NetlinkQuestioner,
+  name: string,
+): Promise<Readonly<Record<Family, number | null>>> {
+  const tables = (await dumpList(client, tableList)).map(parseTable).filter((table) => table.name === name);
+  const find = (number: number) => tables.find((table) => table.family === number)?.handle ?? null;
+  return { ipv4: find(NFPROTO_IPV4), ipv6: find(NFPROTO_IPV6) };
+}
+
+// linux/netfilter.h, linux/netfilter/nf_tables.h
+const NFPROTO_IPV4 = 2;
+const NFPROTO_IPV6 = 10;
+const NFT_MSG_NEWTABLE = 0x0a00;
+const NFT_MSG_GETTABLE = 0x0a01;
+const NFTA_TABLE_NAME = 1;
+const NFTA_TABLE_HANDLE = 4;
+
+const tableList: NetlinkList = {
+  question: NFT_MSG_GETTABLE,
+  answer: NFT_MSG_NEWTABLE,
+  payload: Buffer.alloc(nfgenmsgBytes),
+  leastBytes: nfgenmsgBytes,
+  subject: 'tables',
+};
+
+function parseTable(data: Buffer): { family: number; name: string; handle: number | null } {
+  const attributes = parseAttributes(data, nfgenmsgBytes);
+  const handle = attributes.get(NFTA_TABLE_HANDLE);
+  return {
+    family: data.readUInt8(0),
+    name: attributes.get(NFTA_TABLE_NAME)?.toString('utf8').replace(/\0$/, '') ?? '',
+    handle: handle?.length === 8 ? Number(handle.readBigUInt64BE()) : null,
+  };
+}

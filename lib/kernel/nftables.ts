@@ -1,0 +1,340 @@
+import { type Family, families } from '../net.ts';
+import { type NftProxyOutput, familyToNft, type NftTableOutput, type Transaction } from './port.ts';
+import {
+  isInPath,
+  settleAll,
+  execTool,
+  toolFailed,
+  type ToolCommand,
+  type RunTool,
+  toolMissing,
+  runTool,
+} from './tools.ts';
+import { VipnatError } from '../errors.ts';
+import { nameOwnTable } from './nft-netlink.ts';
+
+/** Whose chain to read, and for how long each nft may take. */
+interface NftProxySource {
+  readonly family: Family;
+  readonly serviceChain: string;
+  readonly limitMs: number;
+}
+
+/**
+ * The objects of kube-proxy's nftables table that say how one service is balanced; null without that table or
+ * without nft. Only what is asked for by name is read: listing tables loads every table of the host (nft 1.0.6).
+ */
+export async function readNftProxy({
+  family,
+  serviceChain,
+  limitMs,
+}: NftProxySource): Promise<NftProxyOutput | null> {
+  if (!isInPath('nft')) return null;
+  const list = (kind: 'map' | 'chain' | 'set', name: string) =>
+    listObjects([kind, familyToNft[family], 'kube-proxy', name], limitMs);
+
+  // The map every kube-proxy has first: most hosts have no such table, and one nft tells that.
+  const serviceIps = await list('map', 'service-ips');
+  if (serviceIps === null) return null;
+  const [withoutEndpoints, chain] = await settleAll([
+    list('map', 'no-endpoint-services'),
+    list('chain', serviceChain),
+  ]);
+  const { chains, sets } = listReferred(chain);
+  const referred = await settleAll([
+    ...chains.map((name) => list('chain', name)),
+    ...sets.map((name) => list('set', name)),
+  ]);
+  const objects = [serviceIps, withoutEndpoints, chain, ...referred].flatMap((found) => found ?? []);
+  return { family, objects };
+}
+
+/** Null when there is no such object. */
+async function listObjects(object: readonly string[], limitMs: number): Promise<unknown[] | null> {
+  const { exitCode, stdout, stderr } = await execTool({
+    tool: 'nft',
+    // Sets of clients without the clients.
+    arguments: ['-j', ...(object[0] === 'set' ? ['-t'] : []), 'list', ...object],
+    limitMs,
+    isPatient: true,
+  });
+  if (exitCode !== 0) {
+    // nft 1.0.6 exits with 1 and `Error: No such file or directory` for a missing table, map or chain alike.
+    if (stderr.includes('Error: No such file or directory')) return null;
+    throw toolFailed({ tool: `nft -j list ${object.join(' ')}`, exitCode, stderr, input: '' });
+  }
+  return parseObjects(stdout);
+}
+
+/**
+ * What else has to be asked for by name, as the given rules refer to it: the endpoint chains that goto, jump and verdict maps
+ * lead to, and one of the sets of clients, which are all declared alike. Pure and total.
+ */
+export function listReferred(rules: unknown): { chains: readonly string[]; sets: readonly string[] } {
+  const text = JSON.stringify(rules);
+  const listNames = (pattern: RegExp) =>
+    [...text.matchAll(pattern)].map(([, name]) => name ?? '').filter(isNftName);
+  return {
+    chains: [...new Set(listNames(/"target": ?"(endpoint-[^"]+)"/g))],
+    sets: listNames(/"@(affinity-[^"]+)"/g).slice(0, 1),
+  };
+}
+
+/**
+ * The elements of the `nftables` array that `nft -j list …` printed, without metainfo.
+ * @throws VipnatError TOOL_OUTPUT_UNEXPECTED
+ */
+export function parseObjects(stdout: string): Record<string, unknown>[] {
+  try {
+    const { nftables } = JSON.parse(stdout) as { nftables: Record<string, unknown>[] };
+    return nftables.filter((object) => !('metainfo' in object));
+  } catch (error) {
+    throw new VipnatError('TOOL_OUTPUT_UNEXPECTED', 'nft -j printed something other than its JSON', {
+      cause: error,
+      details: stdout.slice(0, 2000),
+    });
+  }
+}
+
+/**
+ * Whether nft's own language can name an object so. Whoever speaks netlink can give it any other name too, and nft makes one
+ * text of its arguments: such a name would be read as a command. Source: nftables 1.1, src/scanner.l, `string`.
+ */
+export function isNftName(name: string): boolean {
+  return /^[A-Za-z_][\w/.-]{0,255}$/.test(name);
+}
+
+/** What rules may need that not each kernel, and not each nft, has. */
+
+/**
+ * All of them. `reject` is in chains of hook prerouting: Linux 5.9 and later. nft 1.0.2 writes a `verdict map` and cannot read it back: no
+ * rule can refer to it again.
+ */
+const nftFeatures = ['fib', 'dup', 'hash', 'numgen', 'reject', 'verdict map'] as const;
+
+/** One of them. */
+export type NftFeature = (typeof nftFeatures)[number];
+
+/** What is missing, by family. */
+export type MissingFeatures = Readonly<Record<Family, readonly NftFeature[]>>;
+
+/** A table that exists for the time of a question. It stays where the process is killed meanwhile, and is replaced by the next question. */
+export const trialTable = 'vipnat-trial';
+
+/** Each rule needs just this. */
+function toRule(feature: Exclude<NftFeature, 'verdict map'>, family: Family): string {
+  const isIpv6 = family === 'ipv6';
+  switch (feature) {
+    case 'fib':
+      return 'fib daddr . iif type != 2 accept';
+    case 'dup':
+      return `dup to ${isIpv6 ? '2001:db8::1' : '192.0.2.1'}`;
+    case 'hash':
+      return `jhash ${isIpv6 ? 'ip6' : 'ip'} saddr mod 7 seed 0x1 vmap { 0 : accept }`;
+    case 'numgen':
+      return 'numgen random mod 2 vmap { 0 : accept }';
+    case 'reject':
+      return 'reject';
+  }
+}
+
+/** How nft is asked. */
+interface FeatureTools {
+  /** Whether nft and the kernel would take a script. */
+  readonly takes: (script: string) => Promise<boolean>;
+  /** Has a script take effect. Rejects where it is refused. */
+  readonly apply: (script: string) => Promise<void>;
+  readonly list: (table: string) => Promise<string>;
+}
+
+/**
+ * Asks nft and the kernel of this network namespace for each feature, in a table that is gone afterwards. Where they take no table at all, nothing
+ * counts as missing: whoever writes one hears why. Rejects as nft does.
+ */
+export async function listMissingFeatures(tools: FeatureTools): Promise<MissingFeatures> {
+  const canReadBack = await readsVerdictMaps(tools);
+  const entries: [Family, NftFeature[]][] = [];
+  for (const family of families) {
+    const missing = await listRefused(tools, family);
+    entries.push([
+      family,
+      canReadBack || missing.isTableRefused ? missing.features : [...missing.features, 'verdict map'],
+    ]);
+  }
+  return Object.fromEntries(entries) as Record<Family, NftFeature[]>;
+}
+
+async function listRefused({ takes }: FeatureTools, family: Family) {
+  const rules = nftFeatures
+    .filter((feature) => feature !== 'verdict map')
+    .map((feature) => ({ feature, rule: toRule(feature, family) }));
+  const ask = (asked: readonly { readonly rule: string }[]) =>
+    takes(
+      printTrial(
+        family,
+        asked.map(({ rule }) => rule),
+      ),
+    );
+  const features: NftFeature[] = [];
+  if (await ask(rules)) return { isTableRefused: false, features };
+  if (!(await ask([]))) return { isTableRefused: true, features };
+  for (const one of rules) if (!(await ask([one]))) features.push(one.feature);
+  return { isTableRefused: false, features };
+}
+
+function printTrial(family: Family, rules: readonly string[]): string {
+  const table = `${familyToNft[family]} ${trialTable}`;
+  const lines = [
+    `add table ${table}`,
+    `add chain ${table} first { type filter hook prerouting priority -155; policy accept; }`,
+    ...rules.map((rule) => `add rule ${table} first ${rule}`),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** It has to be there to be read. nft 1.0.2 prints `type [invalid type] : verdict`. */
+async function readsVerdictMaps({ apply, list }: FeatureTools): Promise<boolean> {
+  const table = `ip ${trialTable}`;
+  try {
+    await apply(
+      `add table ${table}\ndelete table ${table}\nadd table ${table}\nadd map ${table} verdicts { typeof numgen inc mod 2 : verdict; }\n`,
+    );
+  } catch (error) {
+    if (isNftRefusal(error)) return true;
+    throw error;
+  }
+  try {
+    return /typeof numgen inc mod 2 : verdict/.test(await list(table));
+  } finally {
+    await apply(`delete table ${table}\n`);
+  }
+}
+
+/** The same for nft itself. */
+export function createFeatureTools(apply: (script: string) => Promise<void>, limitMs: number): FeatureTools {
+  return {
+    takes: async (script) => (await checkScript(script, limitMs)) === null,
+    apply,
+    list: (table) => listNftTable(table, [], limitMs),
+  };
+}
+
+/** Why nft or the kernel would refuse a script, a sentence; null where they would take it. Nothing takes effect. Rejects where nft cannot be asked. */
+export async function checkScript(input: string, limitMs: number): Promise<string | null> {
+  try {
+    await runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs, { isTrial: true });
+    return null;
+  } catch (error) {
+    if (!isNftRefusal(error)) throw error;
+    return (error as Error).message;
+  }
+}
+
+/** What nft prints of our own table, by its name: no rule of anybody else's is loaded for that. Null where nft is missing; nft is not asked for a table that is known not to exist. */
+export async function readNftTable(
+  family: Family,
+  limitMs: number,
+  mayExist = true,
+): Promise<NftTableOutput | null> {
+  if (!isInPath('nft')) return null;
+  if (!mayExist) return { family, text: '' };
+  // Sets without their elements.
+  return { family, text: await listNftTable(nameOwnTable(family), ['-t'], limitMs) };
+}
+
+/** What nft prints of a table (`ip vipnat`); empty where there is none. */
+export async function listNftTable(
+  table: string,
+  options: readonly string[],
+  limitMs: number,
+): Promise<string> {
+  return await listNftObject(['table', ...table.split(' ')], options, limitMs);
+}
+
+/** What nft prints of an object, by its words (`set ip vipnat alive`); empty where there is none. */
+export async function listNftObject(
+  words: readonly string[],
+  options: readonly string[],
+  limitMs: number,
+): Promise<string> {
+  const object = ['list', ...words];
+  const { exitCode, stdout, stderr } = await execTool({
+    tool: 'nft',
+    // Numbers for names, so that what is printed depends on no file of this host.
+    arguments: ['-n', ...options, ...object],
+    limitMs,
+    isPatient: true,
+  });
+  if (exitCode === 0) return stdout;
+  // nft 1.0.6: `Error: No such file or directory`.
+  if (stderr.includes('No such file or directory')) return '';
+  throw toolFailed({ tool: `nft ${object.join(' ')}`, exitCode, stderr, input: '' });
+}
+
+/** What runs a script for nftables. */
+export const nftScript: ToolCommand = { tool: 'nft', arguments: ['-f', '-'] };
+
+/** Whether nft, or the kernel behind it, has refused what it was asked: it works, and would refuse that again. */
+function isNftRefusal(error: unknown): boolean {
+  return error instanceof VipnatError && error.code === 'TOOL_FAILED';
+}
+
+/** How nft is started. */
+interface NftRun {
+  /** What is to start it; execTool unless given. */
+  readonly run?: RunTool;
+  /** Whether nothing shall take effect: nft and the kernel say only whether they would take it. */
+  readonly isTrial?: boolean;
+}
+
+/** Runs one script: all of it takes effect, or nothing. */
+export async function runNft(
+  { input }: Transaction,
+  limitMs: number,
+  { run = execTool, isTrial = false }: NftRun = {},
+): Promise<void> {
+  if (!isInPath('nft')) throw toolMissing('nft');
+  const options = isTrial ? ['-c'] : [];
+  const { exitCode, stderr } = await run({
+    ...nftScript,
+    arguments: [...options, ...nftScript.arguments],
+    input,
+    limitMs,
+  });
+  if (exitCode === 0) return;
+  // nft 0.9.8 opens /dev/stdin anew, which cannot be done with the socket that Node gives it.
+  if (!stderr.includes('Could not open file "/dev/stdin"')) {
+    throw toolFailed({ tool: 'nft', exitCode, stderr, input });
+  }
+  await runTool({ tool: 'nft', arguments: [...options, input], limitMs });
+}
+
+/** Tells the transactions of nftables that this process makes from those of others: each moves the generation by one. */
+export class OwnTransactions {
+  readonly #underWay = new Set<Promise<boolean>>();
+  #count = 0;
+
+  /** Runs work that has made exactly one transaction if it answers true; none, or nobody knows, if it answers false or rejects. */
+  async run(work: () => Promise<boolean>): Promise<boolean> {
+    const running = work().then((isDone) => {
+      if (isDone) this.#count += 1;
+      return isDone;
+    });
+    this.#underWay.add(running);
+    try {
+      return await running;
+    } finally {
+      this.#underWay.delete(running);
+    }
+  }
+
+  /**
+   * A number that changes with the transactions of others. Waits for own work under way, as its transaction may count already. One
+   * that failed halfway counts as theirs.
+   */
+  async countForeign(readGeneration: () => Promise<number>): Promise<number> {
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+    const own = this.#count;
+    return (await readGeneration()) - own;
+  }
+}

@@ -1,0 +1,459 @@
+import { type KnownForwarding, readForwarding } from './forwarding.ts';
+import type { Watch, Trigger } from './port.ts';
+import {
+  createNetlinkClient,
+  type NetlinkClient,
+  type NetlinkQuestioner,
+  type NetlinkMessage,
+  visitWith,
+  visitAttributes,
+} from './netlink.ts';
+import { readGeneration, readRuleHandles, type RulePlace, ownTable } from './nft-netlink.ts';
+import { addressList } from './addresses.ts';
+import { readFile } from 'node:fs/promises';
+import type { Cancel, Clock } from '../clock.ts';
+import { VipnatError, toVipnatError } from '../errors.ts';
+import { isInPath, toolMissing, checkDescriptors, toolEnvironment, execTool } from './tools.ts';
+import { existsSync } from 'node:fs';
+
+/** Starts a source for each trigger. One that fails is reported and takes nothing from the others. */
+export function startWatch(options: SourceOptions, known: KnownForwarding): Watch {
+  const netfilter = createNetlinkClient('netfilter');
+  const route = createNetlinkClient('route');
+  const routes = createNetlinkClient('route', true);
+  const triggerToSource: Readonly<Record<Exclude<Trigger, 'own-rules'>, Source>> = {
+    'nft-generation': watchGeneration(options, netfilter),
+    addresses: watchAddresses(options, { few: route, many: routes }),
+    ipvs: watchIpvs(options),
+    forwarding: watchForwarding(options, known),
+    'xtables-lock': startLockWatch(options),
+  };
+  const sources = Object.values(triggerToSource);
+  return {
+    ready: Promise.all(sources.map(({ ready }) => ready)).then(() => undefined),
+    async close() {
+      await Promise.all(sources.map((source) => source.stop()));
+      netfilter.close();
+      route.close();
+      routes.close();
+    },
+  };
+}
+
+/** While vipnat's rules are gone, connections go to the VIP holder alone. The kernel answers in microseconds, waking up costs many times that: docs/adr/0008. */
+const generationPollMs = 50;
+
+/** To read the handles costs many times what the generation does: where somebody writes all the time, so often at most. */
+const ownRulesRestMs = 100;
+
+/** Rules do not depend on the VIP's holder, which is only reported. */
+const addressPollMs = 200;
+
+/** The kernel takes a microsecond to list an address. kube-proxy's mode ipvs gives a host one for each Service: 5,000 are read each 1.5 s. */
+const pollMsPerAddress = 0.3;
+
+/** From here on the larger parts of a list are worth their memory. */
+const manyAddresses = 500;
+
+/** kube-proxy itself writes at most once a second. */
+const ipvsPollMs = 1000;
+
+/** Without ip_vs in the kernel there is nothing to see until kube-proxy starts in that mode, which takes seconds. */
+const missingIpvsPollMs = 5000;
+
+/** While it is off, new connections hang, and clients try again after a second. inotify does not see /proc. */
+const forwardingPollMs = 1000;
+
+function watchGeneration({ clock, onTrigger, onProblem }: SourceOptions, client: NetlinkClient): Source {
+  let seen = { generation: -1, own: '', at: -Infinity };
+  let trigger: Trigger = 'nft-generation';
+  return startPoll({
+    clock,
+    look: async () => {
+      const generation = await readGeneration(client);
+      // What comes too early is told by a later look.
+      if (generation === seen.generation || clock.now() - seen.at < ownRulesRestMs) return seen.generation;
+      const own = await readOwnRules(client);
+      trigger = own === seen.own ? 'nft-generation' : 'own-rules';
+      seen = { generation, own, at: clock.now() };
+      return generation;
+    },
+    everyMs: () => generationPollMs,
+    onChange: () => {
+      onTrigger(trigger);
+    },
+    onProblem,
+  });
+}
+
+function watchAddresses(
+  { clock, onTrigger, onProblem }: SourceOptions,
+  clients: Readonly<Record<'few' | 'many', NetlinkClient>>,
+): Source {
+  const digests = new AddressDigests();
+  let count = 0;
+  return startPoll({
+    clock,
+    look: async () => {
+      const digest = await digests.read(count < manyAddresses ? clients.few : clients.many);
+      ({ count } = digest);
+      return `${digest.count} ${digest.sum}`;
+    },
+    everyMs: () => Math.max(addressPollMs, count * pollMsPerAddress),
+    onChange: () => {
+      onTrigger('addresses');
+    },
+    onProblem,
+  });
+}
+
+function watchIpvs({ clock, onTrigger, onProblem }: SourceOptions): Source {
+  return startPoll({
+    clock,
+    look: async () => {
+      const ipvs = await readIpvs();
+      return ipvs === null ? null : withoutConnectionCounts(ipvs);
+    },
+    everyMs: (seen) => (seen === null ? missingIpvsPollMs : ipvsPollMs),
+    onChange: () => {
+      onTrigger('ipvs');
+    },
+    onProblem,
+  });
+}
+
+function watchForwarding({ clock, onTrigger, onProblem }: SourceOptions, known: KnownForwarding): Source {
+  return startPoll({
+    clock,
+    look: async () => known.see(await readForwarding()),
+    everyMs: () => forwardingPollMs,
+    onChange: () => {
+      onTrigger('forwarding');
+    },
+    onProblem,
+  });
+}
+
+/** How many addresses there are, and a number that changes with them, their interfaces and whether they can be used. */
+interface Digest {
+  readonly count: number;
+  readonly sum: number;
+}
+
+/**
+ * Reads the addresses of this host again and again, and keeps none. kube-proxy's mode ipvs gives a host thousands: what comes in the same
+ * bytes as before is not looked into.
+ */
+export class AddressDigests {
+  #parts: readonly Part[] = [];
+
+  /** Takes a client of the protocol route. One at a time. Rejects with NETLINK_FAILED. */
+  async read(client: NetlinkQuestioner): Promise<Digest> {
+    const parts: Part[] = [];
+    const read = (datagram: Buffer, sequence: number) => {
+      const known = this.#parts[parts.length];
+      const part = known?.bytes.equals(datagram) === true ? known : digest(datagram, sequence);
+      parts.push(part);
+      return part.rest;
+    };
+    const { question: type, payload } = addressList;
+    await client.request({ type, payload, isDump: true, subject: 'its addresses', read });
+    this.#parts = parts;
+    return {
+      count: parts.reduce((total, part) => total + part.count, 0),
+      // Not by their order: the kernel's parts are of other sizes each time at first.
+      sum: parts.reduce((total, part) => (total + part.sum) | 0, 0),
+    };
+  }
+}
+
+/** A datagram, and what it comes to. */
+interface Part extends Digest {
+  readonly bytes: Buffer;
+  readonly rest: readonly NetlinkMessage[];
+}
+
+function digest(bytes: Buffer, sequence: number): Part {
+  let [count, sum] = [0, 0];
+  const read = visitWith((datagram, start, end) => {
+    count += 1;
+    sum = (sum + digestAddress(datagram, start, end)) | 0;
+  });
+  return { bytes, rest: read(bytes, sequence), count, sum };
+}
+
+// linux/if_addr.h: IFA_ADDRESS, IFA_LOCAL and IFA_FLAGS. Others say for how long an address is there still, which changes each second.
+const telling: readonly number[] = [1, 2, 8];
+const { leastBytes: ifaddrmsgBytes } = addressList;
+
+function digestAddress(datagram: Buffer, start: number, end: number): number {
+  const device = start + 4;
+  let value = mix(fnvBasis, datagram, { from: device, to: Math.min(start + ifaddrmsgBytes, end) });
+  visitAttributes(datagram, start + ifaddrmsgBytes, end, (type, from, to) => {
+    if (telling.includes(type)) value = mix(value, datagram, { from, to });
+  });
+  return value;
+}
+
+/** FNV-1a with 32 bits. */
+function mix(
+  before: number,
+  bytes: Buffer,
+  { from, to }: { readonly from: number; readonly to: number },
+): number {
+  let value = before;
+  for (let at = from; at < to; at += 1) value = Math.imul(value ^ (bytes[at] ?? 0), fnvPrime);
+  return value;
+}
+
+const fnvBasis = 0x811c9dc5;
+const fnvPrime = 0x01000193;
+
+/** /proc/net/ip_vs, or null where the kernel has no IPVS (ip_vs is not loaded). */
+export async function readIpvs(): Promise<string | null> {
+  try {
+    return await readFile('/proc/net/ip_vs', 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** The same without the connection counts, which move with every connection and say nothing about the set-up. */
+export function withoutConnectionCounts(ipvs: string): string {
+  return ipvs.replaceAll(/^( {2}-> \S+ +\S+ +\d+).*$/gm, '$1');
+}
+
+/**
+ * Sees that somebody ran iptables-legacy.
+ *
+ * Goal: look again soon after a foreign change to the legacy tables.
+ * Tension: the kernel tells nobody about them. Every iptables-legacy and its restore opens /run/xtables.lock, but
+ * Node's fs.watch does not ask for open and close, and the inotify packages do not compile.
+ * Compromise: an inotifywait child. It also sees runs that only look, and none in containers with a lock of their
+ * own: the loop's slow tick covers those.
+ */
+
+/** Starts the child, and again 1 s to 60 s after each of its deaths; after a gap it triggers, for what was missed. */
+export function startLockWatch({ clock, onTrigger, onProblem }: SourceOptions): Source {
+  const stopping = new AbortController();
+  let cancel: Cancel = () => undefined;
+  let deaths = 0;
+  let becomeReady: () => void = () => undefined;
+  const ready = new Promise<void>((resolve) => {
+    becomeReady = resolve;
+  });
+  let running = run();
+
+  function trigger(): void {
+    if (!stopping.signal.aborted) onTrigger('xtables-lock');
+  }
+
+  function noteEstablished(): void {
+    if (deaths > 0) trigger();
+    deaths = 0;
+    becomeReady();
+  }
+
+  async function run(): Promise<void> {
+    const problem = await runInotifywait({
+      onEvent: trigger,
+      onEstablished: noteEstablished,
+      signal: stopping.signal,
+    });
+    becomeReady();
+    if (stopping.signal.aborted) return;
+    const isFirst = deaths === 0;
+    cancel = clock.schedule(Math.min(firstDelayMs * 2 ** deaths, longestDelayMs), () => {
+      // Reported only now: Ctrl-C reaches the child before it reaches us, and that death is nobody's problem.
+      if (isFirst) onProblem(problem);
+      running = run();
+    });
+    deaths += 1;
+  }
+
+  return {
+    ready,
+    async stop() {
+      stopping.abort();
+      cancel();
+      await running;
+    },
+  };
+}
+
+const firstDelayMs = 1000;
+const longestDelayMs = 60_000;
+
+/** Notified of what the child sees; and the signal that ends the child. */
+interface LockListener {
+  /** The lock was taken or released by somebody. */
+  readonly onEvent: () => void;
+  /** From now on events are seen. */
+  readonly onEstablished: () => void;
+  /** Ends the child. */
+  readonly signal: AbortSignal;
+}
+
+/** Watches the xtables lock by an inotifywait child until that dies, and answers why it did. Never rejects. */
+async function runInotifywait({ onEvent, onEstablished, signal }: LockListener): Promise<VipnatError> {
+  if (!isInPath('inotifywait')) return toolMissing('inotifywait');
+  const [file, ...rest] = await buildCommand();
+  const { execa } = await import('execa');
+  try {
+    checkDescriptors();
+  } catch (error) {
+    return watchFailed((error as Error).message);
+  }
+  const child = execa(file, rest, { ...childOptions, env: toolEnvironment(), cancelSignal: signal });
+  child.stdout.on('data', onEvent);
+  child.stderr.on('data', (text: Buffer) => {
+    // inotifywait 3.22 says so on standard error.
+    if (text.includes('Watches established')) onEstablished();
+  });
+  const { shortMessage = 'inotifywait ended' } = await child;
+  return watchFailed(shortMessage);
+}
+
+function watchFailed(reason: string): VipnatError {
+  return new VipnatError(
+    'TOOL_FAILED',
+    `vipnat cannot watch the xtables lock (${reason}). Until it can, it checks iptables-legacy less often`,
+  );
+}
+
+const childOptions = {
+  stdin: 'ignore',
+  buffer: false,
+  reject: false,
+  killSignal: 'SIGKILL',
+} as const;
+
+const inotifywait = [
+  'inotifywait',
+  '--monitor',
+  // Opened for reading and closed: what iptables-legacy does to its lock, and iptables-legacy-save does not.
+  ...['--event', 'close_nowrite'],
+  ...['--include', String.raw`/xtables\.lock$`],
+  ...['--format', '%e'],
+  // The folder: the lock file itself may come, go and be replaced.
+  '/run',
+] as const;
+
+/** In a container it is mounted from the host by itself: then its folder there hears nothing of it. */
+const lockFile = '/run/xtables.lock';
+
+/** With util-linux's setpriv the kernel ends the child when we die, even by SIGKILL; without, its next event does (SIGPIPE). */
+async function buildCommand(): Promise<readonly [string, ...string[]]> {
+  const setpriv = ['setpriv', '--pdeathsig', 'KILL'] as const;
+  const probe = { tool: 'setpriv', arguments: [...setpriv.slice(1), 'true'], limitMs: probeLimitMs };
+  const isAble = await execTool(probe).then(
+    ({ exitCode }) => exitCode === 0,
+    () => false,
+  );
+  const watch = existsSync(lockFile) ? ([...inotifywait, lockFile] as const) : inotifywait;
+  return isAble ? [...setpriv, ...watch] : watch;
+}
+
+/** It answers in 2 ms. */
+const probeLimitMs = 2000;
+
+/**
+ * Tells changes of vipnat's own rules from all others.
+ *
+ * Goal: what another program does to vipnat's rules is repaired soon, also while somebody writes to nftables all the time.
+ * Tension: looks that find nothing come less and less often, and the generation counts the changes of everybody.
+ * Compromise: after each change, the handles of a few rules: of vipnat's own chain, and of the chains that lead to it. vipnat's other chains
+ * are not looked at: whoever changes these is seen by the next look.
+ */
+
+/** What vipnat's rules are at the time, as a text to compare. Rejects as readRuleHandles does. */
+async function readOwnRules(client: NetlinkClient): Promise<string> {
+  const found: string[] = [];
+  for (const place of places) found.push((await readRuleHandles(client, place)).join());
+  return found.join(' ');
+}
+
+/** Where they are: in iptables-nft, or in a table of their own. */
+const places: readonly RulePlace[] = (['ip', 'ip6'] as const).flatMap((family) => [
+  ...['VIPNAT', 'PREROUTING', 'OUTPUT'].map((chain) => ({ family, table: 'nat', chain })),
+  { family, table: ownTable },
+]);
+
+/** One thing to look at again and again. */
+export interface PollOptions<T> {
+  readonly clock: Clock;
+  /** Looks once. Rejections are reported, and the next look comes all the same. */
+  readonly look: () => Promise<T>;
+  /** How far apart looks are, in milliseconds: they are at multiples of it on the clock, so that several polls wake the processor together. */
+  readonly everyMs: (seen: T | undefined) => number;
+  /** Called when a look sees something else than the look before. The first one is what others are compared with. */
+  readonly onChange: () => void;
+  /** Called with the first of a row of failures. */
+  readonly onProblem: (problem: VipnatError) => void;
+}
+
+/** Starts to poll at once. Looks never overlap: the next one is planned when the one before has ended. */
+export function startPoll<T extends string | number | null>(options: PollOptions<T>): Source {
+  let seen: T | undefined;
+  let isFailing = false;
+  let isStopped = false;
+  let cancel: Cancel = () => undefined;
+  let looking = look();
+  const ready = looking;
+
+  function compare(now: T): void {
+    const isChange = seen !== undefined && seen !== now;
+    isFailing = false;
+    seen = now;
+    if (isChange) options.onChange();
+  }
+
+  function report(error: unknown): void {
+    if (isFailing) return;
+    isFailing = true;
+    options.onProblem(toVipnatError(error, 'NETLINK_FAILED', "reading the kernel's state"));
+  }
+
+  async function look(): Promise<void> {
+    const [result] = await Promise.allSettled([options.look()]);
+    // Stopped meanwhile: an answer that comes late is nobody's.
+    if (isStopped) return;
+    if (result.status === 'fulfilled') compare(result.value);
+    else report(result.reason);
+    cancel = options.clock.schedule(untilNextMultiple(options.clock.now(), options.everyMs(seen)), () => {
+      looking = look();
+    });
+  }
+
+  return {
+    ready,
+    async stop() {
+      isStopped = true;
+      cancel();
+      await looking;
+    },
+  };
+}
+
+/** A timer may fire a little early: a multiple that is nearly reached counts as this look's own. */
+function untilNextMultiple(nowMs: number, everyMs: number): number {
+  const rest = Math.ceil(everyMs - (nowMs % everyMs));
+  return rest > everyMs / 2 ? rest : rest + everyMs;
+}
+
+/** What every source of triggers is given. */
+interface SourceOptions {
+  readonly clock: Clock;
+  readonly onTrigger: (trigger: Trigger) => void;
+  /** Told of the first of a row of failures. */
+  readonly onProblem: (problem: VipnatError) => void;
+}
+
+/** A source of triggers that is at work. */
+export interface Source {
+  /** Resolves once changes are seen, or when that could not be brought about. Never rejects. */
+  readonly ready: Promise<void>;
+  /** Ends it and waits until nothing of it is left. Nothing is called back afterwards. */
+  stop(): Promise<void>;
+}

@@ -1,0 +1,455 @@
+import { type ApiAccess, type ApiServer, formatServer } from './route.ts';
+import type { Clock, Cancel } from '../clock.ts';
+import { request, type RequestOptions } from 'node:https';
+import { isIP, type LookupFunction } from 'node:net';
+import { checkServerIdentity, TLSSocket } from 'node:tls';
+import { lookup } from 'node:dns';
+import type { IncomingMessage } from 'node:http';
+import * as z from 'zod/mini';
+import { VipnatError, type ErrorCode } from '../errors.ts';
+
+/** A whole answer. */
+interface ApiReply {
+  readonly status: number;
+  readonly text: string;
+}
+
+/**
+ * One question with its whole answer, if that has one of the accepted statuses and no more characters than it may.
+ * @throws VipnatError as `callApi`
+ */
+export async function exchange(call: ApiCall, maxLength: number): Promise<ApiReply> {
+  let status = 0;
+  let text = '';
+  return await callApi(call, {
+    onBegin: (statusCode) => (status = statusCode),
+    onText: (part) => {
+      text += part;
+      if (text.length > maxLength) throw new NonsenseError('the answer is too long');
+    },
+    onEnd: () => ({ status, text }),
+  });
+}
+
+/** One question to one apiserver. */
+export interface ApiCall {
+  /** What it is for, to begin a sentence with: `listing the EndpointSlices`. */
+  readonly title: string;
+  readonly access: ApiAccess;
+  readonly server: ApiServer;
+  /** With its query. */
+  readonly path: string;
+  /** How long until the answer begins, until each next part of it comes (for ever when left out), and until it has ended. */
+  readonly limits: { readonly beginMs: number; readonly silenceMs?: number; readonly endMs: number };
+  /** Addresses that no connection may go to: a name can stand for one. */
+  readonly forbidden: ReadonlySet<string>;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** What to send; without it the question is a GET. */
+  readonly message?: ApiMessage;
+  /** What a person has to do where it is forbidden, as a phrase; a general one when left out. */
+  readonly remedy?: string;
+  /** What a person has to do where there is nothing at this path, as a phrase; nothing is said when left out. */
+  readonly absence?: string;
+  /** The statuses whose answers the receiver takes; 200 alone when left out. */
+  readonly accepted?: ReadonlySet<number>;
+}
+
+/** An object to create, what to change of one, or how one is deleted. */
+export interface ApiMessage {
+  readonly method: 'POST' | 'PATCH' | 'DELETE';
+  readonly contentType: string;
+  readonly text: string;
+}
+
+/**
+ * A host that goes without a word is noticed after this and ten more seconds (libuv asks ten times, once a second). A process that is
+ * frozen is not: its kernel answers.
+ */
+const keepAliveMs = 15_000;
+
+/** A Status says in a sentence what is wrong. */
+const maxStatusLength = 16_384;
+
+/** Who takes the answer, when its status is accepted. What these throw ends the question. */
+interface Receiver<T> {
+  readonly onBegin?: (statusCode: number) => void;
+  readonly onText: (text: string) => void;
+  /** Told at the end of a whole answer; what it returns is what the question comes to. */
+  readonly onEnd: () => T;
+}
+
+/**
+ * Sends a question and hands on the answer's body as it comes. Ends with the answer.
+ * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError for 410; SilenceError by
+ * `silenceMs`.
+ */
+export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<T> {
+  const { clock, limits } = call;
+  const question = (call.access.request ?? request)(toOptions(call));
+  question.setSocketKeepAlive(true, keepAliveMs);
+  let cancelEnd: Cancel = () => undefined;
+  let cancelNext: Cancel = () => undefined;
+  try {
+    return await new Promise<T>((resolve, reject) => {
+      const limit = (limitMs: number) =>
+        clock.schedule(limitMs, () => {
+          reject(unreachable(call, `no answer within ${limitMs / 1000} s`, new LateError()));
+        });
+      const noteText = () => {
+        cancelNext();
+        if (limits.silenceMs === undefined || question.destroyed) return;
+        cancelNext = clock.schedule(limits.silenceMs, () => {
+          reject(new SilenceError());
+        });
+      };
+      cancelNext = limit(limits.beginMs);
+      cancelEnd = limit(limits.endMs);
+      question.on('error', reject).on('response', (response) => {
+        noteText();
+        const onText = (text: string) => {
+          noteText();
+          receiver.onText(text);
+        };
+        readAnswer(call, response, { ...receiver, onText }).then(resolve, reject);
+      });
+      question.end(call.message?.text);
+    });
+  } catch (error) {
+    throw explain(call, error, question.socket);
+  } finally {
+    cancelNext();
+    cancelEnd();
+    question.destroy();
+  }
+}
+
+/** The API notes it at each field that vipnat writes: `metadata.managedFields`. */
+export const fieldManager = 'vipnat';
+
+function toOptions({ access, server, path, forbidden, signal, message }: ApiCall): RequestOptions {
+  const { serverName } = access;
+  const sent = message && {
+    'content-type': message.contentType,
+    'content-length': Buffer.byteLength(message.text),
+  };
+  return {
+    ...access.tls,
+    host: server.host,
+    port: server.port,
+    path,
+    method: message?.method ?? 'GET',
+    headers: { 'user-agent': fieldManager, ...access.headers, accept: 'application/json', ...sent },
+    agent: false,
+    signal,
+    lookup: lookUpExcept(forbidden),
+    // An address is no server name in TLS (RFC 6066); the certificate is held against it all the same.
+    ...(isIP(serverName) === 0 ? { servername: serverName } : { servername: '' }),
+    checkServerIdentity: (_host, certificate) => checkServerIdentity(serverName, certificate),
+  };
+}
+
+function lookUpExcept(forbidden: ReadonlySet<string>): LookupFunction {
+  return (name, options, callback) => {
+    lookup(name, { ...options, all: true }, (error, addresses) => {
+      if (error !== null) {
+        callback(error, []);
+        return;
+      }
+      const allowed = addresses.filter(({ address }) => !forbidden.has(address));
+      const [first] = allowed;
+      const isVip = Object.assign(new Error('virtual IP'), { code: 'it is a virtual IP' });
+      if (first === undefined) callback(isVip, []);
+      else if (options.all === true) callback(null, allowed);
+      else callback(null, first.address, first.family);
+    });
+  };
+}
+
+const onlyOk: ReadonlySet<number> = new Set([200]);
+
+async function readAnswer<T>(call: ApiCall, response: IncomingMessage, receiver: Receiver<T>): Promise<T> {
+  response.setEncoding('utf8');
+  const { statusCode = 0 } = response;
+  const { accepted = onlyOk } = call;
+  if (!accepted.has(statusCode)) throw refuse(call, statusCode, await readStatus(response));
+  receiver.onBegin?.(statusCode);
+  for await (const text of response) receiver.onText(String(text));
+  return receiver.onEnd();
+}
+
+async function readStatus(response: IncomingMessage): Promise<string> {
+  let body = '';
+  for await (const text of response) {
+    body += String(text);
+    if (body.length > maxStatusLength) break;
+  }
+  return describeStatus(body);
+}
+
+const status = z.object({ message: z.string() });
+
+/** `: endpointslices is forbidden …`, or nothing where the body says nothing. */
+export function describeStatus(body: string): string {
+  try {
+    const { message } = status.parse(JSON.parse(body));
+    return `: ${quoteForeign(message)}`;
+  } catch {
+    return '';
+  }
+}
+
+function refuse(call: ApiCall, statusCode: number, words: string): Error {
+  if (statusCode === 410) return new VersionGoneError();
+  const what = `${nameCall(call)} is answered with ${statusCode}${words}`;
+  if (statusCode === 401) {
+    return new VipnatError(
+      'API_FORBIDDEN',
+      `${what}; give credentials that are still valid (${call.access.origin})`,
+    );
+  }
+  if (statusCode === 403) {
+    const remedy = call.remedy ?? 'let a role allow it';
+    return new VipnatError('API_FORBIDDEN', `${what}; ${remedy}`);
+  }
+  if (statusCode === 404 && call.absence !== undefined) return unexpected(`${what}; ${call.absence}`);
+  return unexpected(what);
+}
+
+/** What a failure was, in words and with its code. */
+function explain(call: ApiCall, error: unknown, socket: unknown): unknown {
+  const isKnown = [VipnatError, VersionGoneError, SilenceError].some((known) => error instanceof known);
+  if (isKnown) return error;
+  if (error instanceof NonsenseError) return unexpected(`${nameCall(call)} failed: ${error.message}`, error);
+  const { code = '', message } = error as NodeJS.ErrnoException;
+  const word = code === '' ? message : code;
+  const isUntrusted = socket instanceof TLSSocket && Boolean(socket.authorizationError);
+  return isUntrusted ? distrust(call, word, error) : unreachable(call, codeToWords.get(word) ?? word, error);
+}
+
+const codeToWords = new Map([
+  ['ABORT_ERR', 'it was left'],
+  ['ECONNREFUSED', 'connection refused'],
+  ['ECONNRESET', 'the connection broke'],
+]);
+
+function distrust(call: ApiCall, code: string, cause: unknown): VipnatError {
+  const { origin, serverName } = call.access;
+  const why =
+    code === 'ERR_TLS_CERT_ALTNAME_INVALID'
+      ? `its certificate is not for ${serverName}`
+      : `its certificate does not come from the CA of ${origin} (${code}): another cluster's?`;
+  return new VipnatError('API_UNTRUSTED', `${nameCall(call)} failed: ${why}`, { cause });
+}
+
+function unreachable(call: ApiCall, why: string, cause?: unknown): VipnatError {
+  return new VipnatError('API_UNREACHABLE', `${nameCall(call)} failed: ${why}`, { cause });
+}
+
+function unexpected(what: string, cause?: unknown): VipnatError {
+  return new VipnatError('API_ANSWER_UNEXPECTED', what, { cause });
+}
+
+function nameCall({ title, server }: ApiCall): string {
+  return `${title} at ${formatServer(server)}`;
+}
+
+/** The answer goes on, and no part of it comes: of a frozen server, or one that has nothing to say. */
+export class SilenceError extends Error {}
+
+/** The version that a watch was to go on from is too old (410): everything has to be listed anew. */
+export class VersionGoneError extends Error {}
+
+/** What was answered is not what was asked for; the message is a phrase for after the question's name. */
+export class NonsenseError extends Error {}
+
+/** An answer is longer than it may be. */
+export class TooLongError extends NonsenseError {}
+
+/** An answer did not begin, or did not end, in time. */
+export class LateError extends Error {}
+
+/** Foreign words as they are safe in a line: one line, cut short. */
+export function quoteForeign(text: string): string {
+  const line = text.replaceAll(/[^\x20-\x7e]+/g, ' ').trim();
+  return line.length > 160 ? `${line.slice(0, 160)}…` : line;
+}
+
+/** An answer says more than none does, and a refusal more than a fault. */
+const telling: readonly ErrorCode[] = ['API_FORBIDDEN', 'API_ANSWER_UNEXPECTED', 'API_UNTRUSTED'];
+
+/** Of two problems of one round, the one that tells more; the earlier one where both tell as much. */
+export function chooseTelling(before: VipnatError | null, problem: VipnatError): VipnatError {
+  const rank = ({ code }: VipnatError) => (telling.includes(code) ? telling.indexOf(code) : telling.length);
+  return before !== null && rank(before) <= rank(problem) ? before : problem;
+}
+
+/** A fault of ours must not end the agent: the API is only one source. */
+export function toInternal(error: unknown): VipnatError {
+  const { message } = error as Error;
+  return new VipnatError('API_ANSWER_UNEXPECTED', `following the API failed: ${message}`, { cause: error });
+}
+
+/** An object that is not as it should be: it is left out, and stops nothing else. */
+export interface Unreadable {
+  /** `NAMESPACE/NAME`, or the name alone of an object without a namespace. */
+  readonly key: string;
+  readonly version: string;
+  /** The field that is not as it should be: `status.conditions.0.status`. */
+  readonly why: string;
+}
+
+/** That an object cannot be read, as a line for people. */
+export function describeUnreadable(kind: string, { key, why }: Unreadable): string {
+  const what = why === '' ? 'it' : `its field ${why}`;
+  return `vipnat cannot read the ${kind} ${key}: ${what} is not as the Kubernetes API defines it. vipnat leaves out this change, and follows all other objects`;
+}
+
+/** What a text stands for; undefined for a text that is not JSON. */
+export function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Of the metadata: DNS labels with dots, as Kubernetes has the names of objects. */
+export const name = z.string().check(z.regex(/^[a-z0-9][a-z0-9.-]{0,252}$/));
+
+/** Of the metadata: opaque to clients, a number in practice. */
+export const objectVersion = z.string().check(z.regex(/^[\w-]{1,64}$/));
+
+/** What every object of the API has. The namespace is there where objects of several are asked for. */
+export interface ApiObject {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly resourceVersion: string;
+  };
+}
+
+/** What identifies an object in its kind: Kubernetes' NamespacedName. */
+export interface NamespacedName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** An object's key in its kind: `NAMESPACE/NAME`, or the name alone where the namespace is not read. */
+export function toKey({ metadata: { namespace, name: own } }: ApiObject): string {
+  return namespace === undefined ? own : `${namespace}/${own}`;
+}
+
+/** The kinds of objects that are asked for. Nothing of an answer is trusted: each kind has the schema of what is used of it. */
+
+const metadata = z.object({ name, resourceVersion: objectVersion });
+
+const slice = z.object({
+  metadata,
+  addressType: z.string(),
+  endpoints: z.nullish(
+    z.array(
+      z.object({
+        addresses: z.array(z.string()),
+        conditions: z.nullish(z.object({ ready: z.nullish(z.boolean()) })),
+      }),
+    ),
+  ),
+  ports: z.nullish(
+    z.array(
+      z.object({ name: z.nullish(z.string()), port: z.nullish(z.number()), protocol: z.nullish(z.string()) }),
+    ),
+  ),
+});
+
+const service = z.object({
+  metadata,
+  spec: z.object({
+    clusterIP: z.nullish(z.string()),
+    clusterIPs: z.nullish(z.array(z.string())),
+    sessionAffinity: z.nullish(z.string()),
+    sessionAffinityConfig: z.nullish(
+      z.object({ clientIP: z.nullish(z.object({ timeoutSeconds: z.nullish(z.number()) })) }),
+    ),
+  }),
+});
+
+/** An EndpointSlice of discovery.k8s.io/v1, as far as it is of use. */
+export type EndpointSlice = z.output<typeof slice>;
+
+/** A Service of v1, as far as it is of use. */
+export type Service = z.output<typeof service>;
+
+/** A kind of objects, and which of them are asked for. */
+export interface Resource<T extends ApiObject> {
+  readonly kind: string;
+  readonly path: string;
+  /** As it stands in a query; empty for all of the path. */
+  readonly selector: string;
+  readonly schema: z.ZodMiniType<T>;
+  readonly limits: AnswerLimits;
+  /** Which of them are kept, where a selector cannot say it: the others take no memory. All unless given. */
+  readonly isKept?: (object: T) => boolean;
+  /** One of them that cannot be read any more is gone. Unless given, what was last known of it counts. */
+  readonly dropsUnreadable?: true;
+  /** What a person has to do where the credentials do not allow it, as a phrase. */
+  readonly remedy?: string;
+  /** An older API may not have this kind (404): then there is none of it. */
+  readonly mayBeMissing?: true;
+  /** What a person has to do where the API does not know the kind, as a phrase. */
+  readonly absence?: string;
+}
+
+/** How much of a kind is taken: whoever answers may not be who was asked. */
+export interface AnswerLimits {
+  /** The objects that there may be. */
+  readonly objects: number;
+  /** The characters of one page of a list, and of one event. */
+  readonly characters: number;
+  /** The objects that one answer is to have, the rest is asked for afterwards; null for all in one. */
+  readonly page: number | null;
+}
+
+/**
+ * Of a kind of which one object is asked for: an answer with many is none of that. kube-apiserver takes no object above 1.5 MiB,
+ * and those of interest have 1 KiB.
+ */
+const oneObject: AnswerLimits = { objects: 100, characters: 2_000_000, page: null };
+
+/** The role that `vipnat manifest daemonset` prints. */
+const remedy =
+  'allow it to get, list and watch services and endpointslices.discovery.k8s.io in the namespace default';
+
+/** The EndpointSlice of a name. Asked for by its name, so that a role can be limited to it. */
+export function toSliceResource({ namespace, name }: NamespacedName): Resource<EndpointSlice> {
+  return {
+    kind: 'EndpointSlice',
+    path: `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
+    selector: selectName(name),
+    schema: slice,
+    limits: oneObject,
+    remedy,
+  };
+}
+
+/** The Service of a name. Asked for by its name, so that a role can be limited to it. */
+export function toServiceResource({ namespace, name }: NamespacedName): Resource<Service> {
+  return {
+    kind: 'Service',
+    path: `/api/v1/namespaces/${namespace}/services`,
+    selector: selectName(name),
+    schema: service,
+    limits: oneObject,
+    remedy,
+  };
+}
+
+function selectName(name: string): string {
+  return `fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`;
+}
+
+/** A path with its query; parts that are empty are left out. */
+export function joinQuery(path: string, parts: readonly string[]): string {
+  const query = parts.filter((part) => part !== '').join('&');
+  return query === '' ? path : `${path}?${query}`;
+}

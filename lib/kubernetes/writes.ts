@@ -1,0 +1,334 @@
+import { type Connection, formatServer, type ApiRoute } from './route.ts';
+import {
+  type ApiCall,
+  type ApiMessage,
+  exchange,
+  describeStatus,
+  readJson,
+  objectVersion,
+} from './client.ts';
+import { VipnatError } from '../errors.ts';
+import * as z from 'zod/mini';
+import type { Clock } from '../clock.ts';
+
+/** An event of events.k8s.io/v1, of this name. Those about what has no namespace are in `default`. Source: events.k8s.io/v1. */
+export interface ApiEvent {
+  readonly metadata: { readonly name: string; readonly namespace: string };
+  readonly series?: object;
+  readonly [field: string]: unknown;
+}
+
+/** What became of an event that was sent. */
+export interface EventAnswer {
+  readonly outcome:
+    /** The API has it. */
+    | 'taken'
+    /** The API has forgotten the event that was to be changed. */
+    | 'gone'
+    /** The credentials do not allow it. */
+    | 'forbidden'
+    /** The API will never take this one. */
+    | 'refused';
+  /** What was answered, as a sentence that can go on. */
+  readonly words: string;
+}
+
+/** What sending takes. */
+type EventOptions = Connection & Pick<ApiCall, 'clock' | 'forbidden' | 'signal'>;
+
+/** An apiserver answers in milliseconds; nobody waits for it. */
+const limitMs = 5000;
+
+/**
+ * Creates an event. One of the same name that is there already is an earlier try whose answer was lost.
+ * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN for 401, or API_ANSWER_UNEXPECTED
+ */
+export async function createEvent(options: EventOptions, event: ApiEvent): Promise<EventAnswer> {
+  const message = { method: 'POST', contentType: 'application/json', text: JSON.stringify(event) } as const;
+  return await sendEvent(options, toCollection(event), message);
+}
+
+/**
+ * Tells how often the same has happened since an event was created. What else it says cannot be changed.
+ * @throws VipnatError as `createEvent`
+ */
+export async function updateSeries(options: EventOptions, event: ApiEvent): Promise<EventAnswer> {
+  const contentType = 'application/merge-patch+json';
+  const message = { method: 'PATCH', contentType, text: JSON.stringify({ series: event.series }) } as const;
+  return await sendEvent(options, `${toCollection(event)}/${event.metadata.name}`, message);
+}
+
+function toCollection({ metadata: { namespace } }: ApiEvent): string {
+  return `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
+}
+
+/** A Status, or the event as the API has it now. */
+const maxAnswerLength = 100_000;
+
+const statusToOutcome: ReadonlyMap<number, EventAnswer['outcome']> = new Map([
+  [200, 'taken'],
+  [201, 'taken'],
+  [403, 'forbidden'],
+  [404, 'gone'],
+  [409, 'taken'],
+  [400, 'refused'],
+  [413, 'refused'],
+  [422, 'refused'],
+]);
+
+const eventStatuses = new Set(statusToOutcome.keys());
+
+async function sendEvent(options: EventOptions, path: string, message: ApiMessage): Promise<EventAnswer> {
+  const title = 'writing an event';
+  const limits = { beginMs: limitMs, endMs: limitMs };
+  const call = { ...options, title, path, limits, message, accepted: eventStatuses };
+  const { status, text } = await exchange(call, maxAnswerLength);
+  const what = `${title} at ${formatServer(options.server)}`;
+  if (status < 300 && !isEvent(text))
+    throw new VipnatError('API_ANSWER_UNEXPECTED', `${what} failed: the answer is not an event`);
+  return {
+    outcome: isEnding(text) ? 'refused' : (statusToOutcome.get(status) ?? 'refused'),
+    words: `${what} is answered with ${status}${describeStatus(text)}`,
+  };
+}
+
+const ending = z.object({
+  code: z.literal(403),
+  details: z.object({ causes: z.array(z.object({ reason: z.string() })) }),
+});
+
+/** Whether the event's namespace is being deleted: no right would help. The reason is Kubernetes' (NamespaceTerminatingCause). */
+function isEnding(body: string): boolean {
+  try {
+    const { causes } = ending.parse(JSON.parse(body)).details;
+    return causes.some(({ reason }) => reason === 'NamespaceTerminating');
+  } catch {
+    return false;
+  }
+}
+
+const event = z.object({ kind: z.literal('Event') });
+
+function isEvent(body: string): boolean {
+  try {
+    return event.safeParse(JSON.parse(body)).success;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Writing one object with its version.
+ *
+ * Goal: of two writers one is refused, and a writer knows what became of its write.
+ * Tension: others write fields that we do not know, and an answer can be lost after the write was done.
+ * Compromise: a change is a merge patch with the version that was read, so that it keeps foreign fields and is refused after
+ * any other write. A lost answer is `unreachable`: who tries again meets `exists` or `conflict`, and reads anew.
+ */
+
+/** A write of one object. */
+export interface ObjectWrite {
+  /** What it is for, to begin a sentence with: `creating VirtualIP 10.0.9.10`. */
+  readonly title: string;
+  /** PATCH is a merge patch (RFC 7386): a list is replaced as a whole. DELETE has DeleteOptions as its body. */
+  readonly method: ApiMessage['method'];
+  /** PATCH is a strategic merge patch: lists of some kinds are merged by a key of theirs. Custom resources have none. False unless given. */
+  readonly isStrategic?: boolean;
+  /** Of the object, with `/status` where that is meant; of its collection where it is created. */
+  readonly path: string;
+  /** A change has the version that was read in its metadata, a deletion version and uid in its preconditions. */
+  readonly body: unknown;
+}
+
+/** What became of a write. */
+export type WriteOutcome =
+  /** The API has it. */
+  | 'taken'
+  /** Somebody else has written the object since it was read: nothing was done. */
+  | 'conflict'
+  /** The object that was to be created is there already, by whomever. */
+  | 'exists'
+  /** There is no such object any more. */
+  | 'gone'
+  /** The credentials do not allow it, or a policy of the cluster. */
+  | 'forbidden'
+  /** The API will never take this one. */
+  | 'refused'
+  /** No answer that says anything: it may have been done, or not. */
+  | 'unreachable';
+
+/** The answer to a write. */
+export interface WriteAnswer {
+  readonly outcome: WriteOutcome;
+  /** What was answered, as a sentence that can go on. */
+  readonly words: string;
+  /** The object's version after the write; null where nothing was written, or the object is gone. */
+  readonly version: string | null;
+}
+
+/** What writing takes. It ends within `limitMs`. */
+type WriteOptions = Connection &
+  Pick<ApiCall, 'clock' | 'forbidden' | 'signal'> & { readonly limitMs: number };
+
+/** kube-apiserver takes no object above 1.5 MiB. */
+const maxObjectLength = 2_000_000;
+
+/**
+ * Writes one object, once.
+ * @throws VipnatError as `callApi`, where no answer says what became of it
+ */
+async function writeObject(options: WriteOptions, write: ObjectWrite): Promise<WriteAnswer> {
+  const { limitMs } = options;
+  const limits = { beginMs: limitMs, endMs: limitMs };
+  const { title, path } = write;
+  const call = { ...options, title, path, limits, message: toMessage(write), accepted: writeStatuses };
+  const { status, text } = await exchange(call, maxObjectLength);
+  const what = `${title} at ${formatServer(options.server)}`;
+  const words = `${what} is answered with ${status}${describeStatus(text)}`;
+  if (status >= 300) return { outcome: toOutcome(status, text), words, version: null };
+  const parsed = written.safeParse(readJson(text));
+  if (parsed.success) return { outcome: 'taken', words, version: readVersion(parsed.data) };
+  return { outcome: 'unreachable', words: `${what} failed: the answer is not an object`, version: null };
+}
+
+function toMessage({ method, body, isStrategic = false }: ObjectWrite): ApiMessage {
+  const patchType = `application/${isStrategic ? 'strategic-' : ''}merge-patch+json`;
+  const contentType = method === 'PATCH' ? patchType : 'application/json';
+  return { method, contentType, text: JSON.stringify(body) };
+}
+
+const statusToWriteOutcome = new Map<number, WriteOutcome>([
+  [200, 'taken'],
+  [201, 'taken'],
+  [202, 'taken'],
+  [400, 'refused'],
+  [403, 'forbidden'],
+  [404, 'gone'],
+  [409, 'conflict'],
+  [410, 'gone'],
+  [413, 'refused'],
+  [415, 'refused'],
+  [422, 'refused'],
+  // Too many requests, and faults of a server: a later try may be taken.
+  [429, 'unreachable'],
+  [500, 'unreachable'],
+  [502, 'unreachable'],
+  [503, 'unreachable'],
+  [504, 'unreachable'],
+]);
+
+const writeStatuses = new Set(statusToWriteOutcome.keys());
+
+const reason = z.object({ reason: z.string() });
+
+function toOutcome(status: number, text: string): WriteOutcome {
+  if (status === 409 && reason.safeParse(readJson(text)).data?.reason === 'AlreadyExists') return 'exists';
+  return statusToWriteOutcome.get(status) ?? 'unreachable';
+}
+
+const written = z.object({
+  kind: z.string(),
+  metadata: z.optional(z.object({ resourceVersion: z.optional(objectVersion) })),
+});
+
+/** Of what was deleted for good there is only a Status. */
+function readVersion({ kind, metadata }: z.output<typeof written>): string | null {
+  return kind === 'Status' ? null : (metadata?.resourceVersion ?? null);
+}
+
+/** The answer to a read of one object. */
+export type ReadAnswer<T> =
+  | { readonly outcome: 'found'; readonly object: T }
+  /** There is no such object. */
+  | { readonly outcome: 'gone' }
+  | { readonly outcome: 'forbidden'; readonly words: string }
+  | { readonly outcome: 'unreachable'; readonly words: string };
+
+/** An object to read. */
+export interface ObjectRead<T> {
+  /** What it is for, to begin a sentence with: `reading Lease x`. */
+  readonly title: string;
+  readonly path: string;
+  readonly schema: z.ZodMiniType<T>;
+}
+
+/** Reads and writes single objects. Neither rejects, and each ends within its limit. */
+export interface ObjectClient {
+  read<T>(read: ObjectRead<T>, limitMs: number): Promise<ReadAnswer<T>>;
+  write(write: ObjectWrite, limitMs: number): Promise<WriteAnswer>;
+}
+
+/** No object that is read one by one is larger. */
+const maxLength = 2_000_000;
+
+const readStatuses: ReadonlySet<number> = new Set([200, 403, 404]);
+
+/** A client of the apiservers of a route. One that does not answer is not the first to be asked next. */
+export class RoutedClient implements ObjectClient {
+  readonly #route: ApiRoute;
+  readonly #clock: Clock;
+  readonly #signal: AbortSignal;
+
+  /** What is under way ends when the signal comes. */
+  constructor(route: ApiRoute, clock: Clock, signal: AbortSignal) {
+    this.#route = route;
+    this.#clock = clock;
+    this.#signal = signal;
+  }
+
+  async read<T>({ title, path, schema }: ObjectRead<T>, limitMs: number): Promise<ReadAnswer<T>> {
+    return await this.#ask(async (options) => {
+      const limits = { beginMs: limitMs, endMs: limitMs };
+      const { status, text } = await exchange(
+        { ...options, title, path, limits, accepted: readStatuses },
+        maxLength,
+      );
+      if (status === 404) return { outcome: 'gone' };
+      const what = `${title} at ${formatServer(options.server)}`;
+      if (status === 403) {
+        return { outcome: 'forbidden', words: `${what} is answered with 403${describeStatus(text)}` };
+      }
+      const parsed = schema.safeParse(readJson(text));
+      if (parsed.success) return { outcome: 'found', object: parsed.data };
+      return { outcome: 'unreachable', words: `${what} failed: the answer is not such an object` };
+    });
+  }
+
+  async write(write: ObjectWrite, limitMs: number): Promise<WriteAnswer> {
+    return await this.#ask((options) => writeObject({ ...options, limitMs }, write));
+  }
+
+  async #ask<Answer extends { readonly outcome: string }>(
+    ask: (options: Connection & Common) => Promise<Answer>,
+  ): Promise<Answer | Failure> {
+    let connection: Connection | null = null;
+    try {
+      connection = await this.#route.choose();
+      const common = { clock: this.#clock, forbidden: this.#route.forbidden, signal: this.#signal };
+      const answer = await ask({ ...connection, ...common });
+      if (answer.outcome === 'unreachable') this.#route.markFailed(connection.server);
+      return answer;
+    } catch (error) {
+      if (connection !== null) this.#route.markFailed(connection.server);
+      return toFailure(error);
+    }
+  }
+}
+
+interface Common {
+  readonly clock: Clock;
+  readonly forbidden: ReadonlySet<string>;
+  readonly signal: AbortSignal;
+}
+
+interface Failure {
+  readonly outcome: 'forbidden' | 'unreachable';
+  readonly words: string;
+  readonly version: null;
+}
+
+function toFailure(error: unknown): Failure {
+  const outcome =
+    error instanceof VipnatError && error.code === 'API_FORBIDDEN' ? 'forbidden' : 'unreachable';
+  return { outcome, words: error instanceof Error ? error.message : String(error), version: null };
+}

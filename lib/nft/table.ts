@@ -1,0 +1,318 @@
+import { type Family, parseRange, listBlocks, toPrefix } from '../net.ts';
+import type { NftTableOutput } from '../kernel/port.ts';
+import { nameOwnTable } from '../kernel/nft-netlink.ts';
+import { isNftName } from '../kernel/nftables.ts';
+import { VipnatError } from '../errors.ts';
+import { type RuleLanguage, signaturePrefix } from '../dialect.ts';
+
+/** How nft calls the addresses of a family. */
+export function toAddressType(family: Family): 'ipv4_addr' | 'ipv6_addr' {
+  return family === 'ipv6' ? 'ipv6_addr' : 'ipv4_addr';
+}
+
+/** How many keys one memory can have. One more is not remembered. */
+const maxRemembered = 65_535;
+
+/** A set that rules put keys of a type into, such as clients whose place is kept: each for so many seconds after its last packet. */
+export function declareMemory(type: string, seconds: number): NftSet {
+  const declaration = `type ${type}; size ${maxRemembered}; flags dynamic,timeout; timeout ${seconds}s`;
+  return { kind: 'set', declaration, elements: new Map() };
+}
+
+/** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat). Numbers: nft refuses `dstnat` in output chains. */
+export const natPriority = { translate: -105, masquerade: 95 } as const;
+
+/** What a chain is declared as that packets pass at a hook; what no rule of it decides about goes on. */
+export function declareHook(type: 'filter' | 'nat', hook: string, priority: number): string {
+  return `type ${type} hook ${hook} priority ${priority}; policy accept;`;
+}
+
+/** Our own table of a family, see `readNftTable`. */
+export function parseNftTable({ family, text }: NftTableOutput): NftRuleset {
+  return { family, dialect: 'nftables', table: readNftTable(text, nameOwnTable(family)) };
+}
+
+/**
+ * Reads what `nft -n list table` printed of a table (`ip vipnat`), from nft 0.9.8 on; with `-t` its sets have no elements. Rules stay
+ * text. Null for empty text, which is no table.
+ * @throws VipnatError TOOL_OUTPUT_UNEXPECTED for text that is not one whole table.
+ */
+export function readNftTable(text: string, table: string): SeenNftTable | null {
+  if (text.trim() === '') return null;
+  const { flags, objects } = readNftObjects(text, table);
+  const toEntries = <T>(kinds: readonly string[], read: (object: NftObject) => T) =>
+    objects
+      .filter(({ kind, name }) => kinds.includes(kind) && isNftName(name))
+      .map((object) => [object.name, read(object)] as const);
+  return {
+    flags,
+    sets: new Map(toEntries(['set', 'map'], readSet)),
+    chains: new Map(toEntries(['chain'], readChain)),
+    others: objects
+      .filter(({ kind, name }) => !['set', 'map', 'chain'].includes(kind) || !isNftName(name))
+      .map(({ kind, name }) => `${kind} ${name}`),
+  };
+}
+
+/** A chain's own comment stands beside its hook; we write none. */
+function readChain({ statements }: NftObject): NftChain {
+  const isHead = (statement: string) => statement.startsWith('type ') || statement.startsWith('comment ');
+  const head = statements.filter(isHead);
+  return {
+    hook: head.length === 0 ? null : head.join(' '),
+    rules: statements.filter((statement) => !isHead(statement)),
+  };
+}
+
+function readSet({ kind, statements }: NftObject): NftSet {
+  const isElements = (statement: string) => statement.startsWith('elements = {');
+  const declaration = statements.filter((statement) => !isElements(statement)).join('; ');
+  return {
+    kind: kind === 'map' ? 'map' : 'set',
+    declaration,
+    elements: isTimed(declaration)
+      ? new Map()
+      : readElements(
+          statements.find(isElements) ?? '',
+          declaration.includes('interval') ? toCanonical : String,
+        ),
+  };
+}
+
+/**
+ * A range as it is written: nft prints `::ffff:10.0.0.0/104` for `::ffff:a00:0/104`, and nft 1.0.2 prints `0.0.0.0-255.255.255.255` for all. What is
+ * no range, or more than one block, stays.
+ */
+function toCanonical(text: string): string {
+  const range = parseRange(text);
+  const [block, ...more] = range === null ? [] : listBlocks(range);
+  return block === undefined || more.length > 0 ? text : toPrefix(block);
+}
+
+/** Its elements come and go by themselves. */
+function isTimed(declaration: string): boolean {
+  return declaration.includes('timeout ');
+}
+
+function readElements(statement: string, readKey: (text: string) => string): Map<string, string> {
+  const [, list = ''] = /^elements = \{(.*)\}$/.exec(statement) ?? [];
+  const elements = list
+    .split(',')
+    .map((element) => element.replaceAll(/\s+/g, ' ').trim())
+    .filter((element) => element !== '');
+  return new Map(
+    elements.map((element) => {
+      const at = element.indexOf(' : ');
+      return at < 0 ? [readKey(element), ''] : [element.slice(0, at), element.slice(at + 3)];
+    }),
+  );
+}
+
+/** What our table of one family holds; null when there is none. */
+export interface NftRuleset {
+  readonly family: Family;
+  readonly dialect: 'nftables';
+  readonly table: SeenNftTable | null;
+}
+
+/** What a table of nftables holds, or a part of it. */
+export interface NftTable {
+  readonly sets: ReadonlyMap<string, NftSet>;
+  readonly chains: ReadonlyMap<string, NftChain>;
+}
+
+/** The same as nft prints it (`-n`, so numbers for names). */
+export interface SeenNftTable extends NftTable {
+  /** What is set for the whole table: `dormant` switches it off. Empty as we write it. */
+  readonly flags: string;
+  /** Objects of any other kind, or of a name that nft's language has no word for, each by its kind and name. */
+  readonly others: readonly string[];
+}
+
+/** A set or a map. */
+export interface NftSet {
+  readonly kind: 'set' | 'map';
+  /** What it is declared as, with `; ` between statements: `type ipv4_addr; flags interval`. */
+  readonly declaration: string;
+  /** Key to value; the values of a set are empty. Elements that the kernel adds or removes itself are left out. */
+  readonly elements: ReadonlyMap<string, string>;
+}
+
+/** A chain. */
+export interface NftChain {
+  /** `type nat hook prerouting priority -105; policy accept;`; null for a chain that others jump to. */
+  readonly hook: string | null;
+  /** In order. */
+  readonly rules: readonly string[];
+}
+
+/** A table with nothing in it. */
+export const emptyTable: NftTable = { sets: new Map(), chains: new Map() };
+
+/** A line of foreign text that goes into a message stays readable. */
+const maxQuotedCharacters = 80;
+
+/** A set, map, chain or other object of a table, as nft prints it. */
+interface NftObject {
+  readonly kind: string;
+  readonly name: string;
+  /** Each on one line, without the white space around it. */
+  readonly statements: readonly string[];
+}
+
+/** `set NAME {` and what follows up to its `}`. */
+interface OpenObject extends NftObject {
+  readonly statements: string[];
+  /** The lines of a statement that goes on: nft breaks the lines of long sets. */
+  open: string[];
+  /** How many braces of that statement are open. */
+  depth: number;
+}
+
+/**
+ * Reads the objects of one table (`ip vipnat`) of what `nft -n list table` printed, from nft 0.9.8 on, with what is set for the
+ * whole table.
+ * @throws VipnatError TOOL_OUTPUT_UNEXPECTED for text that is not one whole table.
+ */
+export function readNftObjects(
+  text: string,
+  table: string,
+): { readonly flags: string; readonly objects: readonly NftObject[] } {
+  const [head = '', ...lines] = text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  if (!head.startsWith(`table ${table} {`)) throw unexpected('it begins otherwise', head);
+  if (lines.at(-1) !== '}') throw unexpected('the table has no end', lines.at(-1) ?? head);
+  return readLines(lines.slice(0, -1));
+}
+
+function readLines(lines: readonly string[]): { flags: string; objects: readonly NftObject[] } {
+  let flags = '';
+  const objects: NftObject[] = [];
+  let current: OpenObject | null = null;
+  for (const line of lines) {
+    if (current !== null) {
+      if (current.open.length === 0 && line === '}') current = null;
+      else readStatement(current, line);
+      continue;
+    }
+    current = openObject(line);
+    if (current !== null) objects.push(current);
+    else if (line.startsWith('flags ')) flags = line.slice('flags '.length);
+    // The table's own comment.
+    else if (!line.startsWith('comment ')) throw unexpected('a line has no place there', line);
+  }
+  if (current !== null) throw unexpected(`${current.kind} ${current.name} has no end`, current.open[0] ?? '');
+  return { flags, objects };
+}
+
+function openObject(line: string): OpenObject | null {
+  const [, kind, name] = /^(\w+) (\S+) \{(?: # handle \d+)?$/.exec(line) ?? [];
+  if (kind === undefined || name === undefined) return null;
+  return { kind, name, statements: [], open: [], depth: 0 };
+}
+
+function readStatement(object: OpenObject, line: string): void {
+  object.open.push(line);
+  object.depth += countOpenBraces(line);
+  if (object.depth > 0) return;
+  object.statements.push(object.open.join(' '));
+  object.open = [];
+  object.depth = 0;
+}
+
+/** nft has no way to put a quote or a line break into a string. */
+function countOpenBraces(line: string): number {
+  const bare = line.replaceAll(/"[^"]*"/g, '');
+  return bare.split('{').length - bare.split('}').length;
+}
+
+function unexpected(problem: string, line: string): VipnatError {
+  return new VipnatError(
+    'TOOL_OUTPUT_UNEXPECTED',
+    `nft printed no whole table: ${problem}: ${JSON.stringify(line.slice(0, maxQuotedCharacters))}`,
+  );
+}
+
+/**
+ * Whether a printed rule still says what the rendered one said. nft prints numbers for some of our words, as `-n`
+ * asks, in its own number of digits, and leaves out the family where it is plain; all else that differs is somebody's edit.
+ */
+export function hasSameNftMeaning(rendered: string, printed: string): boolean {
+  return rendered === printed || toMeaning(rendered) === toMeaning(printed);
+}
+
+function toMeaning(rule: string): string {
+  return rule
+    .replaceAll(/\s+/g, ' ')
+    .replace(/\bl4proto tcp\b/, 'l4proto 6')
+    .replace(/\btcp flags & (\([^()]+\)|\w+) == (\w+)/, (_, mask: string, value: string) =>
+      describeFlags(value, mask),
+    )
+    .replace(/\btcp flags ([\w,]+) \/ ([\w,]+)/, (_, value: string, mask: string) =>
+      describeFlags(value, mask),
+    )
+    .replace(/\bct state (?:invalid|0x0*1)\b/, 'ct state invalid')
+    .replace(/\bct status (?:dnat|0x0*20)\b/, 'ct status dnat')
+    .replace(/\bdnat ip6? to\b/, 'dnat to');
+}
+
+/** RFC 9293, 3.1. */
+const flagToBit = new Map([
+  ['fin', 0x01],
+  ['syn', 0x02],
+  ['rst', 0x04],
+  ['psh', 0x08],
+  ['ack', 0x10],
+  ['urg', 0x20],
+  ['ecn', 0x40],
+  ['cwr', 0x80],
+]);
+
+/** `syn / fin,syn` as much as `& (0x1 | 0x2) == 0x2`: versions of nft differ. */
+function describeFlags(value: string, mask: string): string {
+  return `tcp flags ${addFlags(value)} of ${addFlags(mask)}`;
+}
+
+/** Of flags by name or number, each named once. */
+function addFlags(flags: string): number {
+  return [...flags.matchAll(/\w+/g)].reduce((sum, [flag]) => sum + (flagToBit.get(flag) ?? Number(flag)), 0);
+}
+
+/** The same for what a set is declared as: nft prints `3h` where it is not told to print numbers. */
+export function hasSameDeclaration(rendered: string, printed: string): boolean {
+  return toDeclared(rendered) === toDeclared(printed);
+}
+
+const unitToSeconds = new Map([
+  ['d', 86_400],
+  ['h', 3600],
+  ['m', 60],
+  ['s', 1],
+]);
+
+function toDeclared(declaration: string): string {
+  return declaration
+    .replaceAll(/\s+/g, ' ')
+    .replace(/\btimeout ((?:\d+[dhms])+)/, (_, duration: string) => `timeout ${toSeconds(duration)}`);
+}
+
+function toSeconds(duration: string): number {
+  return [...duration.matchAll(/(\d+)([dhms])/g)].reduce(
+    (total, [, count, unit]) => total + Number(count) * (unitToSeconds.get(unit ?? '') ?? 0),
+    0,
+  );
+}
+
+/** How rules of nft are read. */
+export const nftLanguage: RuleLanguage = {
+  readComment,
+  hasSameMeaning: hasSameNftMeaning,
+  isOwnRule: (printed) => readComment(printed)?.startsWith(signaturePrefix) === true,
+};
+
+/** nft prints the comment last. */
+function readComment(printed: string): string | null {
+  return / comment "([^"]*)"$/.exec(printed)?.[1] ?? null;
+}

@@ -1,0 +1,201 @@
+import { type Clock, type Cancel, backOff } from './clock.ts';
+
+/**
+ * What looking owes: two milliseconds of rest for each one that it took, so that it takes at most a third of any span
+ * of time (I14). Rest is paid while no look is under way. Pure.
+ */
+interface Debt {
+  readonly owedMs: number;
+  /** When it was that much, by the Clock. */
+  readonly at: number;
+}
+
+/** Nothing was looked at yet. */
+const noDebt: Debt = { owedMs: 0, at: 0 };
+
+const restPerLook = 2;
+
+/** Tools that hang take their time from nobody: after however long a look, the next one is this near. */
+const maxRestMs = 60_000;
+
+/** From when to when a look lasted, by the Clock. */
+interface LookSpan {
+  readonly started: number;
+  readonly ended: number;
+}
+
+/** The debt after one more look, of `mostMs` at most. */
+function addLook(debt: Debt, { started, ended }: LookSpan, mostMs: number): Debt {
+  const owedMs = owedAt(debt, started) + (ended - started) * restPerLook;
+  return { owedMs: Math.min(mostMs, owedMs), at: ended };
+}
+
+/** How long to wait until no more than `aheadMs` is owed. */
+function restMs(debt: Debt, now: number, aheadMs: number): number {
+  return Math.max(0, owedAt(debt, now) - aheadMs);
+}
+
+function owedAt({ owedMs, at }: Debt, now: number): number {
+  return Math.max(0, owedMs - (now - at));
+}
+
+/**
+ * When the loop looks. A trigger says little, so looks wait for a burst to settle, rest in proportion to what they
+ * cost, and get rarer while they find nothing. A look that somebody waits for (the check of a write, a retry, an
+ * apiserver's health, rules of ours that are gone) may run ahead of its rest a little; one that a death waits for does not rest at all.
+ */
+
+/** What every queue has as a cause of its own: that nothing was asked for until the tick, or that a look failed. */
+export type OwnCause = 'tick' | 'retry';
+
+/** When to look next, at the latest. */
+export interface Requeue<Cause extends string> {
+  readonly cause: Cause | OwnCause;
+  readonly delayMs: number;
+}
+
+/** A burst of changes (kube-proxy: about 20 commands and a restore) is mostly over after this; a person notices nothing. */
+const settleMs = 20;
+
+/** What says more than that something has changed waits for little: its cause may be several commands, and one look is enough. */
+const tellingSettleMs = 5;
+
+/** Where something else writes all the time, looks that find nothing come less and less often, at worst every second. */
+const maxPaceMs = 1000;
+
+/** A few looks for nothing are no sign of that yet: kube-proxy's start alone takes as many. */
+const freeIdleLooks = 5;
+
+/** Catches what no trigger shows: a legacy write from a container that does not share the lock file. */
+export const tickMs = 60_000;
+
+/** So much rest may be owed when a look begins that somebody waits for: a write is checked at once while a look takes less than a second. */
+const aheadMs = 2000;
+
+/** What a queue needs. */
+interface QueuePorts<Cause extends string> {
+  readonly clock: Clock;
+  /** Those that somebody waits for: the others are hints, or for nothing in particular. A look that failed is waited for, too. */
+  readonly awaited: readonly Cause[];
+  /** Those that say more than that something has changed: they come no less often while looks find nothing. None by default. */
+  readonly telling?: readonly Cause[];
+  /** Never rejects. Answers when to look next. */
+  readonly look: (causes: readonly (Cause | OwnCause)[]) => Promise<Requeue<Cause>>;
+  /** Milliseconds of rest that are owed at most, however long looks take; a minute by default. */
+  readonly mostRestMs?: number;
+}
+
+/** Calls for looks one after the other, never two at once. */
+export class TriggerQueue<Cause extends string> {
+  readonly #clock: Clock;
+  readonly #awaited: ReadonlySet<string>;
+  readonly #telling: ReadonlySet<string>;
+  readonly #look: QueuePorts<Cause>['look'];
+  readonly #mostRestMs: number;
+  readonly #causes = new Set<Cause | OwnCause>();
+  #timer: { readonly due: number; readonly cancel: Cancel } | null = null;
+  #turn: Promise<void> | null = null;
+  #isStopped = false;
+  #isPressing = false;
+  #debt: Debt = noDebt;
+  #idleLooks = 0;
+  #lastLookStarted = 0;
+  #lastLookEnded = 0;
+
+  constructor({ clock, awaited, telling = [], look, mostRestMs = maxRestMs }: QueuePorts<Cause>) {
+    this.#mostRestMs = mostRestMs;
+    this.#clock = clock;
+    this.#telling = new Set(telling);
+    this.#awaited = new Set([...awaited, 'retry']);
+    this.#look = look;
+  }
+
+  /** Looks once the burst that this trigger may be part of is over. */
+  trigger(cause: Cause): void {
+    this.requeueAfter(cause, this.#settleTime(cause));
+  }
+
+  /** Looks again in so many milliseconds and when it has rested, or earlier if that is planned already; after the look under way, if there is one. */
+  requeueAfter(cause: Cause | OwnCause, delayMs: number): void {
+    // A tick that is only planned is no cause of the look that comes before it.
+    if (cause !== 'tick') this.#causes.add(cause);
+    if (this.#isStopped || this.#turn !== null) return;
+    const waitMs = this.waitMs(cause, delayMs);
+    const due = this.#clock.now() + waitMs;
+    if (this.#timer !== null && this.#timer.due <= due) return;
+    this.#timer?.cancel();
+    this.#timer = { due, cancel: this.#clock.schedule(waitMs, () => void this.#startTurn()) };
+  }
+
+  /** In how long a look comes that is requested now, or when the one under way ends now. */
+  waitMs(cause: Cause | OwnCause, delayMs: number): number {
+    const now = this.#clock.now();
+    const underWay = { started: this.#lastLookStarted, ended: now };
+    const debt = this.#turn === null ? this.#debt : addLook(this.#debt, underWay, this.#mostRestMs);
+    const rest = this.#isPressing ? 0 : restMs(debt, now, this.#awaited.has(cause) ? aheadMs : 0);
+    return Math.max(delayMs, rest);
+  }
+
+  /** Looks at once, or right after the look under way: a death waits for it. */
+  press(cause: Cause): void {
+    this.#isPressing = true;
+    this.requeueAfter(cause, 0);
+  }
+
+  /** To be told of every look: whether it found nothing to do, or failed. */
+  recordOutcome(isIdle: boolean): void {
+    this.#idleLooks = isIdle ? this.#idleLooks + 1 : 0;
+  }
+
+  /** For how long the look under way has lasted, or the next one is overdue; none that is planned is overdue too. */
+  get behindMs(): number {
+    const awaitedSince =
+      this.#turn === null ? (this.#timer?.due ?? this.#lastLookEnded) : this.#lastLookStarted;
+    return Math.max(0, this.#clock.now() - awaitedSince);
+  }
+
+  /** Plans no further look, and waits for the one under way. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+    await this.#turn;
+  }
+
+  /** How long to wait after a trigger: a moment on a quiet host, longer the more looks in a row found nothing. */
+  #settleTime(cause: string): number {
+    if (this.#telling.has(cause)) return tellingSettleMs;
+    const restedMs = this.#clock.now() - this.#lastLookEnded;
+    if (restedMs > maxPaceMs) this.#idleLooks = 0;
+    return Math.max(
+      settleMs,
+      backOff(Math.max(0, this.#idleLooks - freeIdleLooks), settleMs, maxPaceMs) - restedMs,
+    );
+  }
+
+  async #startTurn(): Promise<void> {
+    const causes: (Cause | OwnCause)[] = this.#causes.size === 0 ? ['tick'] : [...this.#causes];
+    this.#causes.clear();
+    this.#isPressing = false;
+    this.#timer = null;
+    const started = (this.#lastLookStarted = this.#clock.now());
+    let next: Requeue<Cause> = { cause: 'tick', delayMs: tickMs };
+    this.#turn = this.#look(causes).then((answer) => void (next = answer));
+    await this.#turn;
+    this.#turn = null;
+    this.#lastLookEnded = this.#clock.now();
+    this.#debt = addLook(this.#debt, { started, ended: this.#lastLookEnded }, this.#mostRestMs);
+    this.#planAfter(next);
+  }
+
+  #planAfter(next: Requeue<Cause>): void {
+    // A look that failed is tried again soon; what was asked for meanwhile comes with it.
+    if (this.#isPressing || next.cause !== 'retry') this.#answerNews();
+    this.requeueAfter(next.cause, next.delayMs);
+  }
+
+  /** Plans what was asked for during the look that has just ended. */
+  #answerNews(): void {
+    for (const cause of this.#causes)
+      this.requeueAfter(cause, this.#awaited.has(cause) ? 0 : this.#settleTime(cause));
+  }
+}

@@ -1,0 +1,357 @@
+import type { Registry, Counter, Gauge } from 'prom-client';
+
+/** All metrics of an agent, as Prometheus reads them. */
+export interface Metrics extends Pick<Sampler<SampledName>, 'contentType' | 'print'> {
+  /** Counts from now on. */
+  readonly meter: Meter;
+}
+
+/** A look starts a few tools: tens of milliseconds on a quiet host, seconds where one waits for a lock. */
+const lookBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+/** Makes them, with the library that only who serves them loads. */
+export async function createMetrics(): Promise<Metrics> {
+  const { registry, contentType, print } = await createSampler(sampled);
+  const { Counter, Histogram } = await import('prom-client');
+  const { vipnat_look_duration_seconds: look, ...others } = counted;
+  const lookOptions = describeMetric('vipnat_look_duration_seconds', look, registry);
+  const histograms = {
+    vipnat_look_duration_seconds: new Histogram({ ...lookOptions, buckets: lookBuckets }),
+  };
+  const counters = new Map(
+    Object.entries(others).map(([name, definition]) => [
+      name,
+      new Counter(describeMetric(name, definition, registry)),
+    ]),
+  );
+  return {
+    meter: {
+      count: (name, labels, amount = 1) => counters.get(name)?.inc(labels, amount),
+      time: (name, seconds) => {
+        histograms[name].observe(seconds);
+      },
+    },
+    contentType,
+    print,
+  };
+}
+
+/**
+ * Where what happens is counted. The agent's is made by prometheus.ts; test/support/fakes/meter.ts has one that tests read.
+ * Never throws, and costs next to nothing.
+ */
+export interface Meter {
+  /** Adds to a counter, 1 unless an amount is given. */
+  count<Name extends CounterName>(name: Name, labels: LabelsOf<Name>, amount?: number): void;
+  /** Adds one measured time. */
+  time(name: HistogramName, seconds: number): void;
+}
+
+/** Counts nothing: nobody can ask. */
+export const silentMeter: Meter = { count: () => undefined, time: () => undefined };
+
+/** One value of one metric. */
+interface AnySample<Name extends string = string> {
+  readonly name: Name;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** Metrics whose values are read from a state when somebody asks. */
+interface Sampler<Name extends string> {
+  readonly registry: Registry;
+  /** How the text is to be called in an answer. */
+  readonly contentType: string;
+  /** The text for Prometheus, with these values. One at a time. */
+  readonly print: (samples: readonly AnySample<Name>[]) => Promise<string>;
+}
+
+/** What the library wants to know of a metric. */
+export function describeMetric(
+  name: string,
+  { help, labels }: MetricDefinition,
+  registry: Registry,
+): { name: string; help: string; labelNames: string[]; registers: Registry[] } {
+  return { name, help, labelNames: [...labels], registers: [registry] };
+}
+
+/** Makes them, with the library that only who serves them loads. */
+export async function createSampler<Name extends string>(
+  definitions: Readonly<Record<Name, MetricDefinition>>,
+): Promise<Sampler<Name>> {
+  const { Registry, Counter, Gauge } = await import('prom-client');
+  const registry = new Registry();
+  const values = new Map<string, Counter | Gauge>(
+    Object.entries<MetricDefinition>(definitions).map(([name, definition]) => {
+      const options = describeMetric(name, definition, registry);
+      return [name, definition.type === 'counter' ? new Counter(options) : new Gauge(options)];
+    }),
+  );
+  return {
+    registry,
+    contentType: registry.contentType,
+    print: async (samples) => {
+      for (const value of values.values()) forget(value);
+      for (const { name, labels, value } of samples) values.get(name)?.inc(labels, value);
+      return await registry.metrics();
+    },
+  };
+}
+
+/** Also the value that the library gives to what has no labels: unknown is not 0. */
+function forget(value: Counter | Gauge): void {
+  value.reset();
+  value.remove({});
+}
+
+/** What a metric is, as Prometheus has it. */
+export interface MetricDefinition {
+  readonly type: 'gauge' | 'counter' | 'histogram';
+  readonly labels: readonly string[];
+  /** One sentence without its full stop: the HELP line, and the meaning in docs/metrics.md. */
+  readonly help: string;
+}
+
+/** Counted and timed where it happens, from the agent's start on, see meter.ts. */
+export const counted = {
+  vipnat_look_duration_seconds: {
+    type: 'histogram',
+    labels: [],
+    help: 'Duration of each complete sync; its count is the number of successful syncs',
+  },
+  vipnat_writes_total: {
+    type: 'counter',
+    labels: ['reason'],
+    help: 'Writes of rules by reason: a new decision, a foreign change (repair), or rules of an older version (update)',
+  },
+  vipnat_repairs_postponed_total: {
+    type: 'counter',
+    labels: [],
+    help: "Repairs that the agent postponed, because another program keeps undoing vipnat's rules",
+  },
+  vipnat_failures_total: {
+    type: 'counter',
+    labels: ['code'],
+    help: 'Failed syncs and writes, and other failures when they begin, by the code of docs/errors.md',
+  },
+  vipnat_way_changes_total: {
+    type: 'counter',
+    labels: ['vip'],
+    help: "Changes of a VIP's balancing mode",
+  },
+  vipnat_apiserver_deaths_total: {
+    type: 'counter',
+    labels: ['apiserver'],
+    help: 'How often this node found an apiserver dead',
+  },
+  vipnat_flow_resets_total: {
+    type: 'counter',
+    labels: ['vip'],
+    help: 'Stale connections of a VIP that vipnat reset',
+  },
+} as const satisfies Record<string, MetricDefinition & { type: 'counter' | 'histogram' }>;
+
+/** Read from the agent's state when somebody asks, see samples.ts. What is not known has no sample. */
+export const sampled = {
+  vipnat_build_info: {
+    type: 'gauge',
+    labels: ['version', 'node_version'],
+    help: 'Version of vipnat and of Node.js; always 1',
+  },
+  vipnat_waiting: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether this agent waits for another agent on this host to end; it does nothing else meanwhile',
+  },
+  vipnat_last_look_timestamp_seconds: {
+    type: 'gauge',
+    labels: [],
+    help: 'Time of the last successful sync, in seconds since 1970',
+  },
+  vipnat_rules_in_sync: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether the last sync found the wanted rules in the kernel, and IP forwarding on',
+  },
+  vipnat_rule_differences: {
+    type: 'gauge',
+    labels: [],
+    help: 'Number of differences between the wanted rules and the rules that the last sync found',
+  },
+  vipnat_fight: {
+    type: 'gauge',
+    labels: [],
+    help: "Whether another program keeps undoing vipnat's rules; 0 again after a minute without a repair",
+  },
+  vipnat_vip_way: {
+    type: 'gauge',
+    labels: ['vip', 'way'],
+    help: 'Balancing mode of a VIP: 1 for the mode in use, 0 for the others',
+  },
+  vipnat_vip_bypass: {
+    type: 'gauge',
+    labels: ['vip'],
+    help: "Whether vipnat bypasses kube-proxy, because kube-proxy's list of apiservers is out of date",
+  },
+  vipnat_vip_held: {
+    type: 'gauge',
+    labels: ['vip'],
+    help: 'Whether this node holds the VIP',
+  },
+  vipnat_vip_contested: {
+    type: 'gauge',
+    labels: ['vip'],
+    help: 'Whether another host answers ARP for a VIP that this node holds; absent on other nodes and for IPv6',
+  },
+  vipnat_vip_local_clients_kept: {
+    type: 'gauge',
+    labels: ['vip'],
+    help: 'Whether connections of local clients survive a move of the VIP; absent on other nodes and for IPv6',
+  },
+  vipnat_vip_apiservers: {
+    type: 'gauge',
+    labels: ['vip'],
+    help: "Number of apiservers that get the VIP's new connections from this node",
+  },
+  vipnat_vip_apiserver_share: {
+    type: 'gauge',
+    labels: ['vip', 'apiserver'],
+    help: "Part of a VIP's new connections that an apiserver gets, from 0 to 1; absent where kube-proxy chooses",
+  },
+  vipnat_apiserver_state: {
+    type: 'gauge',
+    labels: ['apiserver', 'state'],
+    help: 'State of an apiserver as this node sees it: 1 for its state, 0 for the others',
+  },
+  vipnat_apiserver_suspected: {
+    type: 'gauge',
+    labels: ['apiserver'],
+    help: "Whether the apiserver is suspected: its probes fail, but this node's network may be the cause",
+  },
+  vipnat_api_followed: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether the agent follows the Kubernetes API; absent without credentials',
+  },
+  vipnat_api_followed_change_timestamp_seconds: {
+    type: 'gauge',
+    labels: [],
+    help: 'Time of the last change of vipnat_api_followed, in seconds since 1970',
+  },
+  vipnat_can_serve: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether this node can serve a VIP, by balancing or with its own apiserver',
+  },
+  vipnat_host_drained: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether this host is drained',
+  },
+  vipnat_host_drained_vip_stays: {
+    type: 'gauge',
+    labels: [],
+    help: 'Whether a drained host may hold the VIP, because no other host took it',
+  },
+  vipnat_track_file_current: {
+    type: 'gauge',
+    labels: [],
+    help: "Whether keepalived's track file agrees with vipnat_can_serve",
+  },
+  vipnat_state_file_current: {
+    type: 'gauge',
+    labels: [],
+    help: "Whether the agent's last write of its state file succeeded",
+  },
+  process_start_time_seconds: {
+    type: 'gauge',
+    labels: [],
+    help: 'Start time of the agent, in seconds since 1970',
+  },
+  process_cpu_seconds_total: {
+    type: 'counter',
+    labels: [],
+    help: 'Processor time of the agent, without the tools that it starts',
+  },
+  process_resident_memory_bytes: {
+    type: 'gauge',
+    labels: [],
+    help: 'Resident memory of the agent, without the tools that it starts',
+  },
+} as const satisfies Record<string, MetricDefinition & { type: 'gauge' | 'counter' }>;
+
+/** All metrics by name, in the order in which they are documented. */
+export const metrics: Readonly<Record<string, MetricDefinition>> = { ...sampled, ...counted };
+
+/** The name of a metric that is read from the state. */
+export type SampledName = keyof typeof sampled;
+
+/** The name of a metric that is counted. */
+type CounterName = {
+  [Name in keyof typeof counted]: (typeof counted)[Name]['type'] extends 'counter' ? Name : never;
+}[keyof typeof counted];
+
+/** The name of a metric that is timed. */
+type HistogramName = Exclude<keyof typeof counted, CounterName>;
+
+/** What a metric's labels can be given. */
+export type LabelsOf<Name extends keyof typeof counted | SampledName> = Readonly<
+  Record<(typeof counted & typeof sampled)[Name]['labels'][number], string>
+>;
+
+/** One value of one metric. */
+export interface Sample {
+  readonly name: SampledName;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** What a process is like at a moment. */
+export interface ProcessState {
+  readonly version: string;
+  readonly nodeVersion: string;
+  readonly startedAt: Date;
+  readonly cpuSeconds: number;
+  readonly residentBytes: number;
+}
+
+/** Metrics that every process has. */
+export const processMetrics = {
+  vipnat_build_info: sampled.vipnat_build_info,
+  process_start_time_seconds: sampled.process_start_time_seconds,
+  process_cpu_seconds_total: sampled.process_cpu_seconds_total,
+  process_resident_memory_bytes: sampled.process_resident_memory_bytes,
+};
+
+/** One value of one of them. */
+type ProcessSample = Sample & { readonly name: keyof typeof processMetrics };
+
+/** All values of a process. Pure. */
+export function listProcessSamples({ version, nodeVersion, ...rest }: ProcessState): ProcessSample[] {
+  return [
+    sample('vipnat_build_info', 1, { version, node_version: nodeVersion }),
+    sample('process_start_time_seconds', rest.startedAt.getTime() / 1000),
+    sample('process_cpu_seconds_total', rest.cpuSeconds),
+    sample('process_resident_memory_bytes', rest.residentBytes),
+  ];
+}
+
+function sample(
+  name: ProcessSample['name'],
+  value: number,
+  labels: Readonly<Record<string, string>> = {},
+): ProcessSample {
+  return { name, labels, value };
+}
+
+/** This process as it is now. */
+export function readProcess(version: string, startedAt: Date): ProcessState {
+  const { user, system } = process.cpuUsage();
+  return {
+    version,
+    nodeVersion: process.versions.node,
+    startedAt,
+    cpuSeconds: (user + system) / 1e6,
+    residentBytes: process.memoryUsage.rss(),
+  };
+}

@@ -1,0 +1,288 @@
+import { local, second, third, Monitored } from './monitored.ts';
+import { type Sent, countMost } from '../../../support/fakes/sent-log.ts';
+import { expect, describe, test } from '@jest/globals';
+import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import type { Clock } from '../../../../lib/clock.ts';
+import { HealthMonitor, probeOnce } from '../../../../agent/health/monitor.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import type { HealthView } from '../../../../agent/health/usable.ts';
+
+const all = [local, second, third] as const;
+const minuteMs = 60_000;
+
+/** What one apiserver may be sent, whatever happens (I13). */
+const limits = {
+  ...{ questionsASecond: 4, connectsInTenSeconds: 40 + 13 },
+  ...{ pingsASecond: 4, pingConnectionsInFourSeconds: 2 },
+};
+
+/** What each apiserver was sent at most. */
+function measure({ sent }: Monitored): typeof limits {
+  const most = (count: (to: Sent) => number) => Math.max(...all.map((one) => count(sent.to(one))));
+  return {
+    questionsASecond: most(({ questions }) => countMost(questions, 1000)),
+    connectsInTenSeconds: most(({ connects }) => countMost(connects, 10_000)),
+    pingsASecond: most(({ pings }) => countMost(pings, 1000)),
+    pingConnectionsInFourSeconds: most(({ pingConnections }) => countMost(pingConnections, 4000)),
+  };
+}
+
+function expectWithinLimits(world: Monitored): void {
+  const measured = measure(world);
+  expect(measured.questionsASecond).toBeLessThanOrEqual(limits.questionsASecond);
+  expect(measured.pingsASecond).toBeLessThanOrEqual(limits.pingsASecond);
+  expect(measured.pingConnectionsInFourSeconds).toBeLessThanOrEqual(limits.pingConnectionsInFourSeconds);
+  // One more that began together with the first.
+  expect(measured.connectsInTenSeconds).toBeLessThanOrEqual(limits.connectsInTenSeconds + 1);
+}
+
+describe('an apiserver is asked once a second, and once more when another one turns bad (I13), where all', () => {
+  test.each<[string, Behaviour]>([
+    ['have a certificate of a wrong CA', 'failing'],
+    ['answer 429 or 500 at once', 'ailing'],
+    ['answer a question after 2 s', 'slow'],
+    ['never answer a question', 'frozen'],
+    ['close the connection after each answer', 'curt'],
+    ['close the connection before an answer', 'hanging up'],
+    ['drop new connections', 'clogged'],
+  ])('%s', async (_what, behaviour) => {
+    const world = await Monitored.start();
+    world.sent.clear();
+    for (const endpoint of all) world.apiservers.set(endpoint, behaviour);
+    await world.clock.advance(minuteMs);
+    expectWithinLimits(world);
+    for (const endpoint of all) expect(world.sent.to(endpoint).questions.length).toBeLessThanOrEqual(60 + 3);
+  });
+});
+
+test('who fails all the time costs the others one question, not one for each answer', async () => {
+  const world = await Monitored.start();
+  world.sent.clear();
+  world.apiservers.set(second, 'ailing');
+  world.apiservers.set(third, 'ailing');
+  await world.clock.advance(minuteMs);
+  expect(world.sent.to(local).questions.length).toBeLessThanOrEqual(60 + 2);
+});
+
+test('who has answered well, and fails again, may cost the others another question', async () => {
+  const world = await Monitored.start();
+  for (let turn = 0; turn < 3; turn += 1) {
+    // Between two regular questions, so that a witness has to be asked.
+    await world.clock.advance(500);
+    world.sent.clear();
+    world.apiservers.set(second, 'failing');
+    expect(await world.waitFor(second, 'draining')).toBeLessThanOrEqual(1010);
+    world.apiservers.set(second, 'healthy');
+    await world.waitFor(second, 'ready');
+  }
+});
+
+test.each(all)(
+  'a witness is asked at once, whatever the phase of its own questions: %s fails',
+  async (one) => {
+    const world = await Monitored.start();
+    // Each is asked at a time of its own.
+    for (const endpoint of all) {
+      world.watch(all.filter((other) => other !== endpoint));
+      await world.clock.advance(300);
+      world.watch(all);
+    }
+    await world.clock.advance(20_000);
+    world.sent.clear();
+    world.apiservers.set(one, 'failing');
+    await world.waitFor(one, 'draining');
+    const failedAt = world.sent.to(one).questions.at(-1) ?? Infinity;
+    expect(world.clock.now() - failedAt).toBeLessThanOrEqual(5);
+  },
+);
+
+test('answers that are bad and good by turns, of all of them, stay within the limits (I13)', async () => {
+  const world = await Monitored.start();
+  world.sent.clear();
+  for (let passedMs = 0; passedMs < minuteMs; passedMs += 130) {
+    const isBad = (passedMs / 130) % 2 === 0;
+    for (const endpoint of all) world.apiservers.set(endpoint, isBad ? 'ailing' : 'healthy');
+    await world.clock.advance(130);
+  }
+  expectWithinLimits(world);
+});
+
+test.each<[Behaviour, Behaviour]>([
+  ['healthy', 'clogged'],
+  ['healthy', 'unreachable'],
+  ['hanging up', 'unreachable'],
+  ['curt', 'refusing'],
+])('connects that are %s and %s by turns stay within the limits (I13)', async (...behaviours) => {
+  const world = await Monitored.start();
+  for (const flapMs of [3, 60, 250, 251, 400]) {
+    world.sent.clear();
+    for (let passedMs = 0; passedMs < minuteMs / 4; passedMs += flapMs) {
+      const behaviour = behaviours[Math.round(passedMs / flapMs) % 2] ?? 'healthy';
+      for (const endpoint of all) world.apiservers.set(endpoint, behaviour);
+      await world.clock.advance(flapMs);
+    }
+    expectWithinLimits(world);
+  }
+});
+
+test.each([1, 40, 300])(
+  'a list that flaps each %i ms does not begin the limits anew (I13)',
+  async (flapMs) => {
+    const world = await Monitored.start();
+    world.sent.clear();
+    for (let flap = 0; flap < 10_000 / flapMs; flap += 1) {
+      world.watch([local]);
+      await world.clock.advance(flapMs);
+      world.watch(all);
+      await world.clock.advance(flapMs);
+    }
+    expectWithinLimits(world);
+    // Nor does anybody go without.
+    for (const endpoint of all) expect(world.sent.to(endpoint).questions.length).toBeGreaterThan(9);
+  },
+);
+
+test('nothing of the limits is kept for those who have been gone for a while', async () => {
+  const world = await Monitored.start();
+  world.watch([local]);
+  await world.clock.advance(20_000);
+  world.watch([local, second]);
+  await world.clock.advance(5);
+  expect(world.find(second).history).toMatchObject({ connect: 'open', readyAnswers: 1 });
+});
+
+test('no timer is set into the past, though time passes between two looks at the clock', async () => {
+  const clock = new FakeClock();
+  const delays: number[] = [];
+  let lookedTimes = 0;
+  const moving: Clock = {
+    now: () => clock.now() + (lookedTimes += 1) / 1e6,
+    date: () => clock.date(),
+    schedule: (delayMs, callback) => {
+      delays.push(delayMs);
+      return clock.schedule(delayMs, callback);
+    },
+  };
+  const apiservers = new FakeApiservers(clock);
+  for (const endpoint of all) apiservers.set(endpoint, 'clogged');
+  const monitor = new HealthMonitor({
+    apiserver: apiservers,
+    clock: moving,
+    settings: { intervalMs: 250, timeoutMs: 250 },
+    onChange: () => undefined,
+  });
+  monitor.watch({ endpoints: all.map(toEndpoint), localAddresses: new Set() });
+  await clock.advance(10_000);
+  monitor.stop();
+  expect(delays.length).toBeGreaterThan(100);
+  expect(Math.min(...delays)).toBeGreaterThanOrEqual(0);
+});
+
+interface Outcome {
+  readonly states: readonly (string | undefined)[];
+  readonly tookMs: number;
+}
+
+/** Probes three apiservers once, the third of which behaves in some way. */
+async function probe(
+  behaviour: Behaviour,
+  endpoints: readonly string[] = [local, second, third],
+  inUse: readonly string[] = [],
+): Promise<Outcome> {
+  const clock = new FakeClock();
+  const apiservers = new FakeApiservers(clock);
+  apiservers.set(third, behaviour);
+  const settings = { intervalMs: 250, timeoutMs: 250 };
+  let view: HealthView | null = null;
+  void probeOnce(
+    { apiserver: apiservers, clock, settings },
+    {
+      endpoints: endpoints.map(toEndpoint),
+      localAddresses: new Set(['10.0.0.11']),
+      inUse: inUse.map(toEndpoint),
+    },
+  ).then((found) => (view = found));
+  for (let ms = 0; ms < 10_000; ms += 1) {
+    await clock.advance(1);
+    const found = view as HealthView | null;
+    if (found === null) continue;
+    const tookMs = clock.now();
+    await clock.advance(10_000);
+    const sockets = apiservers.open + apiservers.openForPings;
+    expect({ timers: clock.pending, sockets }).toEqual({ timers: 0, sockets: 0 });
+    return { states: endpoints.map((endpoint) => found.get(endpoint)?.state), tookMs };
+  }
+  throw new Error('no answer');
+}
+
+test('when all is well it takes a round trip or two, and leaves nothing behind', async () => {
+  const { states, tookMs } = await probe('healthy');
+  expect(states).toEqual(['ready', 'ready', 'ready']);
+  expect(tookMs).toBeLessThan(10);
+});
+
+test.each([
+  ['refusing', 'dead', 10],
+  ['silent', 'dead', 750],
+  ['failing', 'draining', 1100],
+  ['frozen', 'ready', 1600],
+  ['slow', 'ready', 1600],
+] as const)(
+  'one that is %s is %s within %i ms, as the agent would have it by then',
+  async (behaviour, state, mostMs) => {
+    const { states, tookMs } = await probe(behaviour);
+    expect(states).toEqual(['ready', 'ready', state]);
+    expect(tookMs).toBeLessThanOrEqual(mostMs);
+  },
+);
+
+test('with no apiserver to probe it answers at once', async () => {
+  expect((await probe('healthy', [])).tookMs).toBeLessThanOrEqual(1);
+});
+
+test.each([
+  ['healthy', 'ready', 10],
+  ['refusing', 'dead', 10],
+  ['silent', 'dead', 750],
+  ['failing', 'draining', 1100],
+  ['ailing', 'warming', 1100],
+  ['frozen', 'warming', 1600],
+  ['slow', 'warming', 1600],
+] as const)(
+  'one that is left out by rules that are there, and is %s, is %s within %i ms',
+  async (behaviour, state, mostMs) => {
+    const { states, tookMs } = await probe(behaviour, undefined, [local, second]);
+    expect(states).toEqual(['ready', 'ready', state]);
+    expect(tookMs).toBeLessThanOrEqual(mostMs);
+  },
+);
+
+test('all that were left out are found well, where the rules name somebody who is not listed any more', async () => {
+  const { states, tookMs } = await probe('healthy', undefined, ['10.0.0.99:6443']);
+  expect(states).toEqual(['ready', 'ready', 'ready']);
+  expect(tookMs).toBeLessThanOrEqual(1600);
+});
+
+test.each([
+  ['healthy', 'ready'],
+  ['refusing', undefined],
+  ['ailing', undefined],
+  ['hanging up', undefined],
+] as const)(
+  'where nobody else lives, what is %s at this host’s own address is %s',
+  async (behaviour, state) => {
+    const clock = new FakeClock();
+    const apiservers = new FakeApiservers(clock);
+    apiservers.set(third, 'refusing');
+    apiservers.set(local, behaviour);
+    const settings = { intervalMs: 250, timeoutMs: 250 };
+    const [endpoints, own] = [[toEndpoint(third)], [toEndpoint(local)]];
+    const found = probeOnce(
+      { apiserver: apiservers, clock, settings },
+      { endpoints, own, localAddresses: new Set(['10.0.0.11']) },
+    );
+    await clock.advance(10);
+    expect((await found).get(local)?.state).toBe(state);
+  },
+);

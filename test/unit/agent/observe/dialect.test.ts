@@ -1,0 +1,270 @@
+import type { FakeKernel } from '../../../support/fakes/kernel.ts';
+import type { Config } from '../../../../config/options.ts';
+import {
+  type Dialect,
+  describeUnread,
+  type IptablesDialect,
+  iptablesDialects,
+} from '../../../../lib/kernel/port.ts';
+import { type Observation, interpret } from '../../../../agent/observe/observe.ts';
+import { everything } from '../../../../agent/read-host.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
+import { describe, test, expect } from '@jest/globals';
+import { restoreCaptures, lookOnce } from '../../../support/agent/captured-host.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { emptyState } from '../../../../agent/decide/decision.ts';
+import type { TableName, Ruleset } from '../../../../lib/iptables/rules.ts';
+import { type IptablesDialectEvidence, chooseIptablesDialect } from '../../../../agent/observe/dialect.ts';
+
+const nftHost = ['iptables-nft-save.three-endpoints.txt'];
+const legacyHost = ['iptables-legacy-save.three-endpoints.txt'];
+
+async function observe(
+  kernel: FakeKernel,
+  {
+    config = {},
+    asked = null,
+    before = null,
+  }: {
+    config?: Partial<Config>;
+    asked?: string | null;
+    before?: Dialect | null;
+  } = {},
+): Promise<Observation> {
+  return interpret(await kernel.read(everything), asked, { ...ordinaryConfig, ...config }, before);
+}
+
+const codesOf = ({ unread }: Observation) =>
+  unread.map(({ family, dialect, code }) => [family, dialect, code]);
+
+describe('rules that cannot be read', () => {
+  test.each([
+    ['iptables-legacy-save', ['ipv4', 'legacy']],
+    ['ip6tables-nft-save', ['ipv6', 'nft']],
+    ['ip6tables-legacy-save', ['ipv6', 'legacy']],
+  ])('are told, and no more, where nothing rests on them: %s', async (tool, [family, backend]) => {
+    for (const code of ['TOOL_MISSING', 'TOOL_FAILED', 'TOOL_NOT_PERMITTED'] as const) {
+      const kernel = restoreCaptures(nftHost);
+      kernel.faults.failNext({ tool, code });
+      const observation = await observe(kernel);
+      expect(codesOf(observation)).toEqual([[family, backend, code]]);
+      expect(observation.dialect.value).toBe('nft');
+    }
+  });
+
+  test('are the reason to write nothing where rules are written to them (I1)', async () => {
+    for (const code of ['TOOL_MISSING', 'TOOL_FAILED', 'TOOL_NOT_PERMITTED'] as const) {
+      const kernel = restoreCaptures(nftHost);
+      kernel.faults.failNext({ tool: 'iptables-nft-save', code });
+      await expect(observe(kernel)).rejects.toMatchObject({ code });
+    }
+  });
+
+  test.each(['nat', 'filter'])('in %s alone are as good as all of them', async (table) => {
+    const kernel = restoreCaptures(nftHost);
+    kernel.faults.spoilTable('iptables-nft-save', table);
+    await expect(observe(kernel)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  });
+
+  test('in mangle, where no rule of ours is, are told', async () => {
+    const kernel = restoreCaptures(nftHost);
+    kernel.faults.spoilTable('iptables-nft-save', 'mangle');
+    expect((await observe(kernel)).unread).toMatchObject([{ tables: ['mangle'] }]);
+  });
+
+  test('count in the families of the VIPs', async () => {
+    const vips = [toEndpoint('[fd00::50]:6443')];
+    const kernel = restoreCaptures([]);
+    kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_FAILED' });
+    expect(codesOf(await observe(kernel, { config: { vips } }))).toEqual([['ipv4', 'nft', 'TOOL_FAILED']]);
+    kernel.faults.failNext({ tool: 'ip6tables-nft-save', code: 'TOOL_FAILED' });
+    await expect(observe(kernel, { config: { vips } })).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  });
+
+  test('are neither written nor taken for absent: the other tables of their backend are cleaned all the same', async () => {
+    const leftover = '*nat\n:VIPNAT - [0:0]\nCOMMIT\n*filter\n:VIPNAT-FORWARD - [0:0]\nCOMMIT\n';
+    const kernel = restoreCaptures(nftHost);
+    kernel.run('ipv4', 'legacy', leftover);
+    kernel.faults.spoilTable('iptables-legacy-save', 'nat');
+    const { plan } = await lookOnce(kernel, ordinaryConfig);
+    const legacy = plan.transactions.find(({ dialect }) => dialect === 'legacy');
+    expect(legacy?.input).toBe('*filter\n:VIPNAT-FORWARD - [0:0]\n-X VIPNAT-FORWARD\nCOMMIT\n');
+    await kernel.apply(plan.transactions[0] ?? { family: 'ipv4', dialect: 'nft', input: '' });
+    expect(kernel.breaches).toEqual([]);
+  });
+});
+
+describe('what the backend is, while nft cannot be read', () => {
+  const spoil = (kernel: FakeKernel, code: 'NF_TABLES_MISSING' | 'TOOL_FAILED' = 'NF_TABLES_MISSING') => {
+    for (const tool of ['iptables-nft-save', 'ip6tables-nft-save', 'nft', 'nft'])
+      kernel.faults.failNext({ tool, code });
+    return kernel;
+  };
+
+  test.each(['auto', 'legacy'] as const)(
+    "is legacy where kube-proxy's rules are there (--iptables %s)",
+    async (iptables) => {
+      const observation = await observe(spoil(restoreCaptures(legacyHost)), { config: { iptables } });
+      expect(observation).toMatchObject({ dialect: { value: 'legacy' }, proxyMode: { value: 'iptables' } });
+    },
+  );
+
+  test('is legacy where the kernel has no nf_tables', async () => {
+    expect((await observe(spoil(restoreCaptures([])))).dialect.value).toBe('legacy');
+  });
+
+  test('is not known where kube-proxy may be in it (I1)', async () => {
+    const kernel = spoil(restoreCaptures([]), 'TOOL_FAILED');
+    await expect(observe(kernel)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  });
+
+  test('does not change: rules that were written to it stay alone (I1)', async () => {
+    const kernel = restoreCaptures(legacyHost);
+    kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_FAILED' });
+    await expect(observe(kernel, { before: 'nft' })).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+  });
+});
+
+test('a legacy backend that vanishes is not left for nft by a process that wrote to it', async () => {
+  const kernel = restoreCaptures([]);
+  kernel.faults.failNext({ tool: 'iptables-legacy-save', code: 'TOOL_MISSING' });
+  await expect(observe(kernel, { before: 'legacy' })).rejects.toMatchObject({ code: 'TOOL_MISSING' });
+  expect((await lookOnce(kernel, ordinaryConfig, { memory: emptyState })).memory.dialect).toBe('nft');
+});
+
+describe("kube-proxy's nftables rules that cannot be read", () => {
+  const spoilt = () => {
+    const kernel = restoreCaptures([]);
+    kernel.faults.printNext('nft', 'nobody expects this');
+    return kernel;
+  };
+
+  test.each([null, 'nftables'])('are needed where kube-proxy answers %s about its mode', async (asked) => {
+    await expect(observe(spoilt(), { asked })).rejects.toMatchObject({ code: 'TOOL_OUTPUT_UNEXPECTED' });
+  });
+
+  test('are told where it says another', async () => {
+    const { unread } = await observe(spoilt(), { asked: 'ipvs' });
+    expect(unread.map(({ tables }) => tables)).toContainEqual(['kube-proxy']);
+  });
+});
+
+test('what is unread is told once for each reason, with what that means', async () => {
+  const kernel = restoreCaptures(nftHost);
+  for (const tool of ['ip6tables-legacy-save', 'iptables-legacy-save'])
+    kernel.faults.failNext({ tool, code: 'TOOL_MISSING' });
+  kernel.faults.spoilTable('ip6tables-nft-save', 'mangle');
+  const { unread } = await observe(kernel);
+  expect(describeUnread(unread)).toEqual([
+    {
+      code: 'TOOL_MISSING',
+      text: "vipnat cannot read iptables-legacy, ip6tables-legacy (iptables-legacy-save failed as the test asked). vipnat does not see there: vipnat's earlier rules, kube-proxy's rules, a FORWARD chain that drops packets",
+    },
+    {
+      code: 'TOOL_FAILED',
+      text: "vipnat cannot read mangle of ip6tables-nft (ip6tables-nft-save failed for the table mangle). vipnat does not see there: kubelet's hint at the iptables variant in use",
+    },
+  ]);
+});
+
+function rulesetOf(dialect: IptablesDialect, table: TableName, chains: Record<string, string[]>): Ruleset {
+  return {
+    family: 'ipv4',
+    dialect,
+    tables: new Map([[table, new Map(Object.entries(chains))]]),
+    forwardPolicy: null,
+    unread: [],
+  };
+}
+
+const seen = (changes: Partial<IptablesDialectEvidence> = {}): IptablesDialectEvidence => ({
+  ...{ liveEdge: null, before: null, candidates: iptablesDialects, unread: [] },
+  ...changes,
+});
+
+const legacyRules = rulesetOf('legacy', 'filter', { INPUT: ['-j ACCEPT', '-p udp -j DROP'] });
+const empty = rulesetOf('nft', 'mangle', {});
+
+describe('the backend', () => {
+  test('is nft on a host without any rules', () => {
+    expect(chooseIptablesDialect([empty], 'auto', seen())).toEqual({ value: 'nft', seenIn: 'the default' });
+  });
+
+  test('is the one asked for, whatever is seen', () => {
+    const hint = rulesetOf('nft', 'mangle', { 'KUBE-IPTABLES-HINT': [] });
+    expect(chooseIptablesDialect([hint], 'legacy', seen({ liveEdge: 'nft' }))).toEqual({
+      value: 'legacy',
+      seenIn: '--iptables',
+    });
+  });
+
+  test("is where kube-proxy's live rule is, before any hint: a jump into its chain is possible nowhere else", () => {
+    const hint = rulesetOf('nft', 'mangle', { 'KUBE-IPTABLES-HINT': [] });
+    expect(chooseIptablesDialect([hint], 'auto', seen({ liveEdge: 'legacy' })).value).toBe('legacy');
+  });
+
+  test.each(['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY', 'KUBE-PROXY-CANARY'])(
+    'is where mangle has %s, before the number of rules',
+    (chain) => {
+      const nft = rulesetOf('nft', 'mangle', { [chain]: [] });
+      expect(chooseIptablesDialect([nft, legacyRules], 'auto', seen())).toEqual({
+        value: 'nft',
+        seenIn: `mangle has ${chain}`,
+      });
+      const legacy = rulesetOf('legacy', 'mangle', { [chain]: [] });
+      expect(chooseIptablesDialect([legacy, empty], 'auto', seen()).value).toBe('legacy');
+    },
+  );
+
+  test("kubelet's hint counts before kube-proxy's canary", () => {
+    const hint = rulesetOf('legacy', 'mangle', { 'KUBE-KUBELET-CANARY': [] });
+    const canary = rulesetOf('nft', 'mangle', { 'KUBE-PROXY-CANARY': [] });
+    expect(chooseIptablesDialect([canary, hint], 'auto', seen()).value).toBe('legacy');
+  });
+
+  test('a hint counts in the table mangle only', () => {
+    const elsewhere = rulesetOf('legacy', 'filter', { 'KUBE-IPTABLES-HINT': [] });
+    expect(chooseIptablesDialect([elsewhere], 'auto', seen()).value).toBe('nft');
+  });
+
+  test('is the one with more rules when nothing else tells', () => {
+    expect(chooseIptablesDialect([legacyRules, empty], 'auto', seen())).toEqual({
+      value: 'legacy',
+      seenIn: 'it has 2 more rules than nft',
+    });
+    const more = rulesetOf('nft', 'filter', { INPUT: ['-j LOG', '-j LOG'] });
+    expect(chooseIptablesDialect([legacyRules, more], 'auto', seen()).value).toBe('nft');
+  });
+
+  test('does not count our own rules: writing them must not change the choice', () => {
+    const own = rulesetOf('nft', 'nat', {
+      VIPNAT: ['-j ACCEPT', '-j ACCEPT', '-j ACCEPT'],
+      OUTPUT: ['-m comment --comment "vipnat:of-an-older-version" -j ACCEPT', '-j VIPNAT'],
+    });
+    expect(chooseIptablesDialect([legacyRules, own], 'auto', seen()).value).toBe('legacy');
+  });
+
+  test('is nft while that cannot be read, unless kube-proxy is seen in the other', () => {
+    const unread = ['nft'] as const;
+    expect(chooseIptablesDialect([legacyRules], 'auto', seen({ unread })).value).toBe('nft');
+    expect(chooseIptablesDialect([legacyRules], 'auto', seen({ unread, liveEdge: 'legacy' })).value).toBe(
+      'legacy',
+    );
+  });
+
+  test('is legacy where there is no nft', () => {
+    expect(chooseIptablesDialect([], 'auto', seen({ candidates: ['legacy'] }))).toEqual({
+      value: 'legacy',
+      seenIn: 'this host has no other iptables',
+    });
+  });
+
+  test.each(iptablesDialects)('stays %s while a part is unread, whatever the rest would say', (before) => {
+    const other = before === 'nft' ? 'legacy' : 'nft';
+    for (const unread of iptablesDialects) {
+      const result = seen({ before, liveEdge: other, unread: [unread] });
+      expect(chooseIptablesDialect([legacyRules], 'auto', result).value).toBe(before);
+    }
+    expect(chooseIptablesDialect([], 'auto', seen({ before, liveEdge: other })).value).toBe(other);
+  });
+});

@@ -1,0 +1,158 @@
+import { type RunningAgent, startAgent } from '../../support/agent/running-agent.ts';
+import { type PageSources, createPages, shareReading } from '../../../agent/serve.ts';
+import { describe, test, expect } from '@jest/globals';
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+
+function createAgentPages({ agent }: Pick<RunningAgent, 'agent'>, more: Partial<PageSources> = {}) {
+  const pages = createPages({
+    pod: null,
+    behindMs: () => agent.behindMs,
+    notReadyReason: () => agent.notReadyReason,
+    metrics: { contentType: 'text/plain', print: () => Promise.resolve('') },
+    status: () => Promise.resolve(null),
+    ...more,
+  });
+  return async (url: string) => {
+    const [path = '', query] = url.split('?');
+    const answer = await pages.get(path)?.(new URLSearchParams(query));
+    return `${answer?.status} ${answer?.text}`;
+  };
+}
+
+const minuteMs = 60_000;
+
+describe('/healthz', () => {
+  test('is ok on a quiet host, between ticks, and while a tool fails again and again', async () => {
+    const world = startAgent();
+    const ask = createAgentPages(world);
+    expect(await ask('/healthz')).toBe('200 ok\n');
+    for (let minutes = 0; minutes < 10; minutes += 1) {
+      await world.clock.advance(minuteMs - 1);
+      expect(await ask('/healthz')).toBe('200 ok\n');
+    }
+    for (let minutes = 0; minutes < 10; minutes += 1) {
+      for (let count = 0; count < 20; count += 1) {
+        world.kernel.faults.failNext({ tool: 'nft', code: 'TOOL_FAILED' });
+      }
+      world.kernel.trigger('ipvs');
+      await world.clock.advance(minuteMs);
+      expect(await ask('/healthz')).toBe('200 ok\n');
+    }
+  });
+
+  test('is not ok when a look does not end, and says for how long', async () => {
+    const clock = new FakeClock();
+    const world = startAgent({ clock, answerMs: 100 * minuteMs });
+    const ask = createAgentPages(world);
+    await clock.advance(minuteMs);
+    expect(await ask('/healthz')).toBe('200 ok\n');
+    await clock.advance(2 * minuteMs);
+    expect(await ask('/healthz')).toBe(
+      '500 the agent hangs: its sync has been running or overdue for 180 s\n',
+    );
+  });
+});
+
+describe('/readyz', () => {
+  test('waits for the rules to be right for the first time, and stays ok whatever fails then', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    for (let count = 0; count < 3; count += 1) kernel.faults.failNext({ tool: 'nft', code: 'TOOL_MISSING' });
+    const world = startAgent({ clock, kernel });
+    const ask = createAgentPages(world);
+    expect(await ask('/readyz')).toBe('503 not ready: the first sync has not ended yet\n');
+    await clock.advance(1);
+    expect(await ask('/readyz')).toBe('503 not ready: nft failed as the test asked\n');
+    await clock.advance(2000);
+    expect(await ask('/readyz')).toBe('200 ok\n');
+    kernel.faults.failNext({ tool: 'nft', code: 'TOOL_MISSING' });
+    kernel.trigger('ipvs');
+    await clock.advance(50);
+    expect(await ask('/readyz')).toBe('200 ok\n');
+  });
+});
+
+describe('a probe that names its pod', () => {
+  const ask = createAgentPages(
+    { agent: startAgent({ answerMs: 100 * minuteMs }).agent },
+    {
+      pod: 'daemonset',
+      behindMs: () => 3 * minuteMs,
+      notReadyReason: () => null,
+    },
+  );
+
+  test('gets what is so of the agent where that is in such a pod', async () => {
+    expect(await ask('/healthz?pod=daemonset')).toMatch(/^500 /);
+    expect(await ask('/readyz?pod=daemonset')).toBe('200 ok\n');
+  });
+
+  test('else hears that its own agent waits, which is alive whatever this one does', async () => {
+    expect(await ask('/healthz?pod=static-pod')).toBe('200 ok\n');
+    expect(await ask('/readyz?pod=static-pod')).toBe(
+      '503 not ready: waiting for another agent, which runs on this host from a daemonset\n',
+    );
+  });
+});
+
+describe('/status', () => {
+  test('has nothing to say before the first look', async () => {
+    const world = startAgent();
+    expect(await createAgentPages(world)('/status')).toBe('503 no sync has succeeded yet\n');
+    const later = createAgentPages(world, { status: () => Promise.resolve('{}\n') });
+    expect(await later('/status')).toBe('200 {}\n');
+  });
+});
+
+/** A reading that takes a second each time, and fails where it is told to. */
+function createReading(freshMs: number) {
+  const clock = new FakeClock();
+  const state = { count: 0, isFailing: false };
+  const read = shareReading(
+    () => {
+      state.count += 1;
+      const { count, isFailing } = state;
+      return new Promise<number>((resolve, reject) => {
+        clock.schedule(1000, () => {
+          if (isFailing) reject(new Error('failed'));
+          else resolve(count);
+        });
+      });
+    },
+    { clock, freshMs },
+  );
+  return { clock, state, read };
+}
+
+test('all who ask while a reading is under way, or fresh, get that one', async () => {
+  const { clock, state, read } = createReading(2000);
+  const answers = [read(), read()];
+  await clock.advance(1900);
+  answers.push(read());
+  await clock.advance(200);
+  answers.push(read());
+  await clock.advance(1000);
+  expect([await Promise.all(answers), state.count]).toEqual([[1, 1, 1, 2], 2]);
+});
+
+test('without a time to stay fresh only those at the same time share one', async () => {
+  const { clock, read } = createReading(0);
+  const first = [read(), read()];
+  await clock.advance(1000);
+  const second = read();
+  await clock.advance(1000);
+  expect(await Promise.all([...first, second])).toEqual([1, 1, 2]);
+});
+
+test('a reading that failed is not kept', async () => {
+  const { clock, state, read } = createReading(60_000);
+  state.isFailing = true;
+  const failed = expect(read()).rejects.toThrow('failed');
+  await clock.advance(1000);
+  await failed;
+  state.isFailing = false;
+  const next = read();
+  await clock.advance(1000);
+  expect(await next).toBe(2);
+});

@@ -1,0 +1,298 @@
+import type { Health } from '../../../agent/health/usable.ts';
+import { endVerdict } from '../../../agent/health/judge.ts';
+import { test, expect, describe } from '@jest/globals';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
+import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { noApi } from '../../../agent/api.ts';
+import { observeAndAssess, assess, everything } from '../../../agent/read-host.ts';
+import { ordinaryConfig as config } from '../../support/agent/running-agent.ts';
+import { emptyState, renderingKey } from '../../../agent/decide/decision.ts';
+import {
+  Foresight,
+  Loop,
+  converge,
+  isRace,
+  findUnknownRenderings,
+  learnRenderings,
+  UnverifiedWrites,
+} from '../../../agent/sync.ts';
+import { tellAll } from '../../../agent/report/events.ts';
+import type { Balance } from '../../../lib/dialect.ts';
+import type { Plan } from '../../../lib/plan.ts';
+import { plan } from '../../../agent/decide/plan.ts';
+import { parseSave } from '../../../lib/iptables/rules.ts';
+import { VipnatError } from '../../../lib/errors.ts';
+
+const apiservers = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;
+const [one, two, three] = apiservers;
+const well: Health = { state: 'ready', reason: '3 good answers', staleConnections: 'none' };
+const ended: Health = { ...well, ...endVerdict };
+
+test('an end is decided ahead as it would be decided then; nothing else is, and nothing for another input', async () => {
+  const kernel = new FakeKernel(new FakeClock());
+  syncKubeProxy(kernel, { family: 'ipv4', dialect: 'nft' }, apiservers.map(toEndpoint));
+  const health = new Map<string, Health>(apiservers.map((text) => [text, well]));
+  const askProxyMode = () => Promise.resolve(null);
+  const ports = { kernel, askProxyMode, api: noApi, health: { watch: () => health } };
+  const { observation, localRoutes, candidates } = await observeAndAssess(ports, config, emptyState);
+  const input = { observation, localRoutes, candidates, health, memory: emptyState, open: new Set([one]) };
+  const clock = new FakeClock();
+  const foresight = new Foresight(config, clock);
+  const end = (text: string) => ({ ...input, health: new Map([...health, [text, ended]]) });
+  expect(foresight.find(end(three))).toBeNull();
+  void foresight.foresee(input);
+  expect(foresight.find(end(one))).toBeNull();
+  await clock.advance(0);
+  for (const text of apiservers) {
+    expect(foresight.find(end(text))).toEqual(assess(end(text), config));
+    expect(foresight.find(end(text))?.plan.transactions).not.toEqual([]);
+  }
+  const others = [
+    input,
+    { ...end(three), health: new Map([...end(three).health, [two, ended]]) },
+    { ...end(three), health: new Map([...health, [three, { ...ended, reason: 'another' }]]) },
+    { ...end(three), open: null },
+    { ...end(three), weights: new Map([['10.0.0.50:6443', null]]) },
+    { ...end(three), memory: { ...emptyState } },
+    { ...end(three), observation: { ...observation } },
+    { ...end(three), candidates: [...candidates] },
+  ];
+  expect(others.map((other) => foresight.find(other))).toEqual(others.map(() => null));
+  foresight.forget();
+  expect(foresight.find(end(three))).toBeNull();
+});
+
+/** Counts how often anybody asks it for one of its values, as each decision does. */
+class CountingMap extends Map<string, Health> {
+  asked = 0;
+
+  override get(key: string): Health | undefined {
+    this.asked += 1;
+    return super.get(key);
+  }
+}
+
+test('the loop writes what was decided ahead, and decides nothing then', async () => {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  syncKubeProxy(kernel, { family: 'ipv4', dialect: 'nft' }, apiservers.map(toEndpoint));
+  let health = new CountingMap(apiservers.map((text) => [text, well]));
+  const source = {
+    watch: () => health,
+    get view() {
+      return health;
+    },
+  };
+  const told = { report: tellAll([]), keeper: { keep: () => undefined }, serving: { keep: () => undefined } };
+  const ask = () => Promise.resolve(null);
+  const asked = { askProxyMode: ask, readListening: ask, api: noApi, health: source };
+  const loop = new Loop({ kernel, clock, ...asked, ...told }, config, emptyState);
+  loop.start();
+  await clock.advance(4000);
+  const writes = kernel.applied.length;
+  let askedBefore = NaN;
+  kernel.faults.beforeApply(() => (askedBefore = health.asked));
+  health = new CountingMap([...health, [three, ended]]);
+  loop.onHealthChange('urgent');
+  await clock.advance(0);
+  expect([kernel.applied.length - writes, askedBefore]).toEqual([1, 0]);
+  await loop.stop();
+});
+
+const balance: Balance = {
+  vip: toEndpoint('10.0.0.50:6443'),
+  route: { kind: 'translate', backends: [toEndpoint('10.0.0.11:6443')] },
+  masquerade: 'own',
+};
+
+async function lookForPlan(kernel: FakeKernel): Promise<Plan> {
+  const { iptables } = await kernel.read(everything);
+  return plan({ dialect: 'nft', balances: [balance] }, iptables.map(parseSave));
+}
+
+/** An older rule of ours, which a plan deletes by value: what somebody can be faster with. */
+function addOldHook(kernel: FakeKernel): void {
+  kernel.run('ipv4', 'nft', '*nat\n-A OUTPUT -m comment --comment "vipnat:old" -j ACCEPT\nCOMMIT\n');
+}
+
+function deleteOldHook(kernel: FakeKernel): void {
+  kernel.run('ipv4', 'nft', '*nat\n-D OUTPUT -m comment --comment "vipnat:old" -j ACCEPT\nCOMMIT\n');
+}
+
+describe('converge', () => {
+  test('writes until nothing is left to do, and answers what was wrong at first', async () => {
+    const kernel = new FakeKernel(new FakeClock());
+    const first = await converge(kernel, () => lookForPlan(kernel));
+    expect(first.tables.map(({ table }) => table)).toEqual(['filter', 'nat']);
+    expect(kernel.applied).toHaveLength(1);
+    expect((await lookForPlan(kernel)).tables).toEqual([]);
+  });
+
+  test('writes nothing when all is in sync', async () => {
+    const kernel = new FakeKernel(new FakeClock());
+    await converge(kernel, () => lookForPlan(kernel));
+    expect((await converge(kernel, () => lookForPlan(kernel))).tables).toEqual([]);
+    expect(kernel.applied).toHaveLength(1);
+  });
+
+  test('looks again after a write that somebody was faster than', async () => {
+    const kernel = new FakeKernel(new FakeClock());
+    addOldHook(kernel);
+    kernel.faults.beforeApply(() => {
+      deleteOldHook(kernel);
+    });
+    await converge(kernel, () => lookForPlan(kernel));
+    expect(kernel.applied).toHaveLength(2);
+    expect((await lookForPlan(kernel)).tables).toEqual([]);
+  });
+
+  test('gives up when somebody is faster five times in a row', async () => {
+    const kernel = new FakeKernel(new FakeClock());
+    const lookAgain = () => {
+      addOldHook(kernel);
+      kernel.faults.beforeApply(() => {
+        deleteOldHook(kernel);
+      });
+      return lookForPlan(kernel);
+    };
+    await expect(converge(kernel, lookAgain)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
+    expect(kernel.applied).toHaveLength(5);
+  });
+
+  test('ends at once with a failure that is no race', async () => {
+    const kernel = new FakeKernel(new FakeClock());
+    kernel.faults.failNext({ tool: 'iptables-nft-restore', code: 'TOOL_NOT_PERMITTED' });
+    await expect(converge(kernel, () => lookForPlan(kernel))).rejects.toMatchObject({
+      code: 'TOOL_NOT_PERMITTED',
+    });
+    expect(kernel.applied).toHaveLength(1);
+  });
+
+  test('says which rules do not stay when writes succeed in vain', async () => {
+    const kernel = new FakeKernel(new FakeClock());
+    const lookInVain = () => {
+      kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
+      return lookForPlan(kernel);
+    };
+    const failure = await converge(kernel, lookInVain).catch((error: unknown) => error);
+    expect(failure).toMatchObject({
+      code: 'RULES_NOT_CONVERGING',
+      message:
+        'vipnat wrote its rules, but they do not stay: PREROUTING has no jump to VIPNAT (nat, iptables-nft). Find the other program that changes them',
+    });
+    expect(kernel.applied).toHaveLength(5);
+  });
+});
+
+test('only a refused transaction is a race', () => {
+  expect(isRace(new VipnatError('TOOL_FAILED', 'x'))).toBe(true);
+  expect(isRace(new VipnatError('TOOL_TIMED_OUT', 'x'))).toBe(false);
+  expect(isRace(new Error('x'))).toBe(false);
+});
+
+const wanted = { dialect: 'nft', balances: [balance] } as const;
+
+/** The plan for a host with our rules, when its tool prints them this way. */
+function planFor(print: (text: string) => string, renderings = emptyState.renderings): Plan {
+  const kernel = new FakeKernel(new FakeClock());
+  const read = (text: string) => [parseSave({ family: 'ipv4', dialect: 'nft', text })];
+  for (const { input } of plan(wanted, read('')).transactions) kernel.run('ipv4', 'nft', input);
+  return plan(
+    wanted,
+    read(print(kernel.show('ipv4', 'nft'))),
+    (dialect, id, printed) => renderings.get(renderingKey(dialect, id)) === printed,
+  );
+}
+
+const addOption = (text: string) => text.replace('--random-fully', '--random-fully --odd');
+
+test('a rule that is printed as it was written is no suspect', () => {
+  expect(findUnknownRenderings(planFor((text) => text)).size).toBe(0);
+});
+
+test('a rule of ours that is printed otherwise is one, by backend and id', () => {
+  const unknownRenderings = findUnknownRenderings(planFor(addOption));
+  const [[key, printed] = ['', '']] = unknownRenderings;
+  expect(unknownRenderings.size).toBe(1);
+  expect(key).toMatch(/^nft vipnat:[\w-]{16}$/);
+  expect(printed).toMatch(/-j MASQUERADE --random-fully --odd$/);
+});
+
+test('a rule that is missing, strange or of another id is none', () => {
+  const deleted = planFor((text) => text.replace(/-A VIPNAT-POSTROUTING .*\n/, ''));
+  const strange = planFor((text) =>
+    text.replace(/(?=-A VIPNAT-POSTROUTING )/, '-A VIPNAT-POSTROUTING -j DROP\n'),
+  );
+  expect(findUnknownRenderings(deleted).size + findUnknownRenderings(strange).size).toBe(0);
+});
+
+test('a hook with a comment that is not its own is none: no tool changes it, and believing it would not make it right', () => {
+  const older = planFor((text) => text.replace(/(-A PREROUTING .*vipnat:)[\w-]{16}/, '$1' + '1'.repeat(16)));
+  const kinds = older.tables.flatMap(({ drift }) => drift.map(({ kind }) => kind));
+  expect(kinds).toContain('edited-rule');
+  expect(findUnknownRenderings(older).size).toBe(0);
+});
+
+test('a print is believed when it came twice on end, and then the plan is empty', () => {
+  const unknownRenderings = findUnknownRenderings(planFor(addOption));
+  expect(learnRenderings(emptyState, new Map(), unknownRenderings)).toBe(emptyState);
+  const { renderings } = learnRenderings(emptyState, unknownRenderings, unknownRenderings);
+  expect(planFor(addOption, renderings).tables).toEqual([]);
+});
+
+test('a print that changes is not believed', () => {
+  const before = findUnknownRenderings(planFor(addOption));
+  const now = findUnknownRenderings(
+    planFor((text) => text.replace('--random-fully', '--random-fully --other')),
+  );
+  expect(learnRenderings(emptyState, before, now)).toBe(emptyState);
+});
+
+test('what was believed is kept', () => {
+  const memory = { ...emptyState, renderings: new Map([['nft vipnat:known', 'print']]) };
+  const unknownRenderings = findUnknownRenderings(planFor(addOption));
+  expect(
+    learnRenderings(memory, unknownRenderings, unknownRenderings).renderings.get('nft vipnat:known'),
+  ).toBe('print');
+});
+
+describe('writes that no look has found in place', () => {
+  const odd = planFor(addOption);
+
+  test('teach a print by two of them on end, a look after each', () => {
+    const writes = new UnverifiedWrites();
+    writes.add();
+    expect(writes.learn(emptyState, odd)).toBe(emptyState);
+    writes.add();
+    expect(planFor(addOption, writes.learn(emptyState, odd).renderings).tables).toEqual([]);
+  });
+
+  test('teach nothing by two looks after one of them', () => {
+    const writes = new UnverifiedWrites();
+    writes.add();
+    writes.learn(emptyState, odd);
+    expect(writes.learn(emptyState, odd)).toBe(emptyState);
+  });
+
+  test('teach nothing beside one that is forgotten', () => {
+    const writes = new UnverifiedWrites();
+    writes.add();
+    writes.learn(emptyState, odd);
+    writes.reset();
+    writes.add();
+    expect(writes.learn(emptyState, odd)).toBe(emptyState);
+  });
+
+  test('are too many when there are three on end, and none are after one that is forgotten', () => {
+    const writes = new UnverifiedWrites();
+    const add = () => {
+      writes.add();
+      return writes.areTooMany;
+    };
+    expect([add(), add(), add()]).toEqual([false, false, true]);
+    writes.reset();
+    expect([add(), add(), add()]).toEqual([false, false, true]);
+  });
+});

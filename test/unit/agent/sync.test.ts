@@ -1,0 +1,177 @@
+import { listTexts, nft } from './host.ts';
+import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { describe, test, expect } from '@jest/globals';
+import { play, testAgent } from './timeline.ts';
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { startAgent, ordinaryConfig, linesOf } from '../../support/agent/running-agent.ts';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
+
+const three = listTexts('m1 m2 m3').map(toEndpoint);
+
+describe('an agent that starts', () => {
+  test('writes once and looks once more, at once', async () => {
+    const { kernel } = await play('before; proxy m1 m2 m3; start; wait 1; hooked; writes 1');
+    expect(kernel.reads).toBe(2);
+  });
+
+  test('sees what changed between its first look and the first look of its watch', async () => {
+    const { kernel } = await play('before; proxy m1 m2 m3; start; wait 1', {
+      prepare: (host) => {
+        host.kernel.watch = () => ({ ready: Promise.resolve(), close: () => Promise.resolve() });
+      },
+    });
+    expect(kernel.reads).toBeGreaterThanOrEqual(2);
+  });
+});
+
+describe('a quiet host', () => {
+  test('costs one look a minute and no write, and nothing is logged (I7)', async () => {
+    const { kernel, clock, running } = await play('wait 0');
+    const [reads, writes, lines] = [kernel.reads, kernel.applied.length, running.logger.lines.length];
+    await clock.advance(600_000);
+    expect([
+      kernel.reads - reads,
+      kernel.applied.length - writes,
+      running.logger.lines.length - lines,
+    ]).toEqual([10, 0, 0]);
+    // Nor does somebody who only looks cost a write.
+    kernel.trigger('xtables-lock');
+    await clock.advance(1000);
+    expect([kernel.reads - reads > 10, kernel.applied.length - writes]).toEqual([true, 0]);
+  });
+
+  test('is looked at as often as it is told', async () => {
+    const clock = new FakeClock();
+    const { kernel } = startAgent({ clock, ports: { tickMs: 200_000 } });
+    await clock.advance(2000);
+    const { reads } = kernel;
+    await clock.advance(600_000);
+    expect(kernel.reads - reads).toBe(3);
+  });
+});
+
+describe('triggers', () => {
+  testAgent({
+    'when a stranger deletes our hook, it is back within a blink': 'unhook; unhooked; wait 80; hooked',
+    // Heard after 50 ms, settled after 5, seen by a look of 200.
+    'of a hook that is deleted again and again do not wait for the rest that looks owe':
+      'delay iptables-nft-save 200; unhook; wait 260; hooked; wait 500; unhook; wait 260; hooked',
+  });
+
+  test('of one burst are one look', async () => {
+    const { clock, kernel } = await play('wait 0');
+    const { reads } = kernel;
+    for (let change = 0; change < 15; change += 1) {
+      kernel.run('ipv4', 'nft', `*nat\n:KUBE-SEP-${change} - [0:0]\nCOMMIT\n`);
+      await clock.advance(1);
+    }
+    await clock.advance(100);
+    expect(kernel.reads - reads).toBe(1);
+  });
+
+  test('that come during a look are followed by another one soon', async () => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    syncKubeProxy(kernel, nft, three);
+    startAgent({ clock, kernel, answerMs: 200 });
+    await clock.advance(5000);
+    kernel.trigger('nft-generation');
+    await clock.advance(100);
+    // The look has read, and waits for kube-proxy's answer.
+    kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
+    await clock.advance(1000);
+    expect(kernel.show('ipv4', 'nft')).toMatch(/-A PREROUTING .*-j VIPNAT\n/);
+  });
+
+  test('where something writes all the time, looks get rarer, and a quiet second later they come at once again', async () => {
+    const { clock, kernel } = await play('wait 0');
+    const { reads } = kernel;
+    const show = () => kernel.show('ipv4', 'nft');
+    for (let change = 0; change < 600; change += 1) {
+      kernel.run('ipv4', 'nft', `*filter\n-A INPUT -p udp -m udp --dport ${change} -j ACCEPT\nCOMMIT\n`);
+      await clock.advance(100);
+    }
+    expect(kernel.reads - reads).toBeGreaterThan(10);
+    expect(kernel.reads - reads).toBeLessThan(75);
+    await clock.advance(3000);
+    kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
+    await clock.advance(80);
+    expect(show()).toMatch(/-A PREROUTING .*-j VIPNAT\n/);
+  });
+});
+
+test('the bypass is left half a second after kube-proxy has caught up', async () => {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  const legacy = { family: 'ipv4', dialect: 'legacy' } as const;
+  syncKubeProxy(kernel, nft, three);
+  syncKubeProxy(kernel, legacy, three.slice(1));
+  const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, iptables: 'legacy' } });
+  await clock.advance(2000);
+  syncKubeProxy(kernel, legacy, three);
+  await clock.advance(1000);
+  expect(linesOf(agent, 'info')).toEqual([
+    expect.stringContaining('direct to 10.77.0.11:6443'),
+    expect.stringContaining('direct -> service-chain'),
+  ]);
+});
+
+describe('a failure', () => {
+  test('is said once however long it lasts, and tried again more and more rarely; its end is said too', async () => {
+    const host = await play('mark; fail iptables-nft-save 8 times');
+    const { kernel, clock } = host;
+    kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_NOT_PERMITTED' });
+    const [before, { reads }, writes] = [clock.now(), kernel, kernel.applied.length];
+    kernel.trigger('nft-generation');
+    while (kernel.reads === reads) {
+      await clock.advance(10);
+      expect(clock.now() - before).toBeLessThan(70 + 50 * 2 ** 9);
+    }
+    // 50 ms, doubled eight times.
+    expect(clock.now() - before).toBeGreaterThan(50 * (2 ** 8 - 1));
+    expect(host.lines('error')).toEqual([
+      'iptables-nft-save failed as the test asked. The last good rules stay. vipnat tries again in 100 ms',
+    ]);
+    expect(host.lines('info').at(-1)).toMatch(/^vipnat works again after \d+ s$/);
+    expect(kernel.applied).toHaveLength(writes);
+  });
+
+  testAgent({
+    'of a tool that hangs leaves the rules, and the agent goes on after it, rested (I14)':
+      'hang netlink; look; wait 15000; 1 line of error .; hooked; unhook; wait 20000; hooked',
+  });
+
+  test('a stranger that was faster than our write is no failure: the agent looks again', async () => {
+    const { clock, kernel, ...host } = await play('mark');
+    const writes = kernel.applied.length;
+    kernel.run('ipv4', 'nft', '*nat\n-I PREROUTING -j ACCEPT\nCOMMIT\n');
+    kernel.faults.beforeApply(() => {
+      kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
+    });
+    await clock.advance(200);
+    expect(kernel.show('ipv4', 'nft')).toMatch(/-A PREROUTING .*-j VIPNAT\n/);
+    expect(kernel.applied.length - writes).toBe(2);
+    expect(linesOf(host.running, 'error')).toEqual([]);
+  });
+});
+
+describe('an agent that is stopped', () => {
+  test('ends the write under way first, and leaves the rules (I8)', async () => {
+    const { clock, running } = await play(
+      'before; proxy m1 m2 m3; hang iptables-nft-restore; start; wait 1000',
+    );
+    let isStopped = false;
+    const stopping = running.agent.stop().then(() => (isStopped = true));
+    await clock.advance(5000);
+    expect(isStopped).toBe(false);
+    await clock.advance(5000);
+    await stopping;
+    expect(clock.pending).toBe(0);
+  });
+
+  test('keeps silent and idle afterwards', async () => {
+    const { clock } = await play('stop; mark; unhook; wait 120000; unhooked; no line; writes 0');
+    expect(clock.pending).toBe(0);
+  });
+});

@@ -1,0 +1,179 @@
+import { useFakeNodes, type FakeNodes } from './fake-nodes.ts';
+import { describe, expect, test } from '@jest/globals';
+import {
+  type NodeState,
+  addAnswer,
+  hasNeverAnswered,
+  unknownNode,
+  isReturning,
+  addReport,
+  createRenewalReader,
+} from '../../../../balancer/nodes/directory.ts';
+import type { ReadAnswer, ObjectClient } from '../../../../lib/kubernetes/writes.ts';
+
+const { start } = useFakeNodes();
+
+describe('a node that was away for long', () => {
+  /** Of three nodes that have balancers, w2 has just been lost. */
+  async function lose(): Promise<FakeNodes> {
+    const nodes = await start(3);
+    for (const node of nodes.nodeToAddress.keys()) nodes.nodeToRenewal.set(node, 'before');
+    nodes.set('silent', 'w2');
+    await nodes.clock.advance(13_000);
+    expect(nodes.lost).toEqual(['w2']);
+    return nodes;
+  }
+
+  test('is back three seconds after the report of its balancer: it answers before its pods run', async () => {
+    const nodes = await lose();
+    nodes.set('refused', 'w2');
+    await nodes.clock.advance(20_000);
+    expect({ out: nodes.out, lost: nodes.lost }).toEqual({ out: ['w2'], lost: [] });
+    nodes.nodeToRenewal.set('w2', 'after');
+    await nodes.clock.advance(2900);
+    expect(nodes.out).toEqual(['w2']);
+    await nodes.clock.advance(1500);
+    expect(nodes.out).toEqual([]);
+    expect(nodes.told).toEqual(['w2 out', 'w2 lost', 'w2 returns', 'w2 back']);
+  });
+
+  test('is back with its answers if it was away for less than twelve seconds: no machine starts again so soon', async () => {
+    const nodes = await start(3);
+    nodes.set('silent', 'w2');
+    await nodes.clock.advance(11_000);
+    expect(nodes.lost).toEqual(['w2']);
+    nodes.set('open', 'w2');
+    await nodes.clock.advance(600);
+    expect({ out: nodes.out, lost: nodes.lost }).toEqual({ out: [], lost: [] });
+  });
+
+  test('is back soon if its balancer went on to report: only the network was away', async () => {
+    const nodes = await lose();
+    nodes.nodeToRenewal.set('w2', 'meanwhile');
+    nodes.set('open', 'w2');
+    await nodes.clock.advance(5000);
+    expect(nodes.out).toEqual([]);
+  });
+
+  test('is back after a minute without a report, as when the API is away', async () => {
+    const nodes = await lose();
+    nodes.refusal = new Error('the API does not answer');
+    nodes.set('open', 'w2');
+    await nodes.clock.advance(59_000);
+    expect(nodes.out).toEqual(['w2']);
+    await nodes.clock.advance(1500);
+    expect(nodes.out).toEqual([]);
+  });
+
+  test('needs another report if it is silent again', async () => {
+    const nodes = await lose();
+    nodes.set('open', 'w2');
+    nodes.nodeToRenewal.set('w2', 'once');
+    await nodes.clock.advance(2500);
+    nodes.set('silent', 'w2');
+    await nodes.clock.advance(3000);
+    nodes.set('open', 'w2');
+    await nodes.clock.advance(20_000);
+    expect(nodes.out).toEqual(['w2']);
+    nodes.nodeToRenewal.set('w2', 'twice');
+    await nodes.clock.advance(5000);
+    expect(nodes.out).toEqual([]);
+  });
+
+  test('is asked for its report once a second by a node with addresses, seldom by others, and by nobody later', async () => {
+    const nodes = await lose();
+    nodes.set('open', 'w2');
+    const count = async (milliseconds: number) => {
+      const before = nodes.reads.length;
+      await nodes.clock.advance(milliseconds);
+      return nodes.reads.length - before;
+    };
+    await nodes.clock.advance(2000);
+    const often = await count(20_000);
+    nodes.health.setHolding(false);
+    await nodes.clock.advance(1000);
+    const seldom = await count(20_000);
+    expect({ often, seldom }).toEqual({ often: 26, seldom: 2 });
+    nodes.nodeToRenewal.set('w2', 'after');
+    await nodes.clock.advance(20_000);
+    expect(nodes.out).toEqual([]);
+    expect(await count(60_000)).toBe(0);
+    expect(new Set(nodes.reads.map(({ node }) => node))).toEqual(new Set(['w2']));
+  });
+});
+
+/** Connects one after the other, 200 ms apart, each with its answer. */
+function ask(before: NodeState, answers: readonly boolean[], fromMs = 0): NodeState {
+  return answers.reduce((state, isHeard, index) => {
+    const askedAt = fromMs + index * 200;
+    return addAnswer(state, { isHeard, askedAt, wasWitnessed: true }, askedAt + 200);
+  }, before);
+}
+
+const silent = (count: number) => Array<boolean>(count).fill(false);
+
+test('a node that never answered is left after 8 connects, and not before', () => {
+  expect([7, 8].map((count) => hasNeverAnswered(ask(unknownNode, silent(count))))).toEqual([false, true]);
+  expect(hasNeverAnswered(ask(unknownNode, [true, ...silent(8)]))).toBe(false);
+});
+
+test('one that answered is out after two silences that another node witnessed, since the first of them', () => {
+  const heard = ask(unknownNode, [true]);
+  expect([1, 2].map((count) => ask(heard, silent(count), 1000).outSince)).toEqual([null, 1000]);
+  const unwitnessed = (state: NodeState, askedAt: number) =>
+    addAnswer(state, { isHeard: false, askedAt, wasWitnessed: false }, askedAt + 200);
+  expect([1000, 1200, 1400].reduce(unwitnessed, heard).outSince).toBeNull();
+});
+
+test('its open connections are lost after 5 s, and not before', () => {
+  const out = ask(ask(unknownNode, [true]), silent(2), 1000);
+  const silence = { isHeard: false, askedAt: 5000, wasWitnessed: true };
+  expect([5999, 6000].map((now) => addAnswer(out, silence, now).isLost)).toEqual([false, true]);
+});
+
+test('one that was away for 12 s is back 3 s after its balancer has reported; for less, with its second answer', () => {
+  const lost = addAnswer(
+    ask(ask(unknownNode, [true]), silent(2), 1000),
+    { isHeard: false, askedAt: 5800, wasWitnessed: true },
+    6000,
+  );
+  const comeBack = (atMs: number) => ask(lost, [true, true], atMs);
+  expect([12_999, 13_000].map((atMs) => isReturning(comeBack(atMs)))).toEqual([false, true]);
+  expect(comeBack(12_999).outSince).toBeNull();
+  const reported = addReport(comeBack(13_000), 14_000);
+  const answer = { isHeard: true, askedAt: 16_000, wasWitnessed: true };
+  const outSince = [16_999, 17_000].map((now) => addAnswer(reported, answer, now).outSince);
+  expect(outSince).toEqual([1000, null]);
+});
+
+/** A client whose only answer this is, and the paths that it was asked for. */
+function answer(given: ReadAnswer<unknown>) {
+  const paths: string[] = [];
+  const read: ObjectClient['read'] = ({ path, schema }) => {
+    paths.push(path);
+    return Promise.resolve(
+      given.outcome === 'found' ? { outcome: 'found', object: schema.parse(given.object) } : given,
+    );
+  };
+  return { paths, readRenewal: createRenewalReader({ read }, 'vipnat-system') };
+}
+
+const lease = {
+  metadata: { name: 'vipnat-lb-w1', namespace: 'vipnat-system', uid: 'u', resourceVersion: '7' },
+  spec: { holderIdentity: 'w1', leaseDurationSeconds: 40, renewTime: '2026-11-25T10:00:00.000001Z' },
+};
+
+test("answers when a node's Lease was renewed", async () => {
+  const { paths, readRenewal } = answer({ outcome: 'found', object: lease });
+  expect(await readRenewal('w1')).toBe('2026-11-25T10:00:00.000001Z');
+  expect(paths).toEqual(['/apis/coordination.k8s.io/v1/namespaces/vipnat-system/leases/vipnat-lb-w1']);
+});
+
+test('answers null for a node without a Lease', async () => {
+  expect(await answer({ outcome: 'gone' }).readRenewal('w1')).toBeNull();
+});
+
+test('rejects with what the API says', async () => {
+  const { readRenewal } = answer({ outcome: 'forbidden', words: 'reading is forbidden' });
+  await expect(readRenewal('w1')).rejects.toThrow('reading is forbidden');
+});

@@ -1,0 +1,118 @@
+import { type BalancerState, BalancerCounter } from '../../../balancer/report.ts';
+import {
+  listBalancerSamples,
+  judgeBalancerHealth,
+  judgeBalancerReadiness,
+} from '../../../balancer/samples.ts';
+import { describe, test, expect } from '@jest/globals';
+
+/** An endpoint that drains, with so many connections; null for one that is not counted yet. */
+function drain(connections: number | null): BalancerState['draining'][number] {
+  return { service: 'default/web', endpoint: '10.244.1.2', since: '2027-01-15T08:00:00Z', connections };
+}
+
+const state: BalancerState = {
+  ...{
+    services: 3,
+    left: ['default/web'],
+    elements: 40,
+    isFollowing: true,
+    behindMs: 0,
+    inUse: ['10.0.9.19'],
+    unreadable: [],
+  },
+  kinds: new Map([
+    ['Service', true],
+    ['EndpointSlice', false],
+  ]),
+  syncedAt: new Date('2027-01-15T08:00:00Z'),
+  mode: 'direct',
+  seats: ['pool/0', 'pool/1'],
+  held: ['pool/1'],
+  draining: [drain(5), drain(null), drain(2)],
+  counts: { changes: 0, repairs: 0, failures: new Map() },
+  outages: { out: new Set(['w2']), lost: new Set() },
+  ...{ unheard: [], zone: null, endings: new Map() },
+  nodes: { asked: 3, probes: 12 },
+};
+
+function list(parts: Partial<BalancerState> = {}) {
+  return listBalancerSamples({ ...state, ...parts }).map(({ name, labels, value }) => {
+    const text = Object.entries(labels).map(([label, word]) => `${label}=${word}`);
+    return `${name.replace('vipnat_balancer_', '')}{${text.join()}} ${value}`;
+  });
+}
+
+describe("a balancer's metrics", () => {
+  test('say what its tables have, and which seats it holds', () => {
+    expect(list()).toEqual([
+      'services{} 3',
+      'services_left{} 1',
+      'table_elements{} 40',
+      'mode{mode=direct} 1',
+      'mode{mode=kube-proxy} 0',
+      'mode{mode=none} 0',
+      'seat_held{seat=pool/0} 0',
+      'seat_held{seat=pool/1} 1',
+      'addresses_in_use{} 1',
+      'draining_endpoints{} 3',
+      'draining_connections{} 7',
+      'nodes_asked{} 3',
+      'nodes_silent{} 1',
+      'node_probes_total{} 12',
+      'api_followed{} 1',
+      'kind_followed{kind=Service} 1',
+      'kind_followed{kind=EndpointSlice} 0',
+      `last_sync_timestamp_seconds{} ${Date.parse('2027-01-15T08:00:00Z') / 1000}`,
+      'changes_total{} 0',
+      'repairs_total{} 0',
+    ]);
+  });
+
+  test('name objects that cannot be read', () => {
+    expect(list({ unreadable: [{ kind: 'Service', object: 'shop/odd' }] })).toContain(
+      'object_unreadable{kind=Service,object=shop/odd} 1',
+    );
+  });
+
+  test('leave out what is not known before the first sync', () => {
+    const names = list({ mode: null, syncedAt: null, seats: [] }).join(' ');
+    expect(names).not.toMatch(/mode|seat_held|last_sync/);
+  });
+
+  test('count changes, repairs and failures, and time changes in seconds', () => {
+    const times: number[] = [];
+    const counter = new BalancerCounter((seconds) => times.push(seconds));
+    counter.programmed(2, 150);
+    counter.programmed(1, 50);
+    counter.repaired();
+    counter.failed('TOOL_FAILED');
+    counter.failed('TOOL_FAILED');
+    expect(times).toEqual([0.15, 0.05]);
+    expect(list({ counts: counter.counts })).toEqual(
+      expect.arrayContaining([
+        'changes_total{} 3',
+        'repairs_total{} 1',
+        'failures_total{code=TOOL_FAILED} 2',
+      ]),
+    );
+  });
+});
+
+describe('the probes of a balancer', () => {
+  test('fail where its sync hangs for two minutes, and not before', () => {
+    expect(judgeBalancerHealth({ behindMs: 119_999 })).toMatchObject({ status: 200 });
+    expect(judgeBalancerHealth({ behindMs: 120_000 })).toMatchObject({
+      status: 500,
+      text: 'the balancer hangs: its sync is 120 s behind\n',
+    });
+  });
+
+  test.each([
+    [null, 503, 'not ready: the tables are not written yet\n'],
+    ['direct', 200, 'ok\n'],
+    ['kube-proxy', 503, 'not ready: the tables do not count on this node (kube-proxy)\n'],
+  ] as const)('say whether its tables count in mode %s', (mode, status, text) => {
+    expect(judgeBalancerReadiness({ mode })).toMatchObject({ status, text });
+  });
+});

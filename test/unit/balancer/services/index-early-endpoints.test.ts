@@ -1,0 +1,226 @@
+import { type ServiceSlice, endpointSlices } from '../../../../lib/api/service.ts';
+import { type EarlySlice, earlySlices } from '../../../../lib/api/endpoints.ts';
+import { EarlyEndpoints } from '../../../../balancer/services/index.ts';
+import { beforeEach, describe, test, expect } from '@jest/globals';
+import { fc } from '../../../support/random/fc.ts';
+
+const key = 'default/web';
+
+/** What one side says of a pod: not there, not ready, ready, ending, and ending of a Service that publishes all. */
+type Word = '-' | 'n' | 'r' | 'e' | 'p';
+
+interface Said {
+  readonly address: string;
+  readonly uid?: string | undefined;
+  readonly word: Word;
+  readonly hints?: object;
+}
+
+const conditions = {
+  n: { ready: false, serving: false, terminating: false },
+  r: { ready: true, serving: true, terminating: false },
+  e: { ready: false, serving: true, terminating: true },
+  p: { ready: true, serving: true, terminating: true },
+};
+
+const toBody = (name: string, said: readonly Said[]) => ({
+  metadata: { name, namespace: 'default', uid: 'u', resourceVersion: '1', labels: {} },
+  addressType: 'IPv4',
+  ports: [{ name: '', port: 8080, protocol: 'TCP' }],
+  endpoints: said.flatMap(({ address, uid, word, hints }) =>
+    word === '-'
+      ? []
+      : [
+          {
+            ...{ addresses: [address], nodeName: 'n1', zone: 'a', conditions: conditions[word] },
+            ...(hints === undefined ? {} : { hints }),
+            ...(uid === undefined ? {} : { targetRef: { kind: 'Pod', uid } }),
+          },
+        ],
+  ),
+});
+
+const toSlice = (said: readonly Said[]): ServiceSlice => endpointSlices.schema.parse(toBody('web', said));
+const toEarly = (said: readonly Said[]): EarlySlice => earlySlices.schema.parse(toBody('web-early', said));
+
+/** Both sides' words, one after the other, and who takes connections. */
+class Sides {
+  readonly endpoints = new EarlyEndpoints();
+  #slice = toSlice([]);
+  #early = toEarly([]);
+
+  tell(...said: readonly Said[]): this {
+    this.#slice = toSlice(said);
+    this.endpoints.takeSlice(key, this.#slice);
+    return this;
+  }
+
+  tellEarly(...said: readonly Said[]): this {
+    this.#early = toEarly(said);
+    const isThere = (this.#early.endpoints ?? []).length > 0;
+    this.endpoints.takeEarly(key, isThere ? [this.#early] : [], [this.#slice]);
+    return this;
+  }
+
+  get merged(): readonly ServiceSlice[] {
+    return this.endpoints.merge(key, [this.#slice], [this.#early]);
+  }
+
+  /** Addresses that take connections, as any is ready. */
+  get ready(): string[] {
+    const all = this.merged.flatMap(({ endpoints }) => endpoints ?? []);
+    return [
+      ...new Set(all.filter((one) => one.conditions?.ready).map(({ addresses }) => addresses[0] ?? '')),
+    ];
+  }
+}
+
+const a = (word: Word, uid: string | undefined = 'a'): Said => ({ address: '10.244.1.2', uid, word });
+const b = (word: Word): Said => ({ address: '10.244.2.2', uid: 'b', word });
+
+let sides: Sides;
+
+beforeEach(() => {
+  sides = new Sides();
+  sides.endpoints.follow();
+});
+
+describe('a pod of an early slice', () => {
+  test('takes connections before Kubernetes calls it ready, whether or not its slices have it yet', () => {
+    expect(sides.tellEarly(a('r')).ready).toEqual(['10.244.1.2']);
+    expect(sides.tell(a('n'), b('r')).ready.sort()).toEqual(['10.244.1.2', '10.244.2.2']);
+    expect(sides.endpoints.isAnyEarly).toBe(true);
+    expect(sides.tell(a('r'), b('r')).ready.sort()).toEqual(['10.244.1.2', '10.244.2.2']);
+    expect(sides.endpoints.isAnyEarly).toBe(false);
+  });
+
+  test('takes none before its containers are ready', () => {
+    expect(sides.tell(a('n')).tellEarly(a('n')).ready).toEqual([]);
+  });
+
+  test('takes none when it fails its probe after Kubernetes has called it ready once', () => {
+    sides.tell(a('n')).tellEarly(a('r')).tell(a('r')).tell(a('n'));
+    expect(sides.ready).toEqual([]);
+    expect(sides.tellEarly(a('n')).tellEarly(a('r')).ready).toEqual([]);
+  });
+
+  test('was ready once, even if nobody looked meanwhile', () => {
+    sides.tell(a('r')).tellEarly(a('r')).tell(a('n'));
+    expect(sides.ready).toEqual([]);
+  });
+
+  test('ends as soon as either side says so', () => {
+    expect(sides.tell(a('r'), b('r')).tellEarly(a('e')).ready).toEqual(['10.244.2.2']);
+    const [ending] = sides.merged.flatMap(({ endpoints }) => endpoints ?? []);
+    expect(ending?.conditions).toEqual(conditions.e);
+    expect(sides.tell(a('e'), b('r')).tellEarly(a('r')).ready).toEqual(['10.244.2.2']);
+  });
+
+  test('that ends takes connections on where its Service publishes pods that are not ready, whoever says it first', () => {
+    expect(sides.tell(a('r'), b('r')).tellEarly(a('p')).ready).toEqual(['10.244.1.2', '10.244.2.2']);
+    expect(sides.tell(a('p'), b('r')).ready).toEqual(['10.244.1.2', '10.244.2.2']);
+    expect(sides.endpoints.isAnyEnding).toBe(false);
+  });
+
+  test('takes none when it is gone from Kubernetes slices, though the early one stays', () => {
+    expect(sides.tell(a('n')).tellEarly(a('r')).tell(b('r')).ready).toEqual(['10.244.2.2']);
+    // It moved from one slice to another.
+    expect(sides.tell(a('n'), b('r')).ready.sort()).toEqual(['10.244.1.2', '10.244.2.2']);
+  });
+
+  test('that a process finds at its start counts only if Kubernetes slices have it', () => {
+    const later = new Sides();
+    later.tellEarly(a('r'), b('r')).tell(a('n'));
+    later.endpoints.follow();
+    expect(later.ready).toEqual(['10.244.1.2']);
+  });
+
+  test('inherits nothing of another pod that had its address', () => {
+    sides.tell(a('r', 'old')).tellEarly(a('r', 'old')).tell(a('e', 'old'));
+    expect(sides.tellEarly(a('r', 'new')).tell(a('n', 'new')).ready).toEqual(['10.244.1.2']);
+  });
+
+  test('takes connections while Kubernetes slices still have the other pod that had its address', () => {
+    expect(sides.tell(a('e', 'old')).tellEarly(a('r', 'new')).ready).toEqual(['10.244.1.2']);
+  });
+
+  test('is known by its address where Kubernetes slices say no pod', () => {
+    const nameless = { address: '10.244.1.2', word: 'r' } as const;
+    sides
+      .tell(nameless)
+      .tellEarly(a('r'))
+      .tell({ ...nameless, word: 'n' });
+    expect(sides.ready).toEqual([]);
+  });
+
+  test('has hints for its own node and zone where others have some, so that these count on', () => {
+    const hinted = { ...b('r'), hints: { forZones: [{ name: 'b' }] } };
+    const added = sides.tell(hinted).tellEarly(a('r')).merged.at(-1);
+    expect(added?.endpoints?.[0]?.hints).toEqual({ forZones: [{ name: 'a' }], forNodes: [{ name: 'n1' }] });
+  });
+
+  test.each(['no other', 'others without hints', 'another one with hints that takes none'])(
+    'has no hint beside %s: all nodes send connections to it',
+    (others) => {
+      const beside = { 'no other': [], 'others without hints': [b('r')] }[others];
+      sides.tell(...(beside ?? [{ ...b('n'), hints: { forZones: [{ name: 'b' }] } }])).tellEarly(a('r'));
+      expect(sides.merged.at(-1)?.endpoints?.[0]).toMatchObject({ addresses: ['10.244.1.2'] });
+      expect(sides.merged.at(-1)?.endpoints?.[0]?.hints).toBeUndefined();
+    },
+  );
+});
+
+test('without early slices, slices are the same objects as before', () => {
+  const slices = [toSlice([a('r')])];
+  expect(sides.endpoints.merge(key, slices, [])).toBe(slices);
+  sides.tellEarly(a('r')).tellEarly();
+  expect(sides.endpoints.merge(key, slices, [])).toBe(slices);
+  expect(sides.endpoints.isAnyEarly).toBe(false);
+});
+
+/** One side says something new of one of two pods, which get one address one after the other. */
+const step = fc.record({
+  isEarly: fc.boolean(),
+  at: fc.integer({ min: 0, max: 1 }),
+  word: fc.constantFrom<Word>('-', 'n', 'r', 'e'),
+  isNext: fc.boolean(),
+});
+
+test('whatever both sides say, and in whatever order: the rule holds', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+      const world = new Sides();
+      world.endpoints.follow();
+      const addresses = ['10.244.1.2', '10.244.2.2'];
+      const state: { address: string; life: number; told: Word; early: Word }[] = addresses.map(
+        (address) => ({ address, life: 0, told: '-', early: '-' }),
+      );
+      // By pod: what Kubernetes' slices have said while an early slice had it.
+      const [ready, listed] = [new Set<string>(), new Set<string>()];
+      for (const { isEarly, at, word, isNext } of steps) {
+        const pod = state[at];
+        if (pod === undefined) continue;
+        if (isNext) Object.assign(pod, { life: pod.life + 1, told: '-', early: '-' });
+        if (isEarly) pod.early = word;
+        else pod.told = word;
+        const name = `${pod.address} ${pod.life}`;
+        const toSaid = (side: 'told' | 'early'): Said[] =>
+          state.map((one) => ({ address: one.address, uid: `${one.address} ${one.life}`, word: one[side] }));
+        world.tell(...toSaid('told'));
+        world.tellEarly(...toSaid('early'));
+        if (pod.early === '-') [ready, listed].forEach((set) => set.delete(name));
+        else {
+          if (pod.told === 'r') ready.add(name);
+          if (pod.told !== '-') listed.add(name);
+        }
+        const expected = state.filter(({ address, life, told, early }) => {
+          if (told === 'r') return early !== 'e';
+          const isGone = told === '-' && listed.has(`${address} ${life}`);
+          return early === 'r' && told !== 'e' && !isGone && !ready.has(`${address} ${life}`);
+        });
+        expect(world.ready.sort()).toEqual(expected.map(({ address }) => address));
+      }
+    }),
+    { numRuns: 500 },
+  );
+});

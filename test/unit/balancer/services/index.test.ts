@@ -1,0 +1,223 @@
+import type { KubeObject } from '../../../support/kube-api/kube-store.ts';
+import { services, endpointSlices } from '../../../../lib/api/service.ts';
+import { makeLoadBalancer, makeEndpoints, makeVirtualIp } from '../../../support/kube-api/service-objects.ts';
+import { virtualIps } from '../../../../lib/api/vipnat.ts';
+import { ServiceIndex } from '../../../../balancer/services/index.ts';
+import { beforeEach, test, expect, describe } from '@jest/globals';
+
+const version = ({ metadata, ...rest }: KubeObject) => ({
+  ...rest,
+  metadata: { ...metadata, resourceVersion: '1' },
+});
+const service = (name: string) => services.schema.parse(version(makeLoadBalancer(name, [{ port: 80 }])));
+const slice = (name: string, hints?: object, nodeName = 'n1', zone = 'a') =>
+  endpointSlices.schema.parse(
+    version(
+      makeEndpoints(
+        name,
+        [{ port: 80 }],
+        [{ addresses: ['10.244.1.2'], nodeName, zone, ...(hints === undefined ? {} : { hints }) }],
+      ),
+    ),
+  );
+const vip = (address: string, names: readonly string[]) =>
+  virtualIps.schema.parse(version(makeVirtualIp(address, names)));
+const come = <T>(key: string, after: T) => [{ key, before: null, after }];
+const go = <T>(key: string, before: T) => [{ key, before, after: null }];
+
+let index: ServiceIndex;
+
+beforeEach(() => {
+  index = new ServiceIndex('n1');
+  index.takeServices(come('default/web', service('web')));
+  index.takeSlices(come('default/web-ipv4', slice('web')));
+  index.takeVirtualIps(come('10.77.0.60', vip('10.77.0.60', ['web'])));
+});
+
+test('a Service is balanced at the addresses that VirtualIPs give it', () => {
+  index.takeVirtualIps(come('fd77--60', vip('fd77::60', ['web'])));
+  expect(index.takeChanged(false)).toEqual(['default/web']);
+  expect(index.find('default/web')).toMatchObject({
+    addresses: { ipv4: ['10.77.0.60'], ipv6: ['fd77::60'] },
+    slices: [{ addressType: 'IPv4' }],
+  });
+  expect(index.vips).toEqual(new Set(['10.77.0.60', 'fd77::60']));
+  expect(index.takeChanged(false)).toEqual([]);
+});
+
+test('a Service without an address, of another type, or of another UID is not balanced', () => {
+  index.takeServices(come('default/other', service('other')));
+  expect(index.find('default/other')).toBeNull();
+  const other = { ...service('web'), metadata: { ...service('web').metadata, uid: 'another' } };
+  index.takeServices([{ key: 'default/web', before: service('web'), after: other }]);
+  expect(index.find('default/web')?.addresses).toEqual({ ipv4: [], ipv6: [] });
+  const plain = { ...service('web'), spec: { ...service('web').spec, type: 'ClusterIP' } };
+  index.takeServices([{ key: 'default/web', before: other, after: plain }]);
+  expect(index.find('default/web')).toBeNull();
+});
+
+test('an address that is taken away is not balanced any more', () => {
+  index.takeChanged(false);
+  index.takeVirtualIps([
+    { key: '10.77.0.60', before: vip('10.77.0.60', ['web']), after: vip('10.77.0.60', []) },
+  ]);
+  expect(index.takeChanged(false)).toEqual(['default/web']);
+  expect(index.find('default/web')).toBeNull();
+  index.takeVirtualIps(go('10.77.0.60', vip('10.77.0.60', [])));
+  expect(index.vips.size).toBe(0);
+});
+
+test('an EndpointSlice changes its own Service only', () => {
+  index.takeChanged(false);
+  index.takeSlices(come('default/other-ipv4', slice('other')));
+  expect(index.takeChanged(false)).toEqual(['default/other']);
+  index.takeSlices(go('default/web-ipv4', slice('web')));
+  expect(index.takeChanged(false)).toEqual(['default/web']);
+  expect(index.find('default/web')?.slices).toEqual([]);
+});
+
+describe('Nodes', () => {
+  const node = (
+    name: string,
+    zone: string | null,
+    ending: 'shuts down' | 'is in maintenance' | null = null,
+    isSilent = false,
+  ) => ({ metadata: { name, resourceVersion: '1' }, zone, ending, isSilent });
+  const change = (before: ReturnType<typeof node> | null, after: ReturnType<typeof node> | null) =>
+    index.takeNodes([{ key: (after ?? before)?.metadata.name ?? '', before, after }]);
+
+  beforeEach(() => {
+    index.takeServices(come('default/near', service('near')));
+    index.takeSlices(come('default/near-ipv4', slice('near', { forZones: [{ name: 'a' }] }, 'n2')));
+    index.takeVirtualIps(come('10.77.0.61', vip('10.77.0.61', ['near'])));
+    index.takeChanged(false);
+  });
+
+  test("this node's zone is that of its Node, and concerns Services with hints for zones", () => {
+    expect(index.zone).toBeNull();
+    expect(change(null, node('n1', 'a'))).toBe(true);
+    expect([index.zone, index.takeChanged(false)]).toEqual(['a', ['default/near']]);
+    expect(change(node('n1', 'a'), node('n1', 'b'))).toBe(true);
+    expect([index.zone, index.takeChanged(false)]).toEqual(['b', ['default/near']]);
+    change(node('n1', 'b'), null);
+    expect([index.zone, index.takeChanged(false)]).toEqual([null, ['default/near']]);
+  });
+
+  test('what an endpoint says of its zone is no word on the node: it may be older', () => {
+    change(null, node('n1', 'b'));
+    index.takeChanged(false);
+    index.takeSlices(come('default/other-ipv4', slice('other', undefined, 'n1', 'a')));
+    expect([index.zone, index.takeChanged(false)]).toEqual(['b', ['default/other']]);
+  });
+
+  test('one that ends concerns Services with pods there, when it begins and when it is over', () => {
+    change(null, node('n2', 'a'));
+    index.takeChanged(false);
+    expect(change(node('n2', 'a'), node('n2', 'a', 'shuts down'))).toBe(true);
+    expect([[...index.endings], index.takeChanged(false)]).toEqual([
+      [['n2', 'shuts down']],
+      ['default/near'],
+    ]);
+    expect(change(node('n2', 'a', 'shuts down'), node('n2', 'a'))).toBe(true);
+    expect([index.endings.size, index.takeChanged(false)]).toEqual([0, ['default/near']]);
+    change(null, node('n2', 'a', 'shuts down'));
+    index.takeChanged(false);
+    expect(change(node('n2', 'a', 'shuts down'), null)).toBe(true);
+    expect([index.endings.size, index.takeChanged(false)]).toEqual([0, ['default/near']]);
+  });
+
+  test('one that is silent after it said that it shuts down is off; any other silence says nothing', () => {
+    const [shut, silent] = [node('n2', 'a', 'shuts down'), node('n2', 'a', null, true)];
+    change(null, shut);
+    index.takeChanged(false);
+    expect([change(shut, silent), index.endings.size]).toEqual([false, 1]);
+    expect([change(silent, node('n2', 'a')), index.endings.size]).toEqual([true, 0]);
+    expect([change(node('n2', 'a'), silent), index.endings.size]).toEqual([false, 0]);
+    change(silent, node('n2', 'a', 'is in maintenance', true));
+    expect([change(node('n2', 'a', 'is in maintenance', true), silent), index.endings.size]).toEqual([
+      true,
+      0,
+    ]);
+  });
+
+  test('heartbeats, zones of others, and nodes without pods of Services concern nobody', () => {
+    change(null, node('n1', 'a'));
+    index.takeChanged(false);
+    expect(change(node('n1', 'a'), node('n1', 'a'))).toBe(false);
+    expect(change(null, node('n3', 'a', 'shuts down'))).toBe(false);
+    expect(change(node('n2', 'a'), node('n2', 'b'))).toBe(false);
+    expect(index.takeChanged(false)).toEqual([]);
+  });
+});
+
+test("a change of this host's addresses concerns who has an endpoint there, or asks where clients come from", () => {
+  const spec = { ...service('choosy').spec, loadBalancerSourceRanges: ['10.0.0.0/8'] };
+  for (const name of ['far', 'choosy']) {
+    index.takeServices(come(`default/${name}`, name === 'far' ? service(name) : { ...service(name), spec }));
+    index.takeVirtualIps(come(`10.77.0.7${name.length}`, vip(`10.77.0.7${name.length}`, [name])));
+  }
+  expect(index.listConcerned(new Set(['10.244.1.2']))).toEqual(['default/web', 'default/choosy']);
+  expect(index.listConcerned(new Set(['10.244.1.3']))).toEqual(['default/choosy']);
+});
+
+describe('a port that two Services of one address have', () => {
+  const key = '10.77.0.60 TCP 80';
+  const find = (name: string) => index.find(`default/${name}`)?.taken?.get(key);
+
+  beforeEach(() => {
+    index.takeServices(come('default/a', service('a')));
+    index.takeServices(come('default/b', service('b')));
+    index.takeVirtualIps(go('10.77.0.60', vip('10.77.0.60', ['web'])));
+    index.takeVirtualIps(come('10.77.0.60', vip('10.77.0.60', ['b', 'a'])));
+    index.takeChanged(false);
+  });
+
+  test('is of the one that has had the address for longer, whatever was heard first', () => {
+    expect([find('b'), find('a')]).toEqual([undefined, 'default/b']);
+  });
+
+  test.each([
+    ['is deleted', null],
+    [
+      'has another port',
+      { ...service('b'), spec: { ...service('b').spec, ports: [{ port: 81, protocol: 'TCP' }] } },
+    ],
+    ['is a new one of its name', { ...service('b'), metadata: { ...service('b').metadata, uid: 'another' } }],
+    ['has another type', { ...service('b'), spec: { ...service('b').spec, type: 'ClusterIP' } }],
+  ] as const)('is of the next one when the first one %s', (_, after) => {
+    index.takeServices([{ key: 'default/b', before: service('b'), after: after as never }]);
+    expect([find('a'), index.takeChanged(false).toSorted()]).toEqual([undefined, ['default/a', 'default/b']]);
+  });
+
+  test('is of one of them alone while the first one has been made anew, and its former self is not struck off yet', () => {
+    const before = vip('10.77.0.60', ['b', 'a']);
+    const anew = { ...service('b'), metadata: { ...service('b').metadata, uid: 'another' } };
+    index.takeServices([{ key: 'default/b', before: service('b'), after: anew }]);
+    const services = [...before.spec.services, { namespace: 'default', name: 'b', uid: 'another' }];
+    index.takeVirtualIps([
+      { key: '10.77.0.60', before, after: { ...before, spec: { ...before.spec, services } } },
+    ]);
+    expect([find('b'), find('a')]).toEqual(['default/a', undefined]);
+  });
+
+  test('does not have others looked at again while the first one keeps it', () => {
+    index.takeServices([{ key: 'default/b', before: service('b'), after: service('b') }]);
+    expect(index.takeChanged(false)).toEqual(['default/b']);
+  });
+});
+
+test('the first Service of an address guards it for all that share it, but for the ports that they name', () => {
+  const both = vip('10.77.0.60', ['web', 'other']);
+  index.takeServices(come('default/other', service('other')));
+  index.takeVirtualIps([{ key: '10.77.0.60', before: vip('10.77.0.60', ['web']), after: both }]);
+  const listGuarded = () =>
+    ['default/web', 'default/other'].map((key) => [...(index.find(key)?.guarded ?? [])]);
+  expect(listGuarded()).toEqual([[['10.77.0.60', ['6 . 80']]], []]);
+  index.takeChanged(false);
+  const spec = { ...service('other').spec, ports: [{ port: 53, protocol: 'UDP' }] };
+  index.takeServices([
+    { key: 'default/other', before: service('other'), after: { ...service('other'), spec } as never },
+  ]);
+  expect(listGuarded()).toEqual([[['10.77.0.60', ['17 . 53', '6 . 80']]], []]);
+  expect([...index.takeChanged(false)].sort()).toEqual(['default/other', 'default/web']);
+});

@@ -1,0 +1,49 @@
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { TableLife } from '../../../balancer/sync.ts';
+import { describe, test, expect } from '@jest/globals';
+
+/** A balancer that looks each second for so many, with what each look's write comes to. */
+async function live(seconds: number, canWrite: (second: number) => boolean, canRenew = canWrite) {
+  const clock = new FakeClock();
+  const renewals: number[] = [];
+  let second = 0;
+  const life = new TableLife(clock, {
+    renew: () => {
+      if (!canRenew(second)) return Promise.reject(new Error('nft hangs'));
+      renewals.push(second);
+      return Promise.resolve();
+    },
+  });
+  const off: number[] = [];
+  for (; second < seconds; second += 1) {
+    const isRenewed = await life.renew().then(
+      () => true,
+      () => false,
+    );
+    life.recordOutcome(isRenewed && canWrite(second));
+    if (!life.isOn) off.push(second);
+    await clock.advance(1000);
+  }
+  return { renewals, off };
+}
+
+describe('the tables count', () => {
+  test('as long as they are written: they are renewed every ten seconds', async () => {
+    expect(await live(35, () => true)).toEqual({ renewals: [0, 10, 20, 30], off: [] });
+  });
+
+  test('for another minute while nothing can be written, and then run out', async () => {
+    const { renewals, off } = await live(
+      120,
+      (second) => second < 5 || second > 110,
+      () => true,
+    );
+    expect(renewals).toEqual([0, 10, 20, 30, 40, 50, 60, 112]);
+    expect([off[0], off.at(-1)]).toEqual([90, 111]);
+  });
+
+  test('not without nft: kube-proxy has the connections half a minute after the start', async () => {
+    const { renewals, off } = await live(60, () => false);
+    expect([renewals, off[0], off.at(-1)]).toEqual([[], 30, 59]);
+  });
+});

@@ -1,0 +1,206 @@
+import { test, expect, describe } from '@jest/globals';
+import {
+  tell,
+  assessWell,
+  makeFacts,
+  serving,
+  withSysctl,
+  advert,
+  own,
+} from '../../../../support/doctor/well-host.ts';
+import { findingCodes, diagnose } from '../../../../../cli/doctor/checks/diagnose.ts';
+import type { HostFacts } from '../../../../../cli/doctor/facts.ts';
+
+test('a host that lacks nothing is told nothing', async () => {
+  expect(await tell()).toEqual([]);
+});
+
+test('codes are in kebab case, each once', () => {
+  expect(new Set(findingCodes).size).toBe(findingCodes.length);
+  expect(findingCodes.filter((code) => !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(code))).toEqual([]);
+});
+
+test.each([
+  ['draining' as const, true, []],
+  ['draining' as const, false, ['apiserver-down']],
+  ['dead' as const, true, ['apiserver-down']],
+])('an apiserver that is %s, on a drained host: %s, is told of as %j', async (state, isDrained, codes) => {
+  const assessment = await assessWell();
+  const [first = ''] = assessment.health.keys();
+  const health = new Map(assessment.health);
+  health.set(first, { state, reason: 'x', staleConnections: 'none', isDrained });
+  const told = await tell({ assessment: { value: { ...assessment, health } } });
+  expect(told.map(({ code }) => code)).toEqual(codes);
+});
+
+test('an apiserver that answers no probe is told of with the way out', async () => {
+  const assessment = await assessWell();
+  const [first = ''] = assessment.health.keys();
+  const health = new Map(assessment.health);
+  const livenessOnly = '/readyz answers 401 without credentials, and vipnat has none';
+  health.set(first, { state: 'ready', reason: '', staleConnections: 'none', livenessOnly });
+  expect(await tell({ assessment: { value: { ...assessment, health } } })).toMatchObject([
+    {
+      code: 'liveness-only',
+      level: 'warn',
+      title: `vipnat sees only whether ${first} lives: ${livenessOnly}`,
+      remedy: expect.arrayContaining(['# start the agent with the option --kubeconfig FILE']),
+    },
+  ]);
+});
+
+test('what a source names and vipnat does not use is told of once', async () => {
+  const assessment = await assessWell();
+  const sentence =
+    '--endpoints names 10.77.0.14:6443, and nat KUBE-SVC-X does not. vipnat uses the list of nat KUBE-SVC-X';
+  expect(
+    await tell({ assessment: { value: { ...assessment, refused: [sentence, sentence] } } }),
+  ).toMatchObject([{ code: 'endpoints-refused', level: 'warn', title: sentence }]);
+});
+
+test('what is unknown keeps only the checks from being made that rest on it', async () => {
+  const assessment = { unknown: 'iptables-nft-save is not permitted' };
+  const told = await tell({ assessment });
+  expect(told.find(({ code }) => code === 'host-unreadable')).toMatchObject({ level: 'fail' });
+  expect(told.find(({ code }) => code === 'foreign-dnat')).toEqual({
+    code: 'foreign-dnat',
+    level: 'skipped',
+    reason: assessment.unknown,
+  });
+  const made = diagnose(await makeFacts({ assessment })).flatMap((topic) => topic.outcomes);
+  expect(made.find(({ code }) => code === 'keepalived-not-running')).toEqual({
+    code: 'keepalived-not-running',
+    level: 'ok',
+  });
+});
+
+/** What is wrong with another host's apiserver is nothing to be mended by commands that are pasted here. */
+const onOther = '# on 10.77.0.12: vipnat doctor --vip=10.77.0.50:6443';
+
+describe('is told, with the command that mends it:', () => {
+  test.each<[string, Partial<typeof serving>, string]>([
+    ['certificate-lacks-vip', { alternativeNames: 'DNS:kubernetes, IP Address:10.96.0.1' }, onOther],
+    ['certificate-expires', { validTo: new Date('2026-11-26T12:00:00Z') }, onOther],
+    ['clock-off', { clockAheadMs: -61_000 }, 'timedatectl set-ntp true'],
+  ])('%s, of an apiserver on another host by its address', async (code, difference, command) => {
+    const answers = new Map([
+      ['10.77.0.12:6443', { ...serving, ...difference }],
+      ['10.77.0.13:6443', null],
+    ]);
+    const told = (await tell({ serving: { value: answers } })).filter(({ level }) => level !== 'skipped');
+    expect(told).toMatchObject([{ code, remedy: expect.arrayContaining([command]) }]);
+    expect(told.flatMap((one) => ('remedy' in one ? one.remedy : [])).join('\n')).not.toMatch(
+      /^(?:kubeadm|crictl)/m,
+    );
+  });
+
+  test('strict rp_filter, where this host is in several networks', async () => {
+    const eth1 = { family: 'ipv4', address: '192.168.0.11', device: 'eth1', prefixLength: 24 } as const;
+    const eth0 = { ...eth1, address: '10.77.0.11', device: 'eth0' };
+    const strict = withSysctl('net.ipv4.conf.eth0.rp_filter', '1');
+    strict.sysctls.set('net.ipv4.conf.all.rp_filter', '0');
+    expect(await tell({ ...strict, interfaces: [eth0, eth1] })).toMatchObject([
+      { code: 'rp-filter-strict', remedy: ['sysctl -w net.ipv4.conf.all.rp_filter=2'] },
+    ]);
+    expect(await tell({ ...strict, interfaces: [eth0] })).toEqual([]);
+    const loose = new Map([...strict.sysctls, ['net.ipv4.conf.all.rp_filter', '2']]);
+    expect(await tell({ sysctls: loose, interfaces: [eth0, eth1] })).toEqual([]);
+  });
+});
+
+const other = { mac: '02:42:0a:4d:00:0c', addresses: ['10.77.0.12'] };
+
+test('the VIP is held twice when it is here and another host answers for it that sends no VRRP', async () => {
+  const told = await tell({ linkHolders: { value: new Map([['10.77.0.50', other]]) } });
+  expect(told).toMatchObject([{ code: 'vip-held-without-vrrp', level: 'fail' }]);
+});
+
+describe('the VIP that is on no interface of this host', () => {
+  const absent = async (changes: Partial<HostFacts>) => {
+    const assessment = await assessWell();
+    const { observation } = assessment;
+    const addresses = observation.addresses.filter(({ address }) => address !== '10.77.0.50');
+    return await tell({
+      assessment: { value: { ...assessment, observation: { ...observation, addresses } } },
+      ...changes,
+    });
+  };
+  const answer = (kind: 'refused' | 'silent') => ({ holderAnswers: new Map([['10.77.0.50', { kind }]]) });
+
+  test('is somewhere when a host refuses a connection to it, or advertises it', async () => {
+    expect(await absent(answer('refused'))).toEqual([]);
+    expect(await absent({ ...answer('silent'), adverts: { value: [advert] } })).toEqual([]);
+  });
+
+  test('is nowhere when nobody does, which is less sure when adverts were not listened to', async () => {
+    const unreachable = {
+      holderAnswers: new Map([['10.77.0.50', { kind: 'unreachable', code: 'EHOSTUNREACH' } as const]]),
+    };
+    expect(await absent(unreachable)).toMatchObject([{ code: 'vip-nowhere', level: 'fail' }]);
+  });
+
+  test('may be somewhere when its network cannot be asked, whatever a firewall answered', async () => {
+    const rejected = { kind: 'unreachable', code: 'EHOSTUNREACH' } as const;
+    const told = await absent({
+      holderAnswers: new Map([['10.77.0.50', rejected]]),
+      linkHolders: { unknown: 'asking the kernel is not permitted' },
+    });
+    expect(told).toMatchObject([
+      { code: 'vip-nowhere', level: 'warn' },
+      { code: 'vip-held-without-vrrp', level: 'skipped' },
+    ]);
+  });
+
+  test.each(['silent', 'unreachable'] as const)(
+    'is held by whoever answers on its network, also behind a firewall that lets a connect be %s',
+    async (kind) => {
+      const told = await absent({
+        holderAnswers: new Map([
+          ['10.77.0.50', kind === 'silent' ? { kind } : { kind, code: 'EHOSTUNREACH' }],
+        ]),
+        linkHolders: { value: new Map([['10.77.0.50', other]]) },
+        adverts: { value: [advert] },
+      });
+      expect(told).toEqual([]);
+    },
+  );
+
+  test('is held by a host that sends no VRRP, when it answers and nobody advertises it', async () => {
+    const told = await absent({ linkHolders: { value: new Map([['10.77.0.50', other]]) } });
+    expect(told).toMatchObject([{ code: 'vip-held-without-vrrp', level: 'warn' }]);
+    expect(told[0]).toMatchObject({ title: expect.stringContaining('10.77.0.12, MAC 02:42:0a:4d:00:0c') });
+  });
+});
+
+test('a handover is no double: one gives up before the other begins', async () => {
+  const resigned = { ...own, priority: 0 };
+  expect(await tell({ adverts: { value: [own, own, advert, resigned, advert] } })).toEqual([]);
+});
+
+test('a stranger’s rule is quoted so that its text cannot run anything', async () => {
+  const assessment = await assessWell();
+  const { observation } = assessment;
+  const text = `-d 10.77.0.50/32 -p tcp -m tcp --dport 6443 -m comment --comment "it's $(reboot)" -j DNAT --to-destination 10.0.0.9:6443`;
+  const rulesets = observation.rulesets.map((ruleset) =>
+    ruleset.family === 'ipv4' && ruleset.dialect === 'nft'
+      ? {
+          ...ruleset,
+          tables: new Map([
+            ...ruleset.tables,
+            ['nat', new Map([...(ruleset.tables.get('nat') ?? []), ['DOCKER', [text]]])] as const,
+          ]),
+        }
+      : ruleset,
+  );
+  const told = await tell({
+    assessment: { value: { ...assessment, observation: { ...observation, rulesets } } },
+  });
+  expect(told).toMatchObject([
+    {
+      code: 'foreign-dnat',
+      remedy: [
+        String.raw`iptables-nft -t nat -D DOCKER -d 10.77.0.50/32 -p tcp -m tcp --dport 6443 -m comment --comment 'it'\''s $(reboot)' -j DNAT --to-destination 10.0.0.9:6443`,
+      ],
+    },
+  ]);
+});

@@ -1,0 +1,330 @@
+import { type Vrrp, keepalivedFlags, planVrrp, toKeepalivedArguments } from '../../../cli/keepalived.ts';
+import { readFlags } from '../../../cli/command.ts';
+import { expect, describe, test } from '@jest/globals';
+import { parseEndpoint, parseAddress } from '../../../lib/net.ts';
+import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { VipnatError } from '../../../lib/errors.ts';
+
+interface Node extends Words {
+  readonly vips?: readonly string[];
+  readonly endpoints?: readonly string[];
+  /** `eth0 10.0.0.11/24` */
+  readonly host?: readonly string[];
+  readonly runDir?: string;
+  readonly hostname?: string;
+}
+
+const masters = ['10.0.0.11', '10.0.0.12', '10.0.0.9'];
+
+function planFor({
+  vips = ['10.0.0.50'],
+  endpoints = [],
+  host = ['eth0 10.0.0.11/24'],
+  runDir = '/run/vipnat',
+  hostname = 'm1',
+  ...words
+}: Node): Vrrp {
+  const { options, problems } = readFlags(keepalivedFlags, words);
+  expect(problems).toEqual([]);
+  const toVip = (text: string) => parseEndpoint(text, 6443) ?? toEndpoint(text);
+  const interfaces = host.map((line) => {
+    const [device = '', address = '', prefixLength] = line.split(/[ /]/);
+    const { family } = parseAddress(address) ?? { family: 'ipv4' };
+    return { device, address, family, prefixLength: Number(prefixLength) };
+  });
+  const config = {
+    vips: vips.map(toVip),
+    endpoints: endpoints.map((text) => toEndpoint(text)),
+    runDir,
+  };
+  return planVrrp({ config, options, hostname, interfaces });
+}
+
+/** The first instance and the priority, in one. */
+const planOne = (node: Node) => {
+  const { instances, priority } = planFor(node);
+  return { ...instances[0], priority };
+};
+
+function problemOf(node: Node): string {
+  try {
+    planFor(node);
+  } catch (error) {
+    if (error instanceof VipnatError && error.code === 'CONFIG_INVALID') return error.message;
+    throw error;
+  }
+  return 'none';
+}
+
+describe('the interface of a VIP', () => {
+  test('is the one with its subnet', () => {
+    const host = ['eth0 192.0.2.2/24', 'eth1 10.0.0.11/24', 'cni0 10.244.0.1/24'];
+    expect(planOne({ host })).toMatchObject({ device: 'eth1' });
+  });
+
+  test('is found on the node that holds the VIP, on whatever interface, as on any other', () => {
+    const host = ['eth1 10.0.0.50/24', 'eth0 10.0.0.11/24', 'eth0 10.0.0.50/32'];
+    expect(planOne({ host })).toMatchObject({ device: 'eth0' });
+  });
+
+  test('is the one that leads to the masters, where none has the VIP’s subnet', () => {
+    const host = ['eth0 192.0.2.2/24', 'eth1 10.1.0.11/24'];
+    expect(planOne({ host, peers: ['10.1.0.12'] })).toMatchObject({ device: 'eth1' });
+  });
+
+  test('is the one that was asked for, whatever its subnet', () => {
+    const host = ['eth0 10.0.0.11/24', 'eth1 192.0.2.2/24'];
+    expect(planOne({ host, interface: 'eth1' })).toMatchObject({ device: 'eth1' });
+  });
+
+  test.each<[string, Node, string]>([
+    [
+      'two that have the subnet',
+      { host: ['eth1 10.0.0.12/24', 'eth0 10.0.0.11/24'] },
+      '10.0.0.50 is in the subnets of eth0, eth1. Choose one: --interface eth0',
+    ],
+    [
+      'two that lead to the masters',
+      { host: ['eth1 10.1.0.12/24', 'eth0 10.2.0.11/24'], peers: ['10.1.0.1', '10.2.0.1'] },
+      '10.0.0.50 is in no subnet of this host, and the masters are in those of eth0, eth1. Choose one: --interface eth0',
+    ],
+    [
+      'none that fits',
+      { host: ['eth0 192.0.2.2/24', 'eth1 198.51.100.2/24'] },
+      '10.0.0.50 is in no subnet of this host (it has eth0, eth1). Name its interface: --interface eth0',
+    ],
+    [
+      'none at all',
+      { host: [] },
+      '10.0.0.50 is in no subnet of this host (no interface here has an address). Name its interface: --interface eth0',
+    ],
+    [
+      'none whose name is safe to print',
+      { host: ['eth0{ 10.0.0.11/24'] },
+      '10.0.0.50 is in no subnet of this host (no interface here has an address). Name its interface: --interface eth0',
+    ],
+    [
+      'another than was asked for',
+      { interface: 'eth9' },
+      '--interface eth9 has no address on this host: these interfaces have one: eth0',
+    ],
+  ])('cannot be told with %s: that is said with the way out', (_, node, problem) => {
+    expect(problemOf(node)).toBe(problem);
+  });
+});
+
+describe('adverts', () => {
+  test('are multicast where no other master is known', () => {
+    expect(planOne({})).toMatchObject({ unicast: null });
+    expect(planOne({ peers: ['10.0.0.11'] })).toMatchObject({ unicast: null });
+  });
+
+  test('go to the peers, among whom this node may be', () => {
+    const expected = { unicast: { source: '10.0.0.11', peers: ['10.0.0.12', '10.0.0.9'] } };
+    expect(planOne({ peers: masters })).toMatchObject(expected);
+    expect(planOne({ peers: masters.slice(1) })).toMatchObject(expected);
+  });
+
+  test('go to the other apiservers of --endpoints, unless --peers names others', () => {
+    const endpoints = masters.map((address) => `${address}:6443`);
+    expect(planOne({ endpoints })).toMatchObject({ unicast: { peers: ['10.0.0.12', '10.0.0.9'] } });
+    expect(planOne({ endpoints, peers: ['10.0.0.77'] })).toMatchObject({ unicast: { peers: ['10.0.0.77'] } });
+  });
+
+  test('come from the address that the peers know, even where the interface has several', () => {
+    const host = ['eth0 10.0.0.99/24', 'eth0 10.0.0.11/24'];
+    expect(planOne({ host, peers: masters })).toMatchObject({ unicast: { source: '10.0.0.11' } });
+    expect(problemOf({ host, peers: masters.slice(1) })).toBe(
+      'vipnat cannot tell by which address the peers know this node: eth0 has 10.0.0.99, 10.0.0.11. Add the address to --peers',
+    );
+  });
+
+  test('never come from a VIP that this node holds', () => {
+    const host = ['eth0 10.0.0.50/24', 'eth0 10.0.0.11/24'];
+    expect(planOne({ host, peers: ['10.0.0.12'] })).toMatchObject({ unicast: { source: '10.0.0.11' } });
+  });
+
+  test('of a family without peers are multicast, beside unicast of the other', () => {
+    const host = ['eth0 10.0.0.11/24', 'eth0 fd00::11/64'];
+    const { instances } = planFor({ host, vips: ['10.0.0.50', 'fd00::50'], peers: masters });
+    expect(instances.map(({ unicast }) => unicast?.source ?? 'multicast')).toEqual([
+      '10.0.0.11',
+      'multicast',
+    ]);
+  });
+
+  test.each([
+    [['10.0.0.50'], "--peers 10.0.0.50 is a virtual IP. Give the masters' own addresses"],
+    [['fd00::12'], '--peers fd00::12 is IPv6, but no virtual IP is. Add an IPv6 --vip'],
+  ])('cannot go to %j', (peers, problem) => {
+    expect(problemOf({ peers })).toBe(problem);
+  });
+});
+
+test.each([
+  ['m1.example.com', 'm1.example.com'],
+  ['m1 }', 'vipnat'],
+  ['', 'vipnat'],
+])('keepalived is told a name, so that it looks up none: %j', (hostname, node) => {
+  expect(planFor({ hostname }).node).toBe(node);
+});
+
+describe('the priority', () => {
+  test('falls by ten with each master, in the order of their addresses as numbers', () => {
+    const priorities = masters.map((own) => planOne({ host: [`eth0 ${own}/24`], peers: masters }).priority);
+    expect(priorities).toEqual([240, 230, 250]);
+  });
+
+  test('is one for all instances, by the IPv4 addresses where both families have masters', () => {
+    const host = ['eth0 10.0.0.12/24', 'eth0 fd00::1/64'];
+    const peers = [...masters, 'fd00::1', 'fd00::2'];
+    expect(planFor({ host, peers, vips: ['fd00::50', '10.0.0.50'] }).priority).toBe(230);
+  });
+
+  test('is the same for all where no other master is known, and the one given where one is', () => {
+    expect(planFor({}).priority).toBe(200);
+    expect(planFor({ priority: '7', peers: masters }).priority).toBe(7);
+  });
+});
+
+describe('virtual_router_ids', () => {
+  const vridsOf = (node: Node) => planFor(node).instances.map(({ vip, vrid }) => `${vip.text} ${vrid}`);
+  const host = ['eth0 10.0.0.11/16', 'eth0 fd00::11/64'];
+
+  test('are the last byte and one, and may be equal in different families', () => {
+    expect(vridsOf({ host, vips: ['10.0.0.50', 'fd00::32'] })).toEqual(['10.0.0.50 51', 'fd00::32 51']);
+  });
+
+  test('are one for an address with two ports', () => {
+    expect(vridsOf({ host, vips: ['10.0.0.50', '10.0.0.50:443'] })).toEqual(['10.0.0.50 51']);
+  });
+
+  test('are those given: one for all, or one for each', () => {
+    expect(vridsOf({ host, vips: ['10.0.0.255', 'fd00::ff'], vrid: ['7'] })).toEqual([
+      '10.0.0.255 7',
+      'fd00::ff 7',
+    ]);
+    expect(vridsOf({ host, vips: ['10.0.0.50', '10.0.1.50'], vrid: ['7,8'] })).toEqual([
+      '10.0.0.50 7',
+      '10.0.1.50 8',
+    ]);
+  });
+
+  test.each<[Node, string]>([
+    [
+      { vips: ['10.0.0.50', '10.0.1.50', '10.0.0.51'] },
+      '10.0.0.50 and 10.0.1.50 would both have virtual_router_id 51, and each needs its own. Give them in the order of --vip: --vrid 51,52,53',
+    ],
+    [
+      { vips: ['10.0.0.50', '10.0.0.51'], vrid: ['255'] },
+      '10.0.0.50 and 10.0.0.51 would both have virtual_router_id 255, and each needs its own. Give them in the order of --vip: --vrid 255,1',
+    ],
+    [
+      { vips: ['10.0.0.50', '10.0.0.51', 'fd00::50'], vrid: ['1,2'] },
+      '--vrid has 2 numbers, and there are 3 virtual addresses (10.0.0.50, 10.0.0.51, fd00::50). Give one for each, in this order',
+    ],
+    [
+      { vrid: ['1,2'] },
+      '--vrid has 2 numbers, and there is 1 virtual address (10.0.0.50). Give one for each, in this order',
+    ],
+  ])('that clash or do not fit are refused: %j', (node, problem) => {
+    expect(problemOf({ host, ...node })).toBe(problem);
+  });
+
+  test('that the last byte does not give ask for --vrid', () => {
+    expect(problemOf({ vips: ['10.0.0.255'] })).toMatch(/--vrid/);
+  });
+});
+
+test('the file that the agent writes is in the folder of --run-dir, and one that the configuration cannot hold is refused', () => {
+  expect(planFor({ runDir: '/run/mine' }).trackFile).toBe('/run/mine/keepalived/serving');
+  expect(() => planFor({ runDir: '/run/a "b' })).toThrow(
+    expect.objectContaining({ code: 'CONFIG_INVALID', message: expect.stringContaining('--run-dir') }),
+  );
+});
+
+/** What each flag is given. */
+type Words = Partial<Record<keyof typeof keepalivedFlags, string | readonly string[]>>;
+
+describe('the switches of vipnat keepalived', () => {
+  test('have defaults', () => {
+    expect(readFlags(keepalivedFlags, {})).toMatchObject({
+      options: { interface: null, peers: [], vrid: [], priority: null, advert: 1000, output: null },
+      problems: [],
+    });
+  });
+
+  test('are read, lists by commas and by repeating', () => {
+    const words = {
+      interface: 'eth0.100',
+      peers: ['10.0.0.11,10.0.0.12', 'FD00::0:11'],
+      vrid: ['51,52', '53'],
+      priority: '254',
+      advert: '0.3s',
+      output: '/etc/keepalived/keepalived.conf',
+    };
+    expect(readFlags(keepalivedFlags, words).options).toEqual({
+      interface: 'eth0.100',
+      peers: [
+        { family: 'ipv4', text: '10.0.0.11' },
+        { family: 'ipv4', text: '10.0.0.12' },
+        { family: 'ipv6', text: 'fd00::11' },
+      ],
+      vrid: [51, 52, 53],
+      priority: 254,
+      advert: 300,
+      output: '/etc/keepalived/keepalived.conf',
+    });
+  });
+
+  test('come to arguments that are read as the same', () => {
+    const words = { interface: 'eth0', peers: ['10.0.0.11,fd00::11'], vrid: ['51'], priority: '9' };
+    for (const given of [{}, { ...words, advert: '0.3s', output: '/x' }, words]) {
+      const { options } = readFlags(keepalivedFlags, given);
+      const flags = toKeepalivedArguments(options).map((text) => /^--([a-z]+)=(.*)$/.exec(text)?.slice(1));
+      const read = flags.map(([name = '', text = ''] = []) => [
+        name,
+        /peers|vrid/.test(name) ? [text] : text,
+      ]);
+      expect(readFlags(keepalivedFlags, Object.fromEntries(read) as Words).options).toEqual(options);
+    }
+  });
+
+  test.each<[Words, string]>([
+    [
+      { interface: 'eth0 {' },
+      '--interface "eth0 {" is not a name of an interface. Example: --interface eth0',
+    ],
+    [
+      { interface: 'eth0\n}' },
+      '--interface "eth0\\n}" is not a name of an interface. Example: --interface eth0',
+    ],
+    [{ interface: '-x' }, '--interface -x is not a name of an interface. Example: --interface eth0'],
+    [{ interface: '' }, '--interface "" is not a name of an interface. Example: --interface eth0'],
+    [
+      { interface: 'sixteen-letters-' },
+      '--interface sixteen-letters- is not a name of an interface. Example: --interface eth0',
+    ],
+    [
+      { peers: ['10.0.0.11,m2'] },
+      '--peers m2 is not an IP address. Example: --peers 10.0.0.11,10.0.0.12,10.0.0.13',
+    ],
+    [
+      { peers: ['fe80::1'] },
+      '--peers fe80::1 is a link-local address: it means another host on each link. Example: --peers 10.0.0.11,10.0.0.12,10.0.0.13',
+    ],
+    [{ vrid: ['0'] }, '--vrid 0 is not a whole number from 1 to 255. Example: --vrid 51'],
+    [{ vrid: ['51,256'] }, '--vrid 256 is not a whole number from 1 to 255. Example: --vrid 51'],
+    [{ vrid: ['0x33'] }, '--vrid 0x33 is not a whole number from 1 to 255. Example: --vrid 51'],
+    [{ priority: '255' }, '--priority 255 is not a whole number from 1 to 254. Example: --priority 110'],
+    [{ advert: '1' }, '--advert 1 is not a duration with its unit, ms or s. Example: --advert 300ms'],
+    [{ advert: '50ms' }, '--advert 50ms is not between 100ms and 10s. Example: --advert 300ms'],
+    [{ advert: '305ms' }, '--advert 305ms is not a multiple of 10ms. Example: --advert 300ms'],
+  ])('%j are refused with an example', (words, problem) => {
+    expect(readFlags(keepalivedFlags, words).problems).toEqual([problem]);
+  });
+
+  test('tell all that is wrong', () => {
+    expect(readFlags(keepalivedFlags, { vrid: ['0,256'], advert: 'x' }).problems).toHaveLength(3);
+  });
+});

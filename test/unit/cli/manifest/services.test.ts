@@ -1,0 +1,303 @@
+import {
+  type PodSpec,
+  parse,
+  print,
+  type KubernetesObject,
+  ownImage,
+  ownImages,
+  readWords,
+} from '../../../support/manifest/printing.ts';
+import { describe, test, expect } from '@jest/globals';
+import { heartbeatProbe } from '../../../../lib/telemetry/log.ts';
+import { mkdtempSync, writeFileSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { execa } from 'execa';
+
+type Container = PodSpec['containers'][number];
+
+/** The spec of the pods of a printed object. */
+async function findPod(name: string, ...words: readonly string[]): Promise<PodSpec> {
+  const object = parse(await print(['services', ...words])).find(
+    (one) => one.metadata.name === name && ['Deployment', 'DaemonSet'].includes(one.kind),
+  );
+  return (object as unknown as { spec: { template: { spec: PodSpec } } }).spec.template.spec;
+}
+
+const findBalancer = (...words: readonly string[]) => findPod('vipnat-balancer', ...words);
+
+describe('what serves Services', () => {
+  test('is in a namespace of its own, with the pool that is asked for', async () => {
+    const objects = parse(await print(['services', '--pool', '10.0.9.10-10.0.9.99']));
+    const name = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.name}`;
+    expect(objects.map(name)).toEqual([
+      'Namespace/vipnat-system',
+      'CustomResourceDefinition/addresspools.vipnat.io',
+      'CustomResourceDefinition/virtualips.vipnat.io',
+      'CustomResourceDefinition/loadbalancerdevices.vipnat.io',
+      ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
+        (kind) => `${kind}/vipnat-controller`,
+      ),
+      ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
+        (kind) => `${kind}/vipnat-balancer`,
+      ),
+      ...['balancer', 'controller'].flatMap((name) => [
+        `ValidatingAdmissionPolicy/vipnat-${name}`,
+        `ValidatingAdmissionPolicyBinding/vipnat-${name}`,
+      ]),
+      'ConfigMap/vipnat-pools',
+      'Deployment/vipnat-controller',
+      'DaemonSet/vipnat-balancer',
+    ]);
+    expect(objects.at(-3)).toMatchObject({ data: { default: '10.0.9.10-10.0.9.99' } });
+    expect(parse(await print(['services'])).map(({ kind }) => kind)).not.toContain('ConfigMap');
+  });
+
+  test.each([
+    [
+      ['--inject-gates'],
+      ['MutatingAdmissionPolicy/vipnat-gates', 'MutatingAdmissionPolicyBinding/vipnat-gates'],
+      [],
+    ],
+    [
+      ['--inject-gates=webhook'],
+      [
+        ...['ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'],
+        ...['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding', 'Service'],
+        'MutatingWebhookConfiguration',
+      ].map((kind) => `${kind}/vipnat-webhook`),
+      ['--webhook-port=10270'],
+    ],
+  ])('has what gives pods their gate: %j', async (words, added, args) => {
+    const name = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.name}`;
+    const plain = parse(await print(['services'])).map(name);
+    const printed = parse(await print(['services', ...words]));
+    expect(printed.map(name).filter((one) => !plain.includes(one))).toEqual(added);
+    const [controller] = (await findPod('vipnat-controller', ...words)).containers;
+    expect(controller.args.filter((word: string) => word.startsWith('--webhook'))).toEqual(args);
+  });
+
+  test('asks the webhook about few pods, never about its own, and leaves what is trusted to the controller', async () => {
+    const printed = parse(await print(['services', '--inject-gates=webhook', '--namespace', 'lb']));
+    const { webhooks } = printed.find(({ kind }) => kind === 'MutatingWebhookConfiguration') as unknown as {
+      webhooks: readonly { readonly clientConfig: object; readonly namespaceSelector: object }[];
+    };
+    expect(webhooks).toMatchObject([
+      {
+        ...{
+          failurePolicy: 'Ignore',
+          timeoutSeconds: 2,
+          sideEffects: 'None',
+          reinvocationPolicy: 'IfNeeded',
+        },
+        rules: [{ apiGroups: [''], operations: ['CREATE'], resources: ['pods'] }],
+      },
+    ]);
+    expect(webhooks[0]?.clientConfig).toEqual({
+      service: { name: 'vipnat-webhook', namespace: 'lb', path: '/gates', port: 443 },
+    });
+    expect(webhooks[0]?.namespaceSelector).toEqual({
+      matchLabels: { 'vipnat.io/gates': 'enabled' },
+      matchExpressions: [
+        { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['kube-system', 'lb'] },
+      ],
+    });
+  });
+
+  test('is in another namespace where one is named: every object, account and argument', async () => {
+    const text = await print(['services', '--namespace', 'lb']);
+    expect(text.replace(/^# vipnat manifest .*/, '')).not.toContain('vipnat-system');
+  });
+});
+
+describe("the controller's pods", () => {
+  test('have no rights on their nodes, and the options that a controller takes', async () => {
+    const words = [
+      '--default-device=edge',
+      '--gate=a.example/b',
+      '--log-format=json',
+      '--run-dir=/srv/x',
+      '--listen',
+      'off',
+    ];
+    const { containers } = await findPod('vipnat-controller', ...words);
+    const { args, securityContext } = containers[0];
+    const names = ['--default-device=edge', '--gate=a.example/b'];
+    const options = [...names, '--namespace=vipnat-system', '--listen=off', '--log-format=json'];
+    expect(args).toEqual(['controller', ...options]);
+    expect(securityContext.capabilities).toEqual({ drop: ['ALL'] });
+  });
+
+  test('are alive as long as the controller says so in its own pod: no client of its port can have them restarted', async () => {
+    const isAlive = { exec: { command: [...heartbeatProbe] } };
+    for (const words of [[], ['--listen', 'off']]) {
+      const [controller] = (await findPod('vipnat-controller', ...words)).containers;
+      expect(controller).toMatchObject({ startupProbe: isAlive, livenessProbe: isAlive });
+      expect(controller['env']).toContainEqual({ name: 'VIPNAT_POD', value: 'deployment' });
+    }
+  });
+});
+
+describe("the balancer's pods", () => {
+  test('are a part of every node, whatever its taints', async () => {
+    expect(await findBalancer()).toMatchObject({
+      ...{ hostNetwork: true, shareProcessNamespace: true, serviceAccountName: 'vipnat-balancer' },
+      priorityClassName: 'system-node-critical',
+      tolerations: [{ operator: 'Exists' }],
+      nodeSelector: { 'kubernetes.io/os': 'linux' },
+    });
+  });
+
+  test('have a keepalived beside the balancer, each with the capabilities that it uses', async () => {
+    const { containers } = await findBalancer();
+    expect(
+      containers.map(({ name, image, securityContext }) => ({ name, image, ...securityContext })),
+    ).toMatchObject([
+      { name: 'balancer', image: ownImage, capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] } },
+      {
+        name: 'keepalived',
+        image: ownImages.keepalived,
+        capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW', 'SETGID'] },
+      },
+    ]);
+    for (const { securityContext } of containers)
+      expect(securityContext).toMatchObject({ readOnlyRootFilesystem: true, runAsUser: 0 });
+  });
+
+  test('have one folder of the node, by the same path everywhere', async () => {
+    for (const [words, path] of [
+      [[], '/run/vipnat-lb'],
+      [['--run-dir', '/srv/lb/'], '/srv/lb'],
+    ] as const) {
+      const { containers, volumes } = await findBalancer(...words);
+      expect(volumes).toContainEqual({ name: 'run', hostPath: { path, type: 'DirectoryOrCreate' } });
+      for (const { volumeMounts } of containers)
+        expect(volumeMounts).toContainEqual({ name: 'run', mountPath: path });
+      const [balancer, keepalived] = containers as readonly Container[];
+      expect(balancer?.args).toContain(`--run-dir=${path}`);
+      expect(keepalived?.command?.at(-1)).toBe(path);
+    }
+  });
+
+  test('give the token to the balancer alone', async () => {
+    const pod = await findBalancer();
+    expect(pod).toMatchObject({ automountServiceAccountToken: false });
+    const sources = expect.arrayContaining([
+      { serviceAccountToken: { path: 'token', expirationSeconds: 3607 } },
+    ]) as unknown;
+    expect(pod.volumes).toContainEqual({ name: 'token', projected: { sources } });
+    const mounts = pod.containers.map(({ volumeMounts }) => volumeMounts.map(({ mountPath }) => mountPath));
+    const folder = '/var/run/secrets/kubernetes.io/serviceaccount';
+    expect(mounts.map((paths) => paths.includes(folder))).toEqual([true, false]);
+  });
+
+  test('are alive as long as the balancer says so in its own pod', async () => {
+    const { containers } = await findBalancer();
+    const isAlive = { exec: { command: [...heartbeatProbe] } };
+    expect(containers[0]).toMatchObject({ startupProbe: isAlive, livenessProbe: isAlive });
+    expect(containers[0]['env']).toContainEqual({ name: 'VIPNAT_POD', value: 'daemonset' });
+  });
+
+  test.each<[string[], string | null, object | null]>([
+    [[], '--listen=127.0.0.1:10269', { path: '/readyz', host: '127.0.0.1', port: 10_269 }],
+    [
+      ['--balancer-listen', '0.0.0.0:9300'],
+      '--listen=0.0.0.0:9300',
+      { path: '/readyz', host: '127.0.0.1', port: 9300 },
+    ],
+    [['--balancer-listen', '[::]:9300'], '--listen=[::]:9300', { path: '/readyz', host: '::1', port: 9300 }],
+    [['--balancer-listen', 'off'], null, null],
+  ])('serve metrics and their readiness: %j', async (words, listen, httpGet) => {
+    const [balancer] = (await findBalancer(...words)).containers;
+    const served = balancer.args.filter((word: string) => word.startsWith('--listen='));
+    expect(served).toEqual(listen === null ? [] : [listen]);
+    const probe = balancer['readinessProbe'] as { readonly httpGet: object } | undefined;
+    expect(probe?.httpGet ?? null).toEqual(httpGet);
+  });
+
+  test.each([
+    [[], []],
+    [['--node-probe-port', '9100'], ['--node-probe-port=9100']],
+    [['--node-probe-port', 'off'], ['--node-probe-port=off']],
+  ])('ask other nodes at a port: %j', async (words, args) => {
+    const [balancer] = (await findBalancer(...words)).containers;
+    expect(balancer.args.filter((word: string) => word.startsWith('--node-probe-port'))).toEqual(args);
+  });
+
+  test('have the images that are named', async () => {
+    const images = ['--image', 'r.example/v:1', '--keepalived-image', 'r.example/k:2'];
+    const { containers } = await findBalancer(...images);
+    expect(containers.map(({ image }) => image)).toEqual(['r.example/v:1', 'r.example/k:2']);
+  });
+
+  test.each([
+    [['--keepalived-image', 'A B'], /^--keepalived-image "A B" is not an image reference\./],
+    [['--run-dir', '/a b'], /^--run-dir "\/a b" cannot be written into keepalived\.conf\. Example: /],
+    [['--node-name', 'w1'], /^--node-name w1 would give every node of the DaemonSet the same name/],
+    [['--advert', '300ms'], /^--advert is for vipnat manifest keepalived only\. Leave it out$/],
+    [
+      ['--inject-gates=hook'],
+      /^--inject-gates hook is none of policy, webhook\. Example: --inject-gates=webhook$/,
+    ],
+    [['--pool', '10.0.9'], /^--pool 10\.0\.9 is not a range of addresses\. Example: /],
+    [
+      ['--balancer-listen', 'eth0'],
+      /^--balancer-listen eth0 .*\. Example: --balancer-listen 127\.0\.0\.1:10269$/,
+    ],
+    ...['0', '65536', 'of'].map((port): [string[], RegExp] => [
+      ['--node-probe-port', port],
+      /^--node-probe-port \w+ is not a whole number from 1 to 65535, and not off\. Example: --node-probe-port 10256$/,
+    ]),
+    [
+      ['--balancer-listen', '0.0.0.0:10268'],
+      /^--balancer-listen 0\.0\.0\.0:10268 has the port that the agent/,
+    ],
+  ])('cannot be printed for %j, which is said in one line', async (words, line) => {
+    expect((await readWords(['services', ...words])).problems).toEqual([expect.stringMatching(line)]);
+  });
+});
+
+describe('what starts keepalived', () => {
+  const conf = 'keepalived.conf';
+
+  /**
+   * Runs it with a keepalived that prints its arguments, in a folder with these files. Answers that, how often it waited, and
+   * what files are left. The balancer's new file comes while it waits.
+   */
+  async function start(files: readonly string[]): Promise<{ args: string; waits: number; left: string[] }> {
+    const folder = mkdtempSync(join(tmpdir(), 'seats-'));
+    try {
+      const [, keepalived] = (await findBalancer('--run-dir', folder)).containers as readonly Container[];
+      writeFileSync(join(folder, 'keepalived'), '#!/bin/sh\necho "$@"\n', { mode: 0o755 });
+      writeFileSync(join(folder, 'waits'), '');
+      const sleep = `#!/bin/sh\necho "$@" >>${folder}/waits\n>${folder}/${conf}\n`;
+      writeFileSync(join(folder, 'sleep'), sleep, { mode: 0o755 });
+      for (const file of files) writeFileSync(join(folder, file), '');
+      const [program = '', ...words] = keepalived?.command ?? [];
+      const { stdout } = await execa(program, words, {
+        env: { PATH: `${folder}:${process.env['PATH'] ?? ''}` },
+        // It would wait for its file as long as it is let.
+        ...{ timeout: 60_000, killSignal: 'SIGKILL' },
+      });
+      const left = readdirSync(folder).filter((file) => file.includes('.'));
+      const waits = readFileSync(join(folder, 'waits'), 'utf8').split('\n').length - 1;
+      return { args: stdout.replaceAll(folder, 'DIR'), waits, left };
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  }
+
+  const args =
+    '--vrrp --dont-fork --log-console --use-file DIR/keepalived.conf --pid DIR/keepalived.pid --vrrp_pid DIR/vrrp.pid';
+
+  test.each([['keepalived.pid'], ['vrrp.pid']])(
+    'takes the file of a keepalived that was killed and has left %s, at once',
+    async (pidFile) => {
+      expect(await start([conf, pidFile])).toEqual({ args, waits: 0, left: [conf] });
+    },
+  );
+
+  test.each([[[conf]], [[]]])('waits for a new file where one has ended in order: %j', async (files) => {
+    expect(await start(files)).toEqual({ args, waits: 1, left: [conf] });
+  });
+});

@@ -1,0 +1,181 @@
+import { VipnatError } from '../../../lib/errors.ts';
+import { test, expect, describe } from '@jest/globals';
+import { formatError, formatJson, readScreen } from '../../../cli/output.ts';
+import { restoreCaptures, lookOnce } from '../../support/agent/captured-host.ts';
+import { ordinaryConfig } from '../../support/agent/running-agent.ts';
+import { applyPlan } from '../../../agent/sync.ts';
+import type { Environment } from '../../../config/load.ts';
+
+const plain = { isDebug: false, isJson: false };
+const debug = { isDebug: true, isJson: false };
+
+const failed = new VipnatError('TOOL_FAILED', 'iptables-restore failed: line 3', {
+  details: '*nat\nCOMMIT\n',
+});
+
+test('a failure is one line with its code, and its exit status that of its code', () => {
+  expect(formatError(failed, plain)).toEqual({
+    text: 'vipnat: [TOOL_FAILED] iptables-restore failed: line 3\n',
+    exitCode: 1,
+  });
+  expect(formatError(new VipnatError('CONFIG_INVALID', 'a\nb'), plain)).toEqual({
+    text: 'vipnat: [CONFIG_INVALID] a\nvipnat: [CONFIG_INVALID] b\n',
+    exitCode: 78,
+  });
+});
+
+test("at debug the tool's own words follow", () => {
+  expect(formatError(failed, debug).text).toBe(
+    'vipnat: [TOOL_FAILED] iptables-restore failed: line 3\n*nat\nCOMMIT\n',
+  );
+});
+
+test.each([new TypeError('x is not\na function'), 'x is not a function'])(
+  'anything else is a bug, in one line that asks for a report',
+  (error) => {
+    const { text, exitCode } = formatError(error, plain);
+    expect(text).toMatch(
+      /^vipnat: \[INTERNAL_ERROR\] x is not a function\. This is a bug\. .*--log-level debug\n$/,
+    );
+    expect(exitCode).toBe(1);
+  },
+);
+
+test.each([
+  "EMFILE: too many open files, open '/opt/vipnat/vendor/winston.js'",
+  "ENFILE: too many open files in system, open '/proc/net/ip_vs'",
+  'Cannot read package config /opt/vipnat/vendor/package.json: too many open files..',
+])('a want of descriptors is no bug, and says how to have more: %s', (message) => {
+  const { text, exitCode } = formatError(new Error(message), plain);
+  expect(text).toBe(
+    `vipnat: [DESCRIPTORS_EXHAUSTED] ${message.replace('..', '')}. Raise the limit of open files: this process's (ulimit -n, LimitNOFILE= of a unit) or the host's (sysctl fs.file-max)\n`,
+  );
+  expect(exitCode).toBe(1);
+});
+
+test('at debug a bug shows its stack', () => {
+  expect(formatError(new TypeError('x'), debug).text).toMatch(/\[INTERNAL_ERROR\] x\nTypeError: x\n +at /);
+});
+
+describe('where the log is JSON', () => {
+  const readLines = (error: unknown, isDebug = false) =>
+    formatError(error, { isDebug, isJson: true })
+      .text.trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as unknown);
+
+  test('each line is a line of the log, with the code as a field', () => {
+    expect(readLines(new VipnatError('CONFIG_INVALID', 'a\nb'))).toEqual([
+      { time: expect.any(String), level: 'error', msg: 'a', code: 'CONFIG_INVALID' },
+      { time: expect.any(String), level: 'error', msg: 'b', code: 'CONFIG_INVALID' },
+    ]);
+  });
+
+  test("at debug the tool's own words are a field of the last line", () => {
+    expect(readLines(failed)).toEqual([expect.not.objectContaining({ details: expect.anything() })]);
+    expect(readLines(failed, true)).toMatchObject([{ code: 'TOOL_FAILED', details: '*nat\nCOMMIT' }]);
+  });
+
+  test('a bug has a code too', () => {
+    expect(readLines(new TypeError('x'))).toMatchObject([
+      { msg: expect.stringMatching(/^x\. This is a bug/), code: 'INTERNAL_ERROR' },
+    ]);
+  });
+});
+
+const capture = 'iptables-nft-save.three-endpoints.txt';
+
+/** Scripts read this: what is renamed here breaks them. */
+test('the plan as JSON has every decision and every transaction', async () => {
+  const kernel = restoreCaptures([capture]);
+  kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
+  const state = await lookOnce(kernel, ordinaryConfig);
+  expect(JSON.parse(formatJson(state, 'master-1'))).toEqual({
+    version: 1,
+    node: 'master-1',
+    unread: [],
+    kubeProxy: { mode: 'iptables', backend: 'nft', reason: 'nat KUBE-SERVICES (iptables-nft)' },
+    vips: [
+      {
+        vip: '10.0.0.50:6443',
+        family: 'ipv4',
+        held: true,
+        way: 'service-chain',
+        reason: 'kube-proxy sends 10.96.0.1 to the same 3 apiservers (nat KUBE-SERVICES (iptables-nft))',
+        clusterIp: '10.96.0.1',
+        backends: ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'],
+        affinitySeconds: null,
+        localSource: '10.0.0.50',
+      },
+    ],
+    inSync: false,
+    sysctls: [],
+    localRoutes: [],
+    refused: [],
+    transactions: [
+      { tool: 'iptables-nft-restore', family: 'ipv4', input: state.plan.transactions[0]?.input },
+    ],
+    balancer: null,
+  });
+});
+
+test('in sync there are no transactions, and a VIP elsewhere is not held', async () => {
+  const kernel = restoreCaptures([capture]);
+  await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+  const text = formatJson(await lookOnce(kernel, ordinaryConfig), 'master-1');
+  expect(JSON.parse(text)).toMatchObject({ inSync: true, transactions: [], vips: [{ held: false }] });
+  expect(text.endsWith('}\n')).toBe(true);
+});
+
+test('a host that does not forward is not in sync, whatever its rules', async () => {
+  const kernel = restoreCaptures([capture]);
+  await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+  kernel.forwarding = { ipv4: false, ipv6: false };
+  expect(JSON.parse(formatJson(await lookOnce(kernel, ordinaryConfig), 'master-1'))).toMatchObject({
+    inSync: false,
+    sysctls: [{ name: 'net.ipv4.ip_forward', value: '0', wanted: '1' }],
+    transactions: [],
+  });
+});
+
+const terminal = { isTerminal: true, columns: 120 };
+const pipe = { isTerminal: false, columns: null };
+const onTerminal = (environment: Environment) => readScreen(environment, terminal, 'auto');
+
+describe('a screen', () => {
+  test('is as wide as its terminal, from 60 to 200 columns, or as COLUMNS says', () => {
+    expect(onTerminal({}).width).toBe(120);
+    expect(readScreen({}, { isTerminal: true, columns: 20 }, 'auto').width).toBe(60);
+    expect(readScreen({}, { isTerminal: true, columns: 400 }, 'auto').width).toBe(200);
+    expect(onTerminal({ COLUMNS: '90' }).width).toBe(90);
+    expect(onTerminal({ COLUMNS: 'wide' }).width).toBe(120);
+  });
+
+  test('of a pipe has no width, unless COLUMNS says one', () => {
+    expect(readScreen({}, pipe, 'auto').width).toBeNull();
+    expect(readScreen({ COLUMNS: '100' }, pipe, 'auto').width).toBe(100);
+    expect(readScreen({}, { isTerminal: true, columns: null }, 'auto').width).toBeNull();
+  });
+
+  test('is coloured on a terminal, but with NO_COLOR, TERM=dumb or --color never', () => {
+    expect(onTerminal({ TERM: 'xterm' }).isColoured).toBe(true);
+    expect(onTerminal({ NO_COLOR: '' }).isColoured).toBe(true);
+    expect(onTerminal({ NO_COLOR: '1' }).isColoured).toBe(false);
+    expect(onTerminal({ TERM: 'dumb' })).toMatchObject({ isColoured: false, isTerminal: false });
+    expect(readScreen({}, terminal, 'never').isColoured).toBe(false);
+    expect(readScreen({}, pipe, 'auto').isColoured).toBe(false);
+    expect(readScreen({ NO_COLOR: '1' }, pipe, 'always').isColoured).toBe(true);
+  });
+
+  test.each([
+    [{}, true],
+    [{ LANG: 'C' }, false],
+    [{ LANG: 'POSIX' }, false],
+    [{ LANG: 'de_DE@euro' }, false],
+    [{ LANG: 'en_US.UTF-8' }, true],
+    [{ LC_ALL: 'C', LANG: 'en_US.UTF-8' }, false],
+    [{ LC_ALL: '', LC_CTYPE: 'C.utf8', LANG: 'C' }, true],
+  ])('with %j can show Unicode: %p', (environment, isUnicode) => {
+    expect(onTerminal(environment).isUnicode).toBe(isUnicode);
+  });
+});

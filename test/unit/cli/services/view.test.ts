@@ -1,0 +1,364 @@
+import {
+  makeService,
+  publish,
+  makeVirtualIp,
+  nowMs,
+  makePool,
+  makePod,
+} from '../../../support/fakes/service-objects.ts';
+import {
+  ago,
+  makeSlice,
+  makeNodeLease,
+  makeObjects,
+  makeElection,
+  makeEarly,
+} from '../../../support/fakes/service-view.ts';
+import { makeDeviceService, makeDevice, publishOf } from '../../../support/fakes/device-objects.ts';
+import type { ServiceObjects } from '../../../../cli/services/view.ts';
+import { viewServices, isInTrouble } from '../../../../cli/services/read-view.ts';
+import { describe, test, expect } from '@jest/globals';
+import { listGateWaits } from '../../../../cli/doctor/services-facts.ts';
+import {
+  makeCluster,
+  tellServices,
+  wellHost,
+  services,
+  well,
+} from '../../../support/doctor/services-host.ts';
+
+const key = 'shop/web';
+const published = makeService(key, { status: publish('10.0.9.10') });
+const waiting = makeService(key, { metadata: { creationTimestamp: ago(60), finalizers: [] } });
+const virtualIps = [makeVirtualIp('10.0.9.10', [key])];
+const slices = [makeSlice(key, [['ready', 'w1']])];
+const works = { services: [published], virtualIps, slices };
+const onDevice = { services: [makeDeviceService(key, 'edge')] };
+const edge = makeDevice('edge', {}, {}, {});
+const w1 = (parts = {}) => makeNodeLease('w1', 2, { seats: ['pool/0'], ...parts });
+
+function withCondition(condition: object, status: object = {}) {
+  const ready = { type: 'vipnat.io/AddressReady', lastTransitionTime: ago(120), ...condition };
+  return makeService(key, { status: { ...status, conditions: [ready] } });
+}
+
+function judge(parts: Partial<ServiceObjects>) {
+  const view = viewServices(makeObjects(parts), nowMs);
+  return { ...view.services[0], isTrouble: isInTrouble(view) };
+}
+
+describe('a Service', () => {
+  test('works where its status has the address, one node holds it, and a pod is ready', () => {
+    const condition = {
+      status: 'True',
+      reason: 'Ready',
+      message: '10.0.9.10: all nodes of the pool serve it.',
+    };
+    const services = [withCondition(condition, publish('10.0.9.10'))];
+    expect(judge({ ...works, services })).toMatchObject({
+      ...{ state: 'ready', reason: 'Ready', why: null, since: ago(120), isTrouble: false },
+    });
+  });
+
+  test('that works says what its condition has to say all the same', () => {
+    const condition = { status: 'True', reason: 'OutsidePool', message: 'The Service keeps it.' };
+    const services = [withCondition(condition, publish('10.0.9.10'))];
+    expect(judge({ ...works, services })).toMatchObject({ state: 'ready', why: 'The Service keeps it' });
+  });
+
+  test.each<[string, Partial<ServiceObjects>, string, string, string]>([
+    [
+      'the controller says why it has no address',
+      {
+        services: [
+          withCondition({ status: 'False', reason: 'PoolExhausted', message: 'No address is free.' }),
+        ],
+      },
+      ...(['pending', 'PoolExhausted', 'No address is free'] as const),
+    ],
+    [
+      'the controller says that another host answers',
+      {
+        ...works,
+        services: [
+          withCondition(
+            { status: 'False', reason: 'AddressInUse', message: 'Another host answers.' },
+            publish('10.0.9.10'),
+          ),
+        ],
+      },
+      ...(['not served', 'AddressInUse', 'Another host answers'] as const),
+    ],
+    [
+      'it has no class',
+      { services: [makeService(key, { metadata: { finalizers: [] }, spec: { loadBalancerClass: null } })] },
+      ...(['pending', 'NoClass', 'loadBalancerClass: vipnat.io/lb'] as const),
+    ],
+    [
+      'no controller leads',
+      { services: [waiting], leases: [makeElection(60)] },
+      ...(['pending', 'NoController', 'no controller leads'] as const),
+    ],
+    [
+      'a controller has ended',
+      { services: [waiting], leases: [makeElection(0, '')] },
+      ...(['pending', 'NoController', 'no controller leads'] as const),
+    ],
+    [
+      'there is no pool',
+      { services: [waiting], pools: [] },
+      ...(['pending', 'NoPool', 'no AddressPool'] as const),
+    ],
+    ['nobody has seen it yet', { services: [waiting] }, 'pending', 'NotSeen', 'not given it an address yet'],
+    [
+      'nodes have not programmed it',
+      { services: [waiting], virtualIps: [makeVirtualIp('10.0.9.10', [key], { status: {} })] },
+      ...(['pending', 'WaitingForNodes', '10.0.9.10: nodes have not'] as const),
+    ],
+    [
+      'no interface has it yet',
+      { services: [waiting], virtualIps },
+      ...(['pending', 'NotAnnounced', '10.0.9.10: no interface of w1 has it yet'] as const),
+    ],
+    [
+      'nodes have programmed it, and none holds it',
+      { services: [waiting], virtualIps, leases: [makeElection(), w1({ seats: [] })] },
+      ...(['pending', 'NoHolder', 'no node holds 10.0.9.10 (seat pool/0)'] as const),
+    ],
+    [
+      'no balancer lives',
+      {
+        services: [waiting],
+        virtualIps,
+        leases: [makeElection(), makeNodeLease('w1', 41), makeNodeLease('w9')],
+      },
+      ...(['pending', 'NoLivingNode', 'no balancer lives on a node that may hold it: w1, w2'] as const),
+    ],
+    [
+      'its VirtualIP was deleted',
+      { ...works, virtualIps: [] },
+      ...(['not served', 'NoVirtualIP', '10.0.9.10 has no VirtualIP'] as const),
+    ],
+    [
+      'no node holds the address',
+      { ...works, leases: [makeElection(), w1({ seats: ['pool/1'] })] },
+      ...(['not served', 'NoHolder', 'no node holds 10.0.9.10 (seat pool/0)'] as const),
+    ],
+    [
+      'its holder says nothing any more',
+      { ...works, leases: [makeElection(), makeNodeLease('w1', 41, { seats: ['pool/0'] })] },
+      ...(['not served', 'NoLivingNode', '10.0.9.10: no balancer lives'] as const),
+    ],
+    [
+      'two nodes hold the address',
+      { ...works, leases: [makeElection(), w1(), makeNodeLease('w2', 1, { seats: ['pool/0'] })] },
+      ...(['not served', 'TwoHolders', 'w1 and w2 both hold 10.0.9.10'] as const),
+    ],
+    [
+      'its device is not there',
+      { ...onDevice, devices: [makeDevice('other')] },
+      ...(['pending', 'NoDevice', 'there is no LoadBalancerDevice edge'] as const),
+    ],
+    [
+      'its device cannot be asked',
+      { ...onDevice, devices: [makeDevice('edge', {}, {}, { status: 'False', message: 'No route.' })] },
+      ...(['pending', 'DeviceNotReady', 'the device edge is not ready: No route'] as const),
+    ],
+    [
+      'its device serves it, and no pod is there',
+      { services: [makeDeviceService(key, 'edge', { status: publishOf('10.9.0.1') })], devices: [edge] },
+      ...(['no pods', 'NoEndpoints', 'it has no selector'] as const),
+    ],
+    ['it has no EndpointSlice', { ...works, slices: [] }, 'no pods', 'NoEndpoints', 'it has no selector'],
+    [
+      'no pod is ready',
+      {
+        ...works,
+        slices: [
+          makeSlice(key, [
+            ['not ready', 'w1'],
+            ['ending', 'w2'],
+          ]),
+        ],
+      },
+      ...(['no pods', 'NoReadyPod', 'none of its 2 pods is ready'] as const),
+    ],
+    [
+      'policy Local, and no pod on the holder',
+      {
+        ...works,
+        services: [
+          makeService(key, { spec: { externalTrafficPolicy: 'Local' }, status: publish('10.0.9.10') }),
+        ],
+        slices: [makeSlice(key, [['ready', 'w2']])],
+      },
+      ...(['no pods', 'NoLocalPod', 'w1 holds the address and has no ready pod'] as const),
+    ],
+  ])('does not work where %s', (...[, objects, state, reason, why]) => {
+    expect(judge(objects)).toMatchObject({
+      ...{ state, reason, why: expect.stringContaining(why), isTrouble: true },
+    });
+  });
+
+  test('that a device gives up is leaving, and says why that cannot end', () => {
+    const metadata = { deletionTimestamp: ago(5) };
+    const ending = makeDeviceService(key, 'edge', { metadata });
+    expect(judge({ services: [ending], devices: [edge] })).toMatchObject({
+      ...{ state: 'leaving', why: 'the device edge gives it up', isTrouble: false },
+    });
+    const condition = {
+      type: 'vipnat.io/AddressReady',
+      status: 'False',
+      reason: 'NoDevice',
+      message: 'No edge.',
+    };
+    const stuck = makeDeviceService(key, 'edge', { metadata, status: { conditions: [condition] } });
+    expect(judge({ services: [stuck] })).toMatchObject({ state: 'leaving', why: 'No edge' });
+  });
+
+  test('that ends still works where its last pod still answers', () => {
+    expect(judge({ ...works, slices: [makeSlice(key, [['serving', 'w1']])] })).toMatchObject({
+      state: 'ready',
+    });
+  });
+
+  test.each([
+    { metadata: { deletionTimestamp: ago(5) } },
+    { spec: { type: 'ClusterIP', loadBalancerClass: null } },
+    { spec: { loadBalancerClass: 'example.com/other' } },
+  ])('is leaving, which is no trouble: %j', (parts) => {
+    expect(judge({ services: [makeService(key, parts)], virtualIps })).toMatchObject({
+      ...{ state: 'leaving', why: 'nodes withdraw its address', isTrouble: false },
+    });
+    const old = { programmed: { virtualips: '19', services: '10' } };
+    const services = [makeService(key, parts)];
+    const behind = { services, virtualIps, leases: [makeElection(), w1(), makeNodeLease('w2', 2, old)] };
+    expect(judge(behind)).toMatchObject({ why: 'nodes withdraw its address: w2' });
+    expect(judge({ ...behind, leases: [w1()] })).toMatchObject({
+      why: 'no controller leads, so its finalizer stays',
+    });
+  });
+
+  test.each([
+    ['of another class', { spec: { loadBalancerClass: 'example.com/other' } }],
+    [
+      'of another load balancer without a class',
+      { spec: { loadBalancerClass: null }, status: publish('1.2.3.4') },
+    ],
+    ['of another type', { spec: { type: 'NodePort', loadBalancerClass: null } }],
+  ])('%s is not listed', (_, parts) => {
+    const services = [makeService(key, { metadata: { finalizers: [] }, ...parts })];
+    expect(viewServices(makeObjects({ services }), nowMs).services).toEqual([]);
+  });
+
+  test('of two families has the pods of one, each once for all its slices', () => {
+    const all = [
+      makeSlice(key, [
+        ['ready', 'w1'],
+        ['ready', 'w2'],
+      ]),
+      makeSlice(key, [['ready', 'w1']], { family: 'IPv6' }),
+    ];
+    expect(judge({ ...works, slices: [...all, ...all] }).pods).toHaveLength(2);
+  });
+
+  test('is judged by its own VirtualIP, not by that of a former Service of its name', () => {
+    const former = makeVirtualIp('10.0.9.10', [], {
+      spec: { services: [{ namespace: 'shop', name: 'web', uid: 'x' }] },
+    });
+    expect(judge({ ...works, virtualIps: [former] })).toMatchObject({ reason: 'NoVirtualIP' });
+  });
+});
+
+test('without a controller that leads something is wrong, even where all Services work', () => {
+  const leases = [makeElection(16), w1()];
+  expect(judge({ ...works, leases })).toMatchObject({ state: 'ready', isTrouble: true });
+});
+
+test('a pool that is gone has no seat for the address', () => {
+  expect(judge({ ...works, pools: [makePool('other', { addresses: [] })] })).toMatchObject({
+    ...{ state: 'ready', addresses: [{ seat: 'pool/0', nodes: [], holders: [{ node: 'w1' }] }] },
+  });
+});
+
+const ready = (seconds: number) => ({
+  type: 'ContainersReady',
+  status: 'True',
+  lastTransitionTime: ago(seconds),
+});
+
+/** A pod whose containers have been ready for so long; the second of its Service unless it has none. */
+function makeWaiting(name: string, seconds: number, address = '10.244.0.2') {
+  return makePod(`default/${name}`, {
+    metadata: { creationTimestamp: ago(seconds + 5) },
+    status: { podIP: address, podIPs: [{ ip: address }], conditions: [ready(seconds)] },
+  });
+}
+
+async function tellOf(pods: ServiceObjects['pods'], parts: Partial<ServiceObjects> = {}) {
+  const given = {
+    services: [makeService('default/x', { status: publish('10.0.9.10') })],
+    virtualIps: [makeVirtualIp('10.0.9.10', ['default/x'])],
+    slices: [
+      makeSlice('default/x', [
+        ['ready', 'w1'],
+        ['not ready', 'w2'],
+      ]),
+    ],
+    earlySlices: [makeEarly('default/x', [2], '30')],
+    leases: [
+      makeElection(),
+      makeNodeLease('w1', 2, { seats: ['pool/0'], programmed: { earlyslices: '29' } }),
+    ],
+    ...parts,
+  };
+  const gateWaits = { value: listGateWaits(makeObjects(given), pods, nowMs) };
+  const cluster = { value: makeCluster(given) };
+  const all = await tellServices({
+    ...wellHost,
+    ...services({ ...well, cluster, poolUsers: { value: new Map() }, gateWaits }),
+  });
+  return all.filter(({ code, level }) => code === 'pod-waits-for-gate' && level !== 'ok');
+}
+
+describe('pod-waits-for-gate', () => {
+  test('names pods that have waited for more than a minute, and the nodes that have not reported them', async () => {
+    const [told, ...others] = await tellOf([makeWaiting('pod-2', 130), makeWaiting('late', 61, '10.9.9.9')]);
+    expect(others).toEqual([]);
+    expect(told).toMatchObject({
+      ...{ code: 'pod-waits-for-gate', level: 'warn' },
+      title: '2 pods wait for a readiness gate: default/pod-2 (2m10s), default/late (1m01s)',
+      why: expect.stringContaining('have not reported that they send connections to the pod: w1.'),
+    });
+  });
+
+  test('without a controller says that no gate opens, and only has what prints', async () => {
+    const leases = [makeElection(100), makeNodeLease('w1')];
+    const told = await tellOf([makeWaiting('pod-2', 3600)], { leases, earlySlices: [] });
+    expect(told).toMatchObject([
+      {
+        ...{ code: 'pod-waits-for-gate', why: expect.stringContaining('No controller leads') },
+        remedy: [
+          expect.stringMatching(/^# /),
+          expect.stringMatching(/^# .*docs\/services\.md says how kubectl opens the gates$/),
+        ],
+      },
+    ]);
+  });
+
+  test('says nothing of pods that wait for less, end, are open, or wait for others', async () => {
+    const open = { ...ready(100), type: 'vipnat.io/load-balancer-ready' };
+    const foreign = [
+      { conditionType: 'example.com/gate' },
+      { conditionType: 'vipnat.io/load-balancer-ready' },
+    ];
+    const pods = [
+      makeWaiting('short', 59),
+      makePod('default/ends', { metadata: { creationTimestamp: ago(99), deletionTimestamp: ago(80) } }),
+      makePod('default/open', { status: { conditions: [ready(100), open] } }),
+      makePod('default/foreign', { spec: { readinessGates: foreign }, status: { conditions: [ready(100)] } }),
+      makePod('default/starts', { status: { conditions: [{ ...ready(100), status: 'False' }] } }),
+    ];
+    expect(await tellOf(pods)).toEqual([]);
+  });
+});

@@ -1,0 +1,193 @@
+import type { Step } from '../../../../controller/step.ts';
+import type { Service } from '../../../../lib/api/service.ts';
+import {
+  type DeviceInventory,
+  makeDevice,
+  makeDeviceWorld,
+  makeDeviceService,
+  makeBalancer,
+  publishOf,
+} from '../../../support/fakes/device-objects.ts';
+import { nextStep } from '../../../../controller/kinds/kinds.ts';
+import { describe, test, expect } from '@jest/globals';
+import { makeService } from '../../../support/fakes/service-objects.ts';
+
+const held = 'device.vipnat.io/d';
+const former = 'lb.zcloud.cn/protect';
+
+interface Body {
+  readonly metadata: { readonly finalizers?: readonly string[] };
+  readonly status?: {
+    readonly loadBalancer?: { readonly ingress: readonly { ip: string; ipMode: string }[] | null };
+    readonly conditions: readonly { reason: string; status: string }[];
+  };
+}
+
+/** What a step does, in short. */
+function summarize(step: Step): string {
+  if (step.does !== 'write') return step.does;
+  const { metadata, status } = step.write.body as unknown as Body;
+  if (status === undefined) return `finalizers ${metadata.finalizers?.join()}`;
+  const ingress = (status.loadBalancer?.ingress ?? []).map(({ ip, ipMode }) => `${ip} ${ipMode}`);
+  const conditions = status.conditions.map(({ reason, status: is }) => `${reason} ${is}`);
+  return `status [${ingress.join()}] [${conditions.join()}] ${step.event?.reason ?? ''}`.trim();
+}
+
+function decide(service: Service, inventory: DeviceInventory = {}, defaultDevice?: string): string {
+  const devices = [makeDevice('d'), makeDevice('e')];
+  const world = makeDeviceWorld({ devices, services: [service], ...inventory }, defaultDevice);
+  return summarize(nextStep({ kind: 'Service', key: 'apps/a' }, world));
+}
+
+const make = (parts: object = {}) => makeDeviceService('apps/a', 'd', parts);
+const of = (device: string, parts: object = {}): DeviceInventory => ({
+  deviceBalancers: [makeBalancer(device, 'apps/a', parts)],
+});
+const both = (d: object, e: object): DeviceInventory => ({
+  deviceBalancers: [makeBalancer('d', 'apps/a', d), makeBalancer('e', 'apps/a', e)],
+});
+const ready = {
+  type: 'vipnat.io/AddressReady',
+  status: 'True',
+  reason: 'Ready',
+  message: '10.9.0.1: the device d serves it.',
+};
+const served = { status: { ...publishOf('10.9.0.1'), conditions: [ready] } };
+const failed = { problem: { reason: 'DeviceFailed', message: 'It does not answer.' } };
+const ending = { deletionTimestamp: '2027-01-01T00:00:00Z' };
+const isAnnotated = { annotations: { 'lb.zcloud.cn/vip': '10.9.0.1' }, finalizers: [] };
+const noClass = { loadBalancerClass: null };
+
+describe('a Service of a device', () => {
+  test.each<[string, Service, DeviceInventory, string]>([
+    [
+      'gets the finalizer first',
+      make({ metadata: { finalizers: ['x.io/y'] } }),
+      {},
+      `finalizers x.io/y,${held}`,
+    ],
+    ['waits for the device', make(), {}, 'wait'],
+    ['waits as long as nobody knows what the device has', make(served), {}, 'wait'],
+    [
+      'is published when the device serves it',
+      make(),
+      of('d'),
+      'status [10.9.0.1 Proxy] [Ready True] AddressReady',
+    ],
+    ['is done then', make(served), of('d'), 'wait'],
+    ['is not published before', make(), of('d', { standing: 'unknown' }), 'wait'],
+    [
+      'says what fails',
+      make(),
+      of('d', { standing: 'unknown', ...failed }),
+      'status [] [DeviceFailed False] DeviceFailed',
+    ],
+    [
+      'keeps its address meanwhile',
+      make(served),
+      of('d', { standing: 'unknown', ...failed }),
+      'status [10.9.0.1 Proxy] [DeviceFailed False] DeviceFailed',
+    ],
+    [
+      'says what is left out',
+      make(served),
+      of('d', { remark: 'No UDP.' }),
+      'status [10.9.0.1 Proxy] [NotAsAsked True] NotAsAsked',
+    ],
+    [
+      'has another address when the device has it',
+      make(served),
+      of('d', { addresses: ['10.9.0.2'] }),
+      'status [10.9.0.2 Proxy] [Ready True] AddressReady',
+    ],
+    [
+      'of a device that is not there',
+      make({ spec: { loadBalancerClass: 'vipnat.io/x' }, metadata: { finalizers: [] } }),
+      {},
+      'status [] [NoDevice False] NoAddress',
+    ],
+    [
+      'of a device that goes',
+      make({ metadata: { finalizers: [] } }),
+      { devices: [makeDevice('d', {}, ending)] },
+      'status [] [NoDevice False] NoAddress',
+    ],
+  ])('%s', (_, service, inventory, expected) => {
+    expect(decide(service, inventory)).toBe(expected);
+  });
+
+  test('of a class like a device, where there are none, is nobody of ours', () => {
+    expect(decide(make({ metadata: { finalizers: [] } }), { devices: [] })).toBe('nothing');
+  });
+});
+
+describe('a Service that leaves a device', () => {
+  const leaving = make({ ...served, metadata: { ...ending, finalizers: [held] } });
+  const cleared = make({ metadata: { ...ending, finalizers: [held, former] } });
+  const moving = make({
+    ...served,
+    spec: { loadBalancerClass: 'vipnat.io/e' },
+    metadata: { finalizers: [held, 'device.vipnat.io/e'] },
+  });
+  test.each<[string, Service, DeviceInventory, string]>([
+    ['keeps all while nobody knows', leaving, {}, 'wait'],
+    ['keeps all while the device has it', leaving, of('d'), 'wait'],
+    ['says why it cannot', leaving, of('d', failed), 'status [] [DeviceFailed False] DeviceFailed'],
+    ['says that the device is gone', leaving, { devices: [] }, 'status [] [NoDevice False] NoAddress'],
+    ['loses its address then', leaving, of('d', { standing: 'absent', addresses: [] }), 'status [] []'],
+    ['loses its finalizers at last', cleared, of('d', { standing: 'absent', addresses: [] }), 'finalizers '],
+    [
+      'of another type, too',
+      make({ spec: { type: 'ClusterIP', loadBalancerClass: null } }),
+      of('d', { standing: 'absent' }),
+      'finalizers ',
+    ],
+    ['for another keeps its address until that serves', moving, both({}, { standing: 'unknown' }), 'wait'],
+    [
+      'for another has its new address then',
+      moving,
+      both({}, { addresses: ['10.9.0.7'] }),
+      'status [10.9.0.7 Proxy] [Ready True] AddressReady',
+    ],
+    [
+      'for another lets the one before go',
+      make({
+        ...moving,
+        spec: { loadBalancerClass: 'vipnat.io/e' },
+        metadata: { finalizers: [held, 'device.vipnat.io/e'] },
+        status: {
+          ...publishOf('10.9.0.1'),
+          conditions: [{ ...ready, message: '10.9.0.1: the device e serves it.' }],
+        },
+      }),
+      both({ standing: 'absent', addresses: [] }, {}),
+      'finalizers device.vipnat.io/e',
+    ],
+  ])('%s', (_, service, inventory, expected) => {
+    expect(decide(service, inventory)).toBe(expected);
+  });
+});
+
+describe("another controller's Services", () => {
+  const annotated = makeService('apps/a', { metadata: isAnnotated, spec: noClass });
+  const takenOver = makeService('apps/a', {
+    ...{ spec: noClass, status: { ...publishOf('10.9.0.1'), conditions: [ready] } },
+    metadata: { ...isAnnotated, finalizers: [former, held] },
+  });
+
+  test('are nobody of ours without --default-device', () => {
+    expect(decide(annotated)).toBe('nothing');
+  });
+
+  test('get the finalizer with it, and lose the other one when the device serves them and their Endpoints are free', () => {
+    expect(decide(annotated, {}, 'd')).toBe(`finalizers ${held}`);
+    expect(decide(takenOver, of('d', { standing: 'unknown' }), 'd')).toBe('wait');
+    expect(decide(takenOver, of('d'), 'd')).toBe('wait');
+    expect(decide(takenOver, of('d', { isTakenOver: true }), 'd')).toBe(`finalizers ${held}`);
+  });
+
+  test('that end before that are left to the other one', () => {
+    const metadata = { ...isAnnotated, ...ending, finalizers: [former] };
+    expect(decide(makeService('apps/a', { metadata, spec: noClass }), {}, 'd')).toBe('nothing');
+  });
+});

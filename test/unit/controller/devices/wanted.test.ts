@@ -1,0 +1,297 @@
+import {
+  whole,
+  type DeviceInventory,
+  makeDeviceService,
+  makeDevice,
+  makeDeviceWorld,
+  makeDeviceNode,
+  makeSlice,
+  publishOf,
+  makeBalancer,
+} from '../../../support/fakes/device-objects.ts';
+import { type FormerMembers, type Wanted, toWanted } from '../../../../controller/devices/wanted.ts';
+import { formatMember } from '../../../../devices/driver.ts';
+import { describe, test, expect } from '@jest/globals';
+import { makePod, makeService, publish, makeVirtualIp } from '../../../support/fakes/service-objects.ts';
+import type { Service } from '../../../../lib/api/service.ts';
+
+interface Case {
+  readonly spec?: object;
+  readonly metadata?: object;
+  readonly status?: object;
+  readonly device?: object;
+  readonly capabilities?: Partial<typeof whole>;
+  readonly former?: FormerMembers;
+  readonly present?: readonly string[];
+  readonly inventory?: DeviceInventory;
+}
+
+function want({
+  spec,
+  metadata,
+  status,
+  device = {},
+  capabilities,
+  former,
+  present = [],
+  inventory = {},
+}: Case): Wanted {
+  const service = makeDeviceService('apps/a', 'd', { spec, metadata, status } as never);
+  const made = makeDevice('d', device as never);
+  const { services = [], devices = [], ...others } = inventory;
+  const world = makeDeviceWorld({
+    ...{ ...others, services: [service, ...services], devices: [made, ...devices] },
+  });
+  const query = { service, device: made, capabilities: { ...whole, ...capabilities }, present };
+  return toWanted({ ...query, former: former ?? new Map(), nowMs: 100_000 }, world);
+}
+
+const listMembers = ({ balancer }: Wanted): string[] =>
+  (balancer?.listeners ?? []).flatMap(({ members }) =>
+    members.map((member) => `${formatMember(member)} ${member.weight}`),
+  );
+
+const nodes = [
+  makeDeviceNode('n1', '10.0.0.1'),
+  makeDeviceNode('n2', '10.0.0.2'),
+  makeDeviceNode('n3', '10.0.0.3'),
+];
+const away = {
+  'is not ready': { conditions: [{ type: 'Ready', status: 'Unknown' }] },
+  'is excluded': { metadata: { labels: { 'node.kubernetes.io/exclude-from-external-load-balancers': '' } } },
+  'is about to be deleted': { spec: { taints: [{ key: 'ToBeDeletedByClusterAutoscaler' }] } },
+  'shuts down': { conditions: [{ type: 'Ready', status: 'False', message: 'node is shutting down' }] },
+};
+const pods = ['10.1.0.1@n1', '10.1.0.2@n1', '10.1.0.3@n2'];
+const local = { externalTrafficPolicy: 'Local' };
+const onNodes = (endpoints: readonly string[], former: FormerMembers = new Map(), spec = {}): Case => ({
+  ...{ former, spec },
+  inventory: { deviceNodes: nodes, endpointSlices: [makeSlice('apps/a', endpoints)] },
+});
+const was = (since: number | null, ...members: readonly string[]): FormerMembers =>
+  new Map(members.map((member) => [`tcp 80 ${member}`, since]));
+
+describe('node ports have the weights of the pods on each node, for both policies', () => {
+  test.each<[string, Case, string[]]>([
+    ['two pods and one', onNodes(pods), ['10.0.0.1:30080 2', '10.0.0.2:30080 1']],
+    ['policy Local', onNodes(pods, undefined, local), ['10.0.0.1:30080 2', '10.0.0.2:30080 1']],
+    ['no pod is ready', onNodes(['!10.1.0.1@n1']), []],
+    ['all end, and answer', onNodes(['-10.1.0.1@n1']), ['10.0.0.1:30080 1']],
+    [
+      'the pods are nowhere',
+      onNodes(['10.1.0.1']),
+      ['10.0.0.1:30080 1', '10.0.0.2:30080 1', '10.0.0.3:30080 1'],
+    ],
+    ['the pods are nowhere, policy Local', onNodes(['10.1.0.1'], undefined, local), []],
+    [
+      'a node that has lost its pods drains',
+      onNodes(pods, was(null, '10.0.0.3:30080')),
+      ['10.0.0.1:30080 2', '10.0.0.2:30080 1', '10.0.0.3:30080 0'],
+    ],
+    [
+      'and has gone after a minute',
+      onNodes(pods, was(40_000, '10.0.0.3:30080')),
+      ['10.0.0.1:30080 2', '10.0.0.2:30080 1'],
+    ],
+    [
+      'a node that is deleted drains, too',
+      onNodes(pods, was(40_001, '10.0.0.9:30080')),
+      ['10.0.0.1:30080 2', '10.0.0.2:30080 1', '10.0.0.9:30080 0'],
+    ],
+  ])('%s', (_, given, expected) => {
+    expect(listMembers(want(given))).toEqual(expected);
+  });
+
+  test.each(Object.entries(away))('a node that %s gets no new connections', (_, more) => {
+    const deviceNodes = [makeDeviceNode('n1', '10.0.0.1', more), makeDeviceNode('n2', '10.0.0.2')];
+    const inventory = { deviceNodes, endpointSlices: [makeSlice('apps/a', ['10.1.0.1@n1'])] };
+    const former = was(null, '10.0.0.1:30080');
+    expect(listMembers(want({ inventory, former }))).toEqual(['10.0.0.1:30080 0', '10.0.0.2:30080 1']);
+    expect(listMembers(want({ inventory, former, spec: local }))).toEqual(['10.0.0.1:30080 0']);
+  });
+
+  test('more pods than a weight has numbers keep their proportions', () => {
+    const many = Array.from({ length: 512 }, (__, index) => `10.1.${index >> 8}.${index & 255}@n1`);
+    const given = onNodes([...many, '10.2.0.1@n2']);
+    expect(listMembers(want(given))).toEqual(['10.0.0.1:30080 256', '10.0.0.2:30080 1']);
+  });
+});
+
+describe('pods', () => {
+  const toPods = (endpoints: readonly string[], former: FormerMembers = new Map()): Case => ({
+    ...{ former, device: { targets: 'pods' } },
+    inventory: { endpointSlices: [makeSlice('apps/a', endpoints)] },
+  });
+  test.each<[string, Case, string[]]>([
+    ['have their own ports', toPods(pods), ['10.1.0.1:8080 1', '10.1.0.2:8080 1', '10.1.0.3:8080 1']],
+    [
+      'that end keep their connections until they are gone',
+      toPods(['10.1.0.1', '-10.1.0.2'], was(null, '10.1.0.2:8080', '10.1.0.3:8080')),
+      ['10.1.0.1:8080 1', '10.1.0.2:8080 0'],
+    ],
+    [
+      'that end and were never there do not come',
+      toPods(['10.1.0.1', '-10.1.0.2', '!10.1.0.3']),
+      ['10.1.0.1:8080 1'],
+    ],
+    ['that all end serve as long as they answer', toPods(['-10.1.0.2']), ['10.1.0.2:8080 1']],
+  ])('%s', (_, given, expected) => {
+    expect(listMembers(want(given))).toEqual(expected);
+  });
+
+  test('have the weights of their annotations; one with 0 gets nothing', () => {
+    const weigh = (key: string, weight: string, ip: string) =>
+      makePod(key, {
+        metadata: { annotations: { 'vipnat.io/weight': weight } },
+        status: { podIPs: [{ ip }] },
+      });
+    const { inventory, ...given } = toPods(['10.1.0.1', '10.1.0.2', '10.1.0.3'], was(null, '10.1.0.2:8080'));
+    const annotated = {
+      ...inventory,
+      pods: [weigh('apps/x', '5', '10.1.0.1'), weigh('apps/y', '0', '10.1.0.2')],
+    };
+    const wanted = want({ ...given, inventory: annotated, spec: { selector: { app: 'web' } } });
+    expect(listMembers(wanted)).toEqual(['10.1.0.1:8080 5', '10.1.0.2:8080 0', '10.1.0.3:8080 1']);
+  });
+});
+
+describe('what a device cannot do is left out, and named', () => {
+  const annotate = (method: string) => ({ annotations: { 'vipnat.io/method': method } });
+  const sticky = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } } };
+  const udp = {
+    ports: [
+      { port: 53, protocol: 'UDP', nodePort: 30_053 },
+      { port: 80, nodePort: 30_080 },
+    ],
+  };
+  test.each<[string, Case, object, RegExp | null]>([
+    ['lc', { metadata: annotate('lc') }, { method: 'lc', affinityS: null }, null],
+    ['random is in turn', { metadata: annotate('random') }, { method: 'rr' }, null],
+    [
+      'no lc',
+      { metadata: annotate('lc'), capabilities: { methods: ['rr'] } },
+      { method: 'rr' },
+      /the method lc/,
+    ],
+    ['an unknown method', { metadata: annotate('fast') }, { method: 'rr' }, /the method fast/],
+    ['affinity', { spec: sticky }, { affinityS: 60 }, null],
+    [
+      'no affinity',
+      { spec: sticky, capabilities: { affinity: false } },
+      { affinityS: null },
+      /session affinity/,
+    ],
+    ['udp', { spec: udp }, { listeners: [{ protocol: 'udp', port: 53 }, { port: 80 }] }, null],
+    ['no udp', { spec: udp, capabilities: { udp: false } }, { listeners: [{ port: 80 }] }, /the port UDP 53/],
+    [
+      'one family',
+      { spec: { ipFamilies: ['IPv4', 'IPv6'], ipFamilyPolicy: 'PreferDualStack' } },
+      { addresses: [{ text: '10.9.0.1' }] },
+      /family ipv6/,
+    ],
+    ['weights', { ...onNodes(pods), capabilities: { weights: false } }, {}, /weights/],
+  ])('%s', (_, given, expected, remark) => {
+    const wanted = want(given);
+    expect(wanted.balancer).toMatchObject(expected);
+    expect(wanted.problem).toBeNull();
+    if (remark === null) expect(wanted.remark).toBeNull();
+    else expect(wanted.remark).toMatch(remark);
+  });
+
+  test.each<[string, Case, string]>([
+    ['sources', { spec: { loadBalancerSourceRanges: ['10.0.0.0/8'] } }, 'NotSupported'],
+    ['two families', { spec: { ipFamilyPolicy: 'RequireDualStack' } }, 'NotSupported'],
+    ['no node ports', { spec: { ports: [{ port: 80 }] } }, 'NotSupported'],
+    ['SCTP alone', { spec: { ports: [{ port: 80, protocol: 'SCTP', nodePort: 30_080 }] } }, 'NotSupported'],
+    ['IPv6 alone', { spec: { ipFamilies: ['IPv6'] } }, 'NotSupported'],
+    ['no address', { spec: { loadBalancerIP: 'no' } }, 'AddressesMalformed'],
+    ['an address of others', { spec: { loadBalancerIP: '10.9.1.1' } }, 'OutsideDevice'],
+  ])('%s: nothing of it is there', (_, given, reason) => {
+    expect(want(given)).toMatchObject({ balancer: null, problem: { reason } });
+  });
+});
+
+describe('an address', () => {
+  const other = (parts: object, key = 'apps/b', device = 'd') => makeDeviceService(key, device, parts);
+  const taken: Readonly<Record<string, DeviceInventory>> = {
+    'is published for another Service': { services: [other({ status: publishOf('10.9.0.1') })] },
+    'is published by another load balancer': {
+      services: [makeService('apps/b', { status: publish('10.9.0.1') })],
+    },
+    'is on this device for another Service': { deviceBalancers: [makeBalancer('d', 'apps/b')] },
+    'is on another device': { deviceBalancers: [makeBalancer('e', 'apps/b', { standing: 'unknown' })] },
+    'is one that another Service asks for': { services: [other({ spec: { loadBalancerIP: '10.9.0.1' } })] },
+    'is a virtual IP of nodes': { virtualIps: [makeVirtualIp('10.9.0.1', ['apps/b'])] },
+  };
+  test.each(Object.entries(taken))('that %s goes to nobody else', (_, inventory) => {
+    expect(want({ inventory }).balancer?.addresses).toMatchObject([{ text: '10.9.0.2' }]);
+    const asked = want({
+      inventory,
+      spec: { loadBalancerIP: '10.9.0.1' },
+      metadata: { creationTimestamp: '9' },
+    });
+    expect(asked).toMatchObject({ balancer: null, problem: { reason: 'AddressTaken' } });
+  });
+
+  test('that a device may have which has not been read since this process leads goes to nobody', () => {
+    const devices = [makeDevice('e', { addresses: ['10.9.0.0/31'] })];
+    const spec = { loadBalancerIP: '10.9.0.1' };
+    const nothing = { units: [], foreignChanges: [], draining: [], balancers: 0 };
+    const read = { ...nothing, generation: 1, isReady: true, reason: '', message: '' };
+    const choose = (inventory: DeviceInventory, given: Case = {}) => {
+      const { balancer, problem } = want({ ...given, inventory: { devices, ...inventory } });
+      return [balancer?.addresses[0]?.text, problem?.reason];
+    };
+    expect(choose({})).toEqual(['10.9.0.2', undefined]);
+    expect(choose({}, { spec })).toEqual([undefined, 'WaitingForDevice']);
+    expect(choose({}, { spec, present: ['10.9.0.1'] })).toEqual(['10.9.0.1', undefined]);
+    const deviceReports = [{ metadata: { name: 'e' }, ...read }];
+    expect(choose({ deviceReports }, { spec })).toEqual(['10.9.0.1', undefined]);
+  });
+
+  test.each<[string, Case, string]>([
+    ['is the first that is free', {}, '10.9.0.1'],
+    ['stays, as the status has it', { status: publishOf('10.9.0.3') }, '10.9.0.3'],
+    ['stays, as the device has it, whatever its ranges are', { present: ['10.8.0.1'] }, '10.8.0.1'],
+    ['of nodes does not stay', { status: publish('10.9.0.3') }, '10.9.0.1'],
+    [
+      'that is asked for comes, also later',
+      { present: ['10.9.0.1'], spec: { loadBalancerIP: '10.9.0.4' } },
+      '10.9.0.4',
+    ],
+    [
+      'of nothing any more is free',
+      { inventory: { deviceBalancers: [makeBalancer('d', 'apps/b', { standing: 'absent' })] } },
+      '10.9.0.1',
+    ],
+  ])('%s', (_, given, expected) => {
+    expect(want(given)).toMatchObject({ balancer: { addresses: [{ text: expected }] }, problem: null });
+  });
+
+  test('that two ask for goes to the older one', () => {
+    const ask = (key: string, creationTimestamp: string): Service =>
+      other({ spec: { loadBalancerIP: '10.9.0.1' }, metadata: { creationTimestamp } }, key);
+    const choose = (own: string) =>
+      want({
+        ...{ metadata: { creationTimestamp: own }, spec: { loadBalancerIP: '10.9.0.1' } },
+        inventory: { services: [ask('apps/b', '2026-01-02T00:00:00Z')] },
+      }).problem?.reason ?? null;
+    expect([choose('2026-01-01T00:00:00Z'), choose('2026-01-03T00:00:00Z')]).toEqual([null, 'AddressTaken']);
+  });
+
+  test('that cannot be had leaves what is there as it is, with its endpoints', () => {
+    const wanted = want({ ...onNodes(pods), present: ['10.9.0.1'], spec: { loadBalancerIP: '10.8.0.9' } });
+    expect(wanted).toMatchObject({
+      balancer: { addresses: [{ text: '10.9.0.1' }] },
+      problem: { reason: 'OutsideDevice' },
+    });
+    expect(listMembers(wanted)).toHaveLength(2);
+  });
+
+  test('is none where all are taken', () => {
+    const deviceBalancers = [1, 2, 3, 4].map((n) =>
+      makeBalancer('d', `apps/b${n}`, { addresses: [`10.9.0.${n}`] }),
+    );
+    expect(want({ inventory: { deviceBalancers } }).problem).toMatchObject({ reason: 'NoFreeAddress' });
+  });
+});

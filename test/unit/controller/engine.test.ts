@@ -1,0 +1,282 @@
+import { jest, beforeEach, afterEach, test, expect, describe } from '@jest/globals';
+import { EngineWorld } from '../../support/fakes/engine-world.ts';
+import { makeReport } from '../../support/fakes/service-objects.ts';
+import { loadBalancerClass, finalizer } from '../../../lib/api/vipnat.ts';
+
+jest.setTimeout(120_000);
+
+/** All that a controller may write in a second, and what it may save up (S7). */
+const perSecond = 20;
+const burst = 20;
+
+let world: EngineWorld;
+beforeEach(() => {
+  world = new EngineWorld();
+});
+afterEach(async () => {
+  const stopped = world.engine.stop();
+  await world.clock.advance(10_000);
+  await stopped;
+});
+
+async function begin({ services, addresses = '10.0.0.0/18' }: { services: number; addresses?: string }) {
+  world.createNode();
+  const spec = { addresses: [addresses], seats: 1, reuseAfter: '60s' };
+  world.api.create('AddressPool', 'pool', { spec });
+  world.createServices(services);
+  await world.clock.advance(10);
+  world.engine.begin();
+}
+
+const isOf = (name: string) => (what: string) => what.includes(`/services/${name}`);
+const listOf = (name: string) => world.sent.filter(({ what }) => isOf(name)(what));
+
+test('takes no step before all objects are known', async () => {
+  world.createServices(3);
+  await world.clock.advance(60_000);
+  expect(world.sent).toEqual([]);
+  world.engine.begin();
+  await world.clock.advance(100);
+  expect(world.sent.length).toBeGreaterThanOrEqual(3);
+});
+
+test('a Service gets its address step by step, each once', async () => {
+  await begin({ services: 1 });
+  await world.clock.advance(30_000);
+  expect(world.listServed()).toEqual(['apps/s0']);
+  expect(world.sent.every(({ outcome }) => outcome === 'taken')).toBe(true);
+  expect(new Set(world.sent.map(({ what }) => what)).size).toBe(world.sent.length);
+  const before = world.sent.length;
+  await world.clock.advance(3_600_000);
+  expect(world.sent).toHaveLength(before);
+});
+
+test('a VirtualIP that somebody deletes goes with its last Service, and is not made again', async () => {
+  await begin({ services: 1 });
+  await world.clock.advance(30_000);
+  const [name = ''] = world.api.list('VirtualIP').keys();
+  world.api.remove('VirtualIP', name);
+  await world.clock.advance(10_000);
+  expect(world.listServed()).toEqual(['apps/s0']);
+  const before = world.sent.length;
+  world.api.remove('Service', 'apps/s0');
+  await world.clock.advance(10_000);
+  expect([...world.api.list('VirtualIP').keys(), ...world.api.list('Service').keys()]).toEqual([]);
+  expect(world.sent.slice(before).filter(({ what }) => what.startsWith('POST'))).toEqual([]);
+});
+
+test('a Service for which one family has no pool gets the other one as soon as its holder says so', async () => {
+  await begin({ services: 0 });
+  const report = (announced: string) => {
+    const said = makeReport('node-1', 1_000_000_000, { announced });
+    world.engine.enqueue(world.cache.takeReport('node-1', said), null);
+  };
+  report('1');
+  const families = { ipFamilies: ['IPv4', 'IPv6'], ipFamilyPolicy: 'PreferDualStack' };
+  const ports = [{ protocol: 'TCP', port: 80 }];
+  const spec = { type: 'LoadBalancer', loadBalancerClass, ...families, ports };
+  world.api.create('Service', 'apps/dual', { spec });
+  await world.clock.advance(30_000);
+  expect(world.listServed()).toEqual([]);
+  report('1000000000');
+  await world.clock.advance(100);
+  expect(world.listServed()).toEqual(['apps/dual']);
+});
+
+test('10,000 Services at once, and one that flaps 50 times a second: nobody waits for it', async () => {
+  await begin({ services: 10_000 });
+  const flap = () => {
+    // Somebody takes the finalizer away, again and again: each time there is something to write.
+    world.api.patch('Service', 'apps/s0', { metadata: { finalizers: null } });
+    cancel = world.clock.schedule(20, flap);
+  };
+  let cancel = world.clock.schedule(0, flap);
+  // One that comes last has its turn after all others had theirs, once.
+  await world.clock.advance(60_000);
+  const [first] = [listOf('s0').length];
+  expect(world.sent.length).toBeGreaterThan(perSecond * 55);
+  expect(world.findHighestRate()).toBeLessThanOrEqual(perSecond + burst);
+  // In a queue of thousands it has hardly a turn more than each of them.
+  expect(first).toBeLessThanOrEqual(3);
+  const started = [...world.api.list('Service').values()].filter(({ metadata }) =>
+    metadata.finalizers?.includes(finalizer),
+  );
+  expect(started.length).toBeGreaterThan(1000);
+  cancel();
+});
+
+test('beside ten others, the one that flaps keeps none of them waiting', async () => {
+  await begin({ services: 1 });
+  const flap = () => {
+    world.api.patch('Service', 'apps/s0', { metadata: { finalizers: null } });
+    cancel = world.clock.schedule(20, flap);
+  };
+  let cancel = world.clock.schedule(0, flap);
+  await world.clock.advance(10_000);
+  world.createServices(10, 'other');
+  await world.clock.advance(20_000);
+  expect(world.listServed().filter((key) => key.includes('other'))).toHaveLength(10);
+  expect(world.findHighestRate()).toBeLessThanOrEqual(perSecond + burst);
+  cancel();
+});
+
+test('when the holder of 300 addresses balances in another way, a new Service does not wait for what is said of that', async () => {
+  await begin({ services: 300 });
+  await world.clock.advance(120_000);
+  expect(world.listServed()).toHaveLength(300);
+  const report = makeReport('node-1', 1_000_000_000, { mode: 'kube-proxy' });
+  const from = world.sent.length;
+  world.engine.enqueue(world.cache.takeReport('node-1', report), null);
+  world.createServices(1, 'new');
+  await world.clock.advance(3000);
+  expect(world.listServed()).toContain('apps/new0');
+  // Meanwhile ten a second are told, and all of them in the end.
+  expect(world.sent.length - from).toBeLessThan(50);
+  await world.clock.advance(60_000);
+  const told = [...world.api.list('VirtualIP').values()].filter(
+    ({ status }) => status?.['mode'] === 'kube-proxy',
+  );
+  expect(told).toHaveLength(301);
+});
+
+describe('an API', () => {
+  test('that is gone for ten minutes is asked ever less often, and all is done soon after', async () => {
+    await begin({ services: 50 });
+    world.answer = () => 'unreachable';
+    await world.clock.advance(600_000);
+    // 50 keys, each after 50 ms, 100 ms, … 5 min: about 14 times.
+    expect(world.sent.length).toBeLessThan(51 * 16);
+    expect(world.listServed()).toEqual([]);
+    world.answer = null;
+    await world.clock.advance(5 * 60_000 + 60_000);
+    expect(world.listServed()).toHaveLength(50);
+  });
+
+  test('that refuses one object for ever keeps no other from its turn', async () => {
+    world.answer = (path) => (path.includes('/services/s0') ? 'refused' : null);
+    await begin({ services: 20 });
+    await world.clock.advance(60_000);
+    expect(world.listServed()).toHaveLength(19);
+    expect(listOf('s0').length).toBeLessThan(14);
+  });
+
+  test('whose informer is silent is written to once: the key waits for its own write', async () => {
+    await begin({ services: 1 });
+    world.shownMs = null;
+    await world.clock.advance(14_000);
+    expect(listOf('s0')).toHaveLength(1);
+    // Fifteen seconds later it tries again, and its version tells that it knows an old state.
+    await world.clock.advance(2000);
+    const [first, ...others] = listOf('s0').map(({ outcome }) => outcome);
+    expect([first, ...new Set(others)]).toEqual(['taken', 'conflict']);
+    expect(others.length).toBeLessThan(8);
+  });
+
+  test('with conflicts on every write is not stormed', async () => {
+    world.answer = () => 'conflict';
+    await begin({ services: 100 });
+    await world.clock.advance(60_000);
+    expect(world.findHighestRate()).toBeLessThanOrEqual(perSecond + burst);
+    expect(listOf('s0').length).toBeLessThanOrEqual(12);
+    world.answer = null;
+    await world.clock.advance(120_000);
+    expect(world.listServed()).toHaveLength(100);
+  });
+});
+
+describe('a Service that is deleted while no informer shows its VirtualIP', () => {
+  const path = '/apis/vipnat.io/v1alpha1/virtualips/10.0.0.1';
+  const isRemoval = (what: string) => what === 'PATCH /api/v1/namespaces/apps/services/s0';
+
+  async function deleteEarly() {
+    world.silent.add('VirtualIP');
+    await begin({ services: 1, addresses: '10.0.0.1' });
+    await world.clock.advance(10_000);
+    expect([...world.api.list('VirtualIP').keys()]).toEqual(['10.0.0.1']);
+    world.api.remove('Service', 'apps/s0');
+    await world.clock.advance(300_000);
+    expect(world.api.list('Service').size).toBe(1);
+    expect(world.sent.filter(({ what }) => isRemoval(what))).toHaveLength(1);
+  }
+
+  test.each([
+    ['whose answer was lost', true],
+    ['whose answer came', false],
+  ])('%s: it keeps its finalizer, and the informer is told', async (_, losesAnswer) => {
+    if (losesAnswer) world.losesAnswer = (what) => what.startsWith('POST');
+    await deleteEarly();
+    expect(world.read.every((each) => each === path)).toBe(true);
+    // Once each 15 s, and each time after the first the informer is said to be behind.
+    expect(world.read.length).toBeGreaterThan(15);
+    expect(world.read.length).toBeLessThan(25);
+    expect(new Set(world.behind)).toEqual(new Set(['VirtualIP']));
+  });
+
+  test('which was never made: the finalizer goes', async () => {
+    world.answer = (asked) => (asked.endsWith('/virtualips') ? 'unreachable' : null);
+    await begin({ services: 1, addresses: '10.0.0.1' });
+    await world.clock.advance(60_000);
+    const posts = world.sent.filter(({ what }) => what.startsWith('POST'));
+    // Longer pauses each time, although each read in between is answered.
+    expect([posts.length > 5, posts.length < 14]).toEqual([true, true]);
+    expect(world.read).toHaveLength(posts.length - 1);
+    world.api.remove('Service', 'apps/s0');
+    await world.clock.advance(30_000);
+    expect(world.api.list('Service').size).toBe(0);
+    expect(world.behind).toEqual([]);
+  });
+});
+
+test('a process that does not lead any more writes nothing', async () => {
+  await begin({ services: 5 });
+  world.isLeading = false;
+  await world.clock.advance(60_000);
+  expect(world.sent).toEqual([]);
+  expect(new Set(world.failed)).toEqual(new Set(['late']));
+});
+
+describe('a date that jumps', () => {
+  const release = async () => {
+    await begin({ services: 1, addresses: '10.0.0.1' });
+    await world.clock.advance(10_000);
+    world.api.remove('Service', 'apps/s0');
+    await world.clock.advance(5000);
+    expect(world.api.list('Service').size).toBe(0);
+    expect(world.api.list('VirtualIP').size).toBe(1);
+  };
+
+  test.each([-3_600_000, 3_600_000])(
+    'by %d ms keeps no address for longer than ten minutes',
+    async (jumpMs) => {
+      await release();
+      world.dateOffsetMs = jumpMs;
+      await world.clock.advance(600_000);
+      expect(world.api.list('VirtualIP').size).toBe(0);
+    },
+  );
+
+  test('not at all: the address waits for its minute', async () => {
+    await release();
+    await world.clock.advance(50_000);
+    expect(world.api.list('VirtualIP').size).toBe(1);
+    await world.clock.advance(20_000);
+    expect(world.api.list('VirtualIP').size).toBe(0);
+  });
+});
+
+test('stop waits for the write under way, and begins no other', async () => {
+  world.answerMs = 1000;
+  await begin({ services: 20 });
+  await world.clock.advance(500);
+  let isStopped = false;
+  const stopping = world.engine.stop().then(() => (isStopped = true));
+  await world.clock.advance(400);
+  expect([isStopped, world.sent.length]).toEqual([false, 0]);
+  await world.clock.advance(2000);
+  await stopping;
+  const { length } = world.sent;
+  expect(length).toBeGreaterThan(0);
+  expect(length).toBeLessThanOrEqual(4);
+  await world.clock.advance(60_000);
+  expect(world.sent).toHaveLength(length);
+});

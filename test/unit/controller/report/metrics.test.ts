@@ -1,0 +1,131 @@
+import {
+  makeWorld,
+  makePod,
+  makePool,
+  makeVirtualIp,
+  makeService,
+  publish,
+  nowMs,
+} from '../../../support/fakes/service-objects.ts';
+import { listControllerSamples } from '../../../../controller/report/metrics.ts';
+import { test, expect } from '@jest/globals';
+import { makeDeviceCache, makeDevice } from '../../../support/fakes/device-objects.ts';
+
+const world = makeWorld({
+  pods: [makePod('shop/p'), makePod('shop/q', { status: { conditions: [] } })],
+  pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11', 'fd00:9::/126'] })],
+  virtualIps: [makeVirtualIp('10.0.9.10', ['shop/web']), makeVirtualIp('10.0.9.11', [])],
+  services: [
+    makeService('shop/web', { status: publish('10.0.9.10') }),
+    makeService('shop/api'),
+    makeService('shop/others', { spec: { loadBalancerClass: 'example.com/lb' } }),
+    makeService('shop/inner', { spec: { type: 'ClusterIP', loadBalancerClass: null } }),
+    makeService('shop/leaving', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }),
+  ],
+});
+const statistics = {
+  ...{ depth: 1, working: 1, delayed: 2, turns: 9, failures: 4, longestWaitMs: 1500, longestTurnMs: 0 },
+};
+
+function list(parts: Partial<Parameters<typeof listControllerSamples>[0]> = {}) {
+  const state = {
+    isLeading: true,
+    holder: 'c1',
+    world,
+    statistics,
+    writes: new Map(),
+    deviceCalls: new Map(),
+    kinds: new Map(),
+    unreadable: [],
+    webhook: null,
+    ...parts,
+  };
+  return listControllerSamples(state).map(({ name, labels, value }) => {
+    const text = Object.entries(labels).map(([label, word]) => `${label}=${word}`);
+    return `${name.replace('vipnat_controller_', '')}{${text.join()}} ${value}`;
+  });
+}
+
+test('a controller that leads says how its queue, its pools and its Services do', () => {
+  expect(list()).toEqual([
+    'leading{} 1',
+    'queue_depth{} 1',
+    'queue_longest_wait_seconds{} 1.5',
+    'queue_delayed{} 2',
+    'retries_total{} 4',
+    'steps_total{} 9',
+    'virtual_ips{state=used} 1',
+    'virtual_ips{state=released} 1',
+    'pool_addresses{pool=pool,family=ipv4} 2',
+    'pool_addresses_given{pool=pool,family=ipv4} 1',
+    'pool_addresses{pool=pool,family=ipv6} 4',
+    'pool_addresses_given{pool=pool,family=ipv6} 0',
+    'services_waiting{} 1',
+    'gates_waiting{} 1',
+    'nodes_living{} 0',
+  ]);
+});
+
+test('objects that cannot be read are named', () => {
+  expect(list({ unreadable: [{ kind: 'Service', object: 'shop/odd' }] })).toContain(
+    'object_unreadable{kind=Service,object=shop/odd} 1',
+  );
+});
+
+test('one with a webhook says how that does, whether it leads or not', () => {
+  const webhook = { isServing: true, untilMs: 90_000, isTrusted: false, answers: new Map() };
+  const own = (parts: object) =>
+    list({ isLeading: false, world: null, statistics: null, webhook: { ...webhook, ...parts } });
+  expect(own({ answers: new Map([['patched', 2]]) })).toEqual([
+    'leading{} 0',
+    'admissions_total{result=patched} 2',
+    'webhook_serving{} 1',
+    'webhook_certificate_end_timestamp_seconds{} 90',
+    'webhook_trusted{} 0',
+  ]);
+  expect(own({ isServing: false, untilMs: null, isTrusted: null })).toEqual([
+    'leading{} 0',
+    'webhook_serving{} 0',
+  ]);
+});
+
+test('one that waits says that it does not lead, and nothing of what it does not know', () => {
+  expect(list({ isLeading: false, world: null, statistics: null })).toEqual(['leading{} 0']);
+});
+
+test('a device says whether its units could take over, what waits there, and what drains', () => {
+  const unit = (name: string, role: string, isInSync: boolean | null) => ({
+    unit: name,
+    role,
+    isInSync,
+    why: '',
+  });
+  const cache = makeDeviceCache({ devices: [makeDevice('edge'), makeDevice('new')] });
+  const draining = [{ service: 'a/b', member: '10.1.0.1:80', since: '2027-01-15T08:00:00Z', sessions: 3 }];
+  cache.take('deviceReports', {
+    key: 'edge',
+    after: {
+      ...{ generation: 1, balancers: 2, isReady: false, reason: 'ForeignChanges', message: '' },
+      units: [unit('a', 'active', null), unit('b', 'standby', false), unit('c', 'silent', null)],
+      ...{ foreignChanges: ['x'], draining },
+    },
+  });
+  const told = list({ world: cache.view(nowMs), deviceCalls: new Map([['edge', 7]]) });
+  expect(told.filter((line) => line.startsWith('device_'))).toEqual([
+    'device_ready{device=edge} 0',
+    'device_balancers{device=edge} 2',
+    'device_balancers_failing{device=edge} 0',
+    'device_unit_in_sync{device=edge,unit=a} 1',
+    'device_unit_in_sync{device=edge,unit=b} 0',
+    'device_unit_in_sync{device=edge,unit=c} 0',
+    'device_foreign_changes{device=edge} 1',
+    'device_members_draining{device=edge} 1',
+    'device_requests_total{device=edge} 7',
+    'device_ready{device=new} 0',
+    'device_balancers{device=new} 0',
+    'device_balancers_failing{device=new} 0',
+    'device_foreign_changes{device=new} 0',
+    'device_members_draining{device=new} 0',
+    'device_requests_total{device=new} 0',
+  ]);
+});

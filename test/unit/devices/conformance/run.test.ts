@@ -1,0 +1,113 @@
+import { EagerClock } from '../../../support/devices/eager-clock.ts';
+import { FakeDevice } from '../../../support/devices/fake-device.ts';
+import { beforeEach, test, expect } from '@jest/globals';
+import { listChecks } from '../../../../devices/conformance/steady-checks.ts';
+import type { LoadBalancerDriver } from '../../../../devices/driver.ts';
+import { type ConformanceOptions, runConformance } from '../../../../devices/conformance/run.ts';
+import { createFakeTarget, openFake } from '../../../support/devices/fake-target.ts';
+
+let clock: EagerClock;
+let device: FakeDevice;
+beforeEach(() => {
+  clock = new EagerClock();
+  device = new FakeDevice({ clock });
+});
+
+const choose = (...names: string[]) => listChecks().filter(({ name }) => names.includes(name));
+
+async function run(
+  wrong: (right: LoadBalancerDriver) => Partial<LoadBalancerDriver>,
+  options: Partial<ConformanceOptions> & Pick<ConformanceOptions, 'checks'>,
+) {
+  const { signal } = new AbortController();
+  const target = createFakeTarget(device, clock);
+  return await runConformance(
+    {
+      ...target,
+      open: (cluster, context) => {
+        const right = openFake(device, cluster, context);
+        return {
+          capabilities: right.capabilities,
+          list: right.list.bind(right),
+          plan: right.plan.bind(right),
+          ensure: right.ensure.bind(right),
+          remove: right.remove.bind(right),
+          readState: right.readState.bind(right),
+          ...wrong(right),
+        };
+      },
+    },
+    { signal, lastSignal: signal, takesLeftovers: false, onResult: () => undefined, ...options },
+  );
+}
+
+test('a driver that never ends fails the check, and the others run', async () => {
+  const { results } = await run(
+    (right) => ({
+      plan: (wanted, signal) =>
+        wanted.id.name === 'web' ? new Promise(() => undefined) : right.plan(wanted, signal),
+    }),
+    { checks: choose('ensure-list', 'remove-unknown') },
+  );
+  expect(results).toMatchObject([
+    { name: 'ensure-list', outcome: 'failed', why: 'plan has not ended after 120 s' },
+    { name: 'remove-unknown', outcome: 'passed' },
+  ]);
+  expect(device.listObjects()).toEqual([]);
+});
+
+test('what a failed check has made is removed', async () => {
+  const { results } = await run(
+    (right) => ({ list: (signal) => right.list(signal), plan: () => Promise.reject(new Error('a bug')) }),
+    {
+      checks: choose('ensure-list'),
+    },
+  );
+  expect(results).toMatchObject([{ outcome: 'failed', why: 'plan rejects: a bug' }]);
+  expect(device.listObjects()).toEqual([]);
+});
+
+test('a driver that cannot remove ends the suite: the next check would not start with an empty device', async () => {
+  const report = await run(() => ({ remove: () => Promise.resolve({ result: 'done' }) }), {
+    checks: choose('ensure-list', 'udp'),
+  });
+  expect(report.results.map(({ name, outcome }) => [name, outcome])).toEqual([['ensure-list', 'failed']]);
+  expect(report.interruption).toBe('remove is done, and list still has "web"');
+});
+
+test('a signal ends a check wherever it is, and what it made is removed', async () => {
+  const controller = new AbortController();
+  const report = await run(
+    (right) => ({
+      plan: (wanted, signal) => {
+        controller.abort(new Error('interrupted'));
+        return right.plan(wanted, signal);
+      },
+    }),
+    { checks: choose('state', 'ensure-list', 'udp'), signal: controller.signal },
+  );
+  expect(report.results.map(({ name }) => name)).toEqual(['state']);
+  expect(report.interruption).toBe('it was interrupted');
+  expect(device.listObjects()).toEqual([]);
+});
+
+test('balancers of the suite on the device are left as they are, unless they are to be removed', async () => {
+  const { signal } = new AbortController();
+  const left = openFake(device, 'vipnat-conformance', { clock, beforeCall: () => undefined });
+  await left.ensure(
+    {
+      id: { cluster: 'vipnat-conformance', namespace: 'shop', name: 'web', uid: 'u1' },
+      addresses: [{ family: 'ipv4', text: '192.0.2.1' }],
+      listeners: [{ protocol: 'tcp', port: 80, members: [] }],
+      method: 'rr',
+      affinityS: null,
+    },
+    signal,
+  );
+  const before = device.listObjects();
+  await expect(run(() => ({}), { checks: choose('state') })).rejects.toMatchObject({ code: 'DEVICE_IN_USE' });
+  expect(device.listObjects()).toEqual(before);
+  const { results } = await run(() => ({}), { checks: choose('ensure-list'), takesLeftovers: true });
+  expect(results).toMatchObject([{ outcome: 'passed' }]);
+  expect(device.listObjects()).toEqual([]);
+});

@@ -1,0 +1,188 @@
+/** What happens at which unit, by units in memory whose roles change between any two calls. */
+import { type UnitRole, DevicePair, type Transaction, type PairUnit } from '../../../devices/pair.ts';
+import { DeviceError } from '../../../devices/driver.ts';
+import { describe, test, expect } from '@jest/globals';
+
+const { signal } = new AbortController();
+
+type Role = UnitRole['role'] | 'silent' | 'unauthorized';
+
+class World {
+  readonly log: string[] = [];
+  readonly roles: Role[];
+  readonly pair: DevicePair<Unit>;
+  /** Told of each call before it happens. */
+  onCall: (call: string) => void = () => undefined;
+
+  constructor(...roles: Role[]) {
+    this.roles = roles;
+    this.pair = new DevicePair(roles.map((_role, at) => new Unit(this, at)));
+  }
+
+  call(what: string): void {
+    this.log.push(what);
+    this.onCall(what);
+  }
+
+  transact(changes: Partial<Transaction<Unit, string, string>> = {}): Promise<string> {
+    const note = (what: string) => (unit: Unit) => {
+      this.call(`${what} ${unit.unit}`);
+      return Promise.resolve(unit.unit);
+    };
+    const transaction = {
+      prepare: note('prepare'),
+      takeBack: async (unit: Unit) => {
+        await note('takeBack')(unit);
+      },
+      commit: note('commit'),
+      finish: async (unit: Unit, _result: string, standby: string) => {
+        await note(`finish (${standby})`)(unit);
+      },
+      ...changes,
+    };
+    return this.pair.transact(transaction, signal);
+  }
+
+  get acts(): readonly string[] {
+    return this.log.filter((what) => !what.startsWith('ask'));
+  }
+}
+
+class Unit implements PairUnit {
+  readonly unit: string;
+  readonly #world: World;
+  readonly #at: number;
+
+  constructor(world: World, at: number) {
+    this.#world = world;
+    this.#at = at;
+    this.unit = 'AB'.charAt(at);
+  }
+
+  readRole(): Promise<UnitRole> {
+    this.#world.call(`ask ${this.unit}`);
+    const role = this.#world.roles[this.#at] ?? 'unknown';
+    if (role === 'silent') return Promise.reject(new DeviceError('unreachable', `${this.unit} is gone`));
+    if (role === 'unauthorized') return Promise.reject(new DeviceError('unauthorized', 'who are you?'));
+    return Promise.resolve({ role, why: '' });
+  }
+}
+
+describe('a transaction', () => {
+  test.each<[Role[], string, string]>([
+    [['active', 'standby'], 'A', 'answers'],
+    [['standby', 'active'], 'B', 'answers'],
+    [['active', 'silent'], 'A', 'silent'],
+    [['silent', 'active'], 'B', 'silent'],
+    [['unauthorized', 'active'], 'B', 'silent'],
+    [['active', 'unknown'], 'A', 'answers'],
+    [['active'], 'A', 'none'],
+    [['unknown'], 'A', 'none'],
+  ])('of units that are %j is at %s, whose standby is: %s', async (roles, unit, standby) => {
+    const world = new World(...roles);
+    expect(await world.transact()).toBe(unit);
+    expect(world.acts).toEqual([`prepare ${unit}`, `commit ${unit}`, `finish (${standby}) ${unit}`]);
+  });
+
+  test.each<[Role[], string]>([
+    [['standby', 'standby'], 'no-active-unit'],
+    [['active', 'active'], 'no-active-unit'],
+    [['standby', 'silent'], 'no-active-unit'],
+    [['unknown', 'standby'], 'no-active-unit'],
+    [['silent', 'silent'], 'unreachable'],
+    [['unauthorized', 'unauthorized'], 'unauthorized'],
+    [['standby'], 'no-active-unit'],
+    [['silent'], 'unreachable'],
+  ])('of units that are %j writes nothing: %s', async (roles, kind) => {
+    const world = new World(...roles);
+    await expect(world.transact()).rejects.toMatchObject({ kind });
+    expect(world.acts).toEqual([]);
+  });
+
+  test('whose unit is asked right before and right after its commit', async () => {
+    const world = new World('active', 'standby');
+    await world.transact();
+    const begin = ['ask A', 'ask B', 'prepare A'];
+    expect(world.log).toEqual([...begin, 'ask A', 'commit A', 'ask A', 'finish (answers) A']);
+  });
+});
+
+describe('when roles change', () => {
+  const swapAt = (world: World, call: string) => {
+    world.onCall = (what) => {
+      if (what === call) world.roles.reverse();
+    };
+  };
+
+  test('before the commit, what was written is taken back, and written at the other unit', async () => {
+    const world = new World('active', 'standby');
+    swapAt(world, 'prepare A');
+    expect(await world.transact()).toBe('B');
+    expect(world.acts).toEqual(['prepare A', 'takeBack A', 'prepare B', 'commit B', 'finish (answers) B']);
+  });
+
+  test('after the commit, it is done only when the other unit has it', async () => {
+    const world = new World('active', 'standby');
+    swapAt(world, 'commit A');
+    expect(await world.transact()).toBe('B');
+    expect(world.acts).toEqual(['prepare A', 'commit A', 'prepare B', 'commit B', 'finish (answers) B']);
+  });
+
+  test('again and again, it ends after three starts, and nothing waits anywhere', async () => {
+    const world = new World('active', 'standby');
+    world.onCall = (what) => {
+      if (what.startsWith('prepare')) world.roles.reverse();
+    };
+    await expect(world.transact()).rejects.toMatchObject({ kind: 'role-changed' });
+    expect(world.acts).toEqual(['A', 'B', 'A'].flatMap((unit) => [`prepare ${unit}`, `takeBack ${unit}`]));
+  });
+
+  test('and no unit is active in the middle, what was written is taken back', async () => {
+    const world = new World('active', 'standby');
+    world.onCall = (what) => {
+      if (what === 'prepare A') world.roles[0] = 'standby';
+    };
+    await expect(world.transact()).rejects.toMatchObject({ kind: 'no-active-unit' });
+    expect(world.acts).toEqual(['prepare A', 'takeBack A']);
+  });
+
+  test('because the pinned unit is gone, the other one gets it', async () => {
+    const world = new World('active', 'standby');
+    world.onCall = (what) => {
+      if (what === 'prepare A') world.roles.splice(0, 2, 'silent', 'active');
+    };
+    const takeBack = (unit: Unit) => unit.readRole().then(() => undefined);
+    expect(await world.transact({ takeBack })).toBe('B');
+    expect(world.acts).toEqual(['prepare A', 'prepare B', 'commit B', 'finish (silent) B']);
+  });
+});
+
+describe('a transaction that fails', () => {
+  test.each(['prepare', 'commit'] as const)(
+    'in its %s takes back what waits, and says why it failed',
+    async (act) => {
+      const world = new World('active', 'standby');
+      const fail = () => Promise.reject(new DeviceError('refused', 'table full'));
+      await expect(world.transact({ [act]: fail })).rejects.toThrow('table full');
+      expect(world.acts.at(-1)).toBe('takeBack A');
+    },
+  );
+
+  test('by what is no problem of the device asks it nothing more', async () => {
+    const world = new World('active', 'standby');
+    const end = new Error('the process ends');
+    await expect(world.transact({ prepare: () => Promise.reject(end) })).rejects.toBe(end);
+    expect(world.acts).toEqual([]);
+  });
+});
+
+test('the state names each unit, its role, and why it is not known', async () => {
+  const world = new World('active', 'silent');
+  expect(await world.pair.readUnits(signal)).toEqual([
+    { unit: 'A', role: 'active', isInSync: null, why: '' },
+    { unit: 'B', role: 'silent', isInSync: null, why: 'B is gone' },
+  ]);
+  expect(await new World('unauthorized').pair.readUnits(signal)).toMatchObject([
+    { role: 'unknown', why: 'who are you?' },
+  ]);
+});

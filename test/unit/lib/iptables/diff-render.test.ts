@@ -1,0 +1,141 @@
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { type Balance, vipChainName } from '../../../../lib/dialect.ts';
+import { renderTables, renderRoute } from '../../../../lib/iptables/vip-rules.ts';
+import { describe, test, expect } from '@jest/globals';
+
+const vip = toEndpoint('10.0.0.50:6443');
+const vip6 = toEndpoint('[fd00::50]:6443');
+const backends = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443', '10.0.0.14:6443'].map(toEndpoint);
+const direct: Balance = { vip, route: { kind: 'translate', backends }, masquerade: 'own' };
+const passthrough: Balance = { ...direct, route: { kind: 'translate', backends: [] } };
+
+const namesOf = (balances: readonly Balance[], table: 'nat' | 'filter') => [
+  ...renderTables('ipv4', balances)[table].chains.keys(),
+];
+
+describe('the chain of a VIP', () => {
+  test('direct: each backend is as likely as the others, and the last takes what is left', () => {
+    const rules = renderRoute(direct);
+    expect(rules.map(({ tail }) => /--to-destination (.*)/.exec(tail)?.[1])).toEqual([
+      '10.0.0.11:6443',
+      '10.0.0.12:6443',
+      '10.0.0.13:6443',
+      '10.0.0.14:6443',
+    ]);
+    let left = 1;
+    for (const { tail } of rules) {
+      const chance = Number(/--probability (\S+)/.exec(tail)?.[1] ?? 1);
+      expect(left * chance).toBeCloseTo(1 / backends.length, 8);
+      left -= left * chance;
+    }
+    expect(left).toBeCloseTo(0, 8);
+  });
+
+  test('direct to one backend needs no chance', () => {
+    const [rule] = renderRoute({ ...direct, route: { kind: 'translate', backends: backends.slice(0, 1) } });
+    expect(rule).toEqual({ head: '-p tcp', tail: '-m tcp -j DNAT --to-destination 10.0.0.11:6443' });
+  });
+
+  test('service-chain: a jump into it', () => {
+    expect(renderRoute({ ...direct, route: { kind: 'jump', chain: 'KUBE-SVC-X' } })).toEqual([
+      { head: '', tail: '-j KUBE-SVC-X' },
+    ]);
+  });
+
+  test('cluster-ip: a translation to it', () => {
+    const route = { kind: 'translate', backends: [toEndpoint('[fd00:96::1]:443')] } as const;
+    expect(renderRoute({ vip: vip6, route, masquerade: 'own' })).toEqual([
+      { head: '-p tcp', tail: '-m tcp -j DNAT --to-destination [fd00:96::1]:443' },
+    ]);
+  });
+
+  test('passthrough: nothing', () => {
+    expect(renderRoute(passthrough)).toEqual([]);
+  });
+
+  test("with kube-proxy's mark, the mark comes first, but not where nothing is translated", () => {
+    expect(renderRoute({ ...direct, masquerade: 'kube-mark' })[0]).toEqual({
+      head: '',
+      tail: '-j KUBE-MARK-MASQ',
+    });
+    expect(renderRoute({ ...passthrough, masquerade: 'kube-mark' })).toEqual([]);
+  });
+
+  test('has a name for each family, address and port, short enough for the kernel, and the same for ever', () => {
+    const names = [vip, vip6, toEndpoint('10.0.0.50:8443'), toEndpoint('10.0.0.51:6443')].map(vipChainName);
+    expect(new Set(names).size).toBe(names.length);
+    for (const name of names) expect(name).toMatch(/^VIPNAT-[0-9a-f]{10}$/);
+    // Another name would leave the connections of a running agent without rules for a moment when it is upgraded.
+    expect(names[0]).toBe('VIPNAT-0a0335d65f');
+  });
+});
+
+describe('the tables', () => {
+  test('send what opens a connection to the VIP, and nothing else, into its chain, from both hooks', () => {
+    const { nat } = renderTables('ipv4', [direct]);
+    expect(nat.chains.get('VIPNAT')).toEqual([
+      {
+        head: '-d 10.0.0.50/32 -p tcp',
+        tail: `-m tcp --dport 6443 --tcp-flags FIN,SYN,RST,ACK SYN -j ${vipChainName(vip)}`,
+      },
+    ]);
+    expect(nat.hooks.filter(({ rule }) => rule.tail === '-j VIPNAT').map(({ chain }) => chain)).toEqual([
+      'PREROUTING',
+      'OUTPUT',
+    ]);
+  });
+
+  test('masquerade and let through what was translated, told by where it wanted to go', () => {
+    const { nat, filter } = renderTables('ipv4', [direct]);
+    const match = '-m conntrack --ctstate DNAT --ctorigdst 10.0.0.50 --ctorigdstport 6443';
+    expect(nat.chains.get('VIPNAT-POSTROUTING')).toEqual([
+      { head: '-p tcp', tail: `${match} -j MASQUERADE --random-fully` },
+    ]);
+    expect(filter.chains.get('VIPNAT-FORWARD')).toEqual([{ head: '-p tcp', tail: `${match} -j ACCEPT` }]);
+    expect(filter.hooks).toEqual([{ chain: 'FORWARD', rule: { head: '', tail: '-j VIPNAT-FORWARD' } }]);
+  });
+
+  test('drop replies that conntrack calls INVALID, of whoever may answer any of the VIPs, and nothing else', () => {
+    const [first, second] = backends;
+    const balances = [[second, first].flatMap((one) => one ?? []), backends.slice(0, 1)].map(
+      (apiservers) => ({
+        ...direct,
+        apiservers,
+      }),
+    );
+    const { filter } = renderTables('ipv4', balances);
+    expect(filter.chains.get('VIPNAT-INPUT')).toEqual(
+      ['10.0.0.11', '10.0.0.12'].map((address) => ({
+        head: `-s ${address}/32 ! -i lo -p tcp`,
+        tail: '-m tcp --sport 6443 -m conntrack --ctstate INVALID -j DROP',
+      })),
+    );
+    expect(filter.hooks).toContainEqual({ chain: 'INPUT', rule: { head: '', tail: '-j VIPNAT-INPUT' } });
+  });
+
+  test('have no POSTROUTING chain when somebody else masquerades or nobody does', () => {
+    for (const masquerade of ['kube-mark', 'none'] as const) {
+      expect(namesOf([{ ...direct, masquerade }], 'nat')).not.toContain('VIPNAT-POSTROUTING');
+      expect(renderTables('ipv4', [{ ...direct, masquerade }]).nat.hooks).toHaveLength(2);
+    }
+  });
+
+  test('keep the empty chain of a VIP that is left to its holder: its connections go on being masqueraded', () => {
+    expect(renderTables('ipv4', [passthrough]).nat.chains.get(vipChainName(vip))).toEqual([]);
+    expect(namesOf([passthrough], 'nat')).toContain('VIPNAT-POSTROUTING');
+  });
+
+  test('match the whole address of either family', () => {
+    const { nat } = renderTables('ipv6', [{ ...passthrough, vip: vip6 }]);
+    expect(nat.chains.get('VIPNAT')?.[0]?.head).toBe('-d fd00::50/128 -p tcp');
+  });
+
+  test('are empty for no VIPs', () => {
+    const { nat, filter } = renderTables('ipv4', []);
+    expect([nat, filter].map(({ chains, hooks }) => chains.size + hooks.length)).toEqual([0, 0]);
+  });
+
+  test('have what a chain refers to before it, so that a restore can write them from top to bottom', () => {
+    expect(namesOf([direct], 'nat')).toEqual([vipChainName(vip), 'VIPNAT', 'VIPNAT-POSTROUTING']);
+  });
+});

@@ -1,0 +1,76 @@
+import { type Address, parseAddress } from '../../../../lib/net.ts';
+import { describe, test, expect } from '@jest/globals';
+import { computeVrid, parseVrids, parseCapture } from '../../../../lib/keepalived/read.ts';
+import type { VipnatError } from '../../../../lib/errors.ts';
+import { readFileSync } from 'node:fs';
+
+function parse(text: string): Address {
+  const address = parseAddress(text);
+  if (address === null) throw new Error(`${text} is no address`);
+  return address;
+}
+
+describe('computeVrid', () => {
+  test.each([
+    ['10.0.0.50', 51],
+    ['10.0.0.0', 1],
+    ['10.0.0.254', 255],
+    ['fd00::32', 51],
+    ['fd00::ab32', 51],
+    ['fd00::', 1],
+    ['fd00::fe', 255],
+  ])('%s gets %i: the last byte plus one', (text, vrid) => {
+    expect(computeVrid(parse(text))).toBe(vrid);
+  });
+
+  test.each(['10.0.0.255', 'fd00::12ff'])('%s is refused, with the way out', (text) => {
+    let error: VipnatError | undefined;
+    try {
+      computeVrid(parse(text));
+    } catch (thrown) {
+      error = thrown as VipnatError;
+    }
+    expect(error?.code).toBe('CONFIG_INVALID');
+    expect(error?.message).toContain(text);
+    expect(error?.message).toContain('--vrid');
+  });
+});
+
+test.each([
+  ['51', [51]],
+  ['253-255', [253, 254, 255]],
+  ['255-300', [255]],
+  ['60-51', []],
+  ['0', []],
+  ['', []],
+  ['51-', []],
+  ['a', []],
+])('the VRIDs of "%s" are %j', (text, vrids) => {
+  expect(parseVrids(text)).toEqual(vrids);
+});
+
+const read = (name: string) =>
+  readFileSync(
+    new URL(`../../../support/fixtures/captures/tcpdump-vrrp.${name}.txt`, import.meta.url),
+    'utf8',
+  );
+
+test.each([
+  ['v2', { family: 'ipv4', source: '10.77.0.11', vrid: 51, addresses: ['10.77.0.50', '10.77.0.51'] }],
+  ['v3', { family: 'ipv4', source: '10.77.0.11', vrid: 51, addresses: ['10.77.0.50', '10.77.0.51'] }],
+  ['v6', { family: 'ipv6', source: 'fe80::e4b6:d7ff:fee2:3bb6', vrid: 81, addresses: ['fd77::50'] }],
+])('adverts of keepalived 2.2.7, as tcpdump saw them: %s', (name, advert) => {
+  expect(parseCapture(read(name))).toEqual(Array.from({ length: 3 }, () => ({ ...advert, priority: 110 })));
+});
+
+test('whatever is no whole advert is left out', () => {
+  const bytes = read('v3').split('\n').slice(1, 4);
+  const [first = '', second = ''] = bytes;
+  expect(parseCapture(['a packet', ...bytes].join('\n'))).toHaveLength(1);
+  expect(parseCapture(['a packet', first, second].join('\n'))).toEqual([]);
+  expect(parseCapture(['a packet', first].join('\n'))).toEqual([]);
+  expect(
+    parseCapture(['another protocol', first.replace('ff70', 'ff06'), ...bytes.slice(1)].join('\n')),
+  ).toEqual([]);
+  expect(parseCapture('')).toEqual([]);
+});

@@ -1,0 +1,185 @@
+import { renderAttribute, type NetlinkClient, type NetlinkRequest } from '../../../../lib/kernel/netlink.ts';
+import { toAddressBytes } from '../../../../lib/net.ts';
+import {
+  type ConnectionChoice,
+  visitConnections,
+  forgetConnection,
+} from '../../../../lib/kernel/conntrack.ts';
+import type { SeenFlow } from '../../../../lib/kernel/port.ts';
+import { test, expect } from '@jest/globals';
+
+const dstNat = 1 << 5;
+
+const number = (value: number) => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+};
+const port = (value: number) => number(value).subarray(2);
+
+/** CTA_TUPLE_IP and CTA_TUPLE_PROTO. */
+function tuple(protocol: number, [from, fromPort]: [string, number], [to, toPort]: [string, number]): Buffer {
+  const [source, destination] = from.includes(':') ? [3, 4] : [1, 2];
+  const addresses = [
+    renderAttribute(source, toAddressBytes(from)),
+    renderAttribute(destination, toAddressBytes(to)),
+  ];
+  const ports = [
+    renderAttribute(1, Buffer.from([protocol])),
+    renderAttribute(2, port(fromPort)),
+    renderAttribute(3, port(toPort)),
+  ];
+  return Buffer.concat([
+    renderAttribute(1, Buffer.concat(addresses), true),
+    renderAttribute(2, Buffer.concat(ports), true),
+  ]);
+}
+
+/** What the kernel lists of one connection. */
+function message(family: number, original: Buffer, reply: Buffer, bits = dstNat) {
+  const attributes = [
+    renderAttribute(1, original, true),
+    renderAttribute(2, reply, true),
+    renderAttribute(3, number(bits)),
+    renderAttribute(12, number(4711)),
+  ];
+  return {
+    ...{ type: 0x0100, flags: 0, sequence: 1 },
+    data: Buffer.concat([Buffer.from([family, 0, 0, 0]), ...attributes]),
+  };
+}
+
+const asked = tuple(6, ['10.0.0.1', 40_000], ['10.0.9.10', 80]);
+const answered = tuple(6, ['10.244.1.2', 8080], ['10.0.0.1', 40_000]);
+
+function answering(messages: Awaited<ReturnType<NetlinkClient['request']>>) {
+  const requests: NetlinkRequest[] = [];
+  const client = {
+    request: (request: NetlinkRequest) => {
+      requests.push(request);
+      if (request.visit === undefined) return Promise.resolve(messages);
+      for (const { data } of messages) {
+        // It stands in a datagram, between others.
+        const datagram = Buffer.concat([Buffer.alloc(16, 1), data, Buffer.alloc(16, 1)]);
+        request.visit(datagram, 16, 16 + data.length);
+        // What is kept of a datagram must not hold it: the socket may use it again.
+        datagram.fill(0);
+      }
+      return Promise.resolve([]);
+    },
+    close: () => undefined,
+  };
+  return { client, requests };
+}
+
+/** All that are shown, with their keys. */
+async function listAll(client: Pick<NetlinkClient, 'request'>, choice: ConnectionChoice = 'translated') {
+  const shown: (SeenFlow & { readonly key: Buffer })[] = [];
+  await visitConnections(client, choice, (flow, renderKey) => {
+    shown.push({ ...flow, key: renderKey() });
+  });
+  return shown;
+}
+
+test('connections of both families that were sent elsewhere are listed, and no others', async () => {
+  const six = [
+    tuple(17, ['fd00::1', 40_000], ['fd00:9::a', 53]),
+    tuple(17, ['fd00:244::2', 5353], ['fd00::1', 40_000]),
+  ] as const;
+  const { client } = answering([
+    message(2, asked, answered),
+    message(2, asked, answered, 0),
+    message(2, tuple(1, ['10.0.0.1', 0], ['10.0.9.10', 0]), answered),
+    message(10, ...six),
+    { ...message(2, asked, answered), data: message(2, asked, answered).data.subarray(0, 30) },
+  ]);
+  expect(await listAll(client)).toEqual([
+    {
+      protocol: 'tcp',
+      vip: { family: 'ipv4', address: '10.0.9.10', port: 80 },
+      backend: { family: 'ipv4', address: '10.244.1.2', port: 8080 },
+      isAnswered: false,
+      isEstablished: false,
+      isOpen: true,
+      key: expect.any(Buffer),
+    },
+    {
+      protocol: 'udp',
+      vip: { family: 'ipv6', address: 'fd00:9::a', port: 53 },
+      backend: { family: 'ipv6', address: 'fd00:244::2', port: 5353 },
+      isAnswered: false,
+      isEstablished: false,
+      isOpen: true,
+      key: expect.any(Buffer),
+    },
+  ]);
+  expect(await listAll(client, 'all')).toHaveLength(3);
+});
+
+test.each([
+  ['SYN_SENT', 1, true, false],
+  ['ESTABLISHED', 3, true, true],
+  ['FIN_WAIT', 4, true, false],
+  ['CLOSE_WAIT', 5, true, false],
+  ['LAST_ACK', 6, false, false],
+  ['TIME_WAIT', 7, false, false],
+  ['CLOSE', 8, false, false],
+])(
+  'a connection in state %s (%s) is open: %s, and established: %s',
+  async (_, state, isOpen, isEstablished) => {
+    const whole = message(2, asked, answered);
+    const info = renderAttribute(4, renderAttribute(1, renderAttribute(1, Buffer.from([state])), true), true);
+    const { client } = answering([{ ...whole, data: Buffer.concat([whole.data, info]) }]);
+    expect(await listAll(client)).toMatchObject([{ isOpen, isEstablished }]);
+  },
+);
+
+test('of a virtual IP the kernel is asked for its own, and one that tells of others too is not believed', async () => {
+  const vip = { family: 'ipv4', address: '10.0.9.10', port: 80 } as const;
+  const elsewhere = tuple(6, ['10.0.0.1', 40_000], ['10.0.9.11', 80]);
+  const ofPort = tuple(6, ['10.0.0.1', 40_000], ['10.0.9.10', 81]);
+  const ofUdp = tuple(17, ['10.0.0.1', 40_000], ['10.0.9.10', 80]);
+  const { client, requests } = answering(
+    [asked, elsewhere, ofPort, ofUdp].map((one) => message(2, one, answered, 0)),
+  );
+  expect(await listAll(client, vip)).toMatchObject([{ vip, protocol: 'tcp' }]);
+  // Destination, protocol and destination port, by the filter of Linux 5.8.
+  const destination = Buffer.concat([
+    renderAttribute(1, renderAttribute(2, toAddressBytes(vip.address)), true),
+    renderAttribute(
+      2,
+      Buffer.concat([renderAttribute(1, Buffer.from([6])), renderAttribute(3, port(vip.port))]),
+      true,
+    ),
+  ]);
+  expect(requests[0]?.payload).toEqual(
+    Buffer.concat([
+      Buffer.from([2, 0, 0, 0]),
+      renderAttribute(1, destination, true),
+      renderAttribute(25, renderAttribute(1, Buffer.from([0b10_1010, 0, 0, 0])), true),
+    ]),
+  );
+});
+
+test('a connection is forgotten by its own tuple and id: without them the kernel would forget all', async () => {
+  const { client, requests } = answering([message(2, asked, answered)]);
+  const [connection] = await listAll(client);
+  if (connection === undefined) throw new Error('there is one');
+  expect(await forgetConnection(client, connection.key)).toBe(true);
+  expect(requests[1]).toMatchObject({ type: 0x0102, isDump: false, isOrder: true });
+  expect(requests[1]?.payload).toEqual(
+    Buffer.concat([
+      Buffer.from([2, 0, 0, 0]),
+      renderAttribute(1, asked, true),
+      renderAttribute(12, number(4711)),
+    ]),
+  );
+});
+
+test.each([
+  ['a packet came back', 0x22, true],
+  ['none did', 0x20, false],
+])('a connection says whether it was answered: %s', async (_, bits, isAnswered) => {
+  const { client } = answering([message(2, asked, answered, bits)]);
+  expect(await listAll(client)).toMatchObject([{ isAnswered }]);
+});

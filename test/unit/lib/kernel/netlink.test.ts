@@ -1,0 +1,24 @@
+import { describe, test, expect } from '@jest/globals';
+import { parseMessages, parseAttributes } from '../../../../lib/kernel/netlink.ts';
+
+/** A message of no data that says it is so long. */
+function message(length: number): Buffer {
+  const header = Buffer.alloc(16);
+  header.writeUInt32LE(length, 0);
+  header.writeUInt16LE(20, 4);
+  return header;
+}
+
+describe('a datagram', () => {
+  test.each([0xffff_ffff, 0x8000_0000, 17, 15, 0])(
+    'with a message that says it has %i bytes is read up to there',
+    (length) => {
+      expect(parseMessages(Buffer.concat([message(16), message(length)]))).toHaveLength(1);
+    },
+  );
+});
+
+test('an attribute that is longer than its message is none', () => {
+  const attribute = Buffer.from([8, 0, 1, 0, 10, 0, 0]);
+  expect(parseAttributes(attribute, 0).size).toBe(0);
+});

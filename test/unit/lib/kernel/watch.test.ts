@@ -1,0 +1,193 @@
+import { describe, test, expect, beforeEach, afterEach } from '@jest/globals';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import {
+  startPoll,
+  type Source,
+  startLockWatch,
+  withoutConnectionCounts,
+} from '../../../../lib/kernel/watch.ts';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { systemClock } from '../../../../lib/clock.ts';
+import { readFileSync } from 'node:fs';
+
+describe('a poll', () => {
+  test('takes the first look as what others are compared with, and calls back at changes only', async () => {
+    const { clock, changes, see, poll } = start(1);
+    await clock.advance(500);
+    expect(changes()).toBe(0);
+    see(2);
+    await clock.advance(50);
+    expect(changes()).toBe(1);
+    await clock.advance(500);
+    expect(changes()).toBe(1);
+    await poll.stop();
+  });
+
+  test('reports the first of a row of failures, goes on, and reports again after it has seen again', async () => {
+    const { clock, changes, problems, see, poll } = start(1);
+    await clock.advance(50);
+    see(new Error('EPERM'));
+    await clock.advance(500);
+    expect(problems).toEqual(['NETLINK_FAILED']);
+    see(2);
+    await clock.advance(50);
+    expect(changes()).toBe(1);
+    see(new Error('EPERM'));
+    await clock.advance(500);
+    expect(problems).toHaveLength(2);
+    await poll.stop();
+  });
+
+  test('looks at multiples of its interval, so that polls wake the processor together', async () => {
+    const clock = new FakeClock();
+    await clock.advance(30);
+    const looks: number[] = [];
+    const options = { clock, everyMs: () => 50, onChange: ignore, onProblem: ignore };
+    const poll = startPoll({ ...options, look: () => Promise.resolve(looks.push(clock.now())) });
+    await clock.advance(150);
+    // 50 is nearly reached at 30: the look at 30 stands for it.
+    expect(looks).toEqual([30, 100, 150]);
+    await poll.stop();
+  });
+
+  test('never starts a look before the last one has ended', async () => {
+    const clock = new FakeClock();
+    let running = 0;
+    let most = 0;
+    const look = async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await new Promise<void>((resolve) => clock.schedule(180, resolve));
+      running -= 1;
+      return null;
+    };
+    const poll = startPoll({ clock, look, everyMs: () => 50, onChange: ignore, onProblem: ignore });
+    await clock.advance(2000);
+    expect(most).toBe(1);
+    const stopped = poll.stop();
+    await clock.advance(200);
+    await stopped;
+    expect(clock.pending).toBe(0);
+  });
+
+  test('calls nobody back once it is stopped, and leaves nothing scheduled', async () => {
+    const { clock, changes, see, poll } = start(1);
+    await clock.advance(50);
+    see(2);
+    await poll.stop();
+    await clock.advance(500);
+    expect(changes()).toBe(0);
+    expect(clock.pending).toBe(0);
+  });
+});
+
+function start(first: number) {
+  const clock = new FakeClock();
+  const problems: string[] = [];
+  let seen: number | Error = first;
+  let changes = 0;
+  const poll = startPoll({
+    clock,
+    look: () => (typeof seen === 'number' ? Promise.resolve(seen) : Promise.reject(seen)),
+    everyMs: () => 50,
+    onChange: () => {
+      changes += 1;
+    },
+    onProblem: ({ code }) => problems.push(code),
+  });
+  const see = (next: number | Error) => {
+    seen = next;
+  };
+  return { clock, problems, see, poll, changes: () => changes };
+}
+
+function ignore(): void {
+  // What is reported is another test's matter.
+}
+
+describe('the watch on the xtables lock', () => {
+  const path = process.env['PATH'];
+  let folder: string;
+  let source: Source;
+  let events: string[];
+  let delaysMs: number[];
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), `vipnat-${process.pid}-`));
+    process.env['PATH'] = folder;
+    events = [];
+    delaysMs = [];
+  });
+
+  afterEach(async () => {
+    await source.stop();
+    process.env['PATH'] = path;
+    await rm(folder, { recursive: true });
+  });
+
+  async function install(script: string): Promise<void> {
+    await writeFile(join(folder, 'inotifywait'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  }
+
+  /** With waits a hundred times shorter. */
+  function start(): void {
+    source = startLockWatch({
+      clock: {
+        ...systemClock,
+        schedule: (delayMs, callback) => {
+          delaysMs.push(delayMs);
+          return systemClock.schedule(delayMs / 100, callback);
+        },
+      },
+      onTrigger: (trigger) => events.push(trigger),
+      onProblem: ({ code }) => events.push(code),
+    });
+  }
+
+  test('triggers for each event, and not for being established', async () => {
+    await install("echo 'Watches established.' >&2; echo CLOSE_NOWRITE,CLOSE; exec /bin/sleep 60");
+    start();
+    await until(() => events.length > 0);
+    expect(events).toEqual(['xtables-lock']);
+  });
+
+  test('starts the child again after its death, reports that once, and triggers for what it missed', async () => {
+    await install(`[ -e ${folder}/again ] || { : > ${folder}/again; echo 'Watches established.' >&2; exit 1; }
+echo 'Watches established.' >&2; exec /bin/sleep 60`);
+    start();
+    await until(() => events.length > 1);
+    expect(events).toEqual(['TOOL_FAILED', 'xtables-lock']);
+    expect(delaysMs).toEqual([1000]);
+  });
+
+  test('a missing tool is reported once and looked for ever more rarely, up to once a minute', async () => {
+    start();
+    await source.ready;
+    await until(() => delaysMs.length > 7);
+    expect(events).toEqual(['TOOL_MISSING']);
+    expect(delaysMs.slice(0, 8)).toEqual([1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
+  });
+});
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+const capture = readFileSync(
+  new URL('../../../support/fixtures/captures/proc-net-ip_vs.three-endpoints.txt', import.meta.url),
+  'utf8',
+);
+
+test('connection counts are no change of IPVS, weights are', () => {
+  const server = /^( {2}-> \S+ +\S+ +)1( +)\d+( +)\d+/m;
+  expect(capture).toMatch(server);
+  const plain = withoutConnectionCounts(capture);
+  expect(withoutConnectionCounts(capture.replace(server, '$11$242$37'))).toBe(plain);
+  expect(withoutConnectionCounts(capture.replace(server, '$10$20$30'))).not.toBe(plain);
+});
+
+test('virtual servers stay as they are', () => {
+  expect(withoutConnectionCounts(capture)).toContain('TCP  0A600001:01BB rr');
+});

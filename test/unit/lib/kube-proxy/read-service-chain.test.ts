@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs';
+import {
+  type ServicePortName,
+  endpointChainName,
+  formatServicePort,
+  kubernetesService,
+  serviceChain,
+  serviceChainName,
+} from '../../../../lib/kube-proxy/read.ts';
+import { parseEndpoint } from '../../../../lib/net.ts';
+import { describe, test, expect } from '@jest/globals';
+
+const capture = readFileSync(
+  new URL('../../../support/fixtures/captures/iptables-nft-save.three-endpoints.txt', import.meta.url),
+  'utf8',
+);
+
+const dns = { namespace: 'kube-system', name: 'kube-dns' };
+
+function nameEndpointChain(service: ServicePortName, text: string): string {
+  const endpoint = parseEndpoint(text);
+  if (endpoint === null) throw new Error(`${text} is no endpoint`);
+  return endpointChainName(service, endpoint);
+}
+
+describe('service chains have the names that kube-proxy gives them', () => {
+  test('default/kubernetes', () => {
+    expect(formatServicePort(kubernetesService)).toBe('default/kubernetes:https');
+    expect(serviceChain).toBe('KUBE-SVC-NPX46M4PTMTKRN6Y');
+  });
+
+  test.each([
+    [{ ...dns, portName: 'dns', protocol: 'udp' }, 'KUBE-SVC-TCOU7JCQXEZGVUNU'],
+    [{ ...dns, portName: 'dns-tcp', protocol: 'tcp' }, 'KUBE-SVC-ERIFXISQEP7F7OF4'],
+    [{ ...dns, portName: 'metrics', protocol: 'tcp' }, 'KUBE-SVC-JD5MR3NA4I4DYORP'],
+    [{ namespace: 'default', name: 'web', portName: 'http', protocol: 'tcp' }, 'KUBE-SVC-CDGGSHYLG3RE2FKL'],
+  ] as const)('%o', (service, name) => {
+    expect(serviceChainName(service)).toBe(name);
+  });
+
+  test('a port without a name leaves no colon behind', () => {
+    const service = { namespace: 'default', name: 'web', portName: '', protocol: 'tcp' } as const;
+    expect(formatServicePort(service)).toBe('default/web');
+    expect(serviceChainName(service)).toBe('KUBE-SVC-LOLE4ISW44XBNF3G');
+  });
+});
+
+describe('endpoint chains have the names that kube-proxy gives them', () => {
+  test.each([
+    ['10.0.0.1:6443', 'KUBE-SEP-NMFUQD3Y5ZBKJ7GW'],
+    ['[fd00::1]:6443', 'KUBE-SEP-7YRPYSN65VLT7QRK'],
+  ])('%s', (endpoint, name) => {
+    expect(nameEndpointChain(kubernetesService, endpoint)).toBe(name);
+  });
+
+  test('each endpoint in a real set of rules is translated to in the chain of its name', () => {
+    const translations = [
+      ...capture.matchAll(/^-A (\S+) .*"default\/kubernetes:https".* --to-destination (\S+)$/gm),
+    ];
+    expect(translations).toHaveLength(3);
+    for (const [, chain, endpoint = ''] of translations) {
+      expect(nameEndpointChain(kubernetesService, endpoint)).toBe(chain);
+    }
+  });
+});

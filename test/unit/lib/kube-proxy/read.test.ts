@@ -1,0 +1,222 @@
+import { readFileSync } from 'node:fs';
+import type { SaveOutput } from '../../../../lib/kernel/port.ts';
+import {
+  type IptablesProxyView,
+  readIptablesProxy,
+  kubernetesService,
+} from '../../../../lib/kube-proxy/read.ts';
+import { parseSave } from '../../../../lib/iptables/rules.ts';
+import { formatEndpoint } from '../../../../lib/net.ts';
+import { describe, test, expect } from '@jest/globals';
+
+const readCapture = (name: string) =>
+  readFileSync(new URL(`../../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
+
+const three = readCapture('iptables-nft-save.three-endpoints.txt');
+const allThree = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
+
+function view(text: string, output: Partial<SaveOutput> = {}): IptablesProxyView {
+  return readIptablesProxy(parseSave({ family: 'ipv4', dialect: 'nft', text, ...output }), kubernetesService);
+}
+
+function listBackends({ backends }: IptablesProxyView): string[] | null {
+  return backends?.value.map(formatEndpoint) ?? null;
+}
+
+const edgeLine = /^-A KUBE-SERVICES .*-j KUBE-SVC-NPX46M4PTMTKRN6Y\n/m;
+
+describe('a real kube-proxy in iptables mode', () => {
+  test.each([
+    ['nft', 'three-endpoints', allThree],
+    ['legacy', 'three-endpoints', allThree],
+    ['nft', 'two-endpoints', allThree.slice(0, 2)],
+    ['legacy', 'two-endpoints', allThree.slice(0, 2)],
+    ['nft', 'client-ip-affinity', allThree],
+    ['legacy', 'client-ip-affinity', allThree],
+  ] as const)('%s, %s: the edge is live and leads to its apiservers', (dialect, state, expected) => {
+    const seen = view(readCapture(`iptables-${dialect}-save.${state}.txt`), { dialect });
+    expect(seen).toMatchObject({
+      liveEdge: {
+        value: { clusterIp: '10.96.0.1', port: 443 },
+        seenIn: `nat KUBE-SERVICES (iptables-${dialect})`,
+      },
+      isHooked: true,
+      unwanted: null,
+      masqueradeMark: { value: 0x4000, seenIn: `nat KUBE-MARK-MASQ (iptables-${dialect})` },
+      hasIpvsRules: false,
+      hasKubeProxyChains: true,
+    });
+    expect(listBackends(seen)).toEqual(expected);
+    expect(seen.backends?.seenIn).toBe(`nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-${dialect})`);
+    expect(seen.affinitySeconds).toBe(state === 'client-ip-affinity' ? 10_800 : null);
+  });
+
+  test.each(['nft', 'legacy'] as const)('%s, no endpoints: no edge, and its chain is unwanted', (dialect) => {
+    const seen = view(readCapture(`iptables-${dialect}-save.no-endpoints.txt`), { dialect });
+    expect(seen).toMatchObject({ liveEdge: null, backends: null, isHooked: true });
+    expect(seen.unwanted?.value).toMatch(/^-d 10\.96\.0\.1\/32 .*has no endpoints.* -j REJECT/);
+    expect(seen.unwanted?.seenIn).toBe(`filter KUBE-SERVICES (iptables-${dialect})`);
+  });
+
+  test('a family without the Service has hooks and no edge', () => {
+    const seen = view(readCapture('ip6tables-nft-save.three-endpoints.txt'), { family: 'ipv6' });
+    expect(seen).toMatchObject({ liveEdge: null, backends: null, isHooked: true, unwanted: null });
+    expect(seen.masqueradeMark?.seenIn).toBe('nat KUBE-MARK-MASQ (ip6tables-nft)');
+  });
+
+  test('in ipvs mode it has rules of that mode and no edge', () => {
+    const seen = view(readCapture('iptables-legacy-save.ipvs-three-endpoints.txt'), { dialect: 'legacy' });
+    expect(seen).toMatchObject({ liveEdge: null, isHooked: true, hasIpvsRules: true, unwanted: null });
+  });
+});
+
+describe('the live edge', () => {
+  test('is what makes the chain alive: without it the chain is a leftover', () => {
+    const seen = view(three.replace(edgeLine, ''));
+    expect(seen).toMatchObject({ liveEdge: null, backends: null, hasKubeProxyChains: true });
+  });
+
+  test('needs no comment, which kube-proxy leaves out in large clusters', () => {
+    const seen = view(three.replaceAll(/ -m comment --comment "[^"]*"/g, ''));
+    expect(seen.liveEdge?.value.clusterIp).toBe('10.96.0.1');
+    expect(listBackends(seen)).toEqual(allThree);
+  });
+
+  test.each([
+    ['another port', '--dport 443 -j KUBE-SVC-NPX', '--dport 8443 -j KUBE-SVC-NPX'],
+    [
+      'another protocol',
+      '-A KUBE-SERVICES -d 10.96.0.1/32 -p tcp',
+      '-A KUBE-SERVICES -d 10.96.0.1/32 -p udp',
+    ],
+    ['a range', '-A KUBE-SERVICES -d 10.96.0.1/32', '-A KUBE-SERVICES -d 10.96.0.0/16'],
+    ['every other address', '-A KUBE-SERVICES -d 10.96.0.1/32', '-A KUBE-SERVICES ! -d 10.96.0.1/32'],
+    ['another service', '-j KUBE-SVC-NPX46M4PTMTKRN6Y', '-j KUBE-SVC-CDGGSHYLG3RE2FKL'],
+    ['a comment', '-j KUBE-SVC-NPX46M4PTMTKRN6Y', '-m comment --comment KUBE-SVC-NPX46M4PTMTKRN6Y -j RETURN'],
+  ])('is not a rule for %s', (_, from, to) => {
+    expect(three).toContain(from);
+    expect(view(three.replace(from, to)).liveEdge).toBeNull();
+  });
+
+  test('is the first rule that leads there: up to 1.23 external addresses do so as well, after the ClusterIP', () => {
+    const external =
+      '-A KUBE-SERVICES -d 192.0.2.9/32 -p tcp -m tcp --dport 443 -j KUBE-SVC-NPX46M4PTMTKRN6Y\n';
+    const seen = view(three.replace(edgeLine, (edge) => edge + external));
+    expect(seen.liveEdge?.value.clusterIp).toBe('10.96.0.1');
+  });
+
+  test('can be of IPv6', () => {
+    const text = three
+      .replaceAll('10.96.0.1/32', 'fd00:96::1/128')
+      .replaceAll(/10\.77\.0\.(1\d):6443/g, '[fd00:77::$1]:6443');
+    const seen = view(text, { family: 'ipv6' });
+    expect(seen.liveEdge).toEqual({
+      value: { clusterIp: 'fd00:96::1', port: 443 },
+      seenIn: 'nat KUBE-SERVICES (ip6tables-nft)',
+    });
+    expect(listBackends(seen)).toEqual(['[fd00:77::11]:6443', '[fd00:77::12]:6443', '[fd00:77::13]:6443']);
+  });
+
+  test('counts without a hook, which is told apart', () => {
+    const seen = view(three.replace(/^-A PREROUTING .*-j KUBE-SERVICES\n/m, ''));
+    expect(seen.liveEdge).not.toBeNull();
+    expect(seen.isHooked).toBe(false);
+  });
+});
+
+describe('rules of kube-proxy 1.21 and earlier', () => {
+  const old = three
+    .replace(edgeLine, (edge) => {
+      const mark =
+        '-A KUBE-SERVICES ! -s 10.244.0.0/16 -d 10.96.0.1/32 -p tcp -m comment --comment "default/kubernetes:https cluster IP" -m tcp --dport 443 -j KUBE-MARK-MASQ\n';
+      return mark + edge;
+    })
+    .replace(/^-A KUBE-SVC-NPX46M4PTMTKRN6Y ! -s .*\n/m, '')
+    .replaceAll(/"default\/kubernetes:https -> [^"]*"/g, '"default/kubernetes:https"');
+
+  test('have the same edge and backends, though the masquerade rule comes first', () => {
+    const seen = view(old);
+    expect(seen.liveEdge?.value).toEqual({ clusterIp: '10.96.0.1', port: 443 });
+    expect(listBackends(seen)).toEqual(allThree);
+  });
+});
+
+describe('the backends', () => {
+  test('are unknown when one of them cannot be read: half a list would look like a dead apiserver', () => {
+    expect(
+      view(three.replace('--to-destination 10.77.0.12:6443', '--to-destination 10.77.0.12')).backends,
+    ).toBeNull();
+    expect(view(three.replace(/^-A KUBE-SEP-ZHKZKXXJNCYAKRWZ .*DNAT.*\n/m, '')).backends).toBeNull();
+  });
+
+  test('are none when the chain leads nowhere', () => {
+    expect(listBackends(view(three.replaceAll(/^-A KUBE-SVC-NPX46M4PTMTKRN6Y .*\n/gm, '')))).toEqual([]);
+  });
+});
+
+describe('kube-proxy wants its chain gone', () => {
+  const reject = (comment: string, address = '10.96.0.1', target = 'REJECT') =>
+    `-A KUBE-SERVICES -d ${address}/32 -p tcp -m comment --comment "${comment}" -m tcp --dport 443 -j ${target}\n`;
+  const withFilterRule = (rule: string) =>
+    three.replace(/^COMMIT\n(?=# .*\n# .*\n\*nat)/m, `${rule}COMMIT\n`);
+
+  test.each(['REJECT', 'DROP'])('when filter has a %s for the address of the live edge', (target) => {
+    const seen = view(withFilterRule(reject('whatever', '10.96.0.1', target)));
+    expect(seen.liveEdge).not.toBeNull();
+    expect(seen.unwanted?.value).toContain(`-j ${target}`);
+  });
+
+  test('when the comment says so, whatever the address', () => {
+    expect(
+      view(withFilterRule(reject('default/kubernetes:https has no endpoints', '10.96.0.9'))).unwanted,
+    ).not.toBeNull();
+  });
+
+  test.each([
+    ['another service has no endpoints', reject('default/web:https has no endpoints', '10.96.7.7')],
+    ['a rule only accepts', reject('default/kubernetes:https cluster IP', '10.96.0.1', 'ACCEPT')],
+    ['another port is rejected', reject('x').replace('--dport 443', '--dport 4430')],
+    [
+      'a service with a longer name has none',
+      reject('default/kubernetes:https-2 has no endpoints', '10.96.7.7'),
+    ],
+  ])('not when %s', (_, rule) => {
+    const text = withFilterRule(rule);
+    expect(text).toContain(rule);
+    expect(view(text).unwanted).toBeNull();
+  });
+});
+
+describe('the masquerade mark', () => {
+  const mark = '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000\n';
+
+  test.each([
+    ['another bit', '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x8000/0x8000\n', 0x8000],
+    ['the text that kube-proxy wrote', '-A KUBE-MARK-MASQ -j MARK --or-mark 0x4000\n', 0x4000],
+  ])('is read from %s', (_, rule, value) => {
+    expect(view(three.replace(mark, rule)).masqueradeMark?.value).toBe(value);
+  });
+
+  test.each([
+    ['the chain is empty, as cleanup of a left mode makes it', ''],
+    ['the bit is toggled', '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x0\n'],
+    ['no bit is set', '-A KUBE-MARK-MASQ -j MARK --set-xmark 0x0/0x0\n'],
+    ['the chain only returns', '-A KUBE-MARK-MASQ -j RETURN\n'],
+  ])('is unknown when %s', (_, rule) => {
+    expect(three).toContain(mark);
+    expect(view(three.replace(mark, rule)).masqueradeMark).toBeNull();
+  });
+});
+
+test('a host without kube-proxy shows nothing of it', () => {
+  expect(view('')).toEqual({
+    liveEdge: null,
+    affinitySeconds: null,
+    isHooked: false,
+    backends: null,
+    unwanted: null,
+    masqueradeMark: null,
+    hasIpvsRules: false,
+    hasKubeProxyChains: false,
+  });
+});

@@ -1,0 +1,244 @@
+import { useCertificates } from '../../../support/api/api-world.ts';
+import { join } from 'node:path';
+import { writeFileSync, readFileSync, mkdirSync, cpSync } from 'node:fs';
+import {
+  findAccess,
+  type KnownApiservers,
+  listApiServers,
+  formatServer,
+  isUnhealthy,
+} from '../../../../lib/kubernetes/route.ts';
+import { describe, test, expect } from '@jest/globals';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+
+const secret = 'c2VjcmV0LXRva2Vu';
+const certificates = useCertificates();
+
+interface Parts {
+  readonly cluster?: object;
+  readonly user?: object;
+}
+
+/** A kubeconfig as kubeadm writes it, with other parts where they are given. JSON is YAML. */
+function writeKubeconfig({ cluster = {}, user = { token: secret } }: Parts = {}): string {
+  const file = join(certificates().folder, `${Math.random()}.conf`);
+  const authority = { 'certificate-authority': 'ca.crt' };
+  const config = {
+    'current-context': 'admin',
+    contexts: [{ name: 'admin', context: { cluster: 'c', user: 'u' } }],
+    clusters: [{ name: 'c', cluster: { server: 'https://10.77.0.50:6443/', ...authority, ...cluster } }],
+    users: [{ name: 'u', user }],
+  };
+  writeFileSync(file, JSON.stringify(config));
+  return file;
+}
+
+const read = (file: string) => findAccess(file, {})?.();
+
+describe('a kubeconfig', () => {
+  test('says where the API is, by whose CA, and who asks', async () => {
+    const file = writeKubeconfig();
+    expect(await read(file)).toEqual({
+      origin: file,
+      host: '10.77.0.50',
+      port: 6443,
+      serverName: '10.77.0.50',
+      isInCluster: false,
+      tls: { ca: readFileSync(certificates().authority) },
+      headers: { Authorization: `Bearer ${secret}` },
+    });
+  });
+
+  test('may have a name for the certificate, a client certificate, an IPv6 address and no port', async () => {
+    const cluster = { server: 'https://[fd77::50]', 'tls-server-name': 'kubernetes' };
+    const user = {
+      'client-certificate': 'admin.crt',
+      'client-key-data': readFileSync(certificates().admin.key).toString('base64'),
+    };
+    expect(await read(writeKubeconfig({ cluster, user }))).toMatchObject({
+      host: 'fd77::50',
+      port: 443,
+      serverName: 'kubernetes',
+      tls: {
+        cert: readFileSync(certificates().admin.certificate),
+        key: readFileSync(certificates().admin.key),
+      },
+      headers: {},
+    });
+  });
+
+  test('is read anew each time, for it is renewed', async () => {
+    const file = writeKubeconfig();
+    const readAccess = findAccess(file, {});
+    await readAccess?.();
+    writeFileSync(file, readFileSync(file, 'utf8').replace(secret, 'another'));
+    expect((await readAccess?.())?.headers).toEqual({ Authorization: 'Bearer another' });
+  });
+
+  const bad: [string, () => string, RegExp][] = [
+    ['is gone', () => '/nonexistent/admin.conf', /is not a readable file$/],
+    ['is endless', () => '/dev/zero', /is not a readable file$/],
+    ['is no YAML', () => write(`a: b: ${secret}`), /it is not a kubeconfig in YAML$/],
+    ['is empty', () => write(''), /it is not a kubeconfig in YAML$/],
+    ['is a list', () => write('[1, 2]'), /its current context names no cluster and user$/],
+    [
+      'has no server',
+      () => writeKubeconfig({ cluster: { server: '' } }),
+      /clusters\[0\]\.cluster\.server is missing$/,
+    ],
+    [
+      'has a server that is none',
+      () => writeKubeconfig({ cluster: { server: 5 } }),
+      /not a kubeconfig in YAML$/,
+    ],
+    [
+      'is for http',
+      () => writeKubeconfig({ cluster: { server: 'http://m1' } }),
+      /its server is not an https:\/\/ address$/,
+    ],
+    [
+      'has no CA',
+      () => writeKubeconfig({ cluster: { 'certificate-authority': 'x' } }),
+      /\/x cannot be read \(ENOENT\)$/,
+    ],
+    [
+      'starts a program',
+      () => writeKubeconfig({ user: { exec: { command: 'touch' } } }),
+      /another program, which vipnat/,
+    ],
+    ['goes by a proxy', () => writeKubeconfig({ cluster: { 'proxy-url': 'http://p' } }), /behind a proxy/],
+  ];
+
+  const write = (text: string) => {
+    const file = join(certificates().folder, `${Math.random()}.conf`);
+    writeFileSync(file, text);
+    return file;
+  };
+
+  test.each(bad)('that %s is one sentence, without any secret', async (_what, make, why) => {
+    const problem: unknown = await read(make())?.catch((error: unknown) => error);
+    expect(problem).toMatchObject({ code: 'API_CREDENTIALS_INVALID', message: expect.stringMatching(why) });
+    expect((problem as Error).message).not.toContain(secret);
+    expect((problem as Error).message).not.toContain('\n');
+  });
+});
+
+describe("a pod's service account", () => {
+  test('is taken where there is one and no kubeconfig is given', async () => {
+    const folder = join(certificates().folder, 'root/var/run/secrets/kubernetes.io/serviceaccount');
+    mkdirSync(folder, { recursive: true });
+    cpSync(certificates().authority, join(folder, 'ca.crt'));
+    writeFileSync(join(folder, 'token'), `${secret}\n`);
+    const environment = { KUBERNETES_SERVICE_HOST: 'fd00:96::1', KUBERNETES_SERVICE_PORT: '443' };
+    process.env['KUBERNETES_SERVICE_HOST'] = environment.KUBERNETES_SERVICE_HOST;
+    process.env['KUBERNETES_SERVICE_PORT'] = environment.KUBERNETES_SERVICE_PORT;
+    const root = join(certificates().folder, 'root');
+    try {
+      expect(await findAccess(null, environment, root)?.()).toMatchObject({
+        origin: "this pod's service account",
+        host: 'fd00:96::1',
+        port: 443,
+        isInCluster: true,
+        tls: { ca: readFileSync(certificates().authority) },
+        headers: { Authorization: `Bearer ${secret}` },
+      });
+    } finally {
+      delete process.env['KUBERNETES_SERVICE_HOST'];
+      delete process.env['KUBERNETES_SERVICE_PORT'];
+    }
+  });
+
+  test('is not looked for outside a pod, nor is any file at home', () => {
+    expect(findAccess(null, { HOME: certificates().folder })).toBeNull();
+    expect(findAccess(null, { KUBERNETES_SERVICE_HOST: '10.96.0.1' }, '/nonexistent')).toBeNull();
+  });
+});
+
+const vips = ['10.0.0.50:6443', '[fd00::50]:6443'].map(toEndpoint);
+const endpoints = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'].map(toEndpoint);
+const known = { endpoints, localAddresses: new Set(['10.0.0.12', '10.0.0.50']) };
+const nobody = { endpoints: [], localAddresses: new Set<string>() };
+
+const list = (host: string, more: { port?: number; isInCluster?: boolean; known?: KnownApiservers } = {}) => {
+  const { port = 6443, isInCluster = false } = more;
+  return listApiServers({ host, port, isInCluster }, more.known ?? known, vips).map(formatServer);
+};
+
+describe('the API is asked', () => {
+  test.each([
+    ['10.0.0.50', 6443],
+    ['10.0.0.50', 8443],
+    ['fd00::50', 6443],
+    ['fd00:0:0:0::50', 6443],
+  ])('at this host and then at the others, never at a virtual IP, whatever its port: %s %d', (host, port) => {
+    expect(list(host, { port })).toEqual(['10.0.0.12:6443', '10.0.0.11:6443', '10.0.0.13:6443']);
+  });
+
+  test('where the credentials say, when that is another address, and then at those that are known', () => {
+    expect(list('10.0.0.13')).toEqual(['10.0.0.13:6443', '10.0.0.12:6443', '10.0.0.11:6443']);
+    expect(list('192.0.2.1', { port: 443 })).toEqual([
+      '192.0.2.1:443',
+      '10.0.0.12:6443',
+      '10.0.0.11:6443',
+      '10.0.0.13:6443',
+    ]);
+  });
+
+  test('at the ClusterIP last, for it may lead nowhere', () => {
+    const servers = list('10.96.0.1', { port: 443, isInCluster: true });
+    expect(servers).toEqual(['10.0.0.12:6443', '10.0.0.11:6443', '10.0.0.13:6443', '10.96.0.1:443']);
+  });
+
+  test('by a name last, for it takes DNS', () => {
+    expect(list('api.example.com').at(-1)).toBe('api.example.com:6443');
+  });
+
+  test('at this host’s own apiserver, which nobody names, after all who are named', () => {
+    const moved = { ...known, own: [toEndpoint('10.0.0.99:6443'), toEndpoint('10.0.0.50:6443')] };
+    expect(list('10.0.0.50', { known: moved })).toEqual([
+      '10.0.0.12:6443',
+      '10.0.0.11:6443',
+      '10.0.0.13:6443',
+      '10.0.0.99:6443',
+    ]);
+    expect(list('10.96.0.1', { port: 443, isInCluster: true, known: moved }).slice(-2)).toEqual([
+      '10.0.0.99:6443',
+      '10.96.0.1:443',
+    ]);
+  });
+
+  test('on this host while no apiserver is known, for it may have one', () => {
+    expect(list('10.0.0.50', { known: nobody })).toEqual(['127.0.0.1:6443']);
+    expect(list('10.0.0.50', { port: 8443, known: nobody })).toEqual(['127.0.0.1:8443', '127.0.0.1:6443']);
+    expect(list('fd00:10:96::1', { port: 443, isInCluster: true, known: nobody })).toEqual([
+      '127.0.0.1:6443',
+      '[fd00:10:96::1]:443',
+    ]);
+    expect(list('10.0.0.11', { known: nobody })).toEqual(['10.0.0.11:6443']);
+  });
+});
+
+describe('an apiserver is known to be down', () => {
+  const unwell = new Set(['10.0.0.12:6443', '[fd00::12]:6443']);
+
+  test.each([
+    ['10.0.0.12', 6443, true],
+    ['10.0.0.12', 443, false],
+    ['10.0.0.11', 6443, false],
+    ['fd00::12', 6443, true],
+    ["127.0.0.1 as this host's own", 6443, true],
+    ["::1 as this host's own", 6443, true],
+    ['127.0.0.1 with the port of somebody else', 8443, false],
+    ['10.96.0.1', 443, false],
+    ['api.example.com', 6443, false],
+  ])('%s, port %d: %s', (name, port, isDown) => {
+    const [host = ''] = name.split(' ');
+    expect(isUnhealthy({ host, port }, known, unwell)).toBe(isDown);
+  });
+
+  test('but not the one at a loopback address, where this host has none', () => {
+    const own = { host: '127.0.0.1', port: 6443 };
+    expect(isUnhealthy(own, { endpoints, localAddresses: new Set() }, unwell)).toBe(false);
+    expect(isUnhealthy(own, nobody, unwell)).toBe(false);
+  });
+});

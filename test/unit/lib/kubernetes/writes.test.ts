@@ -1,0 +1,167 @@
+/** Writes and reads of single objects, against an API on a local socket. */
+import { useCertificates, accessByVip, eventually } from '../../../support/api/api-world.ts';
+import * as z from 'zod/mini';
+import { KubeApi } from '../../../support/kube-api/kube-api.ts';
+import { RoutedClient, type ObjectWrite } from '../../../../lib/kubernetes/writes.ts';
+import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
+import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { vips } from '../../../support/network/layout.ts';
+import { systemClock } from '../../../../lib/clock.ts';
+
+const certificates = useCertificates();
+const collection = '/apis/coordination.k8s.io/v1/namespaces/vipnat-system/leases';
+const path = `${collection}/one`;
+const schema = z.object({ metadata: z.object({ resourceVersion: z.string() }) });
+const limitMs = 60_000;
+
+let api: KubeApi;
+let client: RoutedClient;
+let ending: AbortController;
+
+beforeEach(async () => {
+  api = await KubeApi.start({ pair: certificates().serving('m1') });
+  ending = new AbortController();
+  client = createClient('127.0.0.1');
+});
+
+afterEach(async () => {
+  ending.abort();
+  await api.stop();
+});
+
+/** A client of the servers at these hosts. */
+function createClient(...hosts: readonly string[]): RoutedClient {
+  const route = new ApiRoute(
+    () => Promise.resolve(accessByVip(certificates().authority)),
+    [toEndpoint(`${vips.ipv4}:6443`)],
+  );
+  const endpoints = hosts.map((host) => toEndpoint(`${host}:${api.port}`));
+  route.setServers({ endpoints, localAddresses: new Set() });
+  return new RoutedClient(route, systemClock, ending.signal);
+}
+
+const write = (method: ObjectWrite['method'], metadata: object = {}, spec: object = {}) => {
+  const body = { metadata: { name: 'one', ...metadata }, spec };
+  return client.write(
+    { title: 'writing it', method, path: method === 'POST' ? collection : path, body },
+    limitMs,
+  );
+};
+const read = () => client.read({ title: 'reading it', path, schema }, limitMs);
+
+describe('a write', () => {
+  test('is taken, with the version that the object has then', async () => {
+    expect(await write('POST')).toMatchObject({ outcome: 'taken', version: '1' });
+    expect(await write('PATCH', { resourceVersion: '1' })).toMatchObject({ outcome: 'taken', version: '2' });
+  });
+
+  test('keeps fields that it does not name', async () => {
+    await write('POST', {}, { holderIdentity: 'm1', renewTime: 'then' });
+    await write('PATCH', { resourceVersion: '1' }, { renewTime: 'now' });
+    expect(api.leases.find('one')?.spec).toEqual({ holderIdentity: 'm1', renewTime: 'now' });
+  });
+
+  test('of what is there already, was written since, or is gone is told apart', async () => {
+    expect(await write('PATCH', { resourceVersion: '1' })).toMatchObject({ outcome: 'gone', version: null });
+    await write('POST');
+    expect(await write('POST')).toMatchObject({ outcome: 'exists', version: null });
+    expect(await write('PATCH', { resourceVersion: '7' })).toMatchObject({ outcome: 'conflict' });
+    expect(api.leases.writes).toBe(1);
+  });
+
+  test('that deletes has no version afterwards', async () => {
+    await write('POST');
+    expect(await write('DELETE')).toMatchObject({ outcome: 'taken', version: null });
+    expect(await read()).toEqual({ outcome: 'gone' });
+  });
+
+  test.each([
+    [403, 'forbidden'],
+    [422, 'refused'],
+    [413, 'refused'],
+    [429, 'unreachable'],
+    [503, 'unreachable'],
+    [504, 'unreachable'],
+    // No answer of a kube-apiserver.
+    [302, 'unreachable'],
+  ] as const)(
+    'that is answered with %i is %s, in words that name the server and its reason',
+    async (code, outcome) => {
+      api.leases.refusal = code;
+      const answer = await write('POST');
+      expect(answer).toMatchObject({ outcome, version: null });
+      expect(answer.words).toMatch(
+        new RegExp(
+          `^writing it at 127\\.0\\.0\\.1:${api.port} is answered with ${code}: leases cannot be written`,
+        ),
+      );
+    },
+  );
+
+  test.each(['page', 'unauthorized', 'failing'] as const)(
+    'to a server that is %s is not taken for done',
+    async (manner) => {
+      api.manner = manner;
+      expect(await write('POST')).toMatchObject({ version: null });
+      expect((await write('POST')).outcome).toMatch(/^(?:unreachable|forbidden)$/);
+    },
+  );
+
+  test('that is not answered ends within its limit', async () => {
+    api.manner = 'hanging';
+    const body = { metadata: { name: 'one' } };
+    const hung = await client.write({ title: 'writing it', method: 'POST', path: collection, body }, 100);
+    expect(hung).toMatchObject({
+      outcome: 'unreachable',
+      words: expect.stringContaining('no answer within'),
+    });
+  });
+
+  test('ends when its process does', async () => {
+    api.manner = 'hanging';
+    const answer = write('POST');
+    await eventually('it is asked', () => api.questions.length > 0);
+    ending.abort();
+    expect(await answer).toMatchObject({ outcome: 'unreachable' });
+  });
+});
+
+describe('a read', () => {
+  test('finds an object, and says that there is none', async () => {
+    expect(await read()).toEqual({ outcome: 'gone' });
+    await write('POST');
+    expect(await read()).toEqual({ outcome: 'found', object: { metadata: { resourceVersion: '1' } } });
+  });
+
+  test('that is forbidden says so', async () => {
+    api.manner = 'forbidding';
+    expect(await read()).toMatchObject({
+      outcome: 'forbidden',
+      words: expect.stringContaining('is answered with 403: endpointslices is forbidden'),
+    });
+  });
+
+  test.each(['page', 'another kind'] as const)('that is answered by %s names the server', async (manner) => {
+    api.manner = manner;
+    const kinds = z.object({ kind: z.literal('Lease') });
+    expect(await client.read({ title: 'reading it', path, schema: kinds }, limitMs)).toEqual({
+      outcome: 'unreachable',
+      words: `reading it at 127.0.0.1:${api.port} failed: the answer is not such an object`,
+    });
+  });
+});
+
+test('a server that is away, or answers nothing of use, is not the first to be asked next', async () => {
+  const other = await KubeApi.start({
+    pair: certificates().serving('m1'),
+    host: '127.0.0.2',
+    port: api.port,
+  });
+  client = createClient('127.0.0.1', '127.0.0.2');
+  api.leases.refusal = 503;
+  expect((await write('POST')).outcome).toBe('unreachable');
+  expect((await write('POST')).outcome).toBe('taken');
+  expect(other.leases.find('one')).not.toBeNull();
+  await other.stop();
+});

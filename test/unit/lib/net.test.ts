@@ -1,0 +1,305 @@
+import {
+  type Endpoint,
+  parseEndpoint,
+  formatEndpoint,
+  sortEndpoints,
+  areSameEndpoints,
+  parseRange,
+  parseAddress,
+  formatRange,
+  contains,
+  fromNumber,
+  toNumber,
+  overlap,
+  mergeRanges,
+  countOfFamily,
+  getNth,
+  toPrefixes,
+  countAddresses,
+  classifyAddress,
+  countCommonBits,
+} from '../../../lib/net.ts';
+import { describe, test, expect } from '@jest/globals';
+import { fc } from '../../support/random/fc.ts';
+
+const toEndpoints = (...texts: readonly string[]): Endpoint[] =>
+  texts.map((text) => parseEndpoint(text)).filter((endpoint) => endpoint !== null);
+
+describe('parseEndpoint', () => {
+  test.each([
+    ['10.0.0.1:6443', { family: 'ipv4', address: '10.0.0.1', port: 6443 }],
+    ['[FD00::0:1]:443', { family: 'ipv6', address: 'fd00::1', port: 443 }],
+    ['10.0.0.1:1', { family: 'ipv4', address: '10.0.0.1', port: 1 }],
+    ['10.0.0.1:65535', { family: 'ipv4', address: '10.0.0.1', port: 65535 }],
+  ])('%s is an endpoint', (text, endpoint) => {
+    expect(parseEndpoint(text)).toEqual(endpoint);
+  });
+
+  test.each(['10.0.0.1', 'fd00::1'])('%s is one only with a default port', (text) => {
+    expect(parseEndpoint(text)).toBeNull();
+    expect(parseEndpoint(text, 6443)).toMatchObject({ address: text, port: 6443 });
+  });
+
+  test('a port that is given wins over the default', () => {
+    expect(parseEndpoint('10.0.0.1:8443', 6443)?.port).toBe(8443);
+  });
+
+  test('an IPv6 address that ends like a port is an address', () => {
+    expect(parseEndpoint('fd00::1:6443', 443)).toEqual({
+      family: 'ipv6',
+      address: 'fd00::1:6443',
+      port: 443,
+    });
+  });
+
+  test.each([
+    '10.0.0.1:0',
+    '10.0.0.1:65536',
+    '10.0.0.1:06443',
+    '10.0.0.1:',
+    '10.0.0.1:+1',
+    '10.0.0.1:6443 ',
+    '[10.0.0.1]:6443',
+    '[fd00::1]',
+    '[fd00::1%eth0]:6443',
+    'localhost:6443',
+    ':6443',
+    '',
+  ])('%j is none, with or without a default port', (text) => {
+    expect(parseEndpoint(text)).toBeNull();
+    expect(parseEndpoint(text, 6443)).toBeNull();
+  });
+});
+
+test('an endpoint is formatted as it is read, IPv6 in brackets', () => {
+  expect(toEndpoints('10.0.0.1:6443', '[fd00::1]:6443').map(formatEndpoint)).toEqual([
+    '10.0.0.1:6443',
+    '[fd00::1]:6443',
+  ]);
+});
+
+describe('sortEndpoints', () => {
+  test('gives the same list for every order of the same endpoints, each once', () => {
+    const [a, b, c] = ['10.0.0.1:6443', '10.0.0.2:6443', '10.0.0.2:443'] as const;
+    const sorted = sortEndpoints(toEndpoints(c, a, b, a)).map(formatEndpoint);
+    expect(sorted).toEqual([a, c, b]);
+    expect(sortEndpoints(toEndpoints(b, c, a)).map(formatEndpoint)).toEqual(sorted);
+  });
+
+  test('leaves its argument as it was', () => {
+    const endpoints = toEndpoints('10.0.0.2:1', '10.0.0.1:1');
+    sortEndpoints(endpoints);
+    expect(endpoints.map(formatEndpoint)).toEqual(['10.0.0.2:1', '10.0.0.1:1']);
+  });
+});
+
+describe('areSameEndpoints', () => {
+  test('order and repetition do not matter', () => {
+    expect(
+      areSameEndpoints(
+        toEndpoints('10.0.0.1:1', '10.0.0.2:1'),
+        toEndpoints('10.0.0.2:1', '10.0.0.1:1', '10.0.0.2:1'),
+      ),
+    ).toBe(true);
+  });
+
+  test.each([
+    ['one is missing', ['10.0.0.1:1', '10.0.0.2:1'], ['10.0.0.1:1']],
+    ['a port differs', ['10.0.0.1:1'], ['10.0.0.1:2']],
+    ['one list is empty', ['10.0.0.1:1'], []],
+  ])('they differ when %s', (_, left, right) => {
+    expect(areSameEndpoints(toEndpoints(...left), toEndpoints(...right))).toBe(false);
+  });
+
+  test('two empty lists are the same', () => {
+    expect(areSameEndpoints([], [])).toBe(true);
+  });
+});
+
+function read(text: string) {
+  const range = parseRange(text);
+  if (range === null) throw new TypeError(`no range: ${text}`);
+  return range;
+}
+
+function readAddress(text: string) {
+  const address = parseAddress(text);
+  if (address === null) throw new TypeError(`no address: ${text}`);
+  return address;
+}
+
+describe('parseRange', () => {
+  test.each([
+    ['10.0.9.10-10.0.9.99', '10.0.9.10-10.0.9.99'],
+    ['10.0.9.10 - 10.0.9.11', '10.0.9.10-10.0.9.11'],
+    ['10.0.9.0/30', '10.0.9.0-10.0.9.3'],
+    ['10.0.9.7', '10.0.9.7'],
+    ['10.0.9.7/32', '10.0.9.7'],
+    ['0.0.0.0/0', '0.0.0.0-255.255.255.255'],
+    ['fd00:9::/126', 'fd00:9::-fd00:9::3'],
+    ['FD00::a-fd00::B', 'fd00::a-fd00::b'],
+    ['::/0', '::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
+  ])('%s is %s', (text, expected) => {
+    expect(formatRange(read(text))).toBe(expected);
+  });
+
+  test.each([
+    '',
+    '10.0.9.5/24',
+    '10.0.9.0/33',
+    '10.0.9.0/',
+    '10.0.9.0/024',
+    '10.0.9.9-10.0.9.8',
+    '10.0.9.9-fd00::1',
+    '10.0.9.1-10.0.9.2-10.0.9.3',
+    '10.0.9.1-99',
+    'fd00::/129',
+    'fe80::1%eth0',
+    'example.com',
+  ])('%s is none', (text) => {
+    expect(parseRange(text)).toBeNull();
+  });
+
+  test('network and broadcast addresses of a CIDR belong to it, as with other load balancers', () => {
+    const range = read('10.0.9.0/24');
+    expect(contains(range, readAddress('10.0.9.0'))).toBe(true);
+    expect(contains(range, readAddress('10.0.9.255'))).toBe(true);
+    expect(contains(range, readAddress('10.0.10.0'))).toBe(false);
+  });
+});
+
+test('an address and its number are the same thing', () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), (text) => {
+      const address = parseAddress(text);
+      fc.pre(address !== null);
+      expect(fromNumber(address.family, toNumber(address))).toEqual(address);
+    }),
+  );
+});
+
+test('ranges overlap when they have an address in common', () => {
+  expect(overlap(read('10.0.9.1-10.0.9.5'), read('10.0.9.5-10.0.9.9'))).toBe(true);
+  expect(overlap(read('10.0.9.1-10.0.9.5'), read('10.0.9.6'))).toBe(false);
+  expect(overlap(read('0.0.0.0/0'), read('::/0'))).toBe(false);
+});
+
+test('merged ranges have each address once, in order', () => {
+  const merged = mergeRanges(
+    ['fd00::1', '10.0.9.5-10.0.9.9', '10.0.9.1-10.0.9.5', '10.0.9.10', '10.0.9.2', '10.0.9.20'].map(read),
+  );
+  expect(merged.map(formatRange)).toEqual(['10.0.9.1-10.0.9.10', '10.0.9.20', 'fd00::1']);
+  expect(countOfFamily(merged, 'ipv4')).toBe(11n);
+  expect(getNth(merged, 'ipv4', 10n).text).toBe('10.0.9.20');
+  expect(getNth(merged, 'ipv6', 0n).text).toBe('fd00::1');
+  expect(() => getNth(merged, 'ipv6', 1n)).toThrow(RangeError);
+});
+
+const parse = (texts: readonly string[]) => texts.map(parseAddress).filter((address) => address !== null);
+
+describe('addresses as CIDRs', () => {
+  test.each([
+    [[], []],
+    [['10.0.9.10'], ['10.0.9.10/32']],
+    [['10.0.9.11', '10.0.9.10', '10.0.9.10'], ['10.0.9.10/31']],
+    [
+      ['10.0.9.7', '10.0.9.8', '10.0.9.9', '10.0.9.10', '10.0.9.11'],
+      ['10.0.9.7/32', '10.0.9.8/30'],
+    ],
+    [
+      ['fd00::1', 'fd00::2', 'fd00::3'],
+      ['fd00::1/128', 'fd00::2/127'],
+    ],
+    [
+      ['255.255.255.254', '255.255.255.255', '0.0.0.0'],
+      ['0.0.0.0/32', '255.255.255.254/31'],
+    ],
+  ])('%j are %j', (addresses, prefixes) => {
+    expect(toPrefixes(parse(addresses))).toEqual(prefixes);
+  });
+
+  test('have exactly these, whatever they are', () => {
+    const octets = fc.uniqueArray(fc.integer({ min: 0, max: 300 }), { maxLength: 80 });
+    fc.assert(
+      fc.property(octets, (numbers) => {
+        const addresses = numbers.map((number) => fromNumber('ipv4', 0x0a00_0000n + BigInt(number)));
+        const ranges = toPrefixes(addresses).map(parseRange);
+        const count = ranges.reduce((sum, range) => sum + (range === null ? 0n : countAddresses(range)), 0n);
+        expect(count).toBe(BigInt(numbers.length));
+        for (const number of numbers) {
+          const at = 0x0a00_0000n + BigInt(number);
+          expect(ranges.some((range) => range !== null && range.first <= at && at <= range.last)).toBe(true);
+        }
+      }),
+    );
+  });
+});
+
+describe('parseAddress', () => {
+  test.each([
+    ['10.0.0.50', 'ipv4', '10.0.0.50'],
+    ['0.0.0.0', 'ipv4', '0.0.0.0'],
+    ['fd00::1', 'ipv6', 'fd00::1'],
+    ['FD00:0:0:0:0:0:0:1', 'ipv6', 'fd00::1'],
+    ['2001:0db8:0000:0000:0001:0000:0000:0001', 'ipv6', '2001:db8::1:0:0:1'],
+    ['::', 'ipv6', '::'],
+  ])('%s is an %s address with the canonical text %s', (text, family, canonical) => {
+    expect(parseAddress(text)).toEqual({ family, text: canonical });
+  });
+
+  test('canonical text is read as itself', () => {
+    const address = parseAddress('2001:DB8::A:0');
+    expect(parseAddress(address?.text ?? '')).toEqual(address);
+  });
+
+  test.each([
+    ['a name', 'master-1'],
+    ['nothing', ''],
+    ['a prefix', '10.0.0.0/24'],
+    ['a zone', 'fe80::1%eth0'],
+    ['brackets', '[fd00::1]'],
+    ['a port', '10.0.0.1:6443'],
+    ['surrounding spaces', ' 10.0.0.1'],
+    ['a leading zero, which some read as octal', '10.0.0.010'],
+    ['three parts', '10.0.1'],
+    ['one number', '167772161'],
+    ['a part over 255', '10.0.0.300'],
+  ])('%s is no address', (_, text) => {
+    expect(parseAddress(text)).toBeNull();
+  });
+});
+
+test.each([
+  ['10.0.0.50', 'unicast'],
+  ['100.64.0.1', 'unicast'],
+  ['192.0.2.1', 'unicast'],
+  ['8.8.8.8', 'unicast'],
+  ['fd00::1', 'unicast'],
+  ['2001:db8::1', 'unicast'],
+  ['0.0.0.0', 'unspecified'],
+  ['::', 'unspecified'],
+  ['127.0.0.1', 'loopback'],
+  ['127.8.9.10', 'loopback'],
+  ['::1', 'loopback'],
+  ['169.254.1.1', 'linkLocal'],
+  ['fe80::1', 'linkLocal'],
+  ['224.0.0.18', 'multicast'],
+  ['ff02::12', 'multicast'],
+  ['255.255.255.255', 'broadcast'],
+  ['::ffff:10.0.0.1', 'ipv4Mapped'],
+])('%s is %s', (text, scope) => {
+  const address = parseAddress(text);
+  expect(address === null ? null : classifyAddress(address)).toBe(scope);
+});
+
+test.each([
+  ['10.77.0.50', '10.77.0.50', 32],
+  ['10.77.0.50', '10.77.0.51', 31],
+  ['10.77.0.50', '10.77.0.178', 24],
+  ['10.77.0.50', '138.77.0.50', 0],
+  ['fd77::50', 'fd77::11', 121],
+  ['fd77::50', '10.77.0.50', 0],
+])('%s and %s share %i leading bits', (left, right, bits) => {
+  expect(countCommonBits(left, right)).toBe(bits);
+  expect(countCommonBits(right, left)).toBe(bits);
+});
