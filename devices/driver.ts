@@ -31,9 +31,6 @@ export type DeviceErrorKind =
 
 /** How an object of ours on a device is told from those of others, and of other clusters: by its name. */
 
-/** The longest mark: names of clusters have 40 characters at most, those of namespaces and Services 63, uids 36. */
-const maxMarkLength = 212;
-
 /** `vipnat_CLUSTER_NAMESPACE_NAME_UID`. Names in Kubernetes have no underscores. */
 export function formatMark({ cluster, namespace, name, uid }: BalancerId): string {
   return ['vipnat', cluster, namespace, name, uid].join('_');

@@ -92,7 +92,7 @@ const slimClientNode = {
 const programApart = {
   name: 'program-apart',
   setup({ onResolve }) {
-    onResolve({ filter: /^\.\/process\.ts$/ }, () => ({ path: './start.js', external: true }));
+    onResolve({ filter: /^\.\/program\.ts$/ }, () => ({ path: './start.js', external: true }));
   },
 };
 

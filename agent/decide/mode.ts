@@ -304,7 +304,7 @@ export interface WayEntry {
   readonly follows: ProxyMode | null;
   /** What has to be given where nothing may be read (`--offline`). */
   readonly needs: 'clusterIp' | 'endpoints' | null;
-  /** Where it sends new connections. Every kind of route is rendered, and read back, in lib/netfilter/. */
+  /** Where it sends new connections. Every kind of route is rendered, and read back, in lib/iptables/ and lib/nft/. */
   readonly toRoute: (decision: Decision) => Route;
   /** `direct to 10.0.0.11:6443`: another text is another balance. */
   readonly name: (decision: Decision) => string;

@@ -1,3 +1,4 @@
+import type { inspectWebhook } from '../../controller/main.ts';
 import type { HostProcess, Rights, InterfaceAddress, Listener } from '../../lib/kernel/host.ts';
 import { keepalivedName, type KeepalivedConfiguration, type VrrpAdvert } from '../../lib/keepalived/read.ts';
 import type { Endpoint } from '../../lib/net.ts';
@@ -245,13 +246,7 @@ export interface SeatsKeepalived {
 }
 
 /** What API servers know of the webhook of the controller. */
-export type WebhookFacts = NonNullable<Awaited<ReturnType<typeof readWebhook>>>;
-
-/** Loaded late: most hosts are asked without the API. */
-export async function readWebhook(route: ApiRoute) {
-  const { inspectWebhook } = await import('../../controller/main.ts');
-  return await inspectWebhook(route);
-}
+export type WebhookFacts = NonNullable<Awaited<ReturnType<typeof inspectWebhook>>>;
 
 /** What was found out about this host, or one phrase that says why it could not be. */
 export type Fact<T> = { readonly value: T } | NotChecked;

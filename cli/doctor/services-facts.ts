@@ -1,7 +1,7 @@
 import {
+  type WebhookFacts,
   type ServicesFacts,
   type Fact,
-  readWebhook,
   type NotChecked,
   type ServicesCluster,
   type GateWait,
@@ -238,4 +238,10 @@ export function listGateWaits(
       nodes: [...new Set((podToGates.get(pod) ?? []).flatMap(({ nodes }) => nodes))],
     }))
     .sort((one, other) => other.waitedMs - one.waitedMs);
+}
+
+/** Loaded late: most hosts are asked without the API. */
+async function readWebhook(route: ApiRoute): Promise<WebhookFacts | null> {
+  const { inspectWebhook } = await import('../../controller/main.ts');
+  return await inspectWebhook(route);
 }

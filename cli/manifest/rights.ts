@@ -234,7 +234,7 @@ export function toControllerRights(namespace: string): Manifest[] {
   return [toAccount(account), ...toRoles(controllerName, account, controllerRights)];
 }
 
-/** An account with what balancer/follow/ and balancer/report/ ask for, and nothing else. */
+/** An account with what the balancer follows and reports, and nothing else. */
 export function toBalancerRights(namespace: string): Manifest[] {
   const account = { name: balancerName, namespace };
   return [toAccount(account), ...toRoles(balancerName, account, balancerRights)];

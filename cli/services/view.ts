@@ -15,27 +15,24 @@ import type { EarlySlice, Pod } from '../../lib/api/endpoints.ts';
 /** How a Service does. What the controller says in its condition counts first; what it cannot know follows from the other objects. */
 
 /** What is said where no condition says it. Published: none changes its meaning. */
-const reasons = [
-  'Ready',
-  'Leaving',
-  'NoClass',
-  'NoController',
-  'NoPool',
-  'NotSeen',
-  'WaitingForNodes',
-  'NoLivingNode',
-  'NoVirtualIP',
-  'NoHolder',
-  'NotAnnounced',
-  'TwoHolders',
-  'NoEndpoints',
-  'NoReadyPod',
-  'NoLocalPod',
-  'NoDevice',
-  'DeviceNotReady',
-] as const;
-
-type Reason = (typeof reasons)[number];
+type Reason =
+  | 'Ready'
+  | 'Leaving'
+  | 'NoClass'
+  | 'NoController'
+  | 'NoPool'
+  | 'NotSeen'
+  | 'WaitingForNodes'
+  | 'NoLivingNode'
+  | 'NoVirtualIP'
+  | 'NoHolder'
+  | 'NotAnnounced'
+  | 'TwoHolders'
+  | 'NoEndpoints'
+  | 'NoReadyPod'
+  | 'NoLocalPod'
+  | 'NoDevice'
+  | 'DeviceNotReady';
 
 /** Judges one Service. Pure. */
 export function judgeService(facts: ServiceFacts, cluster: ClusterView): Judgement {
@@ -255,7 +252,7 @@ export type ServiceState = 'ready' | 'pending' | 'not served' | 'no pods' | 'lea
 /** How a Service does. */
 interface Judgement {
   readonly state: ServiceState;
-  /** In one word: the reason of the controller's condition, or one of `reasons` of judge-service.ts. */
+  /** In one word: the reason of the controller's condition, or a `Reason`. */
   readonly reason: string;
   /** A sentence without its full stop; null where there is nothing to say. */
   readonly why: string | null;

@@ -20,4 +20,4 @@ export const sharedComponentFolder = join(
 export const labsFolder = fromHere('../../.cache/lab/labs');
 
 /** The folders of the root that vipnat itself is built from. */
-export const productFolders = ['agent', 'balancer', 'cli', 'config', 'controller', 'lib'];
+export const productFolders = ['agent', 'balancer', 'cli', 'config', 'controller', 'devices', 'lib'];

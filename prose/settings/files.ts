@@ -32,7 +32,7 @@ export const pathToRules: readonly (readonly [glob: string, rules: Rules])[] = [
   ['manifests/**/*.{md,yaml,tpl,json,txt}', forUsers],
   // Programs in the languages of shells.
   ['cli/completion/{bash,fish,zsh}.ts', {}],
-  ['{agent,balancer,cli,config,controller,lib}/**/*.ts', forUsers],
+  ['{agent,balancer,cli,config,controller,devices,lib}/**/*.ts', forUsers],
 ];
 
 /** The rules that a file keeps, by its path from the project's folder; null where it is not listed. */

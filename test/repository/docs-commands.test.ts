@@ -129,7 +129,7 @@ describe('every path of the project', () => {
     ...listPaths(code, /(?<![\w/.-])scripts\/[a-z][\w.-]*/g).filter((path) => !isProgram(path)),
     ...listPaths(
       code,
-      /^(?:agent|balancer|bench|cli|config|controller|demo|docs|lab|lib|manifests|release|test)\/[\w/.-]*$/g,
+      /^(?:agent|balancer|bench|cli|config|controller|demo|devices|docs|lab|lib|manifests|release|test)\/[\w/.-]*$/g,
     ).filter((path) => !existsSync(path)),
   ];
 

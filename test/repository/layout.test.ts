@@ -60,7 +60,7 @@ function findUpwardImports(): string[] {
   const rooms = product.map(({ path }) => path).filter((path) => path.split('/').length <= 2);
   const rank = (file: string) =>
     rooms.findLastIndex((room) => dirname(file) === room || file.startsWith(`${room}/`));
-  return globSync('{agent,balancer,cli,config,controller,lib}/**/*.ts').flatMap((file) =>
+  return globSync('{agent,balancer,cli,config,controller,devices,lib}/**/*.ts').flatMap((file) =>
     listImports(file)
       .filter((imported) => rank(imported) < rank(file))
       .map((imported) => `${file} imports ${imported}`),

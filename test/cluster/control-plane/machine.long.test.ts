@@ -10,7 +10,6 @@ import { Sandbox } from '../../../lab/machines/sandbox.ts';
 import { Service } from '../../../lab/machines/service.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 
-const limitMs = 90_000;
 const patienceMs = 20_000;
 
 let sandbox: Sandbox;

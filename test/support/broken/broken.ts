@@ -59,7 +59,7 @@ export const broken = {
     to: '.filter((episode) => isUndone(episode) && this.#isStopped)\n',
     caughtBy: [
       ['netns', 'netns/health'],
-      ['unit', 'agent/reconcile/flow-resets'],
+      ['unit', 'agent/flow-resets'],
     ],
   },
   draining: {
@@ -68,7 +68,7 @@ export const broken = {
     to: "health.get(formatEndpoint(endpoint))?.state === 'dead' ? 'dead' : 'ready';",
     caughtBy: [
       ['netns', 'netns/drain.test'],
-      ['unit', 'agent/reconcile/loop-health'],
+      ['unit', 'agent/loop-health'],
       ['unit', 'agent/health/usable'],
     ],
   },
@@ -78,8 +78,8 @@ export const broken = {
     from: '    await this.#programmer.renew();\n',
     to: '',
     caughtBy: [
-      ['unit', 'balancer/process/balancer'],
-      ['unit', 'balancer/process/table-life'],
+      ['unit', 'balancer/sync'],
+      ['unit', 'balancer/sync-table-life'],
     ],
   },
   ranges: {
@@ -89,7 +89,7 @@ export const broken = {
     to: 'readSourceRanges(null)',
     caughtBy: [
       ['netns', 'netns/services.test'],
-      ['unit', 'balancer/decide/port-balance'],
+      ['unit', 'balancer/services/frontend'],
     ],
   },
   gone: {
@@ -126,7 +126,7 @@ export const broken = {
     to: 'Math.min(highestPriority, step * (place + 1))',
     caughtBy: [
       ['netns', 'netns/service-seats.test'],
-      ['unit', 'balancer/seats/render-seats'],
+      ['unit', 'balancer/seats/plan'],
     ],
   },
 } as const satisfies Readonly<Record<string, Broken>>;

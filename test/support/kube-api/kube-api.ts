@@ -11,7 +11,7 @@ import { type Event, type Kind, KubeStore } from './kube-store.ts';
 import { agentQuestions, type Questions } from './questions.ts';
 import { isAskedFor } from './selectors.ts';
 
-/** The only name that may be asked for, see the role in cli/generate/manifest/. */
+/** The only name that may be asked for, see the role in cli/manifest/rights.ts. */
 const allowedName = 'kubernetes';
 interface Watcher {
   readonly kind: Kind;

@@ -14,9 +14,9 @@ export interface Addition {
 /** In the order of what they find. The first that fit into the time run; the others are named. */
 // prettier-ignore
 export const additions: readonly Addition[] = [
-  { paths: ['balancer/', 'lib/services/'], part: 'netns', files: 'netns/services-(handover|seen|pages)\\.full', seconds: 90 },
-  { paths: ['agent/', 'lib/kernel/', 'lib/netfilter/'], part: 'netns', files: 'netns/(open-connections|departed)\\.full', seconds: 100 },
-  { paths: ['manifests/', 'cli/generate/', 'controller/', 'lib/kubernetes/'], part: 'control-plane', files: 'control-plane/(chart|services)\\.test', seconds: 240 },
+  { paths: ['balancer/', 'lib/api/'], part: 'netns', files: 'netns/services-(handover|seen|pages)\\.full', seconds: 90 },
+  { paths: ['agent/', 'lib/kernel/', 'lib/iptables/', 'lib/nft/'], part: 'netns', files: 'netns/(open-connections|departed)\\.full', seconds: 100 },
+  { paths: ['manifests/', 'cli/manifest/', 'controller/', 'lib/kubernetes/'], part: 'control-plane', files: 'control-plane/(chart|services)\\.test', seconds: 240 },
   { paths: ['lib/kube-proxy/', 'lab/build/'], part: 'control-plane', files: 'control-plane/nftables\\.test', seconds: 240 },
   { paths: ['cli/doctor/', 'docs/quickstart.md'], part: 'netns', files: 'netns/(newcomer|unseen-files|quickstart)\\.full', seconds: 120 },
   { paths: ['lib/keepalived/'], part: 'netns', files: 'netns/foreign-keepalived\\.full', seconds: 60 },
