@@ -1,7 +1,7 @@
 import type { Logger } from '../lib/telemetry/log.ts';
 import { LoopMetrics, type AgentState } from './report/metrics.ts';
 import { type PersisterListener, type EndpointStore, EndpointPersister } from './state.ts';
-import { type LoopObserver, tellAll } from './report/events.ts';
+import { type LoopObserver, notifyAll } from './report/events.ts';
 import type { Assessment, ReconcileState } from './decide/decision.ts';
 import { describeUnread, type Kernel } from '../lib/kernel/port.ts';
 import type { Apiserver } from './health/apiserver.ts';
@@ -12,21 +12,21 @@ import { type DrainPorts, HostDrain, DrainLog } from './drain.ts';
 import { type TrackFile, type NoticeSource, ServingKeeper, NoticeReader } from '../lib/keepalived/write.ts';
 import {
   type ServingPorts,
-  type AskOtherHolder,
-  OtherHolders,
-  sayNotice,
-  OtherHolderLog,
+  type AskDuplicateOwner,
+  DuplicateOwners,
+  reportNotice,
+  DuplicateOwnerLog,
   ListeningLog,
 } from './vip-holder.ts';
 import type { FollowedApi } from './api.ts';
 import type { EventRecorder } from '../lib/telemetry/events.ts';
 import { Loop, rateUrgency } from './sync.ts';
 import { HealthMonitor } from './health/monitor.ts';
-import { Departures } from './health/unlisted.ts';
+import { UnlistedHealth } from './health/unlisted.ts';
 import { LocalClients, LocalClientsLog } from './local-clients.ts';
 import { ConnectionWeights, createWeightsLog } from './weights.ts';
 import { LoopLog, HealthLog } from './report/log.ts';
-import { LastLook } from './report/status.ts';
+import { LastSync } from './report/status.ts';
 import type { Config } from '../config/options.ts';
 import { listDown, type HealthView } from './health/usable.ts';
 import type { DrainState, AgentActivity, ApiSnapshot } from './ask.ts';
@@ -52,17 +52,17 @@ function createPersisterLog(logger: Logger, metrics: LoopMetrics): PersisterList
 /** Says in the log what of the rules cannot be read, in one line whenever that changes. */
 class UnreadLog implements Partial<LoopObserver> {
   readonly #logger: Logger;
-  #said = '';
+  #reported = '';
 
   constructor(logger: Logger) {
     this.#logger = logger;
   }
 
-  looked({ observation }: Pick<Assessment, 'observation'>): void {
+  synced({ observation }: Pick<Assessment, 'observation'>): void {
     const found = describeUnread(observation.unread);
     const text = found.map((one) => one.text).join(' ');
-    if (text === this.#said) return;
-    this.#said = text;
+    if (text === this.#reported) return;
+    this.#reported = text;
     const [first] = found;
     if (first === undefined) this.#logger.info('vipnat can read all rules again');
     else this.#logger.warn(text, { code: first.code });
@@ -88,7 +88,7 @@ export interface AgentPorts {
   /** What listens on this host. */
   readonly readListening: ServingPorts['readListening'];
   /** Whether another host has an address of this one. */
-  readonly askOtherHolder: AskOtherHolder;
+  readonly askDuplicateOwner: AskDuplicateOwner;
   /** What keepalived says of itself. */
   readonly notices: NoticeSource;
   /** Makes the source that follows the Kubernetes API and calls back at each change, see agent/api/. */
@@ -103,19 +103,19 @@ export interface AgentPorts {
 export class Agent {
   readonly #loop: Loop;
   readonly #monitor: HealthMonitor;
-  readonly #departures: Departures;
+  readonly #unlisted: UnlistedHealth;
   readonly #keeper: EndpointPersister;
   readonly #serving: ServingKeeper;
   readonly #localClients: LocalClients;
   readonly #notices: NoticeReader;
   /** Null with the method `random`: then nobody counts. */
   readonly #weights: ConnectionWeights | null;
-  readonly #otherHolders: OtherHolders;
+  readonly #duplicateOwners: DuplicateOwners;
   readonly #drain: HostDrain;
   readonly #clock: Clock;
   readonly #api: FollowedApi;
   readonly #report: LoopLog;
-  readonly #lastLook = new LastLook();
+  readonly #lastSync = new LastSync();
 
   /** `memory` is what it begins with; its apiservers are those of the store. */
   constructor(ports: AgentPorts, config: Config, memory: ReconcileState) {
@@ -123,7 +123,7 @@ export class Agent {
     this.#clock = clock;
     const healthReport = new HealthLog(logger, events);
     const metrics = new LoopMetrics(ports.meter, config.vips);
-    const lookSoon = () => {
+    const syncSoon = () => {
       this.#loop.onHealthChange('calm');
     };
     this.#monitor = new HealthMonitor({
@@ -133,30 +133,30 @@ export class Agent {
       onChange: (before, after) => {
         this.#loop.onHealthChange(rateUrgency(before, after));
         this.#api.setUnhealthy(listDown(this.#monitor.view));
-        healthReport.say(before, after);
+        healthReport.report(before, after);
         metrics.healthChanged(before, after);
       },
       onLeave: (last) => {
         healthReport.forget(last);
       },
-      onDepartedChange: lookSoon,
+      onDepartedChange: syncSoon,
     });
-    this.#departures = new Departures(this.#monitor, { kernel, clock, report: healthReport }, config.vips);
+    this.#unlisted = new UnlistedHealth(this.#monitor, { kernel, clock, report: healthReport }, config.vips);
     this.#keeper = createPersister(ports, memory, metrics);
     this.#report = new LoopLog(logger, clock, events);
-    this.#otherHolders = createOtherHolders(ports, config);
+    this.#duplicateOwners = createDuplicateOwners(ports, config);
     this.#localClients = createLocalClients(ports, config, metrics);
-    this.#drain = createHostDrain(ports, lookSoon);
-    this.#weights = createConnectionWeights(ports, config, lookSoon);
-    const report = tellAll([
+    this.#drain = createHostDrain(ports, syncSoon);
+    this.#weights = createConnectionWeights(ports, config, syncSoon);
+    const report = notifyAll([
       this.#drain,
       this.#localClients,
       ...(this.#weights === null ? [] : [this.#weights]),
       this.#report,
-      ...createLookLogs(logger),
+      ...createSyncLogs(logger),
       metrics,
-      this.#lastLook,
-      this.#otherHolders,
+      this.#lastSync,
+      this.#duplicateOwners,
     ]);
     this.#serving = new ServingKeeper(ports.trackFile, clock, report);
     this.#notices = createNoticeReader(ports);
@@ -164,9 +164,9 @@ export class Agent {
       this.#loop.onApiChange();
     });
     const asked = { ...ports, isLeaving: () => this.#drain.isLeaving() };
-    const heard = { health: this.#departures, api: this.#api, weights: () => this.#weights?.weights };
-    const told = { report, keeper: this.#keeper, serving: this.#serving };
-    this.#loop = new Loop({ ...asked, ...heard, ...told }, config, memory);
+    const inputs = { health: this.#unlisted, api: this.#api, weights: () => this.#weights?.weights };
+    const output = { report, keeper: this.#keeper, serving: this.#serving };
+    this.#loop = new Loop({ ...asked, ...inputs, ...output }, config, memory);
   }
 
   /** How the apiservers are now. */
@@ -183,10 +183,10 @@ export class Agent {
   /** What it has been doing, for people. */
   get activity(): AgentActivity {
     const now = this.#clock.now();
-    const { writes, lookedAt } = this.#loop.activity;
+    const { writes, syncedAt } = this.#loop.activity;
     return {
       writes,
-      lookedMsAgo: lookedAt === null ? null : now - lookedAt,
+      syncedMsAgo: syncedAt === null ? null : now - syncedAt,
       apiservers: Object.fromEntries(
         this.#monitor.all.map(({ endpoint, since }) => [formatEndpoint(endpoint), { forMs: now - since }]),
       ),
@@ -198,18 +198,18 @@ export class Agent {
 
   /** What it is like now, for metrics. */
   get state(): AgentState {
-    const { assessment } = this.#lastLook;
-    const { lookedAt } = this.#loop.activity;
+    const { assessment } = this.#lastSync;
+    const { syncedAt } = this.#loop.activity;
     const { following } = this.#api;
     return {
-      look: assessment === null || lookedAt === null ? null : { assessment, at: this.#dateOf(lookedAt) },
+      lastSync: assessment === null || syncedAt === null ? null : { assessment, at: this.#dateOf(syncedAt) },
       apiservers: this.#monitor.all,
-      isFighting: this.#report.isFighting,
+      hasRuleConflict: this.#report.hasRuleConflict,
       api: following === null ? null : { ...following, since: this.#dateOf(following.since) },
       keepalived: this.#serving.state,
       isSaved: this.#keeper.isSaved,
       drain: this.#drain.state,
-      otherHolders: this.#otherHolders.answers,
+      duplicateOwners: this.#duplicateOwners.answers,
       localSources: this.#localClients.sources,
     };
   }
@@ -221,14 +221,14 @@ export class Agent {
 
   /** Why the rules were never yet as they should be, or null, see LastLook. */
   get notReadyReason(): string | null {
-    return this.#lastLook.notReadyReason;
+    return this.#lastSync.notReadyReason;
   }
 
   /** What the Kubernetes API has said, and what kube-proxy had then. */
-  get apiWord(): ApiSnapshot {
+  get apiReport(): ApiSnapshot {
     return {
       view: this.#api.view,
-      proxyBesideApi: this.#lastLook.assessment?.memory.proxyBesideApi ?? {},
+      proxyOnly: this.#lastSync.assessment?.memory.proxyOnly ?? {},
     };
   }
 
@@ -236,7 +236,7 @@ export class Agent {
   start(): void {
     this.#notices.start();
     this.#loop.start();
-    this.#localClients.looked();
+    this.#localClients.synced();
   }
 
   /** Ends all probes, and the loop after the writes under way, if any. The rules stay (I8). */
@@ -245,14 +245,14 @@ export class Agent {
     // keepalived is told at once: a tool may hang for longer than whoever ends this process waits before a kill.
     await Promise.all([
       this.#loop.stop(),
-      this.#departures.stop(),
+      this.#unlisted.stop(),
       this.#drain.stop(),
       this.#serving.release(),
       this.#localClients.stop(),
       this.#weights?.stop(),
     ]);
     this.#api.stop();
-    this.#otherHolders.stop();
+    this.#duplicateOwners.stop();
     await this.#keeper.settle();
     await this.#notices.stop();
   }
@@ -275,16 +275,19 @@ function createPersister(
 /** Who hears keepalived, and its log. */
 function createNoticeReader({ notices, clock, logger }: AgentPorts): NoticeReader {
   return new NoticeReader(notices, clock, (notice, before) => {
-    sayNotice(logger, notice, before);
+    reportNotice(logger, notice, before);
   });
 }
 
 /** Who asks whether another host has a VIP, and its log. */
-function createOtherHolders(
-  { askOtherHolder, clock, logger, events }: AgentPorts,
+function createDuplicateOwners(
+  { askDuplicateOwner, clock, logger, events }: AgentPorts,
   { vips }: Config,
-): OtherHolders {
-  return new OtherHolders({ askOtherHolder, clock, report: new OtherHolderLog(logger, events) }, vips);
+): DuplicateOwners {
+  return new DuplicateOwners(
+    { askDuplicateOwner, clock, report: new DuplicateOwnerLog(logger, events) },
+    vips,
+  );
 }
 
 /** Who keeps local clients, with its log and its counts. */
@@ -293,19 +296,25 @@ function createLocalClients(
   config: Config,
   metrics: LoopMetrics,
 ): LocalClients {
-  return new LocalClients({ kernel, report: tellAll([new LocalClientsLog(logger), metrics]) }, config);
+  return new LocalClients({ kernel, report: notifyAll([new LocalClientsLog(logger), metrics]) }, config);
 }
 
 /** Who keeps the drain of this host, and its log. */
 function createHostDrain(
-  { drain, clock, logger, askOtherHolder }: AgentPorts,
+  { drain, clock, logger, askDuplicateOwner }: AgentPorts,
   onChange: () => void,
 ): HostDrain {
-  return new HostDrain({ ...drain, clock, askLink: askOtherHolder, report: new DrainLog(logger), onChange });
+  return new HostDrain({
+    ...drain,
+    clock,
+    askLink: askDuplicateOwner,
+    report: new DrainLog(logger),
+    onChange,
+  });
 }
 
 /** What is said of rules that a look cannot read, and of what listens. */
-function createLookLogs(logger: Logger): [UnreadLog, ListeningLog] {
+function createSyncLogs(logger: Logger): [UnreadLog, ListeningLog] {
   return [new UnreadLog(logger), new ListeningLog(logger)];
 }
 

@@ -1,6 +1,6 @@
 import type { Logger } from '../lib/telemetry/log.ts';
 import type { Clock, Random } from '../lib/clock.ts';
-import { type Meter, silentMeter } from '../lib/telemetry/metrics.ts';
+import { type Meter, noMeter } from '../lib/telemetry/metrics.ts';
 import { VipnatError, toVipnatError } from '../lib/errors.ts';
 import {
   type Unreadable,
@@ -40,7 +40,7 @@ export class ApiLog {
   #lostAt: number | null = null;
   #isServiceRefused = false;
 
-  constructor(logger: Logger, clock: Clock, meter: Meter = silentMeter) {
+  constructor(logger: Logger, clock: Clock, meter: Meter = noMeter) {
     this.#logger = logger;
     this.#clock = clock;
     this.#meter = meter;
@@ -229,7 +229,7 @@ interface ListedApiOptions {
 }
 
 /** A person waits. */
-const patienceMs = 2000;
+const maxWaitMs = 2000;
 
 /** Lists once, at the first `getView`, in at most two seconds; later calls get the same answer. */
 export class ListedApi implements ClusterApi {
@@ -249,11 +249,11 @@ export class ListedApi implements ClusterApi {
 
   async #ask(): Promise<ApiView | null> {
     const { clock, onProblem } = this.#options;
-    const patience = new AbortController();
-    const cancel = clock.schedule(patienceMs, () => {
-      patience.abort();
+    const timeout = new AbortController();
+    const cancel = clock.schedule(maxWaitMs, () => {
+      timeout.abort();
     });
-    const answer = await this.#askInTurn(patience.signal).finally(cancel);
+    const answer = await this.#askInTurn(timeout.signal).finally(cancel);
     if (answer instanceof VipnatError) {
       onProblem(addConsequence(answer));
       return null;
@@ -273,13 +273,13 @@ export class ListedApi implements ClusterApi {
       if (!(answer instanceof VipnatError)) return answer;
       problem ??= answer;
     }
-    return problem ?? silence();
+    return problem ?? noAnswer();
   }
 
   async #list(signal: AbortSignal): Promise<ApiView> {
     const { route, clock } = this.#options;
     const connection = await route.choose();
-    const limitMs = patienceMs / route.count;
+    const limitMs = maxWaitMs / route.count;
     const options = { ...connection, clock, forbidden: route.forbidden, signal, limitMs };
     try {
       const [slices, found] = await Promise.all([
@@ -290,7 +290,7 @@ export class ListedApi implements ClusterApi {
       return toApiView(slices.objects, service, true);
     } catch (error) {
       route.markFailed(connection.server);
-      throw signal.aborted ? silence() : error;
+      throw signal.aborted ? noAnswer() : error;
     }
   }
 
@@ -308,8 +308,8 @@ function addConsequence(problem: VipnatError): VipnatError {
   return new VipnatError(code, `${message}. ${consequence}`, { cause: problem });
 }
 
-function silence(): VipnatError {
-  return new VipnatError('API_UNREACHABLE', `the API did not answer within ${patienceMs / 1000} s`);
+function noAnswer(): VipnatError {
+  return new VipnatError('API_UNREACHABLE', `the API did not answer within ${maxWaitMs / 1000} s`);
 }
 
 /** What the agent's source needs of the world, and its listeners. */
@@ -399,9 +399,9 @@ export class WatchedApi implements FollowedApi {
   #lose(kind: string, problem: VipnatError): void {
     if (kind === services.kind && problem.code === 'API_FORBIDDEN') {
       // The first time the EndpointSlice may be refused a moment later: then that is what is said.
-      const isSaidAgain = this.#refusal !== null;
+      const isReportedAgain = this.#refusal !== null;
       this.#refusal = problem;
-      if (isSaidAgain) this.#sayFollowed();
+      if (isReportedAgain) this.#reportFollowed();
       return;
     }
     this.#followed.delete(kind);
@@ -414,11 +414,11 @@ export class WatchedApi implements FollowedApi {
     this.#followed.add(kind);
     if (kind === endpointSlices.kind) this.#connection = connection;
     else this.#refusal = null;
-    this.#sayFollowed();
+    this.#reportFollowed();
   }
 
   /** It is back when all kinds are that may be read, the EndpointSlice among them. */
-  #sayFollowed(): void {
+  #reportFollowed(): void {
     const isServiceKnown = this.#followed.has(services.kind) || this.#refusal !== null;
     if (this.#connection === null || !this.#followed.has(endpointSlices.kind) || !isServiceKnown) return;
     this.#options.report.serviceRefused(this.#refusal);

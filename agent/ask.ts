@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { vrrpStates } from '../lib/keepalived/write.ts';
-import { askHolder, agentRole, line, type HolderInfo, readHolderInfo } from '../lib/http/singleton.ts';
+import { askLockOwner, agentRole, line, type OwnerInfo, readOwnerInfo } from '../lib/http/singleton.ts';
 import { parseAddress, type Endpoint, parseEndpoint, formatEndpoint } from '../lib/net.ts';
 import { maxAffinitySeconds, type ApiView } from './api.ts';
 import type { ReconcileState } from './decide/decision.ts';
@@ -13,7 +13,7 @@ import { findListeningSocket } from '../lib/kernel/host.ts';
 
 const activityAnswer = z.object({
   writes: z.number(),
-  lookedMsAgo: z.nullable(z.number()),
+  syncedMsAgo: z.nullable(z.number()),
   apiservers: z.record(z.string(), z.object({ forMs: z.number() })),
   /** Absent in an older agent's answer. */
   keepalived: z.optional(z.record(z.string(), z.object({ state: z.enum(vrrpStates), forMs: z.number() }))),
@@ -27,7 +27,7 @@ export const activityPath = '/activity';
 
 /** What the running agent has been doing; null when none runs or none answers. */
 export async function askAgentActivity(): Promise<AgentActivity | null> {
-  return readAgentActivityAnswer(await askHolder(agentRole, activityPath));
+  return readAgentActivityAnswer(await askLockOwner(agentRole, activityPath));
 }
 
 /** Reads such an answer; null for anything else. Pure and total. */
@@ -53,7 +53,7 @@ const seconds = z.int().check(z.minimum(1), z.maximum(maxAffinitySeconds));
 
 const apiAnswer = z.object({
   /** Agents of older versions do not tell it. */
-  proxyBesideApi: z._default(z.partialRecord(z.enum(['ipv4', 'ipv6']), z.array(endpoint)), {}),
+  proxyOnly: z._default(z.partialRecord(z.enum(['ipv4', 'ipv6']), z.array(endpoint)), {}),
   view: z.nullable(
     z.object({
       endpoints: z.partialRecord(z.enum(['ipv4', 'ipv6']), finding),
@@ -66,7 +66,7 @@ const apiAnswer = z.object({
 });
 
 /** What the API has said to an agent, and what that holds it against while the API is lost. */
-export interface ApiSnapshot extends Pick<ReconcileState, 'proxyBesideApi'> {
+export interface ApiSnapshot extends Pick<ReconcileState, 'proxyOnly'> {
   readonly view: ApiView | null;
 }
 
@@ -78,7 +78,7 @@ export const apiPath = '/api';
  * also while the API is lost. Null when none runs or none answers.
  */
 export async function askAgentApi(): Promise<ApiSnapshot | null> {
-  return readAgentApiAnswer(await askHolder(agentRole, apiPath));
+  return readAgentApiAnswer(await askLockOwner(agentRole, apiPath));
 }
 
 /** Reads such an answer; null for anything else. Pure and total. */
@@ -120,7 +120,7 @@ export function toDrainAnswer({ since, vipStaysSince, isKept, problem }: DrainSt
 
 /** What the running agent knows of its host's drain; null when none runs, or one of a version before drains. */
 export async function askAgentDrain(): Promise<DrainState | null> {
-  return readDrainAnswer(await askHolder(agentRole, drainPath));
+  return readDrainAnswer(await askLockOwner(agentRole, drainPath));
 }
 
 /** Reads such an answer; null for anything else. Pure and total. */
@@ -143,7 +143,7 @@ const apiserver = z.object({
   state: z.enum(healthStates),
   reason: line,
   hanging: z.enum(['none', 'half-open', 'all']),
-  doubt: z.optional(line),
+  unconfirmed: z.optional(line),
   livenessOnly: z.optional(line),
   isUnheard: z.optional(z.boolean()),
   isOwn: z.optional(z.boolean()),
@@ -163,7 +163,7 @@ export function toHealthAnswer(health: HealthView): object {
 
 /** How the running agent finds the apiservers, so that what is shown is what is done; null when none runs or none answers. */
 export async function askAgentHealth(): Promise<HealthView | null> {
-  return readAgentHealthAnswer(await askHolder(agentRole, healthPath));
+  return readAgentHealthAnswer(await askLockOwner(agentRole, healthPath));
 }
 
 /** Reads such an answer; null for anything else. Pure and total. */
@@ -176,15 +176,15 @@ export function readAgentHealthAnswer(json: unknown): HealthView | null {
 /** The keys are those that agents of every version tell. */
 function toAnswer({
   staleConnections: hanging,
-  unconfirmedFailure: doubt,
-  isSilent: isUnheard,
+  unconfirmedFailure: unconfirmed,
+  isUnresponsive: isUnheard,
   ...same
 }: Health): z.infer<typeof apiserver> {
-  return { ...same, hanging, doubt, isUnheard };
+  return { ...same, hanging, unconfirmed, isUnheard };
 }
 
-function toHealth({ hanging, doubt, isUnheard, ...same }: z.infer<typeof apiserver>): Health {
-  return { ...same, staleConnections: hanging, unconfirmedFailure: doubt, isSilent: isUnheard };
+function toHealth({ hanging, unconfirmed, isUnheard, ...same }: z.infer<typeof apiserver>): Health {
+  return { ...same, staleConnections: hanging, unconfirmedFailure: unconfirmed, isUnresponsive: isUnheard };
 }
 
 /** A configuration for a diagnostic, and what a person has to know of where it is from. */
@@ -206,12 +206,12 @@ export type Scope = 'host' | 'given';
 export async function readDiagnosticConfig(
   sources: ConfigSources,
   scope: Scope,
-  ask: () => Promise<OptionsWord> = askAgentOptions,
+  ask: () => Promise<OptionsAnswer> = askAgentOptions,
 ): Promise<DiagnosticReading> {
-  const word = await ask();
-  const agent = word.kind === 'told' ? readAgentSettings(word.options) : null;
-  if (word.kind !== 'told' || agent === null) {
-    return { reading: await readConfig(sources), notes: [], reason: reasons[word.kind] };
+  const answer = await ask();
+  const agent = answer.kind === 'details' ? readAgentSettings(answer.options) : null;
+  if (answer.kind !== 'details' || agent === null) {
+    return { reading: await readConfig(sources), notes: [], reason: reasons[answer.kind] };
   }
   const nothing = { flags: {}, environment: {}, file: undefined };
   const [narrow, theirs, defaults] = await Promise.all([
@@ -222,7 +222,7 @@ export async function readDiagnosticConfig(
   const whole = scope === 'host' ? await readWhole({ ...sources, agent }, narrow, theirs.config) : null;
   const reading = whole ?? narrow;
   const special = sharedNames.filter((name) => hasOther(name, theirs.config, defaults.config));
-  const source = `the running agent (pid ${word.agent.pid}) has ${describe(theirs.config, special)}`;
+  const source = `the running agent (pid ${answer.agent.pid}) has ${describe(theirs.config, special)}`;
   return {
     // Remedies repeat what makes this configuration, whoever gave it.
     reading: { ...reading, given: new Set([...reading.given, ...special]) },
@@ -250,11 +250,11 @@ async function readWhole(
   return whole.problems.length === 0 ? whole : null;
 }
 
-const reasons: Readonly<Record<OptionsWord['kind'], string>> = {
+const reasons: Readonly<Record<OptionsAnswer['kind'], string>> = {
   nobody: 'no agent runs here',
   untrusted: "the agent here may not be root's, so this command does not ask it",
-  silent: 'the agent here does not report its own',
-  told: 'the agent here has options that this version does not know',
+  unresponsive: 'the agent here does not report its own',
+  details: 'the agent here has options that this version does not know',
 };
 
 function describeDifferences({ config, given }: ConfigReading, theirs: Config): string[] {
@@ -299,27 +299,27 @@ export function toOptionsAnswer(config: Config): { readonly options: AgentOption
 }
 
 /** What came of asking for the agent's configuration. */
-type OptionsWord =
-  | { readonly kind: 'told'; readonly options: AgentOptions; readonly agent: HolderInfo }
+type OptionsAnswer =
+  | { readonly kind: 'details'; readonly options: AgentOptions; readonly agent: OwnerInfo }
   | { readonly kind: 'nobody' }
   /** Neither root nor this user holds the agent's name, or the kernel does not tell who: anything could be answered. */
   | { readonly kind: 'untrusted' }
   /** An older agent, or one that does not answer in time. */
-  | { readonly kind: 'silent' };
+  | { readonly kind: 'unresponsive' };
 
 /**
  * The configuration of the agent of this network namespace. What is planned by it can be pasted as root, so it is asked
  * only where root, or this user, holds the agent's name. The kernel says who does, before and after the answer.
  */
-async function askAgentOptions(): Promise<OptionsWord> {
+async function askAgentOptions(): Promise<OptionsAnswer> {
   const before = await findListeningSocket(agentRole.socketName).catch(() => undefined);
   if (before === null) return { kind: 'nobody' };
   if (before === undefined || !isTrusted(before.userId)) return { kind: 'untrusted' };
-  const agent = readHolderInfo(await askHolder(agentRole, '/'));
-  const options = readAgentOptionsAnswer(await askHolder(agentRole, optionsPath));
+  const agent = readOwnerInfo(await askLockOwner(agentRole, '/'));
+  const options = readAgentOptionsAnswer(await askLockOwner(agentRole, optionsPath));
   const after = await findListeningSocket(agentRole.socketName).catch(() => null);
-  if (after?.inode !== before.inode || agent === null || options === null) return { kind: 'silent' };
-  return { kind: 'told', options, agent };
+  if (after?.inode !== before.inode || agent === null || options === null) return { kind: 'unresponsive' };
+  return { kind: 'details', options, agent };
 }
 
 function isTrusted(userId: number | null): boolean {

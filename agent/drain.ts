@@ -44,7 +44,7 @@ export class HostDrain {
   #apiserverPorts: readonly number[] | null = null;
   #isKept = false;
   #problem: VipnatError | null = null;
-  #toldAt = -Infinity;
+  #reportedAt = -Infinity;
   #work: Promise<void> | null = null;
   #isAsked = false;
   #isStopped = false;
@@ -76,9 +76,9 @@ export class HostDrain {
   }
 
   /** To be called with each look. Returns at once. */
-  looked(assessment: Pick<Assessment, 'decisions' | 'health' | 'observation'>): void {
+  synced(assessment: Pick<Assessment, 'decisions' | 'health' | 'observation'>): void {
     const { health, observation } = assessment;
-    this.#givenUp.looked(assessment);
+    this.#givenUp.synced(assessment);
     const local = new Set(observation.addresses.map(({ address }) => address));
     this.#apiserverPorts = findPorts(health, local);
     this.check();
@@ -119,11 +119,11 @@ export class HostDrain {
   async #load(): Promise<void> {
     const { store, clock, report, onChange } = this.#ports;
     const before = this.#drain;
-    this.#drain = keepWord(before, await store.load());
+    this.#drain = keepReason(before, await store.load());
     const isNews = (before === null) !== (this.#drain === null);
     if (isNews) {
       this.#isKept = false;
-      this.#toldAt = -Infinity;
+      this.#reportedAt = -Infinity;
     }
     // The first look is still to come.
     if (this.#isLoaded && isLeaving(before) !== isLeaving(this.#drain)) onChange();
@@ -131,8 +131,8 @@ export class HostDrain {
     this.#followVips();
     this.#wasDrained ||= this.#drain !== null;
     if (isNews && this.#drain === null) report.undrained();
-    if (this.#drain === null || clock.now() - this.#toldAt < dayMs) return;
-    this.#toldAt = clock.now();
+    if (this.#drain === null || clock.now() - this.#reportedAt < dayMs) return;
+    this.#reportedAt = clock.now();
     report.drained(this.#drain);
   }
 
@@ -194,7 +194,7 @@ function isLeaving(drain: Drain | null): boolean {
 }
 
 /** That the VIPs stay counts as long as the same drain, also where it could not be written. */
-function keepWord(before: Drain | null, now: Drain | null): Drain | null {
+function keepReason(before: Drain | null, now: Drain | null): Drain | null {
   if (before === null || now === null || before.since.getTime() !== now.since.getTime()) return now;
   return { ...now, vipStaysSince: now.vipStaysSince ?? before.vipStaysSince };
 }
@@ -260,11 +260,11 @@ export class DrainLog implements DrainListener {
 }
 
 /** One look at a busy host, and a write. */
-const patienceMs = 15_000;
+const maxWaitMs = 15_000;
 const pauseMs = 100;
 
 /** How this host is to be drained. */
-export interface DrainWish {
+export interface DrainRequest {
   readonly stateDir: string;
   /** Also where no other apiserver takes new connections. */
   readonly force: boolean;
@@ -286,7 +286,7 @@ export interface HostDrainPlan {
  * Writes into the state folder that this host is drained, and waits until its agent keeps it so.
  * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent says
  */
-export async function drainThisHost({ stateDir, force, dryRun }: DrainWish): Promise<HostDrainPlan> {
+export async function drainThisHost({ stateDir, force, dryRun }: DrainRequest): Promise<HostDrainPlan> {
   const store = createDrainStore(stateDir);
   const { location } = store;
   const [state, health] = await Promise.all([askAgentDrain(), askAgentHealth()]);
@@ -339,7 +339,7 @@ function splitHealth(health: HealthView): { readonly local: number[]; readonly o
   const addresses = new Set(readInterfaces().map(({ address }) => address));
   const isLocal = (text: string) => addresses.has(parseEndpoint(text)?.address ?? '');
   const ports = [...health.keys()].filter(isLocal).flatMap((text) => parseEndpoint(text)?.port ?? []);
-  const isTaking = ({ state, isSilent = false }: Health) => state === 'ready' && !isSilent;
+  const isTaking = ({ state, isUnresponsive = false }: Health) => state === 'ready' && !isUnresponsive;
   return {
     local: [...new Set(ports)],
     others: [...health].filter(([text, one]) => !isLocal(text) && isTaking(one)).map(([text]) => text),
@@ -367,7 +367,7 @@ function explainUnread(location: string, { problem }: DrainState): string {
 
 /** What the agent says last: as soon as it is as wanted, or when patience ends; null where no agent answers then. */
 async function askUntil(isWanted: (state: DrainState) => boolean): Promise<DrainState | null> {
-  const until = systemClock.now() + patienceMs;
+  const until = systemClock.now() + maxWaitMs;
   const pause = new Pause(systemClock);
   for (;;) {
     const state = await askAgentDrain();

@@ -80,7 +80,7 @@ export function findLiveSources(
     : findProxyBackends(observation.views[family], observation.proxyMode.value);
   const api = memory.api?.endpoints[family] ?? null;
   if (memory.api?.isCurrent !== false) return { api, kubeProxy };
-  const { proxyBesideApi: before } = recallFamily(memory, family);
+  const { proxyOnly: before } = recallFamily(memory, family);
   const isNewer =
     kubeProxy !== null && kubeProxy.value.length > 0 && !areSameEndpoints(before, kubeProxy.value);
   return { api: isNewer ? null : api, kubeProxy };
@@ -175,7 +175,7 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
   for (const [index, candidate] of candidates.entries()) {
     const admission = admit(candidate, family, vips);
     const isLive = candidate === api || candidate === kubeProxy;
-    refusals.push(...admission.refused.map((refusal) => (isLive ? addWayOut(refusal) : refusal)));
+    refusals.push(...admission.refused.map((refusal) => (isLive ? addRemedy(refusal) : refusal)));
     const { admitted } = admission;
     if (admitted.length > 0) {
       const isFromApi = candidate === api;
@@ -190,7 +190,7 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
     }
   }
   const once = listOnce(refusals);
-  const seenIn = once.length > 0 ? describeRefused(once) : describeSilence(api !== null);
+  const seenIn = once.length > 0 ? describeRefused(once) : describeNoAnswer(api !== null);
   const refused = once.map(({ sentence }) => sentence);
   return { value: [], seenIn, refused, isFromApi: false, isLive: false, fallbackEndpoints: [], own: null };
 }
@@ -210,10 +210,10 @@ function describeUnused(
 }
 
 /** Only of what the cluster names now: what was remembered may be an address that no apiserver has any more. */
-function addWayOut(refusal: Refusal): Refusal {
+function addRemedy(refusal: Refusal): Refusal {
   if (!refusal.isAtVip) return refusal;
-  const wayOut = "Set --advertise-address of each kube-apiserver to its own host's address";
-  return { ...refusal, sentence: `${refusal.sentence}. ${wayOut}` };
+  const remedy = "Set --advertise-address of each kube-apiserver to its own host's address";
+  return { ...refusal, sentence: `${refusal.sentence}. ${remedy}` };
 }
 
 /** Of what several sources name, the first one's word. */
@@ -232,7 +232,7 @@ function describeRefused(refusals: readonly Refusal[]): string {
   return `no source lists a usable one: ${named.join(', ')}${end}`;
 }
 
-function describeSilence(hasApi: boolean): string {
+function describeNoAnswer(hasApi: boolean): string {
   return `${hasApi ? 'the API, ' : ''}kube-proxy's rules and --endpoints name none`;
 }
 

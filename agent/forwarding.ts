@@ -42,7 +42,7 @@ async function switchOn(
 ): Promise<boolean> {
   const waitMs = budget.waitToSwitch(missing.family);
   if (waitMs > 0) {
-    report.contested(missing, waitMs);
+    report.conflict(missing, waitMs);
     return false;
   }
   try {
@@ -85,15 +85,15 @@ export function findMissingSwitches(
     command: forwardingCommand('ipv4', [], device),
     advertised: [],
     device,
-    isOurs: sysctls === 'set',
+    isOwn: sysctls === 'set',
   }));
   return [...listHostSwitches({ forwarding, advertised }, { vips, sysctls }), ...ofDevices];
 }
 
 /** The interface that has the VIP; where it is elsewhere, one in its subnet, by which it would come. */
 function isVipDevice(device: string, vip: Endpoint, addresses: LocalRoutes['addresses']): boolean {
-  const holder = addresses.find(({ address }) => address === vip.address);
-  if (holder !== undefined) return holder.device === device;
+  const vipHolder = addresses.find(({ address }) => address === vip.address);
+  if (vipHolder !== undefined) return vipHolder.device === device;
   return addresses.some(
     (one) => one.device === device && one.family === vip.family && isInSubnet(vip.address, one),
   );
@@ -110,6 +110,6 @@ function listHostSwitches(
       name: forwardingSwitch(family),
       command: forwardingCommand(family, advertised),
       advertised: family === 'ipv6' ? advertised : [],
-      isOurs: sysctls === 'set',
+      isOwn: sysctls === 'set',
     }));
 }

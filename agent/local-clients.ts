@@ -54,17 +54,17 @@ export class LocalClientsLog implements LocalClientListener {
  */
 
 /** What the changes depend on. */
-type RouteWishes = Pick<Config, 'vips' | 'localClients'>;
+type RouteSettings = Pick<Config, 'vips' | 'localClients'>;
 
 /**
  * First what is to be removed of VIPs that want no route: it answers ARP for another node's address. Then what is to be added, and last what
  * that replaces. Pure and total: after these changes there are none.
  */
-export function planSourceRoutes(seen: LocalRoutes, { vips, localClients }: RouteWishes): RouteChange[] {
+export function planSourceRoutes(seen: LocalRoutes, { vips, localClients }: RouteSettings): RouteChange[] {
   const addresses = listIpv4(vips);
   const wanted = localClients === 'leave' ? [] : addresses.flatMap((vip) => findWanted(vip, seen, addresses));
-  const own = seen.routes.flatMap(({ isOurs, source, ...route }) =>
-    isOurs && source !== null ? [{ ...route, source }] : [],
+  const own = seen.routes.flatMap(({ isOwn, source, ...route }) =>
+    isOwn && source !== null ? [{ ...route, source }] : [],
   );
   const removals = own
     .filter((route) => !wanted.some((other) => isSame(route, other)))
@@ -110,7 +110,7 @@ function findWanted(vip: string, seen: LocalRoutes, vips: readonly string[]): So
 
 /** The kernel itself names the primary address where the VIP is a secondary one (10.0.0.50/24 beside 10.0.0.1/24); others may have a route of their own. */
 function hasForeignSource(vip: string, { addresses, routes }: LocalRoutes): boolean {
-  const first = routes.find(({ address, isOurs }) => address === vip && !isOurs);
+  const first = routes.find(({ address, isOwn }) => address === vip && !isOwn);
   return (
     first !== undefined && first.source !== vip && addresses.some(({ address }) => address === first.source)
   );
@@ -143,7 +143,7 @@ const wholePrefix = 32;
 function explainRemoval(
   { address, source }: SourceRoute,
   { addresses }: LocalRoutes,
-  setting: RouteWishes['localClients'],
+  setting: RouteSettings['localClients'],
 ): string {
   const isHere = (text: string) => addresses.some((one) => one.address === text);
   if (!isHere(address)) return `${address} is no longer on this host`;
@@ -187,7 +187,7 @@ const maxRounds = 3;
 /** Keeps the routes right, one reading after the other. */
 export class LocalClients implements Partial<LoopObserver> {
   readonly #ports: LocalClientPorts;
-  readonly #wishes: RouteWishes;
+  readonly #settings: RouteSettings;
   /** The VIPs whose own connections are in order: held here, or ended since. Those of a former process may hang. */
   readonly #settled = new Set<Endpoint>();
   #held: ReadonlySet<string> | null = null;
@@ -196,9 +196,9 @@ export class LocalClients implements Partial<LoopObserver> {
   #isStopped = false;
   #sources: ReadonlyMap<string, string> = new Map();
 
-  constructor(ports: LocalClientPorts, wishes: RouteWishes) {
+  constructor(ports: LocalClientPorts, settings: RouteSettings) {
     this.#ports = ports;
-    this.#wishes = wishes;
+    this.#settings = settings;
   }
 
   /**
@@ -210,11 +210,11 @@ export class LocalClients implements Partial<LoopObserver> {
   }
 
   triggered(trigger: Trigger): void {
-    if (trigger === 'addresses') this.looked();
+    if (trigger === 'addresses') this.synced();
   }
 
   /** Returns at once. */
-  looked(): void {
+  synced(): void {
     if (this.#isStopped) return;
     this.#isAsked = true;
     this.#work ??= this.#goOn().finally(() => (this.#work = null));
@@ -240,7 +240,7 @@ export class LocalClients implements Partial<LoopObserver> {
 
   async #keep(): Promise<void> {
     const problems = await this.#keepRoutes();
-    if (this.#wishes.localClients === 'keep') problems.push(...(await this.#endWhatHangs()));
+    if (this.#settings.localClients === 'keep') problems.push(...(await this.#endWhatHangs()));
     if (problems.length > 0) throw problems[0];
     this.#ports.report.localClientsKept();
   }
@@ -249,7 +249,7 @@ export class LocalClients implements Partial<LoopObserver> {
     for (let round = 0; round < maxRounds; round += 1) {
       const seen = await this.#read();
       this.#noteHeld(seen);
-      const changes = planSourceRoutes(seen, this.#wishes);
+      const changes = planSourceRoutes(seen, this.#settings);
       if (changes.length === 0) break;
       const problems = await this.#apply(changes);
       // What was refused now is refused in the next round, too.
@@ -272,7 +272,7 @@ export class LocalClients implements Partial<LoopObserver> {
   async #read(): Promise<LocalRoutes> {
     try {
       const seen = await this.#ports.kernel.readLocalRoutes();
-      this.#sources = findSources(seen, this.#wishes.vips);
+      this.#sources = findSources(seen, this.#settings.vips);
       return seen;
     } catch (error) {
       this.#sources = new Map();
@@ -282,14 +282,14 @@ export class LocalClients implements Partial<LoopObserver> {
 
   #noteHeld({ addresses }: LocalRoutes): void {
     const here = new Set(addresses.map(({ address }) => address));
-    for (const vip of this.#wishes.vips) {
+    for (const vip of this.#settings.vips) {
       if (this.#held?.has(vip.address) === true && !here.has(vip.address)) this.#settled.delete(vip);
     }
     this.#held = here;
   }
 
   async #endWhatHangs(): Promise<unknown[]> {
-    const hanging = this.#wishes.vips.filter(
+    const hanging = this.#settings.vips.filter(
       (vip) => this.#held?.has(vip.address) !== true && !this.#settled.has(vip),
     );
     return await tryEach(hanging, async (vip) => {

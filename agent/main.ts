@@ -1,10 +1,10 @@
 import type { Config } from '../config/options.ts';
 import { setFlagsFromString } from 'node:v8';
 import { createLogger, createPodHeartbeat, type Logger } from '../lib/telemetry/log.ts';
-import { createMetrics, silentMeter, type Meter } from '../lib/telemetry/metrics.ts';
+import { createMetrics, noMeter, type Meter } from '../lib/telemetry/metrics.ts';
 import { waitForSignal, systemClock, type Clock, systemRandom } from '../lib/clock.ts';
 import { podVariable, readTick, nameNode, type ConfigSources } from '../config/load.ts';
-import { takePlace, agentRole, type HolderInfo, claimRole, findHolder } from '../lib/http/singleton.ts';
+import { takePlace, agentRole, type OwnerInfo, acquireRole, findLockOwner } from '../lib/http/singleton.ts';
 import { serveWaiting, createAgentPages, type WaitingAgent } from './serve.ts';
 import { exitStatuses, version } from '../lib/text.ts';
 import type { VipnatError } from '../lib/errors.ts';
@@ -20,7 +20,7 @@ import { createTrackFile, locateServingFile, locateNotices } from '../lib/keepal
 import { Agent, type AgentPorts } from './agent.ts';
 import { askProxyMode, createProxyAbsence } from './observe/kube-proxy.ts';
 import { readListeningAddresses } from '../lib/kernel/host.ts';
-import { askOtherHolder } from '../lib/kernel/addresses.ts';
+import { askDuplicateOwner } from '../lib/kernel/addresses.ts';
 import {
   drainPath,
   toDrainAnswer,
@@ -42,10 +42,10 @@ import { type EventRecorder, noEvents, EventWriter } from '../lib/telemetry/even
 import { setPriority, constants } from 'node:os';
 import type { UnreadRules } from '../lib/kernel/port.ts';
 import {
-  type Tell,
+  type Notify,
   createPorts,
   recallMemory,
-  lookAtThisHost,
+  readThisHost,
   createHostKernel,
   type OwnRemoval,
   type DrainRemoval,
@@ -60,7 +60,7 @@ import { switchOnForwarding } from './forwarding.ts';
 import type { ForwardingListener } from './report/events.ts';
 import type { planOffline } from './decide/offline.ts';
 import { type HostStatus, readLiveDetails, toHostStatus } from './report/status.ts';
-import { type DrainWish, type HostDrainPlan, drainThisHost, undrainThisHost } from './drain.ts';
+import { type DrainRequest, type HostDrainPlan, drainThisHost, undrainThisHost } from './drain.ts';
 
 /**
  * The agent: runs until SIGTERM or SIGINT. While another agent runs on this host it waits for that one to end. The rules stay
@@ -109,7 +109,7 @@ async function serve(
   signal: Promise<NodeJS.Signals>,
 ): Promise<number> {
   const clock = systemClock;
-  const meter = metrics?.meter ?? silentMeter;
+  const meter = metrics?.meter ?? noMeter;
   const warn = ({ message, code }: VipnatError) => {
     logger.warn(message, { code });
     meter.count('vipnat_failures_total', { code });
@@ -138,7 +138,7 @@ async function serve(
   const server = pages && createServer(config, pages, { logger, warn });
   try {
     logger.info(`vipnat ${info.version} runs, pid ${info.pid}`);
-    sayAuthority(config, logger);
+    reportAuthority(config, logger);
     await server?.start();
     agent.start();
     logger.info(`${await signal}: vipnat stops. Its rules stay (vipnat cleanup removes them)`);
@@ -153,12 +153,12 @@ async function serve(
 /** What the agent asks of this host and of its network. */
 function createQuestions(
   clock: Clock,
-): Pick<AgentPorts, 'askProxyMode' | 'askProxyAbsence' | 'readListening' | 'askOtherHolder'> {
+): Pick<AgentPorts, 'askProxyMode' | 'askProxyAbsence' | 'readListening' | 'askDuplicateOwner'> {
   return {
     askProxyMode,
     askProxyAbsence: createProxyAbsence(clock),
     readListening: readListeningAddresses,
-    askOtherHolder: (question) => askOtherHolder(question, clock),
+    askDuplicateOwner: (question) => askDuplicateOwner(question, clock),
   };
 }
 
@@ -174,7 +174,7 @@ function listAnswers(agent: Agent, config: Config): readonly (readonly [string, 
   return [
     [drainPath, () => toDrainAnswer(agent.checkDrain())],
     [healthPath, () => toHealthAnswer(agent.health)],
-    [apiPath, () => agent.apiWord],
+    [apiPath, () => agent.apiReport],
     [activityPath, () => agent.activity],
     [optionsPath, () => toOptionsAnswer(config)],
   ];
@@ -224,7 +224,7 @@ const noDrainCheck =
   'vipnat does not see drained masters: it may not connect from ports below 1024 (CAP_NET_BIND_SERVICE is missing)';
 
 /** A probe sends no secret, so a stranger learns nothing; but it may be taken for an apiserver. */
-function sayAuthority({ caFile }: Config, logger: Logger): void {
+function reportAuthority({ caFile }: Config, logger: Logger): void {
   const authority = findAuthority(caFile);
   if (authority === null) {
     logger.warn(
@@ -244,7 +244,7 @@ function raisePriority(logger: Logger): void {
   }
 }
 
-function describeSelf(): HolderInfo {
+function describeSelf(): OwnerInfo {
   return { version, pid: process.pid, since: systemClock.date().toISOString() };
 }
 
@@ -258,79 +258,79 @@ export interface OneRun {
  * `vipnat run --once`: writes until the rules are in sync, and ends. What is switched on meanwhile is told to `tell`.
  * @throws VipnatError AGENT_ALREADY_RUNNING, naming the agent that is there, or what keeps the rules from being written
  */
-export async function runOnce(config: Config, tell: Tell): Promise<OneRun> {
-  const release = await claimRole(agentRole, describeSelf(), new Map());
+export async function runOnce(config: Config, notify: Notify): Promise<OneRun> {
+  const release = await acquireRole(agentRole, describeSelf(), new Map());
   try {
-    return await convergeOnce(config, tell);
+    return await convergeOnce(config, notify);
   } finally {
     await release();
   }
 }
 
-async function convergeOnce(config: Config, tell: Tell): Promise<OneRun> {
-  const ports = createPorts(config, tell);
-  const needs = { ...ports, report: tellForwarding(tell), budget: new WriteBudget(systemClock) };
+async function convergeOnce(config: Config, notify: Notify): Promise<OneRun> {
+  const ports = createPorts(config, notify);
+  const needs = { ...ports, report: notifyForwarding(notify), budget: new WriteBudget(systemClock) };
   let memory = await recallMemory(config);
   let run: OneRun = { decisions: [], unread: [] };
   await converge(ports.kernel, async () => {
-    let look = await observeAndAssess(ports, config, memory);
-    const changed = await switchOnForwarding(needs, look.missingSwitches, look.memory, config);
-    if (changed !== null) look = await observeAndAssess(ports, config, changed);
-    memory = look.memory;
-    run = { decisions: look.decisions, unread: look.observation.unread };
-    return look.plan;
+    let reading = await observeAndAssess(ports, config, memory);
+    const changed = await switchOnForwarding(needs, reading.missingSwitches, reading.memory, config);
+    if (changed !== null) reading = await observeAndAssess(ports, config, changed);
+    memory = reading.memory;
+    run = { decisions: reading.decisions, unread: reading.observation.unread };
+    return reading.plan;
   });
   return run;
 }
 
-function tellForwarding(tell: Tell): ForwardingListener {
+function notifyForwarding(notify: Notify): ForwardingListener {
   return {
     switchedOn: ({ name }) => {
-      tell(`${name} was 0, and is 1 now\n`);
+      notify(`${name} was 0, and is 1 now\n`);
     },
-    contested: ({ name }) => {
-      tell(`another program keeps setting ${name} to 0\n`);
+    conflict: ({ name }) => {
+      notify(`another program keeps setting ${name} to 0\n`);
     },
     notSwitched: ({ code, message }) => {
-      tell(`[${code}] ${message}\n`);
+      notify(`[${code}] ${message}\n`);
     },
   };
 }
 
 /** One look at all of this host: what is there, what is wanted, and what differs. */
-export type HostLook = Awaited<ReturnType<typeof lookAtHost>>;
+export type HostReading = Awaited<ReturnType<typeof readHost>>;
 
 /** The balancing mode of one VIP, and why. */
-export type VipDecision = HostLook['decisions'][number];
+export type VipDecision = HostReading['decisions'][number];
 
 /** What was seen of this host. */
-export type HostObservation = HostLook['observation'];
+export type HostObservation = HostReading['observation'];
 
 /** How one apiserver is, by its probes. */
-export type ApiserverHealth = NonNullable<ReturnType<HostLook['health']['get']>>;
+export type ApiserverHealth = NonNullable<ReturnType<HostReading['health']['get']>>;
 
 /** That in one word. */
 export type ApiserverState = ApiserverHealth['state'];
 
 /** A switch of the kernel that is off, and keeps this host from passing on what is balanced. */
-export type ClosedSwitch = HostLook['missingSwitches'][number];
+export type ClosedSwitch = HostReading['missingSwitches'][number];
 
 /** A change of this host's route to a VIP. */
-export type LocalRouteChange = HostLook['sourceRoutes'][number];
+export type LocalRouteChange = HostReading['sourceRoutes'][number];
 
 /** What a plan is printed from: a look, or what options alone say. */
 export type PlannedRules = ReturnType<typeof planOffline>;
 
 /** Looks, as a process that has just begun, for `plan`, `check` and `doctor`. Writes nothing. */
-export async function lookAtHost(config: Config, tell: Tell): Promise<Assessment> {
-  return await lookAtThisHost(config, tell);
+export async function readHost(config: Config, notify: Notify): Promise<Assessment> {
+  return await readThisHost(config, notify);
 }
 
 /** How this host is, for `status`. Writes nothing. */
-export async function readStatus(config: Config, tell: Tell): Promise<HostStatus> {
-  const [look, agent, activity, drain, findings] = await Promise.all([
-    lookAtHost(config, tell),
-    findHolder(agentRole),
+export async function readStatus(config: Config, notify: Notify): Promise<HostStatus> {
+  const [reading, agent, activity, drain, findings] = await Promise.all([
+    readHost(config, notify),
+    findLockOwner(agentRole),
     askAgentActivity(),
     // One that cannot be read drains nobody, and the agent logs it.
     createDrainStore(config.stateDir)
@@ -338,14 +338,14 @@ export async function readStatus(config: Config, tell: Tell): Promise<HostStatus
       .catch(() => null),
     readLiveDetails(createHostKernel(), config),
   ]);
-  return toHostStatus(look, { agent, activity, drain, ...findings });
+  return toHostStatus(reading, { agent, activity, drain, ...findings });
 }
 
 /** One backend of a VIP, as `status` shows it. */
 export type BackendStatus = HostStatus['vips'][number]['backends'][number];
 
 /** What a cleanup is about. */
-export interface CleanupWish {
+export interface CleanupRequest {
   /** Only what is of these; null for everything of ours. */
   readonly vips: readonly Endpoint[] | null;
   /** Find out what would be removed, and write nothing. */
@@ -356,13 +356,13 @@ export interface CleanupWish {
 /** What became of what an agent has left on this host, or would. */
 export interface RulesRemoval extends OwnRemoval {
   /** The agent that runs here, and would write its rules again. */
-  readonly agent: HolderInfo | null;
+  readonly agent: OwnerInfo | null;
   readonly drain: DrainRemoval;
 }
 
 /** Removes rules, routes and the drain of this host, or only looks for them; leaves them to an agent that runs. Never rejects for what the host is like. */
-export async function cleanUpRules({ vips, dryRun, stateDir }: CleanupWish): Promise<RulesRemoval> {
-  const agent = await findHolder(agentRole);
+export async function cleanUpRules({ vips, dryRun, stateDir }: CleanupRequest): Promise<RulesRemoval> {
+  const agent = await findLockOwner(agentRole);
   const own = agent === null || dryRun ? await removeOwn(vips, dryRun) : leaveOwn(agent);
   const isNarrowed = vips !== null;
   const drain = await removeDrain({ stateDir, dryRun, isNarrowed, hasAgent: agent !== null });
@@ -375,9 +375,9 @@ export async function cleanUpRules({ vips, dryRun, stateDir }: CleanupWish): Pro
  */
 export async function drainHost(
   { stateDir }: Config,
-  wish: Omit<DrainWish, 'stateDir'>,
+  request: Omit<DrainRequest, 'stateDir'>,
 ): Promise<HostDrainPlan> {
-  return await drainThisHost({ ...wish, stateDir });
+  return await drainThisHost({ ...request, stateDir });
 }
 
 /**
@@ -389,9 +389,6 @@ export async function undrainHost({ stateDir }: Config): Promise<boolean> {
 }
 
 /** Reads the configuration for a diagnostic: what nobody gives is what the running agent has, see readDiagnosticConfig. */
-export async function readConfigBesideAgent(
-  sources: ConfigSources,
-  scope: Scope,
-): Promise<DiagnosticReading> {
+export async function readConfigWithAgent(sources: ConfigSources, scope: Scope): Promise<DiagnosticReading> {
   return await readDiagnosticConfig(sources, scope);
 }

@@ -7,7 +7,7 @@ import {
 } from '../lib/kernel/port.ts';
 import { createKernel } from '../lib/kernel/kernel.ts';
 import type { Config } from '../config/options.ts';
-import { type LookPorts, observeAndAssess, everything } from './read-host.ts';
+import { type HostPorts, observeAndAssess, everything } from './read-host.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { toProbeSettings } from './agent.ts';
 import { askProxyMode, createProxyAbsence } from './observe/kube-proxy.ts';
@@ -24,7 +24,7 @@ import { type ClusterApi, noApi, ListedApi } from './api.ts';
 import { VipnatError } from '../lib/errors.ts';
 import type { Plan, TablePlan } from '../lib/plan.ts';
 import type { Endpoint, Family } from '../lib/net.ts';
-import type { HolderInfo } from '../lib/http/singleton.ts';
+import type { OwnerInfo } from '../lib/http/singleton.ts';
 import type { Ruleset } from '../lib/iptables/rules.ts';
 import type { NftRuleset } from '../lib/nft/table.ts';
 import { understandRules } from './observe/observe.ts';
@@ -42,20 +42,20 @@ export function createHostKernel(): Kernel {
 }
 
 /** Writes a line for a person, with its newline. */
-export type Tell = (text: string) => void;
+export type Notify = (text: string) => void;
 
 /**
  * The real ports of such a command. How apiservers are, and what the API says, is the running agent's word; without one
  * it is found out by a probe of each, and by a list. An API that does not answer is told to `tell`, once.
  */
-export function createPorts(config: Config, tell: Tell): LookPorts {
+export function createPorts(config: Config, notify: Notify): HostPorts {
   const clock: Clock = systemClock;
   const options = { apiserver: createHostApiserver(config), clock, settings: toProbeSettings(config) };
   return {
     kernel: createHostKernel(),
     askProxyMode,
     askProxyAbsence: createProxyAbsence(clock),
-    api: createOneTimeApi(config, tell),
+    api: createOneTimeApi(config, notify),
     health: {
       watch: async (watched) => (await askAgentHealth()) ?? (await probeOnce(options, watched)),
     },
@@ -78,24 +78,24 @@ function createHostApiserver({ caFile, kubeconfig }: Config): Apiserver {
 export async function recallMemory({ stateDir }: Config): Promise<ReconcileState> {
   const store = createEndpointStore(stateDir);
   const known = await recallApiservers(store, () => undefined);
-  return { ...emptyState, ...known, proxyBesideApi: (await askAgentApi())?.proxyBesideApi ?? {} };
+  return { ...emptyState, ...known, proxyOnly: (await askAgentApi())?.proxyOnly ?? {} };
 }
 
 /** One look at all of this host by a process that has just begun. */
-export async function lookAtThisHost(config: Config, tell: Tell): Promise<Assessment> {
-  return await observeAndAssess(createPorts(config, tell), config, await recallMemory(config), everything);
+export async function readThisHost(config: Config, notify: Notify): Promise<Assessment> {
+  return await observeAndAssess(createPorts(config, notify), config, await recallMemory(config), everything);
 }
 
-function createOneTimeApi(config: Config, tell: Tell): ClusterApi {
+function createOneTimeApi(config: Config, notify: Notify): ClusterApi {
   const route = findRoute(config);
   const onProblem = ({ code, message }: VipnatError) => {
-    tell(`[${code}] ${message}\n`);
+    notify(`[${code}] ${message}\n`);
   };
   const listed = route === null ? noApi : new ListedApi({ route, clock: systemClock, onProblem });
   return {
     getView: async (known) => {
-      const said = await askAgentApi();
-      return said === null ? await listed.getView(known) : said.view;
+      const content = await askAgentApi();
+      return content === null ? await listed.getView(known) : content.view;
     },
   };
 }
@@ -121,7 +121,7 @@ interface Reset {
 /** Removes the rules and routes of some virtual IPs, or of all of every version, or only looks for them. Each that fails keeps no other. */
 export async function removeOwn(vips: readonly Endpoint[] | null, dryRun: boolean): Promise<OwnRemoval> {
   const kernel = createKernel({ onProblem: () => undefined });
-  const found = await lookForOwn(kernel, vips);
+  const found = await findOwn(kernel, vips);
   const resets = await countResets(kernel, found, vips);
   const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
   const routes = await removeRoutes(kernel, vips, dryRun);
@@ -134,7 +134,7 @@ export async function removeOwn(vips: readonly Endpoint[] | null, dryRun: boolea
 }
 
 /** Leaves them to an agent that runs: it would write them again. */
-export function leaveOwn({ pid }: HolderInfo): OwnRemoval {
+export function leaveOwn({ pid }: OwnerInfo): OwnRemoval {
   const text = `an agent (pid ${pid}) is running here, so the rules of the API's virtual IP stay. Only if no client uses that address, stop the agent and clean up again`;
   return {
     plan: { tables: [], transactions: [] },
@@ -151,7 +151,7 @@ interface Own {
   readonly unread: readonly UnreadRules[];
 }
 
-async function lookForOwn(kernel: Kernel, vips: readonly Endpoint[] | null): Promise<Own> {
+async function findOwn(kernel: Kernel, vips: readonly Endpoint[] | null): Promise<Own> {
   const { rulesets, nftRulesets, unread } = understandRules(await kernel.read(everything));
   const seen = [...rulesets, ...nftRulesets];
   return {
@@ -187,13 +187,13 @@ async function remove(
   const tables: TablePlan[] = [];
   const problems: UnreadText[] = [];
   for (const { family, dialect } of transactions) {
-    const lookForPart = async () =>
+    const findPart = async () =>
       selectPart(
-        (await lookForOwn(kernel, vips)).plan,
+        (await findOwn(kernel, vips)).plan,
         (one) => one.family === family && one.dialect === dialect,
       );
     try {
-      tables.push(...(await converge(kernel, lookForPart)).tables);
+      tables.push(...(await converge(kernel, findPart)).tables);
     } catch (error) {
       if (!(error instanceof VipnatError)) throw error;
       problems.push({ code: error.code, text: error.message });

@@ -35,7 +35,7 @@ import {
   listAnswering,
 } from './endpoints.ts';
 import type { Weights, Balance } from '../lib/dialect.ts';
-import { decide, isAgreeing, listAnswerers, wayToEntry } from './decide/mode.ts';
+import { decide, isAgreeing, listAnswerers, modeToEntry } from './decide/mode.ts';
 import { plan } from './decide/plan.ts';
 import { findMissingSwitches } from './forwarding.ts';
 import { planSourceRoutes, findSources } from './local-clients.ts';
@@ -43,7 +43,7 @@ import { fitWeights } from './weights.ts';
 import type { Sourced } from '../lib/text.ts';
 
 /** What a look needs of the world. */
-export interface LookPorts {
+export interface HostPorts {
   readonly kernel: Kernel;
   /** Asks kube-proxy itself, see agent/observe/kube-proxy.ts. */
   readonly askProxyMode: () => Promise<string | null>;
@@ -76,7 +76,7 @@ const whatMatters: KernelQuery = { ...everything, chains: neededChains };
  * @throws VipnatError when a part that is needed cannot be read or understood (I1).
  */
 export async function observeAndAssess(
-  ports: LookPorts,
+  ports: HostPorts,
   config: Config,
   memory: ReconcileState,
   query: KernelQuery = whatMatters,
@@ -92,7 +92,7 @@ export type Known = Omit<ReconcileInput, 'health'>;
 
 /** What the kernel shows and the API says. */
 async function learn(
-  { kernel, askProxyMode, askProxyAbsence, api }: LookPorts,
+  { kernel, askProxyMode, askProxyAbsence, api }: HostPorts,
   config: Config,
   memory: ReconcileState,
   query: KernelQuery,
@@ -119,7 +119,7 @@ async function learn(
  * @throws VipnatError when vipnat cannot be told apart what to do by the configuration alone.
  */
 export async function learnWithoutRules(
-  { kernel, api }: Pick<LookPorts, 'kernel' | 'api'>,
+  { kernel, api }: Pick<HostPorts, 'kernel' | 'api'>,
   config: Config,
   memory: ReconcileState,
   before: Observation | null,
@@ -136,7 +136,7 @@ const nothingRead: KernelReading = {
   ...{ addresses: [], ipvs: null, forwarding: { ipv4: null, ipv6: null }, advertised: [] },
 };
 
-interface Consultation extends Pick<Known, 'localRoutes'>, Pick<LookPorts, 'api'> {
+interface Consultation extends Pick<Known, 'localRoutes'>, Pick<HostPorts, 'api'> {
   /** By what the API says: it names the Service's ClusterIPs. */
   readonly observe: (view: ApiView | null) => Observation;
 }
@@ -252,7 +252,7 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
       vips: new Map(
         decisions.map(({ vip, isBypass }, index) => [
           formatEndpoint(vip),
-          { isBypass, agreedLooks: facts[index]?.agreedLooks ?? 0 },
+          { isBypass, agreedSyncs: facts[index]?.agreedSyncs ?? 0 },
         ]),
       ),
     },
@@ -295,7 +295,7 @@ function gatherFacts(
   return {
     ...facts,
     // To agree with what no probe has shown yet ends no bypass.
-    agreedLooks: isAgreeing(facts) ? (isUntried ? 0 : before.agreedLooks) + 1 : 0,
+    agreedSyncs: isAgreeing(facts) ? (isUntried ? 0 : before.agreedSyncs) + 1 : 0,
     wasBypassing: before.isBypass,
   };
 }
@@ -337,7 +337,7 @@ function findServiceChain(
     const cause = `vipnat writes its rules with nft (${dialect.seenIn}), and a table of nftables cannot jump to kube-proxy's chains`;
     return { serviceChain: null, serviceChainProblem: cause };
   }
-  const path = toPath(view?.liveEdge, view?.backends?.value, vips);
+  const path = toPath(view?.entryRule, view?.backends?.value, vips);
   if (path === null || view?.isHooked === true) return { serviceChain: path, serviceChainProblem: null };
   const problem = "packets do not reach kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES";
   return { serviceChain: null, serviceChainProblem: problem };
@@ -349,13 +349,13 @@ function findView(vip: Endpoint, { views, dialect }: Observation): IptablesProxy
 }
 
 function toPath(
-  edge: Sourced<{ readonly clusterIp: string }> | null | undefined,
+  entry: Sourced<{ readonly clusterIp: string }> | null | undefined,
   backends: readonly Endpoint[] | undefined,
   vips: readonly Endpoint[],
 ): ProxyPath | null {
-  if (edge === null || edge === undefined || backends === undefined) return null;
+  if (entry === null || entry === undefined || backends === undefined) return null;
   const loop = backends.find((endpoint) => isAtVip(endpoint, vips)) ?? null;
-  return { clusterIp: edge.value.clusterIp, backends, loop, seenIn: edge.seenIn };
+  return { clusterIp: entry.value.clusterIp, backends, loop, seenIn: entry.seenIn };
 }
 
 function toBalances(
@@ -382,7 +382,7 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
     view !== undefined && view.masqueradeMark !== null && view.unwanted === null && view.isHooked;
   return {
     vip: decision.vip,
-    route: wayToEntry[decision.way].toRoute(decision),
+    route: modeToEntry[decision.mode].toRoute(decision),
     masquerade: config.masquerade === 'kube-mark' && !canMark ? 'own' : config.masquerade,
   };
 }
@@ -391,14 +391,14 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
 export function isUndecided({ memory }: Pick<Assessment, 'memory'>): boolean {
   return (
     memory.unread.isNew ||
-    [...memory.vips.values()].some(({ isBypass, agreedLooks }) => isBypass && agreedLooks > 0)
+    [...memory.vips.values()].some(({ isBypass, agreedSyncs }) => isBypass && agreedSyncs > 0)
   );
 }
 
 /** What a loop has done so far. */
 export interface Activity {
   readonly writes: number;
-  readonly lookedAt: number | null;
+  readonly syncedAt: number | null;
   /** For how long the look under way has lasted, or the next one is overdue: 0 while all goes well. */
   readonly behindMs: number;
 }

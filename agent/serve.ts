@@ -1,5 +1,5 @@
 import type { Config } from '../config/options.ts';
-import type { HolderInfo } from '../lib/http/singleton.ts';
+import type { OwnerInfo } from '../lib/http/singleton.ts';
 import { type Logger, podParameter, hangingMs } from '../lib/telemetry/log.ts';
 import { type Metrics, type ProcessState, readProcess } from '../lib/telemetry/metrics.ts';
 import { StatusServer, type Page, toText, type Answer } from '../lib/http/pages.ts';
@@ -13,7 +13,7 @@ import { nameNode } from '../config/load.ts';
 /** An agent that may have to wait for another one. */
 export interface WaitingAgent {
   readonly config: Config;
-  readonly info: HolderInfo;
+  readonly info: OwnerInfo;
   readonly logger: Logger;
   /** Null where nothing is served. */
   readonly metrics: Metrics | null;
@@ -45,7 +45,7 @@ const findingsMs = 2000;
 /** What the pages are made of. */
 interface AgentPageOptions {
   readonly agent: Agent;
-  readonly info: HolderInfo;
+  readonly info: OwnerInfo;
   readonly metrics: Metrics;
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
@@ -95,18 +95,18 @@ function createStatus({
 }: AgentPageOptions): () => Promise<string | null> {
   const find = shareReading(() => readLiveDetails(kernel, config), { clock, freshMs: findingsMs });
   return async () => {
-    const { look } = agent.state;
-    if (look === null) return null;
-    const assessment = { ...look.assessment, health: agent.health };
+    const { lastSync } = agent.state;
+    if (lastSync === null) return null;
+    const assessment = { ...lastSync.assessment, health: agent.health };
     const { since, vipStaysSince } = agent.checkDrain();
     const drain = since === null ? null : { since, vipStaysSince };
-    const told = { agent: info, activity: agent.activity, drain };
-    const findings = { ...(await find()), ...told };
+    const details = { agent: info, activity: agent.activity, drain };
+    const findings = { ...(await find()), ...details };
     return formatStatusJson(toHostStatus(assessment, findings), nameNode(config), clock.date());
   };
 }
 
-function readAgentProcess({ version, since }: HolderInfo): ProcessState {
+function readAgentProcess({ version, since }: OwnerInfo): ProcessState {
   return readProcess(version, new Date(since));
 }
 
@@ -175,14 +175,14 @@ export function shareReading<T>(
   read: () => Promise<T>,
   { clock, freshMs }: { readonly clock: Clock; readonly freshMs: number },
 ): () => Promise<T> {
-  let last: { readonly begunAt: number; readonly reading: Promise<T>; isUnderWay: boolean } | null = null;
+  let last: { readonly begunAt: number; readonly reading: Promise<T>; isRunning: boolean } | null = null;
   return () => {
     const now = clock.now();
-    if (last !== null && (last.isUnderWay || now - last.begunAt < freshMs)) return last.reading;
-    const begun = { begunAt: now, reading: read(), isUnderWay: true };
+    if (last !== null && (last.isRunning || now - last.begunAt < freshMs)) return last.reading;
+    const begun = { begunAt: now, reading: read(), isRunning: true };
     last = begun;
     begun.reading.then(
-      () => (begun.isUnderWay = false),
+      () => (begun.isRunning = false),
       () => {
         if (last === begun) last = null;
       },

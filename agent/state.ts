@@ -355,7 +355,7 @@ function toChecksum({
 }
 
 /** What a look rests on, but for health. */
-interface Sight {
+interface Seen {
   readonly observation: Observation;
   readonly config: Config;
   readonly memory: ServiceState;
@@ -363,13 +363,13 @@ interface Sight {
 
 /** What a look leaves in memory of the apiservers that it heard of. Pure. */
 export function rememberApiservers(
-  sight: Sight,
-): Pick<ServiceState, 'endpoints' | 'previousEndpoints' | 'proxyBesideApi'> {
-  const endpoints = rememberAll(sight);
+  seen: Seen,
+): Pick<ServiceState, 'endpoints' | 'previousEndpoints' | 'proxyOnly'> {
+  const endpoints = rememberAll(seen);
   return {
     endpoints,
-    previousEndpoints: rememberAllPrevious(sight.memory, endpoints),
-    proxyBesideApi: rememberProxy(sight),
+    previousEndpoints: rememberAllPrevious(seen.memory, endpoints),
+    proxyOnly: rememberProxy(seen),
   };
 }
 
@@ -422,11 +422,11 @@ function mapFamilies<T>(
   );
 }
 
-function rememberAll(sight: Sight): ServiceState['endpoints'] {
+function rememberAll(seen: Seen): ServiceState['endpoints'] {
   const found = families.map((family) => {
-    const { endpoints: remembered } = recallFamily(sight.memory, family);
+    const { endpoints: remembered } = recallFamily(seen.memory, family);
     // Rules of ours shrink with every apiserver that dies: what they name is kept as it was first seen.
-    const known = findNamed(family, sight) ?? (remembered === null ? findOwn(family, sight) : null);
+    const known = findNamed(family, seen) ?? (remembered === null ? findOwn(family, seen) : null);
     return [family, rememberEndpoints(remembered, known)] as const;
   });
   return Object.fromEntries(found.filter(([, endpoints]) => endpoints !== null));
@@ -448,7 +448,7 @@ function rememberAllPrevious(
 /** The apiservers that somebody else names now: the API, kube-proxy or `--endpoints`. Null when nobody names any. */
 function findNamed(
   family: Family,
-  { observation, config, memory }: Sight,
+  { observation, config, memory }: Seen,
 ): Sourced<readonly Endpoint[]> | null {
   const { api, kubeProxy } = findLiveSources(family, { observation, config, memory });
   const admitted = [api, kubeProxy, { value: config.endpoints, seenIn: '--endpoints' }]
@@ -458,14 +458,14 @@ function findNamed(
 }
 
 /** Where rules of ours are the memory of an agent that is gone and left no other. */
-function findOwn(family: Family, { observation, config }: Sight): Sourced<readonly Endpoint[]> {
+function findOwn(family: Family, { observation, config }: Seen): Sourced<readonly Endpoint[]> {
   const source = { value: listInstalled(family, observation, config.vips), seenIn: "vipnat's own rules" };
   return { ...source, value: admit(source, family, config.vips).admitted };
 }
 
 /** Only while the API is heard: what kube-proxy hears afterwards is newer. */
-function rememberProxy({ observation, config, memory }: Sight): ServiceState['proxyBesideApi'] {
-  if (memory.api?.isCurrent !== true) return memory.proxyBesideApi;
+function rememberProxy({ observation, config, memory }: Seen): ServiceState['proxyOnly'] {
+  if (memory.api?.isCurrent !== true) return memory.proxyOnly;
   return Object.fromEntries(
     families.map((family) => [
       family,

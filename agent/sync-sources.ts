@@ -8,7 +8,7 @@
  * keepalived is told by the last decisions. A fresh process that has none takes its VIPs to be left to their holder, but
  * waits longer than a slow tool takes.
  */
-import { type LookPorts, type Known, learnWithoutRules, listWatched } from './read-host.ts';
+import { type HostPorts, type Known, learnWithoutRules, listWatched } from './read-host.ts';
 import { type ServingPorts, judgeServing } from './vip-holder.ts';
 import type { Clock, Cancel } from '../lib/clock.ts';
 import { type HealthView, chooseUsable } from './health/usable.ts';
@@ -19,9 +19,9 @@ import { forgetRemoved, rememberApiservers } from './state.ts';
 import { formatEndpoint } from '../lib/net.ts';
 
 /** What it needs of the world, and of the loop. */
-interface WithoutLooksPorts extends Omit<LookPorts, 'health'>, ServingPorts {
+interface WithoutSyncsPorts extends Omit<HostPorts, 'health'>, ServingPorts {
   readonly clock: Clock;
-  readonly health: LookPorts['health'] & { readonly view: HealthView };
+  readonly health: HostPorts['health'] & { readonly view: HealthView };
   readonly serving: { keep(isServing: boolean): void };
 }
 
@@ -32,14 +32,14 @@ export interface Learnt extends Pick<Known, 'candidates' | 'memory'> {
 }
 
 /** After so long a look is not waited for; and as often the world is looked at that needs no rules: addresses, the list, a drain. */
-const patienceMs = 2000;
+const maxWaitMs = 2000;
 
 /** A tool that reads is given up after 10 s, and two may follow one another: a host that is only slow gives no VIP up. */
 const blindMs = 25_000;
 
 /** Works from the first look that fails or lasts, until one succeeds. */
-export class WithoutLooks {
-  readonly #ports: WithoutLooksPorts;
+export class WithoutSyncs {
+  readonly #ports: WithoutSyncsPorts;
   readonly #config: Config;
   readonly #loop: { readonly recall: () => ReconcileState; readonly learn: (learnt: Learnt) => void };
   #observation: Observation | null = null;
@@ -55,7 +55,7 @@ export class WithoutLooks {
 
   /** `loop` gives its memory, and is told what was learnt. */
   constructor(
-    ports: WithoutLooksPorts,
+    ports: WithoutSyncsPorts,
     config: Config,
     loop: { readonly recall: () => ReconcileState; readonly learn: (learnt: Learnt) => void },
   ) {
@@ -65,14 +65,14 @@ export class WithoutLooks {
   }
 
   /** To be told of the beginning of each look. */
-  lookBegins(): void {
+  syncBegins(): void {
     if (this.#since !== null || this.#isStopped) return;
     this.#since = this.#ports.clock.now();
-    this.#goOnIn(patienceMs);
+    this.#goOnIn(maxWaitMs);
   }
 
   /** To be told of each look that succeeded. */
-  looked({ observation, decisions }: Pick<Assessment, 'observation' | 'decisions'>): void {
+  synced({ observation, decisions }: Pick<Assessment, 'observation' | 'decisions'>): void {
     this.#observation = observation;
     this.#decisions = decisions;
     this.#since = null;
@@ -86,7 +86,7 @@ export class WithoutLooks {
   }
 
   /** To be told of each look that failed. Returns at once. */
-  lookFailed(): void {
+  syncFailed(): void {
     this.#isAtWork = true;
     this.goOn();
   }
@@ -120,7 +120,7 @@ export class WithoutLooks {
       await this.#follow();
     }
     this.#isFollowing = false;
-    if (this.#isMeant()) this.#goOnIn(patienceMs);
+    if (this.#isMeant()) this.#goOnIn(maxWaitMs);
   }
 
   async #follow(): Promise<void> {
@@ -131,8 +131,8 @@ export class WithoutLooks {
       if (!this.#isMeant()) return;
       await health.watch({ ...listWatched(known, this.#config), isBlind: this.#observation === null });
       if (!this.#isMeant()) return;
-      const sight = { observation: known.observation, config: this.#config, memory: known.memory };
-      const memory = { ...known.memory, ...rememberApiservers(sight) };
+      const seen = { observation: known.observation, config: this.#config, memory: known.memory };
+      const memory = { ...known.memory, ...rememberApiservers(seen) };
       this.#loop.learn({ candidates: known.candidates, memory, isOutdated: this.#isOutdated(known) });
       await this.#judge(known);
     } catch {
@@ -160,7 +160,8 @@ export class WithoutLooks {
     const { clock, health, serving } = this.#ports;
     if (this.#decisions === null && clock.now() - (this.#since ?? clock.now()) < blindMs) return;
     const decisions =
-      this.#decisions ?? this.#config.vips.map((vip) => ({ vip, backends: [], way: 'passthrough' as const }));
+      this.#decisions ??
+      this.#config.vips.map((vip) => ({ vip, backends: [], mode: 'passthrough' as const }));
     const isServing = await judgeServing(this.#ports, { decisions, observation, health: health.view });
     if (this.#isMeant()) serving.keep(isServing);
   }

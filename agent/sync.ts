@@ -5,7 +5,7 @@ import { type Clock, sleep, backOff } from '../lib/clock.ts';
 import {
   type ReconcileInput,
   assess,
-  type LookPorts,
+  type HostPorts,
   type HealthSource,
   type Activity,
   observeAndAssess,
@@ -21,7 +21,7 @@ import { VipnatError } from '../lib/errors.ts';
 import { type Requeue, tickMs, TriggerQueue } from '../lib/sync-queue.ts';
 import { WriteBudget } from './write-budget.ts';
 import { FlowResets } from './flow-resets.ts';
-import { WithoutLooks, type Learnt } from './sync-sources.ts';
+import { WithoutSyncs, type Learnt } from './sync-sources.ts';
 import { switchOnForwarding } from './forwarding.ts';
 
 /** Rules that carried our id but read differently, right after a write of ours; by `renderingKey`. */
@@ -176,7 +176,7 @@ export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urge
 }
 
 /** What the loop needs of the world. */
-export interface LoopPorts extends LookPorts, ServingPorts {
+export interface LoopPorts extends HostPorts, ServingPorts {
   readonly clock: Clock;
   readonly health: HealthSource & { readonly view: HealthView; readonly departed?: HealthView };
   readonly report: LoopObserver;
@@ -195,15 +195,15 @@ const maxTries = 5;
  * Looks and writes until a look finds nothing to do. Answers the first plan: what was wrong.
  * @throws VipnatError of the last failed write, or RULES_NOT_CONVERGING when writes succeed and do not last.
  */
-export async function converge(kernel: Kernel, lookForPlan: () => Promise<Plan>): Promise<Plan> {
-  const first = await lookForPlan();
+export async function converge(kernel: Kernel, readPlan: () => Promise<Plan>): Promise<Plan> {
+  const first = await readPlan();
   let plan = first;
   for (let attempt = 1; plan.transactions.length > 0; attempt += 1) {
     if (attempt > maxTries) throw toNotConverging(plan);
     await applyPlan(kernel, plan).catch((error: unknown) => {
       if (attempt === maxTries || !isRace(error)) throw error;
     });
-    plan = await lookForPlan();
+    plan = await readPlan();
   }
   return first;
 }
@@ -267,7 +267,7 @@ const confirmMs = 500;
 const awaited: readonly LoopCause[] = ['start', 'verify', 'health', 'own-rules'];
 
 /** The answer of a look that ends after stop(): probes have ended, so no look follows. */
-const lastLook: Requeue<LoopCause> = { cause: 'tick', delayMs: tickMs };
+const lastSync: Requeue<LoopCause> = { cause: 'tick', delayMs: tickMs };
 
 /** What decisions need of a look. */
 type Seen = Pick<Assessment, 'observation' | 'localRoutes' | 'candidates'>;
@@ -287,11 +287,11 @@ export class Loop {
   #seen: Seen | null = null;
   #writing: Promise<void> | null = null;
   #writes = 0;
-  #lookedAt: number | null = null;
+  #syncedAt: number | null = null;
   #urgent: Promise<boolean> = Promise.resolve(true);
   readonly #flows: FlowResets;
   readonly #foresight: Foresight;
-  readonly #without: WithoutLooks;
+  readonly #without: WithoutSyncs;
 
   /** `memory` is what it begins with. */
   constructor(ports: LoopPorts, config: Config, memory: ReconcileState) {
@@ -301,14 +301,14 @@ export class Loop {
     this.#flows = new FlowResets(ports);
     this.#foresight = new Foresight(config, ports.clock);
     this.#budget = new WriteBudget(ports.clock);
-    this.#without = new WithoutLooks(ports, config, {
+    this.#without = new WithoutSyncs(ports, config, {
       recall: () => this.#memory,
       learn: (learnt) => {
         this.#learn(learnt);
       },
     });
-    const look = (causes: readonly Cause[]) => this.#reconcile(causes);
-    this.#queue = new TriggerQueue({ clock: ports.clock, awaited, telling: ['own-rules'], look });
+    const sync = (causes: readonly Cause[]) => this.#reconcile(causes);
+    this.#queue = new TriggerQueue({ clock: ports.clock, awaited, urgent: ['own-rules'], sync });
   }
 
   /** Starts to watch and to look. */
@@ -346,7 +346,7 @@ export class Loop {
 
   /** Times are of its Clock; null before the first look. */
   get activity(): Activity {
-    return { writes: this.#writes, lookedAt: this.#lookedAt, behindMs: this.#queue.behindMs };
+    return { writes: this.#writes, syncedAt: this.#syncedAt, behindMs: this.#queue.behindMs };
   }
 
   /** Ends after the write and the reset under way, if any; nothing else comes of a look under way. The rules stay (I8). */
@@ -361,12 +361,12 @@ export class Loop {
   async #reconcile(causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
     const writes = this.#writes;
     const started = this.#ports.clock.now();
-    this.#without.lookBegins();
+    this.#without.syncBegins();
     try {
       const assessment = await observeAndAssess(this.#ports, this.#config, this.#memory);
       const isServing = await judgeServing(this.#ports, assessment);
       await this.#urgent;
-      if (this.#isStopped) return lastLook;
+      if (this.#isStopped) return lastSync;
       // What was read is older than what was written meanwhile.
       if (this.#writes !== writes) return { cause: 'verify', delayMs: 0 };
       this.#ports.serving.keep(isServing);
@@ -374,7 +374,7 @@ export class Loop {
       this.#retries.succeed();
       return next;
     } catch (error) {
-      return this.#isStopped && this.#writes === writes ? lastLook : this.#fail(error);
+      return this.#isStopped && this.#writes === writes ? lastSync : this.#fail(error);
     }
   }
 
@@ -384,13 +384,13 @@ export class Loop {
     { causes, started }: { readonly causes: readonly Cause[]; readonly started: number },
   ): Promise<Requeue<LoopCause>> {
     this.#seen = assessment;
-    this.#without.looked(assessment);
-    this.#lookedAt = this.#ports.clock.now();
-    this.#ports.report.looked(assessment, this.#lookedAt - started);
+    this.#without.synced(assessment);
+    this.#syncedAt = this.#ports.clock.now();
+    this.#ports.report.synced(assessment, this.#syncedAt - started);
     const hasLearnt = this.#remember(assessment);
     this.#ports.keeper.keep(this.#memory);
     if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };
-    if (this.#isStopped) return lastLook;
+    if (this.#isStopped) return lastSync;
     // What was learnt just now can make this very plan needless.
     return hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
   }
@@ -425,7 +425,7 @@ export class Loop {
     if (this.#budget.isNew(assessment.decisions)) this.#unverified.reset();
     const waitMs = this.#budget.take(assessment.decisions);
     if (waitMs > 0) {
-      report.fight(assessment.plan, this.#budget.getPaceMs(assessment.decisions));
+      report.ruleConflict(assessment.plan, this.#budget.getPaceMs(assessment.decisions));
       return { cause: 'tick', delayMs: waitMs };
     }
     if (this.#unverified.areTooMany) throw toNotConverging(assessment.plan);
@@ -494,7 +494,7 @@ export class Loop {
     this.#queue.recordOutcome(true);
     const { delayMs, isWorthALine } = this.#retries.fail(error);
     if (isWorthALine) this.#ports.report.failure(error, this.#queue.waitMs('retry', delayMs));
-    this.#without.lookFailed();
+    this.#without.syncFailed();
     return { cause: 'retry', delayMs };
   }
 }

@@ -9,10 +9,10 @@ import { isBalanced } from '../config/options.ts';
 import type { LocalAddress } from '../lib/kernel/port.ts';
 import type { Clock, Cancel } from '../lib/clock.ts';
 import type { Endpoint } from '../lib/net.ts';
-import type { OtherHolder } from '../lib/kernel/addresses.ts';
+import type { DuplicateOwner } from '../lib/kernel/addresses.ts';
 
 /** Says in the log, and by events, when another host answers for a VIP that this node holds, and when none does any more. */
-export class OtherHolderLog implements OtherHolderListener {
+export class DuplicateOwnerLog implements DuplicateOwnerListener {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
 
@@ -21,10 +21,10 @@ export class OtherHolderLog implements OtherHolderListener {
     this.#events = events;
   }
 
-  contested(address: string, mac: string): void {
+  conflict(address: string, mac: string): void {
     const line = `two hosts hold ${address}: this node, and the host with MAC ${mac}, which answers ARP for it`;
     this.#logger.error(`${line}. Clients reach either host at random. vipnat doctor says what to do`);
-    this.#events.record('VipContested', line);
+    this.#events.record('VipConflict', line);
   }
 
   uncontested(address: string): void {
@@ -40,7 +40,7 @@ export class OtherHolderLog implements OtherHolderListener {
 }
 
 /** Tells the log what state keepalived says that an instance of it is in. */
-export function sayNotice(logger: Logger, { instance, state }: Notice, before: VrrpState | null): void {
+export function reportNotice(logger: Logger, { instance, state }: Notice, before: VrrpState | null): void {
   const change = before === null ? `is ${state}` : `${before} -> ${state}`;
   logger[state === 'FAULT' ? 'warn' : 'info'](`keepalived: ${instance} ${change}`);
 }
@@ -56,7 +56,7 @@ export interface ServingPorts {
 
 /** What is judged: an assessment, or what stands for one. */
 interface Judged extends Pick<Assessment, 'health'> {
-  readonly decisions: readonly Pick<Decision, 'vip' | 'way' | 'backends'>[];
+  readonly decisions: readonly Pick<Decision, 'vip' | 'mode' | 'backends'>[];
   readonly observation: Pick<Assessment['observation'], 'addresses'>;
 }
 
@@ -119,7 +119,7 @@ function isOnLink({ device }: Pick<LocalAddress, 'device'>): boolean {
 /** What asking needs of the world. */
 export interface GivenUpVipsPorts {
   /** Asks the link of a device which other host has an address. */
-  readonly askLink: AskOtherHolder;
+  readonly askLink: AskDuplicateOwner;
   readonly clock: Clock;
   /** Called with the address of a VIP that nobody has, for as long as this stays followed once at most. */
   readonly onVacant: (vip: string) => void;
@@ -134,7 +134,7 @@ const firstMs = 1000;
 const intervalMs = 5000;
 
 /** How soon the next question follows a silence. */
-const silentIntervalMs = 2500;
+const unansweredIntervalMs = 2500;
 
 /** A move of the VIP, also off a master without power, takes 4 s at most. */
 const vacantMs = 8000;
@@ -152,7 +152,7 @@ export class GivenUpVips {
   /** By VIP: the link where it was last here, or where another host answered. As many as VIPs are configured. */
   readonly #vipToDevice = new Map<string, string>();
   /** By VIP, of those that nobody answered for: since when, and how many times in a row. */
-  readonly #silences = new Map<string, { readonly since: number; readonly count: number }>();
+  readonly #unanswered = new Map<string, { readonly since: number; readonly count: number }>();
   #isFollowed = false;
   #isAsking = false;
   #cancel: Cancel = () => undefined;
@@ -162,7 +162,7 @@ export class GivenUpVips {
   }
 
   /** To be called with each look. Returns at once. */
-  looked(seen: SeenVips): void {
+  synced(seen: SeenVips): void {
     this.#seen = seen;
     for (const address of seen.observation.addresses.filter(isOnLink)) {
       if (seen.decisions.some(({ vip }) => vip.address === address.address))
@@ -174,7 +174,7 @@ export class GivenUpVips {
   follow(isFollowed: boolean): void {
     if (isFollowed === this.#isFollowed) return;
     this.#isFollowed = isFollowed;
-    this.#silences.clear();
+    this.#unanswered.clear();
     this.#schedule(firstMs);
   }
 
@@ -187,7 +187,7 @@ export class GivenUpVips {
       this.#isAsking = true;
       void this.#askAll().finally(() => {
         this.#isAsking = false;
-        const nextMs = this.#silences.size === 0 ? intervalMs : silentIntervalMs;
+        const nextMs = this.#unanswered.size === 0 ? intervalMs : unansweredIntervalMs;
         this.#schedule(Math.max(0, startedAt + nextMs - clock.now()));
       });
     });
@@ -198,21 +198,25 @@ export class GivenUpVips {
     const { decisions, observation } = this.#seen;
     const isHere = ({ address }: Endpoint) => observation.addresses.some((one) => one.address === address);
     for (const { vip } of decisions) {
-      if (isHere(vip)) this.#silences.delete(vip.address);
+      if (isHere(vip)) this.#unanswered.delete(vip.address);
       else {
         const askedAt = this.#ports.clock.now();
-        this.#note(vip.address, { askedAt, hasHolder: await this.#hasHolder(vip, observation.addresses) });
+        this.#note(vip.address, {
+          askedAt,
+          hasVipHolder: await this.#hasVipHolder(vip, observation.addresses),
+        });
       }
     }
   }
 
-  async #hasHolder(vip: Endpoint, addresses: readonly LocalAddress[]): Promise<boolean> {
+  async #hasVipHolder(vip: Endpoint, addresses: readonly LocalAddress[]): Promise<boolean> {
     for (const device of this.#listDevices(vip, addresses)) {
-      const holder = await this.#ask({ ...vip, device });
-      if (holder === null) continue;
-      const own = addresses.find((one) => one.family === vip.family && one.device === holder.device);
+      const vipHolder = await this.#ask({ ...vip, device });
+      if (vipHolder === null) continue;
+      const own = addresses.find((one) => one.family === vip.family && one.device === vipHolder.device);
       // Who answers for an address of this host answers for every one (proxy ARP). For IPv6, a host hears no such answer.
-      if (own !== undefined && vip.family === 'ipv4' && (await this.#ask(own))?.mac === holder.mac) continue;
+      if (own !== undefined && vip.family === 'ipv4' && (await this.#ask(own))?.mac === vipHolder.mac)
+        continue;
       this.#vipToDevice.set(vip.address, device);
       return true;
     }
@@ -226,21 +230,21 @@ export class GivenUpVips {
     return [...new Set(onLink.map(({ device }) => device))].slice(0, maxLinks);
   }
 
-  async #ask({ family, address, device }: LocalAddress): Promise<OtherHolder | null> {
+  async #ask({ family, address, device }: LocalAddress): Promise<DuplicateOwner | null> {
     return this.#isFollowed ? await this.#ports.askLink({ family, address, device }).catch(() => null) : null;
   }
 
   #note(
     vip: string,
-    { askedAt, hasHolder }: { readonly askedAt: number; readonly hasHolder: boolean },
+    { askedAt, hasVipHolder }: { readonly askedAt: number; readonly hasVipHolder: boolean },
   ): void {
     if (!this.#isFollowed) return;
-    if (hasHolder) {
-      this.#silences.delete(vip);
+    if (hasVipHolder) {
+      this.#unanswered.delete(vip);
       return;
     }
-    const { since, count } = this.#silences.get(vip) ?? { since: askedAt, count: 0 };
-    this.#silences.set(vip, { since, count: count + 1 });
+    const { since, count } = this.#unanswered.get(vip) ?? { since: askedAt, count: 0 };
+    this.#unanswered.set(vip, { since, count: count + 1 });
     if (count + 1 < vacancyProofs || this.#ports.clock.now() - since < vacantMs) return;
     this.follow(false);
     this.#ports.onVacant(vip);
@@ -258,12 +262,12 @@ export class GivenUpVips {
  */
 
 /** Asks the link of a device which other host has an address; IPv6 only of one that this host lacks. Answers null for nobody. */
-export type AskOtherHolder = (question: LocalAddress) => Promise<OtherHolder | null>;
+export type AskDuplicateOwner = (question: LocalAddress) => Promise<DuplicateOwner | null>;
 
 /** Notified of VIPs that two hosts have. */
-interface OtherHolderListener {
+interface DuplicateOwnerListener {
   /** Another host answers for an address that this node holds. */
-  contested(address: string, mac: string): void;
+  conflict(address: string, mac: string): void;
   /** It does not any more. */
   uncontested(address: string): void;
   /** It could not be asked, for the first time in a row. */
@@ -271,21 +275,21 @@ interface OtherHolderListener {
 }
 
 /** What asking needs of the world. */
-interface OtherHolderPorts {
-  readonly askOtherHolder: AskOtherHolder;
+interface DuplicateOwnerPorts {
+  readonly askDuplicateOwner: AskDuplicateOwner;
   readonly clock: Clock;
-  readonly report: OtherHolderListener;
+  readonly report: DuplicateOwnerListener;
 }
 
 /** A holder of before gives up the address when it hears the new one: within a second. */
 const settleMs = 2000;
 
 /** So many answers in a row are a conflict, and so many silences its end. */
-const holderProofs = 2;
+const ownerProofs = 2;
 
 /** Asks as long as this node holds a VIP. */
-export class OtherHolders {
-  readonly #ports: OtherHolderPorts;
+export class DuplicateOwners {
+  readonly #ports: DuplicateOwnerPorts;
   readonly #vips: readonly string[];
   readonly #held = new Map<string, Held>();
   /** By address, also of those that left: one that comes and goes is asked for no more often. */
@@ -296,18 +300,18 @@ export class OtherHolders {
   #isStopped = false;
   #isFailing = false;
 
-  constructor(ports: OtherHolderPorts, vips: readonly Endpoint[]) {
+  constructor(ports: DuplicateOwnerPorts, vips: readonly Endpoint[]) {
     this.#ports = ports;
     this.#vips = [...new Set(vips.filter(({ family }) => family === 'ipv4').map(({ address }) => address))];
   }
 
   /** By address, of all that can be asked for: the MAC of its other holder, or null. */
   get answers(): ReadonlyMap<string, string | null> {
-    return new Map([...this.#held].map(([address, { rival }]) => [address, rival]));
+    return new Map([...this.#held].map(([address, { duplicateMac }]) => [address, duplicateMac]));
   }
 
   /** To be called with each look. Returns at once. */
-  looked({ observation: { addresses } }: Pick<Assessment, 'observation'>): void {
+  synced({ observation: { addresses } }: Pick<Assessment, 'observation'>): void {
     this.#addresses = addresses;
     for (const vip of this.#vips) {
       const device = addresses.find((one) => one.address === vip && isOnLink(one))?.device;
@@ -327,7 +331,7 @@ export class OtherHolders {
 
   #begin(address: string, device: string): Held {
     const earliest = Math.max(this.#ports.clock.now(), this.#askedAt.get(address) ?? -Infinity);
-    return { address, device, nextAt: earliest + settleMs, row: 0, rival: null };
+    return { address, device, nextAt: earliest + settleMs, row: 0, duplicateMac: null };
   }
 
   /** One question at a time. */
@@ -346,12 +350,12 @@ export class OtherHolders {
   }
 
   async #ask(held: Held): Promise<void> {
-    const { askOtherHolder, clock, report } = this.#ports;
+    const { askDuplicateOwner, clock, report } = this.#ports;
     this.#askedAt.set(held.address, clock.now());
     held.nextAt = clock.now() + intervalMs;
     try {
-      const holder = await askOtherHolder({ family: 'ipv4', ...held });
-      const mac = holder === null || (await this.#isForAll(holder, held)) ? null : holder.mac;
+      const vipHolder = await askDuplicateOwner({ family: 'ipv4', ...held });
+      const mac = vipHolder === null || (await this.#isForAll(vipHolder, held)) ? null : vipHolder.mac;
       this.#isFailing = false;
       if (!this.#isStopped && this.#held.get(held.address) === held) this.#note(held, mac);
     } catch (error) {
@@ -361,27 +365,27 @@ export class OtherHolders {
   }
 
   /** Who answers for an address of this node that no other host can have answers for every address (proxy ARP). */
-  async #isForAll({ mac, device }: OtherHolder, { rival, row }: Held): Promise<boolean> {
-    if (rival !== null || row + 1 !== holderProofs) return false;
+  async #isForAll({ mac, device }: DuplicateOwner, { duplicateMac, row }: Held): Promise<boolean> {
+    if (duplicateMac !== null || row + 1 !== ownerProofs) return false;
     const own = this.#addresses.find(
       (one) => one.family === 'ipv4' && one.device === device && !this.#vips.includes(one.address),
     );
-    return own !== undefined && (await this.#ports.askOtherHolder(own))?.mac === mac;
+    return own !== undefined && (await this.#ports.askDuplicateOwner(own))?.mac === mac;
   }
 
   #note(held: Held, mac: string | null): void {
     const { clock, report } = this.#ports;
-    const isNews = (mac === null) !== (held.rival === null);
+    const isNews = (mac === null) !== (held.duplicateMac === null);
     held.row = isNews ? held.row + 1 : 0;
     if (held.row === 0) return;
-    if (held.row < holderProofs) {
+    if (held.row < ownerProofs) {
       held.nextAt = clock.now() + settleMs;
       return;
     }
     held.row = 0;
-    held.rival = mac;
+    held.duplicateMac = mac;
     if (mac === null) report.uncontested(held.address);
-    else report.contested(held.address, mac);
+    else report.conflict(held.address, mac);
   }
 }
 
@@ -393,5 +397,5 @@ interface Held {
   nextAt: number;
   /** How many answers in a row say other than `rival`. */
   row: number;
-  rival: string | null;
+  duplicateMac: string | null;
 }

@@ -116,10 +116,10 @@ export class ConnectionWeights implements Partial<LoopObserver> {
   }
 
   /** Returns at once. */
-  looked({ decisions, observation }: Pick<Assessment, 'decisions' | 'observation'>): void {
+  synced({ decisions, observation }: Pick<Assessment, 'decisions' | 'observation'>): void {
     const isHere = ({ address }: Endpoint) => observation.addresses.some((one) => one.address === address);
-    const isCounted = ({ vip, way, backends }: Held) =>
-      way === 'direct' && backends.length > 1 && isHere(vip);
+    const isCounted = ({ vip, mode, backends }: Held) =>
+      mode === 'direct' && backends.length > 1 && isHere(vip);
     this.#held = decisions.filter(isCounted);
     for (const decision of decisions) if (!isCounted(decision)) this.#change(decision, null);
     if (this.#held.length > 0 && this.#cancel === null) this.#countAfter(0);

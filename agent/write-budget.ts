@@ -67,6 +67,6 @@ export class WriteBudget {
 
 function describe(decisions: readonly Decision[]): string {
   return JSON.stringify(
-    decisions.map(({ vip, way, backends, weights = [] }) => [vip, way, backends, [...weights]]),
+    decisions.map(({ vip, mode, backends, weights = [] }) => [vip, mode, backends, [...weights]]),
   );
 }

@@ -7,7 +7,7 @@ import type { BalancerKernel } from '../lib/kernel/kernel.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import type { NodeWatch } from './nodes/health.ts';
 import type { FollowedObjects } from './services/follow.ts';
-import type { LookLog } from './log.ts';
+import type { SyncLog } from './log.ts';
 import type { MissingFeatures } from '../lib/kernel/nftables.ts';
 import { isLeftToKubeProxy, balanceFamilies, type ServiceBalance, noBalance } from './services/frontend.ts';
 import type { Balances } from './table/programmer.ts';
@@ -68,7 +68,7 @@ export class OwnAddresses {
   }
 
   /** Answers what has changed. The kernel is asked once a second at most. Rejects as it does. */
-  async look(vips: ReadonlySet<string>): Promise<AddressChange> {
+  async read(vips: ReadonlySet<string>): Promise<AddressChange> {
     const now = this.#ports.clock.now();
     if (now - this.#readAt >= addressesPaceMs) {
       const placed = await this.#ports.readAddresses();
@@ -85,14 +85,14 @@ export class OwnAddresses {
     const uplinks = listUplinks(this.#read);
     const areUplinksOther = JSON.stringify(uplinks) !== JSON.stringify(this.#uplinks);
     // Before anything is noted: what a look that fails has found is the next one's news.
-    const areTunnelsOther = await this.#lookAtTunnels(now);
+    const areTunnelsOther = await this.#readTunnels(now);
     // The same set while nothing has changed: who reads it keeps what it has made of it.
     if (moved.size > 0) this.#known = found;
     this.#uplinks = uplinks;
     return { moved, areLinksOther: areTunnelsOther || areUplinksOther };
   }
 
-  async #lookAtTunnels(now: number): Promise<boolean> {
+  async #readTunnels(now: number): Promise<boolean> {
     if (now - this.#tunnelsReadAt < tunnelPaceMs) return false;
     const before = this.#strictTunnels.join();
     this.#strictTunnels = await this.#ports.listStrictTunnels();
@@ -102,7 +102,7 @@ export class OwnAddresses {
 }
 
 /** What it needs of the world. */
-interface WaysPorts {
+interface PathPorts {
   readonly clock: Clock;
   /** Which of these addresses packets reach by a router, see `findRouted`. May reject. */
   readonly findRouted: (addresses: readonly string[]) => Promise<readonly string[]>;
@@ -112,8 +112,8 @@ interface WaysPorts {
 const routesPaceMs = 60_000;
 
 /** By which ways packets reach endpoints on other nodes. What was not asked for yet counts as reached by no router. */
-export class RelayWays {
-  readonly #ports: WaysPorts;
+export class RelayPaths {
+  readonly #ports: PathPorts;
   readonly #onChange: (services: readonly string[]) => void;
   readonly #serviceToAddresses = new Map<string, readonly string[]>();
   #routed: ReadonlySet<string> = new Set();
@@ -123,7 +123,7 @@ export class RelayWays {
   #cancel: Cancel = () => undefined;
 
   /** `onChange` is called with the Services whose addresses are reached otherwise than before. */
-  constructor(ports: WaysPorts, onChange: (services: readonly string[]) => void) {
+  constructor(ports: PathPorts, onChange: (services: readonly string[]) => void) {
     this.#ports = ports;
     this.#onChange = onChange;
   }
@@ -206,7 +206,7 @@ class NodeUsers {
 }
 
 /** What it needs of the world. */
-interface DecidePorts extends AddressPorts, WaysPorts {
+interface DecidePorts extends AddressPorts, PathPorts {
   readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
   readonly logger: Logger;
   /** As the API names this node. */
@@ -221,21 +221,21 @@ const missingPaceMs = 600_000;
 export class Decider {
   readonly #ports: DecidePorts;
   readonly #objects: FollowedObjects;
-  readonly #log: LookLog;
+  readonly #log: SyncLog;
   readonly #addresses: OwnAddresses;
   readonly #users = new NodeUsers();
-  readonly #ways: RelayWays;
+  readonly #paths: RelayPaths;
   readonly #left = new Map<string, string>();
   readonly #dropping = new Map<string, string>();
   #missing: MissingFeatures | null = null;
   #missingAskedAt = -Infinity;
 
-  constructor(ports: DecidePorts, objects: FollowedObjects, log: LookLog) {
+  constructor(ports: DecidePorts, objects: FollowedObjects, log: SyncLog) {
     this.#ports = ports;
     this.#objects = objects;
     this.#log = log;
     this.#addresses = new OwnAddresses(ports);
-    this.#ways = new RelayWays(ports, (services) => {
+    this.#paths = new RelayPaths(ports, (services) => {
       objects.touch(services);
     });
   }
@@ -258,7 +258,7 @@ export class Decider {
 
   /** Asks the kernel no more. */
   stop(): void {
-    this.#ways.stop();
+    this.#paths.stop();
   }
 
   /** To be called when other nodes answer no more, or again. */
@@ -270,11 +270,11 @@ export class Decider {
   async decide(): Promise<Map<string, Balances>> {
     const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
     const { zone, vips, endings } = index;
-    const missing = await this.#lookForMissing();
-    const { moved, areLinksOther } = await this.#addresses.look(vips);
+    const missing = await this.#findMissing();
+    const { moved, areLinksOther } = await this.#addresses.read(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
     const { known: local, uplinks, strictTunnels } = this.#addresses;
-    const [{ outages }, { routed }] = [nodes, this.#ways];
+    const [{ outages }, { routed }] = [nodes, this.#paths];
     const place: Place = {
       ...{ node, zone, vips, local, uplinks, strictTunnels },
       ...{ routed, outages, endings, missing },
@@ -287,7 +287,7 @@ export class Decider {
   }
 
   /** What was missing may come. What was there stays. */
-  async #lookForMissing(): Promise<MissingFeatures> {
+  async #findMissing(): Promise<MissingFeatures> {
     const [known, { clock, kernel }] = [this.#missing, this.#ports];
     const isDue = known === null || clock.now() - this.#missingAskedAt >= missingPaceMs;
     if (!isDue || (known !== null && families.every((family) => known[family].length === 0))) return known;
@@ -304,7 +304,7 @@ export class Decider {
     const { ports, refused, remarks, left, dropping, elsewhere } = attempt(() =>
       balanceFamilies(found, place),
     );
-    this.#ways.watch(service, elsewhere);
+    this.#paths.watch(service, elsewhere);
     this.#users.note(service, ports.length === 0 ? [] : (found?.slices ?? []));
     this.#log.refused(service, refused);
     this.#log.remarks(service, remarks);

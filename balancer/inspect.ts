@@ -37,7 +37,7 @@ import {
   toolName,
 } from '../lib/kernel/port.ts';
 import { isInPath } from '../lib/kernel/tools.ts';
-import { findHolder, balancerRole } from '../lib/http/singleton.ts';
+import { findLockOwner, balancerRole } from '../lib/http/singleton.ts';
 import { acceptChains, planAccept } from './table/forward.ts';
 import { parseSave } from '../lib/iptables/rules.ts';
 
@@ -224,8 +224,8 @@ export async function readHostTables(): Promise<Pick<HostBalancer, 'tables' | 'u
     const handles = await withNetlinkClient('netfilter', (client) => readTableHandles(client, tableName));
     const there = families.filter((family) => handles[family] !== null);
     const tables = there.map(async (family) => {
-      const words = ['set', ...nameTable(family).split(' '), shared.alive];
-      const text = await listNftObject(words, [], limitMs);
+      const detail = ['set', ...nameTable(family).split(' '), shared.alive];
+      const text = await listNftObject(detail, [], limitMs);
       return { family, aliveSeconds: readAliveSeconds(text) };
     });
     return { tables: await Promise.all(tables), unread: null };
@@ -268,9 +268,9 @@ export interface BalancerRemoval {
 /** Removes what the balancer has written, or only looks for it; nothing while a balancer runs, which would write it again. */
 export async function removeBalancerTables(dryRun: boolean): Promise<BalancerRemoval> {
   if (!isInPath('nft')) return { tables: [], chains: [], problems: [] };
-  const holder = dryRun ? null : await findHolder(balancerRole);
-  if (holder !== null) {
-    const text = `a balancer (pid ${holder.pid}) is running here, so its tables stay: stop it first`;
+  const lockOwner = dryRun ? null : await findLockOwner(balancerRole);
+  if (lockOwner !== null) {
+    const text = `a balancer (pid ${lockOwner.pid}) is running here, so its tables stay: stop it first`;
     return { tables: [], chains: [], problems: [{ code: balancerRole.code, text }] };
   }
   const kernel = createBalancerKernel();

@@ -11,7 +11,7 @@ import type { VrrpState } from '../lib/keepalived/write.ts';
 const maxNamed = 5;
 
 /** One line for each change, none when all is as it was. */
-export class LookLog {
+export class SyncLog {
   readonly #logger: Logger;
   readonly #serviceToLine = new Map<string, string>();
   readonly #serviceToRefused = new Map<string, readonly string[]>();
@@ -230,13 +230,13 @@ export class SeatsLog implements SeatsListener {
     this.#logger.info('keepalived.conf is replaced');
   }
 
-  refused(words: string | null): void {
-    if (words === null) this.#logger.info('keepalived takes the new keepalived.conf');
+  refused(detail: string | null): void {
+    if (detail === null) this.#logger.info('keepalived takes the new keepalived.conf');
     else {
       this.#logger.error(
         'keepalived refuses the new keepalived.conf, and continues with the former configuration',
         {
-          details: words,
+          details: detail,
         },
       );
     }

@@ -10,7 +10,7 @@ import { type StatusServer, createProbeServer } from '../lib/http/pages.ts';
 import { createBalancerPages, toActivity } from './samples.ts';
 import { waitForSignal, systemClock, systemRandom } from '../lib/clock.ts';
 import { version, exitStatuses } from '../lib/text.ts';
-import { balancerRole, takePlace, findHolder } from '../lib/http/singleton.ts';
+import { balancerRole, takePlace, findLockOwner } from '../lib/http/singleton.ts';
 import { activityPath, type HostBalancer, askBalancerActivity } from '../lib/api/balancer.ts';
 import {
   readHostTables,
@@ -32,7 +32,7 @@ import {
 } from './seats/seats.ts';
 import type { SeatsPlan, SeatsInput } from './seats/plan.ts';
 import { listStrictTunnels, listUntranslatedProtocols } from '../lib/kernel/forwarding.ts';
-import { NodeReporter, BalancerCounter, ApiVips, Standing, type BalancerState } from './report.ts';
+import { NodeReporter, BalancerCounter, ApiVips, LeaseValidity, type BalancerState } from './report.ts';
 import { Balancer, type BalancerView } from './sync.ts';
 import { type NodeHealth, createNodeHealth } from './nodes/health.ts';
 import { NodeAddresses } from './nodes/directory.ts';
@@ -116,8 +116,8 @@ async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Pr
   try {
     await heartbeat?.start();
     const info = { version, pid: process.pid, since: systemClock.date().toISOString() };
-    const claim = { role: balancerRole, info, answers: listAnswers(options, beginning) };
-    const release = await takePlace({ ...claim, logger, signal: ending.signal, serve: () => null });
+    const lockRequest = { role: balancerRole, info, answers: listAnswers(options, beginning) };
+    const release = await takePlace({ ...lockRequest, logger, signal: ending.signal, serve: () => null });
     if (release === null) {
       logger.info(`${await signal}: vipnat stops. It waited for another balancer, and wrote nothing`);
       return exitStatuses.done;
@@ -154,7 +154,7 @@ async function serve(
 /** What Services have on this host. Never rejects for what the host is like. */
 export async function inspectBalancer(): Promise<HostBalancer> {
   const [balancer, activity, tables] = await Promise.all([
-    findHolder(balancerRole),
+    findLockOwner(balancerRole),
     askBalancerActivity(),
     readHostTables(),
   ]);
@@ -234,7 +234,7 @@ class NodeBalancer {
   readonly #node: string;
   readonly #counter: BalancerCounter;
   readonly #apiVips = new ApiVips(createBalancerKernel(), () => {
-    this.#say();
+    this.#report();
   });
   #view: BalancerView | null = null;
   #state: SeatsState | null = null;
@@ -250,13 +250,13 @@ class NodeBalancer {
     const common = { clock: systemClock, node };
     this.#node = node;
     this.#counter = new BalancerCounter(options.time);
-    const standing = new Standing({
+    const validity = new LeaseValidity({
       ...common,
       onNeeded: () => {
         this.#reporter.renew();
       },
     });
-    this.#reporter = createReporter(options, this.#ending.signal, standing);
+    this.#reporter = createReporter(options, this.#ending.signal, validity);
     this.#seats = createHostSeats({
       ...common,
       runDir,
@@ -266,18 +266,18 @@ class NodeBalancer {
       },
       onPlanned: (input) => {
         this.#planned = input;
-        this.#say();
+        this.#report();
       },
     });
     this.#addresses = new NodeAddresses(options.nodeAddresses, systemClock, () => {
-      this.#say();
+      this.#report();
     });
     this.#nodes = this.#createNodes(options);
     this.#balancer = new Balancer({
       ...common,
       route,
       logger,
-      standing,
+      validity,
       kernel: this.#apiVips.kernel,
       readAddresses: readPlacedAddresses,
       listStrictTunnels,
@@ -300,7 +300,7 @@ class NodeBalancer {
       listAddresses: () => this.#addresses.list,
       onChange: () => {
         this.#balancer.noteOutages();
-        this.#say();
+        this.#report();
       },
     });
   }
@@ -351,7 +351,7 @@ class NodeBalancer {
   #takeState(state: SeatsState): void {
     this.#state = state;
     this.#nodes.setHolding(state.held.length > 0);
-    this.#say();
+    this.#report();
   }
 
   #takeView(view: BalancerView): void {
@@ -360,7 +360,7 @@ class NodeBalancer {
     if (before === null) growHeap();
     this.#takeInput(view);
     this.#seats.setServing(view.mode !== 'none');
-    this.#say();
+    this.#report();
   }
 
   /** Endpoints change all the time, and seats do not depend on them. */
@@ -376,7 +376,7 @@ class NodeBalancer {
    * Nothing before tables and seats are known: half of it would be taken for all. An address is not said to be programmed before it
    * is known whether this node can hold it.
    */
-  #say(): void {
+  #report(): void {
     if (this.#view === null || this.#state === null) return;
     const { virtualIps, mode, draining, isAnyEarly, isAnyEnding } = this.#view;
     if (this.#planned === this.#input) this.#programmed = this.#view.programmed;
@@ -384,13 +384,13 @@ class NodeBalancer {
     const { held: seats, inUse, unheld, announced } = this.#state;
     this.#reporter.setAwaited({ any: isAnyEarly || virtualIps.some(isAwaited), early: isAnyEnding });
     const { list: addresses } = this.#addresses;
-    this.#reporter.say({
+    this.#reporter.report({
       ...{ programmed: this.#programmed, mode, seats, inUse, unheld, addresses },
       ...{ apiVips: this.#apiVips.addresses, announced: announced ?? '0' },
       ...listServices({ left: this.#view.left, dropping: this.#view.dropping }),
       ...{ unsupported: listUntranslatedProtocols(), draining: draining.slice(0, maxDraining) },
       // Who holds nothing asks seldom, and all nodes would say the same.
-      silent: seats.length === 0 ? [] : this.#nodes.silent,
+      unresponsive: seats.length === 0 ? [] : this.#nodes.unresponsive,
     });
   }
 }
@@ -406,7 +406,7 @@ function growHeap(): void {
 function createReporter(
   { route, logger, node, namespace }: NodeBalancerOptions,
   signal: AbortSignal,
-  standing: Standing,
+  validity: LeaseValidity,
 ): NodeReporter {
   return new NodeReporter({
     client: new RoutedClient(route, systemClock, signal),
@@ -414,12 +414,12 @@ function createReporter(
     node,
     namespace,
     onRenewed: (renewal) => {
-      standing.renewed(renewal);
+      validity.renewed(renewal);
     },
     report: {
-      notTaken: (words) => {
+      notTaken: (detail) => {
         logger.warn(
-          `${words}. The controller does not know what this node has done; vipnat tries again, and takes no new address meanwhile`,
+          `${detail}. The controller does not know what this node has done; vipnat tries again, and takes no new address meanwhile`,
         );
       },
       taken: () => {

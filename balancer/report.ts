@@ -223,20 +223,20 @@ class LeaseWriter {
    * sentence. Never rejects.
    */
   async write(report: NodeReport | null, renewTime: string): Promise<string | null> {
-    let words = '';
+    let detail = '';
     for (let tries = 0; tries < maxTries; tries += 1) {
       const answer = await this.#writeOnce(report, renewTime);
       if (answer.outcome === 'taken') return null;
-      words = answer.words;
-      if (!['conflict', 'exists', 'gone'].includes(answer.outcome)) return words;
+      detail = answer.detail;
+      if (!['conflict', 'exists', 'gone'].includes(answer.outcome)) return detail;
     }
-    return words;
+    return detail;
   }
 
   async #writeOnce(
     report: NodeReport | null,
     renewTime: string,
-  ): Promise<{ readonly outcome: string; readonly words: string }> {
+  ): Promise<{ readonly outcome: string; readonly detail: string }> {
     const { client } = this.#place;
     if (this.#version === null) {
       const read = await client.read(
@@ -258,8 +258,8 @@ class LeaseWriter {
     const { node } = this.#place;
     const spec = { holderIdentity: node, leaseDurationSeconds: leaseDurationMs / 1000, renewTime };
     const isNew = this.#version === null;
-    const said = report ?? (isNew ? { ...nothing, node } : null);
-    const annotations = said === null ? {} : toAnnotations(said);
+    const content = report ?? (isNew ? { ...nothing, node } : null);
+    const annotations = content === null ? {} : toAnnotations(content);
     const removed = report === null ? {} : Object.fromEntries(this.#unknown.map((name) => [name, null]));
     return isNew
       ? {
@@ -304,7 +304,7 @@ const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
 /** Notified of whether the API takes this node's word. */
 interface ReportListener {
   /** It was not taken, for the first time in a row: a sentence. It is tried again. */
-  notTaken(words: string): void;
+  notTaken(detail: string): void;
   /** It is taken again. */
   taken(): void;
 }
@@ -331,7 +331,7 @@ interface Awaited {
 }
 
 /** What a node says of itself. */
-export type NodeWords = Omit<NodeReport, 'node'>;
+export type NodeStatus = Omit<NodeReport, 'node'>;
 
 /** Three of four renewals may be lost. */
 const renewMs = 10_000;
@@ -346,8 +346,8 @@ const maxRetryMs = 8000;
 export class NodeReporter {
   readonly #ports: ReporterPorts;
   readonly #lease: LeaseWriter;
-  #words: NodeWords | null = null;
-  #said: NodeWords | null = null;
+  #report: NodeStatus | null = null;
+  #reported: NodeStatus | null = null;
   #awaited: Awaited = { any: false, early: false };
   /** Whether a version of early EndpointSlices is to be said soon, since a pod ended in one. */
   #owesEarly = false;
@@ -372,8 +372,8 @@ export class NodeReporter {
   }
 
   /** Takes what this node says of itself from now on. Returns at once. */
-  say(words: NodeWords): void {
-    this.#words = words;
+  report(detail: NodeStatus): void {
+    this.#report = detail;
     this.#plan();
   }
 
@@ -398,16 +398,16 @@ export class NodeReporter {
     this.#isStopped = true;
     this.#cancel();
     await this.#writing;
-    if (isLeaving && this.#words !== null) {
+    if (isLeaving && this.#report !== null) {
       const { clock, node } = this.#ports;
-      await this.#lease.write({ ...this.#words, seats: [], mode: 'none', node }, toMicroTime(clock.date()));
+      await this.#lease.write({ ...this.#report, seats: [], mode: 'none', node }, toMicroTime(clock.date()));
     }
   }
 
   #plan(): void {
     this.#cancel();
     if (!this.#isStarted || this.#isStopped || this.#writing !== null) return;
-    if (this.#words === null && !this.#isNeeded) return;
+    if (this.#report === null && !this.#isNeeded) return;
     const waitMs = Math.max(0, this.#begunAt + this.#chooseDelay() - this.#ports.clock.now());
     this.#cancel = this.#ports.clock.schedule(waitMs, () => {
       this.#writing = this.#write();
@@ -421,39 +421,44 @@ export class NodeReporter {
   }
 
   #isUrgent(): boolean {
-    if (this.#isNeeded || this.#words === null || this.#said === null) return true;
-    const { programmed, announced, draining, ...rest } = this.#words;
-    const { programmed: before, announced: saidAnnounced, draining: saidDraining, ...others } = this.#said;
+    if (this.#isNeeded || this.#report === null || this.#reported === null) return true;
+    const { programmed, announced, draining, ...rest } = this.#report;
+    const {
+      programmed: before,
+      announced: reportedAnnounced,
+      draining: reportedDraining,
+      ...others
+    } = this.#reported;
     if (!isDeepStrictEqual(rest, others)) return true;
-    if (!isDeepStrictEqual(listCounted(draining), listCounted(saidDraining))) return true;
+    if (!isDeepStrictEqual(listCounted(draining), listCounted(reportedDraining))) return true;
     if (this.#isWaitedFor(programmed, before)) return true;
     // What was said last may lack addresses that were on their way to an interface.
-    const isOwed = saidAnnounced !== before.virtualips;
-    return isOwed && announced !== saidAnnounced;
+    const isOwed = reportedAnnounced !== before.virtualips;
+    return isOwed && announced !== reportedAnnounced;
   }
 
-  #isWaitedFor(programmed: NodeWords['programmed'], before: NodeWords['programmed']): boolean {
+  #isWaitedFor(programmed: NodeStatus['programmed'], before: NodeStatus['programmed']): boolean {
     if (this.#awaited.any && !isDeepStrictEqual(programmed, before)) return true;
     return this.#owesEarly && programmed.earlyslices !== before.earlyslices;
   }
 
   async #write(): Promise<void> {
     const { clock, node, report, onRenewed } = this.#ports;
-    const words = this.#words;
+    const detail = this.#report;
     const begunMs = clock.now();
     const text = toMicroTime(clock.date());
     [this.#begunAt, this.#isNeeded] = [begunMs, false];
-    const problem = await this.#lease.write(words === null ? null : { ...words, node }, text);
+    const problem = await this.#lease.write(detail === null ? null : { ...detail, node }, text);
     if (problem === null) {
       if (this.#failures > 0) report.taken();
-      [this.#failures, this.#said] = [0, words];
+      [this.#failures, this.#reported] = [0, detail];
       // What came while it was written is to be said, too.
-      if (words === this.#words) this.#owesEarly = this.#awaited.early;
+      if (detail === this.#report) this.#owesEarly = this.#awaited.early;
       onRenewed({ begunMs, text });
     } else {
       if (this.#failures === 0 && !this.#isStopped) report.notTaken(problem);
       this.#failures += 1;
-      this.#isNeeded ||= words === null;
+      this.#isNeeded ||= detail === null;
     }
     this.#writing = null;
     this.#plan();
@@ -484,7 +489,7 @@ export interface Renewal {
 }
 
 /** What standing needs of the world. */
-interface StandingPorts {
+interface LeaseValidityPorts {
   readonly clock: Clock;
   /** As the API names this node. */
   readonly node: string;
@@ -493,12 +498,12 @@ interface StandingPorts {
 }
 
 /** Of one node and one life of its balancer. */
-export class Standing {
-  readonly #ports: StandingPorts;
+export class LeaseValidity {
+  readonly #ports: LeaseValidityPorts;
   readonly #onTerm = new Set<() => void>();
   #last: Renewal = { begunMs: -Infinity, text: '' };
 
-  constructor(ports: StandingPorts) {
+  constructor(ports: LeaseValidityPorts) {
     this.#ports = ports;
   }
 

@@ -100,7 +100,7 @@ export const balancerMetrics = {
     labels: [],
     help: 'Number of other nodes that this node asks whether they live',
   },
-  vipnat_balancer_nodes_silent: {
+  vipnat_balancer_nodes_unresponsive: {
     type: 'gauge',
     labels: [],
     help: 'Number of other nodes that do not answer this node: their pods get no new connection from here',
@@ -190,7 +190,7 @@ export function listBalancerSamples(state: BalancerState): BalancerSample[] {
       state.draining.reduce((sum, { connections }) => sum + (connections ?? 0), 0),
     ),
     one('vipnat_balancer_nodes_asked', state.nodes.asked),
-    one('vipnat_balancer_nodes_silent', state.outages.out.size),
+    one('vipnat_balancer_nodes_unresponsive', state.outages.out.size),
     one('vipnat_balancer_node_probes_total', state.nodes.probes),
     one('vipnat_balancer_api_followed', Number(state.isFollowing)),
     ...[...state.kinds].map(([kind, isFollowed]) =>

@@ -3,7 +3,7 @@ import type { BalancerKernel } from '../lib/kernel/kernel.ts';
 import type { PlacedAddress } from '../lib/kernel/addresses.ts';
 import { type Clock, type Random, backOff } from '../lib/clock.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
-import type { Standing, BalancerObserver, BalancerProgress } from './report.ts';
+import type { LeaseValidity, BalancerObserver, BalancerProgress } from './report.ts';
 import type { NodeWatch } from './nodes/health.ts';
 import type { NodeReport, DrainingEndpoint } from '../lib/api/node.ts';
 import type { AddressPool, VirtualIp } from '../lib/api/vipnat.ts';
@@ -13,7 +13,7 @@ import { FollowedObjects } from './services/follow.ts';
 import { SettledBalances } from './table/shares.ts';
 import { ForwardKeeper } from './table/forward.ts';
 import { TriggerQueue, type OwnCause, type Requeue } from '../lib/sync-queue.ts';
-import { LookLog, WriteGaps } from './log.ts';
+import { SyncLog, WriteGaps } from './log.ts';
 import { Decider } from './decide.ts';
 import type { Source } from '../lib/kernel/watch.ts';
 import { toKey } from '../lib/kubernetes/client.ts';
@@ -35,7 +35,7 @@ export interface BalancerPorts {
   /** The name of this node, as the API has it. */
   readonly node: string;
   /** Whether the controller counts on this node, by the renewals of its Lease. */
-  readonly standing: Standing;
+  readonly validity: LeaseValidity;
   /** Notified after each look at what has changed, whether or not all could be written. */
   readonly listener: BalancerListener;
   readonly observer: BalancerObserver;
@@ -150,7 +150,7 @@ export class Balancer {
   readonly #settled: SettledBalances;
   readonly #forwards: ForwardKeeper;
   readonly #queue: TriggerQueue<Cause>;
-  readonly #log: LookLog;
+  readonly #log: SyncLog;
   readonly #life: TableLife;
   readonly #gaps: WriteGaps;
   readonly #decider: Decider;
@@ -167,7 +167,7 @@ export class Balancer {
   constructor(ports: BalancerPorts) {
     this.#ports = ports;
     this.#clock = ports.clock;
-    this.#log = new LookLog(ports.logger);
+    this.#log = new SyncLog(ports.logger);
     this.#programmer = new Programmer(ports.kernel);
     this.#writes = new IsolatedWrites({ ...ports, keepAlive: () => this.#keepAlive() }, this.#programmer);
     this.#life = new TableLife(ports.clock, this.#programmer);
@@ -179,7 +179,7 @@ export class Balancer {
           this.#objects.index.listAddresses((service) => this.#isLeft(toKey(service))),
         ),
       onDrains: () => {
-        this.#say();
+        this.#report();
       },
       onShares: (services) => {
         this.#objects.touch(services);
@@ -189,7 +189,7 @@ export class Balancer {
     this.#queue = new TriggerQueue<Cause>({
       clock: ports.clock,
       awaited: ['objects'],
-      look: (causes) => this.#look(causes),
+      sync: (causes) => this.#sync(causes),
       mostRestMs,
     });
     this.#objects = new FollowedObjects({
@@ -247,7 +247,7 @@ export class Balancer {
     await this.#forwards.stop();
   }
 
-  async #look(causes: readonly (Cause | OwnCause)[]): Promise<Requeue<Cause>> {
+  async #sync(causes: readonly (Cause | OwnCause)[]): Promise<Requeue<Cause>> {
     // Asked once: what is left out for a gap that ends meanwhile is not to wait for the tick.
     const gapMs = this.#gaps.waitMs;
     try {
@@ -262,11 +262,11 @@ export class Balancer {
       this.#ports.observer.failed(problem.code);
       this.#log.failed(problem);
     }
-    const isDone = this.#failures === 0 && !this.#objects.isHeldBack;
+    const isDone = this.#failures === 0 && !this.#objects.isIncomplete;
     if (isDone) this.#log.done();
     this.#life.recordOutcome(isDone);
     if (this.#life.isStale) this.#log.letGo();
-    this.#say();
+    this.#report();
     if (this.#failures > 0) {
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
     }
@@ -274,9 +274,9 @@ export class Balancer {
   }
 
   /** What was written stays as it is, and counts. */
-  async #keepTables(isTold: boolean): Promise<void> {
+  async #keepTables(isReported: boolean): Promise<void> {
     await this.#keepAlive();
-    if (!isTold || !this.#programmer.isKnown || (await this.#programmer.areOurs())) return;
+    if (!isReported || !this.#programmer.isKnown || (await this.#programmer.areOwn())) return;
     this.#ports.observer.repaired();
     this.#ports.logger.warn('another program removed or replaced a table of vipnat: vipnat writes it again');
   }
@@ -354,7 +354,7 @@ export class Balancer {
   }
 
   /** Nothing before the first time: a former life's word counts until then. */
-  #say(): void {
+  #report(): void {
     const [{ pools, virtualIps, versions, hasSynced, index }, { isOn }] = [this.#objects, this.#life];
     // kube-proxy follows the API itself.
     const programmed = isOn || !hasSynced ? this.#programmed : versions;

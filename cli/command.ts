@@ -49,8 +49,8 @@ export function listOptions({ row, command }: LoadedCommand, kind = ''): Command
   const own = Object.entries(command.flags).flatMap(([name, flag]) =>
     toOwnOptions(name, flag, heading, kind),
   );
-  if (command.heeds === undefined) return own;
-  return [...own, ...listConfigOptions(listHeeded(command, kind)), fileOption];
+  if (command.configOptions === undefined) return own;
+  return [...own, ...listConfigOptions(listFollowed(command, kind)), fileOption];
 }
 
 /** What a command's own help says that it does. */
@@ -64,9 +64,9 @@ export function nameOwnGroup(name: string): string {
 }
 
 /** The options of the configuration that make a difference. */
-function listHeeded(command: Command, kind: string): readonly OptionName[] {
-  if (command.heeds === undefined) return [];
-  return command.kinds?.get(kind) ?? command.heeds;
+function listFollowed(command: Command, kind: string): readonly OptionName[] {
+  if (command.configOptions === undefined) return [];
+  return command.kinds?.get(kind) ?? command.configOptions;
 }
 
 function toOwnOptions(name: string, flag: Flag, heading: string, kind: string): CommandOption[] {
@@ -85,7 +85,7 @@ function toOwnOptions(name: string, flag: Flag, heading: string, kind: string): 
 }
 
 /** In the order of their groups. */
-function listConfigOptions(heeded: readonly OptionName[]): CommandOption[] {
+function listConfigOptions(followed: readonly OptionName[]): CommandOption[] {
   const groupToNames = Map.groupBy(optionNames, (name) => describeOption(name).group);
   const groups = Object.keys(groupToHeading) as (keyof typeof groupToHeading)[];
   return groups.flatMap((group) =>
@@ -97,7 +97,7 @@ function listConfigOptions(heeded: readonly OptionName[]): CommandOption[] {
       explain: () => ({
         ...explainConfigOption(name),
         heading: groupToHeading[group],
-        isShown: heeded.includes(name),
+        isShown: followed.includes(name),
       }),
     })),
   );
@@ -200,7 +200,7 @@ interface PlainCommand<FlagsOf extends FlagSet = FlagSet, WordsOf extends object
   FlagsOf,
   WordsOf
 > {
-  readonly heeds?: never;
+  readonly configOptions?: never;
   /** The one word that it needs, what to say without it, and what it can be. */
   readonly argument?: {
     readonly name: string;
@@ -230,7 +230,7 @@ export interface ConfiguredCommand<
 > extends Shared<FlagsOf, WordsOf> {
   readonly argument?: never;
   /** The options of the configuration that make a difference to it. */
-  readonly heeds: readonly OptionName[];
+  readonly configOptions: readonly OptionName[];
   /** The kinds of what it does, which its first word names, to the options that make a difference to each. */
   readonly kinds?: ReadonlyMap<string, readonly OptionName[]>;
   /** Whether the configuration is for another host: then files that it names are not looked for on this one. */

@@ -236,7 +236,7 @@ async function listCompletions(table: readonly CommandRow[]): Promise<CompletedC
 function toCompleted(loaded: LoadedCommand): CompletedCommand {
   const { row, command } = loaded;
   const words = command.words?.choices ?? command.argument?.choices ?? [];
-  const kinds = [...(command.heeds === undefined ? [] : (command.kinds?.keys() ?? []))];
+  const kinds = [...(command.configOptions === undefined ? [] : (command.kinds?.keys() ?? []))];
   return {
     path: row.name,
     meaning: row.summary,

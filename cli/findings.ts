@@ -1,4 +1,4 @@
-import type { VipDecision, HostObservation, HostLook, LocalRouteChange } from '../agent/main.ts';
+import type { VipDecision, HostObservation, HostReading, LocalRouteChange } from '../agent/main.ts';
 import { formatEndpoint, type Endpoint, sortEndpoints } from '../lib/net.ts';
 import { isBalanced } from '../config/options.ts';
 import { countApiservers } from '../agent/decide/decision.ts';
@@ -21,11 +21,11 @@ import { readNftVips as readFromNft } from '../lib/nft/vip-rules.ts';
 
 /** `10.0.0.50:6443 is balanced, and its rules are in sync (service-chain, 3 apiservers)`; passthrough is not called balanced. */
 export function describeInSync(decision: VipDecision): string {
-  const { vip, way, backends, reason } = decision;
+  const { vip, mode, backends, reason } = decision;
   const name = formatEndpoint(vip);
   return isBalanced(decision)
-    ? `${name} is balanced, and its rules are in sync (${way}, ${countApiservers(backends.length)})`
-    : `${name} is NOT BALANCED (${way}): ${reason}. Only the VIP holder's own apiserver answers`;
+    ? `${name} is balanced, and its rules are in sync (${mode}, ${countApiservers(backends.length)})`
+    : `${name} is NOT BALANCED (${mode}): ${reason}. Only the VIP holder's own apiserver answers`;
 }
 
 /** `kube-proxy: iptables (nft), reported at 127.0.0.1:10249`; in brackets what rules are written to. */
@@ -61,8 +61,8 @@ const chains = ['PREROUTING', 'FORWARD', 'POSTROUTING'] as const;
 export function findDropRules({
   decisions,
   observation: { rulesets },
-}: Pick<HostLook, 'decisions'> & {
-  readonly observation: Pick<HostLook['observation'], 'rulesets'>;
+}: Pick<HostReading, 'decisions'> & {
+  readonly observation: Pick<HostReading['observation'], 'rulesets'>;
 }): DropRule[] {
   return rulesets.flatMap((ruleset) => {
     const balances = decisions
@@ -108,7 +108,7 @@ const iptablesChains = { ipv4: 'ip filter FORWARD', ipv6: 'ip6 filter FORWARD' }
  */
 export function findForeignDrops(
   chains: readonly ForwardChain[],
-  { decisions, observation }: Pick<HostLook, 'decisions' | 'observation'>,
+  { decisions, observation }: Pick<HostReading, 'decisions' | 'observation'>,
 ): ForwardChain[] {
   const families = new Set(decisions.filter(isBalanced).map(({ vip }) => vip.family));
   const kinds: readonly string[] = [...families].map((family) => familyToNft[family]);
@@ -140,7 +140,7 @@ export interface LocalClientWarning {
  * drift: rules do not depend on it. Pure.
  */
 export function findLocalClientWarnings(
-  { sourceRoutes, localRoutes }: Pick<HostLook, 'sourceRoutes' | 'localRoutes'>,
+  { sourceRoutes, localRoutes }: Pick<HostReading, 'sourceRoutes' | 'localRoutes'>,
   isAgentHere: boolean,
 ): LocalClientWarning[] {
   if (localRoutes === null) {
@@ -168,7 +168,10 @@ function describeChange({
 }
 
 /** `connects to 10.0.0.50:6443 from 10.0.0.11` for each VIP that is here and has another source. Pure. */
-export function describeSources({ decisions, sources }: Pick<HostLook, 'decisions' | 'sources'>): string[] {
+export function describeSources({
+  decisions,
+  sources,
+}: Pick<HostReading, 'decisions' | 'sources'>): string[] {
   return decisions.flatMap(({ vip }) => {
     const source = sources.get(vip.address);
     return source === undefined || source === vip.address
@@ -181,7 +184,7 @@ export function describeSources({ decisions, sources }: Pick<HostLook, 'decision
 export function listUnnamedVips({
   observation: { rulesets, nftRulesets },
   decisions,
-}: Pick<HostLook, 'observation' | 'decisions'>): Endpoint[] {
+}: Pick<HostReading, 'observation' | 'decisions'>): Endpoint[] {
   const named = new Set(decisions.map(({ vip }) => formatEndpoint(vip)));
   const seen = [...rulesets.flatMap(readFromIptables), ...nftRulesets.flatMap(readFromNft)];
   const others = new Map(seen.map((vip) => [formatEndpoint(vip), vip]));

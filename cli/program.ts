@@ -30,7 +30,7 @@ import {
 import { table, createGrammar, commandNames } from './table.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { isUsed } from '../lib/api/balancer.ts';
-import type { readConfigBesideAgent } from '../agent/main.ts';
+import type { readConfigWithAgent } from '../agent/main.ts';
 import { type Command, CommanderError } from 'commander';
 import { optionNames, nameFlag, quoteText, describeOption } from '../config/options.ts';
 
@@ -99,7 +99,7 @@ export async function runProgram(host: ProgramHost): Promise<number> {
       return exitStatuses.done;
     }
     const { command } = call;
-    if (command.heeds === undefined) {
+    if (command.configOptions === undefined) {
       refuseProblems(call.problems);
       return await command.run(toContext(call, host));
     }
@@ -203,14 +203,14 @@ async function hasServices(): Promise<boolean> {
   return isUsed(await inspectBalancer());
 }
 
-type DiagnosticQuestion = Parameters<typeof readConfigBesideAgent>;
+type DiagnosticQuestion = Parameters<typeof readConfigWithAgent>;
 
 /** Loaded late: what prints rules offline asks nobody. */
 async function askAgentFirst(
   ...[sources, scope]: DiagnosticQuestion
-): ReturnType<typeof readConfigBesideAgent> {
-  const { readConfigBesideAgent } = await import('../agent/main.ts');
-  return await readConfigBesideAgent(sources, scope);
+): ReturnType<typeof readConfigWithAgent> {
+  const { readConfigWithAgent } = await import('../agent/main.ts');
+  return await readConfigWithAgent(sources, scope);
 }
 
 /** Help or the version, to be printed as it is. */
@@ -270,7 +270,7 @@ export async function parseCommandLine(
 }
 
 function findKind({ command }: LoadedCommand, word = ''): string {
-  return command.heeds !== undefined && command.kinds?.has(word) === true ? word : '';
+  return command.configOptions !== undefined && command.kinds?.has(word) === true ? word : '';
 }
 
 /** Lets commander read the words; answers what it prints. */
@@ -347,7 +347,7 @@ function toInvocation(loaded: LoadedCommand, found: Command): CallInvocation {
     flags: all as Flags,
     file: all['config'] as string | undefined,
     problems: [
-      ...findStrangers(found, command.words?.count(words) ?? (command.argument === undefined ? 0 : 1)),
+      ...findUnknown(found, command.words?.count(words) ?? (command.argument === undefined ? 0 : 1)),
       ...problems,
       ...own.problems,
     ],
@@ -356,7 +356,7 @@ function toInvocation(loaded: LoadedCommand, found: Command): CallInvocation {
 }
 
 /** Options that a command does not have, and words beyond the first `wordCount`: a sentence for each. */
-function findStrangers(command: Command, wordCount: number): string[] {
+function findUnknown(command: Command, wordCount: number): string[] {
   const known = command.options.map(({ long }) => long ?? '');
   const help = `See vipnat ${command.name()} --help`;
   const foreign = command.args.filter((word) => word.startsWith('-'));

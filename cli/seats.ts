@@ -51,7 +51,7 @@ export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): Se
       return viewSeats({ pools, virtualIps: addresses, leases }, clock.date().getTime());
     },
     async drain(name, change) {
-      let [words, code]: [string, ErrorCode] = ['', 'API_ANSWER_UNEXPECTED'];
+      let [detail, code]: [string, ErrorCode] = ['', 'API_ANSWER_UNEXPECTED'];
       for (let tries = 0; tries < maxTries; tries += 1) {
         const pool = (await list(addressPools)).find(({ metadata }) => metadata.name === name);
         if (pool === undefined) return;
@@ -69,11 +69,11 @@ export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): Se
         } as const;
         const answer = await client.write(write, apiLimitMs);
         if (answer.outcome === 'taken') return;
-        words = answer.words;
+        detail = answer.detail;
         if (answer.outcome === 'forbidden') code = 'API_FORBIDDEN';
         if (answer.outcome !== 'conflict') break;
       }
-      throw new VipnatError(code, words);
+      throw new VipnatError(code, detail);
     },
   };
 }
@@ -91,41 +91,41 @@ export interface MoveOptions {
   readonly api: SeatsApi;
   readonly clock: Clock;
   /** Told of each step: a sentence. */
-  readonly say: (words: string) => void;
+  readonly print: (detail: string) => void;
 }
 
 /** The controller, a balancer, keepalived and a Lease: two seconds in all where nothing hangs. */
 const moveLimitMs = 30_000;
-const lookMs = 500;
+const pollMs = 500;
 
 /**
  * Has a node give up all its seats, and waits until another node has each of them.
  * @throws VipnatError SEATS_NOT_MOVED when that is not so after 30 s; what was asked for stays
  */
 export async function drainNode(options: MoveOptions, node: string): Promise<void> {
-  const { api, say } = options;
+  const { api, print } = options;
   const { drained, seats: known } = await api.view();
-  const given = known.filter(({ holders }) => holders.includes(node)).map(({ seat }) => seat);
+  const given = known.filter(({ seatHolders }) => seatHolders.includes(node)).map(({ seat }) => seat);
   for (const pool of drained.keys()) {
     await api.drain(pool, (before) => [...before.filter((one) => one.node !== node), { node, seat: null }]);
   }
   await waitFor(options, ({ seats }) => {
-    const held = seats.filter(({ holders }) => holders.includes(node)).map(({ seat }) => seat);
+    const held = seats.filter(({ seatHolders }) => seatHolders.includes(node)).map(({ seat }) => seat);
     if (held.length > 0) return `${node} still holds ${held.join(', ')}`;
     // The next holder says so a moment later than the former one.
-    const vacant = seats.filter(({ seat, holders }) => given.includes(seat) && holders.length === 0);
+    const vacant = seats.filter(({ seat, seatHolders }) => given.includes(seat) && seatHolders.length === 0);
     return vacant.length === 0 ? null : `no node holds ${vacant.map(({ seat }) => seat).join(', ')}`;
   });
-  say(`${node} holds no seat, and gets none until: vipnat seats undrain ${node}`);
+  print(`${node} holds no seat, and gets none until: vipnat seats undrain ${node}`);
 }
 
 /** Lets a node hold seats again. It takes none from others: see rebalanceSeats. */
-export async function undrainNode({ api, say }: MoveOptions, node: string): Promise<void> {
+export async function undrainNode({ api, print }: MoveOptions, node: string): Promise<void> {
   const { drained } = await api.view();
   for (const pool of drained.keys()) {
     await api.drain(pool, (before) => before.filter((one) => one.node !== node));
   }
-  say(`${node} may hold seats again. To move seats to the nodes that come first: vipnat seats rebalance`);
+  print(`${node} may hold seats again. To move seats to the nodes that come first: vipnat seats rebalance`);
 }
 
 /**
@@ -140,22 +140,22 @@ export async function rebalanceSeats(options: MoveOptions): Promise<number> {
 
 async function moveToFirst(
   options: MoveOptions,
-  { seat, pool, index, holders, nodes }: SeatView,
+  { seat, pool, index, seatHolders, nodes }: SeatView,
 ): Promise<void> {
-  const { api, say } = options;
+  const { api, print } = options;
   const [first = ''] = nodes;
   // Of the others the first one has the highest priority: it is the quickest. Should it fail, they are there.
-  const isAdded = (one: Drained) => one.seat === index && holders.includes(one.node);
-  await api.drain(pool, (before) => [...before, ...holders.map((node) => ({ node, seat: index }))]);
+  const isAdded = (one: Drained) => one.seat === index && seatHolders.includes(one.node);
+  await api.drain(pool, (before) => [...before, ...seatHolders.map((node) => ({ node, seat: index }))]);
   try {
     await waitFor(options, (view) => {
-      const now = view.seats.find((one) => one.seat === seat)?.holders ?? [];
+      const now = view.seats.find((one) => one.seat === seat)?.seatHolders ?? [];
       return now.join() === first ? null : `${now.join(', ') || 'nobody'} holds ${seat} instead of ${first}`;
     });
   } finally {
     await api.drain(pool, (before) => before.filter((one) => !isAdded(one)));
   }
-  say(`${seat} has moved from ${holders.join(', ')} to ${first}`);
+  print(`${seat} has moved from ${seatHolders.join(', ')} to ${first}`);
 }
 
 async function waitFor(
@@ -170,7 +170,7 @@ async function waitFor(
       const next = 'Check that a controller and the balancers run';
       throw new VipnatError('SEATS_NOT_MOVED', `after ${moveLimitMs / 1000} s ${problem}. ${next}`);
     }
-    await sleep(clock, lookMs);
+    await sleep(clock, pollMs);
   }
 }
 
@@ -193,7 +193,7 @@ export interface SeatView {
   /** How many addresses Services have there. */
   readonly addresses: number;
   /** The nodes that say so: only those that said it within 15 s, where there is one. More than one for the moment of a move; none where no balancer lives. */
-  readonly holders: readonly string[];
+  readonly seatHolders: readonly string[];
   /** Those that may hold it, the one that shall first. */
   readonly nodes: readonly string[];
 }
@@ -203,7 +203,7 @@ export interface NodeView {
   readonly node: string;
   readonly mode: NodeMode;
   /** Since its Lease was renewed, by this host's date; null where it has no time. */
-  readonly silentMs: number | null;
+  readonly msSinceRenewal: number | null;
   /** Whether its Lease lasts, by this host's date. */
   readonly isLiving: boolean;
   readonly inUse: readonly string[];
@@ -233,45 +233,56 @@ export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: num
   const seats = pools.flatMap(({ metadata: { name: pool }, status }) =>
     (status?.seats ?? []).map(({ index, anchor, vrid, nodes }) => {
       const seat = `${pool}/${index}`;
-      const claims = living.filter(({ seats: held }) => held.includes(seat));
-      const holders = chooseHolders(claims).map(({ node }) => node);
-      return { seat, pool, index, anchor, vrid, nodes, holders, addresses: counts.get(seat)?.length ?? 0 };
+      const candidates = living.filter(({ seats: held }) => held.includes(seat));
+      const seatHolders = chooseSeatHolders(candidates).map(({ node }) => node);
+      return {
+        seat,
+        pool,
+        index,
+        anchor,
+        vrid,
+        nodes,
+        seatHolders,
+        addresses: counts.get(seat)?.length ?? 0,
+      };
     }),
   );
   return {
     seats: seats.sort((one, other) => one.pool.localeCompare(other.pool) || one.index - other.index),
-    nodes: reports.map(({ node, mode, silentMs, isLiving, inUse, unheld = {} }) => ({
-      ...{ node, mode, silentMs, isLiving, inUse, unheld },
+    nodes: reports.map(({ node, mode, msSinceRenewal, isLiving, inUse, unheld = {} }) => ({
+      ...{ node, mode, msSinceRenewal, isLiving, inUse, unheld },
     })),
     drained: new Map(pools.map((pool) => [pool.metadata.name, readDrained(pool)])),
   };
 }
 
 /** The word of a node that lost its power lasts as long as its Lease: another node that has taken the seat says so now. */
-function chooseHolders(claims: readonly HeardReport[]): readonly HeardReport[] {
-  const fresh = claims.filter(({ silentMs }) => silentMs !== null && silentMs <= freshMs);
-  return fresh.length === 0 ? claims : fresh;
+function chooseSeatHolders(candidates: readonly LeaseReport[]): readonly LeaseReport[] {
+  const fresh = candidates.filter(
+    ({ msSinceRenewal }) => msSinceRenewal !== null && msSinceRenewal <= freshMs,
+  );
+  return fresh.length === 0 ? candidates : fresh;
 }
 
 /** The seats that another node holds than the first of those that may, although that one could. Pure. */
 export function listMisplaced({ seats, nodes }: SeatsView): SeatView[] {
   const able = new Set(nodes.filter(({ mode }) => mode !== 'none').map(({ node }) => node));
   return seats.filter(
-    ({ holders: [holder, ...others], nodes: [first = ''] }) =>
-      holder !== undefined && others.length === 0 && holder !== first && able.has(first),
+    ({ seatHolders: [seatHolder, ...others], nodes: [first = ''] }) =>
+      seatHolder !== undefined && others.length === 0 && seatHolder !== first && able.has(first),
   );
 }
 
 /** What a node's balancer said last. */
-export interface HeardReport extends NodeReport {
+export interface LeaseReport extends NodeReport {
   /** Since its Lease was renewed, by this host's date; null where it has no time. */
-  readonly silentMs: number | null;
+  readonly msSinceRenewal: number | null;
   /** Whether the Lease lasts, by this host's date. */
   readonly isLiving: boolean;
 }
 
 /** What balancers say in their Leases, in the order of the nodes' names. Pure. */
-export function readReports(leases: readonly Lease[], nowMs: number): HeardReport[] {
+export function readReports(leases: readonly Lease[], nowMs: number): LeaseReport[] {
   const reports = leases.flatMap((lease) => {
     const parsed = parseNodeLease(lease);
     if (parsed === null) return [];
@@ -285,8 +296,8 @@ export function judgeRenewal(
   renewal: string,
   durationMs: number,
   nowMs: number,
-): Pick<HeardReport, 'silentMs' | 'isLiving'> {
+): Pick<LeaseReport, 'msSinceRenewal' | 'isLiving'> {
   const renewedAt = Date.parse(renewal);
-  const silentMs = Number.isNaN(renewedAt) ? null : Math.max(0, nowMs - renewedAt);
-  return { silentMs, isLiving: (silentMs ?? Infinity) <= durationMs };
+  const msSinceRenewal = Number.isNaN(renewedAt) ? null : Math.max(0, nowMs - renewedAt);
+  return { msSinceRenewal, isLiving: (msSinceRenewal ?? Infinity) <= durationMs };
 }

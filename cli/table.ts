@@ -85,7 +85,7 @@ function addCommand(program: Command, { width, onFound }: GrammarNeeds, called: 
     if (called.isHelp) terms.set(option.flag, explainOption(made, option));
     added.addOption(made);
   }
-  if (command.heeds !== undefined || command.words !== undefined) {
+  if (command.configOptions !== undefined || command.words !== undefined) {
     added.allowUnknownOption().allowExcessArguments();
   } else if (command.argument !== undefined) {
     added.argument(`<${command.argument.name}>`);
@@ -111,8 +111,8 @@ function addHelp(added: Command, { row, command }: LoadedCommand, width: number)
 }
 
 /** Whether it takes options of the configuration that make no difference to it, so that the agent's can be given. */
-function takesMore({ heeds, ...command }: AnyCommand): boolean {
-  return heeds !== undefined && !('kinds' in command) && heeds.length < optionNames.length;
+function takesMore({ configOptions, ...command }: AnyCommand): boolean {
+  return configOptions !== undefined && !('kinds' in command) && configOptions.length < optionNames.length;
 }
 
 function toOption({ flag, takes, isList }: CommandOption): Option {

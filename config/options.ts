@@ -19,9 +19,9 @@ const from = () => 'the running agent';
  * one of them makes no sense here. Options that this version does not know are left out, and so is a CA that is in a file
  * of the agent's container only. Pure but for that file.
  */
-export function readAgentSettings(told: Readonly<Record<string, readonly string[]>>): Settings | null {
+export function readAgentSettings(options: Readonly<Record<string, readonly string[]>>): Settings | null {
   const settings = optionNames.flatMap((name): [OptionName, Setting][] => {
-    const texts = Object.hasOwn(told, name) ? (told[name] ?? []) : [];
+    const texts = Object.hasOwn(options, name) ? (options[name] ?? []) : [];
     const [first] = texts;
     if (first === undefined) return [];
     if (name === 'caFile' && readCertificates(first) === null) return [];
@@ -106,11 +106,11 @@ export function quoteText(text: string): string {
 }
 
 /** How a VIP's new connections can be balanced: as `--mode` names it, or not at all. */
-export type Way = Exclude<Mode, 'auto'> | 'passthrough';
+export type BalancingMode = Exclude<Mode, 'auto'> | 'passthrough';
 
 /** Whether new connections are sent on; else the VIP is left to its holder. */
-export function isBalanced({ way }: { readonly way: Way }): boolean {
-  return way !== 'passthrough';
+export function isBalanced({ mode }: { readonly mode: BalancingMode }): boolean {
+  return mode !== 'passthrough';
 }
 
 /** The port of a VIP that is given without one: kubeadm's, and the apiserver's own default. */

@@ -17,7 +17,7 @@ import {
 import * as z from 'zod/mini';
 import { objectVersion, fieldManager } from '../lib/kubernetes/client.ts';
 import type { Clock, Random, Cancel } from '../lib/clock.ts';
-import { type Cache, type World, findMetadata, kindToSource, type WrittenKind } from './cache/cache.ts';
+import { type Cache, type ClusterView, findMetadata, kindToSource, type WrittenKind } from './cache/cache.ts';
 import { type StepKey, type WaitsFor, type Affected, isWoken } from './cache/known.ts';
 
 /** What executing takes. */
@@ -43,12 +43,12 @@ export interface Execution {
     /** The API does not take it. */
     | 'refused';
   /** What was answered, as a sentence that can go on. */
-  readonly words: string;
+  readonly detail: string;
   /** The version that the object has now; null where it is gone or nothing was written. */
   readonly version: string | null;
 }
 
-const late: Execution = { result: 'late', words: 'this controller does not lead', version: null };
+const late: Execution = { result: 'late', detail: 'this controller does not lead', version: null };
 
 /** Makes a write as soon as its turn has come, unless what it rests on has changed. Never rejects. */
 export async function execute(
@@ -86,15 +86,15 @@ async function confirm(
 ): Promise<Execution | null> {
   const found = await askVersion(client, path, limitMs);
   if (found.result !== 'done') return found;
-  return found.version === version ? null : { result: 'stale', words: `${path} has changed`, version: null };
+  return found.version === version ? null : { result: 'stale', detail: `${path} has changed`, version: null };
 }
 
 async function askVersion(client: ObjectClient, path: string, limitMs: number): Promise<Execution> {
   const answer = await client.read({ title: `reading ${path}`, path, schema }, limitMs);
   if (answer.outcome === 'forbidden' || answer.outcome === 'unreachable')
-    return { result: outcomeToResult[answer.outcome], words: answer.words, version: null };
+    return { result: outcomeToResult[answer.outcome], detail: answer.detail, version: null };
   const version = answer.outcome === 'gone' ? null : answer.object.metadata.resourceVersion;
-  return { result: 'done', words: `${path} is read`, version };
+  return { result: 'done', detail: `${path} is read`, version };
 }
 
 const methodToVerb = { POST: 'creating', PATCH: 'changing', DELETE: 'deleting' } as const;
@@ -113,9 +113,9 @@ const outcomeToResult = {
   unreachable: 'unknown',
 } as const satisfies Record<WriteAnswer['outcome'], Execution['result']>;
 
-function toResult({ method }: Write, { outcome, words, version }: WriteAnswer): Execution {
+function toResult({ method }: Write, { outcome, detail, version }: WriteAnswer): Execution {
   const isDeleted = method === 'DELETE' && outcome === 'gone';
-  return { result: isDeleted ? 'done' : outcomeToResult[outcome], words, version };
+  return { result: isDeleted ? 'done' : outcomeToResult[outcome], detail, version };
 }
 
 /**
@@ -129,11 +129,11 @@ export interface EngineOptions extends ExecuteDependencies {
   readonly random: Random;
   readonly cache: Cache;
   /** A write is done. */
-  readonly onWritten: (key: StepKey, event: StepEvent | null, world: World) => void;
+  readonly onWritten: (key: StepKey, event: StepEvent | null, view: ClusterView) => void;
   /** A write is not done; `failures` turns of that key have failed in a row before. */
   readonly onFailed: (key: StepKey, outcome: Execution, failures: number) => void;
   /** What is written for a key does not stay: others that write the object, by the names of field managers. */
-  readonly onContested: (key: StepKey, managers: readonly string[], world: World) => void;
+  readonly onConflict: (key: StepKey, managers: readonly string[], view: ClusterView) => void;
   /** The informer of a kind has not shown a write for long, and the API has it: what the informer knows is old. Told at each look. */
   readonly onBehind: (kind: string) => void;
   /** A fault of ours. */
@@ -161,7 +161,7 @@ export class Engine {
   readonly #lowPriority = new LowPriority();
   readonly #repeated = new RepeatedWrites();
   /** Keys of Services to who else writes their status. */
-  readonly #contested = new Map<string, readonly string[]>();
+  readonly #conflicts = new Map<string, readonly string[]>();
   /** Keys to what their last step waits for. */
   readonly #waits = new Map<string, WaitsFor>();
   /** What has happened that keys wait for, and nobody was woken for yet. */
@@ -186,7 +186,7 @@ export class Engine {
   /** All objects are known: every key gets a turn. */
   begin(): void {
     this.#hasBegun = true;
-    for (const key of listKeys(this.#options.group.kinds, this.#world)) this.#queue.add(formatKey(key));
+    for (const key of listKeys(this.#options.group.kinds, this.#view)) this.#queue.add(formatKey(key));
   }
 
   /** The cache has taken a change: of the object `KIND/KEY`, if it is of one. Before `begin` nobody gets a turn for it. */
@@ -221,9 +221,9 @@ export class Engine {
     this.#wakes.clear();
   }
 
-  get #world(): World {
+  get #view(): ClusterView {
     const { cache, clock } = this.#options;
-    return { ...cache.view(clock.date().getTime()), contested: this.#contested };
+    return { ...cache.view(clock.date().getTime()), conflicts: this.#conflicts };
   }
 
   #getKind({ kind }: StepKey): Kind {
@@ -234,7 +234,7 @@ export class Engine {
 
   #findTenant(key: StepKey): string {
     const at = key.key.indexOf('/');
-    return this.#getKind(key).findTenant?.(key.key, this.#world) ?? key.key.slice(0, Math.max(0, at));
+    return this.#getKind(key).findTenant?.(key.key, this.#view) ?? key.key.slice(0, Math.max(0, at));
   }
 
   async #turn(text: string, failures: number): Promise<TurnResult> {
@@ -243,31 +243,31 @@ export class Engine {
     const awaited = await this.#awaitOwnWrite(key, failures);
     if (awaited !== null) return awaited;
     this.#waits.delete(text);
-    const world = this.#world;
-    const step = this.#getKind(key).next(key.key, world);
+    const view = this.#view;
+    const step = this.#getKind(key).next(key.key, view);
     const isLow = step.does === 'write' && step.isLowPriority === true;
     const lowMs = isLow ? this.#lowPriority.wait(text, clock.now()) : 0;
     if (!isLow) this.#lowPriority.forget(text);
-    const waitMs = Math.max(lowMs, this.#waitForRepeated(key, step, world));
+    const waitMs = Math.max(lowMs, this.#waitForRepeated(key, step, view));
     if (waitMs > 0) return { kind: 'again', afterMs: waitMs };
-    if (step.does === 'write') return await this.#write(key, step, { world, failures });
-    if (this.#isContested(key, world)) return { kind: 'again', afterMs: forgottenMs };
+    if (step.does === 'write') return await this.#write(key, step, { view, failures });
+    if (this.#isConflicting(key, view)) return { kind: 'again', afterMs: forgottenMs };
     if (step.does === 'nothing') return { kind: 'done' };
     this.#waits.set(text, step.waitsFor);
     if (step.untilMs === null) return { kind: 'done' };
-    return { kind: 'again', afterMs: Math.min(Math.max(0, step.untilMs - world.nowMs), maxWaitMs) };
+    return { kind: 'again', afterMs: Math.min(Math.max(0, step.untilMs - view.nowMs), maxWaitMs) };
   }
 
   async #write(
     key: StepKey,
     { write, event, endsPool }: WriteStep,
-    { world, failures }: { readonly world: World; readonly failures: number },
+    { view, failures }: { readonly view: ClusterView; readonly failures: number },
   ): Promise<TurnResult> {
     const { clock, onWritten, onFailed } = this.#options;
     if (endsPool !== undefined && this.#writes.mayHaveGivenOf(endsPool))
       return { kind: 'again', afterMs: givenMs };
     const object = `${write.kind}/${write.key}`;
-    const before = findVersion(object, world);
+    const before = findVersion(object, view);
     const readPath = this.#getKind(key).findReadPath?.(write) ?? null;
     const known = { object, before, readPath, givesOf: write.givesOf };
     const text = formatKey(key);
@@ -275,42 +275,42 @@ export class Engine {
     if (known.readPath !== null)
       this.#writes.add(text, { ...known, after: undefined, untilMs: clock.now() + shownMs });
     const outcome = await execute(this.#options, write);
-    if (outcome.result === 'done' || outcome.result === 'stale') this.#noteRepeated(key, write, world);
+    if (outcome.result === 'done' || outcome.result === 'stale') this.#noteRepeated(key, write, view);
     if (outcome.result !== 'done') {
       if (outcome.result !== 'unknown') this.#writes.drop(text);
       onFailed(key, outcome, failures);
       return { kind: 'failed' };
     }
     this.#writes.add(text, { ...known, after: outcome.version, untilMs: clock.now() + shownMs });
-    onWritten(key, event, world);
+    onWritten(key, event, view);
     // The informer may have shown it before the answer came.
     return { kind: 'again', afterMs: 0 };
   }
 
   /** How long a key waits that writes the same again and again. */
-  #waitForRepeated(key: StepKey, step: Step, world: World): number {
+  #waitForRepeated(key: StepKey, step: Step, view: ClusterView): number {
     const kind = this.#getKind(key);
     if (step.does !== 'write' || kind.mayRepeat === true) return 0;
-    return this.#repeated.wait(toLife(kind, key, world), step.write, this.#options.clock.now());
+    return this.#repeated.wait(toLife(kind, key, view), step.write, this.#options.clock.now());
   }
 
   /** The same for the sixth time: another program takes it back, or the API does not keep it. */
-  #noteRepeated(key: StepKey, write: Write, world: World): void {
+  #noteRepeated(key: StepKey, write: Write, view: ClusterView): void {
     const kind = this.#getKind(key);
     if (kind.mayRepeat === true) return;
-    if (!this.#repeated.note(toLife(kind, key, world), write, this.#options.clock.now())) return;
-    const managers = listManagers(kind, key, world);
-    const isTold = key.kind === 'Service' && world.contested.has(key.key);
-    if (key.kind === 'Service') this.#contested.set(key.key, managers);
-    if (!isTold) this.#options.onContested(key, managers, world);
+    if (!this.#repeated.note(toLife(kind, key, view), write, this.#options.clock.now())) return;
+    const managers = listManagers(kind, key, view);
+    const isNotified = key.kind === 'Service' && view.conflicts.has(key.key);
+    if (key.kind === 'Service') this.#conflicts.set(key.key, managers);
+    if (!isNotified) this.#options.onConflict(key, managers, view);
   }
 
   /** Whether another program did so of late. */
-  #isContested(key: StepKey, world: World): boolean {
-    if (key.kind !== 'Service' || !world.contested.has(key.key)) return false;
-    if (!this.#repeated.isQuiet(toLife(this.#getKind(key), key, world), this.#options.clock.now()))
+  #isConflicting(key: StepKey, view: ClusterView): boolean {
+    if (key.kind !== 'Service' || !view.conflicts.has(key.key)) return false;
+    if (!this.#repeated.isQuiet(toLife(this.#getKind(key), key, view), this.#options.clock.now()))
       return true;
-    this.#contested.delete(key.key);
+    this.#conflicts.delete(key.key);
     this.#queue.add(formatKey(key));
     return false;
   }
@@ -318,16 +318,16 @@ export class Engine {
   /** Null: the key may go on. What became of a write that the informer does not show is read at the API. */
   async #awaitOwnWrite(key: StepKey, failures: number): Promise<TurnResult | null> {
     const { clock, onFailed, onBehind } = this.#options;
-    const standing = this.#judgeWrite(key);
-    if (standing.kind === 'clear') return null;
-    if (standing.kind === 'read') {
-      const { write, path } = standing;
+    const keyStatus = this.#judgeWrite(key);
+    if (keyStatus.kind === 'clear') return null;
+    if (keyStatus.kind === 'read') {
+      const { write, path } = keyStatus;
       const outcome = await readVersion(this.#options, path);
       if (outcome.result !== 'done') {
         onFailed(key, outcome, failures);
         return { kind: 'failed' };
       }
-      const before = findVersion(write.object, this.#world);
+      const before = findVersion(write.object, this.#view);
       const untilMs = clock.now() + shownMs;
       this.#writes.add(formatKey(key), { ...write, before, after: outcome.version, untilMs });
       if (this.#judgeWrite(key).kind === 'clear') return null;
@@ -336,29 +336,29 @@ export class Engine {
     return { kind: 'again', afterMs: shownMs };
   }
 
-  #judgeWrite(key: StepKey): Standing {
-    const world = this.#world;
+  #judgeWrite(key: StepKey): KeyStatus {
+    const view = this.#view;
     const now = this.#options.clock.now();
-    return this.#writes.judge(formatKey(key), (object) => findVersion(object, world), now);
+    return this.#writes.judge(formatKey(key), (object) => findVersion(object, view), now);
   }
 }
 
 type WriteStep = Extract<Step, { does: 'write' }>;
 
 /** The version of `KIND/KEY`; null for what is not known. */
-function findVersion(object: string, world: World): string | null {
+function findVersion(object: string, view: ClusterView): string | null {
   const { kind, key } = parseKey(object);
-  return findMetadata(world, kindToSource[kind as WrittenKind], key).resourceVersion ?? null;
+  return findMetadata(view, kindToSource[kind as WrittenKind], key).resourceVersion ?? null;
 }
 
 /** A key, and which object of that name it is: a new one begins anew. */
-export function toLife({ source }: Kind, key: StepKey, world: World): string {
-  return `${formatKey(key)} ${findMetadata(world, source, key.key).uid ?? ''}`;
+export function toLife({ source }: Kind, key: StepKey, view: ClusterView): string {
+  return `${formatKey(key)} ${findMetadata(view, source, key.key).uid ?? ''}`;
 }
 
 /** Who else has written the object of a key, as far as that is read. */
-function listManagers({ source }: Kind, { key }: StepKey, world: World): readonly string[] {
-  const { managedFields } = findMetadata(world, source, key);
+function listManagers({ source }: Kind, { key }: StepKey, view: ClusterView): readonly string[] {
+  const { managedFields } = findMetadata(view, source, key);
   return (managedFields ?? []).filter((each) => each !== fieldManager && each !== '');
 }
 
@@ -383,7 +383,7 @@ export class OwnWrites {
   }
 
   /** What a key's last write means for its next step, given the versions that are known; null is for an object that is not. */
-  judge(key: string, readVersion: (object: string) => string | null, now: number): Standing {
+  judge(key: string, readVersion: (object: string) => string | null, now: number): KeyStatus {
     const write = this.#keyToWrite.get(key);
     if (write === undefined) return { kind: 'clear' };
     if (!isShown(write, readVersion(write.object))) {
@@ -419,7 +419,7 @@ export class OwnWrites {
 }
 
 /** Whether a key may have its next step. */
-export type Standing =
+export type KeyStatus =
   | { readonly kind: 'clear' }
   /** The informer is to show the write first. */
   | { readonly kind: 'wait' }

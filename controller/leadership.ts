@@ -17,7 +17,7 @@ import { virtualIps, addressPools } from '../lib/api/vipnat.ts';
 import { namespaces, nodes, serviceCidrs, type Lease, toLeaseResource } from '../lib/api/node.ts';
 import { toPodResource, earlySlices, type Pod } from '../lib/api/endpoints.ts';
 import { gateKinds, serviceKinds, kinds } from './kinds/kinds.ts';
-import { Cache, type World } from './cache/cache.ts';
+import { Cache, type ClusterView } from './cache/cache.ts';
 import { NodeLeases } from './cache/leases.ts';
 import { DrainTimes } from './report/log.ts';
 import { Devices, deviceWatchers } from './devices/devices.ts';
@@ -69,14 +69,14 @@ const frozenMs = 10_000;
 type Follower = Pick<Informer<ApiObject>, 'kind' | 'unreadable' | 'start' | 'stop' | 'catchUp' | 'rewatch'>;
 
 /** What is said of nodes and devices: no objects of the API. */
-type Said = 'leases' | 'livingReports' | 'silentNodes' | 'deviceReports' | 'deviceBalancers';
+type Reported = 'leases' | 'livingReports' | 'unresponsiveNodes' | 'deviceReports' | 'deviceBalancers';
 
 /** What only devices need. */
 const resourcesOfDevices = { endpointSlices, deviceNodes };
 
 /** What is followed for each source of objects. Living and silent nodes follow from Leases. */
 type Resources = {
-  readonly [S in Exclude<keyof Objects, Said | keyof typeof resourcesOfDevices>]: Resource<Objects[S]>;
+  readonly [S in Exclude<keyof Objects, Reported | keyof typeof resourcesOfDevices>]: Resource<Objects[S]>;
 };
 
 function toResources({ gateTypes }: Settings): Resources {
@@ -135,7 +135,7 @@ export class Leadership {
     this.#gates = new Engine({ ...common, group: gateKinds });
     this.#leases = new NodeLeases(options, this.#cache);
     const { clock, onDrained } = options;
-    this.#drains = new DrainTimes({ clock, onDrained, view: () => this.world });
+    this.#drains = new DrainTimes({ clock, onDrained, view: () => this.view });
     this.#devices = this.#createDevices();
     const resources = toResources(options.settings);
     this.#informers = [
@@ -164,7 +164,7 @@ export class Leadership {
   }
 
   /** All that is known. */
-  get world(): World {
+  get view(): ClusterView {
     return this.#cache.view(this.#options.clock.date().getTime());
   }
 
@@ -197,7 +197,7 @@ export class Leadership {
     const options = this.#options;
     return new Devices({
       ...options,
-      view: () => this.world,
+      view: () => this.view,
       onReport: (key, after) => {
         this.#enqueue(this.#cache.take('deviceReports', { key, after }), null);
       },
@@ -233,7 +233,7 @@ export class Leadership {
           // The kind of a source is what its informer reads.
           if (source === 'pods') this.#drains.take(change as unknown as Change<Pod>);
         }
-        this.#drains.look();
+        this.#drains.sync();
         if (missing.delete(source)) this.#note(missing);
         if (source === 'devices') this.#followForDevices();
       },
@@ -263,7 +263,7 @@ export class Leadership {
 
   /** Thousands of slices and nodes take memory: who has no device does not pay for it. */
   #followForDevices(): void {
-    if (this.#missingOfDevices !== null || this.world.devices.size === 0) return;
+    if (this.#missingOfDevices !== null || this.view.devices.size === 0) return;
     const informers = Object.entries(resourcesOfDevices).map(([source, resource]) =>
       this.#followSource(source as keyof Objects, resource as unknown as Resource<ApiObject>),
     );
@@ -289,7 +289,7 @@ export class Leadership {
 
   #tick(): void {
     this.#enqueue(this.#leases.tick(), null);
-    this.#drains.look();
+    this.#drains.sync();
     this.#leaveFrozen();
     this.#cancelTick = this.#options.clock.schedule(tickMs, () => {
       this.#tick();
@@ -299,7 +299,7 @@ export class Leadership {
   /** Only while its renewals are taken. */
   #leaveFrozen(): void {
     const { clock, writeMs } = this.#options;
-    const isFrozen = (this.#leases.silentMs ?? 0) >= frozenMs && writeMs() > 0;
+    const isFrozen = (this.#leases.msSinceRenewal ?? 0) >= frozenMs && writeMs() > 0;
     if (!isFrozen || clock.now() - this.#rewatchedAt < frozenMs) return;
     this.#rewatchedAt = clock.now();
     for (const informer of this.#informers) informer.rewatch();

@@ -174,7 +174,7 @@ interface FirstPoolsOptions {
   /** There was one of that name before, whose addresses stay as they are. */
   readonly onExisting: (pool: string) => void;
   /** It did not succeed, and is tried again. Told each time. */
-  readonly onProblem: (words: string) => void;
+  readonly onProblem: (detail: string) => void;
 }
 
 /** Of the ConfigMap: each key is the name of a pool, and each line of its value a range of addresses. */
@@ -232,7 +232,7 @@ export class FirstPools {
     const title = `reading ConfigMap ${namespace}/${firstPools}`;
     const answer = await client.read({ title, path, schema }, readMs);
     if (answer.outcome === 'gone') return null;
-    if (answer.outcome !== 'found') return answer.words;
+    if (answer.outcome !== 'found') return answer.detail;
     const { data, metadata } = answer.object;
     const sum = toSum(data);
     if (data == null || metadata.annotations?.[firstPoolsSum] === sum) return null;
@@ -255,14 +255,14 @@ export class FirstPools {
     if (answer === null) return null;
     if (answer.outcome === 'taken') onCreated(name);
     else if (answer.outcome === 'exists') onExisting(name);
-    else return answer.words;
+    else return answer.detail;
     return null;
   }
 
   async #noteSum(path: string, resourceVersion: string, sum: string): Promise<string | null> {
     const body = { metadata: { resourceVersion, annotations: { [firstPoolsSum]: sum } } };
     const answer = await this.#write('noting which pools were created', { method: 'PATCH', path, body });
-    return answer === null || answer.outcome === 'taken' || answer.outcome === 'gone' ? null : answer.words;
+    return answer === null || answer.outcome === 'taken' || answer.outcome === 'gone' ? null : answer.detail;
   }
 
   /** Null where this process leads no more: the next leader does it. */
@@ -341,8 +341,8 @@ export class Controller {
         log.deposed();
         this.#queueTurn(() => this.#endLeading());
       },
-      onHolder: (holder) => {
-        log.waits(holder);
+      onLeader: (leader) => {
+        log.waits(leader);
       },
       onProblem: (problem) => {
         log.leaseProblem(problem);
@@ -375,7 +375,7 @@ export class Controller {
     const { kinds, unreadable } = this.#leadership ?? { kinds: new Map<string, boolean>(), unreadable: [] };
     return {
       isLeading: this.#election.writeMs > 0,
-      holder: this.#election.holder,
+      leader: this.#election.leader,
       ...{ kinds, unreadable },
       ...describeLeadership(this.#leadership?.hasBegun === true ? this.#leadership : null),
       writes: this.#writes,
@@ -406,7 +406,7 @@ export class Controller {
       pace: this.#pace,
       writeMs: () => this.#election.writeMs,
       onBegun: () => {
-        log.begun(leadership.world);
+        log.begun(leadership.view);
         firstPools.start();
       },
       onLost: (kind, error) => {
@@ -418,16 +418,16 @@ export class Controller {
       onFollowed: (kind) => {
         log.followed(kind);
       },
-      onWritten: (key, event, world) => {
+      onWritten: (key, event, view) => {
         this.#count('done');
-        log.written(key, event, world);
+        log.written(key, event, view);
       },
-      onContested: (key, managers, world) => {
-        log.contested(key, managers, world);
+      onConflict: (key, managers, view) => {
+        log.conflicts(key, managers, view);
       },
       onFailed: (key, outcome, failures) => {
         this.#count(outcome.result);
-        log.failed(key, outcome, failures, leadership.world);
+        log.failed(key, outcome, failures, leadership.view);
       },
       onError: (key, error) => {
         log.broken(key, error);
@@ -458,8 +458,8 @@ export class Controller {
       onExisting: (pool) => {
         log.poolExists(pool);
       },
-      onProblem: (words) => {
-        log.poolsWait(words);
+      onProblem: (detail) => {
+        log.poolsWait(detail);
       },
     });
   }
@@ -471,8 +471,8 @@ export class Controller {
 
 function describeLeadership(
   leadership: Leadership | null,
-): Pick<ControllerState, 'world' | 'statistics' | 'deviceCalls'> {
-  if (leadership === null) return { world: null, statistics: null, deviceCalls: new Map() };
-  const { world, statistics, deviceCalls } = leadership;
-  return { world, statistics, deviceCalls };
+): Pick<ControllerState, 'view' | 'statistics' | 'deviceCalls'> {
+  if (leadership === null) return { view: null, statistics: null, deviceCalls: new Map() };
+  const { view, statistics, deviceCalls } = leadership;
+  return { view, statistics, deviceCalls };
 }

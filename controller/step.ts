@@ -11,7 +11,7 @@ import {
 } from '../lib/api/vipnat.ts';
 import { isDeleted, isUsed, findFinalizers } from './cache/parts.ts';
 import { type LoadBalancerDevice, devices } from '../lib/api/device.ts';
-import type { WrittenKind, World } from './cache/cache.ts';
+import type { WrittenKind, ClusterView } from './cache/cache.ts';
 import type { WaitsFor, Objects, Watch, Known, StepKey } from './cache/known.ts';
 import type { Regarding } from '../lib/telemetry/events.ts';
 
@@ -376,7 +376,7 @@ export interface Kind {
   /** What its keys depend on. */
   readonly watches: readonly Watch[];
   /** The one next step of a key. Pure; it costs what the key's own objects and its pool cost, whatever else there is. */
-  readonly next: (key: string, world: World) => Step;
+  readonly next: (key: string, view: ClusterView) => Step;
   /** All keys, where they are not those of its objects. */
   readonly listKeys?: (known: Known) => Iterable<string>;
   /** What its events are about, as they name it; null where they are about nothing. */

@@ -159,7 +159,7 @@ export type Progress =
 export interface UnitState {
   /** As it was given: a URL or `HOST:PORT`. */
   readonly unit: string;
-  readonly role: 'active' | 'standby' | 'unknown' | 'silent';
+  readonly role: 'active' | 'standby' | 'unknown' | 'unresponsive';
   /** Whether it has what the active one has; null where nobody can tell. */
   readonly isInSync: boolean | null;
   /** For people: why it is silent, behind or unknown; empty otherwise. */

@@ -54,7 +54,7 @@ export class DevicePair<Unit extends PairUnit> {
   async readUnits(signal: AbortSignal): Promise<readonly UnitState[]> {
     return (await this.#askAll(this.#units, signal)).map(({ unit, role, error, why }) => ({
       unit: unit.unit,
-      role: error?.kind === 'unreachable' ? 'silent' : role,
+      role: error?.kind === 'unreachable' ? 'unresponsive' : role,
       isInSync: null,
       why,
     }));

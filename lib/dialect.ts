@@ -165,7 +165,7 @@ export function compareChain(
   const idToWanted = new Map(wanted.map((rule) => [rule.id, rule]));
   const unwanted = seen.flatMap((printed) => {
     const rule = idToWanted.get(language.readComment(printed) ?? '');
-    if (rule === undefined) return [describeStranger(chain, printed, language.isOwnRule(printed))];
+    if (rule === undefined) return [describeForeign(chain, printed, language.isOwnRule(printed))];
     return isGood(rule, printed) ? [] : [describeEdited(chain, printed, rule.id)];
   });
   const seenIds = new Set(seen.map((printed) => language.readComment(printed)));
@@ -194,8 +194,8 @@ function describeEdited(chain: string, rule: string, id: string): Drift {
   return { kind: 'edited-rule', chain, rule, id, message: `a rule of ${chain} was edited: ${rule}` };
 }
 
-function describeStranger(chain: string, rule: string, isOurs: boolean): Drift {
-  return isOurs
+function describeForeign(chain: string, rule: string, isOwn: boolean): Drift {
+  return isOwn
     ? { kind: 'outdated-rule', chain, rule, message: `${chain} holds an older rule: ${rule}` }
     : { kind: 'strange-rule', chain, rule, message: `a foreign rule is in ${chain}: ${rule}` };
 }
@@ -208,7 +208,7 @@ function describeMissing(chain: string, rule: string): Drift {
 export interface Drift {
   readonly kind:
     | 'missing-hook'
-    | 'hook-behind-rival'
+    | 'hook-behind-foreign-rule'
     | 'surplus-hook'
     | 'missing-chain'
     | 'missing-rule'

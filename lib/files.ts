@@ -300,15 +300,15 @@ export async function replaceFile(path: string, text: string, options: FolderOpt
 /** What is known of the file's folder. */
 interface FolderOptions {
   /** It is only ever made by vipnat: a link in its place is somebody's trick, and is refused. Default: false. */
-  readonly isFolderOurs?: boolean;
+  readonly isOwnFolder?: boolean;
 }
 
-async function openFolder(path: string, { isFolderOurs = false }: FolderOptions): Promise<FileHandle> {
+async function openFolder(path: string, { isOwnFolder = false }: FolderOptions): Promise<FileHandle> {
   try {
-    return await open(path, O_RDONLY | O_DIRECTORY | (isFolderOurs ? constants.O_NOFOLLOW : 0));
+    return await open(path, O_RDONLY | O_DIRECTORY | (isOwnFolder ? constants.O_NOFOLLOW : 0));
   } catch (error) {
     // As it is there, that is the one thing that it can be.
-    const isLink = isFolderOurs && (error as NodeJS.ErrnoException).code === 'ENOTDIR';
+    const isLink = isOwnFolder && (error as NodeJS.ErrnoException).code === 'ENOTDIR';
     throw isLink ? new Error(`${path} is a link`, { cause: error }) : error;
   }
 }

@@ -13,20 +13,20 @@ interface Debt {
 /** Nothing was looked at yet. */
 const noDebt: Debt = { owedMs: 0, at: 0 };
 
-const restPerLook = 2;
+const restPerSync = 2;
 
 /** Tools that hang take their time from nobody: after however long a look, the next one is this near. */
 const maxRestMs = 60_000;
 
 /** From when to when a look lasted, by the Clock. */
-interface LookSpan {
+interface SyncSpan {
   readonly started: number;
   readonly ended: number;
 }
 
 /** The debt after one more look, of `mostMs` at most. */
-function addLook(debt: Debt, { started, ended }: LookSpan, mostMs: number): Debt {
-  const owedMs = owedAt(debt, started) + (ended - started) * restPerLook;
+function addSync(debt: Debt, { started, ended }: SyncSpan, mostMs: number): Debt {
+  const owedMs = owedAt(debt, started) + (ended - started) * restPerSync;
   return { owedMs: Math.min(mostMs, owedMs), at: ended };
 }
 
@@ -58,13 +58,13 @@ export interface Requeue<Cause extends string> {
 const settleMs = 20;
 
 /** What says more than that something has changed waits for little: its cause may be several commands, and one look is enough. */
-const tellingSettleMs = 5;
+const urgentSettleMs = 5;
 
 /** Where something else writes all the time, looks that find nothing come less and less often, at worst every second. */
 const maxPaceMs = 1000;
 
 /** A few looks for nothing are no sign of that yet: kube-proxy's start alone takes as many. */
-const freeIdleLooks = 5;
+const freeIdleSyncs = 5;
 
 /** Catches what no trigger shows: a legacy write from a container that does not share the lock file. */
 export const tickMs = 60_000;
@@ -78,9 +78,9 @@ interface QueuePorts<Cause extends string> {
   /** Those that somebody waits for: the others are hints, or for nothing in particular. A look that failed is waited for, too. */
   readonly awaited: readonly Cause[];
   /** Those that say more than that something has changed: they come no less often while looks find nothing. None by default. */
-  readonly telling?: readonly Cause[];
+  readonly urgent?: readonly Cause[];
   /** Never rejects. Answers when to look next. */
-  readonly look: (causes: readonly (Cause | OwnCause)[]) => Promise<Requeue<Cause>>;
+  readonly sync: (causes: readonly (Cause | OwnCause)[]) => Promise<Requeue<Cause>>;
   /** Milliseconds of rest that are owed at most, however long looks take; a minute by default. */
   readonly mostRestMs?: number;
 }
@@ -89,8 +89,8 @@ interface QueuePorts<Cause extends string> {
 export class TriggerQueue<Cause extends string> {
   readonly #clock: Clock;
   readonly #awaited: ReadonlySet<string>;
-  readonly #telling: ReadonlySet<string>;
-  readonly #look: QueuePorts<Cause>['look'];
+  readonly #urgent: ReadonlySet<string>;
+  readonly #sync: QueuePorts<Cause>['sync'];
   readonly #mostRestMs: number;
   readonly #causes = new Set<Cause | OwnCause>();
   #timer: { readonly due: number; readonly cancel: Cancel } | null = null;
@@ -98,16 +98,16 @@ export class TriggerQueue<Cause extends string> {
   #isStopped = false;
   #isPressing = false;
   #debt: Debt = noDebt;
-  #idleLooks = 0;
-  #lastLookStarted = 0;
-  #lastLookEnded = 0;
+  #idleSyncs = 0;
+  #lastSyncStarted = 0;
+  #lastSyncEnded = 0;
 
-  constructor({ clock, awaited, telling = [], look, mostRestMs = maxRestMs }: QueuePorts<Cause>) {
+  constructor({ clock, awaited, urgent = [], sync, mostRestMs = maxRestMs }: QueuePorts<Cause>) {
     this.#mostRestMs = mostRestMs;
     this.#clock = clock;
-    this.#telling = new Set(telling);
+    this.#urgent = new Set(urgent);
     this.#awaited = new Set([...awaited, 'retry']);
-    this.#look = look;
+    this.#sync = sync;
   }
 
   /** Looks once the burst that this trigger may be part of is over. */
@@ -130,8 +130,8 @@ export class TriggerQueue<Cause extends string> {
   /** In how long a look comes that is requested now, or when the one under way ends now. */
   waitMs(cause: Cause | OwnCause, delayMs: number): number {
     const now = this.#clock.now();
-    const underWay = { started: this.#lastLookStarted, ended: now };
-    const debt = this.#turn === null ? this.#debt : addLook(this.#debt, underWay, this.#mostRestMs);
+    const running = { started: this.#lastSyncStarted, ended: now };
+    const debt = this.#turn === null ? this.#debt : addSync(this.#debt, running, this.#mostRestMs);
     const rest = this.#isPressing ? 0 : restMs(debt, now, this.#awaited.has(cause) ? aheadMs : 0);
     return Math.max(delayMs, rest);
   }
@@ -144,13 +144,13 @@ export class TriggerQueue<Cause extends string> {
 
   /** To be told of every look: whether it found nothing to do, or failed. */
   recordOutcome(isIdle: boolean): void {
-    this.#idleLooks = isIdle ? this.#idleLooks + 1 : 0;
+    this.#idleSyncs = isIdle ? this.#idleSyncs + 1 : 0;
   }
 
   /** For how long the look under way has lasted, or the next one is overdue; none that is planned is overdue too. */
   get behindMs(): number {
     const awaitedSince =
-      this.#turn === null ? (this.#timer?.due ?? this.#lastLookEnded) : this.#lastLookStarted;
+      this.#turn === null ? (this.#timer?.due ?? this.#lastSyncEnded) : this.#lastSyncStarted;
     return Math.max(0, this.#clock.now() - awaitedSince);
   }
 
@@ -163,12 +163,12 @@ export class TriggerQueue<Cause extends string> {
 
   /** How long to wait after a trigger: a moment on a quiet host, longer the more looks in a row found nothing. */
   #settleTime(cause: string): number {
-    if (this.#telling.has(cause)) return tellingSettleMs;
-    const restedMs = this.#clock.now() - this.#lastLookEnded;
-    if (restedMs > maxPaceMs) this.#idleLooks = 0;
+    if (this.#urgent.has(cause)) return urgentSettleMs;
+    const restedMs = this.#clock.now() - this.#lastSyncEnded;
+    if (restedMs > maxPaceMs) this.#idleSyncs = 0;
     return Math.max(
       settleMs,
-      backOff(Math.max(0, this.#idleLooks - freeIdleLooks), settleMs, maxPaceMs) - restedMs,
+      backOff(Math.max(0, this.#idleSyncs - freeIdleSyncs), settleMs, maxPaceMs) - restedMs,
     );
   }
 
@@ -177,13 +177,13 @@ export class TriggerQueue<Cause extends string> {
     this.#causes.clear();
     this.#isPressing = false;
     this.#timer = null;
-    const started = (this.#lastLookStarted = this.#clock.now());
+    const started = (this.#lastSyncStarted = this.#clock.now());
     let next: Requeue<Cause> = { cause: 'tick', delayMs: tickMs };
-    this.#turn = this.#look(causes).then((answer) => void (next = answer));
+    this.#turn = this.#sync(causes).then((answer) => void (next = answer));
     await this.#turn;
     this.#turn = null;
-    this.#lastLookEnded = this.#clock.now();
-    this.#debt = addLook(this.#debt, { started, ended: this.#lastLookEnded }, this.#mostRestMs);
+    this.#lastSyncEnded = this.#clock.now();
+    this.#debt = addSync(this.#debt, { started, ended: this.#lastSyncEnded }, this.#mostRestMs);
     this.#planAfter(next);
   }
 

@@ -16,8 +16,8 @@ else askAgent();
 
 function askAgent() {
   ask({ socketPath: '\0vipnat-agent', path: '/activity' }, 'no agent runs here', (_, text) => {
-    const { lookedMsAgo } = JSON.parse(text);
-    end(lookedMsAgo !== null && lookedMsAgo < longestMs, `it last looked ${lookedMsAgo ?? 'never'} ms ago`);
+    const { syncedMsAgo } = JSON.parse(text);
+    end(syncedMsAgo !== null && syncedMsAgo < longestMs, `its last sync was ${syncedMsAgo ?? 'never'} ms ago`);
   });
 }
 

@@ -4,7 +4,7 @@ import type { Plan } from '../../lib/plan.ts';
 import type { LocalRoutes, SourceRoute, Dialect } from '../../lib/kernel/port.ts';
 import type { HealthView, Usable } from '../health/usable.ts';
 import type { Sourced } from '../../lib/text.ts';
-import type { Mode, Config, Way } from '../../config/options.ts';
+import type { Mode, Config, BalancingMode } from '../../config/options.ts';
 import { type Weights, weighWith } from '../../lib/dialect.ts';
 import { type FoundProxyMode, type ServiceState, emptyServiceState } from '../observe/kube-proxy.ts';
 
@@ -52,7 +52,7 @@ export interface MissingSwitch {
   /** The interface whose own switch it is; left out where it is the host's. */
   readonly device?: string;
   /** Whether it is ours to switch on (`--sysctls set`). */
-  readonly isOurs: boolean;
+  readonly isOwn: boolean;
 }
 
 /** A VIP, and the apiservers that it could be balanced over, whatever their health. */
@@ -113,7 +113,7 @@ export interface VipFacts {
   /** Where the Kubernetes API lists them, when they are known from there; else null. */
   readonly apiSource: string | null;
   /** In how many looks on end kube-proxy's backends were the usable ones, this one included. */
-  readonly agreedLooks: number;
+  readonly agreedSyncs: number;
   /** Whether the bypass was on: direct because kube-proxy's backends were not the usable ones. */
   readonly wasBypassing: boolean;
 }
@@ -121,7 +121,7 @@ export interface VipFacts {
 /** The way one VIP goes, and why. */
 export interface Decision {
   readonly vip: Endpoint;
-  readonly way: Way;
+  readonly mode: BalancingMode;
   /** One sentence for a person, without the VIP. */
   readonly reason: string;
   /** Whether this is the bypass, to be left only after two equal looks. */
@@ -137,8 +137,8 @@ export interface Decision {
 }
 
 /** What part of new connections each backend of the way direct gets, by its text; null in other ways, where kube-proxy chooses. Pure. */
-export function findShares({ way, backends, weights }: Decision): ReadonlyMap<string, number> | null {
-  if (way !== 'direct') return null;
+export function findShares({ mode, backends, weights }: Decision): ReadonlyMap<string, number> | null {
+  if (mode !== 'direct') return null;
   const weigh = weighWith(weights);
   const sum = backends.reduce((total, backend) => total + weigh(backend), 0);
   return new Map(backends.map((backend) => [formatEndpoint(backend), weigh(backend) / sum]));
@@ -152,12 +152,12 @@ export function countApiservers(count: number): string {
 /** How a VIP stood in the last look. */
 export interface VipState {
   /** In how many looks on end kube-proxy's backends were the usable ones. */
-  readonly agreedLooks: number;
+  readonly agreedSyncs: number;
   readonly isBypass: boolean;
 }
 
 /** How a VIP stands before the first look. */
-export const unseenVip: VipState = { agreedLooks: 0, isBypass: false };
+export const unseenVip: VipState = { agreedSyncs: 0, isBypass: false };
 
 /**
  * What one look leaves for the next: of the Service default/kubernetes, and of this host. Small on purpose: an agent that lost it decides the same way within two

@@ -6,7 +6,7 @@ import {
   parseEndpoint,
   areSameEndpoints,
 } from '../../lib/net.ts';
-import type { Config, Way, ProxyMode } from '../../config/options.ts';
+import type { Config, BalancingMode, ProxyMode } from '../../config/options.ts';
 import { admit, maxEndpoints } from '../endpoints.ts';
 import type { LocalAddress } from '../../lib/kernel/port.ts';
 import type { HealthView, Health, Usable } from '../health/usable.ts';
@@ -102,8 +102,8 @@ function canServeVip(
 /** Whether an apiserver on another host takes new connections: one that is drained too would give the VIP back. */
 function canLeave({ family }: Pick<Endpoint, 'family'>, { local, health }: Facts): boolean {
   return listProbed({ family }, health).some(
-    ({ endpoint, health: { state, isSilent = false } }) =>
-      !local.has(endpoint.address) && !isSilent && (state === 'ready' || state === 'warming'),
+    ({ endpoint, health: { state, isUnresponsive = false } }) =>
+      !local.has(endpoint.address) && !isUnresponsive && (state === 'ready' || state === 'warming'),
   );
 }
 
@@ -132,9 +132,9 @@ export function decide(facts: VipFacts): Decision {
   const { mode, method = 'random', proxyMode, closedSwitch } = facts;
   if (closedSwitch !== null) return leave(facts, `IP forwarding is off (${closedSwitch} is 0)`);
   let reason = '';
-  for (const way of listEligible({ mode, method, proxyMode: proxyMode.value })) {
-    const choice = wayToEntry[way].choose?.(facts) ?? { refusal: reason };
-    if (!('refusal' in choice)) return toDecision(facts, way, choice);
+  for (const candidate of listEligible({ mode, method, proxyMode: proxyMode.value })) {
+    const choice = modeToEntry[candidate].choose?.(facts) ?? { refusal: reason };
+    if (!('refusal' in choice)) return toDecision(facts, candidate, choice);
     reason = choice.refusal;
   }
   return leave(facts, reason);
@@ -146,11 +146,11 @@ function leave(facts: VipFacts, reason: string): Decision {
 
 function toDecision(
   { vip, usable, serviceChain, virtualServer, affinitySeconds }: VipFacts,
-  way: Way,
+  mode: BalancingMode,
   choice: Choice,
 ): Decision {
   const clusterIp = (serviceChain ?? virtualServer)?.clusterIp ?? null;
-  return { vip, way, isBypass: false, clusterIp, affinitySeconds, backends: usable.value, ...choice };
+  return { vip, mode, isBypass: false, clusterIp, affinitySeconds, backends: usable.value, ...choice };
 }
 
 /** That a way is taken, and what is decided by that. What is left out is as for any way. */
@@ -166,8 +166,8 @@ interface Refusal {
 }
 
 /** By kube-proxy's path: while its backends are the usable ones, or whatever they are where that is asked for. Pure. */
-function followPath(facts: VipFacts, way: Way, path: ProxyPath | null): Choice | Refusal {
-  if (facts.mode === way) return force(way, path);
+function followPath(facts: VipFacts, mode: BalancingMode, path: ProxyPath | null): Choice | Refusal {
+  if (facts.mode === mode) return force(mode, path);
   if (path === null || facts.usable.value.length === 0 || findObstacle(facts) !== null) {
     return { refusal: 'kube-proxy has no rules that lead to the usable apiservers' };
   }
@@ -194,16 +194,16 @@ function describeLc({ weights }: VipFacts): string {
 }
 
 /** A forced way is that way or none: what cannot be had leaves the VIP to its holder. */
-function force(way: Way, path: ProxyPath | null): Choice | Refusal {
+function force(mode: BalancingMode, path: ProxyPath | null): Choice | Refusal {
   if (path === null || path.backends.length === 0) {
-    return { refusal: `--mode ${way} is set, but kube-proxy has no active rules for it` };
+    return { refusal: `--mode ${mode} is set, but kube-proxy has no active rules for it` };
   }
   const { loop = null, clusterIp, backends } = path;
   if (loop !== null) {
     const where = `${formatEndpoint(loop)}, the address of a virtual IP`;
-    return { refusal: `--mode ${way} is set, but kube-proxy's rules lead to ${where}` };
+    return { refusal: `--mode ${mode} is set, but kube-proxy's rules lead to ${where}` };
   }
-  return { reason: `--mode ${way} is set, and ${describePath(path)}`, clusterIp, backends };
+  return { reason: `--mode ${mode} is set, and ${describePath(path)}`, clusterIp, backends };
 }
 
 /** Adds to the reason that an unlisted apiserver serves. */
@@ -226,11 +226,11 @@ interface Obstacle {
 }
 
 /** The bypass ends after this many equal looks, so that a kube-proxy in the middle of its own changes cannot make us flap. */
-const looksToLeaveBypass = 2;
+const syncsToLeaveBypass = 2;
 
 /** What keeps a VIP from the path that kube-proxy offers in its mode; null where it can be followed. Pure and total. */
 function findObstacle(facts: VipFacts): Obstacle | null {
-  const { proxyMode, unwanted, usable, wasBypassing, agreedLooks } = facts;
+  const { proxyMode, unwanted, usable, wasBypassing, agreedSyncs } = facts;
   if (usable.isFailOpen) return bypass(describeFailOpen(usable));
   if (proxyMode.value !== 'iptables' && proxyMode.value !== 'ipvs')
     return avoid(describeOtherMode(proxyMode));
@@ -240,13 +240,13 @@ function findObstacle(facts: VipFacts): Obstacle | null {
   const path = findPath(facts);
   if (path === null) return avoid(describeMissingPath(facts));
   if (!areSameEndpoints(path.backends, usable.value)) return bypass(describeDisagreement(path, usable));
-  return wasBypassing && agreedLooks < looksToLeaveBypass
+  return wasBypassing && agreedSyncs < syncsToLeaveBypass
     ? bypass("kube-proxy's list has matched the usable apiservers for only one sync")
     : null;
 }
 
 /** Whether kube-proxy's own backends are the usable ones; false where it offers no path in its mode. */
-export function isAgreeing(facts: Omit<VipFacts, 'agreedLooks' | 'wasBypassing'>): boolean {
+export function isAgreeing(facts: Omit<VipFacts, 'agreedSyncs' | 'wasBypassing'>): boolean {
   const path = findPath(facts);
   return path !== null && areSameEndpoints(path.backends, facts.usable.value);
 }
@@ -297,7 +297,7 @@ function describeOtherMode({ value, seenIn }: Sourced<FoundProxyMode>): string {
 }
 
 /** What one way is: when it is taken, which rules it asks for, and what people read of it. */
-export interface WayEntry {
+export interface ModeEntry {
   /** Its choice for a VIP, or why it cannot be had there; null for the way that is left then. Pure and total. */
   readonly choose: ((facts: VipFacts) => Choice | Refusal) | null;
   /** kube-proxy's mode whose path it follows: in other modes it has to be asked for. Null for a way that needs no kube-proxy. */
@@ -315,7 +315,7 @@ export interface WayEntry {
 const nowhere: Route = { kind: 'translate', backends: [], affinitySeconds: null };
 
 /** All ways, each before those that are taken only where it cannot be had: the table of docs/design.md. */
-export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
+export const modeToEntry: Readonly<Record<BalancingMode, ModeEntry>> = {
   'service-chain': {
     choose: (facts) => {
       // Otherwise it is an obstacle as others are, see findObstacle.
@@ -325,7 +325,7 @@ export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
     follows: 'iptables',
     needs: null,
     toRoute: () => ({ kind: 'jump', chain: serviceChain }),
-    name: ({ way }) => way,
+    name: ({ mode }) => mode,
     describe: () => "goes through kube-proxy's service chain of default/kubernetes",
   },
   'cluster-ip': {
@@ -340,7 +340,7 @@ export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
         affinitySeconds: null,
       };
     },
-    name: ({ way }) => way,
+    name: ({ mode }) => mode,
     describe: ({ clusterIp }) => `goes to kube-proxy's virtual server ${clusterIp ?? ''}`,
   },
   direct: {
@@ -351,7 +351,7 @@ export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
       ...{ kind: 'translate', backends, affinitySeconds },
       ...(weights === undefined ? {} : { weights }),
     }),
-    name: (decision) => `${decision.way} to ${listTargets(decision).join(', ')}`,
+    name: (decision) => `${decision.mode} to ${listTargets(decision).join(', ')}`,
     describe: ({ backends, weights }) =>
       `goes directly to ${countApiservers(backends.length)}, ${weights === undefined ? 'chosen at random' : 'more of it to apiservers with fewer open connections'}`,
   },
@@ -360,7 +360,7 @@ export const wayToEntry: Readonly<Record<Way, WayEntry>> = {
     follows: null,
     needs: null,
     toRoute: () => nowhere,
-    name: ({ way }) => way,
+    name: ({ mode }) => mode,
     describe: () => 'stays with the VIP holder',
   },
 };
@@ -375,15 +375,15 @@ function listTargets(decision: Decision): string[] {
 }
 
 /** One after the other, as in the table. */
-export const ways = Object.keys(wayToEntry) as readonly Way[];
+export const modes = Object.keys(modeToEntry) as readonly BalancingMode[];
 
 /** What the choice of ways depends on; without a method, each apiserver is as likely. */
-type WayOptions = Pick<Config, 'mode' | 'proxyMode'> & Partial<Pick<Config, 'method'>>;
+type ModeOptions = Pick<Config, 'mode' | 'proxyMode'> & Partial<Pick<Config, 'method'>>;
 
 /** Those that come into question, in the same order: the one that `--mode` asks for, else all that go with kube-proxy's mode. */
-export function listEligible({ mode, proxyMode, method }: WayOptions): readonly Way[] {
+export function listEligible({ mode, proxyMode, method }: ModeOptions): readonly BalancingMode[] {
   if (mode !== 'auto') return [mode];
   // Where kube-proxy's rules lead, kube-proxy chooses.
   if (method === 'lc') return ['direct', 'passthrough'];
-  return ways.filter((way) => [null, proxyMode].includes(wayToEntry[way].follows));
+  return modes.filter((mode) => [null, proxyMode].includes(modeToEntry[mode].follows));
 }

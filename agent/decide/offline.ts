@@ -1,6 +1,6 @@
 import type { Assessment, Decision } from './decision.ts';
-import type { Config, Way } from '../../config/options.ts';
-import { wayToEntry, listEligible } from './mode.ts';
+import type { Config, BalancingMode } from '../../config/options.ts';
+import { modeToEntry, listEligible } from './mode.ts';
 import { plan } from './plan.ts';
 import type { Sourced } from '../../lib/text.ts';
 import type { Dialect } from '../../lib/kernel/port.ts';
@@ -22,10 +22,10 @@ export type PlannedState = Pick<
  */
 export function planOffline(config: Config): PlannedState {
   const decisions = config.vips.map((vip): Decision => {
-    const way = chooseOfflineWay(config);
+    const mode = chooseOfflineMode(config);
     return {
       vip,
-      way,
+      mode,
       reason: `vipnat read nothing (--offline), and assumes --proxy-mode ${config.proxyMode}`,
       isBypass: false,
       affinitySeconds: null,
@@ -37,7 +37,7 @@ export function planOffline(config: Config): PlannedState {
   const families = [...new Set(config.vips.map(({ family }) => family))].sort();
   const balances = decisions.map((decision) => ({
     vip: decision.vip,
-    route: wayToEntry[decision.way].toRoute(decision),
+    route: modeToEntry[decision.mode].toRoute(decision),
     masquerade: config.masquerade,
     apiservers: decision.backends,
   }));
@@ -62,7 +62,7 @@ export function planOffline(config: Config): PlannedState {
 }
 
 /** The first way that comes into question: nothing speaks against it where nothing is read. */
-export function chooseOfflineWay(config: Pick<Config, 'mode' | 'proxyMode'>): Way {
+export function chooseOfflineMode(config: Pick<Config, 'mode' | 'proxyMode'>): BalancingMode {
   const [first = 'passthrough'] = listEligible(config);
   return first;
 }
@@ -81,8 +81,8 @@ function emptyRuleset(family: Family, dialect: Dialect): Ruleset | NftRuleset {
 }
 
 /** `service-chain`, `direct to 10.0.0.11:6443, 10.0.0.12:6443`, `passthrough`: what changed when this text did. */
-export function describeWay(decision: Decision): string {
-  return wayToEntry[decision.way].name(decision);
+export function describeMode(decision: Decision): string {
+  return modeToEntry[decision.mode].name(decision);
 }
 
 /** The ways of all VIPs, and whoever may answer: another text asks for other rules. */
@@ -91,5 +91,5 @@ export function describeWanted({
   answerers,
 }: Pick<Assessment, 'decisions' | 'answerers'>): string {
   const apiservers = [...answerers.values()].map((endpoints) => endpoints.map(formatEndpoint).join());
-  return [...decisions.map(describeWay), ...apiservers].join(';');
+  return [...decisions.map(describeMode), ...apiservers].join(';');
 }

@@ -12,7 +12,7 @@ export interface ProbeHistory extends ConnectHistory {
   /** When the last connect was begun. */
   readonly connectedAt: number;
   /** For how long it has answered no connect, as far as this process ran: from the first such connect to the last. */
-  readonly silentMs: number;
+  readonly unansweredMs: number;
   /** Questions in a row that were answered with ready. */
   readonly readyAnswers: number;
   readonly readyAt: number;
@@ -49,7 +49,7 @@ export interface ProbeHistory extends ConnectHistory {
 export const emptyHistory: ProbeHistory = {
   ...emptyConnects,
   connectedAt: -Infinity,
-  silentMs: 0,
+  unansweredMs: 0,
   readyAnswers: 0,
   readyAt: -Infinity,
   promptSince: Infinity,
@@ -124,7 +124,7 @@ function addAnyConnect(history: ProbeHistory, result: ConnectResult, askedAt: nu
   const after = addConnect(known, result, askedAt);
   const isFirst = after.consecutiveTimeouts <= 1;
   const passedMs = Math.min(askedAt - history.connectedAt, longestStepMs);
-  return { ...after, connectedAt: askedAt, silentMs: isFirst ? 0 : history.silentMs + passedMs };
+  return { ...after, connectedAt: askedAt, unansweredMs: isFirst ? 0 : history.unansweredMs + passedMs };
 }
 
 function addQuestion(history: ProbeHistory, result: QuestionResult, askedAt: number): ProbeHistory {
@@ -241,7 +241,7 @@ export interface PingConnection {
 /** What is heard on it. */
 export interface PingListener {
   /** The peer's process has sent something: an answer to the request, or a part of the handshake. */
-  readonly onHeard: (isAnswer: boolean) => void;
+  readonly onReceived: (isAnswer: boolean) => void;
   /** It is over. */
   readonly onEnd: () => void;
 }

@@ -178,12 +178,12 @@ export function judge(
 ): ReadyzOutcome {
   if (!complete) return { kind: 'closed' };
   if (statusCode === 200) return { kind: 'ready' };
-  const words = `${path} answers ${statusCode}`;
+  const detail = `${path} answers ${statusCode}`;
   // kube-apiserver asks who somebody is before it asks how itself is.
-  if (statusCode === 401 || statusCode === 403) return { kind: 'ready', livenessOnly: words };
+  if (statusCode === 401 || statusCode === 403) return { kind: 'ready', livenessOnly: detail };
   return {
     kind: 'failing',
-    reason: `${words}${describeChecks(body)}`,
+    reason: `${detail}${describeChecks(body)}`,
     // During --shutdown-delay-duration, kube-apiserver 1.20 and later.
     cause: /^\[-\]shutdown failed/m.test(body) ? 'shutdown' : 'other',
   };
@@ -273,8 +273,8 @@ export class TlsConnection implements HeldConnection {
     const reply = await this.#exchange(limitMs, basis);
     if (reply.kind === 'silent') return reply;
     // With credentials, the handshake is where it ends.
-    const isTold = reply.kind === 'answered' || credentials !== null;
-    const distrust = isTold ? describeDistrust(reply.socket, basis) : null;
+    const isReported = reply.kind === 'answered' || credentials !== null;
+    const distrust = isReported ? describeDistrust(reply.socket, basis) : null;
     if (distrust !== null) {
       this.#refusing = null;
       this.#end();

@@ -1,4 +1,4 @@
-import { timeoutsToDoubt, isWitness, isHeard } from '../../lib/http/client.ts';
+import { timeoutsToFailure, isCorroborating, isAnswered } from '../../lib/http/client.ts';
 import type { ProbeHistory } from './apiserver.ts';
 import type { Endpoint } from '../../lib/net.ts';
 
@@ -16,7 +16,7 @@ const unansweredToDrain = 3;
 const readyToWarm = 3;
 
 /** By then the others have been asked again, and a good one has answered. */
-const witnessMs = 1000;
+const corroborationMs = 1000;
 
 /** When etcd goes, apiservers fail one after the other. What may be all of theirs needs a witness that was asked this much later. */
 const brownOutMs = 3000;
@@ -37,8 +37,8 @@ export function judgeAll(
 }
 
 /** Judges one that stands beside them: they are its witnesses, and it is none of theirs. */
-export function judgeBeside(one: EndpointHealth, beside: Beside): EndpointHealth {
-  return judge(one, beside);
+export function judgeAmong(one: EndpointHealth, peers: Peers): EndpointHealth {
+  return judge(one, peers);
 }
 
 interface Verdict {
@@ -46,16 +46,16 @@ interface Verdict {
   readonly reason: string;
 }
 
-function judge(one: EndpointHealth, beside: Beside): EndpointHealth {
-  const { others, now } = beside;
+function judge(one: EndpointHealth, peers: Peers): EndpointHealth {
+  const { others, now } = peers;
   const death = findDeath(one);
   if (death !== null) {
-    return judgeDeath(one, { reason: death, since: one.history.troubleSince, beside });
+    return judgeDeath(one, { reason: death, since: one.history.troubleSince, peers });
   }
   if (one.state === 'dead' && (one.history.connect !== 'open' || !isSomebody(one))) return one;
   if (one.history.isDrained || one.isDrained) return judgeHost(one, now);
   if (one.state === 'dead') return enter(one, comeBack(one, now), now);
-  const still = findStill(one, beside);
+  const still = findStill(one, peers);
   if (still !== null) return enter({ ...one, unconfirmedFailure: null }, still, now);
   const drain = findDrain(one);
   return drain === null
@@ -67,11 +67,11 @@ function judge(one: EndpointHealth, beside: Beside): EndpointHealth {
 function findDeath({ history }: EndpointHealth): string | null {
   const { connect, connectReason, consecutiveTimeouts } = history;
   if (connect === 'open' || connect === 'unknown') return null;
-  return consecutiveTimeouts === 0 || consecutiveTimeouts >= timeoutsToDoubt ? connectReason : null;
+  return consecutiveTimeouts === 0 || consecutiveTimeouts >= timeoutsToFailure ? connectReason : null;
 }
 
 /** What its process comes to by what it no longer does, or null. */
-function findStill(one: EndpointHealth, { others, now }: Beside): Verdict | null {
+function findStill(one: EndpointHealth, { others, now }: Peers): Verdict | null {
   if (isEndConfirmed(one, others)) return endVerdict;
   return isFreezeConfirmed(one, others, now) ? freezeVerdict : null;
 }
@@ -79,21 +79,25 @@ function findStill(one: EndpointHealth, { others, now }: Beside): Verdict | null
 interface Case {
   readonly reason: string;
   readonly since: number;
-  readonly beside: Beside;
+  readonly peers: Peers;
 }
 
-function judgeDeath(one: EndpointHealth, { reason, since, beside }: Case): EndpointHealth {
-  const { others, now } = beside;
-  if (needsNoWitness(one, others)) return die(one, reason, beside);
+function judgeDeath(one: EndpointHealth, { reason, since, peers }: Case): EndpointHealth {
+  const { others, now } = peers;
+  if (needsNoPeer(one, others)) return die(one, reason, peers);
   const { consecutiveTimeouts } = one.history;
-  if (!others.some((other) => !other.isLocal && isWitness(other.history, since))) {
+  if (!others.some((other) => !other.isLocal && isCorroborating(other.history, since))) {
     // A refusal is answered before the others are asked again.
-    if (consecutiveTimeouts === 0 && now - since < witnessMs) return one;
-    return suspect(one, `${reason}. No apiserver on another host answers: this node may be cut off`, now);
+    if (consecutiveTimeouts === 0 && now - since < corroborationMs) return one;
+    return keepUncorroborated(
+      one,
+      `${reason}. No apiserver on another host answers: this node may be cut off`,
+      now,
+    );
   }
   return one.unconfirmedFailure !== null && consecutiveTimeouts > 0
     ? forget(one, now)
-    : die(one, reason, beside);
+    : die(one, reason, peers);
 }
 
 /** One whose host is drained, or was until now. That is an operator's word, and needs no witness. */
@@ -110,16 +114,16 @@ function judgeHost(one: EndpointHealth, now: number): EndpointHealth {
 
 function judgeDrain(
   one: EndpointHealth,
-  { reason, since, isPardoned }: Drain,
-  { others, now }: Pick<Beside, 'others' | 'now'>,
+  { reason, since, isGraceful }: Drain,
+  { others, now }: Pick<Peers, 'others' | 'now'>,
 ): EndpointHealth {
-  if (isPardoned && now < one.ejectionGraceUntil) return one;
-  const witnesses = others.filter((other) => other.state !== 'dead' && other.history.readyAt >= since);
-  if (witnesses.length === 0) {
-    if (now - since < witnessMs) return one;
-    return suspect(one, `${reason}, and no other apiserver is ready`, now);
+  if (isGraceful && now < one.ejectionGraceUntil) return one;
+  const corroborating = others.filter((other) => other.state !== 'dead' && other.history.readyAt >= since);
+  if (corroborating.length === 0) {
+    if (now - since < corroborationMs) return one;
+    return keepUncorroborated(one, `${reason}, and no other apiserver is ready`, now);
   }
-  return isRecovery(one, witnesses, now)
+  return isRecovery(one, corroborating, now)
     ? forget(one, now)
     : enter({ ...one, unconfirmedFailure: null }, { state: 'draining', reason }, now);
 }
@@ -127,14 +131,14 @@ function judgeDrain(
 /** Whether a witness recovered. A witness first probed after the failure began, such as a fallback endpoint, may have been healthy throughout. */
 function isRecovery(
   { unconfirmedFailure }: EndpointHealth,
-  witnesses: readonly EndpointHealth[],
+  corroborating: readonly EndpointHealth[],
   now: number,
 ): boolean {
-  if (unconfirmedFailure === null || now - unconfirmedFailure.since <= witnessMs) return false;
-  return witnesses.some(({ metAt }) => metAt <= unconfirmedFailure.since);
+  if (unconfirmedFailure === null || now - unconfirmedFailure.since <= corroborationMs) return false;
+  return corroborating.some(({ metAt }) => metAt <= unconfirmedFailure.since);
 }
 
-function suspect(one: EndpointHealth, reason: string, now: number): EndpointHealth {
+function keepUncorroborated(one: EndpointHealth, reason: string, now: number): EndpointHealth {
   return { ...one, unconfirmedFailure: { reason, since: one.unconfirmedFailure?.since ?? now } };
 }
 
@@ -149,7 +153,7 @@ function forget(one: EndpointHealth, now: number): EndpointHealth {
       ...history,
       connect: 'unknown',
       consecutiveTimeouts: 0,
-      silentMs: 0,
+      unansweredMs: 0,
       unanswered: 0,
       failure: null,
       isFrozen: false,
@@ -159,17 +163,17 @@ function forget(one: EndpointHealth, now: number): EndpointHealth {
 }
 
 /** Refusals are certain, and one's own host is reached without a network, but not past its connection table. */
-function needsNoWitness(one: EndpointHealth, others: readonly EndpointHealth[]): boolean {
+function needsNoPeer(one: EndpointHealth, others: readonly EndpointHealth[]): boolean {
   if (one.state === 'dead' || one.history.connect === 'refused') return true;
   if (answersOnOpen(one.history)) return false;
   if (one.isLocal) return true;
-  return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isHeard(other.history)));
+  return !others.some((other) => !other.isLocal && (other.state !== 'dead' || isAnswered(other.history)));
 }
 
-function die(one: EndpointHealth, reason: string, beside: Beside): EndpointHealth {
-  const stale = findStale(one, beside);
+function die(one: EndpointHealth, reason: string, peers: Peers): EndpointHealth {
+  const stale = findStale(one, peers);
   return {
-    ...enter(one, { state: 'dead', reason }, beside.now),
+    ...enter(one, { state: 'dead', reason }, peers.now),
     unconfirmedFailure: null,
     isDrained: false,
     ...stale,
@@ -189,7 +193,7 @@ interface Drain {
   /** A witness was asked no earlier. */
   readonly since: number;
   /** Whether it counts for nothing directly after a time in which it was so with all of them. */
-  readonly isPardoned: boolean;
+  readonly isGraceful: boolean;
 }
 
 /** What speaks against new connections, or null. */
@@ -198,11 +202,11 @@ function findDrain({ history }: EndpointHealth): Drain | null {
   if (failure !== null) {
     // A stranger gets nothing while another apiserver is known by its certificate. The CA or the clock of this host may have been wrong, too.
     const since = failureAt + (failureCause === 'other' ? brownOutMs : 0);
-    return { reason: failure, since, isPardoned: failureCause !== 'shutdown' };
+    return { reason: failure, since, isGraceful: failureCause !== 'shutdown' };
   }
   if (unanswered < unansweredToDrain) return null;
   const reason = `it left ${unansweredToDrain} requests in a row unanswered`;
-  return { reason, since: unansweredSince + brownOutMs, isPardoned: true };
+  return { reason, since: unansweredSince + brownOutMs, isGraceful: true };
 }
 
 function warm(one: EndpointHealth, now: number): Verdict {
@@ -263,9 +267,9 @@ function isEndConfirmed(one: EndpointHealth, all: readonly EndpointHealth[]): bo
   // A process may have an endpoint of each family, and none replaces one of the other family.
   const others = all.filter(({ endpoint }) => endpoint.family === one.endpoint.family);
   if (others.some((other) => isShared(one, other))) return false;
-  const witnesses = others.filter(isUp);
-  if (witnesses.some((witness) => one.isLocal || !witness.isLocal)) return true;
-  return witnesses.length > 0 && !others.some((other) => !other.isLocal && other.state !== 'dead');
+  const corroborating = others.filter(isUp);
+  if (corroborating.some((peer) => one.isLocal || !peer.isLocal)) return true;
+  return corroborating.length > 0 && !others.some((other) => !other.isLocal && other.state !== 'dead');
 }
 
 /** Whether an end has lasted: its host accepts connects, and nothing has answered on them. Pure. */
@@ -301,21 +305,21 @@ export const freezeVerdict = {
 } as const;
 
 /** What stalls several of them has reached the others by then. The questions of the next second and a half are answered in time. */
-const witnessLagMs = 1000;
+const corroborationLagMs = 1000;
 
 /** Whether a freeze was seen, and a witness answered all the time. Pure. */
 function isFreezeConfirmed(one: EndpointHealth, others: readonly EndpointHealth[], now: number): boolean {
   const { isFrozen, frozenSince } = one.history;
   if (!isFrozen || one.unconfirmedFailure !== null || now < one.ejectionGraceUntil) return false;
-  const witnesses = others.filter((other) => isPromptThroughout(other, frozenSince));
-  if (witnesses.some((witness) => one.isLocal || !witness.isLocal)) return true;
+  const corroborating = others.filter((other) => isPromptThroughout(other, frozenSince));
+  if (corroborating.some((peer) => one.isLocal || !peer.isLocal)) return true;
   // The apiserver on this host says nothing about the network. It has to do where no other host is left to ask.
-  return witnesses.length > 0 && !others.some((other) => !other.isLocal && isLeftToAsk(other));
+  return corroborating.length > 0 && !others.some((other) => !other.isLocal && isLeftToAsk(other));
 }
 
 function isPromptThroughout({ state, history }: EndpointHealth, since: number): boolean {
   const { isFrozen, promptSince, promptAt } = history;
-  return state !== 'dead' && !isFrozen && promptSince <= since && promptAt >= since + witnessLagMs;
+  return state !== 'dead' && !isFrozen && promptSince <= since && promptAt >= since + corroborationLagMs;
 }
 
 function isLeftToAsk({ state, history }: EndpointHealth): boolean {
@@ -332,7 +336,7 @@ function isLeftToAsk({ state, history }: EndpointHealth): boolean {
  */
 
 /** A second. By then a question on the open connection has been asked, too. */
-const timeoutsToBeSilent = 4;
+const timeoutsToUnresponsive = 4;
 
 /**
  * A link that is bonded by LACP fails over within 3 s (IEEE 802.1AX, short timeout), and a guest is stunned for up to 2 s by a snapshot.
@@ -342,20 +346,20 @@ const certainMs = 5000;
 
 /** Milliseconds in which half of the apiservers lose their open connections at most. Others are silent for longer first. */
 export const lossWindowMs = 60_000;
-const undoubtedMs = 30_000;
+const certainLossMs = 30_000;
 
 /** Whether it is kept in use although its packets vanish: no other host is heard either. Pure. */
-export function isSilent(one: EndpointHealth): boolean {
-  return one.state !== 'dead' && one.unconfirmedFailure !== null && hasGoneSilent(one.history);
+export function isUnresponsive(one: EndpointHealth): boolean {
+  return one.state !== 'dead' && one.unconfirmedFailure !== null && isUnanswering(one.history);
 }
 
 /** Whether it has been silent for so long that nothing but a loss explains it: its host's, or this host's of all others. Pure. */
 export function isLost({ history }: Pick<EndpointHealth, 'history'>): boolean {
-  return hasGoneSilent(history) && history.silentMs >= certainMs;
+  return isUnanswering(history) && history.unansweredMs >= certainMs;
 }
 
 /** Whose losses count beside one's own. */
-interface Beside {
+interface Peers {
   readonly others: readonly EndpointHealth[];
   readonly now: number;
   /** When those who are listed no more lost theirs lately. */
@@ -365,24 +369,24 @@ interface Beside {
 /** Whether its open connections are lost, and when that was found. Pure. */
 function findStale(
   { hasStaleConnections, staleAt, history }: EndpointHealth,
-  beside: Beside,
+  peers: Peers,
 ): Pick<EndpointHealth, 'hasStaleConnections' | 'staleAt'> {
-  return hasStaleConnections || !isLost({ history }) || isDeferred(history, beside)
+  return hasStaleConnections || !isLost({ history }) || isDeferred(history, peers)
     ? { hasStaleConnections, staleAt }
-    : { hasStaleConnections: true, staleAt: beside.now };
+    : { hasStaleConnections: true, staleAt: peers.now };
 }
 
 /** Whether half of all have lost theirs lately. */
-function isDeferred({ silentMs }: ProbeHistory, { others, now, goneAt }: Beside): boolean {
+function isDeferred({ unansweredMs }: ProbeHistory, { others, now, goneAt }: Peers): boolean {
   const lossesAt = [...others.map(({ staleAt }) => staleAt), ...goneAt];
   const lately = lossesAt.filter((at) => now - at < lossWindowMs).length;
   const half = Math.max(1, Math.floor((lossesAt.length + 1) / 2));
-  return lately >= half && silentMs < undoubtedMs;
+  return lately >= half && unansweredMs < certainLossMs;
 }
 
 /** Its connections too: neither new ones nor, since those are not, a question on the open one are answered. */
-function hasGoneSilent(history: ProbeHistory): boolean {
-  return history.consecutiveTimeouts >= timeoutsToBeSilent && !answersOnOpen(history);
+function isUnanswering(history: ProbeHistory): boolean {
+  return history.consecutiveTimeouts >= timeoutsToUnresponsive && !answersOnOpen(history);
 }
 
 /**

@@ -8,18 +8,18 @@ import {
   isUnknown,
   isUnasked,
   summarize,
-  meet,
+  initialize,
   trusted,
   includes,
   see,
   ofFamily,
   isNews,
 } from './usable.ts';
-import { type EndpointHealth, lossWindowMs, judgeBeside, isWell, judgeAll } from './judge.ts';
+import { type EndpointHealth, lossWindowMs, judgeAmong, isWell, judgeAll } from './judge.ts';
 import { formatEndpoint, type Endpoint, type Family, families } from '../../lib/net.ts';
 
 /** Who hangs for longer is not waited for: slow is not dead. */
-const patienceMs = 1500;
+const maxWaitMs = 1500;
 
 /** What a command that runs once needs to probe for itself. */
 interface OneShotOptions {
@@ -36,7 +36,7 @@ export async function probeOnce(options: OneShotOptions, watched: Watched): Prom
   const { clock } = options;
   return await new Promise((resolve) => {
     const monitor = new HealthMonitor({ ...options, onChange: () => undefined, onResult: finishWhenKnown });
-    let cancel = clock.schedule(watched.endpoints.length === 0 ? 0 : patienceMs, goOn);
+    let cancel = clock.schedule(watched.endpoints.length === 0 ? 0 : maxWaitMs, goOn);
     monitor.watch(watched);
     let hasReserve = monitor.hasReserve;
 
@@ -51,7 +51,7 @@ export async function probeOnce(options: OneShotOptions, watched: Watched): Prom
         monitor.watch(watched);
         hasReserve = monitor.hasReserve;
         if (hasReserve) {
-          cancel = clock.schedule(patienceMs, finish);
+          cancel = clock.schedule(maxWaitMs, finish);
           return;
         }
       }
@@ -130,7 +130,7 @@ const maxAnswers = 300;
 const maxRemovals = 8;
 
 /** One that left a live list in good health. */
-interface Leaver {
+interface Removal {
   readonly health: EndpointHealth;
   /** Good answers on end while all who are listed did well. */
   readonly good: number;
@@ -146,16 +146,16 @@ interface LiveList {
 /** Follows those who leave. */
 class Removals {
   #list: LiveList = { endpoints: [], live: [] };
-  #leavers: readonly Leaver[] = [];
+  #removals: readonly Removal[] = [];
 
   /** Those who are to be probed. */
   get asked(): readonly Endpoint[] {
-    return this.#leavers.filter((one) => !isOver(one)).map(({ health }) => health.endpoint);
+    return this.#removals.filter((one) => !isOver(one)).map(({ health }) => health.endpoint);
   }
 
   /** Those who were removed, as text. */
   get removed(): ReadonlySet<string> {
-    return new Set(this.#leavers.filter(isRemoved).map(({ health }) => formatEndpoint(health.endpoint)));
+    return new Set(this.#removals.filter(isRemoved).map(({ health }) => formatEndpoint(health.endpoint)));
   }
 
   /** To be told of each list, and of those who are watched no more, as they were last. */
@@ -168,8 +168,8 @@ class Removals {
       .filter(({ endpoint }) => before.has(formatEndpoint(endpoint)) && families.has(endpoint.family))
       .filter((one) => !one.isLocal && isInGoodHealth(one))
       .map((health) => ({ health, good: 0, answers: 0 }));
-    const kept = this.#leavers.filter(({ health }) => !listed.has(formatEndpoint(health.endpoint)));
-    this.#leavers = [...begun, ...kept].slice(0, maxRemovals);
+    const kept = this.#removals.filter(({ health }) => !listed.has(formatEndpoint(health.endpoint)));
+    this.#removals = [...begun, ...kept].slice(0, maxRemovals);
   }
 
   /** Adds what a probe has shown of an apiserver; `all` are those who are watched, and how. */
@@ -183,16 +183,16 @@ class Removals {
     }: { readonly askedAt: number; readonly all: readonly EndpointHealth[]; readonly now: number },
   ): void {
     if (!this.asked.some((endpoint) => formatEndpoint(endpoint) === text)) return;
-    this.#leavers = this.#leavers.flatMap((leaver) => {
-      const { endpoint, history } = leaver.health;
-      if (formatEndpoint(endpoint) !== text) return [leaver];
+    this.#removals = this.#removals.flatMap((removal) => {
+      const { endpoint, history } = removal.health;
+      if (formatEndpoint(endpoint) !== text) return [removal];
       const listed = this.#findListed(endpoint.family, all);
-      const next = { ...leaver.health, history: addResult(history, result, askedAt) };
-      const health = judgeBeside(next, { others: listed, now, goneAt: [] });
+      const next = { ...removal.health, history: addResult(history, result, askedAt) };
+      const health = judgeAmong(next, { others: listed, now, goneAt: [] });
       if (!isInGoodHealth(health)) return [];
-      if (result.kind !== 'ready') return [{ ...leaver, health }];
-      const good = listed.length > 0 && listed.every((one) => isWell(one)) ? leaver.good + 1 : 0;
-      return [{ health, good, answers: leaver.answers + 1 }];
+      if (result.kind !== 'ready') return [{ ...removal, health }];
+      const good = listed.length > 0 && listed.every((one) => isWell(one)) ? removal.good + 1 : 0;
+      return [{ health, good, answers: removal.answers + 1 }];
     });
   }
 
@@ -210,11 +210,11 @@ function isInGoodHealth(one: EndpointHealth): boolean {
   );
 }
 
-function isRemoved({ good }: Leaver): boolean {
+function isRemoved({ good }: Removal): boolean {
   return good >= answersToRemove;
 }
 
-function isOver(one: Leaver): boolean {
+function isOver(one: Removal): boolean {
   return isRemoved(one) || one.answers >= maxAnswers;
 }
 
@@ -304,7 +304,7 @@ export class HealthMonitor {
       .map(
         (endpoint) =>
           this.#departed.find((one) => formatEndpoint(one.endpoint) === formatEndpoint(endpoint)) ??
-          meet(endpoint, trusted, { now: this.#options.clock.now(), isLocal: false, isOwn: false }),
+          initialize(endpoint, trusted, { now: this.#options.clock.now(), isLocal: false, isOwn: false }),
       );
     this.#probe();
   }
@@ -338,7 +338,10 @@ export class HealthMonitor {
     this.#all = [
       ...known.map((one) => ({ ...one, ...toWhose(one.endpoint) })),
       ...added.map((endpoint) => ({
-        ...meet(endpoint, see(endpoint, { all: this.#all, known, watched }), { now, ...toWhose(endpoint) }),
+        ...initialize(endpoint, see(endpoint, { all: this.#all, known, watched }), {
+          now,
+          ...toWhose(endpoint),
+        }),
         staleAt: this.#losses.of(endpoint),
       })),
     ];
@@ -436,7 +439,7 @@ export class HealthMonitor {
       if (formatEndpoint(one.endpoint) !== text) return one;
       const history = addResult(one.history, result, askedAt);
       const goneAt = this.#losses.besides([one, ...this.#all]);
-      return judgeBeside({ ...one, history }, { others: this.#all, now, goneAt });
+      return judgeAmong({ ...one, history }, { others: this.#all, now, goneAt });
     });
     this.#losses.note(this.#departed, now);
     if (this.departed.get(text)?.staleConnections !== before) this.#options.onDepartedChange?.();

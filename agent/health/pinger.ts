@@ -18,10 +18,10 @@ import { connect, type TLSSocket } from 'node:tls';
 const tickMs = 250;
 
 /** 2.5 s: one that answers everything 2 s late has half a second to spare. */
-const silentTicks = 10;
+const unansweredTicks = 10;
 
 /** The second connection is made a tick after the silence began. */
-const silentHandshakeTicks = silentTicks - 1;
+const unansweredHandshakeTicks = unansweredTicks - 1;
 
 /** Who closes connections by habit does so earlier: after each answer, or before any. */
 export const settledMs = 2000;
@@ -49,9 +49,9 @@ interface Line {
   readonly openedAt: number;
   /** When the last ping was sent that was answered. */
   provenAt: number;
-  isHeard: boolean;
+  isAnswered: boolean;
   /** Ticks since TCP had connected and anything was heard on any line. */
-  silentTicks: number;
+  unansweredTicks: number;
 }
 
 /** Pings from its creation until it is stopped. Two connections are open at most, and one request is under way. */
@@ -66,8 +66,8 @@ export class Pinger {
   #sentAt = -Infinity;
   /** Whether the second line was made for the request that is under way. */
   #isSecondNew = false;
-  #silentTicks = 0;
-  #silentSince = 0;
+  #unansweredTicks = 0;
+  #unansweredSince = 0;
   #isFrozen = false;
 
   constructor(options: PingerOptions) {
@@ -78,7 +78,7 @@ export class Pinger {
   /** The apiserver has answered something else: it lives. */
   noteAnswer(): void {
     this.#isFrozen = false;
-    this.#beginSilence();
+    this.#beginUnanswered();
   }
 
   /** Ends its timer and its connections; nobody is told anything afterwards. */
@@ -101,27 +101,28 @@ export class Pinger {
     if (this.#main === null) return;
     if (!this.#isWaiting) {
       // One that is still silent is kept: apiservers log handshakes that break off.
-      if (this.#second?.isHeard === true) this.#closeSecond();
+      if (this.#second?.isAnswered === true) this.#closeSecond();
       this.#isWaiting = true;
-      this.#beginSilence();
+      this.#beginUnanswered();
       this.#sentAt = this.#options.clock.now();
       this.#main.connection.send();
       return;
     }
-    this.#silentTicks += 1;
-    const { silentTicks: silent } = this.#findSecond();
-    if (this.#silentTicks >= silentTicks && silent >= silentHandshakeTicks) this.#tellFrozen();
+    this.#unansweredTicks += 1;
+    const { unansweredTicks: unresponsive } = this.#findSecond();
+    if (this.#unansweredTicks >= unansweredTicks && unresponsive >= unansweredHandshakeTicks)
+      this.#reportFrozen();
   }
 
   /** The line whose handshake is unanswered, made now where there is none; its ticks are counted. */
-  #findSecond(): Pick<Line, 'silentTicks'> {
+  #findSecond(): Pick<Line, 'unansweredTicks'> {
     const second = this.#second;
-    if (second !== null && !second.isHeard) {
-      if (second.connection.isConnected) second.silentTicks += 1;
+    if (second !== null && !second.isAnswered) {
+      if (second.connection.isConnected) second.unansweredTicks += 1;
       return second;
     }
     const made = this.#open();
-    if (made === null) return { silentTicks: 0 };
+    if (made === null) return { unansweredTicks: 0 };
     second?.connection.close();
     this.#second = made;
     this.#isSecondNew = true;
@@ -135,24 +136,24 @@ export class Pinger {
     const line: Line = {
       openedAt,
       connection: apiserver.openPingConnection(endpoint, {
-        onHeard: (isAnswer) => {
-          this.#hear(line, isAnswer);
+        onReceived: (isAnswer) => {
+          this.#receive(line, isAnswer);
         },
         onEnd: () => {
           this.#forget(line);
         },
       }),
       provenAt: -Infinity,
-      isHeard: false,
-      silentTicks: 0,
+      isAnswered: false,
+      unansweredTicks: 0,
     };
     return line;
   }
 
-  #hear(line: Line, isAnswer: boolean): void {
+  #receive(line: Line, isAnswer: boolean): void {
     if (line !== this.#main && line !== this.#second) return;
-    line.isHeard = true;
-    this.#beginSilence();
+    line.isAnswered = true;
+    this.#beginUnanswered();
     if (line === this.#main && isAnswer) {
       line.provenAt = this.#sentAt;
       this.#isWaiting = false;
@@ -182,17 +183,17 @@ export class Pinger {
     this.#isWaiting = false;
   }
 
-  #beginSilence(): void {
-    this.#silentTicks = 0;
-    this.#silentSince = this.#options.clock.now();
-    if (this.#second !== null) this.#second.silentTicks = 0;
+  #beginUnanswered(): void {
+    this.#unansweredTicks = 0;
+    this.#unansweredSince = this.#options.clock.now();
+    if (this.#second !== null) this.#second.unansweredTicks = 0;
   }
 
   /** Begins anew with new connections: those of a host that was restarted meanwhile are lost. */
-  #tellFrozen(): void {
+  #reportFrozen(): void {
     this.#isFrozen = true;
     this.#closeAll();
-    this.#options.onResult({ kind: 'frozen' }, this.#silentSince);
+    this.#options.onResult({ kind: 'frozen' }, this.#unansweredSince);
   }
 
   #closeAll(): void {
@@ -230,16 +231,16 @@ export function openPingConnection(endpoint: Endpoint, listener: PingListener): 
   };
 }
 
-function listen(socket: TLSSocket, { onHeard, onEnd }: PingListener): void {
-  const hear = () => {
-    onHeard(false);
+function listen(socket: TLSSocket, { onReceived, onEnd }: PingListener): void {
+  const receive = () => {
+    onReceived(false);
   };
   socket
     // After the server's first message of the handshake: one that is slow takes several.
-    .on('keylog', hear)
-    .on('secureConnect', hear)
+    .on('keylog', receive)
+    .on('secureConnect', receive)
     .on('data', () => {
-      onHeard(true);
+      onReceived(true);
     })
     .on('error', () => undefined)
     .on('close', onEnd);

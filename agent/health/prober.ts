@@ -69,7 +69,7 @@ export class Prober {
   #isConnecting = false;
   #isAsking = false;
   #isAccepting = true;
-  #isSilent = false;
+  #isUnresponsive = false;
   #isCheckingDrain = false;
   #isStopped = false;
 
@@ -145,10 +145,10 @@ export class Prober {
   /** Answers whether a question is due: how it is now that it comes back, or whether only new connections vanish. */
   #takeNote({ kind }: ConnectOutcome): boolean {
     if (kind === 'untried') return false;
-    const [wasAccepting, wasSilent] = [this.#isAccepting, this.#isSilent];
+    const [wasAccepting, wasUnresponsive] = [this.#isAccepting, this.#isUnresponsive];
     this.#isAccepting = kind === 'open';
-    this.#isSilent = kind === 'silent';
-    return (this.#isAccepting && !wasAccepting) || (this.#isSilent && !wasSilent);
+    this.#isUnresponsive = kind === 'silent';
+    return (this.#isAccepting && !wasAccepting) || (this.#isUnresponsive && !wasUnresponsive);
   }
 
   /** The next one of the burst, or an interval after the last was due: timers that are late do not add up, what was missed is not made up for. */
@@ -230,7 +230,7 @@ export class Prober {
     const askedAt = clock.now();
     this.#cancelQuestion();
     // Who accepts no connection is not asked, but over one that may live.
-    const isAsked = this.#isAccepting || (this.#isSilent && this.#held.isOpen);
+    const isAsked = this.#isAccepting || (this.#isUnresponsive && this.#held.isOpen);
     if (isAsked && !budget.takeQuestion(askedAt)) {
       this.#waitToAsk(budget.questionFrom);
       return;

@@ -24,7 +24,7 @@ const countRestMs = 60_000;
 const maxUncountedMs = 900_000;
 
 /** Notified of departures. */
-export interface DepartureListener {
+export interface UnlistedListener {
   /** An unlisted apiserver has this many connections: it is probed from now on. */
   departed(endpoint: Endpoint, connections: number): void;
   /** The one of this text has none any more, or is listed again. */
@@ -32,19 +32,19 @@ export interface DepartureListener {
 }
 
 /** What it needs of the world. */
-interface DeparturePorts {
+interface UnlistedPorts {
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
-  readonly report: DepartureListener;
+  readonly report: UnlistedListener;
 }
 
 /** Tells a monitor which apiservers to watch, and which departed ones to keep probing. */
-export class Departures {
+export class UnlistedHealth {
   readonly #monitor: HealthMonitor;
-  readonly #ports: DeparturePorts;
+  readonly #ports: UnlistedPorts;
   readonly #vips: readonly Endpoint[];
   #watched: Watched | null = null;
-  #told: ReadonlySet<string> = new Set();
+  #reported: ReadonlySet<string> = new Set();
   #due: number | null = null;
   #cancel: Cancel = () => undefined;
   #countedAt = -Infinity;
@@ -57,7 +57,7 @@ export class Departures {
   #isCounted = false;
 
   /** `vips` are those whose connections count. */
-  constructor(monitor: HealthMonitor, ports: DeparturePorts, vips: readonly Endpoint[]) {
+  constructor(monitor: HealthMonitor, ports: UnlistedPorts, vips: readonly Endpoint[]) {
     this.#monitor = monitor;
     this.#ports = ports;
     this.#vips = vips;
@@ -167,11 +167,11 @@ export class Departures {
     const kept = departed.filter((one) => this.#monitor.departed.has(formatEndpoint(one)));
     for (const one of kept) {
       const text = formatEndpoint(one);
-      if (!this.#told.has(text)) report.departed(one, counts.get(text) ?? 0);
+      if (!this.#reported.has(text)) report.departed(one, counts.get(text) ?? 0);
     }
     const texts = new Set(kept.map(formatEndpoint));
-    for (const text of this.#told) if (!texts.has(text)) report.ended(text);
-    this.#told = texts;
+    for (const text of this.#reported) if (!texts.has(text)) report.ended(text);
+    this.#reported = texts;
   }
 
   /** An apiserver that is not listed: neither this host itself nor a virtual IP, which answer without an apiserver elsewhere. */

@@ -1,4 +1,4 @@
-import { type EndpointHealth, isSilent, isLost, isEndLasting, type HealthState } from './judge.ts';
+import { type EndpointHealth, isUnresponsive, isLost, isEndLasting, type HealthState } from './judge.ts';
 import { emptyHistory } from './apiserver.ts';
 import type { Sourced } from '../../lib/text.ts';
 import { type Endpoint, sortEndpoints, formatEndpoint, type Family } from '../../lib/net.ts';
@@ -10,7 +10,7 @@ export function summarize(one: EndpointHealth): Health {
     ...{ state, reason, staleConnections: findStaleConnections(one) },
     ...(unconfirmedFailure === null ? {} : { unconfirmedFailure: unconfirmedFailure.reason }),
     ...(history.livenessOnly === null ? {} : { livenessOnly: history.livenessOnly }),
-    ...(isSilent(one) ? { isSilent: true } : {}),
+    ...(isUnresponsive(one) ? { isUnresponsive: true } : {}),
     ...(isLost(one) ? { isLost: true } : {}),
     ...(one.isDrained ? { isDrained: true } : {}),
     ...(one.isOwn ? { isOwn: true } : {}),
@@ -31,7 +31,7 @@ function findStaleConnections({
 const livenessMs = 10_000;
 
 /** Whether it has told for so long only that it lives that it will tell no more. Pure. */
-export function saysLivenessOnly({ history }: EndpointHealth): boolean {
+export function isLivenessOnly({ history }: EndpointHealth): boolean {
   const { livenessOnly, livenessSince, readyAt } = history;
   return livenessOnly !== null && readyAt - livenessSince >= livenessMs;
 }
@@ -42,8 +42,8 @@ export function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
     before.state !== after.state ||
     before.isDrained !== after.isDrained ||
     before.hasStaleConnections !== after.hasStaleConnections ||
-    saysLivenessOnly(before) !== saysLivenessOnly(after) ||
-    isSilent(before) !== isSilent(after) ||
+    isLivenessOnly(before) !== isLivenessOnly(after) ||
+    isUnresponsive(before) !== isUnresponsive(after) ||
     isEndLasting(before) !== isEndLasting(after) ||
     isLost(before) !== isLost(after) ||
     (before.unconfirmedFailure === null) !== (after.unconfirmedFailure === null)
@@ -65,7 +65,7 @@ export interface Health {
    * Whether nothing has been heard from its host for a second, and it is kept in use because nothing is heard from any
    * other host either: this side's fault. False when left out.
    */
-  readonly isSilent?: boolean | undefined;
+  readonly isUnresponsive?: boolean | undefined;
   /** Whether its silence has lasted for so long that its host, or the way to it, is gone (docs/adr/0032). False when left out. */
   readonly isLost?: boolean | undefined;
   /** Whether nobody names it: it is this host's own apiserver, see `Watched`. False when left out. */
@@ -146,7 +146,7 @@ function chooseFallback(
   const [best] = chosen;
   const [first] = fallbackEndpoints;
   if (first === undefined || best === undefined) return fallbackEndpoints;
-  if (chosen.every((endpoint) => health.get(formatEndpoint(endpoint))?.isSilent === true)) {
+  if (chosen.every((endpoint) => health.get(formatEndpoint(endpoint))?.isUnresponsive === true)) {
     return others.filter((endpoint) => isSame(endpoint, own) && isServing(endpoint, health));
   }
   return stateOf(best, health) === 'draining' && stateOf(first, health) === 'ready' ? fallbackEndpoints : [];
@@ -182,24 +182,24 @@ function describeOthers(others: readonly Endpoint[], health: HealthView): string
   return others
     .map((endpoint) => {
       const text = formatEndpoint(endpoint);
-      const { state = 'unknown', isSilent = false, isDrained = false } = health.get(text) ?? {};
+      const { state = 'unknown', isUnresponsive = false, isDrained = false } = health.get(text) ?? {};
       if (isDrained) return `${text} is drained`;
-      return `${text} ${isSilent ? 'does not answer' : `is ${state}`}`;
+      return `${text} ${isUnresponsive ? 'does not answer' : `is ${state}`}`;
     })
     .join(', ');
 }
 
 /** How an apiserver counts until its first probes have ended. */
-type FirstSight = Pick<EndpointHealth, 'state' | 'reason'>;
+type InitialState = Pick<EndpointHealth, 'state' | 'reason'>;
 
 /** Nothing speaks against it. */
-export const trusted: FirstSight = { state: 'ready', reason: 'not probed yet' };
+export const trusted: InitialState = { state: 'ready', reason: 'not probed yet' };
 
 /** Others serve: it has to prove itself. */
-const newcomer: FirstSight = { state: 'warming', reason: 'new' };
+const unproven: InitialState = { state: 'warming', reason: 'new' };
 
 /** An address that no source lists: whether an apiserver is there is not known. */
-const unknown: FirstSight = { state: 'dead', reason: 'no apiserver has answered at this address yet' };
+const unknown: InitialState = { state: 'dead', reason: 'no apiserver has answered at this address yet' };
 
 const leftOut = 'the rules from before this start do not use it, and it has not been ready since';
 
@@ -214,7 +214,7 @@ interface Beginning {
  * The state of an apiserver in a process that has just started, by the rules that the process before it wrote. An apiserver
  * in use is trusted; any other has to prove itself. Without rules, all are trusted. Pure.
  */
-function beginWith(endpoint: Endpoint, { listed, inUse }: Beginning): FirstSight {
+function beginWith(endpoint: Endpoint, { listed, inUse }: Beginning): InitialState {
   const used = new Set(inUse.map(formatEndpoint));
   if (used.size === 0 || used.has(formatEndpoint(endpoint))) return trusted;
   const isListed = (one: Endpoint) => used.has(formatEndpoint(one));
@@ -242,7 +242,7 @@ interface Scene {
 }
 
 /** The first state of a new apiserver. One that appears while others serve has to prove itself. Pure. */
-export function see(endpoint: Endpoint, { all, known, watched }: Scene): FirstSight {
+export function see(endpoint: Endpoint, { all, known, watched }: Scene): InitialState {
   const { family } = endpoint;
   const { endpoints, own = [], inUse = [] } = watched;
   const isFirst = !all.some((one) => one.endpoint.family === family);
@@ -253,13 +253,13 @@ export function see(endpoint: Endpoint, { all, known, watched }: Scene): FirstSi
   const isServed = known.some(
     (one) => one.state === 'ready' || (one.state === 'draining' && one.endpoint.family === family),
   );
-  return isServed ? newcomer : trusted;
+  return isServed ? unproven : trusted;
 }
 
 /** An apiserver of which nothing was seen yet. Pure. */
-export function meet(
+export function initialize(
   endpoint: Endpoint,
-  sight: FirstSight,
+  initialState: InitialState,
   { now, isLocal, isOwn }: { readonly now: number } & Pick<EndpointHealth, 'isLocal' | 'isOwn'>,
 ): EndpointHealth {
   return {
@@ -267,7 +267,7 @@ export function meet(
     metAt: now,
     isLocal,
     isOwn,
-    ...sight,
+    ...initialState,
     since: now,
     isDrained: false,
     unconfirmedFailure: null,

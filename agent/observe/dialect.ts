@@ -59,7 +59,7 @@ export const dialectHints = [...kubeletHints, kubeProxyHint];
 /** What the choice rests on beside the rules themselves. */
 export interface IptablesDialectEvidence {
   /** In which dialect kube-proxy's live rule for the service was seen, if in one only. */
-  readonly liveEdge: IptablesDialect | null;
+  readonly entryRule: IptablesDialect | null;
   /** What was chosen before, by this process; null for nothing. */
   readonly before: IptablesDialect | null;
   /** Those that this host has. */
@@ -80,7 +80,7 @@ export function chooseIptablesDialect(
   configured: IptablesDialect | 'auto',
   evidence: IptablesDialectEvidence,
 ): Sourced<IptablesDialect> {
-  const { liveEdge, before, unread } = evidence;
+  const { entryRule, before, unread } = evidence;
   if (configured !== 'auto') return { value: configured, seenIn: '--iptables' };
   if (before !== null && unread.length > 0) {
     return {
@@ -88,7 +88,7 @@ export function chooseIptablesDialect(
       seenIn: `chosen earlier, and vipnat cannot read all of iptables-${unread.join('/')}`,
     };
   }
-  if (liveEdge !== null) return { value: liveEdge, seenIn: "it has kube-proxy's rules" };
+  if (entryRule !== null) return { value: entryRule, seenIn: "it has kube-proxy's rules" };
   for (const hint of dialectHints) {
     const dialect = iptablesDialects.find((candidate) => hasChain(rulesets, candidate, hint));
     if (dialect !== undefined) return { value: dialect, seenIn: `mangle has ${hint}` };

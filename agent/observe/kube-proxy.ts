@@ -27,7 +27,7 @@ export interface ProxyModeEvidence {
   /** Whether the Service's virtual server is in IPVS. */
   readonly hasIpvsServer: boolean;
   /** Whether the nftables proxy's map sends the ClusterIP to the service's chain. */
-  readonly hasNftEdge: boolean;
+  readonly hasNftEntryRule: boolean;
 }
 
 /**
@@ -57,16 +57,16 @@ export function isProxyMode(answer: string | null): answer is Exclude<FoundProxy
 function findLive({
   iptables,
   hasIpvsServer,
-  hasNftEdge,
+  hasNftEntryRule,
 }: ProxyModeEvidence): Sourced<FoundProxyMode> | null {
-  const hooked = iptables.find(({ isHooked, liveEdge }) => isHooked && liveEdge !== null);
+  const hooked = iptables.find(({ isHooked, entryRule }) => isHooked && entryRule !== null);
   if (hooked !== undefined) return toFinding(hooked);
-  if (hasNftEdge) return { value: 'nftables', seenIn: 'nft table ip kube-proxy' };
+  if (hasNftEntryRule) return { value: 'nftables', seenIn: 'nft table ip kube-proxy' };
   // keepalived and others have virtual servers too: kube-proxy's come with rules of its own.
   if (hasIpvsServer && iptables.some(({ hasIpvsRules }) => hasIpvsRules)) {
     return { value: 'ipvs', seenIn: '/proc/net/ip_vs' };
   }
-  const unhooked = iptables.find(({ liveEdge }) => liveEdge !== null);
+  const unhooked = iptables.find(({ entryRule }) => entryRule !== null);
   return unhooked === undefined ? null : toFinding(unhooked);
 }
 
@@ -86,8 +86,8 @@ function findEmptied(iptables: ProxyModeEvidence['iptables']): Sourced<FoundProx
   return { value: 'iptables', seenIn: "kube-proxy's chains exist, but have no rules" };
 }
 
-function toFinding({ liveEdge }: IptablesProxyView): Sourced<FoundProxyMode> {
-  return { value: 'iptables', seenIn: liveEdge?.seenIn ?? 'nat KUBE-SERVICES' };
+function toFinding({ entryRule }: IptablesProxyView): Sourced<FoundProxyMode> {
+  return { value: 'iptables', seenIn: entryRule?.seenIn ?? 'nat KUBE-SERVICES' };
 }
 
 /** kube-proxy's metrics listener, by default on the loopback address of its bind address's family (--metrics-bind-address). */
@@ -158,7 +158,7 @@ export interface ServiceState {
   /** What the Kubernetes API said last, or null for nothing. */
   readonly api: ApiView | null;
   /** What kube-proxy had when the API was last heard: later news of kube-proxy's are newer than the API's word. */
-  readonly proxyBesideApi: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
+  readonly proxyOnly: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
 }
 
 /** What is left of one family of a Service. */
@@ -168,7 +168,7 @@ interface FamilyState {
   readonly previousEndpoints: readonly Endpoint[];
   /** Null for not at all, and when nobody ever said it. */
   readonly affinitySeconds: number | null;
-  readonly proxyBesideApi: readonly Endpoint[];
+  readonly proxyOnly: readonly Endpoint[];
 }
 
 /** The state of a Service of which nothing was heard yet. */
@@ -177,19 +177,19 @@ export const emptyServiceState: ServiceState = {
   previousEndpoints: {},
   affinity: {},
   api: null,
-  proxyBesideApi: {},
+  proxyOnly: {},
 };
 
 /** What is left of one family; nothing of the others. Pure. */
 export function recallFamily(
-  { endpoints, previousEndpoints, affinity, proxyBesideApi }: ServiceState,
+  { endpoints, previousEndpoints, affinity, proxyOnly }: ServiceState,
   family: Family,
 ): FamilyState {
   return {
     endpoints: endpoints[family] ?? null,
     previousEndpoints: previousEndpoints[family] ?? [],
     affinitySeconds: affinity[family] ?? null,
-    proxyBesideApi: proxyBesideApi[family] ?? [],
+    proxyOnly: proxyOnly[family] ?? [],
   };
 }
 

@@ -137,10 +137,10 @@ export function interpret(
     configured: config.proxyMode,
     iptables: iptablesViews,
     hasIpvsServer: all.some(({ ipvs }) => ipvs.server !== null),
-    hasNftEdge: all.some(({ nftables }) => nftables !== null && nftables.liveEdge !== null),
+    hasNftEntryRule: all.some(({ nftables }) => nftables !== null && nftables.entryRule !== null),
   });
   const iptables = chooseIptablesDialect(rulesets, config.iptables === 'none' ? 'auto' : config.iptables, {
-    liveEdge: findLiveBackend(all),
+    entryRule: findLiveBackend(all),
     before: before === 'nftables' ? null : before,
     ...listBackends(rulesets, unread, config.vips),
   });
@@ -159,7 +159,7 @@ export function interpret(
     families: new Set(config.vips.map(({ family }) => family)),
     dialect: dialect.value,
     proxyMode: proxyMode.value,
-    isModeByRules: !isModeTold(asked, config) && !iptablesViews.some(isAlive),
+    isModeByRules: !isModeConfigured(asked, config) && !iptablesViews.some(isAlive),
   });
   const { addresses, forwarding, closedDevices = [], advertised } = reading;
   const host = { addresses, forwarding, closedDevices, advertised };
@@ -207,13 +207,13 @@ function findLiveBackends(views: readonly IptablesProxyView[]): IptablesProxyVie
 }
 
 /** Whether the mode is known without the kernel's rules. */
-function isModeTold(asked: string | null, { proxyMode }: Config): boolean {
+function isModeConfigured(asked: string | null, { proxyMode }: Config): boolean {
   return proxyMode !== 'auto' || isProxyMode(asked);
 }
 
 /** Rules that packets get to and that lead to the service: they come first, whatever is in nftables. */
-function isAlive({ isHooked, liveEdge }: IptablesProxyView): boolean {
-  return isHooked && liveEdge !== null;
+function isAlive({ isHooked, entryRule }: IptablesProxyView): boolean {
+  return isHooked && entryRule !== null;
 }
 
 function viewFamily(
@@ -263,7 +263,7 @@ function listBackends(
 function findLiveBackend(views: readonly FamilyView[]): IptablesDialect | null {
   const live = iptablesDialects.filter((dialect) =>
     views.some(({ iptables }) =>
-      iptables.some((seen) => seen.dialect === dialect && seen.view.liveEdge !== null),
+      iptables.some((seen) => seen.dialect === dialect && seen.view.entryRule !== null),
     ),
   );
   return live.length === 1 ? (live[0] ?? null) : null;

@@ -18,7 +18,7 @@ export interface LoopObserver
   /** After something may have changed, before a look. */
   triggered(trigger: Trigger): void;
   /** After a look that succeeded, before anything is done about it. */
-  looked(assessment: Assessment, tookMs: number): void;
+  synced(assessment: Assessment, tookMs: number): void;
   /** Before a write: what it is for. */
   drift(assessment: Assessment, causes: readonly Cause[]): void;
   /** After a write. */
@@ -26,41 +26,41 @@ export interface LoopObserver
   /** After a look that found nothing to do. */
   inSync(assessment: Assessment): void;
   /** Instead of a write, when the budget for it is spent. Writes come this far apart from then on, in milliseconds. */
-  fight(plan: Plan, paceMs: number): void;
+  ruleConflict(plan: Plan, paceMs: number): void;
   /** After a look or write that failed. */
   failure(error: unknown, retryMs: number): void;
 }
 
 /** One observer that notifies several, in their order. An observer without a method is left out of that notice. */
-export function tellAll(observers: readonly Partial<LoopObserver>[]): LoopObserver {
-  const tell =
+export function notifyAll(observers: readonly Partial<LoopObserver>[]): LoopObserver {
+  const notify =
     <Name extends keyof LoopObserver>(name: Name) =>
-    (...words: Parameters<LoopObserver[Name]>) => {
+    (...detail: Parameters<LoopObserver[Name]>) => {
       for (const observer of observers) {
-        const hear = observer[name] as ((...said: unknown[]) => void) | undefined;
-        hear?.apply(observer, words);
+        const receive = observer[name] as ((...content: unknown[]) => void) | undefined;
+        receive?.apply(observer, detail);
       }
     };
   return {
-    triggered: tell('triggered'),
-    looked: tell('looked'),
-    drift: tell('drift'),
-    written: tell('written'),
-    inSync: tell('inSync'),
-    fight: tell('fight'),
-    failure: tell('failure'),
-    flowsReset: tell('flowsReset'),
-    flowsNotReset: tell('flowsNotReset'),
-    switchedOn: tell('switchedOn'),
-    contested: tell('contested'),
-    notSwitched: tell('notSwitched'),
-    sourceRouteChanged: tell('sourceRouteChanged'),
-    ownConnectionsEnded: tell('ownConnectionsEnded'),
-    localClientsKept: tell('localClientsKept'),
-    localClientsNotKept: tell('localClientsNotKept'),
-    changed: tell('changed'),
-    notWritten: tell('notWritten'),
-    listeningRead: tell('listeningRead'),
+    triggered: notify('triggered'),
+    synced: notify('synced'),
+    drift: notify('drift'),
+    written: notify('written'),
+    inSync: notify('inSync'),
+    ruleConflict: notify('ruleConflict'),
+    failure: notify('failure'),
+    flowsReset: notify('flowsReset'),
+    flowsNotReset: notify('flowsNotReset'),
+    switchedOn: notify('switchedOn'),
+    conflict: notify('conflict'),
+    notSwitched: notify('notSwitched'),
+    sourceRouteChanged: notify('sourceRouteChanged'),
+    ownConnectionsEnded: notify('ownConnectionsEnded'),
+    localClientsKept: notify('localClientsKept'),
+    localClientsNotKept: notify('localClientsNotKept'),
+    changed: notify('changed'),
+    notWritten: notify('notWritten'),
+    listeningRead: notify('listeningRead'),
   };
 }
 
@@ -89,7 +89,7 @@ export interface ForwardingListener {
   /** It was off, and is on. */
   switchedOn(missing: MissingSwitch): void;
   /** It is off again, and stays so for this long: somebody switches it off all the time. */
-  contested(missing: MissingSwitch, waitMs: number): void;
+  conflict(missing: MissingSwitch, waitMs: number): void;
   /** It is off and stays so. */
   notSwitched(problem: VipnatError): void;
 }

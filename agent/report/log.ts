@@ -1,14 +1,14 @@
-import type { DepartureListener } from '../health/unlisted.ts';
+import type { UnlistedListener } from '../health/unlisted.ts';
 import type { Logger, LogFields } from '../../lib/telemetry/log.ts';
 import type { EventRecorder, EventReason } from '../../lib/telemetry/events.ts';
 import { type EndpointHealth, isEndLasting, type UnconfirmedFailure, endVerdict } from '../health/judge.ts';
 import { formatEndpoint, type Endpoint } from '../../lib/net.ts';
-import { saysLivenessOnly } from '../health/usable.ts';
+import { isLivenessOnly } from '../health/usable.ts';
 import { formatAge } from '../../lib/text.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Cause, LoopObserver, LocalClientListener } from './events.ts';
 import type { Assessment, MissingSwitch, Decision } from '../decide/decision.ts';
-import { describeWanted, describeWay } from '../decide/offline.ts';
+import { describeWanted, describeMode } from '../decide/offline.ts';
 import { describeDrift, type Plan } from '../../lib/plan.ts';
 import { isOutdated } from '../../lib/dialect.ts';
 import { VipnatError, findErrorCode } from '../../lib/errors.ts';
@@ -18,14 +18,14 @@ import { isBalanced } from '../../config/options.ts';
  * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
  * debug. Falls and returns become events too.
  */
-export class HealthLog implements DepartureListener {
+export class HealthLog implements UnlistedListener {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
   /** Apiservers whose process looks ended, to the line that tells of it. */
   readonly #endpointToEnd = new Map<string, string>();
-  readonly #suspected = new Set<string>();
-  #isLivenessSaid = false;
+  readonly #uncorroborated = new Set<string>();
+  #isLivenessReported = false;
 
   constructor(logger: Logger, events: EventRecorder) {
     this.#logger = logger;
@@ -33,14 +33,14 @@ export class HealthLog implements DepartureListener {
   }
 
   /** After any change of a state, or of a failure that nobody confirms, or when an end has lasted. */
-  say(before: EndpointHealth, after: EndpointHealth): void {
+  report(before: EndpointHealth, after: EndpointHealth): void {
     const isNewlyDrained = after.isDrained && !before.isDrained;
-    if (before.state !== after.state || isNewlyDrained) this.#sayState(before, after);
+    if (before.state !== after.state || isNewlyDrained) this.#reportState(before, after);
     if (before.unconfirmedFailure === null && after.unconfirmedFailure !== null)
-      this.#saySuspicion(after, after.unconfirmedFailure);
-    if (before.unconfirmedFailure !== null && after.unconfirmedFailure === null) this.#sayCleared(after);
-    if (isEndLasting(after)) this.#sayEnd(formatEndpoint(after.endpoint), after.state);
-    if (saysLivenessOnly(after)) this.#sayLiveness(after);
+      this.#reportUncorroborated(after, after.unconfirmedFailure);
+    if (before.unconfirmedFailure !== null && after.unconfirmedFailure === null) this.#reportCleared(after);
+    if (isEndLasting(after)) this.#reportEnd(formatEndpoint(after.endpoint), after.state);
+    if (isLivenessOnly(after)) this.#reportLiveness(after);
   }
 
   /** One is listed no more: what comes when it is again is a new story. */
@@ -48,7 +48,7 @@ export class HealthLog implements DepartureListener {
     const name = formatEndpoint(endpoint);
     this.#endpointToFall.delete(name);
     this.#endpointToEnd.delete(name);
-    if (this.#suspected.delete(name) && this.#suspected.size === 0)
+    if (this.#uncorroborated.delete(name) && this.#uncorroborated.size === 0)
       this.#logger.info(`${name} is no longer listed. No other apiserver is suspected`);
   }
 
@@ -64,49 +64,49 @@ export class HealthLog implements DepartureListener {
   }
 
   /** One cause often affects several apiservers: the first is logged as a warning, and the end once none is left. */
-  #saySuspicion({ endpoint }: EndpointHealth, { reason }: UnconfirmedFailure): void {
+  #reportUncorroborated({ endpoint }: EndpointHealth, { reason }: UnconfirmedFailure): void {
     const name = formatEndpoint(endpoint);
-    this.#logger[this.#suspected.size === 0 ? 'warn' : 'debug'](
+    this.#logger[this.#uncorroborated.size === 0 ? 'warn' : 'debug'](
       `${name} is suspected: ${reason}. The apiserver stays in use`,
     );
-    this.#suspected.add(name);
+    this.#uncorroborated.add(name);
   }
 
-  #sayCleared({ endpoint, state }: EndpointHealth): void {
+  #reportCleared({ endpoint, state }: EndpointHealth): void {
     const name = formatEndpoint(endpoint);
-    this.#suspected.delete(name);
+    this.#uncorroborated.delete(name);
     if (state !== 'ready') return;
-    this.#logger[this.#suspected.size === 0 ? 'info' : 'debug'](
+    this.#logger[this.#uncorroborated.size === 0 ? 'info' : 'debug'](
       `${name} is no longer suspected: it answers again`,
     );
   }
 
   /** Once: a cluster has it for all of its apiservers, and for good. */
-  #sayLiveness({ endpoint, history }: EndpointHealth): void {
-    if (this.#isLivenessSaid) return;
-    this.#isLivenessSaid = true;
+  #reportLiveness({ endpoint, history }: EndpointHealth): void {
+    if (this.#isLivenessReported) return;
+    this.#isLivenessReported = true;
     this.#logger.warn(
       `${formatEndpoint(endpoint)}: ${String(history.livenessOnly)}. So vipnat sees whether apiservers live, and not whether they are ready (--kubeconfig names credentials)`,
     );
   }
 
   /** A refused connect mostly follows within milliseconds: then the death says it all. */
-  #sayEnd(name: string, state: EndpointHealth['state']): void {
+  #reportEnd(name: string, state: EndpointHealth['state']): void {
     const line = this.#endpointToEnd.get(name);
     this.#endpointToEnd.delete(name);
-    if (line !== undefined && state !== 'dead') this.#sayFall('draining', line);
+    if (line !== undefined && state !== 'dead') this.#reportFall('draining', line);
   }
 
-  #sayFall(state: 'dead' | 'draining', line: string): void {
+  #reportFall(state: 'dead' | 'draining', line: string): void {
     this.#logger.info(line);
     this.#events.record(fallToReason[state], line);
   }
 
-  #sayState(before: EndpointHealth, { endpoint, state, reason, since, isDrained }: EndpointHealth): void {
+  #reportState(before: EndpointHealth, { endpoint, state, reason, since, isDrained }: EndpointHealth): void {
     const name = formatEndpoint(endpoint);
     const fellAt = this.#endpointToFall.get(name);
     if (before.state === 'ready') this.#endpointToFall.set(name, since);
-    this.#sayEnd(name, state);
+    this.#reportEnd(name, state);
     if (state === 'ready') {
       this.#endpointToFall.delete(name);
       const age = fellAt === undefined ? '' : ` again after ${formatAge(since - fellAt)}`;
@@ -125,7 +125,7 @@ export class HealthLog implements DepartureListener {
       this.#logger.debug(line);
       return;
     }
-    this.#sayFall(state, line);
+    this.#reportFall(state, line);
   }
 }
 
@@ -138,7 +138,7 @@ const fallToReason: Readonly<Record<'dead' | 'draining', EventReason>> = {
 const peaceMs = 60_000;
 
 /** A fight with another program that undoes what vipnat does, as people hear of it: one loud line until it is over (I9). */
-class Fight {
+class RuleConflict {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #events: EventRecorder;
@@ -166,7 +166,7 @@ class Fight {
     if (this.#isOn) return;
     this.#isOn = true;
     this.#logger.error(`${what}. ${next}`, fields);
-    this.#events.record('RulesContested', what);
+    this.#events.record('RuleConflict', what);
   }
 
   /** To be called when nothing has to be put right. */
@@ -203,7 +203,7 @@ export class LoopLog implements Omit<
   #pending: Pending | null = null;
   /** What rules were last written for, or found in sync with. */
   #wanted = '';
-  readonly #fight: Fight;
+  readonly #ruleConflict: RuleConflict;
   #flowProblem = '';
   #forwardingProblem = '';
   readonly #refused = new Set<string>();
@@ -213,16 +213,16 @@ export class LoopLog implements Omit<
     this.#logger = logger;
     this.#clock = clock;
     this.#events = events;
-    this.#fight = new Fight({ logger, clock, events });
+    this.#ruleConflict = new RuleConflict({ logger, clock, events });
   }
 
   /** Whether somebody keeps undoing our rules, or switching forwarding off. */
-  get isFighting(): boolean {
-    return this.#fight.isOn;
+  get hasRuleConflict(): boolean {
+    return this.#ruleConflict.isOn;
   }
 
-  looked({ refused }: Assessment): void {
-    this.#sayRefused(refused);
+  synced({ refused }: Assessment): void {
+    this.#reportRefused(refused);
   }
 
   drift(assessment: Assessment, causes: readonly Cause[]): void {
@@ -249,17 +249,17 @@ export class LoopLog implements Omit<
   inSync(assessment: Assessment): void {
     this.#endFailure();
     this.#wanted = describeWanted(assessment);
-    const hasNewWay = this.#sayWays(assessment);
-    this.#sayHolder(assessment);
-    if (this.#pending !== null && !hasNewWay) this.#sayRepair(this.#pending);
+    const hasNewMode = this.#reportModes(assessment);
+    this.#reportVipHolder(assessment);
+    if (this.#pending !== null && !hasNewMode) this.#reportRepair(this.#pending);
     this.#pending = null;
-    this.#fight.endAfterPeace();
+    this.#ruleConflict.endAfterPeace();
   }
 
   /** One loud line until it is over. */
-  fight(plan: Plan, paceMs: number): void {
+  ruleConflict(plan: Plan, paceMs: number): void {
     const [first = "vipnat's rules change"] = describeDrift(plan);
-    this.#fight.goOn(
+    this.#ruleConflict.goOn(
       `another program keeps undoing vipnat's rules: ${first}`,
       `vipnat now repairs them only every ${paceMs / 1000} s. Find the other program that writes them`,
       { drift: describeDrift(plan) },
@@ -297,8 +297,8 @@ export class LoopLog implements Omit<
 
   switchedOn({ name, advertised }: MissingSwitch): void {
     this.#forwardingProblem = '';
-    this.#fight.noteRepair();
-    if (this.#fight.isOn) return;
+    this.#ruleConflict.noteRepair();
+    if (this.#ruleConflict.isOn) return;
     this.#logger.warn(`vipnat set ${name} from 0 to 1, because balancing needs IP forwarding`);
     if (advertised.length === 0) return;
     this.#logger.warn(
@@ -307,8 +307,8 @@ export class LoopLog implements Omit<
   }
 
   /** One loud line until it is over. */
-  contested({ name }: MissingSwitch, waitMs: number): void {
-    this.#fight.goOn(
+  conflict({ name }: MissingSwitch, waitMs: number): void {
+    this.#ruleConflict.goOn(
       `another program keeps setting ${name} to 0`,
       `vipnat sets it to 1 again in ${Math.ceil(waitMs / 1000)} s. Until then only the VIP holder's own apiserver answers. Find the program that sets it to 0`,
     );
@@ -333,7 +333,7 @@ export class LoopLog implements Omit<
   }
 
   /** Who was named as an apiserver and is not used as one: each is said once. */
-  #sayRefused(sentences: readonly string[]): void {
+  #reportRefused(sentences: readonly string[]): void {
     for (const sentence of sentences) {
       if (this.#refused.has(sentence)) continue;
       this.#refused.add(sentence);
@@ -349,24 +349,24 @@ export class LoopLog implements Omit<
   }
 
   /** Answers whether any VIP goes another way than before. */
-  #sayWays({ decisions }: Assessment): boolean {
-    let hasNewWay = false;
+  #reportModes({ decisions }: Assessment): boolean {
+    let hasNewMode = false;
     for (const decision of decisions) {
       const vip = formatEndpoint(decision.vip);
-      const state = describeWay(decision);
+      const state = describeMode(decision);
       const before = this.#vipToState.get(vip);
       if (before === state) continue;
-      hasNewWay = true;
+      hasNewMode = true;
       this.#vipToState.set(vip, state);
       const took = this.#pending === null ? '' : ` (${this.#timeTaken(this.#pending)})`;
       const line = `${vip} ${describeChange(before, state)}: ${decision.reason}`;
       this.#logger[isBalanced(decision) ? 'info' : 'warn'](`${line}${took}`);
       this.#events.record(chooseReason(decision), line);
     }
-    return hasNewWay;
+    return hasNewMode;
   }
 
-  #sayHolder({ observation, decisions }: Assessment): void {
+  #reportVipHolder({ observation, decisions }: Assessment): void {
     for (const { vip } of decisions) {
       const isHeld = observation.addresses.some(({ address }) => address === vip.address);
       const before = this.#vipToHeld.get(vip.address);
@@ -378,9 +378,9 @@ export class LoopLog implements Omit<
     }
   }
 
-  #sayRepair(pending: Pending): void {
+  #reportRepair(pending: Pending): void {
     const { drift, isRepair, causes } = pending;
-    if (isRepair) this.#fight.noteRepair();
+    if (isRepair) this.#ruleConflict.noteRepair();
     const [first = 'rules', ...more] = drift;
     const rest = more.length === 0 ? '' : ` and ${more.length} more`;
     const what = `vipnat ${isRepair ? 'repaired' : 'updated'} its rules: ${first}${rest}`;
@@ -407,7 +407,7 @@ function describeChange(before: string | undefined, state: string): string {
 /** A way that is not the one for healthy hosts is a warning. */
 function chooseReason(decision: Decision): EventReason {
   if (!isBalanced(decision)) return 'NotBalanced';
-  return decision.isBypass ? 'Bypassing' : 'WayChosen';
+  return decision.isBypass ? 'Bypassing' : 'ModeChosen';
 }
 
 /** `180 ms`, `16 s`. */

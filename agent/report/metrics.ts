@@ -8,14 +8,14 @@ import {
   type SampledName,
   type LabelsOf,
 } from '../../lib/telemetry/metrics.ts';
-import type { Way } from '../../config/options.ts';
+import type { BalancingMode } from '../../config/options.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
 import { type Assessment, type Decision, findShares } from '../decide/decision.ts';
 import { describeWanted } from '../decide/offline.ts';
 import { isOutdated } from '../../lib/dialect.ts';
 import { type EndpointHealth, healthStates } from '../health/judge.ts';
 import type { DrainState } from '../ask.ts';
-import { ways } from '../decide/mode.ts';
+import { modes } from '../decide/mode.ts';
 
 /** What a write was for. */
 const writeReasons = ['decision', 'repair', 'update'] as const;
@@ -29,7 +29,7 @@ const unknownCode = findErrorCode(undefined);
 /** Counts what the loop does and what becomes of the apiservers. What can happen counts from 0: a rate needs a first value. */
 export class LoopMetrics implements Partial<LoopObserver> {
   readonly #meter: Meter;
-  readonly #vipToWay = new Map<string, Way>();
+  readonly #vipToMode = new Map<string, BalancingMode>();
   #reason: (typeof writeReasons)[number] = 'decision';
   /** What was last found in sync with. */
   #wanted = '';
@@ -39,13 +39,13 @@ export class LoopMetrics implements Partial<LoopObserver> {
     for (const reason of writeReasons) meter.count('vipnat_writes_total', { reason }, 0);
     for (const code of [...lastingCodes, unknownCode]) meter.count('vipnat_failures_total', { code }, 0);
     for (const vip of vips.map(formatEndpoint)) {
-      meter.count('vipnat_way_changes_total', { vip }, 0);
+      meter.count('vipnat_mode_changes_total', { vip }, 0);
       meter.count('vipnat_flow_resets_total', { vip }, 0);
     }
   }
 
-  looked({ health }: Pick<Assessment, 'health'>, tookMs: number): void {
-    this.#meter.time('vipnat_look_duration_seconds', tookMs / 1000);
+  synced({ health }: Pick<Assessment, 'health'>, tookMs: number): void {
+    this.#meter.time('vipnat_sync_duration_seconds', tookMs / 1000);
     for (const apiserver of health.keys())
       this.#meter.count('vipnat_apiserver_deaths_total', { apiserver }, 0);
   }
@@ -63,10 +63,10 @@ export class LoopMetrics implements Partial<LoopObserver> {
 
   inSync(assessment: Pick<Assessment, 'decisions' | 'answerers'>): void {
     this.#wanted = describeWanted(assessment);
-    for (const decision of assessment.decisions) this.#noteWay(decision);
+    for (const decision of assessment.decisions) this.#noteMode(decision);
   }
 
-  fight(): void {
+  ruleConflict(): void {
     this.#meter.count('vipnat_repairs_postponed_total', {});
   }
 
@@ -100,46 +100,48 @@ export class LoopMetrics implements Partial<LoopObserver> {
     this.#meter.count('vipnat_apiserver_deaths_total', { apiserver: formatEndpoint(after.endpoint) });
   }
 
-  #noteWay(decision: Decision): void {
+  #noteMode(decision: Decision): void {
     const vip = formatEndpoint(decision.vip);
-    const before = this.#vipToWay.get(vip);
-    this.#vipToWay.set(vip, decision.way);
-    if (before !== undefined && before !== decision.way)
-      this.#meter.count('vipnat_way_changes_total', { vip });
+    const before = this.#vipToMode.get(vip);
+    this.#vipToMode.set(vip, decision.mode);
+    if (before !== undefined && before !== decision.mode)
+      this.#meter.count('vipnat_mode_changes_total', { vip });
   }
 }
 
 /** What an agent is like at a moment. Times are of day. */
 export interface AgentState {
   /** The last look that succeeded, and when; null before the first. */
-  readonly look: { readonly assessment: Assessment; readonly at: Date } | null;
+  readonly lastSync: { readonly assessment: Assessment; readonly at: Date } | null;
   readonly apiservers: readonly EndpointHealth[];
-  readonly isFighting: boolean;
+  readonly hasRuleConflict: boolean;
   /** Whether the Kubernetes API is followed, and since when; null without credentials. */
   readonly api: { readonly isFollowed: boolean; readonly since: Date } | null;
-  readonly keepalived: { readonly isServing: boolean; readonly isTold: boolean };
+  readonly keepalived: { readonly isServing: boolean; readonly isReported: boolean };
   /** Whether the apiservers could be kept for the next start, the last time that was tried. */
   readonly isSaved: boolean;
   /** Since when its host is drained, and since when the VIPs may stay all the same; null where not. */
   readonly drain: Pick<DrainState, 'since' | 'vipStaysSince'>;
   /** By address, of VIPs that this node holds and asks for: the MAC of another host that has it too, or null. */
-  readonly otherHolders: ReadonlyMap<string, string | null>;
+  readonly duplicateOwners: ReadonlyMap<string, string | null>;
   /** By address, of IPv4 VIPs that this node holds: the source of its own connections to it. */
   readonly localSources: ReadonlyMap<string, string>;
 }
 
 /** All that is read from the state. Pure. */
 export function listSamples(state: AgentState, process: ProcessState): Sample[] {
-  const { look, api, keepalived } = state;
+  const { lastSync, api, keepalived } = state;
   return [
     ...listProcessSamples(process),
     sample('vipnat_waiting', {}, false),
-    ...(look === null ? [] : listLookSamples(look.assessment, look.at, keepalived)),
-    sample('vipnat_fight', {}, state.isFighting),
+    ...(lastSync === null ? [] : listSyncSamples(lastSync.assessment, lastSync.at, keepalived)),
+    sample('vipnat_rule_conflict', {}, state.hasRuleConflict),
     sample('vipnat_state_file_current', {}, state.isSaved),
     sample('vipnat_host_drained', {}, state.drain.since !== null),
     sample('vipnat_host_drained_vip_stays', {}, state.drain.vipStaysSince !== null),
-    ...(look === null ? [] : look.assessment.decisions.flatMap((one) => listHolderSamples(one, state))),
+    ...(lastSync === null
+      ? []
+      : lastSync.assessment.decisions.flatMap((one) => listVipHolderSamples(one, state))),
     ...state.apiservers.flatMap(listApiserverSamples),
     ...(api === null
       ? []
@@ -155,27 +157,27 @@ export function listWaitingSamples(process: ProcessState): Sample[] {
   return [...listProcessSamples(process), sample('vipnat_waiting', {}, true)];
 }
 
-function listLookSamples(
+function listSyncSamples(
   { plan, missingSwitches, decisions, observation }: Assessment,
   at: Date,
-  { isServing, isTold }: AgentState['keepalived'],
+  { isServing, isReported }: AgentState['keepalived'],
 ): Sample[] {
   const differences = plan.tables.reduce((sum, { drift }) => sum + drift.length, 0);
   const addresses = new Set(observation.addresses.map(({ address }) => address));
   return [
-    sample('vipnat_last_look_timestamp_seconds', {}, toSeconds(at)),
+    sample('vipnat_last_sync_timestamp_seconds', {}, toSeconds(at)),
     sample('vipnat_rules_in_sync', {}, plan.transactions.length === 0 && missingSwitches.length === 0),
     sample('vipnat_rule_differences', {}, differences),
     ...decisions.flatMap((decision) => listVipSamples(decision, addresses)),
     sample('vipnat_can_serve', {}, isServing),
-    sample('vipnat_track_file_current', {}, isTold),
+    sample('vipnat_track_file_current', {}, isReported),
   ];
 }
 
 function listVipSamples(decision: Decision, addresses: ReadonlySet<string>): Sample[] {
   const vip = formatEndpoint(decision.vip);
   return [
-    ...ways.map((way) => sample('vipnat_vip_way', { vip, way }, decision.way === way)),
+    ...modes.map((mode) => sample('vipnat_vip_mode', { vip, mode }, decision.mode === mode)),
     sample('vipnat_vip_bypass', { vip }, decision.isBypass),
     sample('vipnat_vip_held', { vip }, addresses.has(decision.vip.address)),
     sample('vipnat_vip_apiservers', { vip }, decision.backends.length),
@@ -186,15 +188,15 @@ function listVipSamples(decision: Decision, addresses: ReadonlySet<string>): Sam
 }
 
 /** What is only known of a VIP that this node holds. */
-function listHolderSamples(
+function listVipHolderSamples(
   { vip: { address }, vip }: Decision,
-  { otherHolders, localSources }: Pick<AgentState, 'otherHolders' | 'localSources'>,
+  { duplicateOwners, localSources }: Pick<AgentState, 'duplicateOwners' | 'localSources'>,
 ): Sample[] {
   const labels = { vip: formatEndpoint(vip) };
-  const rival = otherHolders.get(address);
+  const duplicateMac = duplicateOwners.get(address);
   const source = localSources.get(address);
   return [
-    ...(rival === undefined ? [] : [sample('vipnat_vip_contested', labels, rival !== null)]),
+    ...(duplicateMac === undefined ? [] : [sample('vipnat_vip_conflict', labels, duplicateMac !== null)]),
     ...(source === undefined ? [] : [sample('vipnat_vip_local_clients_kept', labels, source !== address)]),
   ];
 }
@@ -203,7 +205,7 @@ function listApiserverSamples({ endpoint, state: current, unconfirmedFailure }: 
   const apiserver = formatEndpoint(endpoint);
   return [
     ...healthStates.map((state) => sample('vipnat_apiserver_state', { apiserver, state }, state === current)),
-    sample('vipnat_apiserver_suspected', { apiserver }, unconfirmedFailure !== null),
+    sample('vipnat_apiserver_uncorroborated', { apiserver }, unconfirmedFailure !== null),
   ];
 }
 

@@ -8,7 +8,7 @@ import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../
 import { VipnatError } from '../../lib/errors.ts';
 import { toPrintableJson } from '../../lib/text.ts';
 import type { HealthState } from '../health/judge.ts';
-import type { HolderInfo } from '../../lib/http/singleton.ts';
+import type { OwnerInfo } from '../../lib/http/singleton.ts';
 import type { AgentActivity } from '../ask.ts';
 import type { Drain } from '../../lib/files.ts';
 import { describeDrift } from '../../lib/plan.ts';
@@ -16,7 +16,7 @@ import type { Health } from '../health/usable.ts';
 import type { PlannedState } from '../decide/offline.ts';
 
 /** Remembers what the loop last saw and how it fared, for whoever asks how things are. */
-export class LastLook implements Partial<LoopObserver> {
+export class LastSync implements Partial<LoopObserver> {
   #assessment: Assessment | null = null;
   #hasConverged = false;
   #failure: string | null = null;
@@ -35,7 +35,7 @@ export class LastLook implements Partial<LoopObserver> {
       : 'vipnat has not written its rules yet';
   }
 
-  looked(assessment: Assessment): void {
+  synced(assessment: Assessment): void {
     this.#assessment = assessment;
   }
 
@@ -152,7 +152,7 @@ export interface VipStatus {
 /** All that `vipnat status` tells. */
 export interface HostStatus {
   readonly assessment: Assessment;
-  readonly agent: HolderInfo | null;
+  readonly agent: OwnerInfo | null;
   readonly activity: AgentActivity | null;
   readonly vips: readonly VipStatus[];
   /** The drain of this host; null where it is not drained. */
@@ -161,7 +161,7 @@ export interface HostStatus {
 
 /** What was found beside the assessment. */
 interface StatusFindings {
-  readonly agent: HolderInfo | null;
+  readonly agent: OwnerInfo | null;
   readonly activity: AgentActivity | null;
   /** As of HostStatus; not drained where left out. */
   readonly drain?: Drain | null;
@@ -231,12 +231,13 @@ function listBackends(
   return sortEndpoints(known).map((endpoint) => {
     const text = formatEndpoint(endpoint);
     const { state, reason, unconfirmedFailure, livenessOnly } = health.get(text) ?? trusted;
-    const doubt = unconfirmedFailure ?? (livenessOnly === undefined ? '' : `liveness only: ${livenessOnly}`);
+    const unconfirmed =
+      unconfirmedFailure ?? (livenessOnly === undefined ? '' : `liveness only: ${livenessOnly}`);
     return {
       endpoint,
       isLocal: observation.addresses.some(({ address }) => address === endpoint.address),
       state,
-      reason: state === 'ready' ? doubt : reason,
+      reason: state === 'ready' ? unconfirmed : reason,
       forMs: activity?.apiservers[text]?.forMs ?? null,
       flows: findPart(counts, text),
       share: findPart(shares, text),
@@ -274,11 +275,11 @@ export function toHostAnswer(
     version: 1,
     node,
     kubeProxy: { mode: proxyMode.value, backend: dialect.value, reason: proxyMode.seenIn },
-    vips: decisions.map(({ vip, way, reason, clusterIp, backends, affinitySeconds }) => ({
+    vips: decisions.map(({ vip, mode, reason, clusterIp, backends, affinitySeconds }) => ({
       vip: formatEndpoint(vip),
       family: vip.family,
       held: addresses.some(({ address }) => address === vip.address),
-      way,
+      mode,
       reason,
       clusterIp,
       backends: backends.map(formatEndpoint),

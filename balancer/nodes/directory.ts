@@ -7,8 +7,8 @@ import {
   type ConnectHistory,
   emptyConnects,
   addConnect,
-  timeoutsToDoubt,
-  isWitness,
+  timeoutsToFailure,
+  isCorroborating,
 } from '../../lib/http/client.ts';
 
 /** An apiserver answers in milliseconds. */
@@ -30,13 +30,13 @@ export function createRenewalReader(
       limitMs,
     );
     if (read.outcome === 'gone') return null;
-    if (read.outcome !== 'found') throw new Error(read.words);
+    if (read.outcome !== 'found') throw new Error(read.detail);
     return parseNodeLease(read.object)?.renewal ?? null;
   };
 }
 
 /** The address of a host seldom changes. */
-const lookMs = 60_000;
+const pollMs = 60_000;
 
 /** At which other nodes reach this one: as given, else where this host sends from by its default routes. From `start` to `stop`. */
 export class NodeAddresses {
@@ -59,7 +59,7 @@ export class NodeAddresses {
 
   /** Begins to look, unless addresses were given. Not to be called twice. */
   start(): void {
-    if (this.#list.length === 0) void this.#look();
+    if (this.#list.length === 0) void this.#sync();
   }
 
   /** Looks no more. */
@@ -68,10 +68,10 @@ export class NodeAddresses {
     this.#cancel();
   }
 
-  async #look(): Promise<void> {
+  async #sync(): Promise<void> {
     const found = (await Promise.all(families.map(findSourceAddress))).filter((one) => one !== null);
     if (this.#isStopped) return;
-    this.#cancel = this.#clock.schedule(lookMs, () => void this.#look());
+    this.#cancel = this.#clock.schedule(pollMs, () => void this.#sync());
     // Without a route for a moment the host is where it was.
     if (found.length === 0 || found.join() === this.#list.join()) return;
     this.#list = found;
@@ -135,11 +135,11 @@ const restartMs = 12_000;
 const settleMs = 3000;
 
 /** Kubernetes marks a node that reports nothing as not ready after 50 s: then its pods' state is Kubernetes' word. */
-const patienceMs = 60_000;
+const maxWaitMs = 60_000;
 
 /** One connect to it. */
 interface NodeAnswer {
-  readonly isHeard: boolean;
+  readonly isAnswered: boolean;
   readonly askedAt: number;
   /** See `hasWitness`, as of when it was begun. */
   readonly wasWitnessed: boolean;
@@ -147,17 +147,17 @@ interface NodeAnswer {
 
 /** Adds an answer, or that there was none. */
 export function addAnswer(before: NodeState, answer: NodeAnswer, now: number): NodeState {
-  const { isHeard, askedAt } = answer;
-  const result = isHeard ? ({ kind: 'open' } as const) : ({ kind: 'silent', reason: '' } as const);
+  const { isAnswered, askedAt } = answer;
+  const result = isAnswered ? ({ kind: 'open' } as const) : ({ kind: 'silent', reason: '' } as const);
   const state = {
     ...before,
     history: addConnect(before.history, result, askedAt),
-    hasAnswered: before.hasAnswered || isHeard,
-    consecutiveAnswers: isHeard ? before.consecutiveAnswers + 1 : 0,
-    answersSince: isHeard ? (before.answersSince ?? askedAt) : null,
-    reportedAt: isHeard ? before.reportedAt : null,
+    hasAnswered: before.hasAnswered || isAnswered,
+    consecutiveAnswers: isAnswered ? before.consecutiveAnswers + 1 : 0,
+    answersSince: isAnswered ? (before.answersSince ?? askedAt) : null,
+    reportedAt: isAnswered ? before.reportedAt : null,
   };
-  return isHeard ? judgeReturn(state, now) : judgeSilence(state, answer, now);
+  return isAnswered ? judgeReturn(state, now) : judgeUnresponsive(state, answer, now);
 }
 
 /** Adds that the balancer of a node has reported since the node answers. The next answer may bring it back. */
@@ -167,8 +167,8 @@ export function addReport(before: NodeState, now: number): NodeState {
 
 /** Whether a node that was away for so long that it may have started again answers, and is out until its balancer reports. */
 export function isReturning({ isLost, consecutiveAnswers, outSince, answersSince }: NodeState): boolean {
-  const silentMs = (answersSince ?? 0) - (outSince ?? 0);
-  return isLost && consecutiveAnswers >= answersToReturn && silentMs >= restartMs;
+  const outageMs = (answersSince ?? 0) - (outSince ?? 0);
+  return isLost && consecutiveAnswers >= answersToReturn && outageMs >= restartMs;
 }
 
 /** Whether what a node is used for is the same: its pods for new connections, and for open ones. */
@@ -184,12 +184,12 @@ function judgeReturn(state: NodeState, now: number): NodeState {
 }
 
 function isTrusted({ reportedAt, answersSince }: NodeState, now: number): boolean {
-  return now - (reportedAt ?? now) >= settleMs || now - (answersSince ?? now) >= patienceMs;
+  return now - (reportedAt ?? now) >= settleMs || now - (answersSince ?? now) >= maxWaitMs;
 }
 
-function judgeSilence(state: NodeState, { wasWitnessed }: NodeAnswer, now: number): NodeState {
+function judgeUnresponsive(state: NodeState, { wasWitnessed }: NodeAnswer, now: number): NodeState {
   const { consecutiveTimeouts, troubleSince } = state.history;
-  const isOver = state.hasAnswered && consecutiveTimeouts >= timeoutsToDoubt && wasWitnessed;
+  const isOver = state.hasAnswered && consecutiveTimeouts >= timeoutsToFailure && wasWitnessed;
   const outSince = state.outSince ?? (isOver ? troubleSince : null);
   const isLost = outSince !== null && wasWitnessed && now - troubleSince >= lostMs;
   return { ...state, outSince, isLost: state.isLost || isLost };
@@ -199,10 +199,10 @@ function judgeSilence(state: NodeState, { wasWitnessed }: NodeAnswer, now: numbe
  * Whether another node was asked since this one's silence began, and answered. If no other node is left that answers, silence counts by itself:
  * nobody can be waited for.
  */
-export function hasWitness({ history }: NodeState, others: Iterable<NodeState>): boolean {
+export function isCorroborated({ history }: NodeState, others: Iterable<NodeState>): boolean {
   let isAnyLeft = false;
   for (const other of others) {
-    if (isWitness(other.history, history.troubleSince)) return true;
+    if (isCorroborating(other.history, history.troubleSince)) return true;
     isAnyLeft ||= other.hasAnswered && other.outSince === null;
   }
   return !isAnyLeft;
@@ -252,7 +252,7 @@ const maxRetryMs = 300_000;
 const spreadMs = 2000;
 
 /** Between two lists because nodes do not answer. */
-const doubtRestMs = 30_000;
+const reloadRestMs = 30_000;
 
 /** From `start` to `stop`. What was said last stays. */
 export class NodeDirectory {
@@ -298,9 +298,9 @@ export class NodeDirectory {
   }
 
   /** Lists soon, as a node does not answer: its address may be another one by now. */
-  doubt(): void {
+  reloadSoon(): void {
     const { clock, random } = this.#ports;
-    if (clock.now() - this.#listedAt >= doubtRestMs) this.#plan(random() * spreadMs);
+    if (clock.now() - this.#listedAt >= reloadRestMs) this.#plan(random() * spreadMs);
   }
 
   /** An earlier one counts. */

@@ -2,7 +2,7 @@ import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { createLister } from '../../lib/kubernetes/list-watch.ts';
 import { systemClock, systemRandom, type Random, type Cancel } from '../../lib/clock.ts';
-import { toLeaseResource, type SilentNode } from '../../lib/api/node.ts';
+import { toLeaseResource, type UnresponsiveNode } from '../../lib/api/node.ts';
 import {
   createRenewalReader,
   type NodeState,
@@ -14,7 +14,7 @@ import {
   NodeReports,
   addReport,
   unknownNode,
-  hasWitness,
+  isCorroborated,
   addAnswer,
   isUndecided,
   isUsedAlike,
@@ -85,8 +85,8 @@ class NodeLog implements NodeListener {
     );
   }
 
-  back(node: string, silentMs: number): void {
-    this.#logger.info(`node ${node} is in use again after ${formatAge(silentMs)}: its pods get connections`);
+  back(node: string, outageMs: number): void {
+    this.#logger.info(`node ${node} is in use again after ${formatAge(outageMs)}: its pods get connections`);
   }
 
   neverAnswers(node: string, address: Address): void {
@@ -120,7 +120,7 @@ export interface NodeListener {
   /** A lost node answers again. It is not back: it may have started anew, so the report of its balancer is awaited. */
   returns(node: string): void;
   /** It is in use again, after so many milliseconds. */
-  back(node: string, silentMs: number): void;
+  back(node: string, outageMs: number): void;
   /** It has never answered at its address: it stays in use, whatever happens to it. */
   neverAnswers(node: string, address: Address): void;
   /** The addresses of nodes cannot be read; null: they can again. */
@@ -132,21 +132,21 @@ interface Target {
   readonly address: Address;
   readonly state: NodeState;
   /** Since when it is out, as in ISO 8601; empty while it is not. */
-  readonly silentSince: string;
+  readonly unresponsiveSince: string;
 }
 
 /** The same node in another state. `toText` prints a time of the Clock. */
 function withState(before: Target, state: NodeState, toText: (atMs: number) => string): Target {
-  const silentSince = state.outSince === null ? '' : before.silentSince || toText(state.outSince);
-  return { ...before, state, silentSince };
+  const unresponsiveSince = state.outSince === null ? '' : before.unresponsiveSince || toText(state.outSince);
+  return { ...before, state, unresponsiveSince };
 }
 
 type Targets = ReadonlyMap<string, Target>;
 
 /** The nodes that are out, for people, sorted. */
-function listSilentNodes(targets: Targets): readonly SilentNode[] {
+function listUnresponsiveNodes(targets: Targets): readonly UnresponsiveNode[] {
   return [...targets]
-    .flatMap(([node, { silentSince: since }]) => (since === '' ? [] : [{ node, since }]))
+    .flatMap(([node, { unresponsiveSince: since }]) => (since === '' ? [] : [{ node, since }]))
     .sort((one, other) => (one.node < other.node ? -1 : 1));
 }
 
@@ -187,7 +187,7 @@ export interface ProbePace {
 }
 
 /** A node of which something is doubtful is asked again after this, whatever the pace. */
-const doubtMs = 200;
+const uncertainMs = 200;
 
 /** The time between two connects grows or shrinks by this part, at most: nodes that start together are not asked together. */
 const jitter = 0.1;
@@ -214,7 +214,7 @@ export class ProbeTurns {
   setNodes(nodes: ReadonlySet<string>, now: number): void {
     for (const node of this.#nodeToDueAt.keys()) if (!nodes.has(node)) this.#nodeToDueAt.delete(node);
     for (const node of nodes)
-      if (!this.#nodeToDueAt.has(node)) this.#nodeToDueAt.set(node, now + this.#random() * doubtMs);
+      if (!this.#nodeToDueAt.has(node)) this.#nodeToDueAt.set(node, now + this.#random() * uncertainMs);
   }
 
   /** Asks at a pace: all within its interval. Answers whether it is another one than before. */
@@ -243,7 +243,7 @@ export class ProbeTurns {
     { askedAt, isDoubtful }: { readonly askedAt: number; readonly isDoubtful: boolean },
   ): void {
     if (!this.#nodeToDueAt.has(node)) return;
-    const restMs = isDoubtful ? Math.min(doubtMs, this.#intervalMs) : this.#intervalMs;
+    const restMs = isDoubtful ? Math.min(uncertainMs, this.#intervalMs) : this.#intervalMs;
     this.#nodeToDueAt.set(node, askedAt + restMs * (1 - this.#random() * jitter));
   }
 
@@ -279,7 +279,7 @@ interface NodeHealthPorts
 const connectMs = 200;
 
 /** A node that holds addresses gets connections from everywhere. */
-const holderPace: ProbePace = { intervalMs: 250, perSecond: 400 };
+const activePace: ProbePace = { intervalMs: 250, perSecond: 400 };
 
 /** Any other one knows by this who answers at all, for when addresses come to it; and it has clients of its own. */
 const idlePace: ProbePace = { intervalMs: 5000, perSecond: 20 };
@@ -288,7 +288,7 @@ const idlePace: ProbePace = { intervalMs: 5000, perSecond: 20 };
 const leastAsked = 4;
 
 /** How often the Lease of a node is read whose report is awaited. With 1,000 nodes that hold no address, that is 100 reads a second. */
-const holderReadMs = 1000;
+const activeReadMs = 1000;
 const idleReadMs = 10_000;
 
 /** From `start` to `stop`. */
@@ -310,7 +310,7 @@ export class NodeHealth {
     this.#turns = new ProbeTurns(ports.random, idlePace);
     this.#reports = new NodeReports({
       ...ports,
-      paceMs: () => (this.#isHolding ? holderReadMs : idleReadMs),
+      paceMs: () => (this.#isHolding ? activeReadMs : idleReadMs),
       onReport: (node) => {
         this.#change(node, (state) => addReport(state, ports.clock.now()));
       },
@@ -332,8 +332,8 @@ export class NodeHealth {
   }
 
   /** The same for people, sorted. */
-  get silent(): readonly SilentNode[] {
-    return listSilentNodes(this.#nodeToTarget);
+  get unresponsive(): readonly UnresponsiveNode[] {
+    return listUnresponsiveNodes(this.#nodeToTarget);
   }
 
   /** The nodes that have not answered since they are asked, and where they were asked: `w1 (10.0.0.21:10256)`, sorted. They stay in use. */
@@ -369,7 +369,7 @@ export class NodeHealth {
   /** Takes whether this node holds addresses: then it asks more often. */
   setHolding(isHolding: boolean): void {
     this.#isHolding = isHolding;
-    const pace = isHolding ? holderPace : idlePace;
+    const pace = isHolding ? activePace : idlePace;
     if (!this.#turns.setPace(pace, this.#ports.clock.now())) return;
     this.#plan();
   }
@@ -390,7 +390,7 @@ export class NodeHealth {
       if (address === undefined) continue;
       const known = before.get(node);
       const isSame = known?.address.text === address.text;
-      this.#nodeToTarget.set(node, isSame ? known : { address, state: unknownNode, silentSince: '' });
+      this.#nodeToTarget.set(node, isSame ? known : { address, state: unknownNode, unresponsiveSince: '' });
     }
     for (const [node, known] of before)
       if (this.#nodeToTarget.get(node) !== known) this.#reports.forget(node);
@@ -417,8 +417,8 @@ export class NodeHealth {
     if (target === undefined) return;
     const { address, state } = target;
     const askedAt = clock.now();
-    const isSilent = state.history.consecutiveTimeouts > 0;
-    const wasWitnessed = isSilent && hasWitness(state, listOthers(this.#nodeToTarget, node));
+    const isUnresponsive = state.history.consecutiveTimeouts > 0;
+    const wasWitnessed = isUnresponsive && isCorroborated(state, listOthers(this.#nodeToTarget, node));
     this.#probes += 1;
     const endpoint = { family: address.family, address: address.text, port };
     const { kind } = await connect(endpoint, connectMs);
@@ -426,8 +426,8 @@ export class NodeHealth {
     if (this.#isStopped || now === undefined) return;
     // One that could not be tried says nothing, and neither does the address before.
     if (kind !== 'untried' && now.address.text === address.text) {
-      const isHeard = kind === 'open' || kind === 'refused';
-      const answer = { isHeard, askedAt, wasWitnessed };
+      const isAnswered = kind === 'open' || kind === 'refused';
+      const answer = { isAnswered, askedAt, wasWitnessed };
       this.#change(node, (before) => addAnswer(before, answer, clock.now()));
     }
     const isDoubtful = isUndecided(this.#nodeToTarget.get(node)?.state ?? state);
@@ -444,11 +444,11 @@ export class NodeHealth {
       node,
       withState(before, after, (atMs) => this.#toText(atMs)),
     );
-    if (after.history.consecutiveTimeouts === 1) this.#hurryWitness(node);
+    if (after.history.consecutiveTimeouts === 1) this.#probePeerSoon(node);
     if (hasNeverAnswered(after) && !hasNeverAnswered(before.state)) report.neverAnswers(node, before.address);
     if (this.#reports.follow(node, before.state, after)) report.returns(node);
     if (isUsedAlike(before.state, after)) return;
-    this.#tell(node, before, after);
+    this.#notify(node, before, after);
     this.#noteOutages();
   }
 
@@ -457,21 +457,21 @@ export class NodeHealth {
     return new Date(clock.date().getTime() - (clock.now() - atMs)).toISOString();
   }
 
-  #tell(node: string, { address, state: before }: Target, after: NodeState): void {
+  #notify(node: string, { address, state: before }: Target, after: NodeState): void {
     const { clock, report } = this.#ports;
     if (before.outSince === null && after.outSince !== null) {
       report.out(node, address);
-      this.#directory.doubt();
+      this.#directory.reloadSoon();
     }
     if (!before.isLost && after.isLost) report.lost(node);
     if (before.outSince !== null && after.outSince === null) report.back(node, clock.now() - before.outSince);
   }
 
   /** Asks whoever was heard last: silence counts when somebody has answered since it began. */
-  #hurryWitness(node: string): void {
+  #probePeerSoon(node: string): void {
     const others = [...this.#nodeToTarget].filter(([other]) => other !== node);
-    const heardAt = ([, { state }]: (typeof others)[number]) => state.history.heardAt;
-    const [best] = others.sort((one, other) => heardAt(other) - heardAt(one));
+    const reachedAt = ([, { state }]: (typeof others)[number]) => state.history.reachedAt;
+    const [best] = others.sort((one, other) => reachedAt(other) - reachedAt(one));
     if (best !== undefined) this.#turns.hurry(best[0], this.#ports.clock.now());
   }
 

@@ -31,11 +31,11 @@ interface UsedAddress {
   readonly question: NeighbourQuestion;
   readonly mac: string;
   nextAt: number;
-  silences: number;
+  unanswered: number;
 }
 
 /** Remembers what was asked for, and what came of it. */
-export class Newcomers {
+export class AddressConflicts {
   readonly #findUsers: FindAddressUsers;
   readonly #clock: Clock;
   readonly #onUse: (address: string, mac: string | null) => void;
@@ -70,11 +70,11 @@ export class Newcomers {
    * Asks for those that have not been asked for, and again for those in use whose time has come; where there are none, for what is held.
    * Answers whether there are more to ask for. Rejects as the question does.
    */
-  async ask(newcomers: readonly PlacedAddress[], held: readonly HeldAddress[] = []): Promise<boolean> {
+  async ask(unannounced: readonly PlacedAddress[], held: readonly HeldAddress[] = []): Promise<boolean> {
     const now = this.#clock.now();
-    const wanted = new Set(newcomers.map(({ address }) => address.text));
+    const wanted = new Set(unannounced.map(({ address }) => address.text));
     this.#free = new Set([...this.#free].filter((text) => wanted.has(text)));
-    const unknown = newcomers.filter(
+    const unknown = unannounced.filter(
       ({ address: { text } }) => !this.#free.has(text) && !this.#used.has(text),
     );
     const due = [...this.#used.values()].filter(({ nextAt }) => nextAt <= now);
@@ -106,7 +106,7 @@ export class Newcomers {
     const known = this.#used.get(address);
     const nextAt = this.#clock.now() + againMs;
     if (mac !== null) {
-      this.#used.set(address, { question, mac, nextAt, silences: 0 });
+      this.#used.set(address, { question, mac, nextAt, unanswered: 0 });
       if (known?.mac !== mac) this.#onUse(address, mac);
       return;
     }
@@ -114,9 +114,9 @@ export class Newcomers {
       this.#free.add(address);
       return;
     }
-    known.silences += 1;
+    known.unanswered += 1;
     known.nextAt = nextAt;
-    if (known.silences < proofs) return;
+    if (known.unanswered < proofs) return;
     this.#used.delete(address);
     this.#onUse(address, null);
   }
@@ -126,16 +126,16 @@ export class Newcomers {
 export class Announcement {
   /** Addresses that are missing, the one that was found so first before the others, to the version at which none of them was wanted. */
   readonly #missingToVersion = new Map<string, string | null>();
-  #lookedAt: string | null = null;
+  #version: string | null = null;
 
   /** Takes which addresses are missing as of a version. Answers the version up to which none is; null where that is not known. */
   note(version: string | null, missing: readonly string[]): string | null {
     const now = new Set(missing);
     for (const text of this.#missingToVersion.keys()) if (!now.has(text)) this.#missingToVersion.delete(text);
     for (const text of now) {
-      if (!this.#missingToVersion.has(text)) this.#missingToVersion.set(text, this.#lookedAt);
+      if (!this.#missingToVersion.has(text)) this.#missingToVersion.set(text, this.#version);
     }
-    this.#lookedAt = version;
+    this.#version = version;
     const [oldest = version] = this.#missingToVersion.values();
     return oldest;
   }

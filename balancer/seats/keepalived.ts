@@ -87,7 +87,7 @@ export class HeldAddresses {
       const turn = this.#turns.get(address);
       if (turn === undefined || turn.nextAt > now) continue;
       const mac = users.get(address);
-      const isOther = mac !== undefined && !isOurs(turn.held, mac, users);
+      const isOther = mac !== undefined && !isOwn(turn.held, mac, users);
       turn.answers = isOther ? turn.answers + 1 : 0;
       turn.nextAt = now + (isOther ? roundMs : intervalMs);
       if (isOther && turn.answers >= proofs) found.set(address, mac);
@@ -107,7 +107,7 @@ export class HeldAddresses {
 }
 
 /** Whether who answers for an address may be a node of ours. */
-function isOurs({ anchor, shared }: HeldAddress, mac: string, users: ReadonlyMap<string, string>): boolean {
+function isOwn({ anchor, shared }: HeldAddress, mac: string, users: ReadonlyMap<string, string>): boolean {
   return users.get(anchor) === mac || (shared !== undefined && users.has(shared));
 }
 
@@ -120,7 +120,7 @@ type Replacement =
   /** The same, but no keepalived is installed here that could check it. */
   | { readonly outcome: 'unchecked'; readonly reason: VipnatError }
   /** keepalived takes no such file: the one before stays. */
-  | { readonly outcome: 'refused'; readonly words: string };
+  | { readonly outcome: 'refused'; readonly detail: string };
 
 /** The text of keepalived.conf; null where there is none. Rejects as readIfThere does. */
 export async function readConfigurationFile({ file }: SeatFiles): Promise<string | null> {
@@ -143,7 +143,7 @@ async function replaceConfigurationFile(
   await refuseForeignFile(file, seatsMark, 'vipnat balancer');
   const draft = join(dirname(file), `.${basename(file)}.new`);
   try {
-    await replaceFile(draft, text, { isFolderOurs: true });
+    await replaceFile(draft, text, { isOwnFolder: true });
     const checked = await check(draft, test);
     await rename(draft, checked.outcome === 'refused' ? refusedFile : file);
     return checked;
@@ -154,8 +154,8 @@ async function replaceConfigurationFile(
 
 async function check(draft: string, test: TestConfiguration): Promise<Replacement> {
   try {
-    const words = await test(draft);
-    return words === null ? { outcome: 'replaced' } : { outcome: 'refused', words };
+    const detail = await test(draft);
+    return detail === null ? { outcome: 'replaced' } : { outcome: 'refused', detail };
   } catch (error) {
     if (!(error instanceof VipnatError) || error.code !== 'TOOL_MISSING') throw error;
     return { outcome: 'unchecked', reason: error };
@@ -207,7 +207,7 @@ export class ConfigurationKeeper {
   #text: string | null = null;
   #running: RunningKeepalived | null = null;
   /** What was told last, to which process. */
-  #told = '';
+  #reported = '';
   #refused: { readonly text: string; readonly at: number } | null = null;
   /** Whether keepalived was the first to read the file that is there. */
   #isUnchecked = false;
@@ -221,14 +221,14 @@ export class ConfigurationKeeper {
   }
 
   /** Looks at the file and the process. Rejects as readIfThere does. */
-  async look(): Promise<ConfigurationView> {
+  async read(): Promise<ConfigurationView> {
     this.#running = await this.#ports.findRunning();
     this.#text = await readConfigurationFile(this.#ports.files);
     const isRunning = this.#running !== null;
     if (isRunning !== this.#isRunning) this.#ports.report.running(isRunning);
     this.#isRunning = isRunning;
     // What was said before is about a text of a former life.
-    if (this.#told !== '') await this.#readComplaint();
+    if (this.#reported !== '') await this.#readComplaint();
     return { text: this.#text, isRunning };
   }
 
@@ -238,7 +238,7 @@ export class ConfigurationKeeper {
    */
   async keep(text: string): Promise<number | null> {
     const waitMs = text === this.#text ? null : await this.#replace(text);
-    return waitMs ?? this.#tell();
+    return waitMs ?? this.#notify();
   }
 
   /** keepalived empties it before each check, and then goes on with the configuration that it has. */
@@ -265,7 +265,7 @@ export class ConfigurationKeeper {
   #note(text: string, replacement: Replacement): void {
     const { clock, report } = this.#ports;
     if (replacement.outcome === 'refused') {
-      if (this.#refused?.text !== text) report.refused(replacement.words);
+      if (this.#refused?.text !== text) report.refused(replacement.detail);
       this.#refused = { text, at: clock.now() };
       return;
     }
@@ -277,13 +277,13 @@ export class ConfigurationKeeper {
     report.written();
   }
 
-  #tell(): number | null {
+  #notify(): number | null {
     const running = this.#running;
     if (running === null || this.#text === null) return null;
     const key = `${running.pid} ${running.startedMs} ${this.#text}`;
-    if (key === this.#told) return null;
+    if (key === this.#reported) return null;
     if (running.ageMs < youngMs) return youngMs - running.ageMs;
-    if (this.#ports.reload(running)) this.#told = key;
+    if (this.#ports.reload(running)) this.#reported = key;
     return null;
   }
 }

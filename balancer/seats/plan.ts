@@ -70,14 +70,14 @@ function toInstance({ name, anchor, device, vrid, place, advertMs, isUsed, addre
     // A seat that nobody uses goes to its first node: so new clusters spread their seats. Later nothing moves by itself.
     preempts: !isUsed,
     unicast: null,
-    addresses: [`${render({ address: anchor, device: 'lo' }, device)} ${anchorWords[anchor.family]}`],
+    addresses: [`${render({ address: anchor, device: 'lo' }, device)} ${anchorOptions[anchor.family]}`],
     excluded: addresses.map((one) => render(one, device)),
     tracked: [...others].filter((one) => one !== device && one !== 'lo').sort(),
   };
 }
 
 /** On `lo` keepalived announces it to nobody. For IPv6, keepalived 2.2.7 refuses a scope. */
-const anchorWords = { ipv4: 'scope host no_track', ipv6: 'no_track' } as const;
+const anchorOptions = { ipv4: 'scope host no_track', ipv6: 'no_track' } as const;
 
 function render({ address: { family, text }, device }: PlacedAddress, usual: string): string {
   return `${text}/${wholePrefixes[family]}${device === usual ? '' : ` dev ${device}`}`;
@@ -313,8 +313,8 @@ export function placeAddress(
   host: HostNetworks,
 ): PlacedAddress | string {
   if (classifyAddress(address) !== 'unicast') return 'is not an address that one host can have';
-  const edge = findEdge(address, [...host.subnets, ...(host.onLink ?? [])]);
-  if (edge !== null) return edge;
+  const boundary = findBoundary(address, [...host.subnets, ...(host.onLink ?? [])]);
+  if (boundary !== null) return boundary;
   const place = findPlace(address, interface_, host);
   // kube-proxy in mode ipvs has Services' addresses alone, too: on an interface of its own.
   const own = [
@@ -364,7 +364,7 @@ function listClosest(address: Address, networks: readonly HostAddress[]): HostAd
 }
 
 /** Neighbours send to nobody there, or to each router: RFC 919 and 922, and RFC 4291, 2.6.1. Links of two hosts have no such addresses (RFC 3021, 6164). */
-function findEdge(address: Address, subnets: readonly HostAddress[]): string | null {
+function findBoundary(address: Address, subnets: readonly HostAddress[]): string | null {
   const bits = wholePrefixes[address.family];
   const subnet = subnets.find((one) => isInSubnet(address.text, one) && bits - one.prefixLength > 1);
   if (subnet === undefined) return null;
@@ -394,7 +394,7 @@ export interface SeatsListener extends ServingListener {
   /** keepalived.conf is replaced. */
   written(): void;
   /** keepalived takes the file from now on (null), or refuses it: in its words. */
-  refused(words: string | null): void;
+  refused(detail: string | null): void;
   /** The file is used as it is, as no keepalived is installed here that could check it. */
   notChecked(error: unknown): void;
   /** The balancer's keepalived runs from now on, or no longer. */

@@ -38,7 +38,7 @@ import {
 } from './plan.ts';
 import { Fifo } from '../../lib/files.ts';
 import { access } from 'node:fs/promises';
-import { Newcomers, type FindAddressUsers, Announcement } from './conflicts.ts';
+import { AddressConflicts, type FindAddressUsers, Announcement } from './conflicts.ts';
 import { parseAddress } from '../../lib/net.ts';
 import type { Cancel } from '../../lib/clock.ts';
 import { isDeepStrictEqual } from 'node:util';
@@ -116,7 +116,7 @@ function isHeld({ anchor }: PlannedSeat, { hostAddresses }: SeatsView): boolean 
 }
 
 /** The addresses that this node would be the first one to hold. Pure. */
-function listNewcomers(seats: readonly PlannedSeat[], view: SeatsView): PlacedAddress[] {
+function listUnannounced(seats: readonly PlannedSeat[], view: SeatsView): PlacedAddress[] {
   return seats
     .filter((seat) => isHeld(seat, view))
     .flatMap((seat) => seat.addresses.filter((one) => isNew(one, view)));
@@ -158,11 +158,15 @@ function listMissing(seats: readonly PlannedSeat[], view: SeatsView, used: reado
 }
 
 /** The seats as they are to be written, by what newcomers may be held. */
-function limitSeats(seats: readonly PlannedSeat[], view: SeatsView, newcomers: Newcomers): PlannedSeat[] {
+function limitSeats(
+  seats: readonly PlannedSeat[],
+  view: SeatsView,
+  unannounced: AddressConflicts,
+): PlannedSeat[] {
   return addLeftovers(
     seats.map((seat) => {
       const isToAsk = isHeld(seat, view);
-      const addresses = seat.addresses.filter((one) => newcomers.mayHold(one, isToAsk && isNew(one, view)));
+      const addresses = seat.addresses.filter((one) => unannounced.mayHold(one, isToAsk && isNew(one, view)));
       return { ...seat, addresses };
     }),
     view,
@@ -250,7 +254,7 @@ const settleMs = 20;
 export class Seats {
   readonly #ports: SeatsPorts;
   readonly #configuration: ConfigurationKeeper;
-  readonly #newcomers: Newcomers;
+  readonly #unannounced: AddressConflicts;
   readonly #notices: NoticeReader;
   readonly #serving: ServingKeeper;
   readonly #announcement = new Announcement();
@@ -271,25 +275,25 @@ export class Seats {
   };
   #state: SeatsState | null = null;
   /** The last one that `onPlanned` was called for. */
-  #told: SeatsInput | null = null;
+  #reported: SeatsInput | null = null;
   #problems: ReadonlySet<string> = new Set();
   #isFailing = false;
   #isStopped = false;
-  #isLooking = false;
+  #isSyncing = false;
   #dueAt = Infinity;
   #cancel: Cancel = () => undefined;
-  #looking: Promise<void> = Promise.resolve();
+  #syncing: Promise<void> = Promise.resolve();
 
   constructor(ports: SeatsPorts) {
     const { clock, findAddressUsers, notices, report, trackFile } = ports;
     this.#ports = ports;
     this.#configuration = new ConfigurationKeeper(ports);
-    this.#newcomers = new Newcomers(findAddressUsers, clock, (address, mac) => {
+    this.#unannounced = new AddressConflicts(findAddressUsers, clock, (address, mac) => {
       report.inUse(address, mac);
     });
     this.#notices = new NoticeReader(notices, clock, ({ instance, state }) => {
       report.stateChanged(instance, state);
-      this.#lookIn(0);
+      this.#syncIn(0);
     });
     this.#serving = new ServingKeeper(trackFile, clock, report);
   }
@@ -297,13 +301,13 @@ export class Seats {
   /** Begins to look. Writes nothing before the first `update`: what a former life has left goes on until then. */
   start(): void {
     this.#notices.start();
-    this.#lookIn(0);
+    this.#syncIn(0);
   }
 
   /** Takes what the API has now, all of it. Returns at once. */
   update(input: SeatsInput): void {
     this.#input = input;
-    this.#lookIn(settleMs);
+    this.#syncIn(settleMs);
   }
 
   /** Tells keepalived whether this node can serve at all: it gives all seats up where not. Returns at once. */
@@ -315,42 +319,42 @@ export class Seats {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();
-    await Promise.all([this.#looking, this.#notices.stop(), this.#serving.release()]);
+    await Promise.all([this.#syncing, this.#notices.stop(), this.#serving.release()]);
   }
 
   /** Plans a look, unless an earlier one is planned; after the one under way. */
-  #lookIn(delayMs: number): void {
+  #syncIn(delayMs: number): void {
     const { clock } = this.#ports;
     const dueAt = clock.now() + delayMs;
     if (this.#isStopped || dueAt >= this.#dueAt) return;
     this.#dueAt = dueAt;
-    if (this.#isLooking) return;
+    if (this.#isSyncing) return;
     this.#cancel();
     this.#cancel = clock.schedule(delayMs, () => {
-      this.#looking = this.#look();
+      this.#syncing = this.#sync();
     });
   }
 
-  async #look(): Promise<void> {
-    this.#isLooking = true;
+  async #sync(): Promise<void> {
+    this.#isSyncing = true;
     this.#dueAt = Infinity;
     try {
       const waitMs = await this.#reconcile();
       if (waitMs === null) this.#recover();
-      else this.#lookIn(waitMs);
+      else this.#syncIn(waitMs);
     } catch (error) {
       if (!this.#isFailing) this.#ports.report.failed(error);
       this.#isFailing = true;
       // Nothing is known to be held.
       if (this.#input !== null && this.#state === null) this.#setState(nothingHeld);
-      if (this.#input !== null) this.#tellPlanned(this.#input);
+      if (this.#input !== null) this.#reportPlanned(this.#input);
     }
-    this.#isLooking = false;
+    this.#isSyncing = false;
     const { clock } = this.#ports;
     const isExpecting = this.#missingSince !== null && clock.now() - this.#missingSince < expectedMs;
     const delayMs = Math.min(isExpecting ? soonMs : intervalMs, Math.max(0, this.#dueAt - clock.now()));
     this.#dueAt = Infinity;
-    this.#lookIn(delayMs);
+    this.#syncIn(delayMs);
   }
 
   /** All is as it is to be. A look that only waited for its turn to write does not count. */
@@ -362,7 +366,7 @@ export class Seats {
   /** Answers after how many milliseconds more is to be done; null for nothing. */
   async #reconcile(): Promise<number | null> {
     const { node, files, readAddresses } = this.#ports;
-    const { text, isRunning } = await this.#configuration.look();
+    const { text, isRunning } = await this.#configuration.read();
     const input = this.#input;
     if (input === null) return null;
     const hostAddresses = await readAddresses();
@@ -374,12 +378,12 @@ export class Seats {
     };
     const plan = await this.#planOn(input, view);
     this.#noteState(input, plan, view);
-    this.#tellPlanned(input);
-    const [newcomers, heldNow] = [listNewcomers(plan.seats, view), listHeld(plan.seats, view)];
-    const hasMore = await this.#newcomers.ask(newcomers, heldNow);
+    this.#reportPlanned(input);
+    const [unannounced, heldNow] = [listUnannounced(plan.seats, view), listHeld(plan.seats, view)];
+    const hasMore = await this.#unannounced.ask(unannounced, heldNow);
     this.#noteState(input, plan, view);
     if (this.#isStopped) return null;
-    const seats = limitSeats(plan.seats, view, this.#newcomers);
+    const seats = limitSeats(plan.seats, view, this.#unannounced);
     // Without a seat there is nothing for keepalived to do, and it runs without an instance all the same.
     const waitMs = await this.#configuration.keep(renderSeats(node, seats, files));
     return hasMore ? 0 : waitMs;
@@ -418,7 +422,7 @@ export class Seats {
     for (const problem of problems.filter((one) => !this.#problems.has(one))) report.leftOut(problem);
     this.#problems = new Set(problems);
     const held = seats.filter((seat) => isHeld(seat, view)).map(({ name }) => name);
-    const inUse = this.#newcomers.used;
+    const inUse = this.#unannounced.used;
     const missing = listMissing(seats, view, inUse);
     this.#missingSince = missing.length === 0 ? null : (this.#missingSince ?? this.#ports.clock.now());
     const announced = this.#announcement.note(version ?? null, missing);
@@ -435,9 +439,9 @@ export class Seats {
     onState(state);
   }
 
-  #tellPlanned(input: SeatsInput): void {
-    if (this.#isStopped || this.#told === input) return;
-    this.#told = input;
+  #reportPlanned(input: SeatsInput): void {
+    if (this.#isStopped || this.#reported === input) return;
+    this.#reported = input;
     this.#ports.onPlanned(input);
   }
 }

@@ -1,6 +1,6 @@
 import { Informer, type Change } from '../../lib/kubernetes/informer.ts';
 import { type VirtualIp, type AddressPool, virtualIps, addressPools } from '../../lib/api/vipnat.ts';
-import type { Standing } from '../report.ts';
+import type { LeaseValidity } from '../report.ts';
 import type { Clock, Cancel, Random } from '../../lib/clock.ts';
 import type { BalancedService } from './backends.ts';
 import {
@@ -26,7 +26,7 @@ type Source = Pick<Informer<VirtualIp>, 'version' | 'listed' | 'relist'>;
  * gets one. Addresses go, and Services lose them.
  */
 class AdmittedAddresses {
-  readonly #standing: Standing;
+  readonly #validity: LeaseValidity;
   #source: Source | null = null;
   #admitted = new Map<string, VirtualIp>();
   /** The list that has to be there; none before the first term. */
@@ -36,14 +36,14 @@ class AdmittedAddresses {
   /** Up to which nothing was held back. */
   #version: string | null = null;
 
-  constructor(standing: Standing) {
-    this.#standing = standing;
+  constructor(validity: LeaseValidity) {
+    this.#validity = validity;
   }
 
   /** Begins with what is followed. Not to be called twice. */
   start(source: Source): void {
     this.#source = source;
-    this.#standing.onTerm(() => {
+    this.#validity.onTerm(() => {
       this.#needed = source.relist();
     });
   }
@@ -62,9 +62,9 @@ class AdmittedAddresses {
     changes: readonly Change<VirtualIp>[],
     objects: ReadonlyMap<string, VirtualIp>,
   ): readonly Change<VirtualIp>[] {
-    for (const { after } of changes) if (after !== null) this.#standing.noteAbsent(after.spec.absent);
+    for (const { after } of changes) if (after !== null) this.#validity.noteAbsent(after.spec.absent);
     const before = this.version;
-    const isOpen = this.#standing.isLiving && (this.#source?.listed ?? -1) >= this.#needed;
+    const isOpen = this.#validity.isLiving && (this.#source?.listed ?? -1) >= this.#needed;
     const isAll = isOpen && !this.#isComplete;
     const keys = isAll
       ? new Set([...this.#admitted.keys(), ...objects.keys()])
@@ -73,9 +73,9 @@ class AdmittedAddresses {
     return [...keys].flatMap((key) => this.#admit(key, objects.get(key) ?? null, isOpen));
   }
 
-  #admit(key: string, told: VirtualIp | null, isOpen: boolean): Change<VirtualIp>[] {
+  #admit(key: string, reported: VirtualIp | null, isOpen: boolean): Change<VirtualIp>[] {
     const before = this.#admitted.get(key) ?? null;
-    const after = isOpen || told === null ? told : limit(told, before);
+    const after = isOpen || reported === null ? reported : limit(reported, before);
     if (after === before) return [];
     if (after === null) this.#admitted.delete(key);
     else this.#admitted.set(key, after);
@@ -84,11 +84,11 @@ class AdmittedAddresses {
 }
 
 /** With those Services that it had. */
-function limit(told: VirtualIp, before: VirtualIp | null): VirtualIp | null {
+function limit(reported: VirtualIp, before: VirtualIp | null): VirtualIp | null {
   if (before === null) return null;
   const uids = new Set(before.spec.services.map(({ uid }) => uid));
-  const services = told.spec.services.filter(({ uid }) => uids.has(uid));
-  return { ...told, spec: { ...told.spec, services } };
+  const services = reported.spec.services.filter(({ uid }) => uids.has(uid));
+  return { ...reported, spec: { ...reported.spec, services } };
 }
 
 /**
@@ -244,7 +244,7 @@ interface FollowOptions {
   /** The name of this node. */
   readonly node: string;
   /** New addresses wait for it. */
-  readonly standing: Standing;
+  readonly validity: LeaseValidity;
   /** Called when something may have changed: a hint to look. */
   readonly onChange: () => void;
 }
@@ -291,7 +291,7 @@ export class FollowedObjects {
   constructor(options: FollowOptions) {
     this.#options = options;
     this.index = new ServiceIndex(options.node);
-    this.#addresses = new AdmittedAddresses(options.standing);
+    this.#addresses = new AdmittedAddresses(options.validity);
     this.#starts = new SlowStarts(options.clock, (due) => {
       this.touch(due);
     });
@@ -328,7 +328,7 @@ export class FollowedObjects {
   }
 
   /** Whether all was listed, and this node has to renew its Lease before it may serve any address. */
-  get isHeldBack(): boolean {
+  get isIncomplete(): boolean {
     return this.#hasListed && this.#addresses.version === null;
   }
 
@@ -442,7 +442,7 @@ export class FollowedObjects {
   #noteChange(): void {
     this.#options.onChange();
     // Before it has said anything, nobody renews for it.
-    if (this.isHeldBack) this.#options.standing.need();
+    if (this.isIncomplete) this.#options.validity.need();
   }
 
   #lose(kind: Followed, { code, message }: VipnatError): void {

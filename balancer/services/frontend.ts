@@ -16,7 +16,7 @@ import {
   chooseBackends,
   isLocal,
   planRelay,
-  listSilent,
+  listUnresponsive,
   listDraining,
   type Guard,
 } from './backends.ts';
@@ -108,7 +108,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
         ...{ ...general, addresses: own },
         ...{ protocol: port.protocol, port: port.port, relay },
         ...{ isHere: chosen !== null, backends: chosen ?? [], present },
-        silent: listSilent(present, outages),
+        unresponsive: listUnresponsive(present, outages),
         draining: listDraining(present, chosen ?? [], isLocal(service) ? place.node : null),
       },
     ];
@@ -152,7 +152,7 @@ function noteNodes(
 
 /** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */
 export function isLeftToKubeProxy(service: Service): boolean {
-  return readAnnotation(service, 'way') === 'kube-proxy';
+  return readAnnotation(service, 'dataplane') === 'kube-proxy';
 }
 
 type General = Pick<PortBalance, 'service' | 'method' | 'affinitySeconds' | 'keepsClient' | 'drainMs'>;

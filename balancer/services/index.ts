@@ -99,11 +99,15 @@ export class EarlyEndpoints {
     const ending = new Map(
       [...listEarly(early)].filter(isTakenOut).map((one) => [one.addresses[0] ?? '', one]),
     );
-    const told = slices.flatMap(({ endpoints }) => endpoints ?? []);
-    const addressToTold = Map.groupBy(told, ({ addresses }) => addresses[0] ?? '');
+    const reported = slices.flatMap(({ endpoints }) => endpoints ?? []);
+    const addressToReported = Map.groupBy(reported, ({ addresses }) => addresses[0] ?? '');
     const isEarly = (endpoint: EarlyEndpoint) =>
-      judge(endpoint, pods.get(describePod(endpoint)), addressToTold.get(endpoint.addresses[0] ?? '') ?? []);
-    const isHinted = told.some(hasHints);
+      judge(
+        endpoint,
+        pods.get(describePod(endpoint)),
+        addressToReported.get(endpoint.addresses[0] ?? '') ?? [],
+      );
+    const isHinted = reported.some(hasHints);
     const added = early.flatMap((slice): ServiceSlice[] => {
       const endpoints = (slice.endpoints ?? []).filter(isEarly).map((one) => toReady(one, isHinted));
       return endpoints.length === 0 ? [] : [{ ...slice, endpoints }];
@@ -114,10 +118,14 @@ export class EarlyEndpoints {
 }
 
 /** Whether the early word counts, and calls an endpoint ready. */
-function judge(endpoint: EarlyEndpoint, memory: PodMemory | undefined, told: readonly Endpoint[]): boolean {
+function judge(
+  endpoint: EarlyEndpoint,
+  memory: PodMemory | undefined,
+  reported: readonly Endpoint[],
+): boolean {
   if (endpoint.conditions?.ready !== true || isTerminating(endpoint)) return false;
   if (memory === undefined || memory.wasReady) return false;
-  const own = told.find((one) => isSamePod(one, toPodNumber(endpoint.targetRef)));
+  const own = reported.find((one) => isSamePod(one, toPodNumber(endpoint.targetRef)));
   return own === undefined ? !memory.isListed : !isTerminating(own);
 }
 
@@ -157,8 +165,12 @@ function toReady({ addresses, nodeName, zone }: EarlyEndpoint, isHinted: boolean
 /** A slice with the endpoints that end by the early word. */
 function end(slice: ServiceSlice, ending: ReadonlyMap<string, EarlyEndpoint>): ServiceSlice {
   const isEnding = (endpoint: Endpoint) => {
-    const told = ending.get(endpoint.addresses[0] ?? '');
-    return told !== undefined && !isTerminating(endpoint) && isSamePod(endpoint, toPodNumber(told.targetRef));
+    const reported = ending.get(endpoint.addresses[0] ?? '');
+    return (
+      reported !== undefined &&
+      !isTerminating(endpoint) &&
+      isSamePod(endpoint, toPodNumber(reported.targetRef))
+    );
   };
   if (slice.endpoints?.some(isEnding) !== true) return slice;
   const endpoints = slice.endpoints.map((endpoint) => {
@@ -290,9 +302,9 @@ export class ServiceIndex {
 
   /** Answers whether it ends now, or ends no more. One that is silent after it said that it shuts down is off. */
   #takeNode({ key, after }: Change<FollowedNode>): boolean {
-    const { zone, ending, isSilent } = after ?? { zone: null, ending: null, isSilent: false };
+    const { zone, ending, isUnresponsive } = after ?? { zone: null, ending: null, isUnresponsive: false };
     const before = this.#nodeToEnding.get(key) ?? null;
-    const now = ending ?? (isSilent && before === 'shuts down' ? before : null);
+    const now = ending ?? (isUnresponsive && before === 'shuts down' ? before : null);
     if (key === this.#node) this.#zone = zone;
     if (now === null) this.#nodeToEnding.delete(key);
     else this.#nodeToEnding.set(key, now);

@@ -9,7 +9,7 @@ import { countHashSlots, maxSlots } from '../table/slots.ts';
 /** What the rules of a port need of nft and the kernel. */
 
 /** What people have to do about one that is missing, as a clause. */
-const featureToWords: Readonly<Record<NftFeature, string>> = {
+const featureToText: Readonly<Record<NftFeature, string>> = {
   fib: 'the kernel has no nft_fib',
   dup: 'the kernel has no nft_dup',
   hash: 'the kernel has no nft_hash',
@@ -34,7 +34,7 @@ export function describeMissing(
 
 function describe(feature: NftFeature, family: Family): string {
   const isOfFamily = feature === 'fib' || feature === 'dup';
-  return isOfFamily ? `${featureToWords[feature]}_${family}` : featureToWords[feature];
+  return isOfFamily ? `${featureToText[feature]}_${family}` : featureToText[feature];
 }
 
 /** As render-port.ts and render-relay.ts write them. */
@@ -62,7 +62,7 @@ function listNeeds({
 
 /** What the owner of a Service asks for, and does not get: a sentence each. `malformed` are its source ranges that are none. Pure. */
 export function listRemarks({ service, taken }: BalancedService, malformed: readonly string[]): string[] {
-  const way = readAnnotation(service, 'way') ?? 'direct';
+  const dataplane = readAnnotation(service, 'dataplane') ?? 'direct';
   const method = findUnknownMethod(service);
   const name = `${service.metadata.namespace}/${service.metadata.name}`;
   const ask = (what: string, text: string, effect: string) =>
@@ -81,10 +81,10 @@ export function listRemarks({ service, taken }: BalancedService, malformed: read
     ...(start === null
       ? []
       : [ask('slow start', start, 'a new pod gets its whole share of connections immediately')]),
-    ...(way === 'direct'
+    ...(dataplane === 'direct'
       ? []
       : [
-          `${name} asks for the balancing mode ${quoteTenant(way)}, which vipnat does not have: it is balanced directly`,
+          `${name} asks for the balancing mode ${quoteTenant(dataplane)}, which vipnat does not have: it is balanced directly`,
         ]),
     ...(method === null
       ? []

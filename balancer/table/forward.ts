@@ -123,12 +123,12 @@ export interface ForwardPorts {
  */
 export class ForwardKeeper {
   readonly #ports: ForwardPorts;
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   #work: Promise<void> | null = null;
   #addresses: ReadonlySet<string> = new Set();
-  #lookedAt = -Infinity;
-  #legacyLookedAt = -Infinity;
-  #chainsLookedAt = -Infinity;
+  #checkedAt = -Infinity;
+  #legacyCheckedAt = -Infinity;
+  #chainsCheckedAt = -Infinity;
   #isStopped = false;
 
   constructor(ports: ForwardPorts) {
@@ -142,13 +142,13 @@ export class ForwardKeeper {
       addresses.size === this.#addresses.size &&
       [...addresses].every((address) => this.#addresses.has(address));
     const restMs = haveTablesChanged ? paceMs : tickMs;
-    if (this.#work !== null || this.#isStopped || (isSame && now - this.#lookedAt < restMs)) return;
+    if (this.#work !== null || this.#isStopped || (isSame && now - this.#checkedAt < restMs)) return;
     this.#addresses = new Set(addresses);
-    this.#lookedAt = now;
-    const isLegacyDue = !isSame || now - this.#legacyLookedAt >= tickMs;
-    if (isLegacyDue) this.#legacyLookedAt = now;
+    this.#checkedAt = now;
+    const isLegacyDue = !isSame || now - this.#legacyCheckedAt >= tickMs;
+    if (isLegacyDue) this.#legacyCheckedAt = now;
     const dialects = iptablesDialects.filter((dialect) => dialect === 'nft' || isLegacyDue);
-    this.#work = this.#look(dialects).finally(() => (this.#work = null));
+    this.#work = this.#sync(dialects).finally(() => (this.#work = null));
   }
 
   /** Waits for the look under way. The chain stays. */
@@ -157,7 +157,7 @@ export class ForwardKeeper {
     await this.#work;
   }
 
-  async #look(dialects: readonly IptablesDialect[]): Promise<void> {
+  async #sync(dialects: readonly IptablesDialect[]): Promise<void> {
     const written: string[] = [];
     for (const family of families) {
       for (const dialect of dialects) {
@@ -167,8 +167,8 @@ export class ForwardKeeper {
       }
     }
     const now = this.#ports.clock.now();
-    if (now - this.#chainsLookedAt < tickMs) return;
-    this.#chainsLookedAt = now;
+    if (now - this.#chainsCheckedAt < tickMs) return;
+    this.#chainsCheckedAt = now;
     await this.#attempt('chains of nftables', async () => {
       for (const chain of await this.#ports.kernel.listForwardChains()) this.#warn(chain, written);
       return true;
@@ -180,11 +180,11 @@ export class ForwardKeeper {
     const subject = `${place} cannot be looked at`;
     try {
       const answer = await work();
-      this.#told.delete(subject);
+      this.#reported.delete(subject);
       return answer;
     } catch (error) {
-      const words = `${subject}: ${(error as Error).message}. If it drops forwarded packets, connections to Services may hang`;
-      if (this.#isNew(subject)) this.#ports.logger.warn(words, { code: findErrorCode(error) });
+      const detail = `${subject}: ${(error as Error).message}. If it drops forwarded packets, connections to Services may hang`;
+      if (this.#isNew(subject)) this.#ports.logger.warn(detail, { code: findErrorCode(error) });
       return false;
     }
   }
@@ -212,7 +212,7 @@ export class ForwardKeeper {
   #warn({ table, name, isDropping }: ForwardChain, written: readonly string[]): void {
     const place = `${table} ${name}`;
     if (!isDropping || written.includes(place)) {
-      this.#told.delete(place);
+      this.#reported.delete(place);
       return;
     }
     if (!this.#isNew(place)) return;
@@ -228,8 +228,8 @@ export class ForwardKeeper {
   }
 
   #isNew(subject: string): boolean {
-    const isNew = !this.#told.has(subject);
-    this.#told.add(subject);
+    const isNew = !this.#reported.has(subject);
+    this.#reported.add(subject);
     return isNew;
   }
 }

@@ -164,9 +164,9 @@ export class IsolatedWrites {
     if (bare.size > 0) return findUsers(services, bare);
     const search = new Search((balances) => this.#ask(balances));
     const changed = [...changes].filter(([, balances]) => balances.length > 0);
-    await search.look(changed);
+    await search.bisect(changed);
     const others = [...this.#programmer.balances].filter(([service]) => !changes.has(service));
-    if (search.found.size === 0) await search.look(others);
+    if (search.found.size === 0) await search.bisect(others);
     return search.found;
   }
 
@@ -224,7 +224,7 @@ class Search {
     this.#ask = ask;
   }
 
-  async look(entries: readonly Entry[]): Promise<void> {
+  async bisect(entries: readonly Entry[]): Promise<void> {
     if (entries.length === 0) return;
     const reason = await this.#question(entries);
     if (reason === null) return;
@@ -233,8 +233,8 @@ class Search {
       return;
     }
     const middle = entries.length >> 1;
-    await this.look(entries.slice(0, middle));
-    await this.look(entries.slice(middle));
+    await this.bisect(entries.slice(0, middle));
+    await this.bisect(entries.slice(middle));
   }
 
   async #question(entries: readonly Entry[]): Promise<string | null> {
@@ -352,7 +352,7 @@ export class Programmer {
   }
 
   /** Whether the tables are still those that were written. */
-  async areOurs(): Promise<boolean> {
+  async areOwn(): Promise<boolean> {
     const handles = await this.#kernel.readHandles(tableName);
     const areSame = families.every((family) => handles[family] === this.#handles[family]);
     if (!areSame) this.#isKnown = false;

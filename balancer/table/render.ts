@@ -261,7 +261,7 @@ const errorsPerSecond = 250;
 const opens = '@th,104,8 & 0x17 == 0x2';
 
 /** A place of new connections, or of open ones: a node, or this one. */
-interface Way {
+interface NodePath {
   /** Null for this one. */
   readonly node: string | null;
   /** Where open connections go on. */
@@ -281,8 +281,8 @@ interface Way {
 function renderRelay(balance: PortBalance, relay: Relay): NftTable {
   const [id, { family, addresses, port }] = [identifyPort(balance), balance];
   const number = toProtocolNumber(balance);
-  const ways = listWays(balance, relay);
-  const slots = listSlots(relay, ways);
+  const paths = listPaths(balance, relay);
+  const slots = listSlots(relay, paths);
   const toElements = (keys: readonly string[], value: string) => new Map(keys.map((key) => [key, value]));
   const keys = addresses.map((address) => `${address} . ${number} . ${port}`);
   const errorKeys = addresses.map((address) => `${address} . ${toHex(Number(number))} . ${toHex(port)}`);
@@ -291,19 +291,19 @@ function renderRelay(balance: PortBalance, relay: Relay): NftTable {
       [shared.relays, { ...declareVipMap(family), elements: toElements(keys, `goto relay/${id}`) }],
       [shared.errors, { ...declareErrorMap(family), elements: toElements(errorKeys, `goto errors/${id}`) }],
       ...(slots.length === 0 ? [] : [[`relay-${id}`, declareRelaySlots(slots)] as const]),
-      ...ways.flatMap((way) => declareMemories(balance, way)),
+      ...paths.flatMap((path) => declareMemories(balance, path)),
     ]),
     chains: new Map<string, NftChain>([
-      [`relay/${id}`, toChain(chooseRelay(balance, { relay, ways, slots }))],
+      [`relay/${id}`, toChain(chooseRelay(balance, { relay, paths, slots }))],
       [`errors/${id}`, toChain(sendErrorsOn(balance, relay))],
-      ...(balance.protocol === 'TCP' ? [[`forget/${id}`, toChain(forget(balance, ways))] as const] : []),
-      ...ways.flatMap((way) => renderWay(balance, relay, way)),
+      ...(balance.protocol === 'TCP' ? [[`forget/${id}`, toChain(forget(balance, paths))] as const] : []),
+      ...paths.flatMap((path) => renderPath(balance, relay, path)),
     ]),
   };
 }
 
 /** This node is one where it serves and keeps clients. */
-function listWays(balance: PortBalance, relay: Relay): Way[] {
+function listPaths(balance: PortBalance, relay: Relay): NodePath[] {
   const id = identifyPort(balance);
   const serving = new Set(relay.ends.values());
   const keeps = balance.affinitySeconds !== null;
@@ -328,10 +328,10 @@ function hashNode(node: string): string {
 }
 
 /** By the hash of a new connection, what is done with it. */
-function listSlots({ ends, weights }: Relay, ways: readonly Way[]): string[] {
+function listSlots({ ends, weights }: Relay, paths: readonly NodePath[]): string[] {
   const verdictOf = (node: string | null) => {
-    const way = ways.find((one) => one.node === node);
-    return way === undefined ? 'accept' : `goto ${way.start}`;
+    const path = paths.find((one) => one.node === node);
+    return path === undefined ? 'accept' : `goto ${path.start}`;
   };
   const endToVerdict = new Map([...ends].map(([end, node]) => [end, verdictOf(node)]));
   return hashSlots(weights).map((end) => endToVerdict.get(end) ?? '');
@@ -339,12 +339,12 @@ function listSlots({ ends, weights }: Relay, ways: readonly Way[]): string[] {
 
 interface Choice {
   readonly relay: Relay;
-  readonly ways: readonly Way[];
+  readonly paths: readonly NodePath[];
   readonly slots: readonly string[];
 }
 
 /** Of packets to the address, in this order. A connection that begins asks nothing that is remembered of one before it. */
-function chooseRelay(balance: PortBalance, { relay, ways, slots }: Choice): string[] {
+function chooseRelay(balance: PortBalance, { relay, paths, slots }: Choice): string[] {
   const { family, affinitySeconds, isHere, protocol } = balance;
   const [id, source] = [identifyPort(balance), `${familyToNft[family]} saddr`];
   const hashed = affinitySeconds === null ? nameConnection(balance) : source;
@@ -356,23 +356,23 @@ function chooseRelay(balance: PortBalance, { relay, ways, slots }: Choice): stri
     // Another node chose this one, whatever this one would choose. Or it came back from a node that did not take it.
     `${nameTtl(family)} ${sentOn.first}-${sentOn.last} ${isHere ? 'accept' : 'drop'}`,
     ...(protocol === 'TCP' ? [`${opens} jump forget/${id}`] : []),
-    ...ways.flatMap(({ memory, chain }) =>
+    ...paths.flatMap(({ memory, chain }) =>
       memory === null ? [] : [`${nameConnection(balance)} @${memory} goto ${chain}`],
     ),
-    ...ways.flatMap(({ kept, start }) => (kept === null ? [] : [`${source} @${kept} goto ${start}`])),
+    ...paths.flatMap(({ kept, start }) => (kept === null ? [] : [`${source} @${kept} goto ${start}`])),
     ...(slots.length === 0 ? [] : [`jhash ${hashed} mod ${slots.length} seed ${hashSeed} vmap @relay-${id}`]),
   ];
 }
 
 /** A client uses a port again: what comes on it from now on goes where this connection goes. */
-function forget(balance: PortBalance, ways: readonly Way[]): string[] {
-  return ways.flatMap(({ memory }) =>
+function forget(balance: PortBalance, paths: readonly NodePath[]): string[] {
+  return paths.flatMap(({ memory }) =>
     memory === null ? [] : [`delete @${memory} { ${nameConnection(balance)} }`],
   );
 }
 
-function renderWay(balance: PortBalance, relay: Relay, way: Way): [string, NftChain][] {
-  const { node, chain, start, memory, kept } = way;
+function renderPath(balance: PortBalance, relay: Relay, path: NodePath): [string, NftChain][] {
+  const { node, chain, start, memory, kept } = path;
   // A full set ends the rule that would add to it, and no other.
   const remember = memory === null ? [] : [`update @${memory} { ${nameConnection(balance)} }`];
   const rules =
@@ -409,13 +409,16 @@ function nameConnection({ family }: PortBalance): string {
   return `${familyToNft[family]} saddr . th sport`;
 }
 
-function declareMemories({ family, affinitySeconds }: PortBalance, way: Way): (readonly [string, NftSet])[] {
+function declareMemories(
+  { family, affinitySeconds }: PortBalance,
+  path: NodePath,
+): (readonly [string, NftSet])[] {
   const type = toAddressType(family);
   return [
-    ...(way.memory === null
+    ...(path.memory === null
       ? []
-      : [[way.memory, declareMemory(`${type} . inet_service`, memorySeconds)] as const]),
-    ...(way.kept === null ? [] : [[way.kept, declareMemory(type, affinitySeconds ?? 0)] as const]),
+      : [[path.memory, declareMemory(`${type} . inet_service`, memorySeconds)] as const]),
+    ...(path.kept === null ? [] : [[path.kept, declareMemory(type, affinitySeconds ?? 0)] as const]),
   ];
 }
 

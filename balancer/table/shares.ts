@@ -8,8 +8,8 @@ import {
   Drains,
   createStrayFilter,
   listGoneFlows,
-  listSilentFlows,
-  silentNode,
+  listUnresponsiveFlows,
+  unresponsiveNode,
   listEarlyFlows,
 } from './stale-flows.ts';
 import { usualWeight } from '../../lib/api/endpoints.ts';
@@ -31,7 +31,7 @@ import type { DrainingEndpoint } from '../../lib/api/node.ts';
 const paceMs = 5000;
 
 /** Endpoints of all ports that are looked at after one count: 20 ms. At least one Service is. */
-const maxLooked = 20_000;
+const maxExamined = 20_000;
 
 /** So many of them get other shares after one count: a port of 100 endpoints has 1,024 slots, which take 4 ms. At least one Service does. */
 const maxChanged = 100;
@@ -137,9 +137,9 @@ export class ConnectionShares {
 
   #settle(choose: (service: CountedService) => 'counted' | 'even' | 'as before'): void {
     const changed: string[] = [];
-    let [looked, other] = [0, 0];
+    let [examined, other] = [0, 0];
     for (const [name, service] of [...this.#services]) {
-      if (looked >= maxLooked || other >= maxChanged) break;
+      if (examined >= maxExamined || other >= maxChanged) break;
       this.#services.delete(name);
       this.#services.set(name, service);
       const choice = choose(service);
@@ -147,7 +147,7 @@ export class ConnectionShares {
       const before = other;
       for (const port of service.ports.values()) {
         const parts = chooseParts(port, choice);
-        looked += port.ends.length;
+        examined += port.ends.length;
         if (parts !== port.parts) other += port.ends.length;
         port.parts = parts;
       }
@@ -251,7 +251,7 @@ export class SettledBalances {
       this.#drains.take(service, balances);
       this.#shares.take(service, balances);
       if (!isLeft(service)) this.#cleaner.add(listGoneFlows(before, balances));
-      this.#cleaner.add(listSilentFlows(before, balances), silentNode);
+      this.#cleaner.add(listUnresponsiveFlows(before, balances), unresponsiveNode);
       this.#cleaner.add(listEarlyFlows(before, balances), 'which was not served yet');
       this.#cleaner.keep(listGoneFlows(balances, before));
       if (balances.length === 0) this.#serviceToBalances.delete(service);

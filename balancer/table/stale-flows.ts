@@ -21,12 +21,14 @@ export function listGoneFlows(before: readonly PortBalance[], after: readonly Po
 }
 
 /** The flows of one Service to endpoints on nodes that answered before, and do not now. Not of UDP: those are gone. */
-export function listSilentFlows(
+export function listUnresponsiveFlows(
   before: readonly PortBalance[],
   after: readonly PortBalance[],
 ): BalancedFlow[] {
   const list = (balances: readonly PortBalance[]) =>
-    balances.flatMap((balance) => (balance.protocol === 'UDP' ? [] : toFlows(balance, balance.silent ?? [])));
+    balances.flatMap((balance) =>
+      balance.protocol === 'UDP' ? [] : toFlows(balance, balance.unresponsive ?? []),
+    );
   const known = new Set(list(before).map(describeFlow));
   return list(after).filter((flow) => !known.has(describeFlow(flow)));
 }
@@ -145,10 +147,10 @@ const countEveryMs = 5000;
 
 /** Why connections are forgotten, in words that follow their endpoint. */
 type FlowEnd =
-  'which is gone' | 'whose drain timeout is over' | 'which was not served yet' | typeof silentNode;
+  'which is gone' | 'whose drain timeout is over' | 'which was not served yet' | typeof unresponsiveNode;
 
 /** Only those go that were never answered: their clients begin them again, and get another endpoint. */
-export const silentNode = 'whose node does not answer';
+export const unresponsiveNode = 'whose node does not answer';
 
 /** Some 30 MB. Where more go within seconds, all connections to endpoints that are not there are chosen instead. */
 const maxWaiting = 250_000;
@@ -284,7 +286,7 @@ export class FlowCleaner {
 
   #isSought(text: string, { isAnswered }: SeenFlow): boolean {
     const end = this.#sought.get(text);
-    return end !== undefined && !(end === silentNode && isAnswered);
+    return end !== undefined && !(end === unresponsiveNode && isAnswered);
   }
 
   #report(flow: ForgottenFlow): void {
@@ -342,7 +344,7 @@ export interface Tally {
 export class Drains {
   readonly #ports: DrainPorts;
   readonly #serviceToDrains = new Map<string, ReadonlyMap<string, Drain>>();
-  #said: readonly DrainingEndpoint[] | null = null;
+  #reported: readonly DrainingEndpoint[] | null = null;
   #cancel: Cancel = () => undefined;
   #dueAt = Infinity;
   #isStopped = false;
@@ -358,7 +360,7 @@ export class Drains {
 
   /** All of them, those with the most connections first. The same array while nothing has happened to them. */
   get list(): readonly DrainingEndpoint[] {
-    return (this.#said ??= this.#describe());
+    return (this.#reported ??= this.#describe());
   }
 
   #describe(): readonly DrainingEndpoint[] {
@@ -441,7 +443,7 @@ export class Drains {
   }
 
   #change(): void {
-    this.#said = null;
+    this.#reported = null;
     this.#ports.onChange();
   }
 

@@ -101,7 +101,7 @@ function listAliveProtocols(family: Family): readonly string[] {
 const relayPriority = -155;
 
 /** On both sides of IPVS, which has -98 in hook output. Source: ip_vs_ops4 of Linux 6.1, NF_IP_PRI_NAT_DST + 2. */
-const besideIpvs = { before: -110, after: -90 };
+const ipvsPriorities = { before: -110, after: -90 };
 
 /**
  * The TTL by which a node knows a packet that another one has sent on. Nodes may differ in where they send a connection: while they hear
@@ -227,7 +227,7 @@ function hideFromIpvs(family: Family): [string, NftChain][] {
   const address = `${familyToNft[family]} daddr`;
   const firstBit = family === 'ipv6' ? '8000::' : '128.0.0.0';
   const rules = [`${nameTtl(family)} ${sentOn.last} ct state 0x40 ${address} set ${address} ^ ${firstBit}`];
-  return Object.entries(besideIpvs).map(([place, order]) => [
+  return Object.entries(ipvsPriorities).map(([place, order]) => [
     `${place}-ipvs`,
     { hook: declareHook('filter', 'output', order), rules },
   ]);

@@ -123,7 +123,7 @@ function readAgents(lab: Ground['lab']): Promise<AgentCounts[]> {
       const machine = lab.machine(name);
       const { processorMs, megabytes } = await readUsage(machine, lab.service(name, 'vipnat'));
       const { stdout } = await machine.run(['curl', '--silent', '--max-time', '4', metricsUrl]);
-      const syncs = Number(/^vipnat_look_duration_seconds_count (\d+)$/m.exec(stdout)?.[1]);
+      const syncs = Number(/^vipnat_sync_duration_seconds_count (\d+)$/m.exec(stdout)?.[1]);
       return { processorMs, megabytes, syncs };
     }),
   );

@@ -106,9 +106,9 @@ function summarize(
   const refusedAtMs = failures.filter(({ isConnected }) => !isConnected).map(({ atMs }) => atMs);
   const slowedAtMs = [...failedAtMs, ...slowAtMs].sort((a, b) => a - b);
   const broken = watches.filter(({ apiserver }) => stuck.includes(apiserver));
-  const listTimes = (isSilent: boolean) =>
+  const listTimes = (isUnresponsive: boolean) =>
     broken
-      .filter((watch) => watch.isSilent === isSilent)
+      .filter((watch) => watch.isUnresponsive === isUnresponsive)
       .map(({ endedAtMs }) => (endedAtMs === null ? null : Math.round(startedAt + endedAtMs - faultAt)));
   return {
     sent,

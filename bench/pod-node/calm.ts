@@ -62,7 +62,9 @@ async function waitForHealth(lab: NodeLab, node: string, rounds: number): Promis
   await waitUntil(`${node} hears all other nodes`, async () => {
     const now = await readHealth(lab, node);
     const isSo =
-      now.silent === 0 && now.asked === nodes.length - 1 && now.probes - before.probes >= rounds * now.asked;
+      now.unresponsive === 0 &&
+      now.asked === nodes.length - 1 &&
+      now.probes - before.probes >= rounds * now.asked;
     return isSo ? null : JSON.stringify({ before, now });
   });
 }
@@ -79,7 +81,7 @@ export async function waitForPods(lab: NodeLab, { host, port }: Target, count: n
 
 interface Health {
   readonly asked: number;
-  readonly silent: number;
+  readonly unresponsive: number;
   readonly probes: number;
 }
 
@@ -90,5 +92,9 @@ async function readHealth(lab: NodeLab, node: string): Promise<Health> {
   const { stdout } = await lab.machine(node).run(words);
   const read = (name: string) =>
     Number(new RegExp(`^vipnat_balancer_${name} (\\d+)$`, 'm').exec(stdout)?.[1] ?? 0);
-  return { asked: read('nodes_asked'), silent: read('nodes_silent'), probes: read('node_probes_total') };
+  return {
+    asked: read('nodes_asked'),
+    unresponsive: read('nodes_silent'),
+    probes: read('node_probes_total'),
+  };
 }

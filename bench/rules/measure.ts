@@ -15,7 +15,7 @@ import { noApi } from '../../agent/api.ts';
 /** What one run found: milliseconds, each time. */
 export interface RulesReport {
   /** From the start of a look to its plan: everything is read and understood. */
-  readonly lookMs: readonly number[];
+  readonly pollMs: readonly number[];
   /** From an apiserver's death to the end of the write: decided on what the last look saw. */
   readonly changeMs: readonly number[];
 }
@@ -43,7 +43,7 @@ const oneDead: HealthView = new Map([
   ['10.0.0.13:6443', { state: 'dead', reason: 'measured', staleConnections: 'none' }],
 ]);
 const kernel = createKernel({ onProblem: () => undefined });
-const report = { lookMs: [] as number[], changeMs: [] as number[] };
+const report = { pollMs: [] as number[], changeMs: [] as number[] };
 for (let round = 0; round <= Number(times); round += 1) {
   const { observation, ms } = await lookOnce();
   const health = round % 2 === 0 ? unprobed : oneDead;
@@ -53,7 +53,7 @@ for (let round = 0; round <= Number(times); round += 1) {
   await applyPlan(kernel, plan);
   // The first round writes all of it.
   if (round === 0) continue;
-  report.lookMs.push(ms);
+  report.pollMs.push(ms);
   report.changeMs.push(performance.now() - started);
 }
 process.stdout.write(`${JSON.stringify(report satisfies RulesReport)}\n`);

@@ -31,7 +31,7 @@ export class Sampler {
   async run(): Promise<void> {
     while (!this.#isStopped) {
       const { phase } = this;
-      const samples = await Promise.all(masters.map(({ name }) => this.#look(name, phase)));
+      const samples = await Promise.all(masters.map(({ name }) => this.#sync(name, phase)));
       // What begins in one phase and ends in another is of neither.
       if (phase === this.phase) appendRecords(samples);
       await sleep(intervalMs - ((performance.now() - this.#started) % intervalMs));
@@ -43,7 +43,7 @@ export class Sampler {
     this.#isStopped = true;
   }
 
-  async #look(agent: string, phase: Sample['phase']): Promise<Sample> {
+  async #sync(agent: string, phase: Sample['phase']): Promise<Sample> {
     const service = this.#lab.service(agent, 'vipnat');
     if (!(await service.isRunning())) {
       throw new LabError(`${service.describe()} has ended. The end of its log:\n${service.readTail()}`);

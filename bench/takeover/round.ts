@@ -25,7 +25,7 @@ export interface Outcome {
 
 /** How `services probe` sees the addresses. */
 interface Seen {
-  readonly silent: number;
+  readonly unresponsive: number;
   /** By hardware address: how many addresses are there, by its own word. */
   readonly neighbours: Readonly<Record<string, number>>;
 }
@@ -47,7 +47,7 @@ export async function waitForHolder({ probe, hardwareToNode }: Client): Promise<
     const [hardware = '', ...others] = Object.keys(seen.neighbours);
     const node = hardwareToNode.get(hardware);
     // Two nodes that do not hear each other may both say that they have an address.
-    if (seen.silent === 0 && others.length === 0 && node !== undefined) return node;
+    if (seen.unresponsive === 0 && others.length === 0 && node !== undefined) return node;
     if (performance.now() > until) throw new LabError(`no node has all addresses: ${JSON.stringify(seen)}`);
   }
 }

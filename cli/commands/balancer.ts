@@ -45,7 +45,7 @@ tables vipnat-lb of nftables, and touches nothing of vipnat run. When it stops, 
 rules work for 30 more seconds. Then kube-proxy's rules count.
 Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
   flags,
-  heeds: ['kubeconfig', 'nodeName', 'runDir', 'listen', 'logLevel', 'logFormat'],
+  configOptions: ['kubeconfig', 'nodeName', 'runDir', 'listen', 'logLevel', 'logFormat'],
   hasLog: () => true,
   check: ({ options }) => checkNamespace(options.namespace, servicesNamespace),
   run: async ({ config, given, options: { namespace, nodeAddress: nodeAddresses, nodeProbePort } }) => {

@@ -1,7 +1,7 @@
-import { type HostLook, type ClosedSwitch, type VipDecision, lookAtHost } from '../../agent/main.ts';
+import { type HostReading, type ClosedSwitch, type VipDecision, readHost } from '../../agent/main.ts';
 import { type ForwardChain, type UnreadText, describeUnread } from '../../lib/kernel/port.ts';
 import type { Config } from '../../config/options.ts';
-import { type HolderInfo, findHolder, agentRole } from '../../lib/http/singleton.ts';
+import { type OwnerInfo, findLockOwner, agentRole } from '../../lib/http/singleton.ts';
 import { type Screen, plainScreen, layOutText, paint, keepTogether } from '../output.ts';
 import {
   describeInSync,
@@ -30,14 +30,14 @@ import { VipnatError } from '../../lib/errors.ts';
 
 /** What `check` has found. */
 export interface CheckFindings {
-  readonly assessment: HostLook;
+  readonly assessment: HostReading;
   /** Chains of other software that drop what is forwarded. */
   readonly drops: readonly ForwardChain[];
   /** What could not be read. */
   readonly unread: readonly UnreadText[];
   readonly config: Pick<Config, 'sysctls'>;
   /** The one that runs here: no other vipnat may write then. */
-  readonly agent: Pick<HolderInfo, 'pid'> | null;
+  readonly agent: Pick<OwnerInfo, 'pid'> | null;
   /** The flags of this configuration as a shell takes them: `--vip=10.0.0.50:6443`. */
   readonly flags: string;
 }
@@ -87,9 +87,9 @@ function describeRepair({ assessment, agent, flags }: CheckFindings): string[] {
 function putLabel(label: string, lines: readonly string[], screen: Screen): string[] {
   const isAlone = screen.width !== null && label.length > screen.width / 2;
   const indent = ' '.repeat(isAlone ? 2 : label.length + 2);
-  const told = lines.flatMap((line) => layOutMarked({ indent, line, mark: 'drift:' }, screen));
-  if (isAlone) return [...layOutText('', label, screen), ...told];
-  const [first = '', ...more] = told;
+  const driftLines = lines.flatMap((line) => layOutMarked({ indent, line, mark: 'drift:' }, screen));
+  if (isAlone) return [...layOutText('', label, screen), ...driftLines];
+  const [first = '', ...more] = driftLines;
   return [`${label}${first.slice(label.length)}`, ...more];
 }
 
@@ -175,7 +175,7 @@ interface Besides {
  * what of others drops what is balanced. Ends with a newline.
  */
 export function formatCheckJson(
-  assessment: HostLook,
+  assessment: HostReading,
   { drops, unread, services }: Besides,
   node: string,
 ): string {
@@ -207,7 +207,7 @@ function describeConsequence({ chain, kind }: Drift, decisions: readonly VipDeci
   const decision = decisions.find(({ vip }) => vipChainName(vip) === chain);
   return decision === undefined
     ? null
-    : `${formatEndpoint(decision.vip)} should have the balancing mode ${decision.way}`;
+    : `${formatEndpoint(decision.vip)} should have the balancing mode ${decision.mode}`;
 }
 
 /** What it means for people that a hook is not in its place. */
@@ -219,7 +219,7 @@ const chainToConsequence = new Map([
 ]);
 
 function isUnhooked(kind: Drift['kind']): boolean {
-  return ['missing-hook', 'hook-behind-rival', 'missing-chain', 'edited-table'].includes(kind);
+  return ['missing-hook', 'hook-behind-foreign-rule', 'missing-chain', 'edited-table'].includes(kind);
 }
 
 const label = 'Services  ';
@@ -272,7 +272,7 @@ Examples:
 If an agent runs here, no option is needed: the command takes the agent's options.
 Exit status: 0 in sync, 1 failed, 2 drift, 78 bad configuration.`,
   flags,
-  heeds: hostOptions,
+  configOptions: hostOptions,
   agentScope: () => 'host',
   check: ({ noVip }) => noVip(),
   run: compare,
@@ -305,8 +305,8 @@ async function checkVips(
   services: ServicesCheck,
   { config, given, options, screen, stdout, stderr }: CheckContext,
 ): Promise<boolean> {
-  const [assessment, agent] = await Promise.all([lookAtHost(config, stderr), findHolder(agentRole)]);
-  const { drops, problems } = await lookForDrops(assessment);
+  const [assessment, agent] = await Promise.all([readHost(config, stderr), findLockOwner(agentRole)]);
+  const { drops, problems } = await findDrops(assessment);
   const flags = quoteWords(toArguments(config, given));
   const unread = [...describeUnread(assessment.observation.unread), ...problems];
   const isInSync = assessment.plan.tables.length === 0 && assessment.missingSwitches.length === 0;
@@ -319,8 +319,8 @@ async function checkVips(
 }
 
 /** The rules are compared all the same where nobody can list others' chains. */
-async function lookForDrops(
-  assessment: HostLook,
+async function findDrops(
+  assessment: HostReading,
 ): Promise<{ drops: readonly ForwardChain[]; problems: readonly UnreadText[] }> {
   try {
     const chains = await createKernel({ onProblem: () => undefined }).listForwardChains();

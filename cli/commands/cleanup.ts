@@ -176,7 +176,7 @@ with the last virtual IP. Only the flag --vip counts here, not VIPNAT_VIP or a f
 Stop a running agent or balancer first.
 Exit status: 0 no rule of vipnat is left, 1 failed, 78 bad configuration.`,
   flags,
-  heeds: ['vip', 'stateDir', 'logLevel'],
+  configOptions: ['vip', 'stateDir', 'logLevel'],
   run: removeAll,
 });
 

@@ -40,7 +40,7 @@ It also configures load balancers outside of the cluster. Each is a
 LoadBalancerDevice. Services choose one by the class vipnat.io/NAME.
 Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
   flags,
-  heeds: ['vip', 'kubeconfig', 'listen', 'logLevel', 'logFormat'],
+  configOptions: ['vip', 'kubeconfig', 'listen', 'logLevel', 'logFormat'],
   hasLog: () => true,
   check: ({ options }) => [
     ...checkNamespace(options.namespace, servicesNamespace),

@@ -75,7 +75,7 @@ const roleToTone: Readonly<Record<UnitState['role'], Tone>> = {
   active: 'good',
   standby: 'good',
   unknown: 'doubtful',
-  silent: 'bad',
+  unresponsive: 'bad',
 };
 
 /** What `vipnat device state` prints: a row for each unit, and what other users have not applied. */
@@ -185,11 +185,11 @@ interface Stop {
   readonly end: () => void;
 }
 
-function watchSignals(say: (text: string) => void): Stop {
+function watchSignals(print: (text: string) => void): Stop {
   const [checks, removal] = [new AbortController(), new AbortController()];
   let received: NodeJS.Signals | null = null;
   const onSignal = (name: NodeJS.Signals) => {
-    if (received === null) say('vipnat removes what the suite made. A second signal ends the removal\n');
+    if (received === null) print('vipnat removes what the suite made. A second signal ends the removal\n');
     else removal.abort(new Error('interrupted'));
     received ??= name;
     checks.abort(new Error('interrupted'));

@@ -19,7 +19,7 @@ import { toArguments, nameNode } from '../../config/load.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { createKernel } from '../../lib/kernel/kernel.ts';
 import { connectOnce } from '../../lib/http/client.ts';
-import { lookAtHost } from '../../agent/main.ts';
+import { readHost } from '../../agent/main.ts';
 import { findRoute } from '../../lib/kubernetes/route.ts';
 import { hostname } from 'node:os';
 
@@ -216,7 +216,7 @@ the agent nor the API, changes nothing, and lists what it could not check.
 If an agent runs here, no option is needed: the command takes the agent's options.
 Exit status: 0 nothing wrong, 1 failed, 2 warnings, 3 failures found, 78 bad configuration.`,
   flags,
-  heeds: [...hostOptions, 'runDir'],
+  configOptions: [...hostOptions, 'runDir'],
   agentScope: () => 'host',
   check: ({ noVip }) => noVip(hint),
   run: examineHost,
@@ -239,7 +239,7 @@ async function examineHost({
     kernel: createKernel({ onProblem: () => undefined }),
     // In order: its end takes nothing from the peer's kernel.
     connect: (endpoint, limitMs) => connectOnce(systemClock, endpoint, { limitMs, end: 'close' }),
-    look: () => lookAtHost(config, stderr),
+    readHost: () => readHost(config, stderr),
     captureMs: options.capture,
     route: findRoute({ ...config, vips: [] }),
     node: nameNode(config),

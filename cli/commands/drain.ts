@@ -57,7 +57,7 @@ type DrainContext = UndrainContext & CommandContext<OptionsOf<typeof flags>>;
 const shared = {
   usage: '[NODE] [options]',
   words,
-  heeds: ['nodeName', 'stateDir', 'runDir', 'logLevel'],
+  configOptions: ['nodeName', 'stateDir', 'runDir', 'logLevel'],
 } as const;
 
 /** `vipnat drain`. */

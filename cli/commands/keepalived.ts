@@ -30,7 +30,7 @@ The configuration goes to standard output, a line for each virtual IP to standar
 error. Run it on each master with the same options. Only --output writes a file.
 Exit status: 0 printed, 78 bad configuration, or a value that this host does not show.`,
   flags: keepalivedFlags,
-  heeds: ['vip', 'endpoints', 'runDir', 'logLevel'],
+  configOptions: ['vip', 'endpoints', 'runDir', 'logLevel'],
   check: ({ noVip }) => noVip(),
   run: printOrWrite,
 });

@@ -99,7 +99,7 @@ software.
 Exit status: 0 printed or written, 1 failed, 78 bad configuration.`,
   flags: manifestFlags,
   words,
-  heeds: ['vip'],
+  configOptions: ['vip'],
   kinds,
   isForElsewhere: true,
   check: ({ options, config, unread, noVip }) => [

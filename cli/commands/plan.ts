@@ -12,14 +12,14 @@ import {
 } from '../command.ts';
 import { type Family, families } from '../../lib/net.ts';
 import { nameNode } from '../../config/load.ts';
-import { planOffline, chooseOfflineWay } from '../../agent/decide/offline.ts';
+import { planOffline, chooseOfflineMode } from '../../agent/decide/offline.ts';
 import { selectFamily, formatNft, formatRestore, formatCommands } from '../screens/plan.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
 import { formatErrorLine, type Screen, formatJson } from '../output.ts';
 import { describeInSync } from '../findings.ts';
 import type { PlannedRules } from '../../agent/main.ts';
 import type { Config, OptionName } from '../../config/options.ts';
-import { type WayEntry, wayToEntry } from '../../agent/decide/mode.ts';
+import { type ModeEntry, modeToEntry } from '../../agent/decide/mode.ts';
 
 /** What the balancer of this host would write now. */
 interface ServicesPlan {
@@ -104,7 +104,7 @@ plan changes nothing. Rules go to standard output, all else to standard error.
 If an agent runs here, no option is needed: the command takes the agent's options.
 Exit status: 0 printed or nothing to change, 1 failed, 78 bad configuration.`,
   flags,
-  heeds: [...hostOptions, 'nodeName'],
+  configOptions: [...hostOptions, 'nodeName'],
   agentScope: ({ offline }) => (offline ? null : 'given'),
   check: ({ options: { offline }, config, unreadable, noVip }) => [
     ...noVip(),
@@ -135,7 +135,7 @@ async function planVips(
   { config, options, screen, stdout, stderr }: PlanContext,
   services: ServicesPlan | null,
 ): Promise<number> {
-  const seen = options.offline ? planOffline(config) : await lookOnce(config, stderr);
+  const seen = options.offline ? planOffline(config) : await readOnce(config, stderr);
   const state = selectFamily(seen, options.family);
   for (const { code, text } of describeUnread(state.observation.unread)) {
     stderr(`${formatErrorLine(code, toPrintableLine(text))}\n`);
@@ -151,9 +151,9 @@ function isInSync({ plan, missingSwitches, sourceRoutes }: PlannedRules): boolea
   return plan.transactions.length === 0 && missingSwitches.length === 0 && sourceRoutes.length === 0;
 }
 
-async function lookOnce(config: Config, tell: (text: string) => void): Promise<PlannedRules> {
-  const { lookAtHost } = await import('../../agent/main.ts');
-  return lookAtHost(config, tell);
+async function readOnce(config: Config, notify: (text: string) => void): Promise<PlannedRules> {
+  const { readHost } = await import('../../agent/main.ts');
+  return readHost(config, notify);
 }
 
 /** What a plan is printed by. */
@@ -186,17 +186,17 @@ function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>
   const isLacking = (family: Family) =>
     config.vips.some((vip) => vip.family === family) && needs !== null && !hasGiven(config, needs, family);
   if (needs === null || unreadable.has(needs)) return [];
-  const { what, examples } = needsInWords[needs];
+  const { what, examples } = needToText[needs];
   return families
     .filter(isLacking)
     .map((family) => `${name} needs ${what} with --offline: add ${examples[family]}`);
 }
 
-type Need = NonNullable<WayEntry['needs']>;
+type Need = NonNullable<ModeEntry['needs']>;
 
 /** Which choice of the user's asks for what: a forced way for its own, else kube-proxy's mode for the way it leads to. */
 function explainNeed({ mode, proxyMode }: Config): { name: string; needs: Need | null } {
-  const { needs } = wayToEntry[chooseOfflineWay({ mode, proxyMode })];
+  const { needs } = modeToEntry[chooseOfflineMode({ mode, proxyMode })];
   if (mode !== 'auto') return { name: mode, needs };
   return { name: proxyMode === 'none' ? 'balancing without kube-proxy' : proxyMode, needs };
 }
@@ -206,7 +206,7 @@ function hasGiven(config: Config, need: Need, family: Family): boolean {
   return config.endpoints.some((endpoint) => endpoint.family === family);
 }
 
-const needsInWords: Readonly<Record<Need, { what: string; examples: Readonly<Record<Family, string>> }>> = {
+const needToText: Readonly<Record<Need, { what: string; examples: Readonly<Record<Family, string>> }>> = {
   clusterIp: {
     what: 'the ClusterIP',
     examples: { ipv4: '--cluster-ip 10.96.0.1', ipv6: '--cluster-ip fd00:10:96::1' },

@@ -24,7 +24,7 @@ Examples:
 When the agent stops, its rules keep working. vipnat cleanup removes them.
 Exit status: 0 ended by a signal or done, 1 failed, 78 bad configuration.`,
   flags,
-  heeds: optionNames,
+  configOptions: optionNames,
   hasLog: ({ once, dryRun }) => !once && !dryRun,
   check: ({ options: { once, dryRun }, noVip }) => [
     ...(once && dryRun

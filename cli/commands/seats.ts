@@ -48,20 +48,20 @@ export function formatSeats(view: SeatsView, screen: Screen = plainScreen): stri
 function toRow(seat: SeatView): Part[] {
   return [
     { text: seat.seat },
-    { text: nameHolder(seat), tone: seat.holders.length === 1 ? 'good' : 'bad' },
+    { text: nameSeatHolder(seat), tone: seat.seatHolders.length === 1 ? 'good' : 'bad' },
     { text: String(seat.addresses) },
     { text: seat.nodes.join(', ') || 'no node' },
   ];
 }
 
-function nameHolder({ holders }: SeatView): string {
-  return holders.length === 0 ? 'nobody' : holders.join(' and ');
+function nameSeatHolder({ seatHolders }: SeatView): string {
+  return seatHolders.length === 0 ? 'nobody' : seatHolders.join(' and ');
 }
 
 function listNotes(view: SeatsView): string[] {
   const misplaced = listMisplaced(view);
   return [
-    ...view.nodes.filter((one) => !one.isLiving).map(describeSilence),
+    ...view.nodes.filter((one) => !one.isLiving).map(describeNoAnswer),
     ...view.nodes
       .filter(({ mode, isLiving }) => mode === 'none' && isLiving)
       .map(({ node }) => `${node} can serve no Service: it holds no seat`),
@@ -86,7 +86,10 @@ function listNotes(view: SeatsView): string[] {
 }
 
 /** A node whose Lease has run out. */
-export function describeSilence({ node, silentMs: ms }: Pick<NodeView, 'node' | 'silentMs'>): string {
+export function describeNoAnswer({
+  node,
+  msSinceRenewal: ms,
+}: Pick<NodeView, 'node' | 'msSinceRenewal'>): string {
   return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
 }
 
@@ -94,20 +97,20 @@ export function describeSilence({ node, silentMs: ms }: Pick<NodeView, 'node' | 
 export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
   const document = {
     version: 1,
-    seats: seats.map(({ seat, pool, index, anchor, vrid, addresses, holders, nodes: candidates }) => ({
+    seats: seats.map(({ seat, pool, index, anchor, vrid, addresses, seatHolders, nodes: candidates }) => ({
       seat,
       pool,
       index,
       anchor,
       vrid,
       addresses,
-      holders,
+      seatHolders,
       nodes: candidates,
     })),
-    nodes: nodes.map(({ node, mode, silentMs, inUse, unheld }) => ({
+    nodes: nodes.map(({ node, mode, msSinceRenewal, inUse, unheld }) => ({
       node,
       mode,
-      silentSeconds: silentMs === null ? null : silentMs / 1000,
+      secondsSinceRenewal: msSinceRenewal === null ? null : msSinceRenewal / 1000,
       addressesInUse: inUse,
       cannotHold: Object.entries(unheld).map(([name, why]) => ({ name, why })),
     })),
@@ -166,7 +169,7 @@ Exit status: 0 each seat has one node, 1 failed, 2 one has none or two,
 78 bad configuration.`,
   flags,
   words,
-  heeds: ['kubeconfig', 'logLevel'],
+  configOptions: ['kubeconfig', 'logLevel'],
   check: ({ options: { namespace } }) => checkNamespace(namespace, servicesNamespace),
   run: moveAndPrint,
 });
@@ -202,7 +205,7 @@ async function moveAndPrint({
     {
       api,
       clock,
-      say: (words) => {
+      print: (words) => {
         stderr(`${words}\n`);
       },
     },
@@ -210,7 +213,9 @@ async function moveAndPrint({
   );
   const view = await api.view();
   stdout(options.json ? formatSeatsJson(view) : formatSeats(view, screen()));
-  return view.seats.every(({ holders }) => holders.length === 1) ? exitStatuses.done : exitStatuses.found;
+  return view.seats.every(({ seatHolders }) => seatHolders.length === 1)
+    ? exitStatuses.done
+    : exitStatuses.found;
 }
 
 async function move(moving: MoveOptions, { action, node }: Asked): Promise<void> {
@@ -224,6 +229,6 @@ async function move(moving: MoveOptions, { action, node }: Asked): Promise<void>
       await undrainNode(moving, node);
       return;
     case 'rebalance':
-      if ((await rebalanceSeats(moving)) === 0) moving.say('every seat is where it is to be');
+      if ((await rebalanceSeats(moving)) === 0) moving.print('every seat is where it is to be');
   }
 }

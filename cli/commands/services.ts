@@ -64,13 +64,13 @@ function describe({ service, state, reason, why, since, addresses, pods, devices
   const waitingForGates = pods.filter(({ gate }) => gate !== null).length;
   return {
     ...{ namespace, name, state, reason, why, since },
-    addresses: addresses.map(({ address, isPublished, seat, virtualIp, holders, nodes, device }) => ({
+    addresses: addresses.map(({ address, isPublished, seat, virtualIp, seatHolders, nodes, device }) => ({
       ...{
         address,
         published: isPublished,
         pool: virtualIp?.spec.pool ?? null,
         seat,
-        holders,
+        seatHolders,
         nodes,
         device,
       },
@@ -84,9 +84,9 @@ function describe({ service, state, reason, why, since, addresses, pods, devices
 }
 
 function describeCluster({ controller, reports, pools, devices }: ClusterView): object {
-  const { isLeading, holder, silentMs } = controller;
+  const { isLeading, leader, msSinceRenewal } = controller;
   return {
-    controller: { leading: isLeading, holder, silentSeconds: toSeconds(silentMs) },
+    controller: { leading: isLeading, leader, secondsSinceRenewal: toSeconds(msSinceRenewal) },
     pools: pools.map(({ metadata, status }) => ({
       ...{ name: metadata.name, conditions: status?.conditions ?? [] },
     })),
@@ -96,8 +96,8 @@ function describeCluster({ controller, reports, pools, devices }: ClusterView): 
       units: units.map(({ unit, role, isInSync, why }) => ({ unit, role, inSync: isInSync ?? null, why })),
       ...{ services: balancers, draining, foreignChanges },
     })),
-    nodes: reports.map(({ node, mode, isLiving, silentMs: ms, seats, inUse }) => ({
-      ...{ node, mode, living: isLiving, silentSeconds: toSeconds(ms), seats, addressesInUse: inUse },
+    nodes: reports.map(({ node, mode, isLiving, msSinceRenewal: ms, seats, inUse }) => ({
+      ...{ node, mode, living: isLiving, secondsSinceRenewal: toSeconds(ms), seats, addressesInUse: inUse },
     })),
   };
 }
@@ -144,7 +144,7 @@ Exit status: 0 all Services work, 1 failed, 2 one does not, or no controller lea
 78 bad configuration.`,
   flags,
   words,
-  heeds: ['kubeconfig', 'logLevel'],
+  configOptions: ['kubeconfig', 'logLevel'],
   check: ({ options: { namespace } }) => checkNamespace(namespace ?? servicesNamespace, servicesNamespace),
   run: printServices,
 });
@@ -175,13 +175,13 @@ async function printServices(context: ServicesContext): Promise<number> {
     namespace: namespace ?? servicesNamespace,
   });
   if (watchMs === null) {
-    const { text, isTrouble } = await look(api, context);
+    const { text, isTrouble } = await show(api, context);
     stdout(text);
     return isTrouble ? exitStatuses.found : exitStatuses.done;
   }
   for (;;) {
     try {
-      const { text } = await look(api, context);
+      const { text } = await show(api, context);
       stdout(screen().isTerminal ? `${clearScreen}${text}` : text);
     } catch (error) {
       const { code, message } = error as VipnatError;
@@ -191,7 +191,7 @@ async function printServices(context: ServicesContext): Promise<number> {
   }
 }
 
-async function look(
+async function show(
   api: ServicesApi,
   { options: { service, json: isJson }, screen }: ServicesContext,
 ): Promise<{ readonly text: string; readonly isTrouble: boolean }> {

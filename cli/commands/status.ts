@@ -59,11 +59,11 @@ export function formatStatus(status: StatusView, screen: Screen = plainScreen): 
 }
 
 function formatVip({ decision, isHeld, backends }: VipStatus, status: StatusView, screen: Screen): string[] {
-  const { vip, way, reason } = decision;
-  const holder = { text: isHeld ? 'held by this node' : 'not held by this node' };
+  const { vip, mode, reason } = decision;
+  const leader = { text: isHeld ? 'held by this node' : 'not held by this node' };
   const parts: Part[] = isBalanced(decision)
-    ? [holder, { text: way }, describeSync(status)]
-    : [{ text: 'NOT BALANCED', tone: 'bad' }, { text: way }, holder];
+    ? [leader, { text: mode }, describeSync(status)]
+    : [{ text: 'NOT BALANCED', tone: 'bad' }, { text: mode }, leader];
   return [
     ...layOutParts(`${formatEndpoint(vip)}   `, parts, screen),
     ...layOutText('  because ', reason, screen),
@@ -113,12 +113,12 @@ function formatFoot(status: StatusView, screen: Screen): string[] {
 
 function describeAgent({ agent, activity }: HostStatus): Part[] {
   if (agent === null) return [{ text: 'NOT RUNNING: rules stay, no agent repairs them', tone: 'bad' }];
-  const looked = activity?.lookedMsAgo ?? null;
+  const syncedMsAgo = activity?.syncedMsAgo ?? null;
   const parts = [
     `running, pid ${agent.pid}, since ${agent.since}`,
-    ...(looked === null
+    ...(syncedMsAgo === null
       ? []
-      : [`last sync ${looked < 1000 ? `${Math.round(looked)} ms` : formatAge(looked)} ago`]),
+      : [`last sync ${syncedMsAgo < 1000 ? `${Math.round(syncedMsAgo)} ms` : formatAge(syncedMsAgo)} ago`]),
     ...(activity === null ? [] : [`${activity.writes} write${activity.writes === 1 ? '' : 's'}`]),
   ];
   return parts.map((text) => ({ text }));
@@ -359,7 +359,7 @@ status needs neither the agent nor the API, and changes nothing.
 If an agent runs here, no option is needed: the command takes the agent's options.
 Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad configuration.`,
   flags,
-  heeds: [...hostOptions, 'nodeName', 'runDir'],
+  configOptions: [...hostOptions, 'nodeName', 'runDir'],
   agentScope: () => 'host',
   check: ({ noVip }) => noVip(),
   run: printStatus,

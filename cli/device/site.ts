@@ -94,8 +94,8 @@ function createIt(
 export function isStateInTrouble({ units, foreignChanges }: DeviceState): boolean {
   const active = units.filter(({ role }) => role === 'active');
   const isBehind = units.some(({ isInSync }) => isInSync === false);
-  const isSilent = units.some(({ role }) => role === 'silent' || role === 'unknown');
-  return active.length !== 1 || isBehind || isSilent || foreignChanges.length > 0;
+  const isUnresponsive = units.some(({ role }) => role === 'unresponsive' || role === 'unknown');
+  return active.length !== 1 || isBehind || isUnresponsive || foreignChanges.length > 0;
 }
 
 /**

@@ -3,13 +3,13 @@ import type { HostProcess, Rights, InterfaceAddress, Listener } from '../../lib/
 import { keepalivedName, type KeepalivedConfiguration, type VrrpAdvert } from '../../lib/keepalived/read.ts';
 import type { Endpoint } from '../../lib/net.ts';
 import type { Config } from '../../config/options.ts';
-import type { HostLook } from '../../agent/main.ts';
+import type { HostReading } from '../../agent/main.ts';
 import type { ForwardChain } from '../../lib/kernel/port.ts';
 import type { EarlyRules } from '../../lib/kernel/iptables.ts';
 import type { Drain } from '../../lib/files.ts';
 import type { ConnectOutcome, Serving } from '../../lib/http/client.ts';
 import type { ModuleState } from '../../lib/kernel/forwarding.ts';
-import type { HolderInfo } from '../../lib/http/singleton.ts';
+import type { OwnerInfo } from '../../lib/http/singleton.ts';
 import type { HostBalancer } from '../../lib/api/balancer.ts';
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import type { ServicesView, ServiceObjects } from '../services/view.ts';
@@ -46,8 +46,8 @@ export function isHeldWithoutVrrp(vip: Endpoint, facts: HostFacts): boolean {
 /** Whether neither this host nor another one has it, as far as that can be asked at all. */
 export function isSurelyFree(vip: Endpoint, facts: HostFacts): boolean {
   const { adverts, linkHolders } = facts;
-  const isSilent = 'value' in linkHolders && linkHolders.value.get(vip.address) === null;
-  return 'value' in adverts && isSilent && !isHeldElsewhere(vip, facts);
+  const isUnresponsive = 'value' in linkHolders && linkHolders.value.get(vip.address) === null;
+  return 'value' in adverts && isUnresponsive && !isHeldElsewhere(vip, facts);
 }
 
 function isAdvertisedElsewhere({ address }: Endpoint, { adverts, assessment }: HostFacts): boolean {
@@ -58,8 +58,8 @@ function isAdvertisedElsewhere({ address }: Endpoint, { adverts, assessment }: H
   );
 }
 
-function isAnsweredFor({ address }: Endpoint, { holderAnswers, linkHolders }: HostFacts): boolean {
-  const kind = holderAnswers.get(address)?.kind;
+function isAnsweredFor({ address }: Endpoint, { vipHolderAnswers, linkHolders }: HostFacts): boolean {
+  const kind = vipHolderAnswers.get(address)?.kind;
   const isOnLink = 'value' in linkHolders && (linkHolders.value.get(address) ?? null) !== null;
   return isOnLink || kind === 'open' || kind === 'refused';
 }
@@ -67,7 +67,7 @@ function isAnsweredFor({ address }: Endpoint, { holderAnswers, linkHolders }: Ho
 /** What is known of the file by which keepalived is told whether this node can serve. */
 export interface TrackFileView {
   /** What is in it, without blanks around; null where it is not there. */
-  readonly says: string | null;
+  readonly content: string | null;
   /** Whether keepalived watches its folder; null where none runs. */
   readonly isWatched: boolean | null;
 }
@@ -83,7 +83,7 @@ export interface HostFacts {
   readonly rights: Fact<Rights>;
   /** The tools of toolNames that are in PATH. */
   readonly tools: ReadonlySet<string>;
-  readonly assessment: Fact<HostLook>;
+  readonly assessment: Fact<HostReading>;
   /** nftables' chains for what is forwarded. */
   readonly forwardChains: Fact<readonly ForwardChain[]>;
   /** Rules that packets pass before connections are tracked. */
@@ -110,7 +110,7 @@ export interface HostFacts {
   readonly drain: Fact<Drain | null>;
   readonly adverts: Fact<readonly VrrpAdvert[]>;
   /** By VIP address: how a connect to a port ended that no rule of ours is about; only VIPs that this host lacks. */
-  readonly holderAnswers: ReadonlyMap<string, ConnectOutcome>;
+  readonly vipHolderAnswers: ReadonlyMap<string, ConnectOutcome>;
   /** By VIP address: which other host answers for it on a link; null for nobody. Not in it: one that cannot be asked for. */
   readonly linkHolders: Fact<ReadonlyMap<string, LinkHolder | null>>;
   /** By endpoint text; null for one that did not answer. */
@@ -120,7 +120,7 @@ export interface HostFacts {
   readonly units: ReadonlySet<string>;
   /** By name, those of ipvsModules. */
   readonly modules: ReadonlyMap<string, ModuleState>;
-  readonly agent: HolderInfo | null;
+  readonly agent: OwnerInfo | null;
   readonly services: ServicesFacts;
 }
 
@@ -194,7 +194,8 @@ export function findDoubles(
   return others
     .filter(([source, span]) =>
       [...spans].some(
-        ([rival, other]) => rival !== source && other.first < span.last && span.first < other.last,
+        ([otherSource, other]) =>
+          otherSource !== source && other.first < span.last && span.first < other.last,
       ),
     )
     .map(([source]) => source);
@@ -273,20 +274,20 @@ export interface NotHere {
 }
 
 /** Something was looked at: what was found, and why some of it could not be looked at. */
-interface Looked {
+interface Checked {
   readonly findings: readonly Finding[];
   /** One phrase each. */
   readonly gaps: readonly string[];
 }
 
 /** What a check comes to. `lookAt` makes it, so that a check without anything to look at is never told to be well. */
-export type Verdict = Looked | NotChecked | NotHere;
+export type Verdict = Checked | NotChecked | NotHere;
 
 /**
  * Looks at things one by one. Of each are told findings, none when it is well, or why it could not be looked at.
  * Without any the verdict is `otherwise`. Pure.
  */
-export function lookAt<T>(
+export function checkEach<T>(
   subjects: readonly T[],
   otherwise: NotChecked | NotHere,
   find: (subject: T) => readonly Finding[] | NotChecked,
@@ -300,7 +301,7 @@ export function lookAt<T>(
 }
 
 /** Looks at the host as a whole, where there is always something to look at. */
-export function lookAtHost(find: () => readonly Finding[] | NotChecked): Verdict {
+export function checkHost(find: () => readonly Finding[] | NotChecked): Verdict {
   const found = find();
   return 'unknown' in found ? found : { findings: found, gaps: [] };
 }

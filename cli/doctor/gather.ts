@@ -9,7 +9,7 @@ import {
   type LoopbackAnswer,
   askLoopback,
 } from '../../lib/http/client.ts';
-import type { HostLook } from '../../agent/main.ts';
+import type { HostReading } from '../../agent/main.ts';
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import { usualReadLimitMs } from '../../lib/kernel/kernel.ts';
 import {
@@ -41,7 +41,7 @@ import {
   type PathView,
 } from '../../lib/kernel/host.ts';
 import { readIpvs } from '../../lib/kernel/watch.ts';
-import { findHolder, agentRole } from '../../lib/http/singleton.ts';
+import { findLockOwner, agentRole } from '../../lib/http/singleton.ts';
 import { isInPath, captureVrrp } from '../../lib/kernel/tools.ts';
 import { createDrainStore, readIfThere } from '../../lib/files.ts';
 import { VipnatError } from '../../lib/errors.ts';
@@ -78,7 +78,7 @@ interface GatherNeeds {
   /** Connects once and closes again. Never rejects; answers after the limit at the latest. */
   readonly connect: (endpoint: Endpoint, limitMs: number) => Promise<ConnectOutcome>;
   /** One whole look at this host. */
-  readonly look: () => Promise<HostLook>;
+  readonly readHost: () => Promise<HostReading>;
   /** For how long adverts are listened to, in milliseconds; 0 does not listen. */
   readonly captureMs: number;
   /** How to get at the Kubernetes API; null without credentials for it. */
@@ -101,7 +101,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
   const { config, flags, version, clock, kernel } = needs;
   const within = <T>(promise: Promise<T>, limit = limitMs) => toFact(promise, clock, limit);
   const services = readServicesFacts({ ...needs, within });
-  const seen = within(needs.look(), rulesLimitMs);
+  const seen = within(needs.readHost(), rulesLimitMs);
   const people = within(observeProcesses());
   const installed = findInstalled();
   const onDisk = people.then((found) => readDisk(needs, found));
@@ -115,7 +115,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
       within(readIpvs()),
       captureAdverts(needs),
       askProxyHealth(),
-      findHolder(agentRole),
+      findLockOwner(agentRole),
       seen.then((found) => askOthers(needs, found)),
     ]);
   return {
@@ -151,19 +151,19 @@ async function readDisk(
 /** Other hosts, by what this one shows of them. */
 async function askOthers(
   needs: GatherNeeds,
-  assessment: Fact<HostLook>,
-): Promise<Pick<HostFacts, 'holderAnswers' | 'serving' | 'linkHolders'>> {
-  const [holderAnswers, serving, linkHolders] = await Promise.all([
-    askHolders(needs, assessment),
+  assessment: Fact<HostReading>,
+): Promise<Pick<HostFacts, 'vipHolderAnswers' | 'serving' | 'linkHolders'>> {
+  const [vipHolderAnswers, serving, linkHolders] = await Promise.all([
+    askVipHolders(needs, assessment),
     askAllServing(needs.clock, assessment),
     askLinks(needs, assessment),
   ]);
-  return { holderAnswers, serving, linkHolders };
+  return { vipHolderAnswers, serving, linkHolders };
 }
 
 async function askLinks(
   { config: { vips }, clock }: GatherNeeds,
-  assessment: Fact<HostLook>,
+  assessment: Fact<HostReading>,
 ): Promise<HostFacts['linkHolders']> {
   if ('unknown' in assessment) return assessment;
   const { addresses } = assessment.value.observation;
@@ -246,9 +246,9 @@ const discardPort = 9;
 /** The kernel asks by ARP three times, a second apart, before it says that there is no such host. */
 const neighbourLimitMs = 3300;
 
-async function askHolders(
+async function askVipHolders(
   { config, connect }: GatherNeeds,
-  assessment: Fact<HostLook>,
+  assessment: Fact<HostReading>,
 ): Promise<ReadonlyMap<string, ConnectOutcome>> {
   if ('unknown' in assessment) return new Map();
   const local = new Set(assessment.value.observation.addresses.map(({ address }) => address));
@@ -263,7 +263,7 @@ const servingLimitMs = 1500;
 
 async function askAllServing(
   clock: Clock,
-  assessment: Fact<HostLook>,
+  assessment: Fact<HostReading>,
 ): Promise<Fact<ReadonlyMap<string, Serving | null>>> {
   if ('unknown' in assessment) return assessment;
   const { health, decisions } = assessment.value;
@@ -330,7 +330,7 @@ async function ask(question: Question, own: OwnLinks, clock: Clock): Promise<[st
     const entry = table.find((one) => one.address === address && one.device === device);
     const state = entry?.state ?? 'silent';
     const end = conclude(state, clock.now() - start, question);
-    if (end === 'answered' && entry !== undefined) return [[address, toHolder(entry, table, own)]];
+    if (end === 'answered' && entry !== undefined) return [[address, toVipHolder(entry, table, own)]];
     if (end === 'unknown') return [];
     if (end === 'silent') return [[address, null]];
     // Another doctor may have had it forgotten meanwhile.
@@ -352,7 +352,7 @@ function conclude(
 }
 
 /** An interface of this host may answer for an address of another one. */
-function toHolder(
+function toVipHolder(
   { address, mac }: Neighbour,
   table: readonly Neighbour[],
   own: OwnLinks,
@@ -414,7 +414,7 @@ async function findTrackFile(
   const file = locateServingFile(runDir);
   const [text, isWatched] = await Promise.all([readIfThere(file), isFolderWatched(processes, dirname(file))]);
   if (text === null && mayHide(file)) throw new VipnatError('TOOL_NOT_PERMITTED', describeHidden(file));
-  return { says: text?.trim() ?? null, isWatched };
+  return { content: text?.trim() ?? null, isWatched };
 }
 
 /** Whether an agent has remembered apiservers on this host. */

@@ -36,12 +36,12 @@ export interface NextStep {
 
 /** What to do on a host on which no agent has run yet, in order. Nothing in it stops what serves the API. Pure. */
 function listNextSteps(facts: HostFacts, topics: readonly TopicOutcome[]): NextStep[] {
-  const told = topics.flatMap(({ outcomes }) => outcomes);
-  const findings = describeFindings(told, facts);
-  if (lacksFirewallTool(facts.tools) || !isAddressFit(told, facts)) return findings;
+  const results = topics.flatMap(({ outcomes }) => outcomes);
+  const findings = describeFindings(results, facts);
+  if (lacksFirewallTool(facts.tools) || !isAddressFit(results, facts)) return findings;
   if (isWorker(facts)) return [...findings, describeWorker(facts)];
-  const serving = told.flatMap(describeServing);
-  if (serving.length > 0) return [...findings, ...serving, lookAhead(facts)];
+  const serving = results.flatMap(describeServing);
+  if (serving.length > 0) return [...findings, ...serving, describeAhead(facts)];
   return [
     ...findings,
     ...holdAddress(facts),
@@ -52,8 +52,8 @@ function listNextSteps(facts: HostFacts, topics: readonly TopicOutcome[]): NextS
 }
 
 /** Nothing is built on an address that a stranger has, or that no neighbour asks for. */
-function isAddressFit(told: readonly Outcome[], facts: HostFacts): boolean {
-  const isFound = (code: string) => told.some((one) => one.code === code && one.level === 'warn');
+function isAddressFit(results: readonly Outcome[], facts: HostFacts): boolean {
+  const isFound = (code: string) => results.some((one) => one.code === code && one.level === 'warn');
   return !isFound('vip-off-network') && (hasCluster(facts) || !isFound('vip-held-without-vrrp'));
 }
 
@@ -66,12 +66,12 @@ const codeToMigration: ReadonlyMap<string, string> = new Map([
   ['vip-held-without-vrrp', 'from-kube-vip'],
 ]);
 
-function describeFindings(told: readonly Outcome[], facts: HostFacts): NextStep[] {
+function describeFindings(results: readonly Outcome[], facts: HostFacts): NextStep[] {
   const { flags } = facts;
-  const isServing = ({ code }: Outcome) => codeToMigration.has(code) && isAddressFit(told, facts);
+  const isServing = ({ code }: Outcome) => codeToMigration.has(code) && isAddressFit(results, facts);
   const isOpen = (outcome: Outcome) =>
     (outcome.level === 'fail' || outcome.level === 'warn') && !isServing(outcome);
-  if (!told.some(isOpen)) return [];
+  if (!results.some(isOpen)) return [];
   return [
     { title: 'Fix the findings above, then run vipnat doctor again.', commands: [`vipnat doctor ${flags}`] },
   ];
@@ -95,7 +95,7 @@ function describeServing(outcome: Outcome): NextStep[] {
   ];
 }
 
-function lookAhead({ flags }: HostFacts): NextStep {
+function describeAhead({ flags }: HostFacts): NextStep {
   return {
     title: 'Preview what vipnat would write here. Nothing is written.',
     commands: [`vipnat plan ${flags}`],
@@ -145,7 +145,7 @@ function installAgent(facts: HostFacts): NextStep[] {
     '# then: kubectl apply -f vipnat.yaml. As a static pod or a service: docs/install.md',
   ];
   return [
-    lookAhead(facts),
+    describeAhead(facts),
     {
       title: 'Start the agent on each control-plane node.',
       commands: units.has('vipnat') ? ['systemctl enable --now vipnat'] : start,

@@ -24,7 +24,7 @@ import {
   cleanupFinalizer,
   formerFinalizer,
   deviceFinalizerPrefix,
-  silentAnnotation,
+  unresponsiveAnnotation,
 } from '../../lib/api/vipnat.ts';
 import { toLeaseName } from '../../lib/api/node.ts';
 import { serviceNameLabel } from '../../lib/api/service.ts';
@@ -383,7 +383,7 @@ const ofPod = ['phase', 'podIP', 'podIPs', 'containerStatuses'].map((field) => `
 const areOn = (one: string, other: string, isSameValue: boolean) => {
   const [own, others] = [`${one}.metadata.annotations`, `${other}.metadata.annotations`];
   const value = isSameValue ? ` && ${others}[name] == ${own}[name]` : '';
-  return `(!has(${own}) || ${own}.all(name, name == '${silentAnnotation}' || (has(${others}) && name in ${others}${value})))`;
+  return `(!has(${own}) || ${own}.all(name, name == '${unresponsiveAnnotation}' || (has(${others}) && name in ${others}${value})))`;
 };
 
 const ofLease = ['spec', 'metadata.labels', 'metadata.ownerReferences', 'metadata.finalizers'];

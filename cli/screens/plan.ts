@@ -7,7 +7,7 @@ import type { NftChange } from '../../lib/nft/diff.ts';
 import { vipChainName } from '../../lib/dialect.ts';
 import { toolName } from '../../lib/kernel/port.ts';
 import { toCommandArguments, type Change } from '../../lib/iptables/diff.ts';
-import { wayToEntry } from '../../agent/decide/mode.ts';
+import { modeToEntry } from '../../agent/decide/mode.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Config, isBalanced } from '../../config/options.ts';
 import { renderNftTable, printNftTable } from '../../lib/nft/vip-rules.ts';
@@ -39,7 +39,7 @@ const baseToComment = new Map([
  */
 export function formatCommands(state: PlannedRules, node: string, screen: Screen = plainScreen): string {
   const { plan, decisions, missingSwitches, sourceRoutes, refused, observation } = state;
-  const title = decisions.map(({ vip, way }) => `${formatEndpoint(vip)}: ${way}`).join(' · ');
+  const title = decisions.map(({ vip, mode }) => `${formatEndpoint(vip)}: ${mode}`).join(' · ');
   const lines = [
     `# ${node} · ${describeKubeProxy(observation)} · ${title}`,
     ...new Set(decisions.map(({ reason }) => `# Why: ${reason}.`)),
@@ -66,10 +66,10 @@ export function formatTables(tables: readonly TablePlan[], decisions: readonly V
 }
 
 function formatSwitches(missing: readonly ClosedSwitch[]): string[] {
-  const ours = missing.filter(({ isOurs }) => isOurs).map(({ command }) => command);
-  const left = missing.filter(({ isOurs }) => !isOurs).map(({ command }) => `# ${command}`);
+  const own = missing.filter(({ isOwn }) => isOwn).map(({ command }) => command);
+  const left = missing.filter(({ isOwn }) => !isOwn).map(({ command }) => `# ${command}`);
   return [
-    ...(ours.length === 0 ? [] : ['', '# IP forwarding is off:', ...ours]),
+    ...(own.length === 0 ? [] : ['', '# IP forwarding is off:', ...own]),
     ...(left.length === 0
       ? []
       : ['', '# IP forwarding is off, and vipnat leaves it off (--sysctls check):', ...left]),
@@ -155,7 +155,7 @@ function describeGroup(group: readonly Change[], decisions: readonly VipDecision
 }
 
 function describeVipChain(decision: VipDecision): string {
-  return `${formatEndpoint(decision.vip)} ${wayToEntry[decision.way].describe(decision)}:`;
+  return `${formatEndpoint(decision.vip)} ${modeToEntry[decision.mode].describe(decision)}:`;
 }
 
 function describeSharedChain(chain: string): string {
@@ -186,7 +186,7 @@ export function countChanges(tables: readonly TablePlan[]): string {
 export function formatRestore({ plan, decisions }: PlannedRules): string {
   refuseSeveralTools(plan);
   const joined = decisions
-    .map((decision) => wayToEntry[decision.way].toRoute(decision))
+    .map((decision) => modeToEntry[decision.mode].toRoute(decision))
     .find((route) => route.kind === 'jump');
   const note =
     joined === undefined

@@ -26,7 +26,7 @@ import {
   type GateView,
 } from '../services/view.ts';
 import { formatAge } from '../../lib/text.ts';
-import { describeSilence } from '../commands/seats.ts';
+import { describeNoAnswer } from '../commands/seats.ts';
 
 const margin = '  ';
 
@@ -83,7 +83,7 @@ function listAddressRows({ addresses }: ServiceView): Part[][] {
   return addresses.map((one) => [
     { text: nameAddress(one) },
     { text: one.seat ?? 'none' },
-    { text: nameHolder(one), tone: one.holders.length === 1 || one.device !== null ? 'good' : 'bad' },
+    { text: nameSeatHolder(one), tone: one.seatHolders.length === 1 || one.device !== null ? 'good' : 'bad' },
     { text: one.device === null ? one.nodes.join(', ') || 'no node' : 'its units' },
   ]);
 }
@@ -144,11 +144,11 @@ function listDevices({ devices }: ServiceView): DeviceView[] {
 }
 
 function toNodeRow({ node, report, isProgrammed }: NodeOfService): Part[] {
-  const silentMs = report?.silentMs ?? null;
+  const msSinceRenewal = report?.msSinceRenewal ?? null;
   return [
     { text: node },
     { text: report?.isLiving === true ? report.mode : '' },
-    { text: silentMs === null ? 'never' : `${formatAge(silentMs)} ago` },
+    { text: msSinceRenewal === null ? 'never' : `${formatAge(msSinceRenewal)} ago` },
     judgeNode(isProgrammed, report?.isLiving === true),
   ];
 }
@@ -216,12 +216,12 @@ function toRows({ key, addresses, pods, devices, since, state }: ServiceView, no
     [
       { text: key },
       { text: first === undefined ? 'none' : nameAddress(first) },
-      { text: first === undefined ? nameWanted(devices) : nameHolder(first) },
+      { text: first === undefined ? nameWanted(devices) : nameSeatHolder(first) },
       { text: countPods(pods, devices) },
       { text: formatSince(since, nowMs) },
       paintState(state),
     ],
-    ...more.map((one) => ['', nameAddress(one), nameHolder(one), '', '', ''].map((text) => ({ text }))),
+    ...more.map((one) => ['', nameAddress(one), nameSeatHolder(one), '', '', ''].map((text) => ({ text }))),
   ];
 }
 
@@ -242,9 +242,9 @@ function nameAddress({ address, isPublished }: AddressView): string {
 }
 
 /** Who holds an address, or which device has it; how such a node balances is said where its own table does not count. */
-function nameHolder({ holders, device }: AddressView): string {
+function nameSeatHolder({ seatHolders, device }: AddressView): string {
   if (device !== null) return `device ${device}`;
-  const names = holders.map(({ node, mode }) => (mode === 'direct' ? node : `${node} (${mode})`));
+  const names = seatHolders.map(({ node, mode }) => (mode === 'direct' ? node : `${node} (${mode})`));
   return names.length === 0 ? 'nobody' : names.join(' and ');
 }
 
@@ -320,7 +320,7 @@ function listNotes(
         .filter((one) => one.status === 'False')
         .map(({ message }) => `AddressPool ${metadata.name}: ${message.replace(/\.$/, '')}`),
     ),
-    ...reports.filter(({ isLiving }) => !isLiving).map(describeSilence),
+    ...reports.filter(({ isLiving }) => !isLiving).map(describeNoAnswer),
     ...living.flatMap(({ node, mode }) => {
       if (mode === 'none') return [`${node} can serve no Service: it holds no address`];
       return mode === 'kube-proxy'
@@ -330,25 +330,25 @@ function listNotes(
     ...living.flatMap(({ node, inUse }) =>
       inUse.map((address) => `another host on the network of ${node} answers for ${address}`),
     ),
-    ...listSilent(living, nowMs),
+    ...listUnresponsive(living, nowMs),
   ];
 }
 
 /** Nodes that do not answer one that holds addresses. By its clock: the age is about right. */
-function listSilent(living: ServicesView['reports'], nowMs: number): string[] {
-  return living.flatMap(({ node, silent = [] }) =>
-    silent.map(({ node: other, since }) => {
+function listUnresponsive(living: ServicesView['reports'], nowMs: number): string[] {
+  return living.flatMap(({ node, unresponsive = [] }) =>
+    unresponsive.map(({ node: other, since }) => {
       const age = formatSince(since, nowMs);
-      const words = `${other} has not answered ${node}${age === '' ? '' : ` for ${age}`}`;
-      return `${words}: its pods get no new connection from ${node}`;
+      const detail = `${other} has not answered ${node}${age === '' ? '' : ` for ${age}`}`;
+      return `${detail}: its pods get no new connection from ${node}`;
     }),
   );
 }
 
-function describeController({ isLeading, holder, silentMs }: ServicesView['controller']): string[] {
+function describeController({ isLeading, leader, msSinceRenewal }: ServicesView['controller']): string[] {
   if (isLeading) return [];
-  if (silentMs === null)
+  if (msSinceRenewal === null)
     return ['no controller leads here: check --namespace, and that vipnat controller runs'];
-  const who = holder === null ? 'the last controller' : holder;
-  return [`no controller leads: ${who} renewed its Lease ${formatAge(silentMs)} ago`];
+  const who = leader === null ? 'the last controller' : leader;
+  return [`no controller leads: ${who} renewed its Lease ${formatAge(msSinceRenewal)} ago`];
 }

@@ -28,8 +28,8 @@ export async function readServicesPlan(config: Config, family: Family | null): P
     const own = commands.filter(
       (line) => family === null || line.includes(` ${familyToNft[family]} vipnat-lb`),
     );
-    const words = `The tables of ${services} Service${services === 1 ? '' : 's'} are in sync. Nothing to change.`;
-    return { plan: { services, commands: own }, notes: own.length === 0 ? [words] : [] };
+    const detail = `The tables of ${services} Service${services === 1 ? '' : 's'} are in sync. Nothing to change.`;
+    return { plan: { services, commands: own }, notes: own.length === 0 ? [detail] : [] };
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;
     return { plan: null, notes: [`[${error.code}] Services: not planned: ${error.message}`] };

@@ -10,7 +10,7 @@ import {
   type ControllerView,
   type PodView,
 } from './view.ts';
-import { readReports, judgeRenewal, type HeardReport } from '../seats.ts';
+import { readReports, judgeRenewal, type LeaseReport } from '../seats.ts';
 import {
   nameEarlyOwner,
   readGateTypes,
@@ -30,7 +30,7 @@ import {
   electionLease,
 } from '../../lib/api/vipnat.ts';
 import { parseAddress, parseObjectName, parseRange, contains } from '../../lib/net.ts';
-import { type LoadBalancerDevice, listHolders, chooseDevice } from '../../lib/api/device.ts';
+import { type LoadBalancerDevice, listCurrentOwners, chooseDevice } from '../../lib/api/device.ts';
 import { type Lease, isProgrammed, type NodeReport, mayFollowEarly } from '../../lib/api/node.ts';
 import type { Resource } from '../../lib/kubernetes/client.ts';
 
@@ -51,7 +51,7 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
     const key = `${service.metadata.namespace}/${service.metadata.name}`;
     const given = uidToVirtualIps.get(service.metadata.uid) ?? [];
     const ofDevices = listDevicesOf(service, devices);
-    if (ofDevices.length === 0 && !isOurs(service, given)) return null;
+    if (ofDevices.length === 0 && !isOwn(service, given)) return null;
     const own = keyToSlices.get(key) ?? [];
     const addresses = listAddresses(service, given, cluster).map((one) => ({
       ...one,
@@ -66,8 +66,8 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
     const facts = { ...parts, slices: own, earlySlices: early };
     return { ...facts, ...judgeService(facts, cluster) };
   });
-  const ours = views.filter((view) => view !== null);
-  return { ...cluster, services: ours.sort((one, other) => (one.key < other.key ? -1 : 1)) };
+  const visible = views.filter((view) => view !== null);
+  return { ...cluster, services: visible.sort((one, other) => (one.key < other.key ? -1 : 1)) };
 }
 
 /** Whether something does not work: of a Service, of a device, or of what gives Services their addresses. */
@@ -82,7 +82,7 @@ export function isInTrouble({ services, devices, controller }: ServicesView): bo
  * By class, or by what the controller has done to it. One without a class and without an address waits for whoever serves such
  * Services, and may wait for us.
  */
-function isOurs({ metadata, spec, status }: Service, given: readonly VirtualIp[]): boolean {
+function isOwn({ metadata, spec, status }: Service, given: readonly VirtualIp[]): boolean {
   if (given.length > 0 || metadata.finalizers?.includes(finalizer) === true) return true;
   if (spec.type !== 'LoadBalancer') return false;
   const ownClass = spec.loadBalancerClass ?? '';
@@ -129,15 +129,15 @@ function listAddresses(
   return [...new Set([...published, ...given.map(toText)])].map((address) => {
     const virtualIp = given.find((one) => toText(one) === address) ?? null;
     const base = { address, isPublished: published.includes(address), virtualIp };
-    if (virtualIp === null) return { ...base, seat: null, holders: [], nodes: [] };
+    if (virtualIp === null) return { ...base, seat: null, seatHolders: [], nodes: [] };
     const { pool, seat: index } = virtualIp.spec;
     const seat = `${pool}/${index}`;
-    const holders = reports.filter(({ isLiving, seats }) => isLiving && seats.includes(seat));
+    const seatHolders = reports.filter(({ isLiving, seats }) => isLiving && seats.includes(seat));
     const seats = pools.find(({ metadata }) => metadata.name === pool)?.status?.seats ?? [];
     return {
       ...base,
       seat,
-      holders: holders.map(({ node, mode }) => ({ node, mode })),
+      seatHolders: seatHolders.map(({ node, mode }) => ({ node, mode })),
       nodes: seats.find((one) => one.index === index)?.nodes ?? [],
     };
   });
@@ -165,9 +165,9 @@ function judge(condition: Condition | undefined): Pick<DeviceView, 'isReady' | '
 
 /** The devices that are to have a Service, or have something of it: the one that it chooses first. None for one that nodes serve. Pure. */
 function listDevicesOf(service: Service, devices: readonly LoadBalancerDevice[]): DeviceOfService[] {
-  const holders = listHolders(service);
+  const seatHolders = listCurrentOwners(service);
   const chosen = chooseDevice(service, undefined);
-  const names = [...(chosen === null ? [] : [chosen]), ...holders];
+  const names = [...(chosen === null ? [] : [chosen]), ...seatHolders];
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
   return [...new Set(names)].map((name) => {
     const device = devices.find(({ metadata }) => metadata.name === name);
@@ -213,16 +213,16 @@ const defaultSeconds = 15;
 function viewController(leases: readonly Lease[], nowMs: number): ControllerView {
   const spec = leases.find(({ metadata }) => metadata.name === electionLease)?.spec;
   const durationMs = (spec?.leaseDurationSeconds ?? defaultSeconds) * 1000;
-  const { silentMs, isLiving } = judgeRenewal(spec?.renewTime ?? '', durationMs, nowMs);
-  const holder = spec?.holderIdentity ?? '';
-  return { isLeading: isLiving && holder !== '', holder: holder === '' ? null : holder, silentMs };
+  const { msSinceRenewal, isLiving } = judgeRenewal(spec?.renewTime ?? '', durationMs, nowMs);
+  const leader = spec?.holderIdentity ?? '';
+  return { isLeading: isLiving && leader !== '', leader: leader === '' ? null : leader, msSinceRenewal };
 }
 
 /** A node that may hold an address of a Service, or does. */
 export interface NodeOfService {
   readonly node: string;
   /** What its balancer said last; null where it has none. */
-  readonly report: HeardReport | null;
+  readonly report: LeaseReport | null;
   /** Whether it has said that its kernel has all of the Service, as the API has it now. It says so within 10 s. */
   readonly isProgrammed: boolean;
 }
@@ -230,10 +230,13 @@ export interface NodeOfService {
 /** The nodes on which a Service's addresses depend, in the order in which they may hold the first one. Pure. */
 export function listNodes(
   { service, addresses, slices, earlySlices }: ServiceView,
-  reports: readonly HeardReport[],
+  reports: readonly LeaseReport[],
 ): NodeOfService[] {
-  const names = addresses.flatMap(({ nodes, holders }) => [...nodes, ...holders.map(({ node }) => node)]);
-  const hasAll = (report: HeardReport) =>
+  const names = addresses.flatMap(({ nodes, seatHolders }) => [
+    ...nodes,
+    ...seatHolders.map(({ node }) => node),
+  ]);
+  const hasAll = (report: LeaseReport) =>
     isProgrammed(report, 'services', service.metadata.resourceVersion) &&
     slices.every(({ metadata }) => isProgrammed(report, 'endpointslices', metadata.resourceVersion)) &&
     earlySlices.every(({ metadata }) => isProgrammed(report, 'earlyslices', metadata.resourceVersion)) &&
@@ -266,12 +269,12 @@ function listPods(slices: readonly ServiceSlice[]): PodView[] {
 }
 
 /** The same pods, with what living nodes say of those of a Service, `NAMESPACE/NAME`, that drain. Pure. */
-function addDrains(pods: readonly PodView[], service: string, reports: readonly HeardReport[]): PodView[] {
-  const said = reports
+function addDrains(pods: readonly PodView[], service: string, reports: readonly LeaseReport[]): PodView[] {
+  const detail = reports
     .filter(({ isLiving }) => isLiving)
     .flatMap(({ node, draining = [] }) => draining.map((one) => ({ ...one, node })));
   const addressToDrains = Map.groupBy(
-    said.filter((one) => one.service === service),
+    detail.filter((one) => one.service === service),
     ({ endpoint }) => endpoint,
   );
   return pods.map((pod) => {

@@ -7,7 +7,7 @@ import {
   type AddressPool,
 } from '../../lib/api/vipnat.ts';
 import { chooseDevice, type LoadBalancerDevice, type DeviceUnit } from '../../lib/api/device.ts';
-import type { HeardReport } from '../seats.ts';
+import type { LeaseReport } from '../seats.ts';
 import { isProgrammed, type Lease, type NodeMode } from '../../lib/api/node.ts';
 import { isAwaited, type Service, type ServiceSlice } from '../../lib/api/service.ts';
 import type { EarlySlice, Pod } from '../../lib/api/endpoints.ts';
@@ -25,9 +25,9 @@ type Reason =
   | 'WaitingForNodes'
   | 'NoLivingNode'
   | 'NoVirtualIP'
-  | 'NoHolder'
+  | 'NoSeatHolder'
   | 'NotAnnounced'
-  | 'TwoHolders'
+  | 'TwoSeatHolders'
   | 'NoEndpoints'
   | 'NoReadyPod'
   | 'NoLocalPod'
@@ -61,11 +61,11 @@ function judgeOnDevice(facts: ServiceFacts, device: DeviceOfService, cluster: Cl
   const gone = findNoDevice(device);
   if (isPublished) {
     const lack = gone ?? findLack(facts);
-    return lack === null ? null : say(gone === null ? 'no pods' : 'not served', lack);
+    return lack === null ? null : toJudgement(gone === null ? 'no pods' : 'not served', lack);
   }
   const problem = findNoController(cluster) ?? gone ?? findUnready(device);
   const notSeen: Problem = { reason: 'NotSeen', why: `the device ${device.name} does not serve it yet` };
-  return say('pending', problem ?? notSeen, facts.service.metadata.creationTimestamp ?? null);
+  return toJudgement('pending', problem ?? notSeen, facts.service.metadata.creationTimestamp ?? null);
 }
 
 function findNoDevice({ name, view }: DeviceOfService): Problem | null {
@@ -81,10 +81,12 @@ function findUnready({ name, view }: DeviceOfService): Problem | null {
 /** What is wrong with a Service that has an address; null where all is well. */
 function judgePublished(facts: ServiceFacts, { reports }: ClusterView): Judgement | null {
   const published = facts.addresses.filter(({ isPublished }) => isPublished);
-  const problem = published.map((address) => judgeHolder(address, reports)).find((found) => found !== null);
-  if (problem !== undefined) return say('not served', problem);
+  const problem = published
+    .map((address) => judgeSeatHolder(address, reports))
+    .find((found) => found !== null);
+  if (problem !== undefined) return toJudgement('not served', problem);
   const lack = findLack(facts);
-  return lack === null ? null : say('no pods', lack);
+  return lack === null ? null : toJudgement('no pods', lack);
 }
 
 /** It works; the condition may have something to say all the same. */
@@ -98,7 +100,7 @@ interface Problem {
   readonly why: string;
 }
 
-function say(state: ServiceState, { reason, why }: Problem, since: string | null = null): Judgement {
+function toJudgement(state: ServiceState, { reason, why }: Problem, since: string | null = null): Judgement {
   return { state, reason, why, since };
 }
 
@@ -125,7 +127,7 @@ function describeLeaving(facts: ServiceFacts, cluster: ClusterView): Judgement {
     (addresses.length === 0 ? 'the controller removes its finalizer' : 'nodes withdraw its address');
   const who = behind.length === 0 ? what : `${what}: ${behind.join(', ')}`;
   const why = controller.isLeading ? who : 'no controller leads, so its finalizer stays';
-  return say('leaving', { reason: 'Leaving', why }, service.metadata.deletionTimestamp ?? null);
+  return toJudgement('leaving', { reason: 'Leaving', why }, service.metadata.deletionTimestamp ?? null);
 }
 
 /** Which devices still have something of it, or why one cannot let it go; null for none. */
@@ -137,9 +139,9 @@ function describeDevices({ service, devices }: ServiceFacts): string | null {
 }
 
 /** The living nodes that have not said that they withdrew an address, as the API has it now. */
-function listBehind(addresses: readonly AddressView[], reports: readonly HeardReport[]): readonly string[] {
+function listBehind(addresses: readonly AddressView[], reports: readonly LeaseReport[]): readonly string[] {
   const versions = addresses.flatMap(({ virtualIp }) => virtualIp?.metadata.resourceVersion ?? []);
-  const isBehind = (report: HeardReport) =>
+  const isBehind = (report: LeaseReport) =>
     report.isLiving && versions.some((version) => !isProgrammed(report, 'virtualips', version));
   return reports.filter(isBehind).map(({ node }) => node);
 }
@@ -152,14 +154,14 @@ function judgePending(facts: ServiceFacts, cluster: ClusterView): Judgement {
     findNobodyGives(cluster) ??
     (given === undefined ? null : judgeGiven(given, cluster));
   const notSeen: Problem = { reason: 'NotSeen', why: 'the controller has not given it an address yet' };
-  return say('pending', problem ?? notSeen, since);
+  return toJudgement('pending', problem ?? notSeen, since);
 }
 
 function findNoClass({ service: { spec, metadata }, addresses }: ServiceFacts): Problem | null {
   const isSeen = addresses.length > 0 || metadata.finalizers?.includes(finalizer) === true;
   if ((spec.loadBalancerClass ?? '') !== '' || isSeen) return null;
-  const way = `a new Service needs loadBalancerClass: ${loadBalancerClass}, or the controller --default-class`;
-  return { reason: 'NoClass', why: `it has no loadBalancerClass, and no controller serves it: ${way}` };
+  const advice = `a new Service needs loadBalancerClass: ${loadBalancerClass}, or the controller --default-class`;
+  return { reason: 'NoClass', why: `it has no loadBalancerClass, and no controller serves it: ${advice}` };
 }
 
 function findNobodyGives(cluster: ClusterView): Problem | null {
@@ -176,37 +178,37 @@ function findNoController({ controller }: ClusterView): Problem | null {
 }
 
 function judgeGiven(given: AddressView, { reports }: ClusterView): Problem {
-  const { address, virtualIp, holders } = given;
+  const { address, virtualIp, seatHolders } = given;
   if (listLiving(given, reports).length === 0) return { reason: 'NoLivingNode', why: describeNobody(given) };
   if (virtualIp === null || isAwaited(virtualIp))
     return { reason: 'WaitingForNodes', why: `${address}: nodes have not programmed it yet` };
-  const [holder] = holders;
-  return holder === undefined
-    ? describeNoHolder(given)
-    : { reason: 'NotAnnounced', why: `${address}: no interface of ${holder.node} has it yet` };
+  const [leader] = seatHolders;
+  return leader === undefined
+    ? describeNoSeatHolder(given)
+    : { reason: 'NotAnnounced', why: `${address}: no interface of ${leader.node} has it yet` };
 }
 
-function describeNoHolder({ address, seat }: AddressView): Problem {
-  return { reason: 'NoHolder', why: `no node holds ${address} (seat ${seat ?? ''})` };
+function describeNoSeatHolder({ address, seat }: AddressView): Problem {
+  return { reason: 'NoSeatHolder', why: `no node holds ${address} (seat ${seat ?? ''})` };
 }
 
 /** Why nobody, or more than one, holds an address; null where one node does. */
-function judgeHolder(address: AddressView, reports: readonly HeardReport[]): Problem | null {
-  const { address: text, virtualIp, seat, holders } = address;
+function judgeSeatHolder(address: AddressView, reports: readonly LeaseReport[]): Problem | null {
+  const { address: text, virtualIp, seat, seatHolders } = address;
   if (virtualIp === null)
     return { reason: 'NoVirtualIP', why: `${text} has no VirtualIP of this Service, so no node serves it` };
-  if (holders.length === 1) return null;
-  if (holders.length > 1) {
-    const names = holders.map(({ node }) => node).join(' and ');
-    return { reason: 'TwoHolders', why: `${names} both hold ${text} (seat ${seat ?? ''})` };
+  if (seatHolders.length === 1) return null;
+  if (seatHolders.length > 1) {
+    const names = seatHolders.map(({ node }) => node).join(' and ');
+    return { reason: 'TwoSeatHolders', why: `${names} both hold ${text} (seat ${seat ?? ''})` };
   }
   if (listLiving(address, reports).length === 0)
     return { reason: 'NoLivingNode', why: describeNobody(address) };
-  return describeNoHolder(address);
+  return describeNoSeatHolder(address);
 }
 
 /** The nodes that may hold an address, and whose balancers live. */
-function listLiving({ nodes }: AddressView, reports: readonly HeardReport[]): readonly HeardReport[] {
+function listLiving({ nodes }: AddressView, reports: readonly LeaseReport[]): readonly LeaseReport[] {
   return reports.filter(({ node, isLiving, mode }) => isLiving && mode !== 'none' && nodes.includes(node));
 }
 
@@ -231,8 +233,10 @@ function findLack({ service, addresses, pods, slices }: ServiceFacts): Problem |
   const serving = pods.filter(({ state, isServingLast }) => state === 'ready' || isServingLast);
   if (serving.length === 0) return { reason: 'NoReadyPod', why: `none of its ${pods.length} pods is ready` };
   if (service.spec.externalTrafficPolicy !== 'Local') return null;
-  const holders = addresses.flatMap((one) => (one.isPublished ? one.holders : [])).map(({ node }) => node);
-  const lacking = holders.find((holder) => !serving.some(({ node }) => node === holder));
+  const seatHolders = addresses
+    .flatMap((one) => (one.isPublished ? one.seatHolders : []))
+    .map(({ node }) => node);
+  const lacking = seatHolders.find((leader) => !serving.some(({ node }) => node === leader));
   if (lacking === undefined) return null;
   return {
     reason: 'NoLocalPod',
@@ -276,7 +280,7 @@ export interface ServiceObjects {
 }
 
 /** A node that says that it holds an address. */
-interface HolderView {
+interface SeatHolderView {
   readonly node: string;
   readonly mode: NodeMode;
 }
@@ -291,7 +295,7 @@ export interface AddressView {
   /** `POOL/INDEX`; null without VirtualIP. */
   readonly seat: string | null;
   /** More than one for the moment of a move. */
-  readonly holders: readonly HolderView[];
+  readonly seatHolders: readonly SeatHolderView[];
   /** The nodes that may hold it, the one that shall first. */
   readonly nodes: readonly string[];
   /** The device that has it; null for nodes. */
@@ -319,7 +323,7 @@ export interface ServiceView extends ServiceFacts, Judgement {}
 export interface ClusterView {
   readonly controller: ControllerView;
   /** By nodes' names. */
-  readonly reports: readonly HeardReport[];
+  readonly reports: readonly LeaseReport[];
   readonly pools: readonly AddressPool[];
   /** By their names. */
   readonly devices: readonly DeviceView[];
@@ -373,9 +377,9 @@ interface MemberDrain {
 export interface ControllerView {
   readonly isLeading: boolean;
   /** Who leads, or did last; null where no controller ever has. */
-  readonly holder: string | null;
+  readonly leader: string | null;
   /** Since it renewed its Lease, by this host's date; null where nobody has. */
-  readonly silentMs: number | null;
+  readonly msSinceRenewal: number | null;
 }
 
 /** What an endpoint does: takes new connections, ends, or is not ready. */

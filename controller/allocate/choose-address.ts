@@ -10,13 +10,13 @@ import {
   getNth,
 } from '../../lib/net.ts';
 import type { VirtualIp, AddressPool, AddressUser } from '../../lib/api/vipnat.ts';
-import { type Service, type Wishes, readWishes } from '../../lib/api/service.ts';
-import type { World } from '../cache/cache.ts';
+import { type Service, type ServiceRequests, readRequests } from '../../lib/api/service.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import type { JudgedPool } from '../cache/known.ts';
 import { readReleasedMs, listUsers, isInUse, isDeleted, isUsed } from '../cache/parts.ts';
 import { isSelected } from '../../lib/api/endpoints.ts';
 import type { Namespace } from '../../lib/api/node.ts';
-import { listSilentHolders } from '../cache/leases.ts';
+import { listUnresponsiveOwners } from '../cache/leases.ts';
 import { quoteTenant } from '../../lib/text.ts';
 import { createHash } from 'node:crypto';
 
@@ -41,20 +41,24 @@ export interface Choice {
 /** A Service, what it asks for, and of which family an address is to be chosen. */
 export interface Request {
   readonly service: Service;
-  readonly wishes: Wishes;
+  readonly requests: ServiceRequests;
   readonly family: Family;
 }
 
 /** An address that is named: by the Service's owner, or by its own status. It may wait to be given again. */
-export function chooseNamed(request: Request, address: Address, world: World): Choice | AllocationProblem {
-  const pool = listPools(request, world, true).find(({ ranges }) =>
+export function chooseNamed(
+  request: Request,
+  address: Address,
+  view: ClusterView,
+): Choice | AllocationProblem {
+  const pool = listPools(request, view, true).find(({ ranges }) =>
     ranges.some((range) => contains(range, address)),
   );
   if (pool === undefined) return refuse('AddressOutsidePools', describeNoPoolWith(address, request));
-  const problem = findObstacle(request.service, address, { pool, world });
+  const problem = findObstacle(request.service, address, { pool, view });
   if (problem !== null) return problem;
-  const existing = world.virtualIps.get(toObjectName(address)) ?? null;
-  const kept = existing === null ? null : findFormer(request.service, existing, { pool, world });
+  const existing = view.virtualIps.get(toObjectName(address)) ?? null;
+  const kept = existing === null ? null : findFormer(request.service, existing, { pool, view });
   if (kept !== null) return refuse('AddressTaken', `${address.text} is taken: ${kept}.`);
   return { address, pool: pool.pool.metadata.name, existing };
 }
@@ -63,13 +67,13 @@ export function chooseNamed(request: Request, address: Address, world: World): C
 function findFormer(
   { metadata: { namespace } }: Service,
   virtualIp: VirtualIp,
-  { pool, world }: { readonly pool: JudgedPool; readonly world: World },
+  { pool, view }: { readonly pool: JudgedPool; readonly view: ClusterView },
 ): string | null {
   const { services, formerNamespaces } = virtualIp.spec;
   if (services.length > 0 || formerNamespaces.length === 0 || formerNamespaces.includes(namespace))
     return null;
-  const untilMs = (readReleasedMs(virtualIp, world) ?? world.nowMs) + pool.reuseAfterMs;
-  if (untilMs <= world.nowMs) return null;
+  const untilMs = (readReleasedMs(virtualIp, view) ?? view.nowMs) + pool.reuseAfterMs;
+  if (untilMs <= view.nowMs) return null;
   const names = formerNamespaces.length === 1 ? 'the namespace' : 'the namespaces';
   return `it was given back a moment ago, and is kept for Services of ${names} ${formerNamespaces.slice(0, 3).join(', ')}`;
 }
@@ -78,16 +82,16 @@ function findFormer(
  * Any address: one that Services with the same share key have, else of the pools in their order, those that wait to be given
  * again last, and of them the one that waits longest.
  */
-export function chooseAny(request: Request, world: World): Choice | AllocationProblem {
-  const pools = listPools(request, world, false).filter(
+export function chooseAny(request: Request, view: ClusterView): Choice | AllocationProblem {
+  const pools = listPools(request, view, false).filter(
     ({ ranges }) => countOfFamily(ranges, request.family) > 0n,
   );
   if (pools.length === 0) return refuse('NoPool', describeNoPool(request));
-  const shared = chooseShared(request, pools, world);
+  const shared = chooseShared(request, pools, view);
   if (shared !== null) return shared;
   const waiting: Choice[] = [];
   for (const pool of pools) {
-    const free = chooseFree(request, pool, { world, waiting });
+    const free = chooseFree(request, pool, { view, waiting });
     if (free !== null) return free;
   }
   const [longest] = waiting.sort((one, other) => (toReleaseText(one) < toReleaseText(other) ? -1 : 1));
@@ -96,12 +100,12 @@ export function chooseAny(request: Request, world: World): Choice | AllocationPr
 }
 
 /** The pools that give addresses to a Service: the higher priority first, then by name. */
-function listPools({ service, wishes }: Request, world: World, isNamed: boolean): JudgedPool[] {
+function listPools({ service, requests }: Request, view: ClusterView, isNamed: boolean): JudgedPool[] {
   const { namespace, labels } = service.metadata;
-  const ofNamespace = world.namespaces.get(namespace)?.metadata;
-  const usable = [...world.judgedPools.values()].filter(({ refusal, pool: { metadata, spec } }) => {
+  const ofNamespace = view.namespaces.get(namespace)?.metadata;
+  const usable = [...view.judgedPools.values()].filter(({ refusal, pool: { metadata, spec } }) => {
     if (refusal !== null) return false;
-    if (wishes.pool === null ? !spec.autoAssign && !isNamed : wishes.pool !== metadata.name) return false;
+    if (requests.pool === null ? !spec.autoAssign && !isNamed : requests.pool !== metadata.name) return false;
     return isSelected(spec.serviceSelector, labels) && isOfNamespace(spec.namespaceSelector, ofNamespace);
   });
   return usable.sort(
@@ -121,17 +125,17 @@ function isOfNamespace(
 }
 
 function chooseShared(
-  { service, wishes, family }: Request,
+  { service, requests, family }: Request,
   pools: readonly JudgedPool[],
-  world: World,
+  view: ClusterView,
 ): Choice | null {
-  const names = [...(world.shareKeyToVirtualIps.get(wishes.shareKey) ?? [])].sort();
+  const names = [...(view.shareKeyToVirtualIps.get(requests.shareKey) ?? [])].sort();
   for (const name of names) {
-    const existing = world.virtualIps.get(name);
+    const existing = view.virtualIps.get(name);
     const address = parseAddress(name.includes('.') ? name : name.replaceAll('-', ':'));
     if (existing === undefined || address?.family !== family || existing.spec.services.length === 0) continue;
     const pool = pools.find(({ ranges }) => ranges.some((range) => contains(range, address)));
-    if (pool !== undefined && findObstacle(service, address, { pool, world }) === null)
+    if (pool !== undefined && findObstacle(service, address, { pool, view }) === null)
       return { address, pool: pool.pool.metadata.name, existing };
   }
   return null;
@@ -141,13 +145,13 @@ function chooseShared(
 function chooseFree(
   { service, family }: Request,
   judged: JudgedPool,
-  { world, waiting }: { readonly world: World; readonly waiting: Choice[] },
+  { view, waiting }: { readonly view: ClusterView; readonly waiting: Choice[] },
 ): Choice | null {
   const { pool, ranges } = judged;
   for (const address of walkAddresses(ranges, family, service.metadata.uid)) {
-    const existing = world.virtualIps.get(toObjectName(address)) ?? null;
+    const existing = view.virtualIps.get(toObjectName(address)) ?? null;
     if (existing !== null && existing.spec.services.length > 0) continue;
-    if (findObstacle(service, address, { pool: judged, world }) !== null) continue;
+    if (findObstacle(service, address, { pool: judged, view }) !== null) continue;
     const choice = { address, pool: pool.metadata.name, existing };
     if (existing === null) return choice;
     waiting.push(choice);
@@ -159,44 +163,45 @@ function chooseFree(
 function findObstacle(
   service: Service,
   address: Address,
-  { pool, world }: { readonly pool: JudgedPool; readonly world: World },
+  { pool, view }: { readonly pool: JudgedPool; readonly view: ClusterView },
 ): AllocationProblem | null {
   const { namespace, name } = service.metadata;
   const own = `${namespace}/${name}`;
-  const existing = world.virtualIps.get(toObjectName(address));
-  const lost = world.lostVirtualIps.get(toObjectName(address));
-  const others = [...(world.addressToPublishers.get(address.text) ?? [])].filter(
+  const existing = view.virtualIps.get(toObjectName(address));
+  const lost = view.lostVirtualIps.get(toObjectName(address));
+  const others = [...(view.addressToPublishers.get(address.text) ?? [])].filter(
     (key) => key !== own && !isUser(existing ?? lost, key),
   );
   const taken = (why: string) => refuse('AddressTaken', `${address.text} is taken: ${why}.`);
   if (others.length > 0) return taken(`${others.join(', ')} has it in its status`);
-  const claimer = world.keptBack.find(pool.pool.metadata.name, address, own);
-  if (claimer !== null) return taken(`${claimer} names it in its specification`);
+  const requester = view.exclusions.find(pool.pool.metadata.name, address, own);
+  if (requester !== null) return taken(`${requester} names it in its specification`);
   if (lost !== undefined && !listUsers(lost).includes(own))
     return taken('its VirtualIP was deleted, and is made again');
-  return existing === undefined ? null : findObstacleOf(existing, service, { pool, world });
+  return existing === undefined ? null : findObstacleOf(existing, service, { pool, view });
 }
 
 /** The same of its VirtualIP. */
 function findObstacleOf(
   existing: VirtualIp,
   service: Service,
-  { pool: { pool }, world }: { readonly pool: JudgedPool; readonly world: World },
+  { pool: { pool }, view }: { readonly pool: JudgedPool; readonly view: ClusterView },
 ): AllocationProblem | null {
   const text = parseObjectName(existing.metadata.name)?.text ?? existing.metadata.name;
   const taken = (why: string) => refuse('AddressTaken', `${text} is taken: ${why}.`);
   if (isInUse(existing)) return refuse('AddressInUse', `Another host answers for ${text}.`);
   // The API adds no finalizer to it: nobody could be kept from what deletes it.
   if (isDeleted(existing) && !isUsed(existing)) return taken('its VirtualIP is being deleted');
-  const leaver = existing.spec.leaving.find((each) => each.uid !== service.metadata.uid);
-  if (leaver !== undefined) return taken(describeLeaver(leaver, listSilentHolders(existing, world)));
-  const getService = (key: string) => world.services.get(key);
+  const formerUser = existing.spec.leaving.find((each) => each.uid !== service.metadata.uid);
+  if (formerUser !== undefined)
+    return taken(describeFormerUser(formerUser, listUnresponsiveOwners(existing, view)));
+  const getService = (key: string) => view.services.get(key);
   const problem = findShareProblem(service, existing, { pool, getService });
   return problem === null ? null : taken(problem);
 }
 
-function describeLeaver({ namespace, name }: AddressUser, silent: readonly string[]): string {
-  const [node] = silent;
+function describeFormerUser({ namespace, name }: AddressUser, unresponsive: readonly string[]): string {
+  const [node] = unresponsive;
   const why = node === undefined ? '' : `, and the node ${node} may still serve it`;
   return `${namespace}/${name} is giving it back${why}`;
 }
@@ -214,16 +219,16 @@ function refuse(reason: AllocationProblemReason, message: string): AllocationPro
   return { reason, message };
 }
 
-function describeNoPoolWith({ text }: Address, { wishes }: Request): string {
-  return wishes.pool === null
+function describeNoPoolWith({ text }: Address, { requests }: Request): string {
+  return requests.pool === null
     ? `No AddressPool has ${text} and gives addresses to this Service.`
-    : `The AddressPool ${quoteTenant(wishes.pool)} does not have ${text}, or gives no addresses to this Service.`;
+    : `The AddressPool ${quoteTenant(requests.pool)} does not have ${text}, or gives no addresses to this Service.`;
 }
 
-function describeNoPool({ wishes, family }: Request): string {
-  return wishes.pool === null
+function describeNoPool({ requests, family }: Request): string {
+  return requests.pool === null
     ? `No AddressPool gives ${family} addresses to this Service.`
-    : `The AddressPool ${quoteTenant(wishes.pool)} gives no ${family} addresses to this Service, or does not exist.`;
+    : `The AddressPool ${quoteTenant(requests.pool)} gives no ${family} addresses to this Service, or does not exist.`;
 }
 
 /** Ports that two Services have in common, as `TCP/80`. */
@@ -246,7 +251,7 @@ function findShareProblem(
     getService,
   }: { readonly pool: AddressPool; readonly getService: (key: string) => Service | undefined },
 ): string | null {
-  const { shareKey } = readWishes(service);
+  const { shareKey } = readRequests(service);
   for (const { namespace, name } of spec.services) {
     const key = `${namespace}/${name}`;
     const other = getService(key);
@@ -312,13 +317,13 @@ function findCommonDivisor(one: bigint, other: bigint): bigint {
   return a;
 }
 
-type Known = Pick<World, 'virtualIps' | 'keptBack'>;
+type Known = Pick<ClusterView, 'virtualIps' | 'exclusions'>;
 
 type Pool = Pick<JudgedPool, 'pool' | 'ranges'>;
 
 /** No more addresses of a pool than these can be taken. */
-export function countKnown({ pool }: Pool, { virtualIps, keptBack }: Known): number {
-  return virtualIps.size + keptBack.listAddresses(pool.metadata.name).length;
+export function countKnown({ pool }: Pool, { virtualIps, exclusions }: Known): number {
+  return virtualIps.size + exclusions.listAddresses(pool.metadata.name).length;
 }
 
 /**
@@ -326,34 +331,34 @@ export function countKnown({ pool }: Pool, { virtualIps, keptBack }: Known): num
  * for themselves; or another host answers. What only waits to be given again counts as free. It costs the addresses or the VirtualIPs,
  * whichever are fewer.
  */
-export function countTaken(pool: Pool, family: Family, world: Known): number {
-  const isSmall = countOfFamily(pool.ranges, family) <= BigInt(countKnown(pool, world));
-  return isSmall ? countOfAll(pool, family, world) : countOfKnown(pool, family, world);
+export function countTaken(pool: Pool, family: Family, view: Known): number {
+  const isSmall = countOfFamily(pool.ranges, family) <= BigInt(countKnown(pool, view));
+  return isSmall ? countOfAll(pool, family, view) : countOfKnown(pool, family, view);
 }
 
-function countOfAll(pool: Pool, family: Family, world: Known): number {
+function countOfAll(pool: Pool, family: Family, view: Known): number {
   let taken = 0;
   for (let index = 0n; index < countOfFamily(pool.ranges, family); index += 1n)
-    if (isTaken(pool, getNth(pool.ranges, family, index), world)) taken += 1;
+    if (isTaken(pool, getNth(pool.ranges, family, index), view)) taken += 1;
   return taken;
 }
 
-function countOfKnown(pool: Pool, family: Family, world: Known): number {
-  const { virtualIps, keptBack } = world;
+function countOfKnown(pool: Pool, family: Family, view: Known): number {
+  const { virtualIps, exclusions } = view;
   const addresses = [
     ...[...virtualIps.keys()].map(parseObjectName),
-    ...keptBack.listAddresses(pool.pool.metadata.name).map(parseAddress),
+    ...exclusions.listAddresses(pool.pool.metadata.name).map(parseAddress),
   ];
   const taken = addresses.flatMap((address) => {
     const isHere = address?.family === family && pool.ranges.some((range) => contains(range, address));
-    return isHere && isTaken(pool, address, world) ? [address.text] : [];
+    return isHere && isTaken(pool, address, view) ? [address.text] : [];
   });
   return new Set(taken).size;
 }
 
-function isTaken({ pool }: Pool, address: Address, { virtualIps, keptBack }: Known): boolean {
+function isTaken({ pool }: Pool, address: Address, { virtualIps, exclusions }: Known): boolean {
   const virtualIp = virtualIps.get(toObjectName(address));
   const users = (virtualIp?.spec.services.length ?? 0) + (virtualIp?.spec.leaving.length ?? 0);
   if (users > 0 || (virtualIp !== undefined && isInUse(virtualIp))) return true;
-  return keptBack.find(pool.metadata.name, address, '') !== null;
+  return exclusions.find(pool.metadata.name, address, '') !== null;
 }

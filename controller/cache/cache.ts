@@ -26,9 +26,9 @@ import {
 } from './parts.ts';
 import { parseObjectName, parseAddress, toObjectName } from '../../lib/net.ts';
 import {
-  listClaimed,
+  listRequested,
   PoolJudge,
-  ClaimStore,
+  ExclusionStore,
   Reservations,
   type ReservedRange,
   listOfService,
@@ -37,7 +37,7 @@ import {
   listOfApiservers,
   listApiVrids,
   listOfReport,
-  type KeptBack,
+  type Exclusions,
 } from './pools.ts';
 import { listFirstLabel, Selection, CandidateNodes, noteSince } from './nodes.ts';
 import { nameEarlyOwner } from '../../lib/api/endpoints.ts';
@@ -73,9 +73,9 @@ const indexes: Readonly<Record<keyof Indexes, { [S in keyof Objects]: Index<S> }
       [name].flatMap((each) => parseObjectName(each) ?? []).map(({ family }) => nameFamily(pool, family)),
   },
   addressToPublishers: { source: 'services', toKeys: listPublishedTexts },
-  addressToClaimers: {
+  addressToRequesters: {
     source: 'services',
-    toKeys: (service, { isDefaultClass }) => listClaimed(service, isDefaultClass),
+    toKeys: (service, { isDefaultClass }) => listRequested(service, isDefaultClass),
   },
   labelToServices: { source: 'services', toKeys: listFirstLabel },
   serviceToSlices: { source: 'earlySlices', toKeys: (slice) => [nameEarlyOwner(slice)] },
@@ -92,7 +92,7 @@ const indexes: Readonly<Record<keyof Indexes, { [S in keyof Objects]: Index<S> }
 };
 
 /** Only who writes can find out that another program does, too. */
-const uncontested: World['contested'] = new Map();
+const uncontested: ClusterView['conflicts'] = new Map();
 
 /** A kind, as far as the cache asks for it. */
 export interface Watcher {
@@ -117,7 +117,7 @@ export class Cache {
     earlySlices: new Map(),
     leases: new Map(),
     livingReports: new Map(),
-    silentNodes: new Map(),
+    unresponsiveNodes: new Map(),
     devices: new Map(),
     endpointSlices: new Map(),
     deviceNodes: new Map(),
@@ -137,15 +137,15 @@ export class Cache {
   /** VirtualIPs that are wanted as they are since nobody has looked. */
   readonly #fresh = new Set<string>();
   readonly #judge = new PoolJudge(this.#objects.pools, (text) => this.#hasVirtualIp(text));
-  readonly #claims: ClaimStore;
+  readonly #exclusions: ExclusionStore;
   readonly #deviceAddresses: DeviceAddresses;
   readonly #vrids = new Reservations<number>(String);
   /** Null: something changed since it was made. */
   #reservedVrids: ReadonlySet<number> | null = null;
   #candidates: CandidateNodes | null = null;
   /** What the change under way concludes. */
-  #areJudgedAnew = false;
-  #claimed: readonly string[] = [];
+  #areJudgedAgain = false;
+  #changedPools: readonly string[] = [];
 
   /** It answers for these kinds. */
   constructor(settings: Settings, kinds: readonly Watcher[]) {
@@ -155,7 +155,7 @@ export class Cache {
     ) as unknown as Indexes;
     const objects = { ...this.#objects, ...found, settings };
     this.#selection = new Selection(objects);
-    this.#claims = new ClaimStore(objects, judge);
+    this.#exclusions = new ExclusionStore(objects, judge);
     this.#deviceAddresses = new DeviceAddresses(objects);
     this.#known = {
       ...objects,
@@ -186,10 +186,10 @@ export class Cache {
     this.#index(source, change);
     const derive: ((change: Change<Objects[S]>) => void) | undefined = this.#derive[source];
     derive?.(change);
-    this.#tell(news, watches, change);
-    for (const pool of this.#claimed) this.#conclude(news, 'claims', pool);
-    this.#claimed = [];
-    this.#tellJudgement(news);
+    this.#notify(news, watches, change);
+    for (const pool of this.#changedPools) this.#conclude(news, 'exclusions', pool);
+    this.#changedPools = [];
+    this.#notifyJudgement(news);
     return news;
   }
 
@@ -197,16 +197,16 @@ export class Cache {
   takeReport(node: string, report: NodeReport | null): Affected {
     const news = new News();
     news.join(this.take('livingReports', { key: node, after: report }));
-    news.join(this.take('silentNodes', { key: node, after: null }));
+    news.join(this.take('unresponsiveNodes', { key: node, after: null }));
     return news;
   }
 
   /** A node's Lease is over, after this last renewal. Its kernel may have what it had: only the API may be away from it. */
-  silence(node: string, renewal: string): Affected {
+  markUnresponsive(node: string, renewal: string): Affected {
     const report = this.#objects.livingReports.get(node);
     const news = new News();
     if (report === undefined) return news;
-    news.join(this.take('silentNodes', { key: node, after: { renewal, report } }));
+    news.join(this.take('unresponsiveNodes', { key: node, after: { renewal, report } }));
     news.join(this.take('livingReports', { key: node, after: null }));
     return news;
   }
@@ -216,13 +216,13 @@ export class Cache {
     const news = new News();
     this.#reserveVrids('settings', vrids);
     this.#judge.reserve('settings', addresses);
-    this.#areJudgedAnew = true;
-    this.#tellJudgement(news);
+    this.#areJudgedAgain = true;
+    this.#notifyJudgement(news);
     return news;
   }
 
   /** The world at a date. It changes with the cache. */
-  view(nowMs: number): World {
+  view(nowMs: number): ClusterView {
     const { pools, nodes, livingReports, leases } = this.#objects;
     this.#candidates ??= new CandidateNodes(pools, nodes, livingReports, leases);
     this.#noteDate(nowMs);
@@ -233,10 +233,10 @@ export class Cache {
       generationMs: this.#nameToGenerationMs,
       generationVersions: this.#nameToGenerationVersion,
       candidates: this.#candidates,
-      keptBack: this.#claims,
+      exclusions: this.#exclusions,
       takenAddresses: this.#deviceAddresses,
       reservedVrids: (this.#reservedVrids ??= new Set(this.#vrids)),
-      contested: uncontested,
+      conflicts: uncontested,
       nowMs,
     };
   }
@@ -279,10 +279,10 @@ export class Cache {
     services: (change) => {
       const { isDefaultClass } = this.#known.settings;
       const [old = [], now = []] = [change.before, change.after].map((service) =>
-        service === null ? [] : listClaimed(service, isDefaultClass),
+        service === null ? [] : listRequested(service, isDefaultClass),
       );
       this.#selection.changeService(change);
-      this.#claimed = this.#claims.changeService(change, old, now);
+      this.#changedPools = this.#exclusions.changeService(change, old, now);
       this.#reserve(`Service/${change.key}`, listOfService(change.after));
       for (const service of [change.before, change.after])
         if (service !== null)
@@ -296,7 +296,7 @@ export class Cache {
       put(this.#lost, key, after === null && listUsers(before).length > 0 ? before : null);
       const isOther = (before === null) !== (after === null);
       const { text = '' } = parseObjectName(key) ?? {};
-      if (isOther && this.#judge.touch(text)) this.#areJudgedAnew = true;
+      if (isOther && this.#judge.touch(text)) this.#areJudgedAgain = true;
       this.#deviceAddresses.touch([text]);
       // One that was deleted and made again between two lists has the generation that the other one had.
       if (isNews({ key, before, after }, ({ metadata: { uid, generation } }) => [uid, generation]))
@@ -304,14 +304,14 @@ export class Cache {
     },
     pools: () => {
       this.#judge.reset();
-      this.#areJudgedAnew = true;
+      this.#areJudgedAgain = true;
     },
     namespaces: (change) => {
-      if (isNews(change, ({ metadata }) => metadata.labels)) this.#claims.reset();
+      if (isNews(change, ({ metadata }) => metadata.labels)) this.#exclusions.reset();
     },
     nodes: ({ key, before, after }) => {
       this.#reserve(`Node/${key}`, after === null ? [] : listOfNode(after));
-      if (isNews({ key, before, after }, ({ metadata }) => metadata.labels)) this.#areJudgedAnew = true;
+      if (isNews({ key, before, after }, ({ metadata }) => metadata.labels)) this.#areJudgedAgain = true;
     },
     serviceCidrs: ({ key, after }) => {
       this.#reserve(`ServiceCIDR/${key}`, listOfServiceCidr(after));
@@ -333,7 +333,7 @@ export class Cache {
       this.#candidates = null;
       this.#reserveOfNode(key);
     },
-    silentNodes: ({ key }) => {
+    unresponsiveNodes: ({ key }) => {
       this.#reserveOfNode(key);
     },
     devices: ({ key, after }) => {
@@ -347,8 +347,8 @@ export class Cache {
 
   /** By its last report, as long as its Lease exists. */
   #reserveOfNode(node: string): void {
-    const { livingReports, silentNodes } = this.#objects;
-    const report = livingReports.get(node) ?? silentNodes.get(node)?.report ?? null;
+    const { livingReports, unresponsiveNodes } = this.#objects;
+    const report = livingReports.get(node) ?? unresponsiveNodes.get(node)?.report ?? null;
     this.#reserveVrids(`Lease/${node}`, listApiVrids(report));
     this.#reserve(`Lease/${node}`, listOfReport(report));
   }
@@ -357,12 +357,12 @@ export class Cache {
     const { came, went } = this.#vrids.put(source, vrids);
     if (came.length + went.length === 0) return;
     this.#reservedVrids = null;
-    this.#areJudgedAnew = true;
+    this.#areJudgedAgain = true;
   }
 
   /** These addresses are others' now, as far as this source says. */
   #reserve(source: string, ranges: readonly ReservedRange[]): void {
-    if (this.#judge.reserve(source, ranges)) this.#areJudgedAnew = true;
+    if (this.#judge.reserve(source, ranges)) this.#areJudgedAgain = true;
   }
 
   #findWatches<T>(source: Source, change: Change<T>): Watches<T> {
@@ -376,30 +376,30 @@ export class Cache {
     });
   }
 
-  #tell<T>(news: News, watches: Watches<T>, change: Change<T>): void {
+  #notify<T>(news: News, watches: Watches<T>, change: Change<T>): void {
     for (const [kind, { toKeys, wakes }] of watches) {
       news.add(kind, toKeys?.(change, this.#known) ?? []);
       news.wake(wakes?.(change, this.#known) ?? []);
     }
   }
 
-  #conclude(news: News, source: 'claims' | 'judgements', key: string): void {
+  #conclude(news: News, source: 'exclusions' | 'judgements', key: string): void {
     const change: Change<true> = { key, before: null, after: true };
-    this.#tell(news, this.#findWatches(source, change), change);
+    this.#notify(news, this.#findWatches(source, change), change);
   }
 
   /** All pools, as one pool can be refused for another's sake. */
-  #tellJudgement(news: News): void {
-    if (!this.#areJudgedAnew) return;
-    this.#areJudgedAnew = false;
+  #notifyJudgement(news: News): void {
+    if (!this.#areJudgedAgain) return;
+    this.#areJudgedAgain = false;
     this.#candidates = null;
-    this.#claims.reset();
+    this.#exclusions.reset();
     this.#conclude(news, 'judgements', '');
   }
 }
 
 /** All that steps are decided from. See `Cache`. */
-export interface World extends Known {
+export interface ClusterView extends Known {
   /** VirtualIPs to when they were first looked at as they are now wanted, as milliseconds since 1970. */
   readonly generationMs: ReadonlyMap<string, number>;
   /** VirtualIPs to the version that was heard first of what is now wanted of them. */
@@ -407,13 +407,13 @@ export interface World extends Known {
   /** What living nodes have programmed, pool by pool. */
   readonly candidates: CandidateNodes;
   /** Addresses that Services name for themselves. */
-  readonly keptBack: KeptBack;
+  readonly exclusions: Exclusions;
   /** Addresses of devices that somebody has. */
   readonly takenAddresses: TakenAddresses;
   /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
   readonly reservedVrids: ReadonlySet<number>;
   /** Keys of Services whose status another program rewrites, to who may be it: names of field managers, or none. */
-  readonly contested: ReadonlyMap<string, readonly string[]>;
+  readonly conflicts: ReadonlyMap<string, readonly string[]>;
   /** The date, as milliseconds since 1970. It can jump. */
   readonly nowMs: number;
 }

@@ -44,7 +44,7 @@ interface Watchable extends Objects {
   /** A pool, or what others have, has changed: all pools are judged anew. */
   readonly judgements: true;
   /** By the names of pools: other addresses of the pool are kept back. */
-  readonly claims: true;
+  readonly exclusions: true;
 }
 
 /** A name of one. */
@@ -112,14 +112,14 @@ export interface Settings {
 }
 
 /** A node that has said nothing since its Lease ran out. */
-interface SilentNode {
+interface UnresponsiveNode {
   /** The last one that was heard. */
   readonly renewal: string;
   readonly report: NodeReport;
 }
 
 /** The Lease of a node, as it was heard last. */
-interface HeardLease {
+interface ReceivedLease {
   readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string };
   readonly node: string;
   readonly renewal: string;
@@ -144,11 +144,11 @@ export interface Objects {
   /** By `NAMESPACE/NAME`. */
   readonly earlySlices: EarlySlice;
   /** The Leases of nodes, whatever they say. */
-  readonly leases: HeardLease;
+  readonly leases: ReceivedLease;
   /** Nodes whose Lease lives, to what they last reported. See `NodeLeases`. */
   readonly livingReports: NodeReport;
   /** Nodes whose Lease is over. Those that do not exist are among them. */
-  readonly silentNodes: SilentNode;
+  readonly unresponsiveNodes: UnresponsiveNode;
   readonly devices: LoadBalancerDevice;
   /** By `NAMESPACE/NAME`, where there are devices. */
   readonly endpointSlices: ServiceSlice;
@@ -175,7 +175,7 @@ export interface Indexes {
   /** Addresses, in canonical text, to keys of the Services whose status has them, of whatever class. */
   readonly addressToPublishers: Found;
   /** Addresses, in canonical text, to keys of the Services that name them for themselves. */
-  readonly addressToClaimers: Found;
+  readonly addressToRequesters: Found;
   /** `NAMESPACE/LABEL=VALUE`, the first one of a selector, to keys of Services. */
   readonly labelToServices: Found;
   /** Keys of Services to keys of their early EndpointSlices. */
@@ -271,7 +271,7 @@ export interface DeviceReport {
 export interface DeviceBalancer {
   readonly device: string;
   readonly id: BalancerId;
-  readonly standing:
+  readonly deviceStatus:
     /** It serves the Service at these addresses, or did so when it said something last. */
     | 'serves'
     /** It has something of it, or may have it soon. */

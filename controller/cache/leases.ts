@@ -1,12 +1,12 @@
 import type { Clock } from '../../lib/clock.ts';
-import type { Cache, World } from './cache.ts';
+import type { Cache, ClusterView } from './cache.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import { type Lease, parseNodeLease, type NodeLease, toLeaseName, isProgrammed } from '../../lib/api/node.ts';
 import { type Affected, News } from './known.ts';
-import { silentAnnotation, type VirtualIp, type AbsentNode } from '../../lib/api/vipnat.ts';
+import { unresponsiveAnnotation, type VirtualIp, type AbsentNode } from '../../lib/api/vipnat.ts';
 
 /** This process renews its own Lease each 2 s: a watch that does not show that is not up, whatever its connection says. */
-const silenceMs = 6000;
+const timeoutMs = 6000;
 
 /** Hears the Leases of a namespace, and tells the cache what nodes report, and which of them live. */
 export class NodeLeases {
@@ -17,8 +17,8 @@ export class NodeLeases {
   /** Nodes to what they last reported, as text. */
   readonly #reports = new Map<string, string>();
   /** Nodes to the renewal that was heard first. */
-  readonly #heard = new Map<string, string>();
-  #ownHeardAt = -Infinity;
+  readonly #renewals = new Map<string, string>();
+  #ownReceivedAt = -Infinity;
 
   constructor(
     { clock, electionLease }: { readonly clock: Clock; readonly electionLease: string },
@@ -30,13 +30,13 @@ export class NodeLeases {
   }
 
   /** For how long the renewals of this process's own Lease were not heard; null before the first. */
-  get silentMs(): number | null {
-    return this.#ownHeardAt === -Infinity ? null : this.#clock.now() - this.#ownHeardAt;
+  get msSinceRenewal(): number | null {
+    return this.#ownReceivedAt === -Infinity ? null : this.#clock.now() - this.#ownReceivedAt;
   }
 
   /** A Lease has changed. A renewal that says nothing new changes nothing. */
   change({ key, before, after }: Change<Lease>): Affected {
-    if (key.split('/').at(-1) === this.#electionLease) this.#ownHeardAt = this.#clock.now();
+    if (key.split('/').at(-1) === this.#electionLease) this.#ownReceivedAt = this.#clock.now();
     const [old, now] = [before, after].map((lease) => (lease === null ? null : parseNodeLease(lease)));
     const news = new News();
     if (after !== null && now !== null && now !== undefined) this.#take(news, after, now);
@@ -48,21 +48,21 @@ export class NodeLeases {
   tick(): Affected {
     const now = this.#clock.now();
     const news = new News();
-    for (const node of this.#liveness.tick(now, now - this.#ownHeardAt < silenceMs))
-      this.#silence(news, node);
+    for (const node of this.#liveness.tick(now, now - this.#ownReceivedAt < timeoutMs))
+      this.#markUnresponsive(news, node);
     return news;
   }
 
   #take(news: News, { metadata }: Lease, { report, renewal, durationMs }: NodeLease): void {
     const { node } = report;
-    const first = this.#heard.get(node);
-    this.#heard.set(node, first ?? renewal);
-    const noted = metadata.annotations?.[silentAnnotation] ?? null;
+    const first = this.#renewals.get(node);
+    this.#renewals.set(node, first ?? renewal);
+    const noted = metadata.annotations?.[unresponsiveAnnotation] ?? null;
     const isProven = first !== undefined && first !== renewal;
     const { name, uid, resourceVersion } = metadata;
     const lease = { metadata: { name, uid, resourceVersion }, node, renewal, noted, isProven };
     news.join(this.#cache.take('leases', { key: name, after: lease }));
-    const isBorn = this.#liveness.heard(node, renewal, durationMs);
+    const isBorn = this.#liveness.renewed(node, renewal, durationMs);
     const text = JSON.stringify(report);
     if (!this.#liveness.isLiving(node) || (!isBorn && this.#reports.get(node) === text)) return;
     this.#reports.set(node, text);
@@ -70,20 +70,20 @@ export class NodeLeases {
     // The leader before has heard no renewal since.
     if (first !== undefined || noted !== renewal) return;
     this.#liveness.end(node);
-    this.#silence(news, node);
+    this.#markUnresponsive(news, node);
   }
 
   #forget(news: News, node: string): void {
     this.#liveness.forget(node);
     this.#reports.delete(node);
-    this.#heard.delete(node);
+    this.#renewals.delete(node);
     news.join(this.#cache.take('leases', { key: toLeaseName(node), after: null }));
     news.join(this.#cache.takeReport(node, null));
   }
 
-  #silence(news: News, node: string): void {
+  #markUnresponsive(news: News, node: string): void {
     this.#reports.delete(node);
-    news.join(this.#cache.silence(node, this.#liveness.getLastRenewal(node) ?? ''));
+    news.join(this.#cache.markUnresponsive(node, this.#liveness.getLastRenewal(node) ?? ''));
   }
 }
 
@@ -93,7 +93,7 @@ const maxTickMs = 2000;
 interface LivingLease {
   readonly renewal: string;
   readonly durationMs: number;
-  readonly silentMs: number;
+  readonly msSinceRenewal: number;
 }
 
 /**
@@ -108,11 +108,11 @@ export class NodeLiveness {
   #tickedMs: number | null = null;
 
   /** A Lease as the informer has it. `renewal` differs after each renewal (its `renewTime` as text). Answers whether the node came to life. */
-  heard(node: string, renewal: string, durationMs: number): boolean {
+  renewed(node: string, renewal: string, durationMs: number): boolean {
     const known = this.#living.get(node);
     if (known?.renewal === renewal || this.#over.get(node) === renewal) return false;
     this.#over.delete(node);
-    this.#living.set(node, { renewal, durationMs, silentMs: 0 });
+    this.#living.set(node, { renewal, durationMs, msSinceRenewal: 0 });
     return known === undefined;
   }
 
@@ -139,8 +139,10 @@ export class NodeLiveness {
     const passedMs = this.#tickedMs === null || !isFollowed ? 0 : Math.min(nowMs - this.#tickedMs, maxTickMs);
     this.#tickedMs = nowMs;
     for (const [node, lease] of this.#living)
-      this.#living.set(node, { ...lease, silentMs: lease.silentMs + passedMs });
-    const over = [...this.#living].filter(([, { silentMs, durationMs }]) => silentMs > durationMs);
+      this.#living.set(node, { ...lease, msSinceRenewal: lease.msSinceRenewal + passedMs });
+    const over = [...this.#living].filter(
+      ([, { msSinceRenewal, durationMs }]) => msSinceRenewal > durationMs,
+    );
     for (const [node, { renewal }] of over) {
       this.#living.delete(node);
       this.#over.set(node, renewal);
@@ -163,11 +165,14 @@ export class NodeLiveness {
  * Nodes that may serve an address on, although their Lease is over: a node that only the API cannot reach renews its own table. It is
  * off, or cut off: nobody here can tell. So what it had goes to no other Service before it reports again, or its Node is deleted.
  */
-type Silence = Pick<World, 'silentNodes' | 'nodes'>;
+type Unresponsiveness = Pick<ClusterView, 'unresponsiveNodes' | 'nodes'>;
 
 /** The names of the nodes that may serve an address as it was before, in order. */
-export function listSilentHolders({ metadata, spec }: VirtualIp, { silentNodes, nodes }: Silence): string[] {
-  return [...silentNodes]
+export function listUnresponsiveOwners(
+  { metadata, spec }: VirtualIp,
+  { unresponsiveNodes, nodes }: Unresponsiveness,
+): string[] {
+  return [...unresponsiveNodes]
     .filter(([name, { renewal, report }]) => {
       const isAbsent = spec.absent.some((absent) => absent.node === name && absent.renewal === renewal);
       return nodes.has(name) && !isAbsent && !isProgrammed(report, 'virtualips', metadata.resourceVersion);
@@ -180,11 +185,11 @@ export function listSilentHolders({ metadata, spec }: VirtualIp, { silentNodes, 
  * The nodes that will not hear of an address that is taken now. Not those that may serve it as it was: who takes again what it gives back
  * knows as little of them as before. `existing` is its VirtualIP, null where it has none.
  */
-export function listAbsent(silence: Silence, existing: VirtualIp | null): AbsentNode[] {
+export function listAbsent(markUnresponsive: Unresponsiveness, existing: VirtualIp | null): AbsentNode[] {
   const isLeft = existing !== null && existing.spec.leaving.length > 0;
-  const holders = isLeft ? listSilentHolders(existing, silence) : [];
-  return [...silence.silentNodes]
-    .filter(([name]) => silence.nodes.has(name) && !holders.includes(name))
+  const seatHolders = isLeft ? listUnresponsiveOwners(existing, markUnresponsive) : [];
+  return [...markUnresponsive.unresponsiveNodes]
+    .filter(([name]) => markUnresponsive.nodes.has(name) && !seatHolders.includes(name))
     .map(([node, { renewal }]) => ({ node, renewal }))
     .sort((one, other) => (one.node < other.node ? -1 : 1));
 }

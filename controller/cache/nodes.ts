@@ -38,9 +38,9 @@ export class CandidateNodes {
   readonly #poolToProgress = new Map<string, Progress>();
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
   readonly #poolToMute = new Map<string, boolean>();
-  #seatToHolders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
+  #seatToReports: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #addressToFinders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
-  readonly #serviceToSayers = new Map<'left' | 'dropping', ReadonlyMap<string, readonly NodeReport[]>>();
+  readonly #serviceToReports = new Map<'left' | 'dropping', ReadonlyMap<string, readonly NodeReport[]>>();
   #ofAll: Progress | null = null;
   #surelyLiving: readonly NodeReport[] | null = null;
 
@@ -61,7 +61,7 @@ export class CandidateNodes {
   list(pool: string): readonly NodeReport[] {
     const known = this.#poolToReports.get(pool);
     if (known !== undefined) return known;
-    const reports = this.#listAnew(this.#pools.get(pool));
+    const reports = this.#listAgain(this.#pools.get(pool));
     this.#poolToReports.set(pool, reports);
     return reports;
   }
@@ -133,13 +133,13 @@ export class CandidateNodes {
   }
 
   /** Who says that it holds a seat, `POOL/INDEX`, by name. One node, unless a seat is moving, or keepalived runs nowhere. */
-  listHolders(seat: string): readonly NodeReport[] {
-    this.#seatToHolders ??= groupBy([...this.#reports.values()], ({ seats }) => seats);
-    return this.#seatToHolders.get(seat) ?? [];
+  listCurrentOwners(seat: string): readonly NodeReport[] {
+    this.#seatToReports ??= groupBy([...this.#reports.values()], ({ seats }) => seats);
+    return this.#seatToReports.get(seat) ?? [];
   }
 
   /** The candidates that may hold a seat, and find that another host has an address. */
-  listWitnesses(pool: string, seat: number, address: string): readonly NodeReport[] {
+  listFinders(pool: string, seat: number, address: string): readonly NodeReport[] {
     this.#addressToFinders ??= groupBy([...this.#reports.values()], ({ inUse }) => inUse);
     return this.#listOfSeat(this.#addressToFinders.get(address) ?? [], pool, seat);
   }
@@ -148,21 +148,22 @@ export class CandidateNodes {
    * Of a pool's candidates, those that leave a Service to kube-proxy although nobody asks for that, or drop clients of it; as `NODE: WHY`, in the
    * order of their names.
    */
-  listSaying(what: 'left' | 'dropping', pool: string, service: string): readonly string[] {
-    const known = this.#serviceToSayers.get(what);
-    const sayers = known ?? groupBy([...this.#reports.values()], (report) => Object.keys(report[what] ?? {}));
-    if (known === undefined) this.#serviceToSayers.set(what, sayers);
-    const saying = sayers.get(service) ?? [];
-    if (saying.length === 0) return [];
+  listReporting(what: 'left' | 'dropping', pool: string, service: string): readonly string[] {
+    const known = this.#serviceToReports.get(what);
+    const serviceToReports =
+      known ?? groupBy([...this.#reports.values()], (report) => Object.keys(report[what] ?? {}));
+    if (known === undefined) this.#serviceToReports.set(what, serviceToReports);
+    const reporting = serviceToReports.get(service) ?? [];
+    if (reporting.length === 0) return [];
     const candidates = this.list(pool);
-    return saying
+    return reporting
       .filter((report) => candidates.includes(report))
       .map((report) => `${report.node}: ${report[what]?.[service] ?? ''}`);
   }
 
   /** The candidates that may hold a seat, and say that they do. */
   listSeatHolders(pool: string, seat: number): readonly NodeReport[] {
-    return this.#listOfSeat(this.listHolders(`${pool}/${seat}`), pool, seat);
+    return this.#listOfSeat(this.listCurrentOwners(`${pool}/${seat}`), pool, seat);
   }
 
   /** Whether one of a pool's candidates does not say which addresses its interfaces have: its balancer is of an older version. */
@@ -189,7 +190,7 @@ export class CandidateNodes {
     return this.#surelyLiving;
   }
 
-  #listAnew(pool: AddressPool | undefined): NodeReport[] {
+  #listAgain(pool: AddressPool | undefined): NodeReport[] {
     if (pool === undefined) return [];
     return [...this.#reports.values()].filter(({ node: name, mode }) => {
       const node = this.#nodes.get(name);

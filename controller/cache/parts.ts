@@ -1,13 +1,13 @@
 import {
   type Service,
-  readWishes,
+  readRequests,
   type ServiceSlice,
   serviceNameLabel,
   type Ingress,
   isForUs,
 } from '../../lib/api/service.ts';
 import type { Settings, Known } from './known.ts';
-import { chooseDevice, listHolders, type LoadBalancerDevice } from '../../lib/api/device.ts';
+import { chooseDevice, listCurrentOwners, type LoadBalancerDevice } from '../../lib/api/device.ts';
 import type { ReservedRange } from './pools.ts';
 import {
   parseRange,
@@ -38,13 +38,13 @@ import {
 /** The devices that a Service chooses, or that may have something of it. */
 export function listDevicesOf(service: Service, { defaultDevice }: Settings): string[] {
   const chosen = chooseDevice(service, defaultDevice);
-  return [...new Set([...(chosen === null ? [] : [chosen]), ...listHolders(service)])];
+  return [...new Set([...(chosen === null ? [] : [chosen]), ...listCurrentOwners(service)])];
 }
 
 /** The addresses that a Service asks a device for, in canonical text. */
 export function listAsked(service: Service, { defaultDevice }: Settings): string[] {
   if (chooseDevice(service, defaultDevice) === null) return [];
-  return Object.values(readWishes(service).addresses).map(({ text }) => text);
+  return Object.values(readRequests(service).addresses).map(({ text }) => text);
 }
 
 /** The key of the Service of an EndpointSlice. */
@@ -171,7 +171,7 @@ export function setCondition(
 ): readonly Condition[] {
   const wanted = { ...others, message: message.slice(0, maxMessage) };
   const before = findCondition(conditions, wanted.type);
-  if (before !== null && saysSame(before, wanted)) return conditions;
+  if (before !== null && isSameCondition(before, wanted)) return conditions;
   const isSameStatus = before?.status === wanted.status && typeof before.lastTransitionTime === 'string';
   const lastTransitionTime = isSameStatus ? before.lastTransitionTime : toTime(nowMs);
   const after: Condition = { ...wanted, lastTransitionTime };
@@ -211,7 +211,7 @@ export function isProgrammed({ metadata, status }: VirtualIp): boolean {
   return programmed?.status === 'True' && programmed.observedGeneration === metadata.generation;
 }
 
-function saysSame(
+function isSameCondition(
   before: Condition,
   { status, reason, message, observedGeneration }: WantedCondition,
 ): boolean {
@@ -248,12 +248,12 @@ export function mayPublish(
   { isDefaultClass }: Settings,
 ): boolean {
   if (!isServed(service, isDefaultClass)) return false;
-  const wishes = readWishes(service);
-  if (!wishes.families.includes(family)) return false;
-  const requested = wishes.addresses[family];
+  const requests = readRequests(service);
+  if (!requests.families.includes(family)) return false;
+  const requested = requests.addresses[family];
   if (requested !== undefined) return requested.text === text;
   const published = listPublished(service).find((address) => address.family === family);
-  return published === undefined ? wishes.problem === null : published.text === text;
+  return published === undefined ? requests.problem === null : published.text === text;
 }
 
 /** Whether a Service is to have addresses: it is for us, and is not being deleted. */
@@ -349,7 +349,7 @@ export class DeviceAddresses implements TakenAddresses {
       this.#owners;
     if (addressToPublishers.has(text) || addressToAskers.has(text)) return true;
     for (const key of addressToBalancers.get(text) ?? [])
-      if (deviceBalancers.get(key)?.standing !== 'absent') return true;
+      if (deviceBalancers.get(key)?.deviceStatus !== 'absent') return true;
     const address = parseAddress(text);
     const virtualIp = address === null ? undefined : virtualIps.get(toObjectName(address));
     return virtualIp !== undefined && isUsed(virtualIp);

@@ -71,19 +71,19 @@ export function listApiVrids(report: NodeReport | null): number[] {
 }
 
 /** More external IPs than anybody uses. An object has room for tens of thousands. */
-const maxClaimed = 64;
+const maxRequested = 64;
 
 /**
  * Single addresses that a Service names for itself, in canonical text, each once: the `loadBalancerIP` of one that another load balancer
  * serves, and its external IPs, 64 together at most. Whoever may write a Service can name any address: so only these addresses are kept
  * back, and not their pool.
  */
-export function listClaimed(service: Service, isDefaultClass: boolean): string[] {
+export function listRequested(service: Service, isDefaultClass: boolean): string[] {
   const { externalIPs, loadBalancerIP, type } = service.spec;
   const isOthers = type === 'LoadBalancer' && !isForUs(service, isDefaultClass);
-  const texts = [isOthers ? (loadBalancerIP ?? '') : '', ...(externalIPs ?? []).slice(0, maxClaimed)];
+  const texts = [isOthers ? (loadBalancerIP ?? '') : '', ...(externalIPs ?? []).slice(0, maxRequested)];
   const addresses = texts.map((text) => parseAddress(text)?.text ?? '').filter((text) => text !== '');
-  return [...new Set(addresses)].slice(0, maxClaimed);
+  return [...new Set(addresses)].slice(0, maxRequested);
 }
 
 function reserveRange(text: string, owner: string): ReservedRange | null {
@@ -113,10 +113,10 @@ const defaultReuseMs = 60_000;
 export function judgePools(
   pools: Iterable<AddressPool>,
   reserved: Iterable<ReservedRange>,
-  isOurs: (address: string) => boolean = () => false,
+  isOwnRange: (address: string) => boolean = () => false,
 ): Map<string, JudgedPool> {
   const inOrder = [...pools].sort(compareAge);
-  const { own, foreign } = separate([...reserved], isOurs);
+  const { own, foreign } = separate([...reserved], isOwnRange);
   const judged = new Map<string, JudgedPool>();
   for (const pool of inOrder) {
     const ranges = mergeRanges(pool.spec.addresses.map(parseRange).filter((range) => range !== null));
@@ -133,9 +133,10 @@ export function judgePools(
 /** Addresses that are ours although Nodes report them, and those of others. */
 function separate(
   reserved: readonly ReservedRange[],
-  isOurs: (address: string) => boolean,
+  isOwnRange: (address: string) => boolean,
 ): { readonly own: readonly ReservedRange[]; readonly foreign: readonly ReservedRange[] } {
-  const isOwn = ({ range, isReported }: ReservedRange) => isReported === true && isOurs(formatRange(range));
+  const isOwn = ({ range, isReported }: ReservedRange) =>
+    isReported === true && isOwnRange(formatRange(range));
   const { own = [], foreign = [] } = Object.groupBy(reserved, (one) => (isOwn(one) ? 'own' : 'foreign'));
   return { own, foreign };
 }
@@ -266,7 +267,7 @@ function listMissing<T>(one: ReadonlyMap<string, T>, other: ReadonlyMap<string, 
 /** All pools as they are judged, beside what others have. Each is judged when somebody asks: a burst of changes costs one look. */
 export class PoolJudge {
   readonly #pools: ReadonlyMap<string, AddressPool>;
-  readonly #isOurs: (address: string) => boolean;
+  readonly #isOwnRange: (address: string) => boolean;
   /** Addresses to how many Nodes report them. */
   readonly #reported = new Map<string, number>();
   readonly #reservations = new Reservations<ReservedRange>(
@@ -276,14 +277,14 @@ export class PoolJudge {
   #judged: ReadonlyMap<string, JudgedPool> | null = null;
 
   /** It looks at the map as it is at each question. `isOurs`: see `judgePools`. */
-  constructor(pools: ReadonlyMap<string, AddressPool>, isOurs: (address: string) => boolean) {
+  constructor(pools: ReadonlyMap<string, AddressPool>, isOwnRange: (address: string) => boolean) {
     this.#pools = pools;
-    this.#isOurs = isOurs;
+    this.#isOwnRange = isOwnRange;
   }
 
   /** By their names. */
   get judged(): ReadonlyMap<string, JudgedPool> {
-    this.#judged ??= judgePools(this.#pools.values(), this.#reservations, this.#isOurs);
+    this.#judged ??= judgePools(this.#pools.values(), this.#reservations, this.#isOwnRange);
     return this.#judged;
   }
 
@@ -330,7 +331,7 @@ export function findPoolsOf(judged: ReadonlyMap<string, JudgedPool>, texts: read
 }
 
 /** Addresses of pools that Services name for themselves: no other Service gets them. */
-export interface KeptBack {
+export interface Exclusions {
   /** A Service that names an address of a pool, other than this one; null where none does. */
   find(pool: string, address: Address, own: string): string | null;
   /** All such addresses of a pool, in canonical text. */
@@ -342,7 +343,7 @@ export interface KeptBack {
 /** What is kept back of one pool. */
 interface OfPool {
   /** Addresses to the first two Services that name them. */
-  readonly claimers: ReadonlyMap<string, readonly string[]>;
+  readonly requesters: ReadonlyMap<string, readonly string[]>;
   /** See `listAddresses`: a list of its own, as a look that reads only its length is to cost nothing. */
   readonly addresses: readonly string[];
   /** See `list`. */
@@ -353,14 +354,14 @@ interface OfPool {
  * Keeps who names which address. A Service that a pool does not select keeps nothing of it back: it gets nothing of it, either. Which these are
  * is found out when somebody asks, once for all questions between two changes.
  */
-export class ClaimStore implements KeptBack {
-  readonly #known: Pick<Known, 'services' | 'namespaces' | 'addressToClaimers'>;
+export class ExclusionStore implements Exclusions {
+  readonly #known: Pick<Known, 'services' | 'namespaces' | 'addressToRequesters'>;
   readonly #judge: PoolJudge;
   /** Null: something changed since it was made. */
-  #poolToClaimed: ReadonlyMap<string, OfPool> | null = null;
+  #poolToExcluded: ReadonlyMap<string, OfPool> | null = null;
 
   /** It looks at the maps as they are at each question. */
-  constructor(known: Pick<Known, 'services' | 'namespaces' | 'addressToClaimers'>, judge: PoolJudge) {
+  constructor(known: Pick<Known, 'services' | 'namespaces' | 'addressToRequesters'>, judge: PoolJudge) {
     this.#known = known;
     this.#judge = judge;
   }
@@ -380,13 +381,13 @@ export class ClaimStore implements KeptBack {
 
   /** Pools or labels of namespaces have changed. */
   reset(): void {
-    this.#poolToClaimed = null;
+    this.#poolToExcluded = null;
   }
 
   find(pool: string, { text }: Address, own: string): string | null {
     return (
       this.#getPool(pool)
-        ?.claimers.get(text)
+        ?.requesters.get(text)
         ?.find((key) => key !== own) ?? null
     );
   }
@@ -400,20 +401,20 @@ export class ClaimStore implements KeptBack {
   }
 
   #getPool(pool: string): OfPool | undefined {
-    this.#poolToClaimed ??= new Map([...this.#judge.judged].map(([name, each]) => [name, this.#list(each)]));
-    return this.#poolToClaimed.get(pool);
+    this.#poolToExcluded ??= new Map([...this.#judge.judged].map(([name, each]) => [name, this.#list(each)]));
+    return this.#poolToExcluded.get(pool);
   }
 
   #list(pool: JudgedPool): OfPool {
-    const claimers = new Map<string, readonly string[]>();
-    for (const [text, keys] of this.#known.addressToClaimers) {
+    const requesters = new Map<string, readonly string[]>();
+    for (const [text, keys] of this.#known.addressToRequesters) {
       const address = parseAddress(text);
       if (address === null || !pool.ranges.some((range) => contains(range, address))) continue;
       const selected = this.#listSelected(pool, keys);
-      if (selected.length > 0) claimers.set(text, selected);
+      if (selected.length > 0) requesters.set(text, selected);
     }
-    const texts = [...claimers].map(([text, [key = '']]) => `${text} of ${key}`).sort();
-    return { claimers, addresses: [...claimers.keys()], texts };
+    const texts = [...requesters].map(([text, [key = '']]) => `${text} of ${key}`).sort();
+    return { requesters, addresses: [...requesters.keys()], texts };
   }
 
   /** Two at most: one of them may be who asks. */

@@ -1,5 +1,5 @@
 /** Which address a Service is to have on a device. There is no record of it but the Service's status and the device itself. */
-import { type Service, readWishes } from '../../lib/api/service.ts';
+import { type Service, readRequests } from '../../lib/api/service.ts';
 import type { LoadBalancerDevice } from '../../lib/api/device.ts';
 import {
   type Family,
@@ -12,7 +12,7 @@ import {
   toObjectName,
 } from '../../lib/net.ts';
 import type { DeviceProblem } from '../cache/known.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { getIngress, findBalancer, isUsed } from '../cache/parts.ts';
 import { isOfDevice } from './service-kind.ts';
 
@@ -32,24 +32,24 @@ export interface AddressChoice {
 }
 
 /** The address that is asked for; else the one that the Service has; else the first one that nobody has. Pure, and the same each time. */
-export function chooseDeviceAddress(request: AddressRequest, world: World): AddressChoice {
+export function chooseDeviceAddress(request: AddressRequest, view: ClusterView): AddressChoice {
   const { service, family } = request;
-  const wishes = readWishes(service);
-  const asked = wishes.addresses[family];
-  const held = findHeld(request, world);
-  if (asked === undefined && wishes.problem !== null)
-    return { address: held, problem: { reason: 'AddressesMalformed', message: `${wishes.problem}.` } };
+  const requests = readRequests(service);
+  const asked = requests.addresses[family];
+  const held = findHeld(request, view);
+  if (asked === undefined && requests.problem !== null)
+    return { address: held, problem: { reason: 'AddressesMalformed', message: `${requests.problem}.` } };
   if (asked !== undefined) {
-    const problem = judgeAsked(request, { asked, held }, world);
+    const problem = judgeAsked(request, { asked, held }, view);
     return { address: problem === null ? asked : held, problem };
   }
-  return held === null ? chooseFree(request, world) : { address: held, problem: null };
+  return held === null ? chooseFree(request, view) : { address: held, problem: null };
 }
 
 /** Other devices that have not been read since this process leads: what they have is known by nobody, unless a status has it. */
 function listUnread(
   { metadata: own }: LoadBalancerDevice,
-  { devices, deviceReports }: World,
+  { devices, deviceReports }: ClusterView,
 ): { readonly name: string; readonly ranges: readonly AddressRange[] }[] {
   return [...devices.values()].flatMap((device) => {
     const { name } = device.metadata;
@@ -66,7 +66,7 @@ function listRanges({ spec }: LoadBalancerDevice): AddressRange[] {
  * One that it has there stays, whatever the device's ranges are now. One that its status has from elsewhere must be the device's, and one that was
  * claimed for it before a call that failed: nobody else can have got it.
  */
-function findHeld({ service, device, family, present }: AddressRequest, world: World): Address | null {
+function findHeld({ service, device, family, present }: AddressRequest, view: ClusterView): Address | null {
   const [own = null] = present
     .flatMap((text) => parseAddress(text) ?? [])
     .filter((one) => one.family === family);
@@ -74,21 +74,21 @@ function findHeld({ service, device, family, present }: AddressRequest, world: W
   const published = getIngress(service)
     .filter(isOfDevice)
     .flatMap(({ ip }) => parseAddress(ip ?? '') ?? []);
-  const claimed = (findBalancer(world, device.metadata.name, service)?.addresses ?? []).flatMap(
+  const reserved = (findBalancer(view, device.metadata.name, service)?.addresses ?? []).flatMap(
     (text) => parseAddress(text) ?? [],
   );
   const ranges = listRanges(device);
   const isGood = (address: Address) =>
     address.family === family &&
     ranges.some((range) => contains(range, address)) &&
-    findOwner(service, address, world) === null;
-  return [...published, ...claimed].find(isGood) ?? null;
+    findOwner(service, address, view) === null;
+  return [...published, ...reserved].find(isGood) ?? null;
 }
 
 function judgeAsked(
   { service, device }: AddressRequest,
   { asked, held }: { readonly asked: Address; readonly held: Address | null },
-  world: World,
+  view: ClusterView,
 ): DeviceProblem | null {
   const { name } = device.metadata;
   if (!listRanges(device).some((range) => contains(range, asked)))
@@ -96,43 +96,47 @@ function judgeAsked(
       reason: 'OutsideDevice',
       message: `The device ${name} does not have ${asked.text}: see its spec.addresses.`,
     };
-  const unread = listUnread(device, world).find(({ ranges }) =>
+  const unread = listUnread(device, view).find(({ ranges }) =>
     ranges.some((range) => contains(range, asked)),
   );
   if (unread !== undefined && held?.text !== asked.text) {
     const message = `The device ${unread.name} has not said yet whether it has ${asked.text}, which it may have.`;
     return { reason: 'WaitingForDevice', message };
   }
-  const owner = findOwner(service, asked, world) ?? findElder(service, asked, world);
+  const owner = findOwner(service, asked, view) ?? findElder(service, asked, view);
   return owner === null ? null : { reason: 'AddressTaken', message: `${owner} has ${asked.text}.` };
 }
 
-function chooseFree({ device, family }: AddressRequest, world: World): AddressChoice {
+function chooseFree({ device, family }: AddressRequest, view: ClusterView): AddressChoice {
   const { name } = device.metadata;
-  const others = listUnread(device, world).flatMap(({ ranges }) => ranges);
-  const address = world.takenAddresses.findFree(name, family, others);
+  const others = listUnread(device, view).flatMap(({ ranges }) => ranges);
+  const address = view.takenAddresses.findFree(name, family, others);
   if (address !== null) return { address, problem: null };
   const message = `The device ${name} has no free ${family} address: see its spec.addresses.`;
   return { address, problem: { reason: 'NoFreeAddress', message } };
 }
 
 /** Who else has an address: a clause. Whoever has it keeps it, however young. */
-function findOwner(service: Service, address: Address, world: World): string | null {
+function findOwner(service: Service, address: Address, view: ClusterView): string | null {
   const { text } = address;
-  const [publisher] = listOthers(world.addressToPublishers.get(text), service);
+  const [publisher] = listOthers(view.addressToPublishers.get(text), service);
   if (publisher !== undefined) return `The Service ${publisher}`;
-  for (const key of world.addressToBalancers.get(text) ?? []) {
-    const balancer = world.deviceBalancers.get(key);
+  for (const key of view.addressToBalancers.get(text) ?? []) {
+    const balancer = view.deviceBalancers.get(key);
     if (balancer === undefined || balancer.id.uid === service.metadata.uid) continue;
-    if (balancer.standing === 'absent') continue;
+    if (balancer.deviceStatus === 'absent') continue;
     return `The Service ${balancer.id.namespace}/${balancer.id.name}, on the device ${balancer.device},`;
   }
-  const virtualIp = world.virtualIps.get(toObjectName(address));
+  const virtualIp = view.virtualIps.get(toObjectName(address));
   return virtualIp !== undefined && isUsed(virtualIp) ? `The VirtualIP ${virtualIp.metadata.name}` : null;
 }
 
 /** Of those that ask for the same, and do not have it, the oldest gets it. */
-function findElder(service: Service, { text }: Address, { addressToAskers, services }: World): string | null {
+function findElder(
+  service: Service,
+  { text }: Address,
+  { addressToAskers, services }: ClusterView,
+): string | null {
   const elder = listOthers(addressToAskers.get(text), service).find((key) => {
     const other = services.get(key);
     return other !== undefined && rankAge(other) < rankAge(service);

@@ -49,7 +49,7 @@ export const deviceWatchers: readonly Watcher[] = [
       {
         // What one device has decides when another one takes it away.
         source: 'deviceBalancers',
-        part: ({ standing, addresses }) => [standing, addresses],
+        part: ({ deviceStatus, addresses }) => [deviceStatus, addresses],
         toKeys: ({ before, after }) =>
           [before, after].flatMap((one) => (one === null ? [] : [`${one.id.namespace}/${one.id.name}`])),
       },

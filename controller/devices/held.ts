@@ -2,10 +2,10 @@ import type { Service } from '../../lib/api/service.ts';
 import {
   type LoadBalancerDevice,
   chooseDevice,
-  listHolders,
+  listCurrentOwners,
   type DeviceDrain,
 } from '../../lib/api/device.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { getIngress, isServed, findBalancer, toTime } from '../cache/parts.ts';
 import { isOfDevice } from './service-kind.ts';
 import * as z from 'zod/mini';
@@ -38,25 +38,27 @@ export function judgeService(
   {
     device,
     isThere,
-    world,
-  }: { readonly device: LoadBalancerDevice; readonly isThere: boolean; readonly world: World },
+    view,
+  }: { readonly device: LoadBalancerDevice; readonly isThere: boolean; readonly view: ClusterView },
 ): Intent {
   if (service === undefined) return isThere ? 'clear' : 'leave';
   const { name } = device.metadata;
-  const chosen = chooseDevice(service, world.settings.defaultDevice);
-  const isHolder = listHolders(service).includes(name);
-  if (chosen === name) return isHolder ? 'have' : 'leave';
-  if (!isHolder && !isThere) return 'leave';
-  return isFollowed(service, chosen, world) ? 'clear' : 'leave';
+  const chosen = chooseDevice(service, view.settings.defaultDevice);
+  const isOwner = listCurrentOwners(service).includes(name);
+  if (chosen === name) return isOwner ? 'have' : 'leave';
+  if (!isOwner && !isThere) return 'leave';
+  return isFollowed(service, chosen, view) ? 'clear' : 'leave';
 }
 
 /** Whether what follows serves, or nothing does. */
-function isFollowed(service: Service, chosen: string | null, world: World): boolean {
+function isFollowed(service: Service, chosen: string | null, view: ClusterView): boolean {
   const ingress = getIngress(service);
   if (chosen === null)
-    return !isServed(service, world.settings.isDefaultClass) || ingress.some((one) => !isOfDevice(one));
-  const next = findBalancer(world, chosen, service);
-  return next?.standing === 'serves' && next.addresses.every((text) => ingress.some(({ ip }) => ip === text));
+    return !isServed(service, view.settings.isDefaultClass) || ingress.some((one) => !isOfDevice(one));
+  const next = findBalancer(view, chosen, service);
+  return (
+    next?.deviceStatus === 'serves' && next.addresses.every((text) => ingress.some(({ ip }) => ip === text))
+  );
 }
 
 /** What another controller of devices has put on the Endpoints of a Service: its finalizer, which keeps a deleted Service's Endpoints. */
@@ -80,7 +82,7 @@ export async function dropFormerFinalizer(
   const path = `/api/v1/namespaces/${namespace}/endpoints/${name}`;
   const answer = await client.read({ title: `reading ${what}`, path, schema }, readMs);
   if (answer.outcome === 'gone') return true;
-  if (answer.outcome !== 'found') throw toError(answer.outcome, answer.words, own);
+  if (answer.outcome !== 'found') throw toError(answer.outcome, answer.detail, own);
   const { resourceVersion, finalizers } = answer.object.metadata;
   if (finalizers?.includes(formerFinalizer) !== true) return true;
   const limitMs = writeMs();
@@ -89,17 +91,17 @@ export async function dropFormerFinalizer(
     metadata: { resourceVersion, finalizers: finalizers.filter((each) => each !== formerFinalizer) },
   };
   const title = `taking the finalizer ${formerFinalizer} off ${what}`;
-  const { outcome, words } = await client.write({ title, method: 'PATCH', path, body }, limitMs);
+  const { outcome, detail } = await client.write({ title, method: 'PATCH', path, body }, limitMs);
   if (outcome === 'taken' || outcome === 'gone') return true;
   if (outcome === 'conflict') return false;
-  throw toError(outcome, words, own);
+  throw toError(outcome, detail, own);
 }
 
-function toError(outcome: string, words: string, own: string): VipnatError {
-  if (outcome !== 'forbidden' && outcome !== 'refused') return new VipnatError('API_UNREACHABLE', words);
+function toError(outcome: string, detail: string, own: string): VipnatError {
+  if (outcome !== 'forbidden' && outcome !== 'refused') return new VipnatError('API_UNREACHABLE', detail);
   const role = 'kubectl create clusterrole vipnat-takes-over --verb=get,patch --resource=endpoints';
   const binding = `kubectl create clusterrolebinding vipnat-takes-over --clusterrole=vipnat-takes-over --serviceaccount=${own}:vipnat-controller`;
-  return new VipnatError('API_FORBIDDEN', `${words}. Run: ${role} && ${binding}`);
+  return new VipnatError('API_FORBIDDEN', `${detail}. Run: ${role} && ${binding}`);
 }
 
 /** A status has so many of them. */
@@ -121,7 +123,7 @@ export class HeldBalancer {
   readonly id: BalancerId;
   /** What the device is known to have, as text; null where that is not known. */
   #text: string | null = null;
-  #isSuspect = false;
+  #isStale = false;
   #runningSinceMs: number | null = null;
   #goneSinceMs: number | null = null;
   #members = new Map<string, number | null>();
@@ -160,7 +162,7 @@ export class HeldBalancer {
   }
 
   /** Those, and those that it is about to have. */
-  get claimed(): readonly string[] {
+  get reserved(): readonly string[] {
     return [...new Set([...this.#wanted, ...this.#addresses])];
   }
 
@@ -203,13 +205,13 @@ export class HeldBalancer {
   }
 
   /** All is to be compared with the device. */
-  suspect(): void {
-    this.#isSuspect = true;
+  markStale(): void {
+    this.#isStale = true;
   }
 
   /** Whether the device is to be asked: it is to be otherwise, or is to be compared. */
   isDue(balancer: Balancer): boolean {
-    return this.#isSuspect || toText(balancer) !== this.#text;
+    return this.#isStale || toText(balancer) !== this.#text;
   }
 
   /** A call begins that makes it so; null for one that takes it away. Until it is done, nobody knows what is there. */
@@ -227,7 +229,7 @@ export class HeldBalancer {
   done(balancer: Balancer, nowMs: number): void {
     this.#note(balancer, nowMs);
     this.#text = toText(balancer);
-    this.#isSuspect = false;
+    this.#isStale = false;
     this.#runningSinceMs = null;
     this.#isServing = true;
     this.#wanted = this.#addresses;

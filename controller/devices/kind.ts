@@ -10,8 +10,8 @@ import {
   type StepEvent,
 } from '../step.ts';
 import { apiGroup, apiVersion, finalizer, type Condition } from '../../lib/api/vipnat.ts';
-import type { World } from '../cache/cache.ts';
-import { type LoadBalancerDevice, listHolders } from '../../lib/api/device.ts';
+import type { ClusterView } from '../cache/cache.ts';
+import { type LoadBalancerDevice, listCurrentOwners } from '../../lib/api/device.ts';
 import { type WantedCondition, setCondition, findCondition } from '../cache/parts.ts';
 
 /** Devices: their finalizer, and what their writers say of them. */
@@ -33,22 +33,22 @@ export const loadBalancerDevice: Kind = {
 };
 
 /** A device that somebody deletes stays until no Service has anything there: without it nobody could take that away. */
-function nextLoadBalancerDeviceStep(name: string, world: World): Step {
-  const device = world.devices.get(name);
+function nextLoadBalancerDeviceStep(name: string, view: ClusterView): Step {
+  const device = view.devices.get(name);
   if (device === undefined) return nothing;
-  return keepFinalizer(device, world) ?? writeStatus(device, world) ?? nothing;
+  return keepFinalizer(device, view) ?? writeStatus(device, view) ?? nothing;
 }
 
 function isDeleted({ metadata }: LoadBalancerDevice): boolean {
   return typeof metadata.deletionTimestamp === 'string';
 }
 
-function keepFinalizer(device: LoadBalancerDevice, world: World): Step | null {
+function keepFinalizer(device: LoadBalancerDevice, view: ClusterView): Step | null {
   const { finalizers, name } = device.metadata;
   const known = finalizers ?? [];
   if (!isDeleted(device))
     return known.includes(finalizer) ? null : toStep(patchDeviceFinalizers(device, [...known, finalizer]));
-  if (!known.includes(finalizer) || isHolder(name, world)) return null;
+  if (!known.includes(finalizer) || isOwner(name, view)) return null;
   return toStep(
     patchDeviceFinalizers(
       device,
@@ -57,15 +57,15 @@ function keepFinalizer(device: LoadBalancerDevice, world: World): Step | null {
   );
 }
 
-function isHolder(name: string, { deviceToServices, services }: World): boolean {
+function isOwner(name: string, { deviceToServices, services }: ClusterView): boolean {
   return [...(deviceToServices.get(name) ?? [])].some((key) => {
     const service = services.get(key);
-    return service !== undefined && listHolders(service).includes(name);
+    return service !== undefined && listCurrentOwners(service).includes(name);
   });
 }
 
-function writeStatus(device: LoadBalancerDevice, world: World): Step | null {
-  const report = world.deviceReports.get(device.metadata.name);
+function writeStatus(device: LoadBalancerDevice, view: ClusterView): Step | null {
+  const report = view.deviceReports.get(device.metadata.name);
   if (report === undefined || report.generation !== device.metadata.generation) return null;
   const before: readonly Condition[] = device.status?.conditions ?? [];
   const { isReady, reason, message, units, balancers, foreignChanges, draining, generation } = report;
@@ -74,7 +74,7 @@ function writeStatus(device: LoadBalancerDevice, world: World): Step | null {
     ...{ message: isDeleted(device) ? `It goes when no Service is there. ${message}` : message },
     observedGeneration: generation,
   };
-  const conditions = setCondition(before, wanted, world.nowMs);
+  const conditions = setCondition(before, wanted, view.nowMs);
   const lists = { foreignChanges: toJson(foreignChanges), draining: toJson(draining) };
   const status = { units: toJson(units), balancers, ...lists, observedGeneration: generation };
   if (conditions === before && isSame(device.status, status)) return null;

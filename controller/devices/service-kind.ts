@@ -6,7 +6,7 @@
  * the device before has nothing of it any more.
  */
 import type { Service, Ingress } from '../../lib/api/service.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import {
   type Step,
   nothing,
@@ -18,7 +18,7 @@ import {
 } from '../step.ts';
 import {
   chooseDevice,
-  listHolders,
+  listCurrentOwners,
   type LoadBalancerDevice,
   toDeviceFinalizer,
 } from '../../lib/api/device.ts';
@@ -33,11 +33,11 @@ import type { DeviceBalancer } from '../cache/known.ts';
 import { type Condition, addressReady, formerFinalizer } from '../../lib/api/vipnat.ts';
 
 /** `nothing` for a Service of which no device has, or is to have, anything. */
-export function nextDeviceStep(service: Service, world: World): Step {
-  const chosen = chooseDevice(service, world.settings.defaultDevice);
-  const holders = listHolders(service);
-  if (chosen !== null) return serve(service, chosen, world);
-  return holders.length === 0 ? nothing : release(service, holders, world);
+export function nextDeviceStep(service: Service, view: ClusterView): Step {
+  const chosen = chooseDevice(service, view.settings.defaultDevice);
+  const seatHolders = listCurrentOwners(service);
+  if (chosen !== null) return serve(service, chosen, view);
+  return seatHolders.length === 0 ? nothing : release(service, seatHolders, view);
 }
 
 /** Whether an address of a Service's status is a device's: connections have another target behind a device, and kube-proxy is told so. */
@@ -48,22 +48,26 @@ export function isOfDevice({ ipMode }: Ingress): boolean {
 /** What comes next is said by the device's writer, or by the API. */
 const waitForDevice: Step = { does: 'wait', waitsFor: 'time', why: 'a device does its part', untilMs: null };
 
-function serve(service: Service, name: string, world: World): Step {
-  const device = world.devices.get(name);
-  const holders = listHolders(service);
+function serve(service: Service, name: string, view: ClusterView): Step {
+  const device = view.devices.get(name);
+  const seatHolders = listCurrentOwners(service);
   // Where there are no devices at all, such a class may be anybody's.
-  if (world.devices.size === 0 && holders.length === 0) return nothing;
+  if (view.devices.size === 0 && seatHolders.length === 0) return nothing;
   if (device === undefined)
-    return tell(service, { reason: 'NoDevice', message: `There is no LoadBalancerDevice ${name}.` }, world);
-  if (!holders.includes(name)) return hold(service, device, world);
-  const balancer = findBalancer(world, name, service);
+    return reportStatus(
+      service,
+      { reason: 'NoDevice', message: `There is no LoadBalancerDevice ${name}.` },
+      view,
+    );
+  if (!seatHolders.includes(name)) return hold(service, device, view);
+  const balancer = findBalancer(view, name, service);
   if (balancer === undefined) return waitForDevice;
   return (
-    publish(service, balancer, world) ??
+    publish(service, balancer, view) ??
     dropFormer(service, balancer) ??
-    dropHolders(
+    dropOwners(
       service,
-      holders.filter((each) => each !== name && isAbsent(service, each, world)),
+      seatHolders.filter((each) => each !== name && isAbsent(service, each, view)),
     ) ??
     waitForDevice
   );
@@ -73,42 +77,43 @@ function serve(service: Service, name: string, world: World): Step {
 function hold(
   service: Service,
   { metadata: { name, deletionTimestamp } }: LoadBalancerDevice,
-  world: World,
+  view: ClusterView,
 ): Step {
   const message = `The LoadBalancerDevice ${name} is being deleted.`;
-  if (typeof deletionTimestamp === 'string') return tell(service, { reason: 'NoDevice', message }, world);
+  if (typeof deletionTimestamp === 'string')
+    return reportStatus(service, { reason: 'NoDevice', message }, view);
   const known = service.metadata.finalizers ?? [];
   return toStep(patchServiceMetadata(service, { finalizers: [...known, toDeviceFinalizer(name)] }));
 }
 
 /** Once all devices have nothing of it: its status, then the finalizers. */
-function release(service: Service, holders: readonly string[], world: World): Step {
-  const left = holders.filter((name) => !isAbsent(service, name, world));
-  if (left.length === 0) return clearStatus(service) ?? dropHolders(service, holders) ?? nothing;
+function release(service: Service, seatHolders: readonly string[], view: ClusterView): Step {
+  const left = seatHolders.filter((name) => !isAbsent(service, name, view));
+  if (left.length === 0) return clearStatus(service) ?? dropOwners(service, seatHolders) ?? nothing;
   for (const name of left) {
-    if (!world.devices.has(name)) {
+    if (!view.devices.has(name)) {
       const remedy = `Make it again, or take the finalizer ${toDeviceFinalizer(name)} off this Service`;
       const message = `There is no LoadBalancerDevice ${name}, so vipnat cannot take its balancer away. ${remedy}.`;
-      return tell(service, { reason: 'NoDevice', message }, world);
+      return reportStatus(service, { reason: 'NoDevice', message }, view);
     }
-    const problem = findBalancer(world, name, service)?.problem ?? null;
-    if (problem !== null) return tell(service, problem, world);
+    const problem = findBalancer(view, name, service)?.problem ?? null;
+    if (problem !== null) return reportStatus(service, problem, view);
   }
   return waitForDevice;
 }
 
-function isAbsent(service: Service, device: string, world: World): boolean {
-  return findBalancer(world, device, service)?.standing === 'absent';
+function isAbsent(service: Service, device: string, view: ClusterView): boolean {
+  return findBalancer(view, device, service)?.deviceStatus === 'absent';
 }
 
 /** An address is published once the device serves it, and stays so whatever the device says later: nobody else gets it meanwhile. */
-function publish(service: Service, balancer: DeviceBalancer, world: World): Step | null {
+function publish(service: Service, balancer: DeviceBalancer, view: ClusterView): Step | null {
   const before = service.status?.conditions ?? [];
   const ingress = listIngress(service, balancer);
   const added = ingress.filter((one) => !getIngress(service).includes(one)).map(({ ip }) => ip);
   const isSame = ingress.length === getIngress(service).length && added.length === 0;
   const wanted = describe(balancer);
-  const conditions = addCondition(before, wanted, world);
+  const conditions = addCondition(before, wanted, view);
   if (isSame && conditions === before) return null;
   const write = patchServiceStatus(service, {
     loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
@@ -122,7 +127,7 @@ function publish(service: Service, balancer: DeviceBalancer, world: World): Step
 function addCondition(
   before: readonly Condition[],
   wanted: WantedCondition | null,
-  { nowMs }: World,
+  { nowMs }: ClusterView,
 ): readonly Condition[] {
   return wanted === null ? before : setCondition(before, wanted, nowMs);
 }
@@ -149,8 +154,8 @@ function listIngress(service: Service, balancer: DeviceBalancer): readonly Ingre
   );
 }
 
-function isServing({ standing, addresses }: DeviceBalancer): boolean {
-  return standing === 'serves' && addresses.length > 0;
+function isServing({ deviceStatus, addresses }: DeviceBalancer): boolean {
+  return deviceStatus === 'serves' && addresses.length > 0;
 }
 
 function findReason(conditions: readonly Condition[]): string | undefined {
@@ -175,23 +180,23 @@ function toEvent(wanted: WantedCondition | null, before: string | undefined): St
 }
 
 /** Says why a Service has no device, or cannot leave one. */
-function tell(
+function reportStatus(
   service: Service,
   { reason, message }: Pick<WantedCondition, 'reason' | 'message'>,
-  world: World,
+  view: ClusterView,
 ): Step {
   const before = service.status?.conditions ?? [];
   const wanted: WantedCondition = { type: addressReady, status: 'False', reason, message };
-  const conditions = setCondition(before, wanted, world.nowMs);
+  const conditions = setCondition(before, wanted, view.nowMs);
   if (conditions === before) return waitForDevice;
   const event = toEvent(wanted, findReason(before));
   return toStep(patchServiceStatus(service, { conditions: toJson(conditions) }), event);
 }
 
 /** Another controller's finalizer goes when vipnat's is there and the device serves the Service. */
-function dropFormer(service: Service, { standing, isTakenOver }: DeviceBalancer): Step | null {
+function dropFormer(service: Service, { deviceStatus, isTakenOver }: DeviceBalancer): Step | null {
   const known = service.metadata.finalizers ?? [];
-  if (!known.includes(formerFinalizer) || standing !== 'serves' || !isTakenOver) return null;
+  if (!known.includes(formerFinalizer) || deviceStatus !== 'serves' || !isTakenOver) return null;
   return toStep(
     patchServiceMetadata(service, { finalizers: known.filter((each) => each !== formerFinalizer) }),
   );
@@ -207,11 +212,11 @@ function clearStatus(service: Service): Step | null {
   return toStep(patchServiceStatus(service, { loadBalancer, conditions: toJson(kept) }));
 }
 
-function dropHolders(service: Service, devices: readonly string[]): Step | null {
+function dropOwners(service: Service, devices: readonly string[]): Step | null {
   if (devices.length === 0) return null;
   const dropped = new Set(devices.map(toDeviceFinalizer));
   // Another controller's would hold what nothing is left of.
-  const isLast = listHolders(service).length === devices.length;
+  const isLast = listCurrentOwners(service).length === devices.length;
   const finalizers = (service.metadata.finalizers ?? []).filter(
     (each) => !dropped.has(each) && !(isLast && each === formerFinalizer),
   );

@@ -47,7 +47,7 @@ export function describeFailure(error: unknown): Failure {
 }
 
 /** What of a report the device itself says. */
-export type Standing = Pick<DeviceReport, 'units' | 'foreignChanges' | 'isReady' | 'reason' | 'message'>;
+export type DeviceStatus = Pick<DeviceReport, 'units' | 'foreignChanges' | 'isReady' | 'reason' | 'message'>;
 
 /** A status has so many of them. */
 const maxForeign = 10;
@@ -56,19 +56,19 @@ const maxForeign = 10;
 const maxText = 1024;
 
 /** How a device does that answers. `unread` says why its credentials could not be read again; null where they could. */
-export function describeState(state: DeviceState, unread: Failure | null): Standing {
-  const standing = describeUnits(state);
-  return unread === null || !standing.isReady ? standing : describeUnread(standing, unread);
+export function describeState(state: DeviceState, unread: Failure | null): DeviceStatus {
+  const deviceStatus = describeUnits(state);
+  return unread === null || !deviceStatus.isReady ? deviceStatus : describeUnread(deviceStatus, unread);
 }
 
-function describeUnits({ units, foreignChanges: all }: DeviceState): Standing {
-  const told = units.map(({ unit, role, isInSync, why }) => ({
+function describeUnits({ units, foreignChanges: all }: DeviceState): DeviceStatus {
+  const reported = units.map(({ unit, role, isInSync, why }) => ({
     ...{ unit, role, isInSync },
     why: toPrintableLine(why).slice(0, maxText),
   }));
   const active = units.filter(({ role }) => role === 'active').map(({ unit }) => unit);
   const foreignChanges = all.slice(0, maxForeign).map((text) => toPrintableLine(text).slice(0, maxText));
-  const seen = { units: told, foreignChanges };
+  const seen = { units: reported, foreignChanges };
   if (all.length > 0) {
     const changes = shorten(all.map(toPrintableLine));
     const message = `Another user has changed the device, and has not applied it: ${changes}. vipnat changes nothing until then.`;
@@ -80,8 +80,8 @@ function describeUnits({ units, foreignChanges: all }: DeviceState): Standing {
     return { ...seen, isReady: false, reason: 'NoActiveUnit', message: who };
   }
   const [first = ''] = active;
-  const behind = told.filter(
-    ({ role, isInSync }) => role === 'silent' || role === 'unknown' || isInSync === false,
+  const behind = reported.filter(
+    ({ role, isInSync }) => role === 'unresponsive' || role === 'unknown' || isInSync === false,
   );
   if (behind.length === 0)
     return { ...seen, isReady: true, reason: 'Ready', message: `The unit ${first} is active.` };
@@ -93,34 +93,34 @@ function describeUnits({ units, foreignChanges: all }: DeviceState): Standing {
   return { ...seen, isReady: true, reason: 'NotInSync', message };
 }
 
-function describeUnread(standing: Standing, { message }: Failure): Standing {
-  const told = `The device works with the credentials that vipnat read before. A controller that starts now has none: ${message}.`;
-  return { ...standing, reason: 'CredentialsUnread', message: told };
+function describeUnread(deviceStatus: DeviceStatus, { message }: Failure): DeviceStatus {
+  const reported = `The device works with the credentials that vipnat read before. A controller that starts now has none: ${message}.`;
+  return { ...deviceStatus, reason: 'CredentialsUnread', message: reported };
 }
 
 function describeRole(role: string): string {
-  return role === 'silent' ? 'it does not answer' : 'it does not have what the active one has';
+  return role === 'unresponsive' ? 'it does not answer' : 'it does not have what the active one has';
 }
 
 /** What takes long goes on as long as the device answers; what hangs for longer ends. */
-const silenceMs = 120_000;
+const timeoutMs = 120_000;
 
 /** Of one turn. */
-interface SilenceLimit {
+interface UnresponsiveLimit {
   readonly isOver: boolean;
   readonly cancel: () => void;
 }
 
 /** Ends what waits for a device that has not been asked anything for two minutes. */
-export function limitSilence(
+export function limitUnresponsive(
   clock: Clock,
   getCalledMs: () => number,
   aborting: AbortController,
-): SilenceLimit {
+): UnresponsiveLimit {
   const beginMs = clock.now();
   const limit = { isOver: false, cancel: (): void => undefined };
   const watch = (): void => {
-    const leftMs = silenceMs - (clock.now() - Math.max(beginMs, getCalledMs()));
+    const leftMs = timeoutMs - (clock.now() - Math.max(beginMs, getCalledMs()));
     limit.isOver = leftMs <= 0;
     if (limit.isOver) aborting.abort();
     else limit.cancel = clock.schedule(leftMs, watch);
@@ -161,14 +161,14 @@ async function readCredentials(
       `there is no Secret ${namespace}/${name}. Create it`,
     );
   if (answer.outcome === 'forbidden') {
-    const create = (...words: readonly string[]) =>
-      quoteWords(['kubectl', 'create', ...words, '-n', namespace]);
+    const create = (...detail: readonly string[]) =>
+      quoteWords(['kubectl', 'create', ...detail, '-n', namespace]);
     const role = create('role', name, '--verb=get', '--resource=secrets', `--resource-name=${name}`);
     const account = `--serviceaccount=${namespace}:vipnat-controller`;
     const binding = create('rolebinding', name, `--role=${name}`, account);
     throw new VipnatError('API_FORBIDDEN', `vipnat may not read ${what}. Run: ${role} && ${binding}`);
   }
-  if (answer.outcome === 'unreachable') throw new VipnatError('API_UNREACHABLE', answer.words);
+  if (answer.outcome === 'unreachable') throw new VipnatError('API_UNREACHABLE', answer.detail);
   return parseCredentials(answer.object.data ?? {}, what);
 }
 

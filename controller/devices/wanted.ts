@@ -1,7 +1,7 @@
 import {
   type Service,
-  readWishes,
-  type Wishes,
+  readRequests,
+  type ServiceRequests,
   readAnnotation,
   findUnknownMethod,
   type ServicePort,
@@ -19,7 +19,7 @@ import {
   formatMember,
 } from '../../devices/driver.ts';
 import type { DeviceProblem } from '../cache/known.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { chooseDeviceAddress } from './choose-address.ts';
 import {
   type Family,
@@ -70,28 +70,28 @@ export interface Wanted {
 const usualDrainMs = 60_000;
 
 /** What a device is to have for a Service. */
-export function toWanted(query: BalancerQuery, world: World): Wanted {
+export function toWanted(query: BalancerQuery, view: ClusterView): Wanted {
   const { service, device } = query;
-  const wishes = readWishes(service);
-  const refusal = findRefusal(query, wishes);
+  const requests = readRequests(service);
+  const refusal = findRefusal(query, requests);
   if (refusal !== null) return refuse(refusal);
-  const family = chooseFamily(query, wishes);
+  const family = chooseFamily(query, requests);
   if (family === null) {
-    const message = `The device ${device.metadata.name} has no addresses of a family that the Service has (${wishes.families.join(', ')}).`;
+    const message = `The device ${device.metadata.name} has no addresses of a family that the Service has (${requests.families.join(', ')}).`;
     return refuse({ reason: 'NotSupported', message });
   }
-  const { address, problem } = chooseDeviceAddress({ ...query, family }, world);
+  const { address, problem } = chooseDeviceAddress({ ...query, family }, view);
   if (address === null) return refuse(problem);
-  const { method, affinityS, lacks } = judgeWishes(query);
+  const { method, affinityS, lacks } = judgeRequests(query);
   const ports = listPorts(query);
-  const { slices, uids } = readGatedSlices(service, device, world);
-  const listeners = ports.map((port) => toListener(port, { ...query, family, slices }, world));
+  const { slices, uids } = readGatedSlices(service, device, view);
+  const listeners = ports.map((port) => toListener(port, { ...query, family, slices }, view));
   if (listeners.length === 0) return refuse(describeNoPort(query));
   const balancer: Balancer = {
     ...{ id: toBalancerId(service, device), addresses: [address], method, affinityS },
     listeners: listeners.sort((one, other) => compareListeners(one, other)),
   };
-  const all = [...lacks, ...listLacking(query, wishes, { family, listeners })];
+  const all = [...lacks, ...listLacking(query, requests, { family, listeners })];
   return { balancer, problem, remark: toRemark(device, all), gated: uids };
 }
 
@@ -106,7 +106,7 @@ export function toBalancerId({ metadata }: Service, { spec }: LoadBalancerDevice
 }
 
 /** What no part of can be left out. */
-function findRefusal({ service, device }: BalancerQuery, wishes: Wishes): DeviceProblem | null {
+function findRefusal({ service, device }: BalancerQuery, requests: ServiceRequests): DeviceProblem | null {
   const { name } = device.metadata;
   const ranges = (service.spec.loadBalancerSourceRanges ?? []).map((text) => text.trim());
   const isLimited = ranges.length > 0 && !ranges.some((text) => text === '0.0.0.0/0' || text === '::/0');
@@ -114,13 +114,16 @@ function findRefusal({ service, device }: BalancerQuery, wishes: Wishes): Device
     const message = `The device ${name} lets all clients in, and the Service has loadBalancerSourceRanges.`;
     return { reason: 'NotSupported', message };
   }
-  if (!wishes.isAllOrNothing) return null;
+  if (!requests.isAllOrNothing) return null;
   const message = `The device ${name} serves one family, and the Service asks for two (RequireDualStack).`;
   return { reason: 'NotSupported', message };
 }
 
 /** The first of the Service's that the device has addresses of. */
-function chooseFamily({ device, capabilities }: BalancerQuery, { families: wanted }: Wishes): Family | null {
+function chooseFamily(
+  { device, capabilities }: BalancerQuery,
+  { families: wanted }: ServiceRequests,
+): Family | null {
   const ranges = device.spec.addresses.flatMap((text) => parseRange(text) ?? []);
   const able = families.filter(
     (family) => (family === 'ipv4' || capabilities.ipv6) && countOfFamily(ranges, family) > 0n,
@@ -128,7 +131,7 @@ function chooseFamily({ device, capabilities }: BalancerQuery, { families: wante
   return wanted.find((family) => able.includes(family)) ?? null;
 }
 
-function judgeWishes({ service, capabilities }: BalancerQuery): Pick<Balancer, 'method' | 'affinityS'> & {
+function judgeRequests({ service, capabilities }: BalancerQuery): Pick<Balancer, 'method' | 'affinityS'> & {
   readonly lacks: readonly string[];
 } {
   const { method, lack } = chooseMethod(service, capabilities);
@@ -183,13 +186,13 @@ function describeNoPort({ service, device }: BalancerQuery): DeviceProblem {
 function toListener(
   port: ServicePort,
   { service, device, former, nowMs, family, slices }: BalancerQuery & Pick<MembersQuery, 'family' | 'slices'>,
-  world: World,
+  view: ClusterView,
 ): Listener {
   const drainMs = readDuration(service, 'drainTimeout').ms ?? usualDrainMs;
   return {
     protocol: port.protocol === 'UDP' ? 'udp' : 'tcp',
     port: port.port,
-    members: listMembers({ service, device, port, slices, family, former, drainMs, nowMs }, world),
+    members: listMembers({ service, device, port, slices, family, former, drainMs, nowMs }, view),
   };
 }
 
@@ -199,7 +202,7 @@ function compareListeners(one: Listener, other: Listener): number {
 
 function listLacking(
   query: BalancerQuery,
-  wishes: Wishes,
+  requests: ServiceRequests,
   { family, listeners }: { readonly family: Family; readonly listeners: readonly Listener[] },
 ): string[] {
   const { service, capabilities } = query;
@@ -211,7 +214,7 @@ function listLacking(
   const areUneven = weights.some((each) => new Set(each).size > 1);
   return [
     ...ports.map(({ protocol, port }) => `the port ${protocol} ${port}`),
-    ...wishes.families.filter((each) => each !== family).map((each) => `the family ${each}`),
+    ...requests.families.filter((each) => each !== family).map((each) => `the family ${each}`),
     ...(areUneven && !capabilities.weights ? ['weights'] : []),
   ];
 }
@@ -233,11 +236,11 @@ interface GatedSlices {
  * What a Service's slices come to on a device. A pod that no slice has yet is not among them. Behind ports of nodes Kubernetes decides alone who is
  * ready.
  */
-function readGatedSlices(service: Service, { spec }: LoadBalancerDevice, world: World): GatedSlices {
+function readGatedSlices(service: Service, { spec }: LoadBalancerDevice, view: ClusterView): GatedSlices {
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
-  const keys = world.serviceToEndpointSlices.get(key) ?? [];
-  const slices = [...keys].flatMap((each) => world.endpointSlices.get(each) ?? []);
-  const addressToUid = spec.targets === 'pods' ? listGated(key, service, world) : new Map<string, string>();
+  const keys = view.serviceToEndpointSlices.get(key) ?? [];
+  const slices = [...keys].flatMap((each) => view.endpointSlices.get(each) ?? []);
+  const addressToUid = spec.targets === 'pods' ? listGated(key, service, view) : new Map<string, string>();
   if (addressToUid.size === 0) return { slices, uids: [] };
   const found = new Set<string>();
   const opened = slices.map((slice) => ({
@@ -256,10 +259,10 @@ function readGatedSlices(service: Service, { spec }: LoadBalancerDevice, world: 
  * Addresses to uids. An open gate counts as well: until Kubernetes' own EndpointSlices have the pod as ready, it would go again. A Service has
  * one pod at most with an address.
  */
-function listGated(key: string, service: Service, world: World): ReadonlyMap<string, string> {
-  const pods = [...(world.serviceToPods.get(key) ?? [])].flatMap((each) => world.pods.get(each) ?? []);
-  const gated = pods.filter((pod) => listGates(pod, world.settings.gateTypes).length > 0);
-  const endpoints = gated.flatMap((pod) => listEndpointsOf(pod, service, world));
+function listGated(key: string, service: Service, view: ClusterView): ReadonlyMap<string, string> {
+  const pods = [...(view.serviceToPods.get(key) ?? [])].flatMap((each) => view.pods.get(each) ?? []);
+  const gated = pods.filter((pod) => listGates(pod, view.settings.gateTypes).length > 0);
+  const endpoints = gated.flatMap((pod) => listEndpointsOf(pod, service, view));
   return new Map(endpoints.filter(({ ready }) => ready).map(({ address, pod }) => [address, pod.uid]));
 }
 
@@ -293,19 +296,19 @@ export function nameMember(protocol: string, port: number, member: Pick<Member, 
  * What the device has and is to get no connections any more stays with weight 0: a pod until it is gone, since its address may be another's
  * then, and a node's port for as long as connections may drain.
  */
-function listMembers(query: MembersQuery, world: World): Member[] {
+function listMembers(query: MembersQuery, view: ClusterView): Member[] {
   const { service, port, slices, family } = query;
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
   const { name, protocol } = port;
-  const weights = readWeightsOf(key, world);
+  const weights = readWeightsOf(key, view);
   const { backends } = listBackends(slices, { family, name, protocol, weights }, new Set());
   const members =
-    query.device.spec.targets === 'pods' ? toPods(query, backends) : toNodes(query, backends, world);
+    query.device.spec.targets === 'pods' ? toPods(query, backends) : toNodes(query, backends, view);
   return fitWeights(members).sort((one, other) => (formatMember(one) < formatMember(other) ? -1 : 1));
 }
 
 /** Addresses of the Service's pods to weights that are not the usual one. */
-function readWeightsOf(key: string, { serviceToPods, pods }: World): ReadonlyMap<string, number> {
+function readWeightsOf(key: string, { serviceToPods, pods }: ClusterView): ReadonlyMap<string, number> {
   const weights = new Map<string, number>();
   for (const each of serviceToPods.get(key) ?? []) {
     const pod = pods.get(each);
@@ -332,13 +335,13 @@ function toPods({ port, former }: MembersQuery, backends: readonly Backend[]): M
   });
 }
 
-function toNodes(query: MembersQuery, backends: readonly Backend[], world: World): Member[] {
+function toNodes(query: MembersQuery, backends: readonly Backend[], view: ClusterView): Member[] {
   const { port, service, family, former, drainMs, nowMs } = query;
   const nodePort = port.nodePort ?? 0;
   const serving = chooseServing(backends);
   const isLocal = service.spec.externalTrafficPolicy === 'Local';
   const weights = new Map<Address, number>();
-  for (const node of world.deviceNodes.values()) {
+  for (const node of view.deviceNodes.values()) {
     const address = node.addresses.find((one) => one.family === family);
     if (address === undefined || !node.takesConnections) continue;
     const here = serving.filter((backend) => backend.node === node.metadata.name);

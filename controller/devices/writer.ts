@@ -10,16 +10,16 @@ import {
   type SessionOptions,
   DeviceSession,
   type Failure,
-  type Standing,
-  limitSilence,
+  type DeviceStatus,
+  limitUnresponsive,
   NotLeadingError,
   describeFailure,
   describeState,
 } from './session.ts';
 import type { Random } from '../../lib/clock.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { type DeviceReport, type DeviceBalancer, toBalancerKey, type DeviceProblem } from '../cache/known.ts';
-import { type LoadBalancerDevice, listHolders } from '../../lib/api/device.ts';
+import { type LoadBalancerDevice, listCurrentOwners } from '../../lib/api/device.ts';
 import { KeyedQueue, SharedLock, type QueueStatistics, type TurnResult } from '../../lib/queue.ts';
 import { HeldBalancer, listDrains, judgeService, dropFormerFinalizer } from './held.ts';
 import { toBalancerId, toWanted, type Wanted } from './wanted.ts';
@@ -32,7 +32,7 @@ import { formerFinalizer } from '../../lib/api/vipnat.ts';
 /** What a writer needs of the world, and its listeners. */
 export interface WriterOptions extends Omit<SessionOptions, 'onCall'> {
   readonly random: Random;
-  readonly view: () => World;
+  readonly view: () => ClusterView;
   /** What it knows of the device. */
   readonly onReport: (device: string, report: DeviceReport) => void;
   /** What it knows of one Service there; null for nothing any more. */
@@ -45,7 +45,7 @@ export interface WriterOptions extends Omit<SessionOptions, 'onCall'> {
 const deviceKey = '';
 
 /** A unit that fails is known after that, at the latest. */
-const lookMs = 30_000;
+const pollMs = 30_000;
 
 /** Everything is compared with the device again after that, and the Secret is read again. */
 const resyncMs = 5 * 60_000;
@@ -54,7 +54,7 @@ const resyncMs = 5 * 60_000;
 const garbageMs = 60_000;
 
 /** The third failure in a row is told: a pair that changes its roles fails one or two. */
-const toldFailures = 2;
+const reportedFailures = 2;
 
 /** An ensure that is on its way for so long is told. */
 const longMs = 30_000;
@@ -81,7 +81,7 @@ export class DeviceWriter {
   #unread: Failure | null = null;
   #calls = 0;
   /** What the device said last; null before that. */
-  #standing: Standing | null = null;
+  #deviceStatus: DeviceStatus | null = null;
   /** The units that did not say that they have everything; null before any was asked. */
   #lacking: readonly string[] | null = null;
   #reportedMs = -Infinity;
@@ -135,12 +135,12 @@ export class DeviceWriter {
 
   /** Something has changed that concerns the Service `NAMESPACE/NAME`, or one that had the name. */
   consider(key: string): void {
-    const world = this.#options.view();
-    const service = world.services.get(key);
-    const isConcerned = world.deviceToServices.get(this.name)?.has(key) === true;
+    const view = this.#options.view();
+    const service = view.services.get(key);
+    const isConcerned = view.deviceToServices.get(this.name)?.has(key) === true;
     if (service !== undefined && isConcerned) this.#hold(toBalancerId(service, this.#device));
-    for (const each of world.serviceToBalancers.get(key) ?? []) {
-      const balancer = world.deviceBalancers.get(each);
+    for (const each of view.serviceToBalancers.get(key) ?? []) {
+      const balancer = view.deviceBalancers.get(each);
       if (balancer?.device === this.name) this.#hold(balancer.id);
     }
   }
@@ -162,9 +162,9 @@ export class DeviceWriter {
   async #turn(uid: string, failures: number): Promise<TurnResult> {
     const aborting = new AbortController();
     this.#aborting.add(aborting);
-    const limit = limitSilence(this.#options.clock, () => this.#calledMs, aborting);
+    const limit = limitUnresponsive(this.#options.clock, () => this.#calledMs, aborting);
     try {
-      if (uid === deviceKey) return await this.#look(aborting.signal);
+      if (uid === deviceKey) return await this.#sync(aborting.signal);
       return await this.#settle(uid, failures, aborting.signal);
     } catch (error) {
       // The next leader goes on from where the device stands.
@@ -178,7 +178,7 @@ export class DeviceWriter {
   }
 
   /** Reads how the device does, and what it has where that is due. Never fails: it is looked at again anyway. */
-  async #look(signal: AbortSignal): Promise<TurnResult> {
+  async #sync(signal: AbortSignal): Promise<TurnResult> {
     const { random, clock } = this.#options;
     try {
       if (this.#unread !== null || clock.now() - this.#renewedMs >= resyncMs) await this.#renew();
@@ -199,7 +199,7 @@ export class DeviceWriter {
       const { reason, message } = failure;
       this.#report({ units: [], foreignChanges: [], isReady: false, reason, message });
     }
-    return { kind: 'again', afterMs: lookMs * (0.9 + random() / 5) };
+    return { kind: 'again', afterMs: pollMs * (0.9 + random() / 5) };
   }
 
   /** A unit that lost what it had is filled by a change: where none comes, a comparison makes one. */
@@ -225,14 +225,14 @@ export class DeviceWriter {
     }
   }
 
-  #report(standing: Standing): void {
-    this.#standing = standing;
+  #report(deviceStatus: DeviceStatus): void {
+    this.#deviceStatus = deviceStatus;
     this.#reportedMs = this.#options.clock.now();
     const { generation } = this.#device.metadata;
     const there = [...this.#uidToHeld.values()].filter(({ isThere }) => isThere).length;
     const balancers = this.#listedMs === null ? null : there;
     const draining = listDrains(this.#drains, this.#dateOffsetMs);
-    this.#options.onReport(this.name, { generation, ...standing, balancers, draining });
+    this.#options.onReport(this.name, { generation, ...deviceStatus, balancers, draining });
   }
 
   get #drains(): readonly HeldBalancer[] {
@@ -252,7 +252,7 @@ export class DeviceWriter {
   /** Each Service is compared with the device, all of them together: a driver reads for many as for one. */
   #compareAll(): void {
     for (const [uid, held] of this.#uidToHeld) {
-      held.suspect();
+      held.markStale();
       this.#queue.add(uid);
     }
   }
@@ -261,7 +261,7 @@ export class DeviceWriter {
   #compareOne(): void {
     const held = [...this.#uidToHeld.values()].find(({ isThere }) => isThere);
     if (held === undefined) return;
-    held.suspect();
+    held.markStale();
     this.#queue.add(held.id.uid);
   }
 
@@ -276,7 +276,7 @@ export class DeviceWriter {
       const held = this.#uidToHeld.get(uid) ?? this.#hold(balancer.id);
       held.find(balancer, now);
       // Its addresses are nobody else's from now on, whatever comes before its turn.
-      this.#tell(uid, {});
+      this.#notify(uid, {});
     }
     for (const [uid, held] of this.#uidToHeld) {
       if (!held.isThere || uidToBalancer.has(uid)) continue;
@@ -301,11 +301,11 @@ export class DeviceWriter {
   }
 
   async #decide(held: HeldBalancer, failures: number, signal: AbortSignal): Promise<TurnResult> {
-    const { clock, view } = this.#options;
+    const { clock } = this.#options;
     const driver = await this.#session.open();
-    const world = view();
-    const service = findService(held.id, world);
-    const intent = judgeService(service, { device: this.#device, isThere: held.isThere, world });
+    const view = this.#options.view();
+    const service = findService(held.id, view);
+    const intent = judgeService(service, { device: this.#device, isThere: held.isThere, view });
     if (intent === 'clear' && !held.isCleared) {
       const goneMs = held.noteGone(service === undefined, clock.now());
       if (goneMs !== null && goneMs < garbageMs)
@@ -318,15 +318,15 @@ export class DeviceWriter {
         ...{ service, device: this.#device, capabilities: driver.capabilities, nowMs: clock.now() },
         ...{ present: held.addresses, former: held.members },
       },
-      world,
+      view,
     );
     return await this.#have(held, wanted, { driver, signal, failures });
   }
 
   /** Nothing is to be done; what was said of what is not there any more is forgotten with its Service, or its finalizer. */
   #leave(held: HeldBalancer, service: Service | undefined): TurnResult {
-    const isHolder = service !== undefined && listHolders(service).includes(this.name);
-    if (held.isThere || isHolder) return { kind: 'done' };
+    const isOwner = service !== undefined && listCurrentOwners(service).includes(this.name);
+    if (held.isThere || isOwner) return { kind: 'done' };
     this.#uidToHeld.delete(held.id.uid);
     this.#options.onBalancer(toBalancerKey(this.name, held.id.uid), null);
     return { kind: 'done' };
@@ -337,29 +337,29 @@ export class DeviceWriter {
     const { uid } = held.id;
     const { balancer, problem, remark, gated } = wanted;
     if (balancer === null) {
-      this.#tell(uid, { problem, remark });
+      this.#notify(uid, { problem, remark });
       return { kind: 'again', afterMs: unrestMs };
     }
     if (held.isDue(balancer)) {
       // Before the first call: nobody else gets the address from now on.
       held.begin(balancer, clock.now());
-      this.#tell(uid, { remark, standing: held.isServing ? 'serves' : 'unknown' });
+      this.#notify(uid, { remark, deviceStatus: held.isServing ? 'serves' : 'unknown' });
       const progress = await call.driver.ensure(balancer, call.signal);
       if (progress.result !== 'done') return this.#wait(held, progress, call.failures);
       held.done(balancer, clock.now());
     }
-    this.#tell(uid, { standing: 'serves', gated });
+    this.#notify(uid, { deviceStatus: 'serves', gated });
     await this.#takeOver(held);
-    this.#tell(uid, { standing: 'serves', problem, remark });
-    if (held.isDraining) this.#tellDrains();
+    this.#notify(uid, { deviceStatus: 'serves', problem, remark });
+    if (held.isDraining) this.#reportDrains();
     const isUnrest = held.isDraining || problem !== null;
     return isUnrest ? { kind: 'again', afterMs: unrestMs } : { kind: 'done' };
   }
 
   /** Between two looks at the device, for those who watch a rollout. */
-  #tellDrains(): void {
+  #reportDrains(): void {
     const isDue = this.#options.clock.now() - this.#reportedMs >= unrestMs;
-    if (this.#standing !== null && isDue) this.#report(this.#standing);
+    if (this.#deviceStatus !== null && isDue) this.#report(this.#deviceStatus);
   }
 
   async #clear(held: HeldBalancer, { driver, signal, failures }: Call): Promise<TurnResult> {
@@ -367,7 +367,7 @@ export class DeviceWriter {
     const progress = await driver.remove(held.id, signal);
     if (progress.result !== 'done') return this.#wait(held, progress, failures);
     held.clear();
-    this.#tell(held.id.uid, { standing: 'absent', problem: null, remark: null, gated: [] });
+    this.#notify(held.id.uid, { deviceStatus: 'absent', problem: null, remark: null, gated: [] });
     // Where its Service is gone, nobody has to hear of it.
     return this.#leave(held, findService(held.id, this.#options.view()));
   }
@@ -378,25 +378,25 @@ export class DeviceWriter {
     const why = toPrintableLine(progress.why);
     if (progress.result === 'running') {
       if (held.runsMs(this.#options.clock.now()) >= longMs)
-        this.#tell(uid, {
+        this.#notify(uid, {
           problem: { reason: 'WaitingForDevice', message: `The device ${this.name}: ${why}.` },
         });
-      return { kind: 'again', afterMs: Math.min(Math.max(progress.retryInMs, 50), lookMs) };
+      return { kind: 'again', afterMs: Math.min(Math.max(progress.retryInMs, 50), pollMs) };
     }
     if (progress.result === 'failed') {
       this.#fail(uid, failures, why);
       return { kind: 'failed' };
     }
-    this.#tell(uid, {
+    this.#notify(uid, {
       problem: { reason: 'DeviceRefused', message: `The device ${this.name} refuses: ${why}.` },
     });
     return { kind: 'again', afterMs: resyncMs };
   }
 
   #fail(uid: string, failures: number, why: string): void {
-    if (uid === deviceKey || failures < toldFailures) return;
+    if (uid === deviceKey || failures < reportedFailures) return;
     const message = `The device ${this.name} does not do what this Service wants: ${why}. vipnat tries again.`;
-    this.#tell(uid, { problem: { reason: 'DeviceFailed', message } });
+    this.#notify(uid, { problem: { reason: 'DeviceFailed', message } });
   }
 
   /** What another controller has put on the Service's Endpoints goes first: the Service's own finalizer says that it is still to be done. */
@@ -406,9 +406,9 @@ export class DeviceWriter {
     held.isTakenOver = await dropFormerFinalizer(this.#options.client, held.id, this.#options);
   }
 
-  #tell(
+  #notify(
     uid: string,
-    parts: Partial<Pick<DeviceBalancer, 'standing' | 'problem' | 'remark' | 'gated'>>,
+    parts: Partial<Pick<DeviceBalancer, 'deviceStatus' | 'problem' | 'remark' | 'gated'>>,
   ): void {
     const held = this.#uidToHeld.get(uid);
     if (held === undefined) return;
@@ -416,8 +416,8 @@ export class DeviceWriter {
     const before = this.#options.view().deviceBalancers.get(key);
     const problem: DeviceProblem | null = before?.problem ?? null;
     const after: DeviceBalancer = {
-      ...{ standing: 'unknown', problem, remark: before?.remark ?? null, gated: [], ...before, ...parts },
-      ...{ device: this.name, id: held.id, addresses: held.claimed, isTakenOver: held.isTakenOver },
+      ...{ deviceStatus: 'unknown', problem, remark: before?.remark ?? null, gated: [], ...before, ...parts },
+      ...{ device: this.name, id: held.id, addresses: held.reserved, isTakenOver: held.isTakenOver },
     };
     if (JSON.stringify(before) !== JSON.stringify(after)) this.#options.onBalancer(key, after);
   }
@@ -433,7 +433,7 @@ interface Call {
   readonly failures: number;
 }
 
-function findService({ namespace, name, uid }: BalancerId, world: World): Service | undefined {
-  const service = world.services.get(`${namespace}/${name}`);
+function findService({ namespace, name, uid }: BalancerId, view: ClusterView): Service | undefined {
+  const service = view.services.get(`${namespace}/${name}`);
   return service?.metadata.uid === uid ? service : undefined;
 }

@@ -29,7 +29,7 @@ import {
   shorten,
 } from '../cache/parts.ts';
 import { parseObjectName, type Family, families, countOfFamily } from '../../lib/net.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { findSelectorProblem } from '../../lib/api/endpoints.ts';
 import { readDrained, dropDrained } from '../../lib/api/node.ts';
 import { mayHold } from '../cache/nodes.ts';
@@ -46,7 +46,7 @@ export const addressPool: Kind = {
   subject: { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'AddressPool' },
   watches: [
     { source: 'judgements', toKeys: (_, { pools }) => pools.keys() },
-    { source: 'claims', toKeys: ({ key }) => [key] },
+    { source: 'exclusions', toKeys: ({ key }) => [key] },
     { source: 'namespaces', part: ({ metadata }) => metadata.labels, toKeys: (_, { pools }) => pools.keys() },
     {
       source: 'services',
@@ -75,17 +75,17 @@ export const addressPool: Kind = {
  * The next step of a pool: its status gets seats and conditions. Its finalizer keeps it until no address of it is given, since
  * without its seats nobody would hold them.
  */
-function nextPoolStep(name: string, world: World): Step {
-  const judged = world.judgedPools.get(name);
+function nextPoolStep(name: string, view: ClusterView): Step {
+  const judged = view.judgedPools.get(name);
   if (judged === undefined) return nothing;
-  return keepFinalizer(judged.pool, world) ?? writeStatus(judged, world) ?? nothing;
+  return keepFinalizer(judged.pool, view) ?? writeStatus(judged, view) ?? nothing;
 }
 
-function keepFinalizer(pool: AddressPool, world: World): Step | null {
+function keepFinalizer(pool: AddressPool, view: ClusterView): Step | null {
   const { finalizers, deletionTimestamp, name } = pool.metadata;
   const known = finalizers ?? [];
   const isDeleted = typeof deletionTimestamp === 'string';
-  const isUsed = (world.poolToVirtualIps.get(name)?.size ?? 0) > 0;
+  const isUsed = (view.poolToVirtualIps.get(name)?.size ?? 0) > 0;
   if (isDeleted && !isUsed && known.includes(finalizer))
     return {
       ...toStep(
@@ -100,16 +100,16 @@ function keepFinalizer(pool: AddressPool, world: World): Step | null {
   return toStep(patchPoolFinalizers(pool, [...known, finalizer]));
 }
 
-function writeStatus(judged: JudgedPool, world: World): Step | null {
+function writeStatus(judged: JudgedPool, view: ClusterView): Step | null {
   const { pool, refusal } = judged;
   const before: ReturnType<typeof setCondition> = pool.status?.conditions ?? [];
-  const seats = listSeats(judged, world);
+  const seats = listSeats(judged, view);
   const wanted = [
-    describeRefusal(judged, world),
-    describeSeats(judged, seats, world),
-    describeFree(judged, world),
+    describeRefusal(judged, view),
+    describeSeats(judged, seats, view),
+    describeFree(judged, view),
   ];
-  const conditions = wanted.reduce((all, each) => setCondition(all, each, world.nowMs), before);
+  const conditions = wanted.reduce((all, each) => setCondition(all, each, view.nowMs), before);
   const areSame = JSON.stringify(seats) === JSON.stringify(pool.status?.seats ?? []);
   if (areSame && conditions === before) return null;
   const write = patchPoolStatus(pool, { seats: toJson(seats), conditions: toJson(conditions) });
@@ -133,23 +133,23 @@ function toEvent(
 }
 
 /** A pool that is refused keeps its seats, and gets no more. Nodes come and go under it as under any other. */
-function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] {
+function listSeats({ pool, ranges, refusal }: JudgedPool, view: ClusterView): Seat[] {
   const before = pool.status?.seats ?? [];
   // Nobody knows which nodes a selector means that says nothing.
   if (findSelectorProblem(pool.spec.nodeSelector) !== null) return before;
   const drained = readDrained(pool);
-  const isAble = (node: string) => (world.livingReports.get(node)?.mode ?? 'none') !== 'none';
-  const holders = [...world.nodes.values()].filter((node) => mayHold(pool, node));
-  const names = holders.map((node) => node.metadata.name).sort();
+  const isAble = (node: string) => (view.livingReports.get(node)?.mode ?? 'none') !== 'none';
+  const seatHolders = [...view.nodes.values()].filter((node) => mayHold(pool, node));
+  const names = seatHolders.map((node) => node.metadata.name).sort();
   const nodes = dropDrained(names, { drained, seat: null, isAble });
   const seats =
     refusal !== null
       ? orderNodes(pool.metadata.name, nodes, before)
       : assignSeats({
-          ...{ pool, ranges, nodes, reservedVrids: world.reservedVrids },
-          isUsed: findUsedSeats(pool, world),
-          findGiven: (family) => findGiven(pool, family, world),
-          others: listOthers(pool, world),
+          ...{ pool, ranges, nodes, reservedVrids: view.reservedVrids },
+          isUsed: findUsedSeats(pool, view),
+          findGiven: (family) => findGiven(pool, family, view),
+          others: listOthers(pool, view),
         });
   return seats.map((seat) => ({
     ...seat,
@@ -158,23 +158,23 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, world: World): Seat[] 
 }
 
 /** Looked up only where a seat may go, or get another VRID. */
-function findUsedSeats({ metadata: { name } }: AddressPool, world: World): (index: number) => boolean {
+function findUsedSeats({ metadata: { name } }: AddressPool, view: ClusterView): (index: number) => boolean {
   let used: ReadonlySet<number> | null = null;
   return (index) => {
-    const names = [...(world.poolToVirtualIps.get(name) ?? [])];
-    used ??= new Set(names.map((each) => world.virtualIps.get(each)?.spec.seat ?? 0));
+    const names = [...(view.poolToVirtualIps.get(name) ?? [])];
+    used ??= new Set(names.map((each) => view.virtualIps.get(each)?.spec.seat ?? 0));
     return used.has(index);
   };
 }
 
 /** Some address that is given of a pool, in canonical text. */
-function findGiven({ metadata: { name } }: AddressPool, family: Family, world: World): string | null {
-  const [given] = world.familyToVirtualIps.get(nameFamily(name, family)) ?? [];
+function findGiven({ metadata: { name } }: AddressPool, family: Family, view: ClusterView): string | null {
+  const [given] = view.familyToVirtualIps.get(nameFamily(name, family)) ?? [];
   return given === undefined ? null : (parseObjectName(given)?.text ?? null);
 }
 
-function listOthers(pool: AddressPool, world: World): SeatsRequest['others'] {
-  const others = [...world.pools.values()].filter(({ metadata }) => metadata.name !== pool.metadata.name);
+function listOthers(pool: AddressPool, view: ClusterView): SeatsRequest['others'] {
+  const others = [...view.pools.values()].filter(({ metadata }) => metadata.name !== pool.metadata.name);
   const list = (pools: readonly AddressPool[]) => pools.flatMap(({ status }) => status?.seats ?? []);
   return {
     older: list(others.filter((other) => compareAge(other, pool) < 0)),
@@ -182,7 +182,7 @@ function listOthers(pool: AddressPool, world: World): SeatsRequest['others'] {
   };
 }
 
-function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
+function describeRefusal(judged: JudgedPool, view: ClusterView): WantedCondition {
   const { refusal, pool } = judged;
   const observedGeneration = pool.metadata.generation;
   if (refusal !== null) return { type: 'Accepted', status: 'False', ...refusal, observedGeneration };
@@ -191,17 +191,17 @@ function describeRefusal(judged: JudgedPool, world: World): WantedCondition {
     const message = `Services get its addresses. Nodes report addresses of Services as their own: ${shorten(judged.misreported)}. Start the kubelets there with --node-ip.`;
     return { ...accepted, reason: 'NodeReportsAddress', message };
   }
-  const keptBack = world.keptBack.list(pool.metadata.name);
-  if (keptBack.length === 0)
+  const exclusions = view.exclusions.list(pool.metadata.name);
+  if (exclusions.length === 0)
     return { ...accepted, reason: 'Accepted', message: 'Services get its addresses.' };
   return {
     ...accepted,
     reason: 'SomeKeptBack',
-    message: `Services get its addresses, but not ${shorten(keptBack)}.`,
+    message: `Services get its addresses, but not ${shorten(exclusions)}.`,
   };
 }
 
-function describeSeats(judged: JudgedPool, seats: readonly Seat[], world: World): WantedCondition {
+function describeSeats(judged: JudgedPool, seats: readonly Seat[], view: ClusterView): WantedCondition {
   const { pool, ranges, refusal } = judged;
   const type = 'Seated';
   const unseated = (reason: string, message: string): WantedCondition => ({
@@ -214,9 +214,9 @@ function describeSeats(judged: JudgedPool, seats: readonly Seat[], world: World)
     return unseated('NotAccepted', 'It gets seats once it is accepted.');
   if (seats.length === 0)
     return unseated('NoSeat', 'No VRID is free for a seat: others have all of spec.vrids, or 1 to 255.');
-  if (seats.some(({ nodes }) => !nodes.some((node) => world.nodes.has(node))))
+  if (seats.some(({ nodes }) => !nodes.some((node) => view.nodes.has(node))))
     return unseated('NoNode', `No node may hold its addresses: see nodeSelector, ${labelHint}.`);
-  const unheld = describeUnheld(pool, seats, world);
+  const unheld = describeUnheld(pool, seats, view);
   if (unheld?.isNobody === true) return unseated('CannotBeHeld', unheld.message);
   if (unheld !== null) return { type, status: 'True', reason: 'SomeNodesCannot', message: unheld.message };
   const wanted = families.filter((family) => countOfFamily(ranges, family) > 0n).length * pool.spec.seats;
@@ -231,7 +231,7 @@ function describeSeats(judged: JudgedPool, seats: readonly Seat[], world: World)
 function describeUnheld(
   { metadata: { name: pool } }: AddressPool,
   seats: readonly Seat[],
-  { candidates }: World,
+  { candidates }: ClusterView,
 ): { readonly isNobody: boolean; readonly message: string } | null {
   const lost = seats.find(({ index }) => candidates.explainUnheld(pool, index) !== null);
   const seat = lost ?? seats.find(({ index }) => candidates.listUnheld(pool, index).length > 0);
@@ -247,12 +247,12 @@ function describeUnheld(
 }
 
 /** Numbers are not told: they change with every Service. */
-function describeFree(judged: JudgedPool, world: World): WantedCondition {
+function describeFree(judged: JudgedPool, view: ClusterView): WantedCondition {
   const full = families.filter((family) => {
     const count = countOfFamily(judged.ranges, family);
     // Most pools have so many that nothing needs to be counted.
-    if (count === 0n || BigInt(countKnown(judged, world)) < count) return false;
-    return BigInt(countTaken(judged, family, world)) >= count;
+    if (count === 0n || BigInt(countKnown(judged, view)) < count) return false;
+    return BigInt(countTaken(judged, family, view)) >= count;
   });
   return full.length === 0
     ? { type: 'Available', status: 'True', reason: 'AddressesLeft', message: 'Some addresses are free.' }

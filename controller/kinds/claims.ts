@@ -13,8 +13,8 @@ import {
   chooseNamed,
   chooseAny,
 } from '../allocate/choose-address.ts';
-import { type Service, type Wishes, readWishes } from '../../lib/api/service.ts';
-import type { World } from '../cache/cache.ts';
+import { type Service, type ServiceRequests, readRequests } from '../../lib/api/service.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { listPublished, findCondition, isInUse, getIngress } from '../cache/parts.ts';
 import {
   addressReady,
@@ -30,9 +30,9 @@ import { chooseSeat } from '../allocate/seats.ts';
 export interface Target {
   readonly family: Family;
   /** What its status has of this family, if it is still its own. */
-  readonly published: Claim | null;
+  readonly published: Allocation | null;
   /** What it has, and is to publish. */
-  readonly held: Claim | null;
+  readonly held: Allocation | null;
   /** What it is to take. */
   readonly choice: Choice | null;
   readonly problem: TargetProblem | null;
@@ -47,44 +47,46 @@ interface TargetProblem {
 /** A Service, with what follows from it. */
 export interface Situation {
   readonly service: Service;
-  readonly wishes: Wishes;
-  readonly claims: Claims;
+  readonly requests: ServiceRequests;
+  readonly allocations: Allocations;
   /** In the order of the Service's own families. */
   readonly targets: readonly Target[];
 }
 
 /** What a Service is to have: the address that is asked for, else the one it has, else any. */
-export function findTargets(service: Service, world: World): Situation {
-  const wishes = readWishes(service);
-  const claims = findClaims(service, world);
-  const targets = wishes.families.map((family) => findTarget({ service, wishes, family }, claims, world));
-  return { service, wishes, claims, targets };
+export function findTargets(service: Service, view: ClusterView): Situation {
+  const requests = readRequests(service);
+  const allocations = findAllocations(service, view);
+  const targets = requests.families.map((family) =>
+    findTarget({ service, requests, family }, allocations, view),
+  );
+  return { service, requests, allocations, targets };
 }
 
-function findTarget(request: Request, claims: Claims, world: World): Target {
-  const { service, wishes, family } = request;
-  const held = claims.held.filter(({ address }) => address.family === family);
+function findTarget(request: Request, allocations: Allocations, view: ClusterView): Target {
+  const { service, requests, family } = request;
+  const held = allocations.held.filter(({ address }) => address.family === family);
   const named = listPublished(service).find((address) => address.family === family);
   const published = held.find(({ address }) => address.text === named?.text) ?? null;
   const base = { family, published, held: null, choice: null, problem: null };
-  const requested = wishes.addresses[family];
-  if (wishes.problem !== null && requested === undefined) {
-    const problem = { reason: 'AddressesMalformed' as const, message: `${wishes.problem}.` };
+  const requested = requests.addresses[family];
+  if (requests.problem !== null && requested === undefined) {
+    const problem = { reason: 'AddressesMalformed' as const, message: `${requests.problem}.` };
     return { ...base, held: published, problem };
   }
-  if (requested !== undefined) return { ...base, ...findNamed(request, requested, { held, world }) };
+  if (requested !== undefined) return { ...base, ...findNamed(request, requested, { held, view }) };
   if (published !== null) return { ...base, held: published };
   if (named !== undefined) {
     // Its status has an address that is not its own: of another load balancer, or its VirtualIP was deleted by hand.
-    const choice = chooseNamed(request, named, world);
+    const choice = chooseNamed(request, named, view);
     return 'reason' in choice ? { ...base, problem: toLoss(named, choice) } : { ...base, choice };
   }
-  const kept = held.find((claim) => isGood(claim, world)) ?? findWithdrawn(service, held);
+  const kept = held.find((allocation) => isGood(allocation, view)) ?? findWithdrawn(service, held);
   if (kept !== null) return { ...base, held: kept };
-  return { ...base, ...findAny(request, { claims, world }) };
+  return { ...base, ...findAny(request, { allocations, view }) };
 }
 
-function findWithdrawn(service: Service, [first]: readonly Claim[]): Claim | null {
+function findWithdrawn(service: Service, [first]: readonly Allocation[]): Allocation | null {
   return first !== undefined && wasWithdrawn(service) ? first : null;
 }
 
@@ -96,31 +98,31 @@ export function wasWithdrawn({ status }: Service): boolean {
 function findNamed(
   request: Request,
   requested: Address,
-  { held, world }: { readonly held: readonly Claim[]; readonly world: World },
+  { held, view }: { readonly held: readonly Allocation[]; readonly view: ClusterView },
 ): Partial<Target> {
   const own = held.find(({ address }) => address.text === requested.text);
   if (own !== undefined) return { held: own };
-  if (request.wishes.problem !== null)
-    return { problem: { reason: 'AddressesMalformed', message: `${request.wishes.problem}.` } };
-  const choice = chooseNamed(request, requested, world);
+  if (request.requests.problem !== null)
+    return { problem: { reason: 'AddressesMalformed', message: `${request.requests.problem}.` } };
+  const choice = chooseNamed(request, requested, view);
   return 'reason' in choice ? { problem: choice } : { choice };
 }
 
 /** One that it gives back, before any other. */
 function findAny(
   request: Request,
-  { claims, world }: { readonly claims: Claims; readonly world: World },
+  { allocations, view }: { readonly allocations: Allocations; readonly view: ClusterView },
 ): Partial<Target> {
-  for (const claim of claims.leaving.filter(({ address }) => address.family === request.family)) {
-    const again = isGood(claim, world) ? chooseNamed(request, claim.address, world) : null;
+  for (const allocation of allocations.leaving.filter(({ address }) => address.family === request.family)) {
+    const again = isGood(allocation, view) ? chooseNamed(request, allocation.address, view) : null;
     if (again !== null && !('reason' in again)) return { choice: again };
   }
-  const choice = chooseAny(request, world);
+  const choice = chooseAny(request, view);
   return 'reason' in choice ? { problem: choice } : { choice };
 }
 
-function isGood({ virtualIp }: Pick<Claim, 'virtualIp'>, world: World): boolean {
-  return !isInUse(virtualIp) && world.pools.has(virtualIp.spec.pool);
+function isGood({ virtualIp }: Pick<Allocation, 'virtualIp'>, view: ClusterView): boolean {
+  return !isInUse(virtualIp) && view.pools.has(virtualIp.spec.pool);
 }
 
 function toLoss({ text }: Address, { message }: AllocationProblem): TargetProblem {
@@ -130,28 +132,31 @@ function toLoss({ text }: Address, { message }: AllocationProblem): TargetProble
 /** What a Service has of ours: addresses, finalizers, and VirtualIPs that somebody deleted. */
 
 /** An address that a Service has, or gives back. */
-export interface Claim {
+export interface Allocation {
   readonly address: Address;
   readonly virtualIp: VirtualIp;
 }
 
 /** The addresses of one Service, in the order of their names. */
-interface Claims {
-  readonly held: readonly Claim[];
-  readonly leaving: readonly Claim[];
+interface Allocations {
+  readonly held: readonly Allocation[];
+  readonly leaving: readonly Allocation[];
 }
 
 /** Those of the Service itself, not of another one that had its name. */
-export function findClaims({ metadata: { namespace, name, uid } }: Service, world: World): Claims {
-  const names = [...(world.serviceToVirtualIps.get(`${namespace}/${name}`) ?? [])].sort();
-  const claims = names.flatMap((each): Claim[] => {
-    const [address, virtualIp] = [parseObjectName(each), world.virtualIps.get(each)];
+export function findAllocations(
+  { metadata: { namespace, name, uid } }: Service,
+  view: ClusterView,
+): Allocations {
+  const names = [...(view.serviceToVirtualIps.get(`${namespace}/${name}`) ?? [])].sort();
+  const allocations = names.flatMap((each): Allocation[] => {
+    const [address, virtualIp] = [parseObjectName(each), view.virtualIps.get(each)];
     return address === null || virtualIp === undefined ? [] : [{ address, virtualIp }];
   });
   const has = (users: readonly AddressUser[]) => users.some((user) => user.uid === uid);
   return {
-    held: claims.filter(({ virtualIp }) => has(virtualIp.spec.services)),
-    leaving: claims.filter(({ virtualIp }) => has(virtualIp.spec.leaving)),
+    held: allocations.filter(({ virtualIp }) => has(virtualIp.spec.services)),
+    leaving: allocations.filter(({ virtualIp }) => has(virtualIp.spec.leaving)),
   };
 }
 
@@ -163,9 +168,9 @@ export function toUser({ metadata: { namespace, name, uid } }: Service): Address
 /** The Service of a user, if it is the same one. */
 export function findService(
   { namespace, name, uid }: AddressUser,
-  world: World,
-): ReturnType<World['services']['get']> {
-  const service = world.services.get(`${namespace}/${name}`);
+  view: ClusterView,
+): ReturnType<ClusterView['services']['get']> {
+  const service = view.services.get(`${namespace}/${name}`);
   return service?.metadata.uid === uid ? service : undefined;
 }
 
@@ -205,14 +210,14 @@ export function dropFinalizers({ metadata }: Service): readonly string[] | null 
  * Makes a VirtualIP again as it was, which somebody deleted while Services had it: nodes may serve it for each of them. Its pool and its seat are
  * what they should be, whatever was written there by hand.
  */
-export function restoreVirtualIp(name: string, { spec }: VirtualIp, world: World): Write {
+export function restoreVirtualIp(name: string, { spec }: VirtualIp, view: ClusterView): Write {
   const address = parseObjectName(name);
-  const pool = findPool(address, world) ?? spec.pool;
-  const gone = spec.services.filter((user) => findService(user, world) === undefined);
+  const pool = findPool(address, view) ?? spec.pool;
+  const gone = spec.services.filter((user) => findService(user, view) === undefined);
   return createVirtualIp(name, {
     ...spec,
     pool,
-    seat: address === null ? spec.seat : chooseSeat(address, world.pools.get(pool)),
+    seat: address === null ? spec.seat : chooseSeat(address, view.pools.get(pool)),
     services: spec.services.filter((user) => !gone.includes(user)),
     leaving: [...spec.leaving, ...gone],
   });
@@ -222,13 +227,13 @@ export function restoreVirtualIp(name: string, { spec }: VirtualIp, world: World
  * Makes one that a Service's status stands for, if no object does: so that what it gives back goes to nobody before nodes have forgotten it.
  * Null where there is none to be made. No leader remembers what was deleted before its time: here it is not known which nodes heard of it.
  */
-export function restoreLost(service: Service, world: World): Write | null {
+export function restoreLost(service: Service, view: ClusterView): Write | null {
   if (findCondition(service.status?.conditions ?? [], addressReady) === null) return null;
   for (const { ip, ipMode } of getIngress(service)) {
     const address = ipMode === 'VIP' ? parseAddress(ip ?? '') : null;
-    const pool = findPool(address, world);
-    if (address === null || pool === null || world.virtualIps.has(toObjectName(address))) continue;
-    const seat = chooseSeat(address, world.pools.get(pool));
+    const pool = findPool(address, view);
+    if (address === null || pool === null || view.virtualIps.has(toObjectName(address))) continue;
+    const seat = chooseSeat(address, view.pools.get(pool));
     const leaving = [toUser(service)];
     const spec = { pool, seat, shareKey: '', services: [], leaving, formerNamespaces: [], absent: [] };
     return createVirtualIp(toObjectName(address), spec);
@@ -237,7 +242,7 @@ export function restoreLost(service: Service, world: World): Write | null {
 }
 
 /** The pool that has an address; null for none. */
-function findPool(address: Address | null, { judgedPools }: World): string | null {
+function findPool(address: Address | null, { judgedPools }: ClusterView): string | null {
   const has =
     address === null
       ? null

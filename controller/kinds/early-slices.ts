@@ -15,7 +15,7 @@ import {
 } from './endpoints.ts';
 import { nameEarlyOwner, type EarlySlice, earlySlices as resource } from '../../lib/api/endpoints.ts';
 import { readZone } from '../../lib/api/node.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { isServed } from '../cache/parts.ts';
 import type { Service } from '../../lib/api/service.ts';
 import {
@@ -67,13 +67,13 @@ export const earlySliceKind: Kind = {
  * The next step of a Service's early EndpointSlices: those that are there get their endpoints, then others are made, then those that have
  * none go. A Service that is not served has none.
  */
-export function nextEarlySlicesStep(key: string, world: World): Step {
-  const slices = listSlices(key, world);
-  const service = world.services.get(key);
-  if (service === undefined || !isServed(service, world.settings.isDefaultClass))
+export function nextEarlySlicesStep(key: string, view: ClusterView): Step {
+  const slices = listSlices(key, view);
+  const service = view.services.get(key);
+  if (service === undefined || !isServed(service, view.settings.isDefaultClass))
     return slices[0] === undefined ? nothing : toStep(deleteSlice(slices[0]));
   const own = slices.filter((slice) => isOf(slice, service));
-  const { endpoints, untilMs } = listWanted(service, own, world);
+  const { endpoints, untilMs } = listWanted(service, own, view);
   const plan = planSlices(endpoints, own);
   return (
     changeSlice(plan) ?? createSlice(service, plan, slices) ?? dropSlice(slices, own, plan) ?? wait(untilMs)
@@ -86,7 +86,7 @@ function wait(untilMs: number): Step {
 }
 
 /** In the order of their names. One that is being deleted is not there. */
-function listSlices(key: string, { serviceToSlices, earlySlices: known }: World): EarlySlice[] {
+function listSlices(key: string, { serviceToSlices, earlySlices: known }: ClusterView): EarlySlice[] {
   const names = [...(serviceToSlices.get(key) ?? [])].sort();
   return names
     .flatMap((name) => known.get(name) ?? [])
@@ -106,22 +106,22 @@ interface Wanted {
   readonly untilMs: number;
 }
 
-function listWanted(service: Service, own: readonly EarlySlice[], world: World): Wanted {
+function listWanted(service: Service, own: readonly EarlySlice[], view: ClusterView): Wanted {
   const { namespace, name: owner } = service.metadata;
   const written = new Set(
     own.flatMap(({ endpoints }) => (endpoints ?? []).map(({ targetRef }) => targetRef?.uid)),
   );
   let untilMs = Infinity;
   const wait = (ms: number | null) => {
-    if (ms !== null && ms > world.nowMs) untilMs = Math.min(untilMs, ms);
+    if (ms !== null && ms > view.nowMs) untilMs = Math.min(untilMs, ms);
   };
-  const endpoints = [...(world.serviceToPods.get(`${namespace}/${owner}`) ?? [])].flatMap((name) => {
-    const pod = world.pods.get(name);
+  const endpoints = [...(view.serviceToPods.get(`${namespace}/${owner}`) ?? [])].flatMap((name) => {
+    const pod = view.pods.get(name);
     if (pod === undefined) return [];
-    const lastMs = findLastMs(pod, world, written.has(pod.metadata.uid));
+    const lastMs = findLastMs(pod, view, written.has(pod.metadata.uid));
     wait(lastMs);
-    wait(findDisruptedMs(pod, world.nowMs));
-    return lastMs <= world.nowMs ? [] : listEndpointsOf(pod, service, world);
+    wait(findDisruptedMs(pod, view.nowMs));
+    return lastMs <= view.nowMs ? [] : listEndpointsOf(pod, service, view);
   });
   return { endpoints, untilMs };
 }

@@ -13,7 +13,7 @@ import {
   formatWeights,
 } from '../../lib/api/endpoints.ts';
 import type { Service } from '../../lib/api/service.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { readZone } from '../../lib/api/node.ts';
 import { isJudged, findReadiness, listPublished } from '../cache/parts.ts';
 import type { Json } from '../step.ts';
@@ -40,7 +40,7 @@ const keptMs = 60_000;
 export function listEndpointsOf(
   pod: Pod,
   service: Service,
-  { settings, nodes, nowMs }: World,
+  { settings, nodes, nowMs }: ClusterView,
 ): WantedEndpoint[] {
   const { metadata, spec } = pod;
   const ports = resolvePorts(service, pod);
@@ -81,7 +81,7 @@ function isDisrupted(pod: Pod, nowMs: number): boolean {
  * and for a while afterwards. With a gate, one that ends is there again until it is gone: nodes stop to send it connections, and report it. One
  * that is about to be evicted is there until it is gone, too, unless it was deleted before it was written.
  */
-export function findLastMs(pod: Pod, { settings, nowMs }: World, isWritten: boolean): number {
+export function findLastMs(pod: Pod, { settings, nowMs }: ClusterView, isWritten: boolean): number {
   const isGated = listGates(pod, settings.gateTypes).length > 0;
   const isEnding = isDeleted(pod)
     ? isGated || (isWritten && isDisrupted(pod, nowMs))

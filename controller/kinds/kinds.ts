@@ -1,7 +1,7 @@
 import { type Kind, type Step, nothing, toStep, type KindGroup } from '../step.ts';
 import { toLeaseName } from '../../lib/api/node.ts';
-import type { World } from '../cache/cache.ts';
-import { silentAnnotation } from '../../lib/api/vipnat.ts';
+import type { ClusterView } from '../cache/cache.ts';
+import { unresponsiveAnnotation } from '../../lib/api/vipnat.ts';
 import { addressPool } from './address-pool.ts';
 import { virtualIp } from './virtual-ip.ts';
 import { loadBalancerDevice } from '../devices/kind.ts';
@@ -16,7 +16,7 @@ const lease: Kind = {
   source: 'leases',
   subject: null,
   watches: [
-    { source: 'silentNodes', toKeys: ({ key, after }) => (after === null ? [] : [toLeaseName(key)]) },
+    { source: 'unresponsiveNodes', toKeys: ({ key, after }) => (after === null ? [] : [toLeaseName(key)]) },
     { source: 'nodes', toKeys: ({ key, after }) => (after === null ? [toLeaseName(key)] : []) },
   ],
   next: nextLeaseStep,
@@ -26,20 +26,21 @@ const lease: Kind = {
  * The next step of the Lease of a node that is silent. If its Node is gone it is deleted: else each new leader would wait for that node. Otherwise
  * it notes that the Lease is over since its last renewal: the next leader begins with that.
  */
-function nextLeaseStep(name: string, world: World): Step {
-  const known = world.leases.get(name);
-  const silent = known === undefined ? undefined : world.silentNodes.get(known.node);
-  const { namespace } = world.settings;
-  if (known === undefined || namespace === undefined || silent?.renewal !== known.renewal) return nothing;
+function nextLeaseStep(name: string, view: ClusterView): Step {
+  const known = view.leases.get(name);
+  const unresponsive = known === undefined ? undefined : view.unresponsiveNodes.get(known.node);
+  const { namespace } = view.settings;
+  if (known === undefined || namespace === undefined || unresponsive?.renewal !== known.renewal)
+    return nothing;
   const { uid, resourceVersion } = known.metadata;
   const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${name}`;
   const of = { path, kind: 'Lease', key: name, confirm: [] } as const;
-  if (!world.nodes.has(known.node)) {
+  if (!view.nodes.has(known.node)) {
     const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
     return toStep({ ...of, method: 'DELETE', body });
   }
   if (known.noted === known.renewal) return nothing;
-  const annotations = { [silentAnnotation]: known.renewal };
+  const annotations = { [unresponsiveAnnotation]: known.renewal };
   return toStep({ ...of, method: 'PATCH', body: { metadata: { resourceVersion, annotations } } });
 }
 
@@ -66,6 +67,6 @@ export function getKind(name: string): Kind {
 }
 
 /** The one next step of a key. Pure. */
-export function nextStep({ kind, key }: StepKey, world: World): Step {
-  return getKind(kind).next(key, world);
+export function nextStep({ kind, key }: StepKey, view: ClusterView): Step {
+  return getKind(kind).next(key, view);
 }

@@ -19,12 +19,12 @@ import {
 } from '../../lib/api/endpoints.ts';
 import type { Known, DeviceBalancer } from '../cache/known.ts';
 import { listChangedEndpoints, toEndpointText } from '../cache/nodes.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { shorten, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
 import { chooseDevice, type LoadBalancerDevice } from '../../lib/api/device.ts';
 import type { Service } from '../../lib/api/service.ts';
 import { parseAddress } from '../../lib/net.ts';
-import { findClaims } from './claims.ts';
+import { findAllocations } from './claims.ts';
 
 /** Gates of pods. */
 export const pod: Kind = {
@@ -91,16 +91,16 @@ export const timeoutMs = 10 * 60_000;
  * The next step of a pod with gates. They open when every node that may hold an address of its Services sends connections to it, and every
  * device that has one; at once where there is none; and after ten minutes anyway. They are never closed again.
  */
-function nextGateStep(key: string, world: World): Step {
-  const { pods, settings, nowMs } = world;
+function nextGateStep(key: string, view: ClusterView): Step {
+  const { pods, settings, nowMs } = view;
   const pod = pods.get(key);
   if (pod === undefined || typeof pod.metadata.deletionTimestamp === 'string') return nothing;
   const types = listClosedGates(pod, settings.gateTypes);
   if (types.length === 0 || !isReadyButForUs(pod, settings.gateTypes)) return nothing;
   const untilMs = readWaitingSince(pod, settings.gateTypes, nowMs) + timeoutMs;
-  const awaited = listAwaited(pod, key, world);
+  const awaited = listAwaited(pod, key, view);
   const verdict = judge(awaited, untilMs <= nowMs);
-  if (verdict !== null) return open(pod, types, { verdict, world });
+  if (verdict !== null) return open(pod, types, { verdict, view });
   return { does: 'wait', waitsFor: 'nodes', why: 'nodes do not send connections to the pod yet', untilMs };
 }
 
@@ -138,13 +138,13 @@ function judgeDone(states: ReadonlySet<Awaited['state']>): Verdict {
       };
 }
 
-function listAwaited(pod: Pod, key: string, world: World): Awaited[] {
-  return [...(world.podToServices.get(key) ?? [])].flatMap((name) => {
-    const service = world.services.get(name);
+function listAwaited(pod: Pod, key: string, view: ClusterView): Awaited[] {
+  return [...(view.podToServices.get(key) ?? [])].flatMap((name) => {
+    const service = view.services.get(name);
     if (service === undefined) return [];
-    const device = chooseDevice(service, world.settings.defaultDevice);
-    if (device !== null) return listOfDevice(pod, service, { device: world.devices.get(device), world });
-    return isServed(service, world.settings.isDefaultClass) ? listOfService(pod, service, world) : [];
+    const device = chooseDevice(service, view.settings.defaultDevice);
+    if (device !== null) return listOfDevice(pod, service, { device: view.devices.get(device), view });
+    return isServed(service, view.settings.isDefaultClass) ? listOfService(pod, service, view) : [];
   });
 }
 
@@ -155,14 +155,14 @@ function listAwaited(pod: Pod, key: string, world: World): Awaited[] {
 function listOfDevice(
   pod: Pod,
   service: Service,
-  { device, world }: { readonly device: LoadBalancerDevice | undefined; readonly world: World },
+  { device, view }: { readonly device: LoadBalancerDevice | undefined; readonly view: ClusterView },
 ): Awaited[] {
-  const endpoints = listEndpointsOf(pod, service, world);
+  const endpoints = listEndpointsOf(pod, service, view);
   const isRefused = isJudged(service) && getIngress(service).length === 0;
   if (device === undefined || endpoints.length === 0 || isRefused) return [];
   if (device.spec.targets !== 'pods') return [{ state: 'node ports', explain: () => '' }];
   const { name } = device.metadata;
-  const balancer = findBalancer(world, name, service);
+  const balancer = findBalancer(view, name, service);
   if (!hasFamilyOf(balancer, endpoints)) return [];
   return [
     {
@@ -182,15 +182,15 @@ function hasFamilyOf(balancer: DeviceBalancer | undefined, endpoints: readonly W
  * Of each endpoint that the pod is of a Service, and each address of that family. One without an address is awaited until the Service
  * says that it gets none.
  */
-function listOfService(pod: Pod, service: Service, world: World): Awaited[] {
-  const { held } = findClaims(service, world);
-  return listEndpointsOf(pod, service, world).flatMap((endpoint) => {
+function listOfService(pod: Pod, service: Service, view: ClusterView): Awaited[] {
+  const { held } = findAllocations(service, view);
+  return listEndpointsOf(pod, service, view).flatMap((endpoint) => {
     const own = held.filter(({ address }) => address.family === endpoint.family);
     // Its VirtualIP may have been deleted by hand: it is made again.
     const isLost = listReadyFamilies(service).includes(endpoint.family);
     if (own.length === 0) return isJudged(service) && !isLost ? [] : [awaitAddress(service)];
-    const version = findVersion(endpoint, service, world);
-    return own.map(({ virtualIp: { spec } }) => judgeNodes(version, spec.pool, world));
+    const version = findVersion(endpoint, service, view);
+    return own.map(({ virtualIp: { spec } }) => judgeNodes(version, spec.pool, view));
   });
 }
 
@@ -198,7 +198,7 @@ function awaitAddress({ metadata: { namespace, name } }: Service): Awaited {
   return { state: 'missing', explain: () => `the Service ${namespace}/${name} has no address yet` };
 }
 
-function judgeNodes(version: string | null, pool: string, { candidates }: World): Awaited {
+function judgeNodes(version: string | null, pool: string, { candidates }: ClusterView): Awaited {
   const isKnown = version !== null && candidates.list(pool).length > 0;
   if (!isKnown)
     return { state: 'missing', explain: () => 'no node reports that it sends connections to the pod' };
@@ -216,7 +216,7 @@ function judgeNodes(version: string | null, pool: string, { candidates }: World)
 function findVersion(
   endpoint: WantedEndpoint,
   service: Service,
-  { serviceToSlices, earlySlices, sliceToSince }: World,
+  { serviceToSlices, earlySlices, sliceToSince }: ClusterView,
 ): string | null {
   const { namespace, name, uid } = service.metadata;
   if (!endpoint.ready) return null;
@@ -243,11 +243,11 @@ function findText(slice: EarlySlice, endpoint: WantedEndpoint, service: string):
 function open(
   pod: Pod,
   types: readonly string[],
-  { verdict: { reason, message, event }, world }: { readonly verdict: Verdict; readonly world: World },
+  { verdict: { reason, message, event }, view }: { readonly verdict: Verdict; readonly view: ClusterView },
 ): Step {
   const { method, isStrategic, path, body } = toOpeningWrite(pod, types, {
     ...{ reason, message },
-    at: toTime(world.nowMs),
+    at: toTime(view.nowMs),
   });
   const { namespace, name } = pod.metadata;
   const target = { kind: 'Pod', key: `${namespace}/${name}`, confirm: [] } as const;

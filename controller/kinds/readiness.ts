@@ -1,6 +1,6 @@
 /** What the condition of a Service says, and which addresses its status has. */
-import { type Claim, type Situation, type Target, wasWithdrawn } from './claims.ts';
-import type { World } from '../cache/cache.ts';
+import { type Allocation, type Situation, type Target, wasWithdrawn } from './claims.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import {
   isInUse,
   mayPublish,
@@ -19,20 +19,20 @@ import type { NodeReport } from '../../lib/api/node.ts';
 /** What a Service's status is to say. */
 export interface Readiness {
   /** What its status is to have, in the order of its families. */
-  readonly published: readonly Claim[];
+  readonly published: readonly Allocation[];
   /** Those of them that it does not have yet. */
-  readonly added: readonly Claim[];
+  readonly added: readonly Allocation[];
   readonly status: 'True' | 'False';
   readonly reason: string;
   readonly message: string;
   /** Nodes are awaited, and nothing is said of it yet: until then. */
-  readonly patienceUntilMs: number | null;
+  readonly graceUntilMs: number | null;
   /** When something else is to be said, or published, by itself; null where nothing is. */
   readonly dueMs: number | null;
 }
 
 /** Nodes have an address after some tenths of a second. What is said before is a write for nothing. */
-export const patienceMs = 5000;
+export const maxWaitMs = 5000;
 
 /** Why something is not as it should be. */
 interface Remark {
@@ -44,17 +44,18 @@ interface Remark {
 }
 
 /** Judges where a Service stands: all that it is to publish now, and the most important thing to say. */
-export function judgeReadiness(situation: Situation, world: World): Readiness {
-  const { targets, wishes } = situation;
-  const claims = targets.map((target) => findPublishable(target, situation, world));
-  const isWhole = claims.every((claim) => claim !== null);
-  const isOld = (claim: Claim | null, index: number) =>
-    claim !== null && claim.address.text === targets[index]?.published?.address.text;
-  const published = claims.filter(
-    (claim, index) => claim !== null && (isWhole || !wishes.isAllOrNothing || isOld(claim, index)),
-  ) as Claim[];
-  const added = published.filter((claim) => !targets.some((target) => target.published === claim));
-  const remark = findRemark(situation, published, world);
+export function judgeReadiness(situation: Situation, view: ClusterView): Readiness {
+  const { targets, requests } = situation;
+  const allocations = targets.map((target) => findPublishable(target, situation, view));
+  const isWhole = allocations.every((allocation) => allocation !== null);
+  const isOld = (allocation: Allocation | null, index: number) =>
+    allocation !== null && allocation.address.text === targets[index]?.published?.address.text;
+  const published = allocations.filter(
+    (allocation, index) =>
+      allocation !== null && (isWhole || !requests.isAllOrNothing || isOld(allocation, index)),
+  ) as Allocation[];
+  const added = published.filter((allocation) => !targets.some((target) => target.published === allocation));
+  const remark = findRemark(situation, published, view);
   const isServed = published.length > 0 && remark?.isFault !== true;
   const text = published.map(({ address }) => address.text).join(', ');
   return {
@@ -63,8 +64,8 @@ export function judgeReadiness(situation: Situation, world: World): Readiness {
     status: isServed ? 'True' : 'False',
     reason: remark?.reason ?? 'Ready',
     message: remark?.message ?? `${text}: all nodes of the pool serve it.`,
-    patienceUntilMs: remark?.untilMs ?? null,
-    dueMs: findDue(situation, world),
+    graceUntilMs: remark?.untilMs ?? null,
+    dueMs: findDue(situation, view),
   };
 }
 
@@ -72,19 +73,19 @@ export function judgeReadiness(situation: Situation, world: World): Readiness {
  * What a family is to have in the status now: its target when nodes have it, else what is there. What another host answers for is
  * taken out: clients had better reach nobody than a host that is not theirs.
  */
-function findPublishable(target: Target, { service }: Situation, world: World): Claim | null {
+function findPublishable(target: Target, { service }: Situation, view: ClusterView): Allocation | null {
   const { held, published } = target;
   const known = published !== null && isInUse(published.virtualIp) ? null : published;
   if (held === null || held === published) return known;
-  const isReady = doesAnswer(held, world) && mayPublish(service, held.address, world.settings);
+  const isReady = doesAnswer(held, view) && mayPublish(service, held.address, view.settings);
   return isReady ? held : known;
 }
 
-function doesAnswer(claim: Claim, world: World): boolean {
-  const { virtualIp } = claim;
+function doesAnswer(allocation: Allocation, view: ClusterView): boolean {
+  const { virtualIp } = allocation;
   if (!isProgrammed(virtualIp) || isInUse(virtualIp)) return false;
-  if (freeFromMs(virtualIp, world) > world.nowMs) return false;
-  return findUnheld(claim, world) === null && findUnanswered(claim, world) === null;
+  if (freeFromMs(virtualIp, view) > view.nowMs) return false;
+  return findUnheld(allocation, view) === null && findUnanswered(allocation, view) === null;
 }
 
 /**
@@ -92,8 +93,8 @@ function doesAnswer(claim: Claim, world: World): boolean {
  * What was published stays.
  */
 function findUnheld(
-  { address: { text }, virtualIp }: Claim,
-  { candidates, judgedPools }: World,
+  { address: { text }, virtualIp }: Allocation,
+  { candidates, judgedPools }: ClusterView,
 ): Remark | null {
   const { pool, seat } = virtualIp.spec;
   if (!judgedPools.has(pool)) {
@@ -106,7 +107,10 @@ function findUnheld(
 }
 
 /** No node lives that could serve what is published. It stays published: the nodes may only be unable to say so. */
-function findUnserved({ address: { text }, virtualIp }: Claim, { candidates }: World): Remark | null {
+function findUnserved(
+  { address: { text }, virtualIp }: Allocation,
+  { candidates }: ClusterView,
+): Remark | null {
   const { pool } = virtualIp.spec;
   return candidates.list(pool).length > 0 ? null : { ...describeNoNode(pool, text), isFault: true };
 }
@@ -116,19 +120,19 @@ function describeNoNode(pool: string, text: string): Remark {
   return { reason: 'NoLivingNode', message };
 }
 
-function findLost(claim: Claim, world: World): Remark | null {
-  const lost = explainLost(claim, world);
+function findLost(allocation: Allocation, view: ClusterView): Remark | null {
+  const lost = explainLost(allocation, view);
   return lost === null ? null : { ...lost, isFault: true };
 }
 
 /** When an address counts as free that another host answered for, is published anyway, or counts as lost. */
-function findDue({ targets }: Situation, world: World): number | null {
+function findDue({ targets }: Situation, view: ClusterView): number | null {
   const moments = targets.flatMap(({ held, published }) => {
     if (held === null || isInUse(held.virtualIp)) return [];
-    if (held === published) return [findLostMs(held, world) ?? 0];
-    return [freeFromMs(held.virtualIp, world), findUnanswered(held, world)?.boundMs ?? 0];
+    if (held === published) return [findLostMs(held, view) ?? 0];
+    return [freeFromMs(held.virtualIp, view), findUnanswered(held, view)?.boundMs ?? 0];
   });
-  const due = moments.filter((ms) => ms > world.nowMs);
+  const due = moments.filter((ms) => ms > view.nowMs);
   return due.length === 0 ? null : Math.min(...due);
 }
 
@@ -136,7 +140,7 @@ function findDue({ targets }: Situation, world: World): number | null {
 const freeMs = 15_000;
 
 /** From when an address counts as free that another host answered for; now for any other. */
-function freeFromMs({ status }: VirtualIp, { nowMs }: World): number {
+function freeFromMs({ status }: VirtualIp, { nowMs }: ClusterView): number {
   const inUse = findCondition(status?.conditions ?? [], 'AddressInUse');
   if (inUse === null) return nowMs;
   const sinceMs = Date.parse(inUse.lastTransitionTime ?? '') || 0;
@@ -144,27 +148,31 @@ function freeFromMs({ status }: VirtualIp, { nowMs }: World): number {
   return sinceMs > nowMs ? nowMs : sinceMs + freeMs;
 }
 
-function findRemark(situation: Situation, published: readonly Claim[], world: World): Remark | null {
+function findRemark(
+  situation: Situation,
+  published: readonly Allocation[],
+  view: ClusterView,
+): Remark | null {
   const { targets } = situation;
-  const withdrawn = findWithdrawn(situation, published, world);
+  const withdrawn = findWithdrawn(situation, published, view);
   if (withdrawn !== null) return withdrawn;
   for (const { problem } of targets) if (problem !== null) return problem;
   for (const target of targets) {
     const { held } = target;
     if (held === null || published.includes(held)) continue;
-    return findUnheld(held, world) ?? findWaiting(held, world);
+    return findUnheld(held, view) ?? findWaiting(held, view);
   }
   const { namespace, name } = situation.service.metadata;
-  const managers = world.contested.get(`${namespace}/${name}`);
+  const managers = view.conflicts.get(`${namespace}/${name}`);
   if (managers !== undefined)
-    return { reason: 'WriteContested', message: describeContest(managers), isFault: true };
+    return { reason: 'WriteConflict', message: describeContest(managers), isFault: true };
   const remarks = [
-    ...published.map((claim) => findUnheld(claim, world)),
-    ...published.map((claim) => findUnserved(claim, world) ?? findLost(claim, world)),
-    ...published.map((claim) => findConflict(claim, situation, world)),
-    ...published.map((claim) => findDropping(claim, situation, world)),
-    ...published.map((claim) => findLeft(claim, situation, world)),
-    ...published.map((claim) => findOddity(claim, situation, world)),
+    ...published.map((allocation) => findUnheld(allocation, view)),
+    ...published.map((allocation) => findUnserved(allocation, view) ?? findLost(allocation, view)),
+    ...published.map((allocation) => findConflict(allocation, situation, view)),
+    ...published.map((allocation) => findDropping(allocation, situation, view)),
+    ...published.map((allocation) => findLeft(allocation, situation, view)),
+    ...published.map((allocation) => findOddity(allocation, situation, view)),
   ];
   return remarks.find((remark) => remark !== null) ?? null;
 }
@@ -172,53 +180,57 @@ function findRemark(situation: Situation, published: readonly Claim[], world: Wo
 /** An address that was published, and is not now. It comes back: what is said of it is what it is known by then. */
 function findWithdrawn(
   { service, targets }: Situation,
-  published: readonly Claim[],
-  world: World,
+  published: readonly Allocation[],
+  view: ClusterView,
 ): Remark | null {
   for (const { held, published: before } of targets) {
     if (held === null || published.includes(held)) continue;
     if (held !== before && !wasWithdrawn(service)) continue;
-    const waiting = findWaiting(held, world);
+    const waiting = findWaiting(held, view);
     return { ...waiting, reason: 'AddressWithdrawn' };
   }
   return null;
 }
 
-function findWaiting(claim: Claim, world: World): Remark {
-  const { address, virtualIp } = claim;
+function findWaiting(allocation: Allocation, view: ClusterView): Remark {
+  const { address, virtualIp } = allocation;
   const { text } = address;
   if (isInUse(virtualIp)) return { reason: 'AddressInUse', message: `Another host answers for ${text}.` };
-  const freeAtMs = freeFromMs(virtualIp, world);
-  if (freeAtMs > world.nowMs)
+  const freeAtMs = freeFromMs(virtualIp, view);
+  if (freeAtMs > view.nowMs)
     return {
       reason: 'AddressInUse',
       message: `Another host answered for ${text} a moment ago.`,
       untilMs: freeAtMs,
     };
   const { pool } = virtualIp.spec;
-  const sinceMs = world.generationMs.get(virtualIp.metadata.name) ?? 0;
-  if (world.candidates.list(pool).length === 0)
-    return { ...describeNoNode(pool, text), ...waitFrom(sinceMs, world) };
-  const unanswered = isProgrammed(virtualIp) ? findUnanswered(claim, world) : null;
-  if (unanswered !== null) return { ...unanswered, ...waitFrom(unanswered.sinceMs, world) };
-  const behind = world.candidates.listBehind(pool, virtualIp.metadata.resourceVersion);
+  const sinceMs = view.generationMs.get(virtualIp.metadata.name) ?? 0;
+  if (view.candidates.list(pool).length === 0)
+    return { ...describeNoNode(pool, text), ...waitFrom(sinceMs, view) };
+  const unanswered = isProgrammed(virtualIp) ? findUnanswered(allocation, view) : null;
+  if (unanswered !== null) return { ...unanswered, ...waitFrom(unanswered.sinceMs, view) };
+  const behind = view.candidates.listBehind(pool, virtualIp.metadata.resourceVersion);
   const message = `${text}: nodes have not programmed it yet${behind.length === 0 ? '' : `: ${shorten(behind)}`}.`;
   // Nobody is behind: what is missing is a write of the controller's own.
-  const soon = behind.length === 0 ? { untilMs: world.nowMs + patienceMs } : waitFrom(sinceMs, world);
+  const soon = behind.length === 0 ? { untilMs: view.nowMs + maxWaitMs } : waitFrom(sinceMs, view);
   return { reason: 'WaitingForNodes', message, ...soon };
 }
 
-function waitFrom(sinceMs: number, { nowMs }: World): Pick<Remark, 'untilMs'> {
-  const untilMs = Math.min(sinceMs, nowMs) + patienceMs;
+function waitFrom(sinceMs: number, { nowMs }: ClusterView): Pick<Remark, 'untilMs'> {
+  const untilMs = Math.min(sinceMs, nowMs) + maxWaitMs;
   return untilMs > nowMs ? { untilMs } : {};
 }
 
 /** An address that is published, and does not do what it should. */
-function findConflict({ address, virtualIp }: Claim, { service }: Situation, world: World): Remark | null {
+function findConflict(
+  { address, virtualIp }: Allocation,
+  { service }: Situation,
+  view: ClusterView,
+): Remark | null {
   const { spec } = virtualIp;
   const own = spec.services.findIndex(({ uid }) => uid === service.metadata.uid);
   for (const { namespace, name } of spec.services.slice(0, Math.max(0, own))) {
-    const other = world.services.get(`${namespace}/${name}`);
+    const other = view.services.get(`${namespace}/${name}`);
     const [port] = other === undefined ? [] : listCommonPorts(service, other);
     if (port !== undefined)
       return {
@@ -231,36 +243,48 @@ function findConflict({ address, virtualIp }: Claim, { service }: Situation, wor
 }
 
 /** An address that works, but not for all clients: a node drops those that others send on. */
-function findDropping({ virtualIp }: Claim, { service }: Situation, { candidates }: World): Remark | null {
+function findDropping(
+  { virtualIp }: Allocation,
+  { service }: Situation,
+  { candidates }: ClusterView,
+): Remark | null {
   const { namespace, name } = service.metadata;
-  const clauses = candidates.listSaying('dropping', virtualIp.spec.pool, `${namespace}/${name}`);
+  const clauses = candidates.listReporting('dropping', virtualIp.spec.pool, `${namespace}/${name}`);
   if (clauses.length === 0) return null;
   return { reason: 'ClientsDropped', message: `Nodes drop clients. ${shorten(clauses)}.` };
 }
 
 /** An address that works, by kube-proxy's rules: vipnat's cannot have the Service. */
-function findLeft({ virtualIp }: Claim, { service }: Situation, { candidates }: World): Remark | null {
+function findLeft(
+  { virtualIp }: Allocation,
+  { service }: Situation,
+  { candidates }: ClusterView,
+): Remark | null {
   const { namespace, name } = service.metadata;
-  const clauses = candidates.listSaying('left', virtualIp.spec.pool, `${namespace}/${name}`);
+  const clauses = candidates.listReporting('left', virtualIp.spec.pool, `${namespace}/${name}`);
   if (clauses.length === 0) return null;
   return { reason: 'LeftToKubeProxy', message: `kube-proxy serves it on nodes. ${shorten(clauses)}.` };
 }
 
 /** An address that works, although what is configured says otherwise. Nothing is taken away for that. */
-function findOddity({ address, virtualIp }: Claim, { wishes }: Situation, world: World): Remark | null {
+function findOddity(
+  { address, virtualIp }: Allocation,
+  { requests }: Situation,
+  view: ClusterView,
+): Remark | null {
   const { spec } = virtualIp;
   const { text } = address;
-  const ranges = world.judgedPools.get(spec.pool)?.ranges ?? [];
+  const ranges = view.judgedPools.get(spec.pool)?.ranges ?? [];
   if (!ranges.some((range) => contains(range, address)))
     return {
       reason: 'OutsidePool',
       message: `The AddressPool ${spec.pool} no longer has ${text}. The Service keeps it.`,
     };
-  if (wishes.pool !== null && wishes.pool !== spec.pool) {
-    const message = `The Service keeps ${text} of the AddressPool ${spec.pool}, although it asks for the pool ${quoteTenant(wishes.pool)}.`;
+  if (requests.pool !== null && requests.pool !== spec.pool) {
+    const message = `The Service keeps ${text} of the AddressPool ${spec.pool}, although it asks for the pool ${quoteTenant(requests.pool)}.`;
     return { reason: 'OtherPool', message };
   }
-  return spec.shareKey === wishes.shareKey
+  return spec.shareKey === requests.shareKey
     ? null
     : { reason: 'ShareKeyDiffers', message: `${text} is shared under another key. The Service keeps it.` };
 }
@@ -275,7 +299,7 @@ function findOddity({ address, virtualIp }: Claim, { wishes }: Situation, world:
  */
 /** A reason, and what is said of it. */
 interface Lost {
-  readonly reason: 'NoHolder' | 'NotAnnounced';
+  readonly reason: 'NoSeatHolder' | 'NotAnnounced';
   readonly message: string;
 }
 
@@ -291,56 +315,61 @@ export interface Unanswered extends Lost {
 const longMs = 10_000;
 
 /** Why nobody answers for an address that nodes have programmed; null where somebody does, or nobody says. */
-export function findUnanswered({ address: { text }, virtualIp }: Claim, world: World): Unanswered | null {
-  const { candidates, generationVersions, nowMs } = world;
+export function findUnanswered(
+  { address: { text }, virtualIp }: Allocation,
+  view: ClusterView,
+): Unanswered | null {
+  const { candidates, generationVersions, nowMs } = view;
   const { metadata, spec } = virtualIp;
   const version = generationVersions.get(metadata.name) ?? metadata.resourceVersion;
-  const holders = candidates.listSeatHolders(spec.pool, spec.seat);
-  if (holders.some((one) => hasAnnounced(one, version) && one.unheld?.[text] === undefined)) return null;
-  const sinceMs = findProgrammedMs(virtualIp, world);
-  const isBound = candidates.isAnyMute(spec.pool) && !areUnable(holders, text);
+  const seatHolders = candidates.listSeatHolders(spec.pool, spec.seat);
+  if (seatHolders.some((one) => hasAnnounced(one, version) && one.unheld?.[text] === undefined)) return null;
+  const sinceMs = findProgrammedMs(virtualIp, view);
+  const isBound = candidates.isAnyMute(spec.pool) && !areUnable(seatHolders, text);
   const boundMs = isBound ? sinceMs + longMs : null;
   if (boundMs !== null && boundMs <= nowMs) return null;
-  return { ...describe(text, spec, holders[0]), sinceMs, boundMs };
+  return { ...describe(text, spec, seatHolders[0]), sinceMs, boundMs };
 }
 
 /** Since when nodes could have put it on an interface, as it is now. */
-function findProgrammedMs({ metadata, status }: VirtualIp, { generationMs, nowMs }: World): number {
+function findProgrammedMs({ metadata, status }: VirtualIp, { generationMs, nowMs }: ClusterView): number {
   const programmed = findCondition(status?.conditions ?? [], 'Programmed');
   const programmedMs = toMs(programmed?.lastTransitionTime, nowMs);
   return Math.min(nowMs, Math.max(generationMs.get(metadata.name) ?? 0, programmedMs));
 }
 
 /** Why nobody answers for a published address: nobody has held its seat for long, or who holds the seat cannot hold the address. */
-export function explainLost(claim: Claim, world: World): Lost | null {
-  const { text } = claim.address;
-  const { spec } = claim.virtualIp;
-  const holders = world.candidates.listSeatHolders(spec.pool, spec.seat);
+export function explainLost(allocation: Allocation, view: ClusterView): Lost | null {
+  const { text } = allocation.address;
+  const { spec } = allocation.virtualIp;
+  const seatHolders = view.candidates.listSeatHolders(spec.pool, spec.seat);
   const isLost =
-    holders.length === 0 ? (findLostMs(claim, world) ?? Infinity) <= world.nowMs : areUnable(holders, text);
-  return isLost ? describe(text, spec, holders[0]) : null;
+    seatHolders.length === 0
+      ? (findLostMs(allocation, view) ?? Infinity) <= view.nowMs
+      : areUnable(seatHolders, text);
+  return isLost ? describe(text, spec, seatHolders[0]) : null;
 }
 
-function areUnable(holders: readonly NodeReport[], text: string): boolean {
-  return holders.length > 0 && holders.every(({ unheld }) => unheld?.[text] !== undefined);
+function areUnable(seatHolders: readonly NodeReport[], text: string): boolean {
+  return seatHolders.length > 0 && seatHolders.every(({ unheld }) => unheld?.[text] !== undefined);
 }
 
-function describe(text: string, spec: VirtualIp['spec'], holder: NodeReport | undefined): Lost {
+function describe(text: string, spec: VirtualIp['spec'], seatHolder: NodeReport | undefined): Lost {
   const seat = `the seat ${spec.pool}/${spec.seat}`;
-  if (holder === undefined)
-    return { reason: 'NoHolder', message: `${text}: no living node says that it holds ${seat}.` };
-  const why = holder.unheld?.[text];
+  if (seatHolder === undefined)
+    return { reason: 'NoSeatHolder', message: `${text}: no living node says that it holds ${seat}.` };
+  const why = seatHolder.unheld?.[text];
   const clause =
     why === undefined ? 'no interface there has the address yet' : `cannot hold the address: ${why}`;
-  return { reason: 'NotAnnounced', message: `${text}: ${holder.node} holds ${seat}, and ${clause}.` };
+  return { reason: 'NotAnnounced', message: `${text}: ${seatHolder.node} holds ${seat}, and ${clause}.` };
 }
 
 /** From when a published address counts as lost, because nobody holds its seat; null while somebody does. */
-export function findLostMs({ virtualIp: { spec, status } }: Claim, world: World): number | null {
+export function findLostMs({ virtualIp: { spec, status } }: Allocation, view: ClusterView): number | null {
   const announced = findCondition(status?.conditions ?? [], 'Announced');
-  if (announced?.reason !== 'NoHolder') return null;
-  if (world.candidates.listSeatHolders(spec.pool, spec.seat).length > 0) return null;
-  return toMs(announced.lastTransitionTime, world.nowMs) + longMs;
+  if (announced?.reason !== 'NoSeatHolder') return null;
+  if (view.candidates.listSeatHolders(spec.pool, spec.seat).length > 0) return null;
+  return toMs(announced.lastTransitionTime, view.nowMs) + longMs;
 }
 
 /** A date that lies ahead says nothing. */

@@ -3,11 +3,11 @@ import {
   type Ingress,
   findUnknownMethod,
   type ServicePort,
-  readWishes,
+  readRequests,
 } from '../../lib/api/service.ts';
 import {
-  type Claim,
-  findClaims,
+  type Allocation,
+  findAllocations,
   startLeaving,
   dropFinalizers,
   restoreLost,
@@ -17,7 +17,7 @@ import {
   toUser,
   restoreVirtualIp,
 } from './claims.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import {
   type Step,
   patchServiceStatus,
@@ -74,9 +74,9 @@ const portErrors = {
 } as const;
 
 /** Writes them beside the addresses that the status has; null where it says just that. What comes new is an event. */
-function writePortErrors(service: Service, held: readonly Claim[], world: World): Step | null {
+function writePortErrors(service: Service, held: readonly Allocation[], view: ClusterView): Step | null {
   const before = getIngress(service);
-  const unsupported = listUnsupported(held, world);
+  const unsupported = listUnsupported(held, view);
   const ports = listPorts(service, new Set(unsupported.map(({ protocol }) => protocol)));
   if (before.every((one) => toPortsText(one.ports) === toPortsText(ports))) return null;
   const ingress = before.map(({ ip, hostname, ipMode }) => ({ ip, hostname, ipMode, ports }));
@@ -94,7 +94,7 @@ interface Unsupported {
 }
 
 /** By what living nodes report that may hold the addresses. */
-function listUnsupported(held: readonly Claim[], { pools, livingReports }: World): Unsupported[] {
+function listUnsupported(held: readonly Allocation[], { pools, livingReports }: ClusterView): Unsupported[] {
   const nodes = held.flatMap(({ virtualIp: { spec } }) =>
     (pools.get(spec.pool)?.status?.seats ?? []).flatMap((seat) => seat.nodes),
   );
@@ -163,7 +163,7 @@ export const service: Kind = {
     { source: 'livingReports', toKeys: listReported },
     { source: 'nodes', part: ({ metadata }) => metadata.labels, toKeys: listConcerned },
     { source: 'namespaces', part: ({ metadata }) => metadata.labels, wakes: () => ['addresses'] },
-    { source: 'claims', wakes: () => ['addresses'] },
+    { source: 'exclusions', wakes: () => ['addresses'] },
     { source: 'judgements', wakes: () => ['addresses'] },
     {
       source: 'devices',
@@ -216,11 +216,11 @@ function listReported(change: Change<NodeReport>, known: Known): string[] {
   const users = [...(protocols.length === 0 ? [] : known.services)].filter(([, { spec }]) =>
     (spec.ports ?? []).some(({ protocol }) => protocols.includes(protocol)),
   );
-  return [...listSharers(unheld, known), ...users.map(([key]) => key), ...listSaidOf(change)];
+  return [...listSharers(unheld, known), ...users.map(([key]) => key), ...listReportedOf(change)];
 }
 
 /** The Services that the node says something else of than before. */
-function listSaidOf({ before, after }: Change<NodeReport>): string[] {
+function listReportedOf({ before, after }: Change<NodeReport>): string[] {
   return (['left', 'dropping'] as const).flatMap((what) => {
     const [was, is] = [before?.[what] ?? {}, after?.[what] ?? {}];
     return [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((key) => was[key] !== is[key]);
@@ -228,13 +228,13 @@ function listSaidOf({ before, after }: Change<NodeReport>): string[] {
 }
 
 /** Of a Service that is gone: the addresses that it had are looked at for themselves. What nodes do comes before what devices do. */
-function nextServiceStep(key: string, world: World): Step {
-  const known = world.services.get(key);
+function nextServiceStep(key: string, view: ClusterView): Step {
+  const known = view.services.get(key);
   if (known === undefined) return nothing;
-  const step = isServed(known, world.settings.isDefaultClass)
-    ? serveService(known, world)
-    : releaseService(known, world);
-  return step.does === 'nothing' ? nextDeviceStep(known, world) : step;
+  const step = isServed(known, view.settings.isDefaultClass)
+    ? serveService(known, view)
+    : releaseService(known, view);
+  return step.does === 'nothing' ? nextDeviceStep(known, view) : step;
 }
 
 /**
@@ -242,47 +242,47 @@ function nextServiceStep(key: string, world: World): Step {
  * addresses are withdrawn, every living node forgets them, its status loses them, the finalizer goes. What others wrote into the
  * status stays, and a Service that we have nothing in is not touched.
  */
-function releaseService(service: Service, world: World): Step {
-  const { held, leaving } = findClaims(service, world);
-  const [claim] = held;
-  if (claim !== undefined) {
+function releaseService(service: Service, view: ClusterView): Step {
+  const { held, leaving } = findAllocations(service, view);
+  const [allocation] = held;
+  if (allocation !== undefined) {
     const uids = new Set([service.metadata.uid]);
-    return toStep(patchVirtualIp(claim.virtualIp, startLeaving(claim.virtualIp, uids)));
+    return toStep(patchVirtualIp(allocation.virtualIp, startLeaving(allocation.virtualIp, uids)));
   }
   if (leaving.length === 0 && dropFinalizers(service) === null) return nothing;
-  const lost = restoreLost(service, world);
+  const lost = restoreLost(service, view);
   if (lost !== null) return toStep(lost);
-  if (!leaving.every(({ virtualIp }) => world.candidates.haveForgotten(virtualIp.metadata.resourceVersion)))
-    return tellWait(service, leaving, world);
+  if (!leaving.every(({ virtualIp }) => view.candidates.haveForgotten(virtualIp.metadata.resourceVersion)))
+    return reportWait(service, leaving, view);
   return clearStatus(service, leaving) ?? removeFinalizer(service, leaving);
 }
 
 /** Nodes forget an address within a second. One that has not after so long is named. */
-const toldMs = 60_000;
+const reportedMs = 60_000;
 
 /** After that the condition names the nodes, those that hold no address, too: whoever deletes the Service waits for them. */
-function tellWait(service: Service, leaving: readonly Claim[], world: World): Step {
+function reportWait(service: Service, leaving: readonly Allocation[], view: ClusterView): Step {
   const texts = leaving.map(({ address }) => address.text).join(', ');
-  const sinceMs = leaving.map(({ virtualIp }) => world.generationMs.get(virtualIp.metadata.name) ?? 0);
-  const untilMs = Math.min(world.nowMs, Math.max(...sinceMs)) + toldMs;
+  const sinceMs = leaving.map(({ virtualIp }) => view.generationMs.get(virtualIp.metadata.name) ?? 0);
+  const untilMs = Math.min(view.nowMs, Math.max(...sinceMs)) + reportedMs;
   const behind = leaving.flatMap(({ virtualIp }) =>
-    world.candidates.listNotForgotten(virtualIp.metadata.resourceVersion),
+    view.candidates.listNotForgotten(virtualIp.metadata.resourceVersion),
   );
   const message = `${texts}: nodes have not withdrawn it yet: ${shorten([...new Set(behind)].sort())}.`;
   const wait = { does: 'wait', waitsFor: 'nodes', why: message, untilMs: null } as const;
-  if (untilMs > world.nowMs) return { ...wait, untilMs };
+  if (untilMs > view.nowMs) return { ...wait, untilMs };
   const before = service.status?.conditions ?? [];
   const wanted = { type: addressReady, status: 'False', reason: 'WaitingForNodes', message } as const;
-  const conditions = setCondition(before, wanted, world.nowMs);
+  const conditions = setCondition(before, wanted, view.nowMs);
   return conditions === before
     ? wait
     : toStep(patchServiceStatus(service, { conditions: toJson(conditions) }));
 }
 
-function clearStatus(service: Service, leaving: readonly Claim[]): Step | null {
+function clearStatus(service: Service, leaving: readonly Allocation[]): Step | null {
   const [ingress, conditions] = [getIngress(service), service.status?.conditions ?? []];
-  const ours = new Set(leaving.map(({ address }) => address.text));
-  const others = ingress.filter(({ ip }) => !ours.has(ip ?? ''));
+  const own = new Set(leaving.map(({ address }) => address.text));
+  const others = ingress.filter(({ ip }) => !own.has(ip ?? ''));
   const otherConditions = conditions.filter(({ type }) => type !== addressReady);
   if (others.length === ingress.length && otherConditions.length === conditions.length) return null;
   return toStep(
@@ -293,7 +293,7 @@ function clearStatus(service: Service, leaving: readonly Claim[]): Step | null {
   );
 }
 
-function removeFinalizer(service: Service, leaving: readonly Claim[]): Step {
+function removeFinalizer(service: Service, leaving: readonly Allocation[]): Step {
   const finalizers = dropFinalizers(service);
   if (finalizers === null) return nothing;
   const addresses = leaving.map(({ address }) => address.text).join(', ');
@@ -309,24 +309,24 @@ function removeFinalizer(service: Service, leaving: readonly Claim[]): Step {
  * The next step of a Service that is to have addresses: the finalizer, a VirtualIP of each family, its status once nodes have them. An
  * address that another one replaces is served until the other one is.
  */
-function serveService(service: Service, world: World): Step {
+function serveService(service: Service, view: ClusterView): Step {
   const finalizers = addFinalizers(service);
   if (finalizers !== null) return toStep(patchServiceMetadata(service, { finalizers }));
-  const situation = findTargets(service, world);
-  const readiness = judgeReadiness(situation, world);
+  const situation = findTargets(service, view);
+  const readiness = judgeReadiness(situation, view);
   return (
-    claim(situation, world) ??
+    allocation(situation, view) ??
     adoptShareKey(situation) ??
-    writeStatus(situation, readiness, world) ??
-    writePortErrors(service, situation.claims.held, world) ??
-    leaveSurplus(situation, world) ??
+    writeStatus(situation, readiness, view) ??
+    writePortErrors(service, situation.allocations.held, view) ??
+    leaveSurplus(situation, view) ??
     rest(situation, readiness)
   );
 }
 
 /** Takes the first address that is to be taken. Families have one order everywhere, so that no two Services wait for each other. */
-function claim({ service, wishes, targets }: Situation, world: World): Step | null {
-  if (wishes.isAllOrNothing && targets.some(({ problem }) => problem !== null)) return null;
+function allocation({ service, requests, targets }: Situation, view: ClusterView): Step | null {
+  if (requests.isAllOrNothing && targets.some(({ problem }) => problem !== null)) return null;
   const inOrder = targets.toSorted((one, other) => (one.family < other.family ? -1 : 1));
   const choice = inOrder.find((target) => target.choice !== null)?.choice ?? null;
   if (choice === null) return null;
@@ -341,40 +341,40 @@ function claim({ service, wishes, targets }: Situation, world: World): Step | nu
     const leaving = existing.spec.leaving.filter(({ uid }) => uid !== user.uid);
     return toStep(patchVirtualIp(existing, { services: [...existing.spec.services, user], leaving }), event);
   }
-  return toStep(takeAlone(service, choice, world), event);
+  return toStep(takeAlone(service, choice, view), event);
 }
 
 /** Of an address that nobody has: one that is new, waits, or is taken back. */
-function takeAlone(service: Service, { address, pool, existing }: Choice, world: World): Write {
+function takeAlone(service: Service, { address, pool, existing }: Choice, view: ClusterView): Write {
   const name = toObjectName(address);
-  const lost = world.lostVirtualIps.get(name);
-  if (existing === null && lost !== undefined) return restoreVirtualIp(name, lost, world);
-  const { shareKey } = readWishes(service);
+  const lost = view.lostVirtualIps.get(name);
+  if (existing === null && lost !== undefined) return restoreVirtualIp(name, lost, view);
+  const { shareKey } = readRequests(service);
   // A VirtualIP that somebody deleted: nothing says which nodes had heard of the address.
   const isUnknown = existing === null && isPublished(service, address);
-  const absent = isUnknown ? [] : listAbsent(world, existing);
-  const seat = chooseSeat(address, world.pools.get(pool));
+  const absent = isUnknown ? [] : listAbsent(view, existing);
+  const seat = chooseSeat(address, view.pools.get(pool));
   const services = [toUser(service)];
   const spec = { pool, seat, shareKey, services, leaving: [], formerNamespaces: [], absent };
   return existing === null ? createVirtualIp(name, spec) : patchVirtualIp(existing, spec);
 }
 
 /** A Service that is alone with its address may share it under another key, or no longer. */
-function adoptShareKey({ wishes, targets }: Situation): Step | null {
+function adoptShareKey({ requests, targets }: Situation): Step | null {
   for (const { held } of targets) {
     if (held === null) continue;
     const { spec } = held.virtualIp;
     const isAlone = spec.services.length === 1 && spec.leaving.length === 0;
-    if (isAlone && spec.shareKey !== wishes.shareKey)
-      return toStep(patchVirtualIp(held.virtualIp, { shareKey: wishes.shareKey }));
+    if (isAlone && spec.shareKey !== requests.shareKey)
+      return toStep(patchVirtualIp(held.virtualIp, { shareKey: requests.shareKey }));
   }
   return null;
 }
 
-function writeStatus({ service }: Situation, readiness: Readiness, world: World): Step | null {
+function writeStatus({ service }: Situation, readiness: Readiness, view: ClusterView): Step | null {
   const before = service.status?.conditions ?? [];
   const known = findCondition(before, addressReady);
-  const conditions = isWorthAWord(readiness, known) ? addCondition(before, readiness, world) : before;
+  const conditions = isWorthReporting(readiness, known) ? addCondition(before, readiness, view) : before;
   const ingress = toIngress(service, readiness);
   const isSame = toIngressText(ingress) === toIngressText(getIngress(service));
   if (isSame && conditions === before) return null;
@@ -387,24 +387,24 @@ function writeStatus({ service }: Situation, readiness: Readiness, world: World)
     readiness.added.map(({ virtualIp }) => confirmVirtualIp(virtualIp)),
   );
   const step = toStep(write, toReadinessEvent(readiness, known?.reason));
-  return isSame && isOfHolder(readiness, known) ? { ...step, isLowPriority: true } : step;
+  return isSame && isOfSeatHolder(readiness, known) ? { ...step, isLowPriority: true } : step;
 }
 
 /** A keepalived that ends everywhere, and comes back, is told to each Service of its seats. */
-function isOfHolder({ published, reason }: Readiness, known: Condition | null): boolean {
-  return published.length > 0 && [reason, known?.reason].includes('NoHolder');
+function isOfSeatHolder({ published, reason }: Readiness, known: Condition | null): boolean {
+  return published.length > 0 && [reason, known?.reason].includes('NoSeatHolder');
 }
 
 /** What nodes do soon is not, unless what the condition says is not so. */
-function isWorthAWord({ patienceUntilMs }: Readiness, known: Condition | null): boolean {
-  if (patienceUntilMs === null) return true;
+function isWorthReporting({ graceUntilMs }: Readiness, known: Condition | null): boolean {
+  if (graceUntilMs === null) return true;
   return known !== null && known.status !== 'True' && known.reason !== 'WaitingForNodes';
 }
 
 function addCondition(
   before: readonly Condition[],
   { status, reason, message }: Readiness,
-  { nowMs }: World,
+  { nowMs }: ClusterView,
 ): readonly Condition[] {
   return setCondition(before, { type: addressReady, status, reason, message }, nowMs);
 }
@@ -437,9 +437,9 @@ function toReadinessEvent(
 }
 
 /** Addresses that the Service has, and that its status cannot come to have. */
-function leaveSurplus({ service, claims }: Situation, world: World): Step | null {
-  const surplus = claims.held.find(
-    ({ address }) => !isPublished(service, address) && !mayPublish(service, address, world.settings),
+function leaveSurplus({ service, allocations }: Situation, view: ClusterView): Step | null {
+  const surplus = allocations.held.find(
+    ({ address }) => !isPublished(service, address) && !mayPublish(service, address, view.settings),
   );
   if (surplus === undefined) return null;
   const uids = new Set([service.metadata.uid]);
@@ -447,10 +447,10 @@ function leaveSurplus({ service, claims }: Situation, world: World): Step | null
 }
 
 function rest({ targets }: Situation, readiness: Readiness): Step {
-  const { reason, patienceUntilMs, dueMs, message } = readiness;
+  const { reason, graceUntilMs, dueMs, message } = readiness;
   const isLacking = targets.some(({ problem }) => problem !== null);
   if (reason === 'Ready' && !isLacking && dueMs === null) return nothing;
-  const untilMs = patienceUntilMs ?? dueMs;
+  const untilMs = graceUntilMs ?? dueMs;
   const isPending = targets.some(({ held, published }) => held !== null && held !== published);
   const lack = isPending ? 'nodes or addresses' : 'addresses';
   return { does: 'wait', waitsFor: isLacking ? lack : 'nodes', why: message, untilMs };

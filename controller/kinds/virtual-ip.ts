@@ -40,9 +40,9 @@ import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { NodeReport } from '../../lib/api/node.ts';
 import { type Known, listDiffering } from '../cache/known.ts';
 import { parseAddress, toObjectName, parseObjectName } from '../../lib/net.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { restoreVirtualIp, findService, startLeaving } from './claims.ts';
-import { listSilentHolders } from '../cache/leases.ts';
+import { listUnresponsiveOwners } from '../cache/leases.ts';
 import { keepSeat } from '../allocate/seats.ts';
 
 /** Addresses that are given. */
@@ -59,7 +59,7 @@ export const virtualIp: Kind = {
       toKeys: ({ key }, known) => known.poolToVirtualIps.get(key) ?? [],
     },
     { source: 'livingReports', toKeys: listReported, wakes: () => ['nodes'] },
-    { source: 'silentNodes', wakes: () => ['nodes'] },
+    { source: 'unresponsiveNodes', wakes: () => ['nodes'] },
     { source: 'judgements', wakes: () => ['nodes'] },
   ],
   next: nextVirtualIpStep,
@@ -84,41 +84,41 @@ const defaultReuseMs = 60_000;
  * The next step of an address that is given: Services that are gone leave it, those that have left it are struck off, its status says
  * what nodes say. When nobody has it any more it waits, and is deleted then.
  */
-function nextVirtualIpStep(name: string, world: World): Step {
-  const virtualIp = world.virtualIps.get(name);
+function nextVirtualIpStep(name: string, view: ClusterView): Step {
+  const virtualIp = view.virtualIps.get(name);
   if (virtualIp === undefined) {
-    const lost = world.lostVirtualIps.get(name);
-    return lost === undefined ? nothing : toStep(restoreVirtualIp(name, lost, world));
+    const lost = view.lostVirtualIps.get(name);
+    return lost === undefined ? nothing : toStep(restoreVirtualIp(name, lost, view));
   }
   return (
-    sendGoneServices(virtualIp, world) ??
-    strikeOff(virtualIp, world) ??
-    moveSeat(virtualIp, world) ??
-    writeStatus(virtualIp, world) ??
+    sendGoneServices(virtualIp, view) ??
+    strikeOff(virtualIp, view) ??
+    moveSeat(virtualIp, view) ??
+    writeStatus(virtualIp, view) ??
     addFinalizer(virtualIp) ??
-    (virtualIp.spec.services.length > 0 ? awaitNodes(virtualIp, world) : awaitReuse(virtualIp, world))
+    (virtualIp.spec.services.length > 0 ? awaitNodes(virtualIp, view) : awaitReuse(virtualIp, view))
   );
 }
 
 /** Services that do not exist any more, or not as the same ones. */
-function sendGoneServices(virtualIp: VirtualIp, world: World): Step | null {
-  const gone = virtualIp.spec.services.filter((user) => findService(user, world) === undefined);
+function sendGoneServices(virtualIp: VirtualIp, view: ClusterView): Step | null {
+  const gone = virtualIp.spec.services.filter((user) => findService(user, view) === undefined);
   if (gone.length === 0) return null;
   const spec = startLeaving(virtualIp, new Set(gone.map(({ uid }) => uid)));
-  const confirm = gone.map((user) => confirmUser(user, world));
+  const confirm = gone.map((user) => confirmUser(user, view));
   return toStep(patchVirtualIp(virtualIp, spec, confirm));
 }
 
 /** Services that have given it back: no node may serve it for them any more, and their status will never have it again. */
-function strikeOff(virtualIp: VirtualIp, world: World): Step | null {
+function strikeOff(virtualIp: VirtualIp, view: ClusterView): Step | null {
   const { metadata, spec } = virtualIp;
   const address = parseObjectName(metadata.name);
-  if (spec.leaving.length === 0 || !world.candidates.haveForgotten(metadata.resourceVersion)) return null;
-  if (listSilentHolders(virtualIp, world).length > 0) return null;
+  if (spec.leaving.length === 0 || !view.candidates.haveForgotten(metadata.resourceVersion)) return null;
+  if (listUnresponsiveOwners(virtualIp, view).length > 0) return null;
   const isDone = (user: AddressUser) => {
-    const service = findService(user, world);
+    const service = findService(user, view);
     if (service === undefined || address === null) return true;
-    return !isPublished(service, address) && !mayPublish(service, address, world.settings);
+    return !isPublished(service, address) && !mayPublish(service, address, view.settings);
   };
   const done = spec.leaving.filter(isDone);
   if (done.length === 0) return null;
@@ -127,7 +127,7 @@ function strikeOff(virtualIp: VirtualIp, world: World): Step | null {
     patchVirtualIp(
       virtualIp,
       { leaving, formerNamespaces: listFormer(virtualIp, done) },
-      done.map((user) => confirmUser(user, world)),
+      done.map((user) => confirmUser(user, view)),
     ),
   );
 }
@@ -138,10 +138,10 @@ function listFormer({ spec }: VirtualIp, gone: readonly AddressUser[]): string[]
 }
 
 /** A pool that has fewer seats now keeps the others until nobody sits there. */
-function moveSeat(virtualIp: VirtualIp, world: World): Step | null {
+function moveSeat(virtualIp: VirtualIp, view: ClusterView): Step | null {
   const { pool, seat } = virtualIp.spec;
   const address = parseObjectName(virtualIp.metadata.name);
-  const wanted = address === null ? seat : keepSeat(address, seat, world.pools.get(pool));
+  const wanted = address === null ? seat : keepSeat(address, seat, view.pools.get(pool));
   return wanted === seat ? null : toStep(patchVirtualIp(virtualIp, { seat: wanted }));
 }
 
@@ -151,16 +151,16 @@ function addFinalizer(virtualIp: VirtualIp): Step | null {
   return { ...toStep(patchVirtualIp(virtualIp, {})), isLowPriority: true };
 }
 
-function writeStatus(virtualIp: VirtualIp, world: World): Step | null {
-  const wanted = judgeVirtualIp(virtualIp, world);
+function writeStatus(virtualIp: VirtualIp, view: ClusterView): Step | null {
+  const wanted = judgeVirtualIp(virtualIp, view);
   const known = virtualIp.status ?? {};
   const changed = wanted.conditions.filter((one) => known.conditions?.includes(one) !== true);
-  const isOther = (name: 'releasedAt' | 'holder' | 'mode') => wanted[name] !== (known[name] ?? null);
-  const tellsMore = isOther('releasedAt') || changed.some(({ type }) => type !== 'Announced');
-  if (!tellsMore && changed.length === 0 && !isOther('holder') && !isOther('mode')) return null;
+  const isOther = (name: 'releasedAt' | 'seatHolder' | 'mode') => wanted[name] !== (known[name] ?? null);
+  const reportsMore = isOther('releasedAt') || changed.some(({ type }) => type !== 'Announced');
+  if (!reportsMore && changed.length === 0 && !isOther('seatHolder') && !isOther('mode')) return null;
   const write = patchVirtualIpStatus(virtualIp, { ...wanted, conditions: toJson(wanted.conditions) });
   const step = toStep(write, describeChange(virtualIp, changed));
-  return tellsMore ? step : { ...step, isLowPriority: true };
+  return reportsMore ? step : { ...step, isLowPriority: true };
 }
 
 /** Told when another host is found, when nodes are that may serve it on, and when it is deleted while Services have it. */
@@ -179,10 +179,10 @@ function describeChange({ metadata, status }: VirtualIp, changed: readonly Condi
     : { type: 'Warning', reason: 'AddressKept', message: `${address}: ${kept.message}` };
 }
 
-function awaitNodes(virtualIp: VirtualIp, world: World): Step {
+function awaitNodes(virtualIp: VirtualIp, view: ClusterView): Step {
   const isDone = isProgrammed(virtualIp) && virtualIp.spec.leaving.length === 0 && !isInUse(virtualIp);
   if (isDone) return nothing;
-  const names = world.candidates.listBehind(virtualIp.spec.pool, virtualIp.metadata.resourceVersion);
+  const names = view.candidates.listBehind(virtualIp.spec.pool, virtualIp.metadata.resourceVersion);
   return { does: 'wait', waitsFor: 'nodes', why: `nodes: ${names.join(', ')}`, untilMs: null };
 }
 
@@ -190,7 +190,7 @@ function awaitNodes(virtualIp: VirtualIp, world: World): Step {
  * Nobody has it: it goes when its time is over, no node has it, and no other host answers for it. One that is deleted goes with the last Service
  * that leaves it: what is here then has finalizers of others, or an earlier version deleted it.
  */
-function awaitReuse(virtualIp: VirtualIp, world: World): Step {
+function awaitReuse(virtualIp: VirtualIp, view: ClusterView): Step {
   const { metadata, spec } = virtualIp;
   const wait = (why: string): Step => ({ does: 'wait', waitsFor: 'nodes', why, untilMs: null });
   if (spec.leaving.length > 0) return wait('the Services that leave it');
@@ -198,11 +198,11 @@ function awaitReuse(virtualIp: VirtualIp, world: World): Step {
     return findFinalizers(virtualIp) === null
       ? wait('finalizers of other software')
       : toStep(patchVirtualIp(virtualIp, {}));
-  const reuseMs = world.judgedPools.get(spec.pool)?.reuseAfterMs ?? defaultReuseMs;
-  const untilMs = (readReleasedMs(virtualIp, world) ?? world.nowMs) + reuseMs;
-  if (untilMs > world.nowMs) return { does: 'wait', waitsFor: 'time', why: 'the end of reuseAfter', untilMs };
+  const reuseMs = view.judgedPools.get(spec.pool)?.reuseAfterMs ?? defaultReuseMs;
+  const untilMs = (readReleasedMs(virtualIp, view) ?? view.nowMs) + reuseMs;
+  if (untilMs > view.nowMs) return { does: 'wait', waitsFor: 'time', why: 'the end of reuseAfter', untilMs };
   if (isInUse(virtualIp)) return wait('the other host that answers for it');
-  if (!world.candidates.haveForgotten(metadata.resourceVersion)) return wait('every node forgets it');
+  if (!view.candidates.haveForgotten(metadata.resourceVersion)) return wait('every node forgets it');
   return toStep(deleteVirtualIp(virtualIp));
 }
 
@@ -212,8 +212,8 @@ function toText(name: string): string {
 }
 
 /** What is known of a user is still so: nobody of this name, another one, or the same one unchanged. */
-function confirmUser({ namespace, name }: AddressUser, world: World): Confirmation {
-  return confirmService(namespace, name, world.services.get(`${namespace}/${name}`));
+function confirmUser({ namespace, name }: AddressUser, view: ClusterView): Confirmation {
+  return confirmService(namespace, name, view.services.get(`${namespace}/${name}`));
 }
 
 /** What it is to say. */
@@ -221,61 +221,65 @@ export interface VirtualIpStatus {
   /** Those that are there, if they are as they should be. */
   readonly conditions: readonly Condition[];
   /** The node that says it holds the seat, and how that one balances; null while none does, or several. */
-  readonly holder: string | null;
+  readonly seatHolder: string | null;
   readonly mode: string | null;
   /** Since when nobody has it: RFC 3339; null while somebody has it. */
   readonly releasedAt: string | null;
 }
 
 /** Judges an address by what living nodes report. */
-export function judgeVirtualIp(virtualIp: VirtualIp, world: World): VirtualIpStatus {
+export function judgeVirtualIp(virtualIp: VirtualIp, view: ClusterView): VirtualIpStatus {
   const known: readonly Condition[] = virtualIp.status?.conditions ?? [];
-  const withUse = addWithdrawn(addInUse(known, virtualIp, world), virtualIp, world);
-  const conditions = addTerminating(addProgrammed(withUse, virtualIp, world), virtualIp, world);
+  const withUse = addWithdrawn(addInUse(known, virtualIp, view), virtualIp, view);
+  const conditions = addTerminating(addProgrammed(withUse, virtualIp, view), virtualIp, view);
   const current = { ...virtualIp, status: { ...virtualIp.status, conditions: [...conditions] } };
-  const holders = listHolders(current, world);
-  const [holder = null] = holders.length === 1 ? holders : [];
+  const seatHolders = listCurrentOwners(current, view);
+  const [seatHolder = null] = seatHolders.length === 1 ? seatHolders : [];
   return {
-    conditions: isTold(current) ? addAnnounced(conditions, current, { holders, world }) : conditions,
-    holder: holder?.node ?? null,
-    mode: holder?.mode ?? null,
-    releasedAt: findReleasedAt(virtualIp, world),
+    conditions: isNotified(current) ? addAnnounced(conditions, current, { seatHolders, view }) : conditions,
+    seatHolder: seatHolder?.node ?? null,
+    mode: seatHolder?.mode ?? null,
+    releasedAt: findReleasedAt(virtualIp, view),
   };
 }
 
 /** Before nodes have it, nobody can hold it: one write tells both. */
-function isTold(virtualIp: VirtualIp): boolean {
+function isNotified(virtualIp: VirtualIp): boolean {
   return isProgrammed(virtualIp) || findCondition(virtualIp.status?.conditions ?? [], 'Announced') !== null;
 }
 
-function listHolders(virtualIp: VirtualIp, world: World): readonly NodeReport[] {
+function listCurrentOwners(virtualIp: VirtualIp, view: ClusterView): readonly NodeReport[] {
   const { pool, seat, services } = virtualIp.spec;
-  const isHeld = services.length > 0 && isTold(virtualIp) && !isInUse(virtualIp);
-  return isHeld ? world.candidates.listHolders(`${pool}/${seat}`) : [];
+  const isHeld = services.length > 0 && isNotified(virtualIp) && !isInUse(virtualIp);
+  return isHeld ? view.candidates.listCurrentOwners(`${pool}/${seat}`) : [];
 }
 
 function addAnnounced(
   before: readonly Condition[],
   virtualIp: VirtualIp,
-  { holders, world }: { readonly holders: readonly NodeReport[]; readonly world: World },
+  { seatHolders, view }: { readonly seatHolders: readonly NodeReport[]; readonly view: ClusterView },
 ): readonly Condition[] {
-  const names = holders.map(({ node }) => node);
-  return setCondition(before, { type: 'Announced', ...describeHolders(virtualIp, names) }, world.nowMs);
+  const names = seatHolders.map(({ node }) => node);
+  return setCondition(before, { type: 'Announced', ...describeSeatHolders(virtualIp, names) }, view.nowMs);
 }
 
 /** Since when nobody has it: the moment that is known, or now. Null while somebody has it. */
-function findReleasedAt(virtualIp: VirtualIp, world: World): string | null {
+function findReleasedAt(virtualIp: VirtualIp, view: ClusterView): string | null {
   const { services, leaving } = virtualIp.spec;
   if (services.length > 0 || leaving.length > 0) return null;
-  return toTime(readReleasedMs(virtualIp, world) ?? world.nowMs);
+  return toTime(readReleasedMs(virtualIp, view) ?? view.nowMs);
 }
 
 /** While no node lives that could ask, what was found stays so. */
-function addInUse(before: readonly Condition[], virtualIp: VirtualIp, world: World): readonly Condition[] {
+function addInUse(
+  before: readonly Condition[],
+  virtualIp: VirtualIp,
+  view: ClusterView,
+): readonly Condition[] {
   const text = parseObjectName(virtualIp.metadata.name)?.text ?? '';
-  const isReported = isWitnessed(text, virtualIp, world);
+  const isReported = isWitnessed(text, virtualIp, view);
   const { pool, services } = virtualIp.spec;
-  const isUnasked = services.length > 0 && world.candidates.list(pool).length === 0;
+  const isUnasked = services.length > 0 && view.candidates.list(pool).length === 0;
   if (!isReported && (!isInUse(virtualIp) || isUnasked)) return before;
   const wanted = isReported
     ? ({
@@ -284,7 +288,7 @@ function addInUse(before: readonly Condition[], virtualIp: VirtualIp, world: Wor
         message: 'Another host on the network answers for it.',
       } as const)
     : ({ status: 'False', reason: 'Free', message: 'No other host answers for it.' } as const);
-  return setCondition(before, { type: 'AddressInUse', ...wanted }, world.nowMs);
+  return setCondition(before, { type: 'AddressInUse', ...wanted }, view.nowMs);
 }
 
 /**
@@ -292,15 +296,15 @@ function addInUse(before: readonly Condition[], virtualIp: VirtualIp, world: Wor
  * is: one that is lost could take all addresses of the cluster out of use. Two of those that may hold the seat are. What was believed stays so
  * while one of them says it, also when the seat has moved.
  */
-function isWitnessed(text: string, virtualIp: VirtualIp, world: World): boolean {
+function isWitnessed(text: string, virtualIp: VirtualIp, view: ClusterView): boolean {
   const { pool, seat, services } = virtualIp.spec;
-  const witnesses = world.candidates.listWitnesses(pool, seat, text);
-  if (witnesses.length !== 1 || isInUse(virtualIp)) return witnesses.length > 0;
-  const holders = world.candidates.listSeatHolders(pool, seat);
-  if (holders.length > 0) return holders.length === 1 && holders[0] === witnesses[0];
+  const corroborating = view.candidates.listFinders(pool, seat, text);
+  if (corroborating.length !== 1 || isInUse(virtualIp)) return corroborating.length > 0;
+  const seatHolders = view.candidates.listSeatHolders(pool, seat);
+  if (seatHolders.length > 0) return seatHolders.length === 1 && seatHolders[0] === corroborating[0];
   const address = parseObjectName(virtualIp.metadata.name);
   return !services.some((user) => {
-    const service = findService(user, world);
+    const service = findService(user, view);
     return service !== undefined && address !== null && isPublished(service, address);
   });
 }
@@ -309,23 +313,27 @@ function isWitnessed(text: string, virtualIp: VirtualIp, world: World): boolean 
 function addWithdrawn(
   before: readonly Condition[],
   virtualIp: VirtualIp,
-  world: World,
+  view: ClusterView,
 ): readonly Condition[] {
   const { metadata, spec } = virtualIp;
-  const isAwaited = spec.leaving.length > 0 && world.candidates.haveForgotten(metadata.resourceVersion);
-  const silent = isAwaited ? listSilentHolders(virtualIp, world) : [];
-  const isSaid = findCondition(before, 'Withdrawn')?.status === 'False';
+  const isAwaited = spec.leaving.length > 0 && view.candidates.haveForgotten(metadata.resourceVersion);
+  const unresponsive = isAwaited ? listUnresponsiveOwners(virtualIp, view) : [];
+  const isWithdrawn = findCondition(before, 'Withdrawn')?.status === 'False';
   // Whoever leaves next is judged when living nodes have forgotten it.
-  if (silent.length === 0 && (!isSaid || (spec.leaving.length > 0 && !isAwaited))) return before;
+  if (unresponsive.length === 0 && (!isWithdrawn || (spec.leaving.length > 0 && !isAwaited))) return before;
   const message = 'No node serves it for a Service that gave it back.';
   const wanted =
-    silent.length === 0
+    unresponsive.length === 0
       ? ({ status: 'True', reason: 'Forgotten', message } as const)
-      : ({ status: 'False', reason: 'NodeSilent', message: describeSilent(silent) } as const);
-  return setCondition(before, { type: 'Withdrawn', ...wanted }, world.nowMs);
+      : ({
+          status: 'False',
+          reason: 'NodeUnresponsive',
+          message: describeUnresponsive(unresponsive),
+        } as const);
+  return setCondition(before, { type: 'Withdrawn', ...wanted }, view.nowMs);
 }
 
-function describeSilent(nodes: readonly string[]): string {
+function describeUnresponsive(nodes: readonly string[]): string {
   const names = shorten(nodes);
   return `${names} may still serve it: the Lease is over. No other Service gets it before the balancer there reports, or the Node is deleted.`;
 }
@@ -334,7 +342,7 @@ function describeSilent(nodes: readonly string[]): string {
 function addTerminating(
   before: readonly Condition[],
   virtualIp: VirtualIp,
-  world: World,
+  view: ClusterView,
 ): readonly Condition[] {
   if (!isDeleted(virtualIp)) return before;
   const others = (virtualIp.metadata.finalizers ?? []).filter((each) => each !== finalizer);
@@ -349,16 +357,16 @@ function addTerminating(
         reason: 'OtherFinalizers',
         message: `It is deleted, and stays until other software has removed its finalizers: ${shorten(others)}.`,
       } as const);
-  return setCondition(before, { type: 'Terminating', status: 'True', ...wanted }, world.nowMs);
+  return setCondition(before, { type: 'Terminating', status: 'True', ...wanted }, view.nowMs);
 }
 
 function addProgrammed(
   before: readonly Condition[],
   virtualIp: VirtualIp,
-  world: World,
+  view: ClusterView,
 ): readonly Condition[] {
   const { spec, metadata } = virtualIp;
-  if (spec.services.length === 0 || isProgrammed(virtualIp) || !isOnAllNodes(virtualIp, world)) return before;
+  if (spec.services.length === 0 || isProgrammed(virtualIp) || !isOnAllNodes(virtualIp, view)) return before;
   const wanted = {
     type: 'Programmed',
     status: 'True',
@@ -366,37 +374,37 @@ function addProgrammed(
     message: 'Every living node of its pool has programmed it.',
     observedGeneration: metadata.generation,
   } as const;
-  return setCondition(before, wanted, world.nowMs);
+  return setCondition(before, wanted, view.nowMs);
 }
 
 /** Every candidate has it and its Services, as they are now. There is one at least. */
-function isOnAllNodes({ metadata, spec }: VirtualIp, world: World): boolean {
-  const { candidates } = world;
+function isOnAllNodes({ metadata, spec }: VirtualIp, view: ClusterView): boolean {
+  const { candidates } = view;
   return (
     candidates.list(spec.pool).length > 0 &&
     candidates.haveProgrammed(spec.pool, 'virtualips', metadata.resourceVersion) &&
     spec.services.every((user) => {
-      const version = findService(user, world)?.metadata.resourceVersion;
+      const version = findService(user, view)?.metadata.resourceVersion;
       return version !== undefined && candidates.haveProgrammed(spec.pool, 'services', version);
     })
   );
 }
 
 /** Whether one node holds the address. Nothing is decided by it. */
-function describeHolders(
+function describeSeatHolders(
   virtualIp: VirtualIp,
-  holders: readonly string[],
+  seatHolders: readonly string[],
 ): { readonly status: 'True' | 'False'; readonly reason: string; readonly message: string } {
   const { pool, seat, services } = virtualIp.spec;
   const name = `the seat ${pool}/${seat}`;
-  if (holders.length === 1)
+  if (seatHolders.length === 1)
     return { status: 'True', reason: 'Announced', message: `One node holds ${name}.` };
   const status = 'False';
   if (isInUse(virtualIp))
     return { status, reason: 'AddressInUse', message: 'No node holds it: another host answers for it.' };
   if (services.length === 0) return { status, reason: 'NoService', message: 'No Service has it.' };
-  if (holders.length === 0)
-    return { status, reason: 'NoHolder', message: `No living node says that it holds ${name}.` };
-  const message = `Several nodes say that they hold ${name}: ${shorten(holders)}.`;
-  return { status, reason: 'SeveralHolders', message };
+  if (seatHolders.length === 0)
+    return { status, reason: 'NoSeatHolder', message: `No living node says that it holds ${name}.` };
+  const message = `Several nodes say that they hold ${name}: ${shorten(seatHolders)}.`;
+  return { status, reason: 'SeveralSeatHolders', message };
 }

@@ -1,10 +1,10 @@
 import type { Clock, Cancel } from '../../lib/clock.ts';
-import { type World, findMetadata } from '../cache/cache.ts';
+import { type ClusterView, findMetadata } from '../cache/cache.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import { type Pod, listGates, readPodWeight, isReadyButForUs } from '../../lib/api/endpoints.ts';
 import { listEndpointsOf } from '../kinds/endpoints.ts';
 import { isServed, describeContest } from '../cache/parts.ts';
-import { findClaims } from '../kinds/claims.ts';
+import { findAllocations } from '../kinds/claims.ts';
 import { toEndpointText } from '../cache/nodes.ts';
 import type { StepKey, Known } from '../cache/known.ts';
 import type { Regarding, EventRecorder } from '../../lib/telemetry/events.ts';
@@ -29,7 +29,7 @@ import type { Execution } from '../engine.ts';
 interface DrainTimesPorts {
   readonly clock: Clock;
   /** All that is known now. */
-  readonly view: () => World;
+  readonly view: () => ClusterView;
   /** Told of each pod, once, by its UID. */
   readonly onDrained: (seconds: number, pod: string) => void;
 }
@@ -66,10 +66,10 @@ export class DrainTimes {
   take({ key, before, after }: Change<Pod>): void {
     if (before === null || after === null || before.metadata.uid !== after.metadata.uid) return;
     if (isEnding(before) || !isEnding(after)) return;
-    const { clock, view } = this.#ports;
-    const world = view();
-    if (!isTimed(before, world.settings.gateTypes) || this.#uidToEnding.size >= maxPods) return;
-    const services = listServices(after, key, world);
+    const { clock } = this.#ports;
+    const view = this.#ports.view();
+    if (!isTimed(before, view.settings.gateTypes) || this.#uidToEnding.size >= maxPods) return;
+    const services = listServices(after, key, view);
     if (services.size === 0) return;
     this.#uidToEnding.set(after.metadata.uid, {
       key,
@@ -77,11 +77,11 @@ export class DrainTimes {
       seenMs: clock.now(),
       services,
     });
-    this.look();
+    this.sync();
   }
 
   /** Something has changed that pods may wait for. Cheap while none ends. */
-  look(): void {
+  sync(): void {
     if (this.#isStopped || this.#cancel !== null || this.#uidToEnding.size === 0) return;
     this.#cancel = this.#ports.clock.schedule(gatherMs, () => {
       this.#cancel = null;
@@ -97,11 +97,11 @@ export class DrainTimes {
   }
 
   #check(): void {
-    const { clock, view, onDrained } = this.#ports;
-    const world = view();
+    const { clock, onDrained } = this.#ports;
+    const view = this.#ports.view();
     for (const [uid, ending] of this.#uidToEnding) {
       const tookMs = clock.now() - ending.seenMs;
-      const state = judge(ending, world);
+      const state = judge(ending, view);
       const isOver = tookMs >= limitMs;
       if (state === 'waits' && !isOver) continue;
       this.#uidToEnding.delete(uid);
@@ -121,47 +121,47 @@ function isTimed(pod: Pod, gateTypes: ReadonlySet<string>): boolean {
 }
 
 /** The Services with an address whose nodes send connections to a pod until it ends. Where all pods are published, they do so until it is gone. */
-function listServices(pod: Pod, key: string, world: World): Ending['services'] {
-  const keys = [...(world.podToServices.get(key) ?? [])];
+function listServices(pod: Pod, key: string, view: ClusterView): Ending['services'] {
+  const keys = [...(view.podToServices.get(key) ?? [])];
   return new Map(
     keys.flatMap((name) => {
-      const service = world.services.get(name);
+      const service = view.services.get(name);
       const isPublished = service?.spec.publishNotReadyAddresses === true;
-      if (service === undefined || isPublished || listPools(name, world).length === 0) return [];
-      const endpoints = listEndpointsOf(pod, service, world).length;
+      if (service === undefined || isPublished || listPools(name, view).length === 0) return [];
+      const endpoints = listEndpointsOf(pod, service, view).length;
       return endpoints === 0 ? [] : [[name, { endpoints, version: null }] as const];
     }),
   );
 }
 
 /** The pools of a Service's addresses whose nodes report early EndpointSlices. None for one that is not served. */
-function listPools(key: string, world: World): readonly string[] {
-  const { services, candidates, settings } = world;
+function listPools(key: string, view: ClusterView): readonly string[] {
+  const { services, candidates, settings } = view;
   const service = services.get(key);
   if (service === undefined || !isServed(service, settings.isDefaultClass)) return [];
-  const pools = new Set(findClaims(service, world).held.map(({ virtualIp }) => virtualIp.spec.pool));
+  const pools = new Set(findAllocations(service, view).held.map(({ virtualIp }) => virtualIp.spec.pool));
   return [...pools].filter((pool) => candidates.list(pool).length > 0 && !candidates.isWithoutEarly(pool));
 }
 
 /** `untold`: no node is left that could report it, or the pod went before the controller wrote that it ends. */
-function judge(ending: Ending, world: World): 'waits' | 'done' | 'untold' {
+function judge(ending: Ending, view: ClusterView): 'waits' | 'done' | 'untold' {
   const { services, uid, key } = ending;
   for (const [name, { endpoints, version }] of services)
-    if (version === null) services.set(name, { endpoints, version: findEnd(name, uid, endpoints, world) });
-  const told = [...services].map(([name, { version }]) => ({ version, pools: listPools(name, world) }));
-  const awaited = told.filter(({ pools }) => pools.length > 0);
+    if (version === null) services.set(name, { endpoints, version: findEnd(name, uid, endpoints, view) });
+  const reported = [...services].map(([name, { version }]) => ({ version, pools: listPools(name, view) }));
+  const awaited = reported.filter(({ pools }) => pools.length > 0);
   if (awaited.length === 0) return 'untold';
-  const isGone = world.pods.get(key)?.metadata.uid !== uid;
+  const isGone = view.pods.get(key)?.metadata.uid !== uid;
   if (awaited.some(({ version }) => version === null)) return isGone ? 'untold' : 'waits';
   const isDone = awaited.every(({ version, pools }) =>
-    pools.every((pool) => world.candidates.haveProgrammed(pool, 'earlyslices', version ?? '')),
+    pools.every((pool) => view.candidates.haveProgrammed(pool, 'earlyslices', version ?? '')),
   );
   return isDone ? 'done' : 'waits';
 }
 
 /** The version since which all endpoints of a pod end in a Service's early EndpointSlices; null where they do not. */
-function findEnd(service: string, uid: string, count: number, world: World): string | null {
-  const { serviceToSlices, earlySlices, sliceToSince } = world;
+function findEnd(service: string, uid: string, count: number, view: ClusterView): string | null {
+  const { serviceToSlices, earlySlices, sliceToSince } = view;
   const found = [...(serviceToSlices.get(service) ?? [])].flatMap((key) => {
     const slice = earlySlices.get(key);
     const own = (slice?.endpoints ?? []).filter(({ targetRef }) => targetRef?.uid === uid);
@@ -205,13 +205,13 @@ export class ControllerLog {
   readonly #lost = new Set<string>();
   /** Why pools of the manifest could not be created, as it was told last. */
   #poolsProblem = '';
-  readonly #failures: ToldFailures;
+  readonly #failures: ReportedFailures;
 
   constructor(logger: Logger, events: EventRecorder, clock: Clock) {
     this.#logger = logger;
     this.#events = events;
     this.#clock = clock;
-    this.#failures = new ToldFailures(clock);
+    this.#failures = new ReportedFailures(clock);
   }
 
   /** This process leads. */
@@ -220,7 +220,7 @@ export class ControllerLog {
   }
 
   /** All objects are known. */
-  begun({ services, virtualIps, pools }: World): void {
+  begun({ services, virtualIps, pools }: ClusterView): void {
     const counts = `${pools.size} pools, ${virtualIps.size} virtual IPs and ${services.size} Services`;
     this.#logger.info(`this controller knows ${counts}, and takes steps from now on`);
   }
@@ -239,10 +239,10 @@ export class ControllerLog {
   }
 
   /** Pools of the manifest could not be created. */
-  poolsWait(words: string): void {
-    const line = `the pools of the ConfigMap ${firstPools} are not created yet: ${words}. vipnat tries again`;
-    const level = this.#poolsProblem === words ? 'debug' : 'warn';
-    this.#poolsProblem = words;
+  poolsWait(detail: string): void {
+    const line = `the pools of the ConfigMap ${firstPools} are not created yet: ${detail}. vipnat tries again`;
+    const level = this.#poolsProblem === detail ? 'debug' : 'warn';
+    this.#poolsProblem = detail;
     this.#logger[level](line, { code: 'API_ANSWER_UNEXPECTED' });
   }
 
@@ -253,16 +253,16 @@ export class ControllerLog {
   }
 
   /** Another one leads. */
-  waits(holder: string): void {
-    this.#logger.info(`${holder} leads. This controller waits`);
+  waits(leader: string): void {
+    this.#logger.info(`${leader} leads. This controller waits`);
   }
 
   /** The Lease cannot be read or written. */
-  leaseProblem({ outcome, words }: { readonly outcome: string; readonly words: string }): void {
+  leaseProblem({ outcome, detail }: { readonly outcome: string; readonly detail: string }): void {
     const level = this.#isApiAway ? 'debug' : 'warn';
     this.#leaseFailedAt = this.#clock.now();
     const code = outcomeToCode.get(outcome) ?? 'API_ANSWER_UNEXPECTED';
-    this.#logger[level](`this controller cannot use its Lease: ${words}. It keeps trying`, { code });
+    this.#logger[level](`this controller cannot use its Lease: ${detail}. It keeps trying`, { code });
   }
 
   get #isApiAway(): boolean {
@@ -288,7 +288,7 @@ export class ControllerLog {
   }
 
   /** A step is done. */
-  written(key: StepKey, event: StepEvent | null, world: World): void {
+  written(key: StepKey, event: StepEvent | null, view: ClusterView): void {
     this.#failures.end(formatKey(key));
     if (event === null) {
       this.#logger.debug(`${formatKey(key)}: one step is done`);
@@ -296,7 +296,7 @@ export class ControllerLog {
     }
     const { type, reason, message } = event;
     this.#logger[type === 'Normal' ? 'info' : 'warn'](`${formatKey(key)}: ${message.replace(/\.$/, '')}`);
-    const regarding = toRegarding(key, world);
+    const regarding = toRegarding(key, view);
     if (regarding !== null) this.#events.record(reason, message, regarding);
   }
 
@@ -304,22 +304,22 @@ export class ControllerLog {
    * A step is not done. While the Lease cannot be used the API is away, and the Lease says so. A webhook that does not answer, or an
    * apiserver that has too much to do, fails writes one by one.
    */
-  failed(key: StepKey, { result, words }: Execution, failures: number, world: World): void {
+  failed(key: StepKey, { result, detail }: Execution, failures: number, view: ClusterView): void {
     const isOfApi = result === 'refused' || (result === 'unknown' && !this.#isApiAway);
-    const isTold = isOfApi && this.#failures.isToTell(formatKey(key), failures);
+    const isNotified = isOfApi && this.#failures.shouldReport(formatKey(key), failures);
     const code = result === 'refused' ? 'API_FORBIDDEN' : 'API_UNREACHABLE';
-    const line = `${formatKey(key)}: ${words}. vipnat tries again`;
-    this.#logger[isTold ? 'warn' : 'debug'](line, result === 'stale' ? {} : { code });
-    const regarding = toRegarding(key, world);
-    if (isTold && regarding !== null) this.#events.record('WriteFailed', `${words}.`, regarding);
+    const line = `${formatKey(key)}: ${detail}. vipnat tries again`;
+    this.#logger[isNotified ? 'warn' : 'debug'](line, result === 'stale' ? {} : { code });
+    const regarding = toRegarding(key, view);
+    if (isNotified && regarding !== null) this.#events.record('WriteFailed', `${detail}.`, regarding);
   }
 
   /** What is written does not stay. */
-  contested(key: StepKey, managers: readonly string[], world: World): void {
+  conflicts(key: StepKey, managers: readonly string[], view: ClusterView): void {
     const message = describeContest(managers);
     this.#logger.warn(`${formatKey(key)}: ${message.replace(/\.$/, '')}`);
-    const regarding = toRegarding(key, world);
-    if (regarding !== null) this.#events.record('WriteContested', message, regarding);
+    const regarding = toRegarding(key, view);
+    if (regarding !== null) this.#events.record('WriteConflict', message, regarding);
   }
 
   /** A fault of ours. */
@@ -333,44 +333,45 @@ export class ControllerLog {
 }
 
 /** The third failure in a row is told: two can be another's writes at the same moment. */
-const toldFailures = 2;
+const reportedFailures = 2;
 
 /** An event is kept for an hour. */
-const toldAgainMs = 3_600_000;
+const reportAgainMs = 3_600_000;
 
 /** As many keys as can fail at a time before one that was told may be told early. */
 const maxKeys = 10_000;
 
-interface Told {
+interface Report {
   readonly atMs: number;
   /** How many failures in a row there were before. */
   readonly failures: number;
 }
 
 /** Which failures of a key are told: the third in a row, and once an hour as long as the row goes on. */
-class ToldFailures {
+class ReportedFailures {
   readonly #clock: Clock;
-  readonly #keyToTold = new Map<string, Told>();
+  readonly #keyToReport = new Map<string, Report>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   /** `failures` failures of this key came right before this one. Fewer than before mean that it had an end in between. */
-  isToTell(key: string, failures: number): boolean {
-    if (failures < toldFailures) return false;
+  shouldReport(key: string, failures: number): boolean {
+    if (failures < reportedFailures) return false;
     const now = this.#clock.now();
-    const told = this.#keyToTold.get(key);
-    const isOld = told === undefined || failures < told.failures || now - told.atMs >= toldAgainMs;
-    this.#keyToTold.delete(key);
-    this.#keyToTold.set(key, { atMs: isOld ? now : told.atMs, failures });
-    const [oldest] = this.#keyToTold.keys();
-    if (this.#keyToTold.size > maxKeys && oldest !== undefined) this.#keyToTold.delete(oldest);
+    const reported = this.#keyToReport.get(key);
+    const isOld =
+      reported === undefined || failures < reported.failures || now - reported.atMs >= reportAgainMs;
+    this.#keyToReport.delete(key);
+    this.#keyToReport.set(key, { atMs: isOld ? now : reported.atMs, failures });
+    const [oldest] = this.#keyToReport.keys();
+    if (this.#keyToReport.size > maxKeys && oldest !== undefined) this.#keyToReport.delete(oldest);
     return isOld;
   }
 
   /** The row of a key has an end. */
   end(key: string): void {
-    this.#keyToTold.delete(key);
+    this.#keyToReport.delete(key);
   }
 }

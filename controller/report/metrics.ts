@@ -8,7 +8,7 @@ import {
   type MetricDefinition,
 } from '../../lib/telemetry/metrics.ts';
 import { version } from '../../lib/text.ts';
-import type { World } from '../cache/cache.ts';
+import type { ClusterView } from '../cache/cache.ts';
 import { families, countOfFamily } from '../../lib/net.ts';
 import { countTaken } from '../allocate/choose-address.ts';
 import { type Pod, isReadyButForUs, listClosedGates } from '../../lib/api/endpoints.ts';
@@ -209,7 +209,7 @@ const maxNamed = 100;
 export function listControllerSamples({
   isLeading,
   statistics,
-  world,
+  view,
   writes,
   kinds,
   unreadable,
@@ -219,7 +219,7 @@ export function listControllerSamples({
   const one = (name: ControllerMetric, value: number, labels: Record<string, string> = {}) => {
     return { name, labels, value };
   };
-  const used = [...(world?.virtualIps.values() ?? [])].filter(({ spec }) => spec.services.length > 0).length;
+  const used = [...(view?.virtualIps.values() ?? [])].filter(({ spec }) => spec.services.length > 0).length;
   return [
     one('vipnat_controller_leading', isLeading ? 1 : 0),
     ...[...kinds].map(([kind, isFollowed]) =>
@@ -237,16 +237,16 @@ export function listControllerSamples({
         ]),
     ...[...writes].map(([result, value]) => one('vipnat_controller_writes_total', value, { result })),
     ...unreadable.slice(0, maxNamed).map((names) => one('vipnat_controller_object_unreadable', 1, names)),
-    ...(world === null
+    ...(view === null
       ? []
       : [
           one('vipnat_controller_virtual_ips', used, { state: 'used' }),
-          one('vipnat_controller_virtual_ips', world.virtualIps.size - used, { state: 'released' }),
-          ...listPoolSamples(world, one),
-          one('vipnat_controller_services_waiting', countWaiting(world)),
-          one('vipnat_controller_gates_waiting', countGates(world)),
-          one('vipnat_controller_nodes_living', world.livingReports.size),
-          ...listDeviceSamples(world, deviceCalls, one),
+          one('vipnat_controller_virtual_ips', view.virtualIps.size - used, { state: 'released' }),
+          ...listPoolSamples(view, one),
+          one('vipnat_controller_services_waiting', countWaiting(view)),
+          one('vipnat_controller_gates_waiting', countGates(view)),
+          one('vipnat_controller_nodes_living', view.livingReports.size),
+          ...listDeviceSamples(view, deviceCalls, one),
         ]),
   ];
 }
@@ -267,8 +267,8 @@ function listWebhookSamples(webhook: ControllerState['webhook'], one: One): Cont
 }
 
 /** Of each family that a pool has. */
-function listPoolSamples(world: World, one: One): ControllerSample[] {
-  return [...world.judgedPools].flatMap(([pool, judged]) => {
+function listPoolSamples(view: ClusterView, one: One): ControllerSample[] {
+  return [...view.judgedPools].flatMap(([pool, judged]) => {
     return families.flatMap((family) => {
       const count = countOfFamily(judged.ranges, family);
       const labels = { pool, family };
@@ -276,14 +276,14 @@ function listPoolSamples(world: World, one: One): ControllerSample[] {
         ? []
         : [
             one('vipnat_controller_pool_addresses', Number(count), labels),
-            one('vipnat_controller_pool_addresses_given', countTaken(judged, family, world), labels),
+            one('vipnat_controller_pool_addresses_given', countTaken(judged, family, view), labels),
           ];
     });
   });
 }
 
 function listDeviceSamples(
-  { devices, deviceReports, deviceBalancers }: World,
+  { devices, deviceReports, deviceBalancers }: ClusterView,
   deviceCalls: ControllerState['deviceCalls'],
   one: One,
 ): ControllerSample[] {
@@ -310,7 +310,7 @@ function listDeviceSamples(
 /** Nobody has looked at it yet. */
 const unseen = { isReady: false, balancers: null, units: [], foreignChanges: [], draining: [] };
 
-function countGates({ pods, settings: { gateTypes } }: World): number {
+function countGates({ pods, settings: { gateTypes } }: ClusterView): number {
   const isWaiting = (pod: Pod) =>
     isReadyButForUs(pod, gateTypes) &&
     listClosedGates(pod, gateTypes).length > 0 &&
@@ -318,7 +318,7 @@ function countGates({ pods, settings: { gateTypes } }: World): number {
   return [...pods.values()].filter(isWaiting).length;
 }
 
-function countWaiting({ services, settings }: World): number {
+function countWaiting({ services, settings }: ClusterView): number {
   const isWaiting = (service: Parameters<typeof isForUs>[0]) =>
     isForUs(service, settings.isDefaultClass) &&
     typeof service.metadata.deletionTimestamp !== 'string' &&
@@ -330,11 +330,11 @@ function countWaiting({ services, settings }: World): number {
 export interface ControllerState {
   readonly isLeading: boolean;
   /** Who leads, as far as is known; null before anything is. */
-  readonly holder: string | null;
+  readonly leader: string | null;
   /** Each kind of objects that it reads while it leads, to whether it is not lost. */
   readonly kinds: ReadonlyMap<string, boolean>;
   /** Null while it does not lead, or before all objects are known. */
-  readonly world: World | null;
+  readonly view: ClusterView | null;
   readonly statistics: QueueStatistics | null;
   /** Devices, to how many requests each got since this process leads. */
   readonly deviceCalls: ReadonlyMap<string, number>;
@@ -373,10 +373,10 @@ function judgeHealth(state: ControllerState): ReturnType<typeof toText> {
 }
 
 /** Who waits for its turn is ready to take over. */
-function judgeReadiness({ isLeading, holder, world, webhook }: ControllerState): ReturnType<typeof toText> {
-  if (isLeading && world === null)
+function judgeReadiness({ isLeading, leader, view, webhook }: ControllerState): ReturnType<typeof toText> {
+  if (isLeading && view === null)
     return toText(503, 'not ready: it leads, and does not know all objects yet');
-  if (holder === null) return toText(503, 'not ready: it has not reached the API');
+  if (leader === null) return toText(503, 'not ready: it has not reached the API');
   // API servers ask only pods that are ready.
   if (webhook?.isServing === false) return toText(503, 'not ready: it does not serve the webhook yet');
   return toText(200, isLeading ? 'ok: it leads' : 'ok: it waits for another to end');

@@ -177,8 +177,8 @@ export async function makePair(name: string, date: Date): Promise<KeyPair> {
 export function readPair(name: string, certificate: string, key: string): ReadPair | null {
   try {
     const read = new X509Certificate(certificate);
-    const isOurs = read.checkHost(name) !== undefined && read.checkPrivateKey(createPrivateKey(key));
-    return isOurs && canServeWith({ certificate, key }) ? { certificate, key, ...toDates(read) } : null;
+    const isOwn = read.checkHost(name) !== undefined && read.checkPrivateKey(createPrivateKey(key));
+    return isOwn && canServeWith({ certificate, key }) ? { certificate, key, ...toDates(read) } : null;
   } catch {
     return null;
   }
@@ -208,8 +208,8 @@ function readEnd(certificate: string): number | null {
 function readMade(name: string | null, certificate: string): number | null {
   try {
     const read = new X509Certificate(certificate);
-    const isOurs = name === null || read.checkHost(name) !== undefined;
-    return isOurs ? toDates(read).madeMs : null;
+    const isOwn = name === null || read.checkHost(name) !== undefined;
+    return isOwn ? toDates(read).madeMs : null;
   } catch {
     return null;
   }
@@ -359,11 +359,11 @@ interface KeeperOptions {
   /** A step was written. */
   readonly onStep: (step: CertificateStep['step'], pair: ReadPair | null) => void;
   /** It was not, and is tried again. Told each time. */
-  readonly onProblem: (words: string) => void;
+  readonly onProblem: (detail: string) => void;
 }
 
 /** How long until a write is seen, and how often who does not lead looks whether it does. */
-const lookMs = 1000;
+const pollMs = 1000;
 
 /** So long it waits at most after a write that failed, or that somebody undid. */
 const maxWaitMs = 60_000;
@@ -386,7 +386,7 @@ export class CertificateKeeper {
   /** Writes in a row that were not taken, or only put back what another had replaced. */
   #futile = 0;
   /** What API servers were last told to trust. */
-  #told: string | null = null;
+  #reported: string | null = null;
   #restUntil = -Infinity;
   #isStopped = false;
   #running: Promise<void> = Promise.resolve();
@@ -443,7 +443,7 @@ export class CertificateKeeper {
     const pauseMs = this.#restUntil - this.#options.clock.now();
     if (pauseMs > 0) return pauseMs;
     const step = this.#options.writeMs() === 0 ? null : this.#plan();
-    if (step === null) return lookMs;
+    if (step === null) return pollMs;
     if (step.step === 'wait') return step.ms;
     const restMs = this.#madeAt + makeMs - this.#options.clock.now();
     return step.step === 'make' && restMs > 0 ? restMs : await this.#write(step);
@@ -464,23 +464,24 @@ export class CertificateKeeper {
     const { client, writeMs, onStep, onProblem } = this.#options;
     const [write, pair] = await this.#toWrite(step);
     const limitMs = writeMs();
-    if (limitMs === 0 || this.#isStopped) return lookMs;
-    const { outcome, words } = await client.write(write, limitMs);
+    if (limitMs === 0 || this.#isStopped) return pollMs;
+    const { outcome, detail } = await client.write(write, limitMs);
     if (outcome === 'taken') onStep(step.step, pair);
     // Another was first: what it has written is on its way here.
     const isDone = ['taken', 'conflict', 'exists', 'gone'].includes(outcome);
-    if (!isDone) onProblem(words);
+    if (!isDone) onProblem(detail);
     return this.#rest(step, isDone);
   }
 
   /** Answers how long to wait after a write. */
   #rest(step: CertificateStep, isDone: boolean): number {
     const { clock } = this.#options;
-    const told = step.step === 'trust' ? step.trusted : null;
-    const isAgain = told !== null && told === this.#told && clock.now() - this.#restUntil < maxWaitMs;
+    const reported = step.step === 'trust' ? step.trusted : null;
+    const isAgain =
+      reported !== null && reported === this.#reported && clock.now() - this.#restUntil < maxWaitMs;
     this.#futile = isDone && !isAgain ? 0 : this.#futile + 1;
-    this.#told = told;
-    const restMs = backOff(this.#futile, lookMs, maxWaitMs);
+    this.#reported = reported;
+    const restMs = backOff(this.#futile, pollMs, maxWaitMs);
     this.#restUntil = clock.now() + restMs;
     return restMs;
   }

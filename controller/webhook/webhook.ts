@@ -273,8 +273,8 @@ export class Webhook {
       onStep: (step, pair) => {
         log.stepped(step, pair);
       },
-      onProblem: (words) => {
-        log.certificateProblem(words);
+      onProblem: (detail) => {
+        log.certificateProblem(detail);
       },
     });
     this.#informers = [
@@ -407,10 +407,10 @@ export class WebhookLog {
   }
 
   /** A step could not be written. */
-  certificateProblem(words: string): void {
-    const level = this.#problem === words ? 'debug' : 'warn';
-    this.#problem = words;
-    const line = `the webhook's certificate is not as it has to be: ${words}. vipnat tries again`;
+  certificateProblem(detail: string): void {
+    const level = this.#problem === detail ? 'debug' : 'warn';
+    this.#problem = detail;
+    const line = `the webhook's certificate is not as it has to be: ${detail}. vipnat tries again`;
     this.#logger[level](line, { code: 'API_ANSWER_UNEXPECTED' });
   }
 

@@ -33,11 +33,11 @@ export class Product {
   }
 
   /** Runs `vipnat check` until it is in sync in the given way; answers its last result, also when time is over. */
-  async waitForSync(host: string, vip: string, way: string): Promise<CommandResult> {
+  async waitForSync(host: string, vip: string, mode: string): Promise<CommandResult> {
     const until = performance.now() + convergeLimitMs;
     for (;;) {
       const result = await this.run(host, ['check', '--vip', vip]);
-      const isDone = result.exitCode === 0 && result.stdout.includes(way);
+      const isDone = result.exitCode === 0 && result.stdout.includes(mode);
       if (isDone || performance.now() > until) return result;
     }
   }

@@ -124,7 +124,7 @@ export class AlteonRest {
 
   #explain(text: string): string {
     const { message, testErr } = parseObject(text) ?? {};
-    const words = [message, testErr].filter((word) => typeof word === 'string' && word !== '');
+    const words = [message, testErr].filter((field) => typeof field === 'string' && field !== '');
     return words.length === 0 ? '' : `: ${quote(words.join(' '))}`;
   }
 }
@@ -203,7 +203,7 @@ const actions = {
 } as const;
 
 /** Source: the MIB, haSwitchInfoState and vrrpInfoHAState; some versions print a number. */
-const wordToRole = new Map<string, UnitRole['role']>([
+const textToRole = new Map<string, UnitRole['role']>([
   ...([
     ['master', 'active'],
     ['2', 'active'],
@@ -231,8 +231,8 @@ export class AlteonUnit implements PairUnit {
   async readRole(signal: AbortSignal): Promise<UnitRole> {
     const property = this.#options.role;
     const value = (await this.#rest.get(`/config/${property}`, signal))[property];
-    const word = typeof value === 'string' || typeof value === 'number' ? String(value).toLowerCase() : '';
-    const role = wordToRole.get(word) ?? 'unknown';
+    const field = typeof value === 'string' || typeof value === 'number' ? String(value).toLowerCase() : '';
+    const role = textToRole.get(field) ?? 'unknown';
     return {
       role,
       why: role === 'unknown' ? `it says that it is ${quote(JSON.stringify(value ?? null))}` : '',

@@ -30,7 +30,7 @@ import { readSettings, type AlteonSettings } from './settings.ts';
 export function findForeign(lines: readonly string[], cluster: string): readonly string[] {
   const blocks = toBlocks(lines);
   if (blocks.length === 0) return lines.length === 0 ? [] : ['changes that vipnat cannot read'];
-  const foreign = blocks.filter(([header = '']) => !isOurs(header, cluster));
+  const foreign = blocks.filter(([header = '']) => !isOwn(header, cluster));
   return foreign.flatMap((block) => block.slice(0, isHarmless(block[0] ?? '') ? block.length : 1));
 }
 
@@ -39,8 +39,8 @@ function isHarmless(header: string): boolean {
 }
 
 /** Whether one of the objects is of this cluster. */
-export function hasOurs(lines: readonly string[], cluster: string): boolean {
-  return toBlocks(lines).some(([header = '']) => isOurs(header, cluster));
+export function hasOwn(lines: readonly string[], cluster: string): boolean {
+  return toBlocks(lines).some(([header = '']) => isOwn(header, cluster));
 }
 
 /** What stands before the first object is a comment. */
@@ -54,7 +54,7 @@ function toBlocks(lines: readonly string[]): readonly (readonly string[])[] {
 }
 
 /** Some versions print names in quotes. */
-function isOurs(header: string, cluster: string): boolean {
+function isOwn(header: string, cluster: string): boolean {
   const [, name = ''] = /^\s*\/c(?:fg)?\/slb\/(?:real|group|virt)\s+"?([^\s"/]+)/.exec(header) ?? [];
   return name.startsWith(`vipnat_${cluster}_`);
 }
@@ -317,7 +317,7 @@ async function readIsUnsaved(
   cluster: string,
   signal: AbortSignal,
 ): Promise<boolean> {
-  return status.isUnsaved && hasOurs(await unit.readDifference('getdiffflash', signal), cluster);
+  return status.isUnsaved && hasOwn(await unit.readDifference('getdiffflash', signal), cluster);
 }
 
 /** Of the members that a unit works with already: what becomes new begins as it is configured. */
@@ -438,13 +438,13 @@ class AlteonDriver implements LoadBalancerDriver {
   async readState(signal: AbortSignal): Promise<DeviceState> {
     const units = await this.#pair.readUnits(signal);
     const isOne = units.filter(({ role }) => role === 'active').length === 1 || units.length === 1;
-    if (!isOne || units.every(({ role }) => role === 'silent')) return { units, foreignChanges: [] };
+    if (!isOne || units.every(({ role }) => role === 'unresponsive')) return { units, foreignChanges: [] };
     const active = await this.#pair.findActive(signal);
     const status = await active.readStatus(signal);
     return {
       units: units.map((state) => {
         if (state.unit === active.unit) return { ...state, isInSync: true };
-        if (state.role === 'silent') return state;
+        if (state.role === 'unresponsive') return state;
         return {
           ...state,
           isInSync: status.isInSync,

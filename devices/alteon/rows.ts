@@ -67,13 +67,13 @@ interface OwnedListener extends Listener {
 
 function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
   const { rows, cluster } = holdings;
-  const isOurs = (name: string) => name.startsWith(`${mark}_`);
-  const groups = [...ofTable(rows, 'group')].filter(([name]) => isOurs(name));
+  const isOwn = (name: string) => name.startsWith(`${mark}_`);
+  const groups = [...ofTable(rows, 'group')].filter(([name]) => isOwn(name));
   const listeners = groups.flatMap(([name]): readonly OwnedListener[] => {
     const parsed = parseName(name, cluster);
     return parsed === null ? [] : [readListener(holdings, name, parsed)];
   });
-  const servers = [...ofTable(rows, 'virtualServer')].filter(([name]) => isOurs(name));
+  const servers = [...ofTable(rows, 'virtualServer')].filter(([name]) => isOwn(name));
   const addresses = new Map(
     servers.flatMap(([, fields]) => {
       const address = readAddress(fields.VirtServerIpAddress ?? fields.VirtServerIpv6Addr);
@@ -401,5 +401,5 @@ function describe({ id, key }: Row, before: Fields | null, after: Fields | null)
       : Object.entries(fields)
           .map(([column, value]) => `${column}=${value}`)
           .join(' ');
-  return { object: `${tables[id].words} ${key}`, before: format(before), after: format(after) };
+  return { object: `${tables[id].title} ${key}`, before: format(before), after: format(after) };
 }

@@ -77,7 +77,7 @@ interface Table {
   /** The columns that are ours, with what they hold. Others stay as they are. */
   readonly columns: Readonly<Record<string, 'text' | 'number'>>;
   /** What people call a row. */
-  readonly words: string;
+  readonly title: string;
 }
 
 /** In the order in which a balancer is made: each row needs those before it. */
@@ -89,25 +89,25 @@ export const tables = {
       ...{ IpVer: 'number', IpAddr: 'text', Ipv6Addr: 'text' },
       ...{ Weight: 'number', State: 'number', Name: 'text' },
     },
-    words: 'real server',
+    title: 'real server',
   },
   realPort: {
     name: 'EnhRealServPortTable',
     keys: ['Index', 'PortIndex'],
     columns: { RealPort: 'number' },
-    words: 'port of real server',
+    title: 'port of real server',
   },
   group: {
     name: 'EnhGroupTable',
     keys: ['Index'],
     columns: { Metric: 'number', HealthID: 'text', IpVer: 'number' },
-    words: 'group',
+    title: 'group',
   },
   groupMember: {
     name: 'EnhGroupRealServerTable',
     keys: ['RealServGroupIndex', 'ServIndex'],
     columns: { State: 'number' },
-    words: 'member of group',
+    title: 'member of group',
   },
   virtualServer: {
     name: 'EnhVirtServerTable',
@@ -116,7 +116,7 @@ export const tables = {
       ...{ VirtServerIpVer: 'number', VirtServerIpAddress: 'text', VirtServerIpv6Addr: 'text' },
       ...{ VirtServerState: 'number', VirtServerVname: 'text' },
     },
-    words: 'virtual server',
+    title: 'virtual server',
   },
   virtualService: {
     name: 'EnhVirtServicesTable',
@@ -128,13 +128,13 @@ export const tables = {
       DBind: 'number',
       PBind: 'number',
     },
-    words: 'virtual service',
+    title: 'virtual service',
   },
   serviceGroup: {
     name: 'EnhVirtServicesSeventhPartTable',
     keys: ['ServSeventhPartIndex', 'SeventhPartIndex'],
     columns: { RealGroup: 'text', PersistentTimeOut: 'number', ProxyIpMode: 'number' },
-    words: 'group of virtual service',
+    title: 'group of virtual service',
   },
 } as const satisfies Record<string, Table>;
 

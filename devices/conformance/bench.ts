@@ -106,7 +106,7 @@ const limitMs = 120_000;
 const maxFailures = 5;
 
 /** How long a device may be on its way. */
-const patienceMs = 600_000;
+const maxWaitMs = 600_000;
 
 /** Between two tries of what failed. */
 const retryMs = 1000;
@@ -187,10 +187,10 @@ export class Subject {
 
   async #repeat(what: string, call: () => Promise<Progress>): Promise<void> {
     const { clock, hasEnded } = this.#parts;
-    const endMs = clock.now() + patienceMs;
+    const endMs = clock.now() + maxWaitMs;
     let failures = 0;
     for (;;) {
-      const progress = await call().catch((error: unknown) => this.#forgiveEnd(error));
+      const progress = await call().catch((error: unknown) => this.#ignoreEnd(error));
       if (progress === null || hasEnded() || progress.result === 'done') return;
       failures = progress.result === 'failed' ? failures + 1 : 0;
       if (progress.result === 'refused' || failures > maxFailures || clock.now() > endMs)
@@ -200,7 +200,7 @@ export class Subject {
   }
 
   /** Null where it rejected because its process has ended. */
-  #forgiveEnd(error: unknown): null {
+  #ignoreEnd(error: unknown): null {
     if (this.#parts.hasEnded()) return null;
     throw error;
   }

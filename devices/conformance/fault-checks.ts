@@ -48,8 +48,8 @@ export const faultChecks: readonly Check[] = [
   {
     name: 'unreachable',
     title: 'while no unit answers, reads reject with unreachable, and ensure and remove fail',
-    needs: ['silence'],
-    run: checkSilence,
+    needs: ['disconnect'],
+    run: checkUnresponsive,
   },
   {
     name: 'pending-changes',
@@ -179,10 +179,10 @@ async function ensureToEnd(bench: Bench, subject: Subject, wanted: Balancer): Pr
   }
 }
 
-async function checkSilence(bench: Bench): Promise<void> {
+async function checkUnresponsive(bench: Bench): Promise<void> {
   const { shapes } = bench;
   await bench.open().settle(shapes.plain());
-  const undo = await demand(bench.actions.silence)();
+  const undo = await demand(bench.actions.disconnect)();
   try {
     const subject = bench.open();
     const { signal } = new AbortController();

@@ -46,7 +46,7 @@ export interface TargetActions {
   /** The device loses all its configuration. */
   readonly forget?: () => Promise<void>;
   /** No unit answers any more, until what this answers is called. */
-  readonly silence?: () => Promise<Undo>;
+  readonly disconnect?: () => Promise<Undo>;
   /** The device refuses all that would change it, until what this answers is called. */
   readonly refuseWrites?: () => Promise<Undo>;
   /** The device does what the next request says, and its answer gets lost. */

@@ -82,14 +82,14 @@ export function askContent(slots: readonly string[] | null = null): readonly str
 /** @throws DeviceError nonsense where a unit has another configuration. */
 export function readContent(unit: string, answers: readonly string[]): UnitContent {
   const [role = '', limits = '', owners = '', frontends = '', ...servers] = answers;
-  const word = new Map(readEntries(unit, role).map(({ key, value }) => [key, value]));
+  const fields = new Map(readEntries(unit, role).map(({ key, value }) => [key, value]));
   const limit = new Map(readEntries(unit, limits).map(({ key, value }) => [key, value]));
   const ownerEntries = takeFirst(readEntries(unit, owners), maps.owners);
   const frontendEntries = takeFirst(readEntries(unit, frontends), maps.frontends);
   return {
-    role: word.get('role') ?? '',
-    isSaving: word.get('saving') === 'yes',
-    isKept: word.get('content') === 'kept',
+    role: fields.get('role') ?? '',
+    isSaving: fields.get('saving') === 'yes',
+    isKept: fields.get('content') === 'kept',
     addresses: readList(limit.get('addresses')).flatMap((text) => parseRange(text) ?? []),
     ports: readList(limit.get('ports')).map((text) => {
       const [first = Number.NaN, last = first] = text.split('-').map(Number);

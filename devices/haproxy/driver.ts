@@ -35,7 +35,7 @@ const slowMs = 1000;
 const leftOutMs = 10_000;
 
 /** The units that have let a call wait in vain. */
-class SilentUnits {
+class UnresponsiveUnits {
   readonly #clock: Clock;
   readonly #unitToUntilMs = new Map<string, number>();
 
@@ -94,12 +94,12 @@ class HaproxyDriver implements LoadBalancerDriver {
   readonly capabilities: Capabilities;
   readonly #settings: HaproxySettings;
   readonly #context: DriverContext;
-  readonly #silentUnits: SilentUnits;
+  readonly #unresponsiveUnits: UnresponsiveUnits;
 
   constructor(settings: HaproxySettings, context: DriverContext) {
     this.#settings = settings;
     this.#context = context;
-    this.#silentUnits = new SilentUnits(context.clock);
+    this.#unresponsiveUnits = new UnresponsiveUnits(context.clock);
     this.capabilities = {
       ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
       ...{
@@ -114,7 +114,7 @@ class HaproxyDriver implements LoadBalancerDriver {
 
   async list(signal: AbortSignal): Promise<readonly Owned[]> {
     const { cluster } = this.#settings;
-    const { content, placeToSessions } = await this.#look(signal, 'with sessions').findActive();
+    const { content, placeToSessions } = await this.#snapshot(signal, 'with sessions').findActive();
     return [...readBalancers(content, cluster)].map(([mark, balancer]) => {
       const servers = [...chooseSlots(content, mark).values()].flatMap((slot) =>
         readMembers(content.slotToServers.get(slot) ?? []).map(({ member, server }) => ({
@@ -132,11 +132,11 @@ class HaproxyDriver implements LoadBalancerDriver {
   async plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]> {
     const why = findRefusal(wanted);
     if (why !== null) throw new DeviceError('refused', why);
-    const look = this.#look(signal);
-    const active = await look.findActive();
-    const aim = look.aim(active, wanted.id, wanted);
-    return look.answering.flatMap((unit) => {
-      return look
+    const snapshot = this.#snapshot(signal);
+    const active = await snapshot.findActive();
+    const aim = snapshot.aim(active, wanted.id, wanted);
+    return snapshot.answering.flatMap((unit) => {
+      return snapshot
         .planUnit(unit, aim)
         .map(({ change }) =>
           unit === active ? change : { ...change, object: `${unit.unit}: ${change.object}` },
@@ -155,46 +155,52 @@ class HaproxyDriver implements LoadBalancerDriver {
   }
 
   async readState(signal: AbortSignal): Promise<DeviceState> {
-    const look = this.#look(signal);
-    const units = await look.pair.readUnits(signal);
-    const active = look.units.find(({ unit }) =>
+    const snapshot = this.#snapshot(signal);
+    const units = await snapshot.pair.readUnits(signal);
+    const active = snapshot.units.find(({ unit }) =>
       units.some((state) => state.unit === unit && state.role === 'active'),
     );
     return {
       units: units.map((state) => {
-        const unit = look.units.find((one) => one.unit === state.unit);
-        if (active === undefined || unit === undefined || !look.answering.includes(unit)) return state;
+        const unit = snapshot.units.find((one) => one.unit === state.unit);
+        if (active === undefined || unit === undefined || !snapshot.answering.includes(unit)) return state;
         if (unit === active && !unit.content.isKept)
           return { ...state, isInSync: null, why: 'it has had no change since it started' };
-        const problem = unit === active ? '' : look.compare(unit, active);
+        const problem = unit === active ? '' : snapshot.compare(unit, active);
         return { ...state, isInSync: problem === '', why: state.why === '' ? problem : state.why };
       }),
       foreignChanges: [],
     };
   }
 
-  #look(signal: AbortSignal, what: Asked = 'content'): Look {
-    return new Look(this.#settings, this.#context, { signal, what, silentUnits: this.#silentUnits });
+  #snapshot(signal: AbortSignal, what: Asked = 'content'): Snapshot {
+    return new Snapshot(this.#settings, this.#context, {
+      signal,
+      what,
+      unresponsiveUnits: this.#unresponsiveUnits,
+    });
   }
 
-  async #lookForChange(signal: AbortSignal): Promise<{ readonly look: Look; readonly active: LookedUnit }> {
-    if (this.#silentUnits.areLeftOut) {
+  async #readForChange(
+    signal: AbortSignal,
+  ): Promise<{ readonly snapshot: Snapshot; readonly active: SnapshotUnit }> {
+    if (this.#unresponsiveUnits.areLeftOut) {
       try {
-        const look = this.#look(signal, 'content of answering units');
-        return { look, active: await look.findActive() };
+        const snapshot = this.#snapshot(signal, 'content of answering units');
+        return { snapshot, active: await snapshot.findActive() };
       } catch (error) {
         if (!(error instanceof DeviceError)) throw error;
       }
     }
-    const look = this.#look(signal);
-    return { look, active: await look.findActive() };
+    const snapshot = this.#snapshot(signal);
+    return { snapshot, active: await snapshot.findActive() };
   }
 
   async #change(id: BalancerId, wanted: Balancer | null, signal: AbortSignal): Promise<Progress> {
     try {
       for (let start = 1; start <= maxStarts; start += 1) {
-        const { look, active } = await this.#lookForChange(signal);
-        const progress = await look.write(look.aim(active, id, wanted));
+        const { snapshot, active } = await this.#readForChange(signal);
+        const progress = await snapshot.write(snapshot.aim(active, id, wanted));
         if (active.role === 'active') return progress;
       }
       return { result: 'failed', why: `the units changed their roles ${maxStarts} times in one change` };
@@ -218,25 +224,25 @@ function findRefusal({ listeners, affinityS }: Balancer): string | null {
 type Asked = 'content' | 'with sessions' | 'content of answering units';
 
 /** How a unit is looked at. */
-interface UnitLook {
+interface SnapshotOptions {
   /** It is no unit of a pair. */
   readonly isAlone: boolean;
   readonly what: Asked;
-  readonly silentUnits: SilentUnits;
+  readonly unresponsiveUnits: UnresponsiveUnits;
 }
 
 /** A unit, as it was when it was last asked in one call of the driver. */
-class LookedUnit implements PairUnit {
+class SnapshotUnit implements PairUnit {
   readonly unit: string;
   readonly #runtime: HaproxyRuntime;
-  readonly #look: UnitLook;
+  readonly #snapshot: SnapshotOptions;
   #found: UnitContent | null = null;
   placeToSessions: ReadonlyMap<string, number> = new Map();
 
-  constructor(runtime: HaproxyRuntime, look: UnitLook) {
+  constructor(runtime: HaproxyRuntime, snapshot: SnapshotOptions) {
     this.unit = runtime.unit;
     this.#runtime = runtime;
-    this.#look = look;
+    this.#snapshot = snapshot;
   }
 
   get hasAnswered(): boolean {
@@ -249,15 +255,15 @@ class LookedUnit implements PairUnit {
   }
 
   get role(): UnitRole['role'] {
-    if (this.#look.isAlone) return 'active';
+    if (this.#snapshot.isAlone) return 'active';
     const { role } = this.content;
     return role === 'active' || role === 'standby' ? role : 'unknown';
   }
 
   async readRole(signal: AbortSignal): Promise<UnitRole> {
     const asked = askContent();
-    const { what, silentUnits } = this.#look;
-    if (what === 'content of answering units' && silentUnits.isLeftOut(this.unit))
+    const { what, unresponsiveUnits } = this.#snapshot;
+    if (what === 'content of answering units' && unresponsiveUnits.isLeftOut(this.unit))
       throw new DeviceError('unreachable', `${this.unit} did not answer a moment ago`);
     const asksSessions = what === 'with sessions';
     const commands = [...asked, ...(asksSessions ? ['show stat -1 4 -1'] : [])];
@@ -285,7 +291,7 @@ class LookedUnit implements PairUnit {
   }
 
   #run(kind: 'read' | 'write', commands: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
-    return this.#look.silentUnits.watch(this.unit, () => this.#runtime.run(kind, commands, signal));
+    return this.#snapshot.unresponsiveUnits.watch(this.unit, () => this.#runtime.run(kind, commands, signal));
   }
 }
 
@@ -304,36 +310,36 @@ function readSessions(answer: string): ReadonlyMap<string, number> {
 }
 
 /** One call of the driver: both units are asked first. */
-class Look {
-  readonly units: readonly LookedUnit[];
-  readonly pair: DevicePair<LookedUnit>;
+class Snapshot {
+  readonly units: readonly SnapshotUnit[];
+  readonly pair: DevicePair<SnapshotUnit>;
   readonly #cluster: string;
   readonly #signal: AbortSignal;
 
   constructor(
     settings: HaproxySettings,
     context: DriverContext,
-    { signal, ...how }: Omit<UnitLook, 'isAlone'> & { readonly signal: AbortSignal },
+    { signal, ...how }: Omit<SnapshotOptions, 'isAlone'> & { readonly signal: AbortSignal },
   ) {
     const isAlone = settings.units.length === 1;
     this.units = settings.units.map(
-      (address) => new LookedUnit(new HaproxyRuntime(address, settings, context), { isAlone, ...how }),
+      (address) => new SnapshotUnit(new HaproxyRuntime(address, settings, context), { isAlone, ...how }),
     );
     this.pair = new DevicePair(this.units);
     this.#cluster = settings.cluster;
     this.#signal = signal;
   }
 
-  get answering(): readonly LookedUnit[] {
+  get answering(): readonly SnapshotUnit[] {
     return this.units.filter(({ hasAnswered }) => hasAnswered);
   }
 
-  findActive(): Promise<LookedUnit> {
+  findActive(): Promise<SnapshotUnit> {
     return this.pair.findActive(this.#signal);
   }
 
   /** Why a unit does not have what the active one has; empty where it has. */
-  compare(unit: LookedUnit, active: LookedUnit): string {
+  compare(unit: SnapshotUnit, active: SnapshotUnit): string {
     const [there, meant] = [unit, active].map(({ content }) =>
       [...readBalancers(content, this.#cluster).values()].map((one) => describeBalancer(one).join('\n')),
     );
@@ -344,7 +350,7 @@ class Look {
   }
 
   /** What all units are to have when this balancer is as it is wanted; null for gone. */
-  aim(active: LookedUnit, id: BalancerId, wanted: Balancer | null): Aim {
+  aim(active: SnapshotUnit, id: BalancerId, wanted: Balancer | null): Aim {
     const base = new Map(readBalancers(active.content, this.#cluster));
     // A unit that began empty knows less than one that did not.
     for (const other of active.content.isKept ? [] : this.answering) {
@@ -356,7 +362,7 @@ class Look {
   }
 
   /** What is to be done at a unit. @throws DeviceError refused where it cannot be done. */
-  planUnit(unit: LookedUnit, { mark, wanted, base, active }: Aim): readonly Step[] {
+  planUnit(unit: SnapshotUnit, { mark, wanted, base, active }: Aim): readonly Step[] {
     const { content } = unit;
     const why = wanted === null ? null : findUnheard(content, wanted);
     if (why !== null) throw new DeviceError('refused', `${unit.unit} cannot have it: ${why}`);
@@ -391,19 +397,19 @@ class Look {
     return progress;
   }
 
-  async #writeUnit(unit: LookedUnit, aim: Aim): Promise<Progress> {
+  async #writeUnit(unit: SnapshotUnit, aim: Aim): Promise<Progress> {
     for (let start = 1; start <= maxStarts; start += 1) {
       const steps = this.planUnit(unit, aim);
       if (steps.length === 0) return { result: 'done' };
       if (isSaving(unit)) return describeSaving(unit);
-      const claims = steps.filter(({ isClaim }) => isClaim);
-      const words = await unit.write(claims.length === 0 ? steps : claims, this.#signal);
-      if (claims.length === 0) return this.#judge(unit, aim, words);
+      const reservations = steps.filter(({ isReservation }) => isReservation);
+      const words = await unit.write(reservations.length === 0 ? steps : reservations, this.#signal);
+      if (reservations.length === 0) return this.#judge(unit, aim, words);
     }
     return { result: 'failed', why: `${unit.unit} gives the slots that it had free to another cluster` };
   }
 
-  #judge(unit: LookedUnit, aim: Aim, words: string): Progress {
+  #judge(unit: SnapshotUnit, aim: Aim, words: string): Progress {
     if (isSaving(unit)) return describeSaving(unit);
     const [left] = this.planUnit(unit, aim);
     if (left === undefined) return { result: 'done' };
@@ -415,11 +421,11 @@ class Look {
   }
 }
 
-function isSaving({ content }: LookedUnit): boolean {
+function isSaving({ content }: SnapshotUnit): boolean {
   return content.isSaving;
 }
 
-function describeSaving({ unit }: LookedUnit): Progress {
+function describeSaving({ unit }: SnapshotUnit): Progress {
   return { result: 'running', retryInMs, why: `${unit} saves what it has, to start again` };
 }
 
@@ -429,7 +435,7 @@ interface Aim {
   readonly wanted: Balancer | null;
   /** All of the cluster's balancers before the change, by their marks. */
   readonly base: ReadonlyMap<string, Balancer>;
-  readonly active: LookedUnit;
+  readonly active: SnapshotUnit;
 }
 
 /** keepalived of its host gives it the addresses from then on: see the file `vipnat-haproxy` of the configuration. */
@@ -437,5 +443,5 @@ const keep: Step = {
   change: { object: 'content', before: 'empty', after: 'kept' },
   commands: [`set map ${maps.role} content kept`],
   slot: '',
-  isClaim: false,
+  isReservation: false,
 };

@@ -155,7 +155,7 @@ function readPorts(settings: DeviceSettings, text: string): readonly PortRange[]
 
 function readSlots(settings: DeviceSettings, text: string): HaproxyOptions['slots'] {
   const slots = { rr: 64, lc: 16, hash: 16 };
-  for (const part of text.split(',').filter((word) => word.trim() !== '')) {
+  for (const part of text.split(',').filter((entry) => entry.trim() !== '')) {
     const [, name, count = ''] = /^\s*(rr|lc|hash)=(\d+)\s*$/.exec(part) ?? [];
     const method = methods.find((one) => one === name);
     if (method === undefined)

@@ -93,12 +93,12 @@ export class HaproxyRuntime {
   #explain(error: unknown): DeviceError {
     if (error instanceof DeviceError) return error;
     const { code = '', message } = error as NodeJS.ErrnoException;
-    const words = codeToWords.get(code) ?? (code === '' ? message : code);
+    const words = codeToText.get(code) ?? (code === '' ? message : code);
     return new DeviceError('unreachable', `${this.unit} does not answer: ${words}`, { cause: error });
   }
 }
 
-const codeToWords = new Map<string, string>([
+const codeToText = new Map<string, string>([
   ['ECONNREFUSED', 'connection refused'],
   ['ECONNRESET', 'the connection broke'],
   ['ENOTFOUND', 'its name is unknown'],
@@ -118,7 +118,7 @@ export interface Step {
   /** The slot that it is about. */
   readonly slot: string;
   /** Another cluster may claim the same slot at the same time: who was first has it, and nothing may be in it before that is read. */
-  readonly isClaim: boolean;
+  readonly isReservation: boolean;
 }
 
 /** In this order: what is new, what changes, what drains, what goes. A slot is claimed before anything is in it, and free when nothing is. */
@@ -198,10 +198,10 @@ class Planner {
     const text = formatOwner(owner);
     const present = chooseSlots(this.#content, mark).get(port);
     // Where the method changes, a former try may have claimed a slot already.
-    const claimed = [...this.#content.slotToOwner].find(
+    const reserved = [...this.#content.slotToOwner].find(
       ([slot, other]) => readMethod(slot) === method && other.mark === mark && other.port === port,
     )?.[0];
-    const own = present !== undefined && readMethod(present) === method ? present : claimed;
+    const own = present !== undefined && readMethod(present) === method ? present : reserved;
     if (own !== undefined) {
       this.#note(own, text);
       return own;
@@ -337,7 +337,7 @@ class Planner {
   }
 
   #add(phase: Phase, change: Change, slot: string, commands: readonly string[]): void {
-    this.#planned.push({ phase, step: { change, commands, slot, isClaim: phase === 'claim' } });
+    this.#planned.push({ phase, step: { change, commands, slot, isReservation: phase === 'claim' } });
   }
 }
 

@@ -10,11 +10,11 @@ export async function describeLab(lab: Lab): Promise<string> {
   const { name, kubernetes, family } = lab.options;
   const holders = await lab.listHolders();
   const rows = lab instanceof NodeLab ? await describeNodes(lab) : await describeHosts(lab);
-  const way = holders[0] === undefined ? '' : await describeWay(lab, holders[0]);
+  const mode = holders[0] === undefined ? '' : await describeMode(lab, holders[0]);
   return [
     `lab ${name}: Kubernetes ${kubernetes}${lab instanceof NodeLab ? ' on real nodes' : ''}, ${describeProxy(lab)}, ${family}`,
     `VIP ${lab.vip}: ${holders.length === 0 ? 'held by nobody' : `held by ${holders.join(', ')}`}`,
-    ...(way === '' ? [] : [`    ${way}`]),
+    ...(mode === '' ? [] : [`    ${mode}`]),
     '',
     ...rows,
     '',
@@ -53,7 +53,7 @@ async function describeHost(lab: Lab, host: string): Promise<string> {
   return states.length === 0 ? 'no component' : states.join(', ');
 }
 
-async function describeWay(lab: Lab, master: string): Promise<string> {
+async function describeMode(lab: Lab, master: string): Promise<string> {
   const { stdout, stderr } = await lab.machine(master).run(vipnatCommand('check', '--vip', lab.vip));
   return (stdout + stderr).trim();
 }

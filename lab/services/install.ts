@@ -58,8 +58,8 @@ export async function waitForServices(lab: NodeLab): Promise<void> {
   await waitUntil('every node has reported', async () => {
     const nodes = await listNames(lab, ['get', 'nodes']);
     const leases = await listNames(lab, ['get', 'leases', '--namespace', servicesNamespace]);
-    const silent = nodes.filter((node) => !leases.includes(`vipnat-lb-${node}`));
-    return silent.length === 0 ? null : `not yet: ${silent.join(', ')}`;
+    const unresponsive = nodes.filter((node) => !leases.includes(`vipnat-lb-${node}`));
+    return unresponsive.length === 0 ? null : `not yet: ${unresponsive.join(', ')}`;
   });
 }
 

@@ -1,5 +1,5 @@
 import type { Family } from '../net.ts';
-import { type HolderInfo, line, askHolder, balancerRole } from '../http/singleton.ts';
+import { type OwnerInfo, line, askLockOwner, balancerRole } from '../http/singleton.ts';
 import type { VipnatError } from '../errors.ts';
 import { type NodeMode, nodeModes } from './node.ts';
 import * as z from 'zod/mini';
@@ -17,7 +17,7 @@ interface BalancerTable {
 /** What is there of Services on this host. */
 export interface HostBalancer {
   /** Null where none runs. */
-  readonly balancer: HolderInfo | null;
+  readonly balancer: OwnerInfo | null;
   /** Null where none runs, and while it does not say it: it has just begun, or is of an older version. */
   readonly activity: BalancerActivity | null;
   readonly tables: readonly BalancerTable[];
@@ -88,7 +88,7 @@ export const activityPath = '/activity';
 
 /** How the balancer of this network namespace does; null where none runs, or none says it. Never rejects. */
 export async function askBalancerActivity(): Promise<BalancerActivity | null> {
-  return readActivity(await askHolder(balancerRole, activityPath));
+  return readActivity(await askLockOwner(balancerRole, activityPath));
 }
 
 /** Reads such an answer; null for anything else. Pure and total. */

@@ -39,7 +39,7 @@ const kinds: readonly Kind[] = [
       column('Seat', '.spec.seat', 'integer'),
       conditionColumn('Programmed'),
       conditionColumn('Announced'),
-      column('Holder', '.status.holder'),
+      column('Holder', '.status.seatHolder'),
       column('Released', '.status.releasedAt', 'date'),
       age,
     ],

@@ -168,7 +168,7 @@ export function toDeviceFinalizer(name: string): string {
 }
 
 /** The devices that have, or may have, something of a Service, by its finalizers. */
-export function listHolders({ metadata: own }: Pick<Service, 'metadata'>): string[] {
+export function listCurrentOwners({ metadata: own }: Pick<Service, 'metadata'>): string[] {
   return (own.finalizers ?? []).flatMap((each) => readName(each, deviceFinalizerPrefix) ?? []);
 }
 

@@ -49,7 +49,7 @@ export interface NodeReport {
   /** At which other nodes reach its node. Absent where it says none. */
   readonly addresses?: readonly string[];
   /** Other nodes that do not answer this one, while it holds a seat. Absent where it says nothing of them. */
-  readonly silent?: readonly SilentNode[];
+  readonly unresponsive?: readonly UnresponsiveNode[];
   /** Virtual IPs of the Kubernetes API for which this node has rules of `vipnat run`, as canonical text. Absent where it has none. */
   readonly apiVips?: readonly string[];
 }
@@ -70,14 +70,14 @@ export interface DrainingEndpoint {
 export const maxDraining = 32;
 
 /** A node that does not answer another one. */
-export interface SilentNode {
+export interface UnresponsiveNode {
   readonly node: string;
   /** Since when, as in ISO 8601, by the clock of the node that says so. */
   readonly since: string;
 }
 
 /** So many are said: with more of them, the network is the news. */
-const maxSilent = 32;
+const maxUnresponsive = 32;
 
 /** Of how many Services a report says that they are left to kube-proxy, or lose clients, and how much it says of each. */
 const maxServices = 16;
@@ -117,21 +117,21 @@ export const leaseDurationMs = 40_000;
 
 /** What a report says of that which it leaves out. */
 const unsaid = {
-  ...{ addresses: [], silent: [], apiVips: [], draining: [] },
+  ...{ addresses: [], unresponsive: [], apiVips: [], draining: [] },
   ...{ unheld: {}, left: {}, dropping: {} },
 } as const;
 
 /** The annotations that say it. */
 export function toAnnotations(report: NodeReport): Record<string, string> {
   const { programmed, seats, mode, inUse, unsupported, announced } = report;
-  const { addresses, silent, apiVips, draining, unheld, left, dropping } = { ...unsaid, ...report };
+  const { addresses, unresponsive, apiVips, draining, unheld, left, dropping } = { ...unsaid, ...report };
   return {
     [reportAnnotations.programmed]: JSON.stringify(programmed),
     [reportAnnotations.seats]: JSON.stringify(seats),
     [reportAnnotations.mode]: mode,
     [reportAnnotations.inUse]: JSON.stringify(inUse),
     [reportAnnotations.addresses]: JSON.stringify(addresses),
-    [reportAnnotations.silent]: JSON.stringify(silent.slice(0, maxSilent)),
+    [reportAnnotations.unresponsive]: JSON.stringify(unresponsive.slice(0, maxUnresponsive)),
     ...(unsupported === undefined ? {} : { [reportAnnotations.unsupported]: JSON.stringify(unsupported) }),
     ...(announced === undefined ? {} : { [reportAnnotations.announced]: announced }),
     // Also of nothing: a patch leaves what it does not name.
@@ -206,7 +206,7 @@ const drains = z.array(
   }),
 );
 const clauses = z.record(z.string(), z.string());
-const silentNodes = z.array(z.object({ node: z.string(), since: z.string() }));
+const unresponsiveNodes = z.array(z.object({ node: z.string(), since: z.string() }));
 const programmed = z.partial(
   z.object({
     virtualips: z.string(),
@@ -229,7 +229,7 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
   const left = new Map(Object.entries(parseJson(clauses, read('left'), {})));
   const dropping = new Map(Object.entries(parseJson(clauses, read('dropping'), {})));
   const addresses = parseJson(texts, read('addresses'), []);
-  const silent = parseJson(silentNodes, read('silent'), []).slice(0, maxSilent);
+  const unresponsive = parseJson(unresponsiveNodes, read('unresponsive'), []).slice(0, maxUnresponsive);
   const apiVips = parseJson(texts, read('apiVips'), []).slice(0, maxApiVips);
   const announced = read('announced');
   const mode = nodeModes.find((one) => one === read('mode')) ?? 'none';
@@ -240,7 +240,7 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
       seats: parseJson(texts, read('seats'), []),
       mode,
       inUse: parseJson(texts, read('inUse'), []).slice(0, maxInUse),
-      ...omitEmpty({ unsupported, draining, addresses, silent, apiVips }),
+      ...omitEmpty({ unsupported, draining, addresses, unresponsive, apiVips }),
       ...(Object.keys(unheld).length === 0 ? {} : { unheld }),
       ...(isNumber(announced) ? { announced } : {}),
       ...listServices({ left, dropping }),
@@ -393,7 +393,7 @@ const typeToEnding: Readonly<Record<string, NodeEnding>> = {
  * In the message of Ready, among others where there are several reasons: kubelet 1.36, nodeshutdown_manager.go, ShutdownStatus. It is all that
  * a kubelet says of a graceful shutdown: the pods get no deletionTimestamp (kubernetes/kubernetes#116965).
  */
-const shutdownWords = 'node is shutting down';
+const shutdownMessage = 'node is shutting down';
 
 /** Conditions of a node. */
 export const conditions = z.array(
@@ -416,7 +416,7 @@ export interface FollowedNode {
   /** Null: its pods get new connections, unless it is silent and said otherwise before. */
   readonly ending: NodeEnding | null;
   /** Its kubelet says nothing any more: the message of Ready is kube-controller-manager's, and what the kubelet said last is lost. */
-  readonly isSilent: boolean;
+  readonly isUnresponsive: boolean;
 }
 
 /** All nodes. */
@@ -434,7 +434,7 @@ function toFollowed({ metadata, status }: z.output<typeof followedNode>): Follow
     metadata: { name: own, resourceVersion },
     zone: readZone({ metadata }),
     ending: findEnding(status?.conditions ?? []),
-    isSilent:
+    isUnresponsive:
       status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'Unknown') === true,
   };
 }
@@ -444,7 +444,7 @@ export function findEnding(found: z.output<typeof conditions>): NodeEnding | nul
   for (const { type, status, message } of found) {
     const ending = Object.hasOwn(typeToEnding, type) ? typeToEnding[type] : undefined;
     if (status === 'True' && ending !== undefined) return ending;
-    if (type === 'Ready' && status === 'False' && message.includes(shutdownWords)) return 'shuts down';
+    if (type === 'Ready' && status === 'False' && message.includes(shutdownMessage)) return 'shuts down';
   }
   return null;
 }

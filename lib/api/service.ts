@@ -25,7 +25,7 @@ export function findUnknownMethod(service: Service): string | null {
 /** What the owner of a Service asks for: the fields and annotations that are about its address. */
 
 /** What is asked for. */
-export interface Wishes {
+export interface ServiceRequests {
   /** The families to serve, in the Service's own order. */
   readonly families: readonly Family[];
   /** Whether a family alone is of no use: RequireDualStack. */
@@ -71,7 +71,7 @@ export function readDuration(
 }
 
 /** Reads what a Service asks for. */
-export function readWishes(service: Service): Wishes {
+export function readRequests(service: Service): ServiceRequests {
   const { addresses, problem } = readAddresses(service);
   const wanted = readFamilies(service, Object.values(addresses)[0]?.family ?? 'ipv4');
   const unwanted = families.find((family) => addresses[family] !== undefined && !wanted.includes(family));
@@ -95,7 +95,7 @@ function readFamilies({ spec }: Service, otherwise: Family): Family[] {
   return isDual ? [...new Set(listed)] : listed.slice(0, 1);
 }
 
-function readAddresses(service: Service): Pick<Wishes, 'addresses' | 'problem'> {
+function readAddresses(service: Service): Pick<ServiceRequests, 'addresses' | 'problem'> {
   const text = readAnnotation(service, 'addresses') ?? service.spec.loadBalancerIP ?? '';
   const addresses: Partial<Record<Family, Address>> = {};
   for (const part of text.split(',').map((each) => each.trim())) {

@@ -74,7 +74,7 @@ export const serviceAnnotations = {
   /** `random`, `rr`, `hash` or `lc`. */
   method: ['vipnat.io/method', 'lb.zcloud.cn/method', 'lb.zdns.cn/method'],
   /** `direct` or `kube-proxy`. */
-  way: ['vipnat.io/way'],
+  dataplane: ['vipnat.io/dataplane'],
   /** Services with the same value may share an address. */
   shareKey: ['vipnat.io/share'],
   /** The name of an AddressPool. */
@@ -140,12 +140,12 @@ export const reportAnnotations = {
   left: 'vipnat.io/left-to-kube-proxy',
   dropping: 'vipnat.io/clients-dropped',
   addresses: 'vipnat.io/node-addresses',
-  silent: 'vipnat.io/silent-nodes',
+  unresponsive: 'vipnat.io/unresponsive-nodes',
   apiVips: 'vipnat.io/api-virtual-ips',
 } as const;
 
 /** On a node's Lease: the last renewal, once the controller has judged that the Lease is over. Another renewal makes it void. */
-export const silentAnnotation = 'vipnat.io/silent-since-renewal';
+export const unresponsiveAnnotation = 'vipnat.io/unresponsive-since-renewal';
 
 /** kubeadm's masters have it: such a node takes no traffic from outside. Source: k8s.io/api, core/v1, LabelNodeExcludeBalancers. */
 export const excludedNodeLabel = 'node.kubernetes.io/exclude-from-external-load-balancers';
@@ -481,7 +481,7 @@ const virtualIpSpec = z.object({
 });
 
 const virtualIpStatus = z.object({
-  holder: z.nullish(z.string()).register(strict, {
+  seatHolder: z.nullish(z.string()).register(strict, {
     description: 'The node that holds the address, as its balancer reports.',
   }),
   mode: z.nullish(z.string()).register(strict, {

@@ -157,17 +157,18 @@ function explain(
 ): HttpsError {
   if (error instanceof HttpsError) return error;
   const { code = '', message } = error as NodeJS.ErrnoException;
-  const word = code === '' ? message : code;
+  const errorText = code === '' ? message : code;
   const isUntrusted = socket instanceof TLSSocket && Boolean(socket.authorizationError);
-  if (!isUntrusted) return new HttpsError('unreachable', codeToWords.get(word) ?? word, { cause: error });
+  if (!isUntrusted)
+    return new HttpsError('unreachable', codeToText.get(errorText) ?? errorText, { cause: error });
   const why =
     code === 'ERR_TLS_CERT_ALTNAME_INVALID'
       ? `its certificate is not for ${server.host}`
-      : `its certificate does not come from the given CA (${word})`;
+      : `its certificate does not come from the given CA (${errorText})`;
   return new HttpsError('untrusted', why, { cause: error });
 }
 
-const codeToWords = new Map([
+const codeToText = new Map([
   ['ECONNREFUSED', 'connection refused'],
   ['ECONNRESET', 'the connection broke'],
   ['ENOTFOUND', 'its name is unknown'],
@@ -262,7 +263,7 @@ export interface ConnectHistory {
   /** What it was in words, for the reason. */
   readonly connectReason: string;
   /** When the last connect was begun that the peer answered in any way. */
-  readonly heardAt: number;
+  readonly reachedAt: number;
   /** Connects in a row that it did not answer. */
   readonly consecutiveTimeouts: number;
   /** When the first connect was begun of those in a row that were not simply answered. */
@@ -273,37 +274,37 @@ export interface ConnectHistory {
 export const emptyConnects: ConnectHistory = {
   connect: 'unknown',
   connectReason: '',
-  heardAt: -Infinity,
+  reachedAt: -Infinity,
   consecutiveTimeouts: 0,
   troubleSince: 0,
 };
 
 /** A lost packet is nothing, and two in a row are rare: with 1 % of loss one pair of connects in 2,500. */
-export const timeoutsToDoubt = 2;
+export const timeoutsToFailure = 2;
 
 /** Adds what a connect has shown to what was known. Pure. */
 export function addConnect<T extends ConnectHistory>(history: T, result: ConnectResult, askedAt: number): T {
   const { kind } = result;
-  const isHeard = kind !== 'unreachable' && kind !== 'silent';
+  const isAnswered = kind !== 'unreachable' && kind !== 'silent';
   const hadTrouble = history.connect !== 'open' && history.connect !== 'unknown';
   return {
     ...history,
     connect: kind,
     connectReason: result.kind === 'open' ? '' : result.reason,
-    heardAt: isHeard ? askedAt : history.heardAt,
-    consecutiveTimeouts: isHeard ? 0 : history.consecutiveTimeouts + 1,
+    reachedAt: isAnswered ? askedAt : history.reachedAt,
+    consecutiveTimeouts: isAnswered ? 0 : history.consecutiveTimeouts + 1,
     troubleSince: hadTrouble ? history.troubleSince : askedAt,
   };
 }
 
 /** Whether the last connect was answered for certain. Pure. */
-export function isHeard({ connect }: Pick<ConnectHistory, 'connect'>): boolean {
+export function isAnswered({ connect }: Pick<ConnectHistory, 'connect'>): boolean {
   return connect === 'open' || connect === 'refused';
 }
 
 /** Whether it is a witness of the network since a time: asked no earlier, and heard. Pure. */
-export function isWitness(history: ConnectHistory, since: number): boolean {
-  return isHeard(history) && history.heardAt >= since;
+export function isCorroborating(history: ConnectHistory, since: number): boolean {
+  return isAnswered(history) && history.reachedAt >= since;
 }
 
 /** How one TCP connect ended. */
@@ -432,7 +433,7 @@ export function askServing(endpoint: Endpoint, clock: Clock, limitMs: number): P
       },
       ({ socket, headers }) => {
         const middle = (asked + clock.date().getTime()) / 2;
-        const told = Date.parse(headers.date ?? '');
+        const dateMs = Date.parse(headers.date ?? '');
         if (!(socket instanceof TLSSocket)) throw new TypeError('HTTPS came without TLS');
         const { subjectaltname, valid_to } = socket.getPeerCertificate();
         cancel();
@@ -440,7 +441,7 @@ export function askServing(endpoint: Endpoint, clock: Clock, limitMs: number): P
         resolve({
           alternativeNames: subjectaltname ?? '',
           validTo: new Date(valid_to),
-          clockAheadMs: Number.isNaN(told) ? null : told + halfSecondMs - middle,
+          clockAheadMs: Number.isNaN(dateMs) ? null : dateMs + halfSecondMs - middle,
         });
       },
     );

@@ -49,10 +49,10 @@ const maxAnswerLength = 1_000_000;
 /** Anybody may hold the name: what is printed of an answer is a line. */
 export const line = z.pipe(z.string(), z.transform(toPrintableLine));
 
-const holderInfo = z.object({ version: line, pid: z.int(), since: line });
+const ownerInfo = z.object({ version: line, pid: z.int(), since: line });
 
 /** Which program is there: its version, its process id in its own pid namespace, and its start (ISO 8601). */
-export type HolderInfo = z.infer<typeof holderInfo>;
+export type OwnerInfo = z.infer<typeof ownerInfo>;
 
 /** What else the program answers, by path: called for each question, and what it returns is sent as JSON. */
 export type Answers = ReadonlyMap<string, () => object>;
@@ -74,14 +74,14 @@ function printFind({ socketName }: Role): string {
  * Claims a role in this network namespace. Answers what gives it back.
  * @throws VipnatError the role's code, naming the program that is there.
  */
-export async function claimRole(role: Role, info: HolderInfo, answers: Answers): Promise<Release> {
-  const release = await tryToClaim(role, info, answers);
-  if (release === null) throw new VipnatError(role.code, await describeHolder(role));
+export async function acquireRole(role: Role, info: OwnerInfo, answers: Answers): Promise<Release> {
+  const release = await tryToAcquire(role, info, answers);
+  if (release === null) throw new VipnatError(role.code, await describeOwner(role));
   return release;
 }
 
 /** Claims a role in this network namespace where nobody has it; null where somebody does. */
-async function tryToClaim(role: Role, info: HolderInfo, answers: Answers): Promise<Release | null> {
+async function tryToAcquire(role: Role, info: OwnerInfo, answers: Answers): Promise<Release | null> {
   const server = createBoundedServer(({ url = '/' }, response) => {
     const answer = answers.get(url)?.() ?? info;
     response.setHeader('content-type', 'application/json').end(JSON.stringify(answer));
@@ -96,18 +96,18 @@ async function tryToClaim(role: Role, info: HolderInfo, answers: Answers): Promi
 }
 
 /** Who has a role in this network namespace; null when nobody has, or when what holds the name does not answer as such. */
-export async function findHolder(role: Role): Promise<HolderInfo | null> {
-  return readHolderInfo(await askHolder(role, '/'));
+export async function findLockOwner(role: Role): Promise<OwnerInfo | null> {
+  return readOwnerInfo(await askLockOwner(role, '/'));
 }
 
 /** Reads its answer; null for anything else. Pure and total. */
-export function readHolderInfo(json: unknown): HolderInfo | null {
-  const parsed = holderInfo.safeParse(json);
+export function readOwnerInfo(json: unknown): OwnerInfo | null {
+  const parsed = ownerInfo.safeParse(json);
   return parsed.success ? parsed.data : null;
 }
 
 /** What the holder of a role answers to a path, parsed; null when there is none or it is no JSON. */
-export async function askHolder(role: Role, path: string): Promise<unknown> {
+export async function askLockOwner(role: Role, path: string): Promise<unknown> {
   return parseJson((await ask(role, path).catch(() => null)) ?? '');
 }
 
@@ -123,12 +123,12 @@ function tryToListen(server: Server, role: Role): Promise<boolean> {
   });
 }
 
-async function describeHolder(role: Role): Promise<string> {
-  const holder = await findHolder(role);
+async function describeOwner(role: Role): Promise<string> {
+  const lockOwner = await findLockOwner(role);
   const { title } = role;
-  return holder === null
+  return lockOwner === null
     ? `another process listens on vipnat's socket in this network namespace and does not answer. Find the process with: ${printFind(role)}`
-    : `${title === 'agent' ? 'an' : 'a'} ${title} is already running in this network namespace: vipnat ${holder.version}, pid ${holder.pid}, since ${holder.since}. Stop that ${title} first`;
+    : `${title === 'agent' ? 'an' : 'a'} ${title} is already running in this network namespace: vipnat ${lockOwner.version}, pid ${lockOwner.pid}, since ${lockOwner.since}. Stop that ${title} first`;
 }
 
 function ask(role: Role, path: string): Promise<string> {
@@ -162,9 +162,9 @@ function parseJson(text: string): unknown {
 }
 
 /** Who asks for which role, and what is answered once it has it. */
-interface Claim {
+interface LockRequest {
   readonly role: Role;
-  readonly info: HolderInfo;
+  readonly info: OwnerInfo;
   readonly answers: Answers;
 }
 
@@ -174,11 +174,11 @@ interface Waiting {
   /** Ends it. */
   readonly signal: AbortSignal;
   /** Called once for each holder that is waited for: null for one that does not answer as such. */
-  readonly onHolder: (holder: HolderInfo | null) => void;
+  readonly onLockOwner: (lockOwner: OwnerInfo | null) => void;
 }
 
 /** What a program that may have to wait needs. */
-export interface PlaceOptions extends Claim {
+export interface PlaceOptions extends LockRequest {
   readonly logger: Logger;
   /** Ends the wait. */
   readonly signal: AbortSignal;
@@ -199,12 +199,12 @@ export async function takePlace(options: PlaceOptions): Promise<Release | null> 
   const { role, logger, signal, serve } = options;
   let waiting: { readonly served: Served | null; readonly since: number } | null = null;
   let reason = '';
-  const onHolder = (holder: HolderInfo | null) => {
-    reason = describeWait(role, holder);
+  const onLockOwner = (lockOwner: OwnerInfo | null) => {
+    reason = describeWait(role, lockOwner);
     logger.warn(reason, { code: role.code });
     waiting ??= { served: serve(() => reason), since: systemClock.now() };
   };
-  const release = await awaitRole(options, { clock: systemClock, signal, onHolder });
+  const release = await awaitRole(options, { clock: systemClock, signal, onLockOwner });
   const waited = waiting as { readonly served: Served | null; readonly since: number } | null;
   await waited?.served?.stop();
   if (release !== null && waited !== null) {
@@ -215,33 +215,33 @@ export async function takePlace(options: PlaceOptions): Promise<Release | null> 
 }
 
 /** Its process id is its own: it may run in another pid namespace. */
-function describeWait(role: Role, holder: HolderInfo | null): string {
+function describeWait(role: Role, lockOwner: OwnerInfo | null): string {
   const find = `${printFind(role)} on the host finds it`;
-  return holder === null
+  return lockOwner === null
     ? `waiting for another process, which listens on vipnat's socket in this network namespace and does not answer (${find}). vipnat writes nothing until that process ends`
-    : `waiting for another ${role.title} of this host to end: vipnat ${holder.version}, since ${holder.since}, pid ${holder.pid} in its pid namespace (${find}). vipnat writes nothing until then`;
+    : `waiting for another ${role.title} of this host to end: vipnat ${lockOwner.version}, since ${lockOwner.since}, pid ${lockOwner.pid} in its pid namespace (${find}). vipnat writes nothing until then`;
 }
 
 /** A holder that closes each connection at once is asked no more often. */
 const restMs = 100;
 
 /** One that ends while it is asked answers nothing either: it counts as silent when it has been so often. */
-const silentRounds = 5;
+const unansweredRounds = 5;
 
 /** Claims a role in this network namespace as soon as nobody holds it. Answers what gives it back; null where the signal came first. */
 async function awaitRole(
-  { role, info, answers }: Claim,
-  { clock, signal, onHolder }: Waiting,
+  { role, info, answers }: LockRequest,
+  { clock, signal, onLockOwner }: Waiting,
 ): Promise<Release | null> {
-  const holders = new Holders(role, onHolder);
+  const owners = new OwnerWatch(role, onLockOwner);
   const isOver = () => signal.aborted;
   while (!isOver()) {
     const triedAt = clock.now();
-    const release = await tryToClaim(role, info, answers);
+    const release = await tryToAcquire(role, info, answers);
     if (release !== null && !isOver()) return release;
     await release?.();
     const connection = holdConnection(role, signal);
-    await holders.look(connection.isOpen);
+    await owners.observe(connection.isOpen);
     await connection.ended;
     await rest(clock, triedAt + restMs - clock.now());
   }
@@ -249,37 +249,37 @@ async function awaitRole(
 }
 
 /** Names whoever holds the place, once each. */
-class Holders {
+class OwnerWatch {
   readonly #role: Role;
-  readonly #onHolder: Waiting['onHolder'];
+  readonly #onLockOwner: Waiting['onLockOwner'];
   #inode: number | null = null;
   #isNamed = false;
-  #silentRounds = 0;
+  #unansweredRounds = 0;
 
-  constructor(role: Role, onHolder: Waiting['onHolder']) {
+  constructor(role: Role, onLockOwner: Waiting['onLockOwner']) {
     this.#role = role;
-    this.#onHolder = onHolder;
+    this.#onLockOwner = onLockOwner;
   }
 
   /** To be called in each round, with whether its holder is still there. Never rejects. */
-  async look(isThere: () => boolean): Promise<void> {
+  async observe(isThere: () => boolean): Promise<void> {
     const socket = await findListeningSocket(this.#role.socketName).catch(() => null);
     const inode = socket?.inode ?? null;
     if (inode !== this.#inode) {
       this.#inode = inode;
       this.#isNamed = false;
-      this.#silentRounds = 0;
+      this.#unansweredRounds = 0;
     }
     if (this.#isNamed) return;
-    const holder = await findHolder(this.#role);
-    this.#isNamed = holder !== null;
-    if (holder !== null) {
-      this.#onHolder(holder);
+    const lockOwner = await findLockOwner(this.#role);
+    this.#isNamed = lockOwner !== null;
+    if (lockOwner !== null) {
+      this.#onLockOwner(lockOwner);
       return;
     }
-    const before = this.#silentRounds;
-    this.#silentRounds = isThere() ? silentRounds : before + 1;
-    if (before < silentRounds && this.#silentRounds === silentRounds) this.#onHolder(null);
+    const before = this.#unansweredRounds;
+    this.#unansweredRounds = isThere() ? unansweredRounds : before + 1;
+    if (before < unansweredRounds && this.#unansweredRounds === unansweredRounds) this.#onLockOwner(null);
   }
 }
 

@@ -93,14 +93,16 @@ function diffHook(hook: Hook, seen: readonly string[], { balances, isKnownRender
   if (wanted === undefined) return { drift: [], changes: [] };
   const own = seen.filter(isOwnRule);
   const packets = listPackets(hook.chain, balances);
-  const rival = seen.slice(0, firstOwnIndex(seen)).find((text) => isRival(text, hook.chain, packets));
+  const conflicting = seen
+    .slice(0, firstOwnIndex(seen))
+    .find((text) => isConflicting(text, hook.chain, packets));
   const isInPlace =
-    rival === undefined &&
+    conflicting === undefined &&
     own.length === 1 &&
     isIntact(wanted, own[0] ?? '', isKnownRendering, iptablesLanguage);
   if (isInPlace) return { drift: [], changes: [] };
   return {
-    drift: describe({ chain: hook.chain, wanted, own, rival, isKnownRendering }),
+    drift: describe({ chain: hook.chain, wanted, own, conflicting, isKnownRendering }),
     changes: [...deleteRules(hook.chain, own), { kind: 'insert', chain: hook.chain, rule: wanted.text }],
   };
 }
@@ -119,11 +121,11 @@ interface HookState {
   readonly chain: string;
   readonly wanted: SignedRule;
   readonly own: readonly string[];
-  readonly rival: string | undefined;
+  readonly conflicting: string | undefined;
   readonly isKnownRendering: IsKnownRendering;
 }
 
-function describe({ chain, wanted, own, rival, isKnownRendering }: HookState): Drift[] {
+function describe({ chain, wanted, own, conflicting, isKnownRendering }: HookState): Drift[] {
   const target = wanted.text.slice(wanted.text.lastIndexOf('-j ') + 3);
   const intact = own.filter((text) => isIntact(wanted, text, isKnownRendering, iptablesLanguage));
   const drift: Drift[] = own
@@ -146,9 +148,9 @@ function describe({ chain, wanted, own, rival, isKnownRendering }: HookState): D
       message: `${chain} jumps to ${target} ${intact.length} times`,
     });
   }
-  if (rival !== undefined) {
-    const message = `in ${chain} a foreign rule comes before the jump to ${target}: ${rival}`;
-    drift.push({ kind: 'hook-behind-rival', chain, rule: rival, message });
+  if (conflicting !== undefined) {
+    const message = `in ${chain} a foreign rule comes before the jump to ${target}: ${conflicting}`;
+    drift.push({ kind: 'hook-behind-foreign-rule', chain, rule: conflicting, message });
   }
   return drift;
 }
@@ -256,22 +258,22 @@ const chainToVerdict: Readonly<Record<string, string>> = { FORWARD: 'ACCEPT', IN
  * with ChainInsertMode Insert, Cilium, kube-router): insisting would start a fight that nobody wins. What they
  * decide (network policy, floating IPs) is meant to come before any balancing, a VIP's included.
  */
-const patientChains = /^(?:cali-|CILIUM_|OLD_CILIUM_|KUBE-ROUTER-|KUBE-NWPLCY-)/;
+const passingChains = /^(?:cali-|CILIUM_|OLD_CILIUM_|KUBE-ROUTER-|KUBE-NWPLCY-)/;
 
 /** Whether a rule leads to such a chain. */
 export function leadsToPolicy(text: string): boolean {
   const { target } = parseRule(text);
-  return target !== null && patientChains.test(target);
+  return target !== null && passingChains.test(target);
 }
 
 /**
  * Whether a foreign rule that stands before our hook in a chain could decide about one of these packets, so that the
  * hook would not see it. This is the constraint on the hook's place; an index never is.
  */
-export function isRival(text: string, chain: string, packets: readonly Packet[]): boolean {
+export function isConflicting(text: string, chain: string, packets: readonly Packet[]): boolean {
   const rule = parseRule(text);
   const { target } = rule;
-  if (target === null || passingTargets.has(target) || patientChains.test(target)) return false;
+  if (target === null || passingTargets.has(target) || passingChains.test(target)) return false;
   // It accepts connections to Services, and nothing else.
   if (target === balancerChain || target === chainToVerdict[chain]) return false;
   return packets.some((packet) => mayMatch(rule, packet));

@@ -44,10 +44,10 @@ export function readIptablesInstalled(nat: Table | undefined, vip: Endpoint): In
   const parts = options.slice(-backends.length).map((option) => Number(option.get('--probability') ?? 1));
   const weights = readWeights(backends, parts);
   const masquerades = ['own', 'kube-mark'] as const;
-  const isOurs = masquerades.some((masquerade) =>
+  const isOwn = masquerades.some((masquerade) =>
     isWritten({ vip, masquerade, route: { kind: 'translate', backends, weights, affinitySeconds } }, seen),
   );
-  return isOurs ? { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) } : null;
+  return isOwn ? { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) } : null;
 }
 
 /** The apiservers that our own rules in the filter table name, as `readInstalled` has it; none where these rules are not intact. */
@@ -120,7 +120,7 @@ function reduceChain(chain: string, rules: readonly string[], vips: readonly End
   if (!isTheirs && kept.length === rules.length) return { chain, drift: [], changes: [], isGone: false };
   const dropped = dropChain(chain);
   if (isTheirs || kept.length === 0) return dropped;
-  const texts = writeAnew(chain, rules, kept);
+  const texts = rewrite(chain, rules, kept);
   return {
     ...dropped,
     changes: [...dropped.changes, ...texts.map((rule): Change => ({ kind: 'append', chain, rule }))],
@@ -146,7 +146,7 @@ function isAbout(text: string, vips: readonly Endpoint[]): boolean {
 }
 
 /** Signatures count the rules before: those that stay get new ones. A chain that somebody edited, or another version wrote, keeps its texts. */
-function writeAnew(chain: string, rules: readonly string[], kept: readonly string[]): readonly string[] {
+function rewrite(chain: string, rules: readonly string[], kept: readonly string[]): readonly string[] {
   const before = sign(chain, rules);
   const after = sign(chain, kept);
   if (before === null || after === null) return kept;

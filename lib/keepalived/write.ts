@@ -97,13 +97,13 @@ export class NoticeReader {
     const text = await this.#source.read();
     if (this.#cancel === null) return;
     if (text === null) this.#forget();
-    else this.#hear(text);
+    else this.#receive(text);
     this.#cancel = this.#clock.schedule(pollMs, () => {
       this.#reading = this.#read();
     });
   }
 
-  #hear(text: string): void {
+  #receive(text: string): void {
     const lines = `${this.#pending}${text}`.split('\n');
     this.#pending = (lines.pop() ?? '').slice(-maxPendingLength);
     for (const line of lines) {
@@ -354,8 +354,8 @@ export class ServingKeeper {
   }
 
   /** The state wanted last, and whether the file has it. */
-  get state(): { readonly isServing: boolean; readonly isTold: boolean } {
-    return { isServing: this.#wanted, isTold: this.#written === this.#wanted };
+  get state(): { readonly isServing: boolean; readonly isReported: boolean } {
+    return { isServing: this.#wanted, isReported: this.#written === this.#wanted };
   }
 
   /** To be told after every look. Returns at once. */
@@ -413,7 +413,7 @@ export function createTrackFile(location: string): TrackFile {
     location,
     async write(value) {
       try {
-        await replaceFile(location, `${value}\n`, { isFolderOurs: true });
+        await replaceFile(location, `${value}\n`, { isOwnFolder: true });
       } catch (error) {
         const { code, message } = error as NodeJS.ErrnoException;
         const next = "keepalived keeps using the file's last value, and everything else works";

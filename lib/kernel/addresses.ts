@@ -63,8 +63,8 @@ async function waitForAnswers(
 ): Promise<ReadonlyMap<string, string>> {
   const askedAt = clock.now();
   let users = new Map<string, string>();
-  for (const lookMs of useAsksMs) {
-    await sleep(clock, askedAt + lookMs - clock.now());
+  for (const pollMs of useAsksMs) {
+    await sleep(clock, askedAt + pollMs - clock.now());
     users = await readAnswers(all);
     if (questions.every(({ address }) => users.has(address))) break;
   }
@@ -87,7 +87,7 @@ async function readAnswers(questions: readonly NeighbourQuestion[]): Promise<Map
 const holderAsksMs = [30, 200, 900];
 
 /** Another host that answers for an address. */
-export interface OtherHolder {
+export interface DuplicateOwner {
   readonly mac: string;
   /** The interface that heard it. It is not the address's own where that one is keepalived's (`OwnLinks.toAsked`). */
   readonly device: string;
@@ -98,18 +98,18 @@ export interface OtherHolder {
  * discovery, and never hears an answer for one of this host. Answers null when none answers within 0.9 s. Leaves nothing in
  * the neighbour table. Takes root. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED.
  */
-export async function askOtherHolder(
+export async function askDuplicateOwner(
   { family, address, device: ownDevice }: NeighbourQuestion,
   clock: Clock,
-): Promise<OtherHolder | null> {
+): Promise<DuplicateOwner | null> {
   const own = await readOwnLinks();
   const device = own.toAsked(ownDevice);
   const question = { family, address, device };
   const askedAt = clock.now();
   try {
     await askNeighbours([question]);
-    for (const lookMs of holderAsksMs) {
-      await sleep(clock, askedAt + lookMs - clock.now());
+    for (const pollMs of holderAsksMs) {
+      await sleep(clock, askedAt + pollMs - clock.now());
       const mac = await readAnswer(question);
       if (mac !== null) return own.macs.has(mac) ? null : { mac, device };
     }

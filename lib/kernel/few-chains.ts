@@ -164,7 +164,7 @@ const unsurveyed: Survey = { isLarge: false, hasTable: { vipnat: true, 'kube-pro
 /** Takes a look at the host, in a millisecond for each thousand chains. Never rejects: without an answer there is nothing to be spared. */
 async function surveyRules(family: Family): Promise<Survey> {
   try {
-    const look = async (client: NetlinkQuestioner): Promise<Survey> => {
+    const sample = async (client: NetlinkQuestioner): Promise<Survey> => {
       const chains = await listChains(client, familyToNft[family]);
       if (chains.reduce((sum, { use }) => sum + use, 0) <= fewRules) return unsurveyed;
       const hasHandle = async (name: string) => (await readTableHandles(client, name))[family] !== null;
@@ -173,7 +173,7 @@ async function surveyRules(family: Family): Promise<Survey> {
         hasTable: { vipnat: await hasHandle(ownTable), 'kube-proxy': await hasHandle('kube-proxy') },
       };
     };
-    return await withNetlinkClient('netfilter', look, true);
+    return await withNetlinkClient('netfilter', sample, true);
   } catch (error) {
     if (error instanceof VipnatError) return unsurveyed;
     throw error;

@@ -205,7 +205,7 @@ export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promis
   const tool = dialect === 'nft' ? await findNftSave(toolbox, family) : await findLegacySave(toolbox, family);
   if (tool === null) return null;
   const words = table === undefined ? [] : ['-t', table];
-  return { family, dialect, text: await runTool({ tool, arguments: words, limitMs, isPatient: true }) };
+  return { family, dialect, text: await runTool({ tool, arguments: words, limitMs, isLowPriority: true }) };
 }
 
 /** Which rules to read, and for how long the tool may take. */
@@ -427,9 +427,9 @@ function parseDrainTable(text: string): readonly number[] | null {
   const objects = parseObjects(text);
   const chains = objects.flatMap(({ chain }) => (isRecord(chain) ? [chain] : []));
   const rules = objects.flatMap(({ rule }) => (isRecord(rule) ? [JSON.stringify(rule['expr'])] : []));
-  const isOurs = chains.length === 1 && chains[0]?.['hook'] === 'input' && chains[0]['policy'] === 'accept';
+  const isOwn = chains.length === 1 && chains[0]?.['hook'] === 'input' && chains[0]['policy'] === 'accept';
   const ports = rules.map((rule) => Number(/"right": ?(\d+)/.exec(rule)?.[1]));
-  return isOurs && ports.every((port, index) => rules[index] === printRule(port))
+  return isOwn && ports.every((port, index) => rules[index] === printRule(port))
     ? ports.toSorted((one, other) => one - other)
     : null;
 }

@@ -182,7 +182,7 @@ export interface BalancerKernel {
   /** Hands one script to one iptables: all of it takes effect, or nothing. */
   restore(transaction: IptablesTransaction): Promise<void>;
   /** Calls back after transactions of others; this kernel's own `restore` counts as theirs. */
-  watchGeneration(options: Omit<PollOptions<number>, 'look' | 'everyMs'>): Source;
+  watchGeneration(options: Omit<PollOptions<number>, 'sample' | 'everyMs'>): Source;
 }
 
 /** A table of 1,000 Services with 100 endpoints each takes a second to write or list. */
@@ -258,7 +258,7 @@ function watchForeign(
   const client = createNetlinkClient('netfilter');
   const poll = startPoll({
     ...options,
-    look: () => own.countForeign(() => readGeneration(client)),
+    sample: () => own.countForeign(() => readGeneration(client)),
     everyMs: () => generationPollMs,
   });
   return {

@@ -56,7 +56,7 @@ async function listObjects(object: readonly string[], limitMs: number): Promise<
     // Sets of clients without the clients.
     arguments: ['-j', ...(object[0] === 'set' ? ['-t'] : []), 'list', ...object],
     limitMs,
-    isPatient: true,
+    isLowPriority: true,
   });
   if (exitCode !== 0) {
     // nft 1.0.6 exits with 1 and `Error: No such file or directory` for a missing table, map or chain alike.
@@ -263,7 +263,7 @@ export async function listNftObject(
     // Numbers for names, so that what is printed depends on no file of this host.
     arguments: ['-n', ...options, ...object],
     limitMs,
-    isPatient: true,
+    isLowPriority: true,
   });
   if (exitCode === 0) return stdout;
   // nft 1.0.6: `Error: No such file or directory`.
@@ -311,7 +311,7 @@ export async function runNft(
 
 /** Tells the transactions of nftables that this process makes from those of others: each moves the generation by one. */
 export class OwnTransactions {
-  readonly #underWay = new Set<Promise<boolean>>();
+  readonly #pending = new Set<Promise<boolean>>();
   #count = 0;
 
   /** Runs work that has made exactly one transaction if it answers true; none, or nobody knows, if it answers false or rejects. */
@@ -320,11 +320,11 @@ export class OwnTransactions {
       if (isDone) this.#count += 1;
       return isDone;
     });
-    this.#underWay.add(running);
+    this.#pending.add(running);
     try {
       return await running;
     } finally {
-      this.#underWay.delete(running);
+      this.#pending.delete(running);
     }
   }
 
@@ -333,7 +333,7 @@ export class OwnTransactions {
    * that failed halfway counts as theirs.
    */
   async countForeign(readGeneration: () => Promise<number>): Promise<number> {
-    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+    while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
     const own = this.#count;
     return (await readGeneration()) - own;
   }

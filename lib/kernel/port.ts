@@ -258,7 +258,7 @@ export interface SourceRoute {
 export interface LocalRoute extends Omit<SourceRoute, 'source'> {
   readonly source: string | null;
   /** Whether vipnat has made it: this process, or one before it. */
-  readonly isOurs: boolean;
+  readonly isOwn: boolean;
 }
 
 /** How this host reaches its own addresses, and what a source can be chosen from. */

@@ -65,7 +65,12 @@ async function listChainText(
   limitMs: number,
 ): Promise<ChainText | undefined> {
   const words = ['-t', table, '-S', name];
-  const { exitCode, stdout, stderr } = await execTool({ tool, arguments: words, limitMs, isPatient: true });
+  const { exitCode, stdout, stderr } = await execTool({
+    tool,
+    arguments: words,
+    limitMs,
+    isLowPriority: true,
+  });
   // iptables 1.8.9, also of a chain that is gone: "chain `INPUT' in table `nat' is incompatible, use 'nft' tool."
   if (exitCode !== 0) return stderr.includes("is incompatible, use 'nft' tool") ? null : undefined;
   const rules = [...splitLines(stdout)].filter((line) => line.startsWith(`-A ${name} `));
@@ -78,7 +83,7 @@ export async function saveChainTexts(
   chains: readonly SeenChain[],
   { limitMs }: ListLimit,
 ): Promise<Map<SeenChain, ChainText>> {
-  const { exitCode, stdout } = await execTool({ tool: save, arguments: [], limitMs, isPatient: true });
+  const { exitCode, stdout } = await execTool({ tool: save, arguments: [], limitMs, isLowPriority: true });
   if (exitCode !== 0) return new Map();
   const placeToRules = partRules(stdout);
   return new Map(
@@ -285,7 +290,7 @@ export class ForwardChains {
   async #letsPassTranslated({ layer, table, name }: HookedChain): Promise<boolean> {
     if (![table, name].every(isNftName)) return false;
     const words = ['list', 'chain', layer, table, name];
-    const call = { tool: 'nft', arguments: words, limitMs: this.#limitMs, isPatient: true } as const;
+    const call = { tool: 'nft', arguments: words, limitMs: this.#limitMs, isLowPriority: true } as const;
     const place = { family: layer, table, chain: name };
     return await this.#memory.recall(place, async () => hasPassage(await runTool(call))).catch(() => false);
   }
@@ -346,7 +351,7 @@ function toHooked({ layer, table, name, type, policy, isForward }: NftChain): Ho
 
 async function askNft(limitMs: number): Promise<readonly HookedChain[]> {
   const words = ['-j', 'list', 'chains'];
-  const call = { tool: 'nft', arguments: words, limitMs, isPatient: true } as const;
+  const call = { tool: 'nft', arguments: words, limitMs, isLowPriority: true } as const;
   const { exitCode, stdout, stderr } = await execTool(call);
   if (exitCode !== 0) throw toolFailed({ tool: `nft ${words.join(' ')}`, exitCode, stderr, input: '' });
   return (parseObjects(stdout) as readonly ChainObject[]).flatMap(({ chain }) => {

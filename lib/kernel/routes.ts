@@ -188,7 +188,7 @@ function parseRoute(data: Buffer, indexToName: ReadonlyMap<number, string>): Loc
   const device = index?.length === 4 ? indexToName.get(index.readInt32LE()) : undefined;
   if (address === null || device === undefined) return [];
   const source = readAddress(attributes.get(RTA_PREFSRC));
-  return [{ address, device, source, isOurs: data.readUInt8(5) === ownProtocol }];
+  return [{ address, device, source, isOwn: data.readUInt8(5) === ownProtocol }];
 }
 
 async function order(route: SourceRoute, type: number, harmless: string): Promise<void> {

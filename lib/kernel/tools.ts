@@ -30,7 +30,7 @@ export async function captureVrrp(durationMs: number): Promise<string> {
     tool: 'timeout',
     arguments: ['-s', 'INT', String(durationMs / 1000), ...tcpdump, 'ip proto 112 or ip6 proto 112'],
     limitMs: durationMs + spareMs,
-    isPatient: true,
+    isLowPriority: true,
   });
   if (keepsRoot.test(stderr)) {
     const reason =
@@ -170,8 +170,8 @@ export function toolNotPermitted(attempt: string, reason: string): VipnatError {
 /** TOOL_NOT_PERMITTED or NF_TABLES_MISSING when that is what the tool says, else TOOL_FAILED with what it printed and was given in `details`. */
 export function toolFailed({ tool, exitCode, stderr, input }: ToolFailure): VipnatError {
   const reason = firstMeaningfulLine(stderr);
-  if (permissionWords.test(stderr)) return toolNotPermitted(tool, reason);
-  if (noNfTablesWords.test(stderr)) {
+  if (noPermission.test(stderr)) return toolNotPermitted(tool, reason);
+  if (noNfTables.test(stderr)) {
     return new VipnatError('NF_TABLES_MISSING', `${tool} finds no nf_tables in this kernel: ${reason}`);
   }
   const message = `${tool} failed with exit status ${exitCode}: ${reason}${adviseTable(tool, stderr)}`;
@@ -181,11 +181,11 @@ export function toolFailed({ tool, exitCode, stderr, input }: ToolFailure): Vipn
 }
 
 /** iptables 1.8.9 (legacy) of a table that neither the kernel nor a module has: `unable to initialize table 'nat'`. */
-const noTableWords = /unable to initialize table '(\w+)'/;
+const noTable = /unable to initialize table '(\w+)'/;
 
 /** The way out for who has chosen iptables-legacy where the kernel lacks it; empty for every other failure. */
 function adviseTable(tool: string, stderr: string): string {
-  const table = noTableWords.exec(stderr)?.[1];
+  const table = noTable.exec(stderr)?.[1];
   if (table === undefined) return '';
   const module = `${tool.startsWith('ip6') ? 'ip6' : 'ip'}table_${table}`;
   return `: this kernel has no iptables-legacy, or its module is not loaded. Leave --iptables out, or load ${module} on the host`;
@@ -195,14 +195,14 @@ function adviseTable(tool: string, stderr: string): string {
  * iptables 1.8.9, both dialects: `Permission denied (you must be root)`, `can't open lock file …: Permission denied`.
  * nft 1.0.6: `Operation not permitted (you must be root)`. No exit status tells these from other failures.
  */
-const permissionWords = /Permission denied|Operation not permitted/;
+const noPermission = /Permission denied|Operation not permitted/;
 
 /**
  * What is told of a kernel without nfnetlink, or without nf_tables behind it. iptables 1.8.9: `Failed to initialize nft:
  * Protocol not supported`, `Could not fetch rule set generation id: Invalid argument`. nft 1.0.6: `Unable to initialize
  * Netlink socket: Protocol not supported`, `cache initialization failed: Invalid argument`.
  */
-const noNfTablesWords =
+const noNfTables =
   /(?:initialize nft|initialize Netlink socket|cache initialization failed|fetch rule set generation id): (?:Protocol not supported|Operation not supported|Invalid argument)/;
 
 /** iptables 1.8.9 puts `iptables-nft-restore v1.8.9 (nf_tables): ` or `iptables-restore: ` before the reason, or alone on a line. */
@@ -299,7 +299,7 @@ interface ToolCall extends ToolCommand {
   /** After this many milliseconds the tool and whatever it started are killed. */
   readonly limitMs: number;
   /** Runs at ordinary priority, also where this process has a higher one: it must not keep back a write. */
-  readonly isPatient?: boolean;
+  readonly isLowPriority?: boolean;
 }
 
 /** How a tool ended by itself. */
@@ -315,12 +315,12 @@ interface ToolResult {
  * status other than 0 is an answer here, not an error.
  */
 export async function execTool(call: ToolCall): Promise<ToolResult> {
-  const { tool, input = '', limitMs, isPatient = false } = call;
+  const { tool, input = '', limitMs, isLowPriority = false } = call;
   // Imported late: execa costs 50 ms at start, and most commands never get here.
   const { execa } = await import('execa');
   ensureDescriptors(call);
   const child = execa(tool, call.arguments, { ...toOptions(), input, timeout: limitMs });
-  if (isPatient) lowerPriority(child.pid);
+  if (isLowPriority) lowerPriority(child.pid);
   return toToolResult(call, await child);
 }
 

@@ -69,7 +69,7 @@ function watchGeneration({ clock, onTrigger, onProblem }: SourceOptions, client:
   let trigger: Trigger = 'nft-generation';
   return startPoll({
     clock,
-    look: async () => {
+    sample: async () => {
       const generation = await readGeneration(client);
       // What comes too early is told by a later look.
       if (generation === seen.generation || clock.now() - seen.at < ownRulesRestMs) return seen.generation;
@@ -94,7 +94,7 @@ function watchAddresses(
   let count = 0;
   return startPoll({
     clock,
-    look: async () => {
+    sample: async () => {
       const digest = await digests.read(count < manyAddresses ? clients.few : clients.many);
       ({ count } = digest);
       return `${digest.count} ${digest.sum}`;
@@ -110,7 +110,7 @@ function watchAddresses(
 function watchIpvs({ clock, onTrigger, onProblem }: SourceOptions): Source {
   return startPoll({
     clock,
-    look: async () => {
+    sample: async () => {
       const ipvs = await readIpvs();
       return ipvs === null ? null : withoutConnectionCounts(ipvs);
     },
@@ -125,7 +125,7 @@ function watchIpvs({ clock, onTrigger, onProblem }: SourceOptions): Source {
 function watchForwarding({ clock, onTrigger, onProblem }: SourceOptions, known: KnownForwarding): Source {
   return startPoll({
     clock,
-    look: async () => known.see(await readForwarding()),
+    sample: async () => known.see(await readForwarding()),
     everyMs: () => forwardingPollMs,
     onChange: () => {
       onTrigger('forwarding');
@@ -183,14 +183,14 @@ function digest(bytes: Buffer, sequence: number): Part {
 }
 
 // linux/if_addr.h: IFA_ADDRESS, IFA_LOCAL and IFA_FLAGS. Others say for how long an address is there still, which changes each second.
-const telling: readonly number[] = [1, 2, 8];
+const urgent: readonly number[] = [1, 2, 8];
 const { leastBytes: ifaddrmsgBytes } = addressList;
 
 function digestAddress(datagram: Buffer, start: number, end: number): number {
   const device = start + 4;
   let value = mix(fnvBasis, datagram, { from: device, to: Math.min(start + ifaddrmsgBytes, end) });
   visitAttributes(datagram, start + ifaddrmsgBytes, end, (type, from, to) => {
-    if (telling.includes(type)) value = mix(value, datagram, { from, to });
+    if (urgent.includes(type)) value = mix(value, datagram, { from, to });
   });
   return value;
 }
@@ -384,7 +384,7 @@ const places: readonly RulePlace[] = (['ip', 'ip6'] as const).flatMap((family) =
 export interface PollOptions<T> {
   readonly clock: Clock;
   /** Looks once. Rejections are reported, and the next look comes all the same. */
-  readonly look: () => Promise<T>;
+  readonly sample: () => Promise<T>;
   /** How far apart looks are, in milliseconds: they are at multiples of it on the clock, so that several polls wake the processor together. */
   readonly everyMs: (seen: T | undefined) => number;
   /** Called when a look sees something else than the look before. The first one is what others are compared with. */
@@ -399,8 +399,8 @@ export function startPoll<T extends string | number | null>(options: PollOptions
   let isFailing = false;
   let isStopped = false;
   let cancel: Cancel = () => undefined;
-  let looking = look();
-  const ready = looking;
+  let sampling = sample();
+  const ready = sampling;
 
   function compare(now: T): void {
     const isChange = seen !== undefined && seen !== now;
@@ -415,14 +415,14 @@ export function startPoll<T extends string | number | null>(options: PollOptions
     options.onProblem(toVipnatError(error, 'NETLINK_FAILED', "reading the kernel's state"));
   }
 
-  async function look(): Promise<void> {
-    const [result] = await Promise.allSettled([options.look()]);
+  async function sample(): Promise<void> {
+    const [result] = await Promise.allSettled([options.sample()]);
     // Stopped meanwhile: an answer that comes late is nobody's.
     if (isStopped) return;
     if (result.status === 'fulfilled') compare(result.value);
     else report(result.reason);
     cancel = options.clock.schedule(untilNextMultiple(options.clock.now(), options.everyMs(seen)), () => {
-      looking = look();
+      sampling = sample();
     });
   }
 
@@ -431,7 +431,7 @@ export function startPoll<T extends string | number | null>(options: PollOptions
     async stop() {
       isStopped = true;
       cancel();
-      await looking;
+      await sampling;
     },
   };
 }

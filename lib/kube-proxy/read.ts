@@ -15,7 +15,7 @@ import { createHash } from 'node:crypto';
 /** What kube-proxy has programmed for one port of one Service in one backend's tables of one family. */
 export interface IptablesProxyView {
   /** The rule that sends the ClusterIP to the service's chain. Only that rule makes the chain alive: stale ones stay behind. */
-  readonly liveEdge: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
+  readonly entryRule: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
   /** Whether packets from other hosts get to kube-proxy's rules at all. */
   readonly isHooked: boolean;
   /** The Service's backends behind the live edge, sorted; null without one, or when one of them cannot be read. */
@@ -37,16 +37,16 @@ export interface IptablesProxyView {
  * Source: pkg/proxy/iptables/proxier.go and pkg/proxy/ipvs/proxier.go, syncProxyRules.
  */
 export function readIptablesProxy(ruleset: Ruleset, service: ServicePort): IptablesProxyView {
-  const liveEdge = findLiveEdge(ruleset, service);
+  const entryRule = findEntryRule(ruleset, service);
   const chain = serviceChainName(service);
   return {
-    liveEdge,
+    entryRule,
     isHooked: findRules(ruleset, 'nat', 'PREROUTING', 'KUBE-SERVICES').some(
       ({ target }) => target === 'KUBE-SERVICES',
     ),
-    backends: liveEdge === null ? null : findBackends(ruleset, chain),
-    affinitySeconds: liveEdge === null ? null : findAffinity(ruleset, chain),
-    unwanted: findUnwanted(ruleset, service, liveEdge?.value.clusterIp ?? null),
+    backends: entryRule === null ? null : findBackends(ruleset, chain),
+    affinitySeconds: entryRule === null ? null : findAffinity(ruleset, chain),
+    unwanted: findUnwanted(ruleset, service, entryRule?.value.clusterIp ?? null),
     masqueradeMark: findMasqueradeMark(ruleset),
     hasIpvsRules: findRules(ruleset, 'nat', 'KUBE-SERVICES', '--match-set KUBE-CLUSTER-IP ').length > 0,
     hasKubeProxyChains: [...ruleset.tables.values()].some(
@@ -56,7 +56,7 @@ export function readIptablesProxy(ruleset: Ruleset, service: ServicePort): Iptab
 }
 
 /** The ClusterIP's rule comes first: kube-proxy up to 1.23 sends external addresses to the same chain after it. */
-function findLiveEdge(ruleset: Ruleset, service: ServicePort): IptablesProxyView['liveEdge'] {
+function findEntryRule(ruleset: Ruleset, service: ServicePort): IptablesProxyView['entryRule'] {
   const chain = serviceChainName(service);
   for (const rule of findRules(ruleset, 'nat', 'KUBE-SERVICES', chain)) {
     const clusterIp = rule.target === chain ? readServiceAddress(rule, ruleset, service) : null;
@@ -153,7 +153,7 @@ function describeChain({ family, dialect }: Ruleset, table: TableName, chain: st
 /** What kube-proxy has programmed for one port of one Service in its nftables table of one family. */
 export interface NftProxyView {
   /** The map element that sends the ClusterIP to the service's chain. */
-  readonly liveEdge: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
+  readonly entryRule: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
   /** The Service's backends behind the live edge, sorted; null without one, or when one of them cannot be read. */
   readonly backends: Sourced<readonly Endpoint[]> | null;
   /** For how long a client stays with its backend (sessionAffinity: ClientIP); null for not at all. */
@@ -174,7 +174,7 @@ export function readNftProxy(output: NftProxyOutput, service: ServicePort): NftP
   const backends = clusterIp === null ? null : findNftBackends(output, chain);
   const unwanted = findNftUnwanted(output, service, clusterIp);
   return {
-    liveEdge:
+    entryRule:
       clusterIp === null
         ? null
         : { value: { clusterIp, port: service.port }, seenIn: seenIn('map service-ips') },

@@ -40,7 +40,7 @@ export interface ApiCall {
   /** With its query. */
   readonly path: string;
   /** How long until the answer begins, until each next part of it comes (for ever when left out), and until it has ended. */
-  readonly limits: { readonly beginMs: number; readonly silenceMs?: number; readonly endMs: number };
+  readonly limits: { readonly beginMs: number; readonly idleMs?: number; readonly endMs: number };
   /** Addresses that no connection may go to: a name can stand for one. */
   readonly forbidden: ReadonlySet<string>;
   readonly clock: Clock;
@@ -98,9 +98,9 @@ export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<
         });
       const noteText = () => {
         cancelNext();
-        if (limits.silenceMs === undefined || question.destroyed) return;
-        cancelNext = clock.schedule(limits.silenceMs, () => {
-          reject(new SilenceError());
+        if (limits.idleMs === undefined || question.destroyed) return;
+        cancelNext = clock.schedule(limits.idleMs, () => {
+          reject(new IdleError());
         });
       };
       cancelNext = limit(limits.beginMs);
@@ -199,9 +199,9 @@ export function describeStatus(body: string): string {
   }
 }
 
-function refuse(call: ApiCall, statusCode: number, words: string): Error {
+function refuse(call: ApiCall, statusCode: number, detail: string): Error {
   if (statusCode === 410) return new VersionGoneError();
-  const what = `${nameCall(call)} is answered with ${statusCode}${words}`;
+  const what = `${nameCall(call)} is answered with ${statusCode}${detail}`;
   if (statusCode === 401) {
     return new VipnatError(
       'API_FORBIDDEN',
@@ -218,16 +218,18 @@ function refuse(call: ApiCall, statusCode: number, words: string): Error {
 
 /** What a failure was, in words and with its code. */
 function explain(call: ApiCall, error: unknown, socket: unknown): unknown {
-  const isKnown = [VipnatError, VersionGoneError, SilenceError].some((known) => error instanceof known);
+  const isKnown = [VipnatError, VersionGoneError, IdleError].some((known) => error instanceof known);
   if (isKnown) return error;
   if (error instanceof NonsenseError) return unexpected(`${nameCall(call)} failed: ${error.message}`, error);
   const { code = '', message } = error as NodeJS.ErrnoException;
-  const word = code === '' ? message : code;
+  const errorText = code === '' ? message : code;
   const isUntrusted = socket instanceof TLSSocket && Boolean(socket.authorizationError);
-  return isUntrusted ? distrust(call, word, error) : unreachable(call, codeToWords.get(word) ?? word, error);
+  return isUntrusted
+    ? distrust(call, errorText, error)
+    : unreachable(call, codeToText.get(errorText) ?? errorText, error);
 }
 
-const codeToWords = new Map([
+const codeToText = new Map([
   ['ABORT_ERR', 'it was left'],
   ['ECONNREFUSED', 'connection refused'],
   ['ECONNRESET', 'the connection broke'],
@@ -255,7 +257,7 @@ function nameCall({ title, server }: ApiCall): string {
 }
 
 /** The answer goes on, and no part of it comes: of a frozen server, or one that has nothing to say. */
-export class SilenceError extends Error {}
+export class IdleError extends Error {}
 
 /** The version that a watch was to go on from is too old (410): everything has to be listed anew. */
 export class VersionGoneError extends Error {}
@@ -276,11 +278,11 @@ export function quoteForeign(text: string): string {
 }
 
 /** An answer says more than none does, and a refusal more than a fault. */
-const telling: readonly ErrorCode[] = ['API_FORBIDDEN', 'API_ANSWER_UNEXPECTED', 'API_UNTRUSTED'];
+const urgent: readonly ErrorCode[] = ['API_FORBIDDEN', 'API_ANSWER_UNEXPECTED', 'API_UNTRUSTED'];
 
 /** Of two problems of one round, the one that tells more; the earlier one where both tell as much. */
-export function chooseTelling(before: VipnatError | null, problem: VipnatError): VipnatError {
-  const rank = ({ code }: VipnatError) => (telling.includes(code) ? telling.indexOf(code) : telling.length);
+export function chooseSpecific(before: VipnatError | null, problem: VipnatError): VipnatError {
+  const rank = ({ code }: VipnatError) => (urgent.includes(code) ? urgent.indexOf(code) : urgent.length);
   return before !== null && rank(before) <= rank(problem) ? before : problem;
 }
 

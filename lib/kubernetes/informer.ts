@@ -5,21 +5,14 @@ import {
   toKey,
   NonsenseError,
   VersionGoneError,
-  SilenceError,
+  IdleError,
   toInternal,
-  chooseTelling,
+  chooseSpecific,
 } from './client.ts';
 import type { ApiRoute, Connection } from './route.ts';
 import { type Clock, type Random, Pause, backOff, type Cancel } from '../clock.ts';
 import { VipnatError } from '../errors.ts';
-import {
-  type WatchEvent,
-  PageSize,
-  answerMs,
-  listObjects,
-  watchObjects,
-  silenceSeconds,
-} from './list-watch.ts';
+import { type WatchEvent, PageSize, answerMs, listObjects, watchObjects, idleSeconds } from './list-watch.ts';
 
 /** What a follower needs of the world, and its listeners. */
 export interface InformerOptions<T extends ApiObject> {
@@ -348,7 +341,7 @@ export class Informer<T extends ApiObject> {
       return paceMs;
     }
     // A server that is frozen does not answer the next watch, and counts as failed then.
-    if (error instanceof SilenceError) return 0;
+    if (error instanceof IdleError) return 0;
     const problem = error instanceof VipnatError ? error : toInternal(error);
     if (problem.code !== 'API_UNREACHABLE') this.#version = null;
     const { route, random, onLost } = this.#options;
@@ -357,7 +350,7 @@ export class Informer<T extends ApiObject> {
     if (this.#isProven && problem.code === 'API_UNREACHABLE') return 0;
     this.#failures += 1;
     const rounds = Math.floor(this.#failures / route.count);
-    this.#problem = chooseTelling(this.#problem, problem);
+    this.#problem = chooseSpecific(this.#problem, problem);
     if (rounds > 0) onLost(this.#problem);
     if (this.#failures % route.count !== 0) return 0;
     this.#problem = null;
@@ -373,7 +366,7 @@ export class Informer<T extends ApiObject> {
     const { version, objects, unreadable } = await listObjects(resource, { ...options, ...limits });
     this.#listed = asked;
     this.#unreadable.replace(unreadable);
-    this.#tell(this.#store.replace(objects, unreadable));
+    this.#notify(this.#store.replace(objects, unreadable));
     this.#reached = version;
     return version;
   }
@@ -386,7 +379,7 @@ export class Informer<T extends ApiObject> {
       await watchObjects(resource, options, {
         version,
         seconds: Math.round(watchSeconds * (1 + random() / 2)),
-        silenceSeconds: Math.round(silenceSeconds * (1 + random() / 5)),
+        idleSeconds: Math.round(idleSeconds * (1 + random() / 5)),
         onBegin: () => {
           cancelProof = clock.schedule(provenMs, () => {
             this.#prove(connection);
@@ -409,11 +402,11 @@ export class Informer<T extends ApiObject> {
     const changes = this.#store.apply(event);
     this.#unreadable.apply(event);
     this.#version = event.version;
-    if (changes.length > 0) this.#tell(changes);
+    if (changes.length > 0) this.#notify(changes);
     this.#reached = event.version;
   }
 
-  #tell(changes: readonly Change<T>[]): void {
+  #notify(changes: readonly Change<T>[]): void {
     if (!this.#isStopped) this.#options.onChanges(changes, this.#store.objects);
   }
 

@@ -33,9 +33,9 @@ interface LeaderOptions {
   /** It leads no more. What it has begun may go on for `maxWriteMs`. */
   readonly onLost: () => void;
   /** Another one leads, as far as is known; empty while nobody does. */
-  readonly onHolder: (holder: string) => void;
+  readonly onLeader: (leader: string) => void;
   /** The Lease could not be read or written; told each time. */
-  readonly onProblem: (problem: { readonly outcome: string; readonly words: string }) => void;
+  readonly onProblem: (problem: { readonly outcome: string; readonly detail: string }) => void;
 }
 
 /** client-go's defaults (LeaseDuration, RenewDeadline, RetryPeriod, JitterFactor) as kube-controller-manager has them. */
@@ -73,7 +73,7 @@ export class LeaderElection {
   readonly #path: string;
   /** The Lease as it was last seen to change, and when that was. */
   #observed: { readonly version: string; readonly at: number } | null = null;
-  #holder: string | null = null;
+  #leader: string | null = null;
   /** When the last renewal that was taken was sent; null while another leads. */
   #renewedAt: number | null = null;
   #cancelDeadline: Cancel = () => undefined;
@@ -101,8 +101,8 @@ export class LeaderElection {
   }
 
   /** Who leads, as far as is known; empty while nobody does, null before anything is known. */
-  get holder(): string | null {
-    return this.#holder;
+  get leader(): string | null {
+    return this.#leader;
   }
 
   /** Takes no further part. A leader gives the Lease back, so that another goes on at once; its own writes must have ended. */
@@ -151,11 +151,11 @@ export class LeaderElection {
     const { clock, identity } = this.#options;
     if (this.#observed?.version !== metadata.resourceVersion)
       this.#observed = { version: metadata.resourceVersion, at: clock.now() };
-    const holder = spec?.holderIdentity ?? '';
-    if (holder === identity || holder === '') return true;
+    const leader = spec?.holderIdentity ?? '';
+    if (leader === identity || leader === '') return true;
     const seconds = spec?.leaseDurationSeconds ?? leaseMs / 1000;
     const isOver = clock.now() - this.#observed.at > seconds * 1000;
-    if (!isOver) this.#tellHolder(holder);
+    if (!isOver) this.#reportLeader(leader);
     // The name of another is the end of leading, whatever time is left.
     this.#lose();
     return isOver;
@@ -182,7 +182,7 @@ export class LeaderElection {
     this.#cancelDeadline = clock.schedule(leftMs, () => {
       this.#lose();
     });
-    this.#holder = identity;
+    this.#leader = identity;
     if (isNew && !this.#isStopped) onElected();
   }
 
@@ -193,10 +193,10 @@ export class LeaderElection {
     if (!this.#isStopped) this.#options.onLost();
   }
 
-  #tellHolder(holder: string): void {
-    if (this.#holder === holder) return;
-    this.#holder = holder;
-    this.#options.onHolder(holder);
+  #reportLeader(leader: string): void {
+    if (this.#leader === leader) return;
+    this.#leader = leader;
+    this.#options.onLeader(leader);
   }
 
   #toCreation(): ObjectWrite {

@@ -26,7 +26,7 @@ export const answerMs = 5000;
  * may send none: then a new watch from the same version costs a request. Up to a fifth more, so that not all watches of a
  * frozen server come to the others at once.
  */
-export const silenceSeconds = 75;
+export const idleSeconds = 75;
 
 /** The server ends it first. */
 const graceMs = 10_000;
@@ -38,7 +38,7 @@ interface Watch<T> {
   /** The server is to end it after these; some seconds later it is ended here. */
   readonly seconds: number;
   /** If nothing comes for these, not even a bookmark, it is ended here: the server, or the way to it, is frozen. */
-  readonly silenceSeconds: number;
+  readonly idleSeconds: number;
   /** Told when the server begins to answer. */
   readonly onBegin: () => void;
   readonly onEvent: (event: WatchEvent<T>) => void;
@@ -53,7 +53,7 @@ interface Watch<T> {
 export async function watchObjects<T extends ApiObject>(
   resource: Resource<T>,
   options: Connection & Pick<ApiCall, 'clock' | 'forbidden' | 'signal'>,
-  { version, seconds, silenceSeconds, onBegin, onEvent, onEnd }: Watch<T>,
+  { version, seconds, idleSeconds, onBegin, onEvent, onEnd }: Watch<T>,
 ): Promise<void> {
   const { kind, path, selector, limits, remedy } = resource;
   const query = `watch=true&allowWatchBookmarks=true&resourceVersion=${version}&timeoutSeconds=${seconds}`;
@@ -64,7 +64,7 @@ export async function watchObjects<T extends ApiObject>(
     ...options,
     title: `watching ${kind}s`,
     path: joinQuery(path, [selector, query]),
-    limits: { beginMs: answerMs, silenceMs: silenceSeconds * 1000, endMs: seconds * 1000 + graceMs },
+    limits: { beginMs: answerMs, idleMs: idleSeconds * 1000, endMs: seconds * 1000 + graceMs },
     ...(remedy === undefined ? {} : { remedy }),
   };
   await callApi(call, {

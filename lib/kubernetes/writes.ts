@@ -30,7 +30,7 @@ export interface EventAnswer {
     /** The API will never take this one. */
     | 'refused';
   /** What was answered, as a sentence that can go on. */
-  readonly words: string;
+  readonly detail: string;
 }
 
 /** What sending takes. */
@@ -88,7 +88,7 @@ async function sendEvent(options: EventOptions, path: string, message: ApiMessag
     throw new VipnatError('API_ANSWER_UNEXPECTED', `${what} failed: the answer is not an event`);
   return {
     outcome: isEnding(text) ? 'refused' : (statusToOutcome.get(status) ?? 'refused'),
-    words: `${what} is answered with ${status}${describeStatus(text)}`,
+    detail: `${what} is answered with ${status}${describeStatus(text)}`,
   };
 }
 
@@ -161,7 +161,7 @@ export type WriteOutcome =
 export interface WriteAnswer {
   readonly outcome: WriteOutcome;
   /** What was answered, as a sentence that can go on. */
-  readonly words: string;
+  readonly detail: string;
   /** The object's version after the write; null where nothing was written, or the object is gone. */
   readonly version: string | null;
 }
@@ -184,11 +184,11 @@ async function writeObject(options: WriteOptions, write: ObjectWrite): Promise<W
   const call = { ...options, title, path, limits, message: toMessage(write), accepted: writeStatuses };
   const { status, text } = await exchange(call, maxObjectLength);
   const what = `${title} at ${formatServer(options.server)}`;
-  const words = `${what} is answered with ${status}${describeStatus(text)}`;
-  if (status >= 300) return { outcome: toOutcome(status, text), words, version: null };
+  const detail = `${what} is answered with ${status}${describeStatus(text)}`;
+  if (status >= 300) return { outcome: toOutcome(status, text), detail, version: null };
   const parsed = written.safeParse(readJson(text));
-  if (parsed.success) return { outcome: 'taken', words, version: readVersion(parsed.data) };
-  return { outcome: 'unreachable', words: `${what} failed: the answer is not an object`, version: null };
+  if (parsed.success) return { outcome: 'taken', detail, version: readVersion(parsed.data) };
+  return { outcome: 'unreachable', detail: `${what} failed: the answer is not an object`, version: null };
 }
 
 function toMessage({ method, body, isStrategic = false }: ObjectWrite): ApiMessage {
@@ -241,8 +241,8 @@ export type ReadAnswer<T> =
   | { readonly outcome: 'found'; readonly object: T }
   /** There is no such object. */
   | { readonly outcome: 'gone' }
-  | { readonly outcome: 'forbidden'; readonly words: string }
-  | { readonly outcome: 'unreachable'; readonly words: string };
+  | { readonly outcome: 'forbidden'; readonly detail: string }
+  | { readonly outcome: 'unreachable'; readonly detail: string };
 
 /** An object to read. */
 export interface ObjectRead<T> {
@@ -286,11 +286,11 @@ export class RoutedClient implements ObjectClient {
       if (status === 404) return { outcome: 'gone' };
       const what = `${title} at ${formatServer(options.server)}`;
       if (status === 403) {
-        return { outcome: 'forbidden', words: `${what} is answered with 403${describeStatus(text)}` };
+        return { outcome: 'forbidden', detail: `${what} is answered with 403${describeStatus(text)}` };
       }
       const parsed = schema.safeParse(readJson(text));
       if (parsed.success) return { outcome: 'found', object: parsed.data };
-      return { outcome: 'unreachable', words: `${what} failed: the answer is not such an object` };
+      return { outcome: 'unreachable', detail: `${what} failed: the answer is not such an object` };
     });
   }
 
@@ -323,12 +323,12 @@ interface Common {
 
 interface Failure {
   readonly outcome: 'forbidden' | 'unreachable';
-  readonly words: string;
+  readonly detail: string;
   readonly version: null;
 }
 
 function toFailure(error: unknown): Failure {
   const outcome =
     error instanceof VipnatError && error.code === 'API_FORBIDDEN' ? 'forbidden' : 'unreachable';
-  return { outcome, words: error instanceof Error ? error.message : String(error), version: null };
+  return { outcome, detail: error instanceof Error ? error.message : String(error), version: null };
 }

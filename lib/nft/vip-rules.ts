@@ -45,8 +45,8 @@ export function readNftInstalled(table: NftTable | null, vip: Endpoint): Install
   const written = renderNftTable(vip.family, [
     { vip, masquerade: 'own', backends, affinitySeconds, weights },
   ]);
-  const isOurs = areSameRules(written?.chains.get(name)?.rules ?? [], seen.rules);
-  if (!isOurs || backends.length === 0) return null;
+  const isOwn = areSameRules(written?.chains.get(name)?.rules ?? [], seen.rules);
+  if (!isOwn || backends.length === 0) return null;
   return { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) };
 }
 
@@ -102,7 +102,7 @@ export function removeVipsFromNft({ family, table: seen }: NftRuleset, vips: rea
       const kept = rules.filter((text) => !isAbout(text, vips));
       return kept.length === rules.length
         ? []
-        : [[name, { hook, rules: writeAnew(name, rules, kept) }] as const];
+        : [[name, { hook, rules: rewrite(name, rules, kept) }] as const];
     });
   if (chains.length === 0 && reduced.length === 0) return nothing;
   if (!hasOthers(seen, gone)) return diffNftTable({ family, wanted: null, seen }, () => false);
@@ -134,7 +134,7 @@ function isAbout(text: string, vips: readonly Endpoint[]): boolean {
 }
 
 /** Signatures count the rules before: those that stay get new ones. A chain that somebody edited, or another version wrote, keeps its texts. */
-function writeAnew(name: string, rules: readonly string[], kept: readonly string[]): readonly string[] {
+function rewrite(name: string, rules: readonly string[], kept: readonly string[]): readonly string[] {
   const before = render(name, rules);
   const after = render(name, kept);
   if (before === null || after === null) return kept;

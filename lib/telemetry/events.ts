@@ -98,7 +98,7 @@ interface Buckets {
 
 interface Series extends QueuedEvent {
   latest: RecordedEvent;
-  heardAt: number;
+  reachedAt: number;
 }
 
 /** Events that wait to be written, oldest first. */
@@ -132,7 +132,7 @@ export class EventQueue {
   take(): QueuedEvent | null {
     for (const series of this.#waiting) {
       this.#waiting.delete(series);
-      if (this.#clock.now() - series.heardAt <= maxWaitMs) return series;
+      if (this.#clock.now() - series.reachedAt <= maxWaitMs) return series;
       this.#leftOut += 1;
     }
     return null;
@@ -157,7 +157,7 @@ export class EventQueue {
     const date = this.#clock.date();
     this.#stamp = Math.max(this.#stamp + 1, date.getTime() * 1000);
     const latest = { ...what, stamp: this.#stamp, firstSeen: date, lastSeen: date, count: 1 };
-    const series = { latest, heardAt: now };
+    const series = { latest, reachedAt: now };
     this.#keyToSeries.set(key, series);
     this.#waiting.add(series);
   }
@@ -166,7 +166,7 @@ export class EventQueue {
     const now = this.#clock.now();
     const { latest } = series;
     series.latest = { ...latest, lastSeen: this.#clock.date(), count: latest.count + 1 };
-    series.heardAt = now;
+    series.reachedAt = now;
     if (this.#waiting.has(series)) return;
     const buckets = this.#findBuckets(latest.regarding);
     const { bucket, waitMs } = takeToken(budget, buckets.repeats, now);
@@ -185,8 +185,8 @@ export class EventQueue {
 
   /** What has been quiet for long enough is as if it had never been. */
   #forget(): void {
-    for (const [key, { heardAt }] of this.#keyToSeries) {
-      if (this.#clock.now() - heardAt > seriesMs) this.#keyToSeries.delete(key);
+    for (const [key, { reachedAt }] of this.#keyToSeries) {
+      if (this.#clock.now() - reachedAt > seriesMs) this.#keyToSeries.delete(key);
     }
     for (const [key, { news, repeats }] of this.#objectToBuckets) {
       const isFull = (bucket: Bucket) => refill(budget, bucket, this.#clock.now()).tokens === budget.capacity;
@@ -227,18 +227,18 @@ interface EventKind {
 
 /** What the agent tells of its node. */
 const ofNodes = {
-  WayChosen: { type: 'Normal', action: 'Balance' },
+  ModeChosen: { type: 'Normal', action: 'Balance' },
   Bypassing: { type: 'Warning', action: 'Balance' },
   NotBalanced: { type: 'Warning', action: 'Balance' },
   ApiserverDead: { type: 'Warning', action: 'Probe' },
   ApiserverDraining: { type: 'Warning', action: 'Probe' },
   ApiserverReady: { type: 'Normal', action: 'Probe' },
   RulesRepaired: { type: 'Warning', action: 'Repair' },
-  RulesContested: { type: 'Warning', action: 'Repair' },
+  RuleConflict: { type: 'Warning', action: 'Repair' },
   RulesUncontested: { type: 'Normal', action: 'Repair' },
   CannotServe: { type: 'Warning', action: 'Serve' },
   CanServe: { type: 'Normal', action: 'Serve' },
-  VipContested: { type: 'Warning', action: 'Serve' },
+  VipConflict: { type: 'Warning', action: 'Serve' },
   VipUncontested: { type: 'Normal', action: 'Serve' },
   AgentFailing: { type: 'Warning', action: 'Run' },
   AgentRecovered: { type: 'Normal', action: 'Run' },
@@ -261,7 +261,7 @@ const ofServices = {
   DeviceRefused: { type: 'Warning', action: 'Allocate' },
   GateTimedOut: { type: 'Warning', action: 'Allocate' },
   WriteFailed: { type: 'Warning', action: 'Allocate' },
-  WriteContested: { type: 'Warning', action: 'Allocate' },
+  WriteConflict: { type: 'Warning', action: 'Allocate' },
 } as const satisfies Record<string, EventKind>;
 
 /** Everything that events tell. The reason is the contract. docs/events.md has a row for each, and a test compares the two. */
@@ -327,7 +327,7 @@ export class EventWriter implements EventRecorder {
   #isStopped = false;
   #isForbidden = false;
   #failures = 0;
-  #saidLeftOut = 0;
+  #reportedLeftOut = 0;
   readonly #pause: Pause;
   #writing: Promise<void> | null = null;
 
@@ -340,7 +340,7 @@ export class EventWriter implements EventRecorder {
   record(reason: EventReason, note: string, regarding?: Regarding): void {
     if (this.#isStopped) return;
     this.#queue.add(reason, note, regarding ?? toNodeRegarding(this.#options.node));
-    this.#sayLeftOut();
+    this.#reportLeftOut();
     this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
   }
 
@@ -362,7 +362,7 @@ export class EventWriter implements EventRecorder {
       this.#queue.putBack(event);
       if (this.#isStopped) return;
       await this.#pause.wait(waitMs);
-      this.#sayLeftOut();
+      this.#reportLeftOut();
     }
   }
 
@@ -371,9 +371,9 @@ export class EventWriter implements EventRecorder {
     try {
       const answer = await this.#send(event);
       this.#failures = 0;
-      if (answer.outcome === 'forbidden') return this.#sayForbidden(answer);
-      if (answer.outcome === 'taken') this.#sayAllowed();
-      else this.#options.logger.debug(`vipnat left out an event: ${answer.words}`);
+      if (answer.outcome === 'forbidden') return this.#reportForbidden(answer);
+      if (answer.outcome === 'taken') this.#reportAllowed();
+      else this.#options.logger.debug(`vipnat left out an event: ${answer.detail}`);
       return 0;
     } catch (error) {
       return this.#fail(error);
@@ -397,21 +397,21 @@ export class EventWriter implements EventRecorder {
     }
   }
 
-  #sayForbidden({ words }: EventAnswer): number {
-    const what = `vipnat cannot write events: ${words}. Allow its credentials to create and patch events.events.k8s.io in the namespace default`;
+  #reportForbidden({ detail }: EventAnswer): number {
+    const what = `vipnat cannot write events: ${detail}. Allow its credentials to create and patch events.events.k8s.io in the namespace default`;
     this.#options.logger[this.#isForbidden ? 'debug' : 'warn'](what, { code: 'API_FORBIDDEN' });
     this.#isForbidden = true;
     return forbiddenRetryMs;
   }
 
-  #sayLeftOut(): void {
+  #reportLeftOut(): void {
     const { leftOut } = this.#queue;
-    if (leftOut === this.#saidLeftOut) return;
-    this.#saidLeftOut = leftOut;
+    if (leftOut === this.#reportedLeftOut) return;
+    this.#reportedLeftOut = leftOut;
     this.#options.logger.debug(`vipnat has left out ${leftOut} events so far: too many, or too old`);
   }
 
-  #sayAllowed(): void {
+  #reportAllowed(): void {
     if (this.#isForbidden) this.#options.logger.info('vipnat writes events again');
     this.#isForbidden = false;
   }

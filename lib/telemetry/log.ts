@@ -190,9 +190,9 @@ export function formatJsonLine({ level, message, timestamp, fields }: Entry): st
 function formatPretty({ level, message, timestamp, fields }: Entry, isColoured: boolean): string {
   const time = new Date(timestamp);
   const padded = level.padEnd(5);
-  const word = isColoured ? `${colours[level]}${padded}\u001b[0m` : padded;
+  const label = isColoured ? `${colours[level]}${padded}\u001b[0m` : padded;
   const code = typeof fields['code'] === 'string' ? `[${fields['code']}] ` : '';
-  const line = `${formatClockTime(time)} ${word} ${toPrintableLine(`${code}${message}`)}`;
+  const line = `${formatClockTime(time)} ${label} ${toPrintableLine(`${code}${message}`)}`;
   if (fields.details === undefined) return line;
   return `${line}\n${toPrintable(fields.details.trimEnd()).replaceAll(/^/gm, '    ')}`;
 }

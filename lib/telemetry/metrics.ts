@@ -7,16 +7,16 @@ export interface Metrics extends Pick<Sampler<SampledName>, 'contentType' | 'pri
 }
 
 /** A look starts a few tools: tens of milliseconds on a quiet host, seconds where one waits for a lock. */
-const lookBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const syncBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 /** Makes them, with the library that only who serves them loads. */
 export async function createMetrics(): Promise<Metrics> {
   const { registry, contentType, print } = await createSampler(sampled);
   const { Counter, Histogram } = await import('prom-client');
-  const { vipnat_look_duration_seconds: look, ...others } = counted;
-  const lookOptions = describeMetric('vipnat_look_duration_seconds', look, registry);
+  const { vipnat_sync_duration_seconds: duration, ...others } = counted;
+  const syncOptions = describeMetric('vipnat_sync_duration_seconds', duration, registry);
   const histograms = {
-    vipnat_look_duration_seconds: new Histogram({ ...lookOptions, buckets: lookBuckets }),
+    vipnat_sync_duration_seconds: new Histogram({ ...syncOptions, buckets: syncBuckets }),
   };
   const counters = new Map(
     Object.entries(others).map(([name, definition]) => [
@@ -48,7 +48,7 @@ export interface Meter {
 }
 
 /** Counts nothing: nobody can ask. */
-export const silentMeter: Meter = { count: () => undefined, time: () => undefined };
+export const noMeter: Meter = { count: () => undefined, time: () => undefined };
 
 /** One value of one metric. */
 interface AnySample<Name extends string = string> {
@@ -114,7 +114,7 @@ export interface MetricDefinition {
 
 /** Counted and timed where it happens, from the agent's start on, see meter.ts. */
 export const counted = {
-  vipnat_look_duration_seconds: {
+  vipnat_sync_duration_seconds: {
     type: 'histogram',
     labels: [],
     help: 'Duration of each complete sync; its count is the number of successful syncs',
@@ -134,7 +134,7 @@ export const counted = {
     labels: ['code'],
     help: 'Failed syncs and writes, and other failures when they begin, by the code of docs/errors.md',
   },
-  vipnat_way_changes_total: {
+  vipnat_mode_changes_total: {
     type: 'counter',
     labels: ['vip'],
     help: "Changes of a VIP's balancing mode",
@@ -163,7 +163,7 @@ export const sampled = {
     labels: [],
     help: 'Whether this agent waits for another agent on this host to end; it does nothing else meanwhile',
   },
-  vipnat_last_look_timestamp_seconds: {
+  vipnat_last_sync_timestamp_seconds: {
     type: 'gauge',
     labels: [],
     help: 'Time of the last successful sync, in seconds since 1970',
@@ -178,14 +178,14 @@ export const sampled = {
     labels: [],
     help: 'Number of differences between the wanted rules and the rules that the last sync found',
   },
-  vipnat_fight: {
+  vipnat_rule_conflict: {
     type: 'gauge',
     labels: [],
     help: "Whether another program keeps undoing vipnat's rules; 0 again after a minute without a repair",
   },
-  vipnat_vip_way: {
+  vipnat_vip_mode: {
     type: 'gauge',
-    labels: ['vip', 'way'],
+    labels: ['vip', 'mode'],
     help: 'Balancing mode of a VIP: 1 for the mode in use, 0 for the others',
   },
   vipnat_vip_bypass: {
@@ -198,7 +198,7 @@ export const sampled = {
     labels: ['vip'],
     help: 'Whether this node holds the VIP',
   },
-  vipnat_vip_contested: {
+  vipnat_vip_conflict: {
     type: 'gauge',
     labels: ['vip'],
     help: 'Whether another host answers ARP for a VIP that this node holds; absent on other nodes and for IPv6',
@@ -223,7 +223,7 @@ export const sampled = {
     labels: ['apiserver', 'state'],
     help: 'State of an apiserver as this node sees it: 1 for its state, 0 for the others',
   },
-  vipnat_apiserver_suspected: {
+  vipnat_apiserver_uncorroborated: {
     type: 'gauge',
     labels: ['apiserver'],
     help: "Whether the apiserver is suspected: its probes fail, but this node's network may be the cause",

@@ -68,7 +68,7 @@ function renderCommand(loaded: LoadedCommand): string {
 /** The options that only this command has, each once: those of its help, then those of each kind. */
 function listOwnOptions(loaded: LoadedCommand): CommandOption[] {
   const { command } = loaded;
-  const kinds = ['', ...(command.heeds === undefined ? [] : (command.kinds?.keys() ?? []))];
+  const kinds = ['', ...(command.configOptions === undefined ? [] : (command.kinds?.keys() ?? []))];
   const shown = kinds.flatMap((kind) =>
     listOptions(loaded, kind).filter(({ isConfigured, explain }) => !isConfigured && explain().isShown),
   );

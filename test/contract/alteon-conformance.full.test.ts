@@ -43,11 +43,11 @@ function toTarget({ device, clock }: AlteonWorld): ConformanceTarget {
       restart: soon(() => {
         device.activeUnit.restart();
       }),
-      silence: () => {
-        for (const at of device.units.keys()) device.silent.add(at);
+      disconnect: () => {
+        for (const at of device.units.keys()) device.unresponsive.add(at);
         return Promise.resolve(
           soon(() => {
-            device.silent.clear();
+            device.unresponsive.clear();
           }),
         );
       },

@@ -152,7 +152,7 @@ describe('at each call of a change in turn', () => {
       const world = await startAt();
       world.device.onCall = (_call, count) => {
         if (count !== at) return;
-        world.device.silent.add(0);
+        world.device.unresponsive.add(0);
         world.device.switchRoles();
       };
       await ensureInTwo(world, at);

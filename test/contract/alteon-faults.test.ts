@@ -135,16 +135,16 @@ describe('a fault', () => {
 describe('of a pair', () => {
   test('with a silent standby everything goes on, the state says so, and it gets all when it is back', async () => {
     const world = await startWorld();
-    world.device.silent.add(1);
+    world.device.unresponsive.add(1);
     expect(await world.ensure(one)).toEqual(done);
     const [, url] = world.device.urls;
     expect((await world.driver.readState(signal)).units[1]).toMatchObject({
       unit: url,
-      role: 'silent',
+      role: 'unresponsive',
       why: expect.stringContaining('connection'),
     });
     world.device.settle();
-    world.device.silent.clear();
+    world.device.unresponsive.clear();
     expect((await world.driver.readState(signal)).units[1]).toMatchObject({
       role: 'standby',
       isInSync: false,

@@ -80,7 +80,7 @@ function toTarget(world: HaproxyWorld): ConformanceTarget {
         await eachUnit((unit) => unit.crash());
         await startAll();
       },
-      silence: async () => {
+      disconnect: async () => {
         await eachUnit((unit) => unit.stop());
         return startAll;
       },

@@ -274,7 +274,7 @@ describe('a pair', () => {
     expect(await ensure([one, two])).toEqual(done);
     expect((await world.makeDriver().readState(signal)).units).toMatchObject([
       { role: 'active', isInSync: true },
-      { role: 'silent' },
+      { role: 'unresponsive' },
     ]);
     await other?.start();
     await other?.setRole('standby');
@@ -312,7 +312,7 @@ describe('a pair', () => {
     isStopped = true;
     expect(await ensure(one, two)).toBe(1);
     expect(await ensure(two)).toBe(0);
-    expect((await driver.readState(signal)).units[1]).toMatchObject({ role: 'silent' });
+    expect((await driver.readState(signal)).units[1]).toMatchObject({ role: 'unresponsive' });
     for (let second = 0; second < 10; second += 1) await sleep(world.clock, 1000);
     expect(await ensure(one)).toBe(1);
     other?.signal('SIGCONT');

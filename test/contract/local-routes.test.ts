@@ -6,8 +6,8 @@ import { type KernelSubject } from './subject.ts';
 
 const vip = '10.0.0.50';
 const route = { address: vip, device: 'lo', source: '10.0.0.11' };
-const ours = { ...route, isOurs: true };
-const kernels = { ...route, source: vip, isOurs: false };
+const ours = { ...route, isOwn: true };
+const kernels = { ...route, source: vip, isOwn: false };
 
 async function listRoutes({ kernel }: KernelSubject): Promise<LocalRoute[]> {
   const { routes } = await kernel.readLocalRoutes();
@@ -32,7 +32,7 @@ describeKernels((subject) => {
         },
         { family: 'ipv6', address: '::1', device: 'lo', prefixLength: 128, isSource: false },
       ],
-      routes: [{ address: '127.0.0.1', device: 'lo', source: '127.0.0.1', isOurs: false }],
+      routes: [{ address: '127.0.0.1', device: 'lo', source: '127.0.0.1', isOwn: false }],
       usualSource: null,
     });
   });

@@ -8,7 +8,7 @@ const quietMs = 400;
 export const slowQuietMs = 1500;
 
 /** Milliseconds: no measurement, but the end of a test whose trigger does not come. */
-const patienceMs = 120_000;
+const maxWaitMs = 120_000;
 
 /** The triggers of what is done and is to trigger nothing, each once, in the order in which they came. */
 export async function watchQuiet(
@@ -26,7 +26,7 @@ export async function watchChange(
   act: () => Promise<void>,
 ): Promise<Trigger[]> {
   return await watchUntil(subject, act, async (triggers) => {
-    const deadline = performance.now() + patienceMs;
+    const deadline = performance.now() + maxWaitMs;
     while (!triggers.has(awaited) && performance.now() < deadline) await sleep(10);
     await sleep(quietMs);
   });

@@ -52,7 +52,7 @@ interface Case {
 const on = (labels: string, node = 'm1') =>
   `{${labels === '' ? '' : `${labels},`}instance="${node}",job="vipnat"}`;
 const vip = 'vip="10.0.0.50:6443"';
-const passthrough = `vipnat_vip_way${on(`${vip},way="passthrough"`)}`;
+const passthrough = `vipnat_vip_mode${on(`${vip},mode="passthrough"`)}`;
 const held = (node: string) => `vipnat_vip_held${on(vip, node)}`;
 const apiserver = (state: string) =>
   `vipnat_apiserver_state${on(`apiserver="10.0.0.11:6443",state="${state}"`)}`;
@@ -78,7 +78,7 @@ const cases: Readonly<Record<string, Case>> = {
     fires: [{ [passthrough]: '1x10' }, 2, 1],
     quiet: [{ [passthrough]: '0 1 0 0 1 0 0' }, 4],
   },
-  VipnatHolderNotBalanced: {
+  VipnatVipHolderNotBalanced: {
     fires: [{ [passthrough]: '1x10', [held('m1')]: '1x10' }, 2, 1],
     quiet: [{ [passthrough]: '1x10', [held('m1')]: '0x10', [held('m2')]: '1x10' }, 9],
   },
@@ -87,16 +87,16 @@ const cases: Readonly<Record<string, Case>> = {
     // While it moves, one look of two nodes each can see it.
     quiet: [{ [held('m1')]: '1 1 0 0 0', [held('m2')]: '0 1 1 1 1' }, 4],
   },
-  VipnatVipContested: {
-    fires: [{ [`vipnat_vip_contested${on(vip)}`]: '0 1x10' }, 1, 1],
-    quiet: [{ [`vipnat_vip_contested${on(vip)}`]: '0x10' }, 3],
+  VipnatVipConflict: {
+    fires: [{ [`vipnat_vip_conflict${on(vip)}`]: '0 1x10' }, 1, 1],
+    quiet: [{ [`vipnat_vip_conflict${on(vip)}`]: '0x10' }, 3],
   },
   VipnatVipHeldNowhere: {
     fires: [{ [held('m1')]: '0x10', [held('m2')]: '0x10' }, 2, 1],
     quiet: [{ [held('m1')]: '1 0 0 0', [held('m2')]: '0 0 1 1' }, 3],
   },
   VipnatRulesNotInSync: simple('vipnat_rules_in_sync', '0', 2),
-  VipnatFight: simple('vipnat_fight', '1', 0),
+  VipnatRuleConflict: simple('vipnat_rule_conflict', '1', 0),
   VipnatApiserverDead: {
     fires: [{ [apiserver('dead')]: '1x10' }, 2, 1],
     quiet: [{ [apiserver('dead')]: '0 1 0 0', [apiserver('draining')]: '1x10' }, 3],
@@ -119,9 +119,9 @@ const cases: Readonly<Record<string, Case>> = {
     fires: [{ [`vipnat_failures_total${on('code="TOOL_FAILED"')}`]: '0+1x20' }, 12, 1],
     quiet: [{ [`vipnat_failures_total${on('code="TOOL_FAILED"')}`]: '0x5 3x20' }, 12],
   },
-  VipnatNoLook: {
-    fires: [{ [`vipnat_last_look_timestamp_seconds${on('')}`]: '0x20' }, 13, 1],
-    quiet: [{ [`vipnat_last_look_timestamp_seconds${on('')}`]: '0+60x20' }, 20],
+  VipnatNoSync: {
+    fires: [{ [`vipnat_last_sync_timestamp_seconds${on('')}`]: '0x20' }, 13, 1],
+    quiet: [{ [`vipnat_last_sync_timestamp_seconds${on('')}`]: '0+60x20' }, 20],
   },
   VipnatAgentDown: {
     fires: [{ [`up${on('')}`]: '0x5', [`up${on('', 'm2')}`]: '1x5' }, 3, 1],
@@ -160,9 +160,9 @@ const cases: Readonly<Record<string, Case>> = {
     fires: [{ [`vipnat_balancer_last_sync_timestamp_seconds${on('')}`]: '0x20' }, 5, 1],
     quiet: [{ [`vipnat_balancer_last_sync_timestamp_seconds${on('')}`]: '0+60x20' }, 20],
   },
-  VipnatNodeSilent: {
-    fires: [{ [`vipnat_balancer_nodes_silent${on('')}`]: '1x10' }, 2, 1],
-    quiet: [{ [`vipnat_balancer_nodes_silent${on('')}`]: '0 1 0 0 0' }, 4],
+  VipnatNodeUnresponsive: {
+    fires: [{ [`vipnat_balancer_nodes_unresponsive${on('')}`]: '1x10' }, 2, 1],
+    quiet: [{ [`vipnat_balancer_nodes_unresponsive${on('')}`]: '0 1 0 0 0' }, 4],
   },
   VipnatDrainStartsLate: {
     fires: [{ [drained('2')]: '0x30', [drained('3')]: '0+1x30', [drained('+Inf')]: '0+1x30' }, 20, 1],
@@ -304,8 +304,11 @@ describeWithPromtool('promtool', () => {
 
   test('notices a rule that does not fire', () => {
     const broken = join(folder, 'broken.yaml');
-    writeFileSync(broken, readFileSync(file, 'utf8').replace('vipnat_fight == 1', 'vipnat_fight == 2'));
-    const fight = cases['VipnatFight']?.fires ?? [{}, 0, 0];
-    expect(runTests([toTest('VipnatFight', fight, 1)], 1, broken)).toMatchObject({ status: 1 });
+    writeFileSync(
+      broken,
+      readFileSync(file, 'utf8').replace('vipnat_rule_conflict == 1', 'vipnat_rule_conflict == 2'),
+    );
+    const ruleConflict = cases['VipnatRuleConflict']?.fires ?? [{}, 0, 0];
+    expect(runTests([toTest('VipnatRuleConflict', ruleConflict, 1)], 1, broken)).toMatchObject({ status: 1 });
   });
 });

@@ -32,7 +32,7 @@ async function findProblems(words: readonly string[]): Promise<string[]> {
   const line = `vipnat ${words.join(' ')}`;
   try {
     const invocation = await parseCommandLine(words, '0');
-    if (invocation.kind !== 'call' || invocation.command.heeds === undefined) return [];
+    if (invocation.kind !== 'call' || invocation.command.configOptions === undefined) return [];
     const { flags, problems } = invocation;
     const isConcrete = !words.some(isPlaceholder);
     const reading = { flags, environment: {}, file: undefined, isForElsewhere: true };

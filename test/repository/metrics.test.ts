@@ -130,7 +130,7 @@ describe('manifests/dashboard.json', () => {
 describeWithPromtool('promtool', () => {
   test('finds nothing wrong with what an agent prints', async () => {
     const { meter, print } = await createMetrics();
-    new LoopMetrics(meter, [toEndpoint('[fd00::50]:6443')]).fight();
+    new LoopMetrics(meter, [toEndpoint('[fd00::50]:6443')]).ruleConflict();
     const text = await print([{ name: 'vipnat_vip_held', labels: { vip: '[fd00::50]:6443' }, value: 1 }]);
     expect(runPromtool(['check', 'metrics'], text)).toEqual({ status: 0, output: '' });
     expect(runPromtool(['check', 'metrics'], text.replace('# HELP vipnat_vip_held ', '# '))).not.toEqual({

@@ -3,8 +3,8 @@ import {
   type HostFacts,
   given,
   filePaths,
-  lookAtHost,
-  lookAt,
+  checkHost,
+  checkEach,
   type Fact,
   type Finding,
   type NotChecked,
@@ -19,7 +19,7 @@ import {
   type Endpoint,
 } from '../../../lib/net.ts';
 import { isBalanced } from '../../../config/options.ts';
-import type { HostLook, ApiserverHealth } from '../../../agent/main.ts';
+import type { HostReading, ApiserverHealth } from '../../../agent/main.ts';
 import { findLiveSources } from '../../../agent/endpoints.ts';
 import { quoteWords } from '../../../lib/text.ts';
 import type { Serving } from '../../../lib/http/client.ts';
@@ -65,7 +65,7 @@ function findAbruptEnd({ processes, files }: HostFacts): ReturnType<Check['find'
     if (manifest !== undefined && 'unknown' in manifest) return manifest;
     return { unknown: 'this node shows no kube-apiserver, and no manifest of one' };
   }
-  return lookAtHost(() => {
+  return checkHost(() => {
     const delay = findDelay(words);
     if (delay !== null && !/^0(?:ms|s|m|h)?$/.test(delay)) return [];
     return [
@@ -113,7 +113,7 @@ const nobodyKnown = { unknown: 'no apiserver is known' };
 /** Whether a virtual IP is left to its holder, as no apiserver is known that could be balanced over. */
 function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) =>
-    lookAt(assessed.decisions, { unknown: 'no virtual IP is configured' }, (decision) => {
+    checkEach(assessed.decisions, { unknown: 'no virtual IP is configured' }, (decision) => {
       const { vip, reason } = decision;
       const { missingSwitches, health } = assessed;
       const isClosed = missingSwitches.some(({ family }) => family === vip.family);
@@ -128,7 +128,7 @@ function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['fi
               ? `No apiserver is known, and ${reason}.`
               : `The reason: ${reason}.`,
           remedy: [
-            ...describeWayOut(isAnyAtVip(vip.family, assessed)),
+            ...describeRemedy(isAnyAtVip(vip.family, assessed)),
             '# name the apiservers, here and in the options of the agent',
             `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
           ],
@@ -139,7 +139,7 @@ function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['fi
 }
 
 /** Whether the API or kube-proxy names an apiserver at a virtual IP now. */
-function isAnyAtVip(family: Family, { observation, memory, decisions }: HostLook): boolean {
+function isAnyAtVip(family: Family, { observation, memory, decisions }: HostReading): boolean {
   const { api, kubeProxy } = findLiveSources(family, {
     observation,
     memory,
@@ -151,7 +151,7 @@ function isAnyAtVip(family: Family, { observation, memory, decisions }: HostLook
   );
 }
 
-function describeWayOut(isAtVip: boolean): string[] {
+function describeRemedy(isAtVip: boolean): string[] {
   return isAtVip
     ? [
         '# on each master in turn: give kube-apiserver the own address of its host by',
@@ -170,7 +170,7 @@ const livenessOnlyCheck: Check = {
 
 function findBlind({ assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ health }) =>
-    lookAt([...health], nobodyKnown, ([text, { livenessOnly }]) =>
+    checkEach([...health], nobodyKnown, ([text, { livenessOnly }]) =>
       livenessOnly === undefined
         ? []
         : [
@@ -232,7 +232,7 @@ function findDown({ assessment, flags, units }: HostFacts): ReturnType<Check['fi
     const isDown = ({ state, isDrained = false }: ApiserverHealth) =>
       state === 'dead' || (state === 'draining' && !isDrained);
     const isAnyUp = [...assessed.health.values()].some((one) => !isDown(one));
-    return lookAt([...assessed.health], nobodyKnown, ([text, health]) => {
+    return checkEach([...assessed.health], nobodyKnown, ([text, health]) => {
       if (!isDown(health)) return [];
       return [
         {
@@ -343,11 +343,14 @@ function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['fin
 
 /** Looks at each apiserver that is known. Of one that did not answer nothing is told to be well. */
 function overAnswering(
-  { assessment, serving }: { assessment: Fact<HostLook>; serving: Fact<ReadonlyMap<string, Serving | null>> },
-  find: (endpoint: Endpoint, serving: Serving, assessed: HostLook) => Finding[] | NotChecked,
+  {
+    assessment,
+    serving,
+  }: { assessment: Fact<HostReading>; serving: Fact<ReadonlyMap<string, Serving | null>> },
+  find: (endpoint: Endpoint, serving: Serving, assessed: HostReading) => Finding[] | NotChecked,
 ): Verdict {
   return given([assessment, serving], (assessed, answers) =>
-    lookAt([...answers], nobodyKnown, ([text, answer]) => {
+    checkEach([...answers], nobodyKnown, ([text, answer]) => {
       const endpoint = parseEndpoint(text);
       if (endpoint === null || answer === null) return { unknown: `${text} did not answer` };
       return find(endpoint, answer, assessed);
@@ -355,7 +358,7 @@ function overAnswering(
   );
 }
 
-function isLocal(text: string, { observation }: HostLook): boolean {
+function isLocal(text: string, { observation }: HostReading): boolean {
   return observation.addresses.some(({ address }) => address === parseEndpoint(text)?.address);
 }
 

@@ -1,7 +1,7 @@
 import type { Check, Finding, HostFacts } from '../facts.ts';
 import { toolChecks, forwardingChecks, trackingChecks } from './host.ts';
 import { virtualIpChecks } from './vip.ts';
-import { localRouteChecks, ruleChecks, strangerChecks } from './rules.ts';
+import { localRouteChecks, ruleChecks, foreignChecks } from './rules.ts';
 import { keepalivedChecks, trackFileChecks, hostDrainedChecks } from './keepalived.ts';
 import { apiserverChecks } from './apiservers.ts';
 import { kubeconfigChecks, kubeProxyChecks } from './kube-proxy.ts';
@@ -23,7 +23,7 @@ export const topics: readonly Topic[] = [
   },
   { name: 'apiservers', checks: [...apiserverChecks, ...hostDrainedChecks, ...kubeconfigChecks] },
   { name: 'kube-proxy', checks: kubeProxyChecks },
-  { name: "vipnat's rules, foreign rules", checks: [...ruleChecks, ...strangerChecks] },
+  { name: "vipnat's rules, foreign rules", checks: [...ruleChecks, ...foreignChecks] },
   { name: 'Services', checks: serviceChecks },
 ];
 
@@ -54,8 +54,8 @@ export interface TopicOutcome {
 
 /** Makes every check; without a virtual IP of the API those that are about none. Pure. */
 export function diagnose(facts: HostFacts): TopicOutcome[] {
-  const isLookedAt = ({ name }: Topic) => facts.config.vips.length > 0 || withoutVips.includes(name);
-  return topics.filter(isLookedAt).map(({ name, checks }) => ({
+  const isChecked = ({ name }: Topic) => facts.config.vips.length > 0 || withoutVips.includes(name);
+  return topics.filter(isChecked).map(({ name, checks }) => ({
     name,
     outcomes: checks.flatMap((check) => make(check, facts)),
   }));
@@ -66,9 +66,9 @@ function make({ code, find }: Check, facts: HostFacts): Outcome[] {
   if ('unknown' in verdict) return [{ code, level: 'skipped', reason: verdict.unknown }];
   if ('notHere' in verdict) return [{ code, level: 'ok' }];
   const { findings, gaps } = verdict;
-  const told: Outcome[] = [
+  const results: Outcome[] = [
     ...findings.map((finding) => ({ code, ...finding })),
     ...gaps.map((reason): Outcome => ({ code, level: 'skipped', reason })),
   ];
-  return told.length === 0 ? [{ code, level: 'ok' }] : told;
+  return results.length === 0 ? [{ code, level: 'ok' }] : results;
 }

@@ -2,16 +2,16 @@ import {
   type Check,
   type HostFacts,
   given,
-  lookAt,
+  checkEach,
   type NotChecked,
   type Finding,
   nameReversePathFilter,
-  lookAtHost,
+  checkHost,
   sysctlNames,
 } from '../facts.ts';
 import { listFamilies, converge, install } from '../remedies.ts';
 import { forwardingSwitch } from '../../../lib/kernel/forwarding.ts';
-import type { HostLook } from '../../../agent/main.ts';
+import type { HostReading } from '../../../agent/main.ts';
 import { type Family, isInSubnet } from '../../../lib/net.ts';
 import { isBalanced, quoteText } from '../../../config/options.ts';
 import { dropsForwarded } from '../../../lib/iptables/diff.ts';
@@ -53,14 +53,14 @@ export const forwardingChecks: readonly Check[] = [
 
 function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation, missingSwitches }) =>
-    lookAt(listFamilies(config.vips), noVip, (family) => {
+    checkEach(listFamilies(config.vips), noVip, (family) => {
       if (observation.forwarding[family] === null)
         return { unknown: `${forwardingSwitch(family)} cannot be read` };
       const missing = missingSwitches.filter((one) => one.family === family);
-      return missing.map(({ name, command, isOurs }) => ({
+      return missing.map(({ name, command, isOwn }) => ({
         level: 'fail',
         title: `IP forwarding is off (${name} is 0)`,
-        why: `The kernel drops connections to apiservers on other nodes. ${isOurs ? 'A running agent switches IP forwarding on.' : 'With --sysctls check, the agent leaves it off.'}`,
+        why: `The kernel drops connections to apiservers on other nodes. ${isOwn ? 'A running agent switches IP forwarding on.' : 'With --sysctls check, the agent leaves it off.'}`,
         remedy: [command],
       }));
     }),
@@ -70,7 +70,7 @@ function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['
 const noVip = { unknown: 'no virtual IP is configured' };
 
 /** Why nothing of a family is balanced; null where something is. */
-function findDeclined({ decisions }: HostLook, family: Family): NotChecked | null {
+function findDeclined({ decisions }: HostReading, family: Family): NotChecked | null {
   const own = decisions.filter(({ vip }) => vip.family === family);
   const [first] = own;
   if (first === undefined || own.some(isBalanced)) return null;
@@ -80,7 +80,7 @@ function findDeclined({ decisions }: HostLook, family: Family): NotChecked | nul
 /** Our own rule lets it pass: only where that is missing anything is lost. */
 function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) =>
-    lookAt(listFamilies(config.vips), noVip, (family): Finding[] | NotChecked => {
+    checkEach(listFamilies(config.vips), noVip, (family): Finding[] | NotChecked => {
       const dropping = assessed.observation.rulesets.filter(
         (seen) => seen.family === family && dropsForwarded(seen),
       );
@@ -108,7 +108,7 @@ function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts):
 function findForeignDrop({ config, assessment, forwardChains }: HostFacts): ReturnType<Check['find']> {
   return given([assessment, forwardChains], (assessed, chains) => {
     const dropping = chains.filter(({ isDropping }) => isDropping);
-    return lookAt(dropping, { notHere: 'no chain drops forwarded packets' }, (chain) => {
+    return checkEach(dropping, { notHere: 'no chain drops forwarded packets' }, (chain) => {
       if (findForeignDrops([chain], assessed).length > 0) return [describeForeignDrop(chain)];
       const declined = listFamilies(config.vips).map((family) => findDeclined(assessed, family));
       return declined.find((one) => one !== null) ?? [];
@@ -144,7 +144,7 @@ function findStrictFilter({ config, interfaces, sysctls }: HostFacts): ReturnTyp
   );
   if (vips.length === 0) return { notHere: 'no virtual IP is IPv4' };
   if (devices.length < 2) return { notHere: 'this host is in one network' };
-  return lookAt(devices, noVip, (device) => {
+  return checkEach(devices, noVip, (device) => {
     const names = ['all', device].map(nameReversePathFilter);
     if (!names.some((name) => sysctls.has(name))) return { unknown: `${names[1] ?? ''} cannot be read` };
     return strict.filter((one) => one === device).map((one) => describeStrict(one, devices));
@@ -211,7 +211,7 @@ export const toolChecks: readonly Check[] = [
 
 function findLackingRights({ rights, flags }: HostFacts): ReturnType<Check['find']> {
   return given([rights], ({ hasNetAdmin, hasNetRaw }) =>
-    lookAtHost(() => {
+    checkHost(() => {
       const lacking = [...(hasNetAdmin ? [] : ['CAP_NET_ADMIN']), ...(hasNetRaw ? [] : ['CAP_NET_RAW'])];
       if (lacking.length === 0) return [];
       return [
@@ -232,7 +232,7 @@ export function lacksFirewallTool(tools: ReadonlySet<string>): boolean {
 }
 
 function findMissingFirewallTool({ tools }: HostFacts): ReturnType<Check['find']> {
-  return lookAtHost(() => {
+  return checkHost(() => {
     if (!lacksFirewallTool(tools)) return [];
     return [
       {
@@ -249,7 +249,7 @@ function findMissingFirewallTool({ tools }: HostFacts): ReturnType<Check['find']
 function findMissingInotifywait({ tools, assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation }) =>
     observation.dialect.value === 'legacy'
-      ? lookAtHost(() =>
+      ? checkHost(() =>
           findMissing(
             tools,
             'inotifywait',
@@ -270,7 +270,7 @@ function findMissing(tools: ReadonlySet<string>, tool: string, why: string): Fin
 /** All that rests on it says so for itself: here only that it is so, once. */
 function findUnreadableHost(facts: HostFacts): ReturnType<Check['find']> {
   const { assessment } = facts;
-  return lookAtHost(() => {
+  return checkHost(() => {
     if (!('unknown' in assessment)) return [];
     return [
       {
@@ -294,7 +294,7 @@ function describeReading({ rights, tools, flags }: HostFacts): string[] {
 
 /** What nothing rests on: vipnat goes on without it. */
 function findUnreadRules({ assessment }: HostFacts): ReturnType<Check['find']> {
-  return lookAtHost(() =>
+  return checkHost(() =>
     given([assessment], ({ observation }) =>
       describeUnread(observation.unread).map(({ code, text }) => ({
         level: 'warn' as const,
@@ -314,7 +314,7 @@ function findFullConntrack({ sysctls }: HostFacts): ReturnType<Check['find']> {
   const count = Number(sysctls.get(sysctlNames.conntrackCount) ?? NaN);
   const max = Number(sysctls.get(sysctlNames.conntrackMax) ?? NaN);
   if (Number.isNaN(count) || Number.isNaN(max)) return noConntrack;
-  return lookAtHost(() => {
+  return checkHost(() => {
     // 0 is no limit.
     if (max === 0 || count < warnShare * max) return [];
     return [
@@ -334,7 +334,7 @@ const noConntrack = { unknown: 'nf_conntrack is not loaded, or its sysctls are h
 function findStrictConntrack({ sysctls }: HostFacts): ReturnType<Check['find']> {
   const loose = sysctls.get(sysctlNames.conntrackLoose);
   if (loose === undefined) return noConntrack;
-  return lookAtHost(() => {
+  return checkHost(() => {
     if (loose !== '0') return [];
     return [
       {
@@ -367,7 +367,7 @@ export const trackingChecks: readonly Check[] = [
 
 function findUntracked({ assessment, earlyRules }: HostFacts): ReturnType<Check['find']> {
   return given([assessment, earlyRules], (assessed, rules) =>
-    lookAt(rules, { notHere: 'no rule comes before connection tracking' }, (one) =>
+    checkEach(rules, { notHere: 'no rule comes before connection tracking' }, (one) =>
       findUntrackedPackets([one], assessed).map(describeUntracked),
     ),
   );
@@ -389,7 +389,7 @@ function describeUntracked({ place, rule, packets, isSure, exemptions }: Untrack
 
 function findDrops({ assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) =>
-    lookAt(findDropRules(assessed), { notHere: 'no such rule is here' }, ({ place, rule, deletion }) => [
+    checkEach(findDropRules(assessed), { notHere: 'no such rule is here' }, ({ place, rule, deletion }) => [
       {
         level: 'fail',
         title: `${place} drops balanced connections: ${quoteText(rule)}`,

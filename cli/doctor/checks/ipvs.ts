@@ -2,10 +2,10 @@ import {
   type Check,
   type HostFacts,
   given,
-  lookAt,
+  checkEach,
   ipvsModules,
   sysctlNames,
-  lookAtHost,
+  checkHost,
   type NotHere,
 } from '../facts.ts';
 import { restartProxy as restart } from '../remedies.ts';
@@ -47,9 +47,9 @@ function findMissingModules(facts: HostFacts): ReturnType<Check['find']> {
   const { assessment, ipvs, modules, processes } = facts;
   return given([assessment, ipvs], ({ observation }) => {
     const running = 'value' in processes ? processes.value : [];
-    const isAsked = running.some(isToldIpvs);
+    const isAsked = running.some(isConfiguredIpvs);
     if (observation.proxyMode.value !== 'ipvs' && !isAsked) return noIpvs(observation);
-    return lookAt(ipvsModules, noIpvs(observation), (name) => {
+    return checkEach(ipvsModules, noIpvs(observation), (name) => {
       const state = isSeen(name, facts) ? 'here' : (modules.get(name) ?? 'unknown');
       // The kernel loads a scheduler by itself when one is asked for.
       if (state === 'here' || (name !== 'ip_vs' && state === 'loadable')) return [];
@@ -75,7 +75,7 @@ function findMissingModules(facts: HostFacts): ReturnType<Check['find']> {
 }
 
 /** By its own command line; its file is not read. */
-function isToldIpvs({ name, arguments: words, isSurelyHere }: HostProcess): boolean {
+function isConfiguredIpvs({ name, arguments: words, isSurelyHere }: HostProcess): boolean {
   return name === 'kube-proxy' && isSurelyHere && words.includes('--proxy-mode=ipvs');
 }
 
@@ -94,7 +94,7 @@ function findLooseArp({ assessment, sysctls, services }: HostFacts): ReturnType<
     const [ignore, announce] = [sysctls.get(sysctlNames.arpIgnore), sysctls.get(sysctlNames.arpAnnounce)];
     if (ignore === undefined || announce === undefined)
       return { unknown: `${sysctlNames.arpIgnore} cannot be read` };
-    return lookAtHost(() => {
+    return checkHost(() => {
       if (Number(ignore) >= 1 && Number(announce) >= 2) return [];
       return [
         {
@@ -127,8 +127,8 @@ function findIpvsWithoutConntrack({ assessment, sysctls }: HostFacts): ReturnTyp
     const value = sysctls.get(sysctlNames.ipvsConntrack);
     if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
     if (value === undefined) return { unknown: `${sysctlNames.ipvsConntrack} cannot be read` };
-    return lookAtHost(() => {
-      const isUsed = decisions.some(({ way }) => way === 'cluster-ip');
+    return checkHost(() => {
+      const isUsed = decisions.some(({ mode }) => mode === 'cluster-ip');
       if (!isUsed || value !== '0') return [];
       return [
         {
@@ -148,7 +148,7 @@ function findExcluded({ assessment, kubeProxy }: HostFacts): ReturnType<Check['f
     if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
     if (kubeProxy.ipvs === null) return { unknown: 'no program answers at 127.0.0.1:10249/configz' };
     const { excludeCidrs } = kubeProxy.ipvs;
-    return lookAt(decisions, { unknown: 'no virtual IP is configured' }, ({ clusterIp }) => {
+    return checkEach(decisions, { unknown: 'no virtual IP is configured' }, ({ clusterIp }) => {
       if (excludeCidrs.length === 0) return [];
       if (clusterIp === null) return { unknown: 'the ClusterIP of default/kubernetes is not known' };
       const cidr = excludeCidrs.find((network) => isIn(clusterIp, network));

@@ -2,11 +2,11 @@ import {
   type Check,
   type HostFacts,
   given,
-  lookAtHost,
+  checkHost,
   isHeldWithoutVrrp,
   isSurelyFree,
   isKeepalivedHere,
-  lookAt,
+  checkEach,
   type Finding,
   type NotChecked,
 } from '../facts.ts';
@@ -67,10 +67,10 @@ export const keepalivedChecks: readonly Check[] = [
 
 function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
   return given([facts.processes], (running) => {
-    const holders = running.filter((process) => process.name === keepalivedName || isKubeVip(process));
-    const [hidden] = holders;
-    return lookAtHost(() => {
-      if (holders.some(({ isSurelyHere }) => isSurelyHere)) return [];
+    const vipHolders = running.filter((process) => process.name === keepalivedName || isKubeVip(process));
+    const [hidden] = vipHolders;
+    return checkHost(() => {
+      if (vipHolders.some(({ isSurelyHere }) => isSurelyHere)) return [];
       if (hidden !== undefined) return describeElsewhere(hidden);
       return [
         {
@@ -141,7 +141,7 @@ function findUnknownVip({ config, flags, keepalived, processes }: HostFacts): Re
   return given([processes, keepalived], (running, { path, text, files }) => {
     if (!isKeepalivedHere(running)) return notRunning;
     if (text === null) return { unknown: `${path} is not there` };
-    return lookAt(config.vips, noVip, ({ address }) => {
+    return checkEach(config.vips, noVip, ({ address }) => {
       if (findInstance(text, address) !== null) return [];
       return [
         {
@@ -162,7 +162,7 @@ function findUntracked({ config, keepalived, processes }: HostFacts): ReturnType
     if (text === null) return { unknown: `${path} is not there` };
     if (!config.vips.some(({ address }) => findInstance(text, address) !== null))
       return { unknown: `${path} has no vrrp_instance with ${listAddresses(config)}` };
-    return lookAtHost(() => {
+    return checkHost(() => {
       if (text.includes(file)) return [];
       return [
         {
@@ -191,7 +191,7 @@ function findVridClash(facts: HostFacts): ReturnType<Check['find']> {
     const known = new Set([...observation.addresses, ...config.endpoints].map(({ address }) => address));
     const masters = [...health.keys()].map((endpoint) => endpoint.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
     const foreign = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
-    return lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
+    return checkEach(config.vips, noVip, (vip): Finding[] | NotChecked => {
       const vrid = findVrid(vip, text);
       if (vrid === null) return { unknown: `the virtual_router_id of ${vip.address} is not known` };
       const clash = foreign.find(
@@ -261,7 +261,7 @@ function findDropped(facts: HostFacts): ReturnType<Check['find']> {
   return given([facts.processes, facts.keepalived, facts.trackFile], (running, { text }, { isWatched }) => {
     const file = locateServingFile(facts.config.runDir);
     if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
-    return lookAtHost(() => (isWatched ? [] : [describeDropped(facts, running, file)]));
+    return checkHost(() => (isWatched ? [] : [describeDropped(facts, running, file)]));
   });
 }
 
@@ -298,15 +298,15 @@ function reset(file: string): string {
 
 /** See docs/adr/0018-a-dead-agents-word.md. */
 function findStale(facts: HostFacts): ReturnType<Check['find']> {
-  return given([facts.keepalived, facts.trackFile], ({ text }, { says, isWatched }) => {
+  return given([facts.keepalived, facts.trackFile], ({ text }, { content, isWatched }) => {
     const file = locateServingFile(facts.config.runDir);
     if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
-    return lookAtHost(() => {
-      if (facts.agent !== null || says === null || Number(says) === 0) return [];
+    return checkHost(() => {
+      if (facts.agent !== null || content === null || Number(content) === 0) return [];
       return [
         {
           level: 'fail',
-          title: `${file} says ${says.slice(0, 8)}, and no agent runs that could reset the file`,
+          title: `${file} says ${content.slice(0, 8)}, and no agent runs that could reset the file`,
           why: 'keepalived does not take the VIP on this node, even if all other masters fail.',
           remedy: [reset(file)],
         },
@@ -340,7 +340,7 @@ const forgottenMs = 86_400_000;
 
 function findDrained({ drain, now }: HostFacts): ReturnType<Check['find']> {
   return given([drain], (drained) =>
-    lookAtHost(() => {
+    checkHost(() => {
       if (drained === null) return [];
       const ageMs = now.getTime() - drained.since.getTime();
       return [

@@ -2,9 +2,9 @@ import {
   type Check,
   type HostFacts,
   given,
-  lookAtHost,
+  checkHost,
   type NotHere,
-  lookAt,
+  checkEach,
   filePaths,
   type Finding,
   type NotChecked,
@@ -13,7 +13,7 @@ import {
 import { ipvsChecks } from './ipvs.ts';
 import { restartProxy, describeElsewhere, converge, removeRules } from '../remedies.ts';
 import { findProxies, serviceChain } from '../../../lib/kube-proxy/read.ts';
-import type { HostObservation, HostLook } from '../../../agent/main.ts';
+import type { HostObservation, HostReading } from '../../../agent/main.ts';
 import { type Ruleset, isOwnChain } from '../../../lib/iptables/rules.ts';
 import { toolName } from '../../../lib/kernel/port.ts';
 import {
@@ -62,7 +62,7 @@ function findDown({ assessment, kubeProxy, processes }: HostFacts): ReturnType<C
   return given([assessment, processes], ({ observation }, running) => {
     if (observation.proxyMode.value === 'none') return noProxy(observation);
     const candidates = findProxies(running);
-    return lookAtHost(() => {
+    return checkHost(() => {
       if (kubeProxy.status !== null || candidates.some(({ isSurelyHere }) => isSurelyHere)) return [];
       const [first] = candidates;
       if (first !== undefined) return describeElsewhere(first);
@@ -85,7 +85,7 @@ function findUnhealthy({ kubeProxy: { status }, assessment }: HostFacts): Return
     if (isAbsent) return noProxy(assessment.value.observation);
     return { unknown: 'no program answers at 127.0.0.1:10256/healthz' };
   }
-  return lookAtHost(() => {
+  return checkHost(() => {
     if (status === 200) return [];
     return [
       {
@@ -107,7 +107,7 @@ const noIptables = { notHere: 'no table of iptables is here' };
 /** Measured with kube-proxy 1.36.3: one foreign jump into a chain that it wants to delete fails its whole update of nat. */
 function findBlocked({ assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation }) =>
-    lookAt(observation.rulesets, noIptables, (ruleset) => {
+    checkEach(observation.rulesets, noIptables, (ruleset) => {
       const seen = observation.views[ruleset.family].iptables.find(
         ({ dialect }) => dialect === ruleset.dialect,
       );
@@ -139,7 +139,7 @@ function findMixedBackends({ assessment }: HostFacts): ReturnType<Check['find']>
   return given([assessment], ({ observation }) => {
     const used = observation.dialect.value;
     const hasProxy = ({ tables }: Ruleset) => tables.get('nat')?.has('KUBE-SERVICES') ?? false;
-    return lookAt(observation.rulesets, noIptables, (ruleset) => {
+    return checkEach(observation.rulesets, noIptables, (ruleset) => {
       const { dialect, family } = ruleset;
       const others = observation.rulesets.filter(
         (other) => other.family === family && other.dialect === used,
@@ -217,7 +217,7 @@ interface Server {
 interface Asked {
   readonly reader: Reader;
   readonly server: Server;
-  readonly assessed: HostLook;
+  readonly assessed: HostReading;
   readonly vips: readonly Endpoint[];
 }
 
@@ -226,7 +226,7 @@ function findServers(
   describe: (asked: Asked) => Finding[],
 ): ReturnType<Check['find']> {
   return given([assessment, readText(files, filePaths.hosts)], (assessed, hosts) =>
-    lookAt(
+    checkEach(
       readers.filter(({ path }) => !isMissing(readText(files, path))),
       { unknown: "none of kubeadm's kubeconfigs is in /etc/kubernetes" },
       (reader): Finding[] | NotChecked => {
@@ -288,7 +288,7 @@ function redirect({ path, restart }: Reader, { url }: Server, to: Endpoint): str
 }
 
 /** This node's own apiserver, of the same family. */
-function findLocal({ health, observation }: HostLook, { family }: Endpoint): Endpoint | null {
+function findLocal({ health, observation }: HostReading, { family }: Endpoint): Endpoint | null {
   const all = [...health.keys()].map((text) => parseEndpoint(text)).filter((one) => one !== null);
   const own = (one: Endpoint) => observation.addresses.some(({ address }) => address === one.address);
   return all.find((one) => one.family === family && own(one)) ?? null;

@@ -1,9 +1,9 @@
 import {
   type Check,
   type HostFacts,
-  lookAtHost,
+  checkHost,
   given,
-  lookAt,
+  checkEach,
   type Finding,
   type NotChecked,
   isKeepalivedHere,
@@ -58,7 +58,7 @@ export const ruleChecks: readonly Check[] = [
 ];
 
 function findNoAgent({ agent, assessment, units }: HostFacts): ReturnType<Check['find']> {
-  return lookAtHost(() => {
+  return checkHost(() => {
     if (agent !== null) return [];
     const isInstalled = 'value' in assessment && hasOwnRules(assessment.value.observation);
     return [
@@ -80,7 +80,7 @@ function findNoAgent({ agent, assessment, units }: HostFacts): ReturnType<Check[
 
 function findOtherVersion({ agent, version, units }: HostFacts): ReturnType<Check['find']> {
   if (agent === null) return { notHere: 'no agent runs' };
-  return lookAtHost(() => {
+  return checkHost(() => {
     if (agent.version === version) return [];
     return [
       {
@@ -98,7 +98,7 @@ function findDifferences({ assessment, agent, flags, units }: HostFacts): Return
     if (agent === null && !hasOwnRules(observation)) {
       return { unknown: 'vipnat is not installed yet: no agent runs, and no rule of vipnat is here' };
     }
-    return lookAtHost(() => {
+    return checkHost(() => {
       const drift = listDrift(plan, (one) => !isOutdated(one));
       if (drift.length === 0) return [];
       return [
@@ -119,7 +119,7 @@ function findDifferences({ assessment, agent, flags, units }: HostFacts): Return
 /** I4: whatever any version wrote is recognised, and goes. */
 function findLeftovers({ assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ plan }) =>
-    lookAtHost(() => {
+    checkHost(() => {
       const drift = listDrift(plan, isOutdated);
       if (drift.length === 0) return [];
       return [
@@ -153,7 +153,7 @@ export function hasOwnRules({ rulesets, nftRulesets }: HostObservation): boolean
 }
 
 /** Whether somebody else balances the same virtual IPs. */
-export const strangerChecks: readonly Check[] = [
+export const foreignChecks: readonly Check[] = [
   {
     code: 'foreign-dnat',
     levels: ['fail'],
@@ -184,7 +184,7 @@ export function isKubeVip({ name }: HostProcess): boolean {
 function findForeignRules(facts: HostFacts): ReturnType<Check['find']> {
   const { config } = facts;
   return given([facts.assessment], ({ observation }) =>
-    lookAt(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
+    checkEach(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
       config.vips
         .filter(({ family }) => family === ruleset.family)
         .flatMap((vip) => findTranslations(ruleset, vip, isBalancedHere(vip, facts))),
@@ -231,7 +231,7 @@ function findVirtualServers(facts: HostFacts): ReturnType<Check['find']> {
   return given([ipvs, assessment], (text, { observation }) => {
     if (text === null) return { notHere: 'this kernel has no IPVS' };
     const servers = parseIpvs(text).map(({ address }) => (address === null ? '' : formatEndpoint(address)));
-    return lookAt(config.vips, noVip, (vip) => {
+    return checkEach(config.vips, noVip, (vip) => {
       const name = formatEndpoint(vip);
       if (!servers.includes(name)) return [];
       const isPruned = observation.proxyMode.value === 'ipvs' && kubeProxy.ipvs?.excludeCidrs.length === 0;
@@ -278,7 +278,7 @@ function findForeignListeners(facts: HostFacts): ReturnType<Check['find']> {
     const reached = config.vips.flatMap((vip) =>
       sockets.filter((socket) => isReachedBy(vip, socket)).map((socket) => ({ vip, socket })),
     );
-    return lookAt(reached, { notHere: 'no process listens there' }, ({ vip, socket }) => {
+    return checkEach(reached, { notHere: 'no process listens there' }, ({ vip, socket }) => {
       const owner = running.find(({ pid }) => pid === socket.pid);
       const name = formatEndpoint(socket);
       if (owner === undefined) return { unknown: `this user cannot see which process listens on ${name}` };
@@ -312,18 +312,23 @@ function findCheck({ keepalived }: HostFacts): string[] | null {
 function findKubeVip(facts: HostFacts): ReturnType<Check['find']> {
   const { config, processes } = facts;
   return given([processes], (running) =>
-    lookAt(running.filter(isKubeVip), { notHere: 'no kube-vip runs' }, (process): Finding[] | NotChecked => {
-      if (!process.isSurelyHere) return describeElsewhere(process);
-      const isReplaced = isKeepalivedHere(running) && config.vips.every((vip) => isBalancedHere(vip, facts));
-      return [
-        {
-          level: 'warn',
-          title: `kube-vip (pid ${process.pid}) runs on this node`,
-          why: 'kube-vip assigns virtual IPs by leases of the API. If keepalived runs too, both can hold the VIP. The load balancer of kube-vip competes with vipnat.',
-          remedy: isReplaced ? stop(process, facts) : migrateFirst,
-        },
-      ];
-    }),
+    checkEach(
+      running.filter(isKubeVip),
+      { notHere: 'no kube-vip runs' },
+      (process): Finding[] | NotChecked => {
+        if (!process.isSurelyHere) return describeElsewhere(process);
+        const isReplaced =
+          isKeepalivedHere(running) && config.vips.every((vip) => isBalancedHere(vip, facts));
+        return [
+          {
+            level: 'warn',
+            title: `kube-vip (pid ${process.pid}) runs on this node`,
+            why: 'kube-vip assigns virtual IPs by leases of the API. If keepalived runs too, both can hold the VIP. The load balancer of kube-vip competes with vipnat.',
+            remedy: isReplaced ? stop(process, facts) : migrateFirst,
+          },
+        ];
+      },
+    ),
   );
 }
 
@@ -360,7 +365,7 @@ export const localRouteChecks: readonly Check[] = [
 function findLeftOver({ assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (seen) => {
     if (seen.localRoutes === null) return { unknown: 'the routes of table local cannot be read' };
-    return lookAtHost(() =>
+    return checkHost(() =>
       findLocalClientWarnings(seen, false).map(({ text, command }) => ({
         level: 'warn',
         title: text,

@@ -2,9 +2,9 @@ import {
   type Check,
   type HostFacts,
   given,
-  lookAtHost,
+  checkHost,
   type NotHere,
-  lookAt,
+  checkEach,
   type Finding,
 } from '../facts.ts';
 import {
@@ -16,7 +16,7 @@ import {
 import { toPrintableLine, quoteWords } from '../../../lib/text.ts';
 import { type ServicesView, type DeviceView, shorten, type ServiceView } from '../../services/view.ts';
 import { servicesNamespace } from '../../manifest/request.ts';
-import { chooseDevice, listHolders, toDeviceFinalizer } from '../../../lib/api/device.ts';
+import { chooseDevice, listCurrentOwners, toDeviceFinalizer } from '../../../lib/api/device.ts';
 
 /** What the API says of pools and Services. Each is to be asked only where Services are used. */
 export const poolChecks: readonly Check[] = [
@@ -50,7 +50,7 @@ export const poolChecks: readonly Check[] = [
 /** By the same rules as the balancer's. */
 function findOffNetwork({ services: { cluster } }: HostFacts): ReturnType<Check['find']> {
   return given([cluster], ({ plan, node }) =>
-    lookAtHost(() =>
+    checkHost(() =>
       plan.problems.map((problem) => ({
         level: 'warn' as const,
         title: problem,
@@ -67,7 +67,7 @@ function findOffNetwork({ services: { cluster } }: HostFacts): ReturnType<Check[
 /** By what balancers found on the networks of their nodes, and by this host's own question for free addresses. */
 function findInUse({ services: { cluster, host, poolUsers } }: HostFacts): ReturnType<Check['find']> {
   const reported = 'value' in cluster ? cluster.value.view.reports : [];
-  const addressToWords = new Map([
+  const addressToText = new Map([
     ...(host.activity?.inUse ?? []).map(
       (address) => [address, 'the balancer of this node found it'] as const,
     ),
@@ -78,9 +78,9 @@ function findInUse({ services: { cluster, host, poolUsers } }: HostFacts): Retur
       ([address, mac]) => [address, `MAC ${mac} answers on a network of this host`] as const,
     ),
   ]);
-  if (addressToWords.size === 0 && 'unknown' in poolUsers) return poolUsers;
-  return lookAtHost(() =>
-    [...addressToWords].map(([address, words]) => ({
+  if (addressToText.size === 0 && 'unknown' in poolUsers) return poolUsers;
+  return checkHost(() =>
+    [...addressToText].map(([address, words]) => ({
       level: 'fail' as const,
       title: `another host has ${address}, which is an address of a pool: ${words}`,
       why: 'As long as that host answers, no Service gets the address. vipnat withdraws it from a Service that has it.',
@@ -94,15 +94,15 @@ function findInUse({ services: { cluster, host, poolUsers } }: HostFacts): Retur
 /** As the controller judges it: it follows Nodes. */
 function findMisreported({ services: { cluster } }: HostFacts): ReturnType<Check['find']> {
   return given([cluster], ({ view: { pools } }) =>
-    lookAtHost(() =>
+    checkHost(() =>
       pools.flatMap(({ metadata: { name }, status }) => {
-        const said = status?.conditions?.find(({ type }) => type === 'Accepted');
-        if (said?.reason !== 'NodeReportsAddress') return [];
+        const detail = status?.conditions?.find(({ type }) => type === 'Accepted');
+        if (detail?.reason !== 'NodeReportsAddress') return [];
         return [
           {
             level: 'warn' as const,
             title: `a Node reports addresses of Services as its own, of the AddressPool ${name}`,
-            why: `A connection to the Node by this address reaches the Service. The controller says: ${said.message}`,
+            why: `A connection to the Node by this address reaches the Service. The controller says: ${detail.message}`,
             remedy: [
               '# on each node that the message names, tell the kubelet its own address: --node-ip=ADDRESS',
               '# with kubeadm: KUBELET_EXTRA_ARGS=--node-ip=ADDRESS in /etc/default/kubelet, or in /etc/sysconfig/kubelet',
@@ -117,7 +117,7 @@ function findMisreported({ services: { cluster } }: HostFacts): ReturnType<Check
 
 function findNoClass({ services: { cluster } }: HostFacts): ReturnType<Check['find']> {
   return given([cluster], ({ view: { services } }) =>
-    lookAtHost(() => {
+    checkHost(() => {
       const waiting = services.filter(({ reason }) => reason === 'NoClass').map(({ key }) => key);
       const [first] = waiting;
       if (first === undefined) return [];
@@ -171,7 +171,7 @@ function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
   return given([facts.services.keepalived, facts.seatProcesses], ({ path }, running) => {
     const seats = readSeats(facts);
     if (seats.length === 0) return noSeats;
-    return lookAtHost(() => {
+    return checkHost(() => {
       if (running.length > 0) return [];
       return [
         {
@@ -191,7 +191,7 @@ function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
 function findRefused(facts: HostFacts): ReturnType<Check['find']> {
   return given([facts.services.keepalived], ({ path, refusal }) => {
     if (readSeats(facts).length === 0 && refusal === '') return noSeats;
-    return lookAtHost(() => {
+    return checkHost(() => {
       if (refusal === '') return [];
       const [line = ''] = refusal.split('\n');
       return [
@@ -211,7 +211,7 @@ function findVridClash(facts: HostFacts): ReturnType<Check['find']> {
   const { adverts, keepalived, services } = facts;
   const other = 'value' in keepalived ? keepalived.value : { path: '', text: null };
   return given([services.keepalived, adverts], (_, seen) =>
-    lookAt(readSeats(facts), noSeats, (seat) => {
+    checkEach(readSeats(facts), noSeats, (seat) => {
       const who = describeHere(seat, other) ?? describeAdvert(seat, seen);
       return who === null ? [] : [describeClash(seat, who)];
     }),
@@ -302,14 +302,14 @@ function of(find: (view: ServicesView) => readonly Finding[]): Check['find'] {
   return ({ services: { cluster } }: HostFacts) =>
     given([cluster], ({ view }) => {
       const isUsed = view.devices.length > 0 || view.services.some(({ devices }) => devices.length > 0);
-      return isUsed ? lookAtHost(() => find(view)) : notUsed;
+      return isUsed ? checkHost(() => find(view)) : notUsed;
     });
 }
 
 function judgeDevice(device: DeviceView): Finding[] {
   const { name, isReady, reason, why } = device;
   if (isReady === true && reason === 'Ready') return [];
-  const said = toPrintableLine(why);
+  const detail = toPrintableLine(why);
   const see = [
     '# see its units, and what waits there: vipnat services',
     `# what to do for the reason ${toPrintableLine(reason)}: docs/services-reference.md#conditions`,
@@ -318,7 +318,7 @@ function judgeDevice(device: DeviceView): Finding[] {
     return [
       {
         level: 'warn',
-        title: `the credentials of the LoadBalancerDevice ${name} are gone: ${said}`,
+        title: `the credentials of the LoadBalancerDevice ${name} are gone: ${detail}`,
         why: 'The controller still has them. If another one leads, the device no longer follows its Services.',
         remedy: see,
       },
@@ -327,7 +327,7 @@ function judgeDevice(device: DeviceView): Finding[] {
     return [
       {
         level: 'warn',
-        title: `the LoadBalancerDevice ${name} has no unit that could take over: ${said}`,
+        title: `the LoadBalancerDevice ${name} has no unit that could take over: ${detail}`,
         why: 'The active unit works. If it fails, connections to the addresses of the device may end.',
         remedy: see,
       },
@@ -345,7 +345,7 @@ function judgeDevice(device: DeviceView): Finding[] {
     {
       level: 'fail',
       title: `the LoadBalancerDevice ${name} is not ready: ${toPrintableLine(reason)}`,
-      why: `${said}. Until then, the device does not follow its Services.`,
+      why: `${detail}. Until then, the device does not follow its Services.`,
       remedy: see,
     },
   ];
@@ -393,7 +393,7 @@ function findMissing({ services, devices }: ServicesView): Finding[] {
 function findLeftFinalizers({ services, devices }: ServicesView): Finding[] {
   const names = new Set(devices.map(({ name }) => name));
   return services.flatMap((view) =>
-    listHolders(view.service)
+    listCurrentOwners(view.service)
       .filter((name) => !names.has(name) && chooseDevice(view.service, undefined) !== name)
       .map((name) => describeFinalizer(view, name)),
   );

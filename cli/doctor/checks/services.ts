@@ -3,7 +3,7 @@ import {
   type HostFacts,
   type Verdict,
   given,
-  lookAtHost,
+  checkHost,
   type GateWait,
   type Finding,
   type NotHere,
@@ -44,7 +44,7 @@ function findCilium({ assessment, services: { cilium } }: HostFacts): Verdict {
   if (cilium === null) return { notHere: 'nothing of Cilium is here' };
   return given([assessment], ({ observation: { proxyMode } }) => {
     if (proxyMode.value !== 'none') return { notHere: `kube-proxy runs here (${proxyMode.seenIn})` };
-    return lookAtHost(() => [
+    return checkHost(() => [
       {
         level: 'warn',
         title: `Cilium replaces kube-proxy here: there are no chains of kube-proxy, and ${cilium} is there`,
@@ -66,7 +66,7 @@ function findCilium({ assessment, services: { cilium } }: HostFacts): Verdict {
  */
 function findCalicoEbpf({ services: { calicoEbpf } }: HostFacts): Verdict {
   if (calicoEbpf === null) return { notHere: "nothing of Calico's eBPF dataplane is here" };
-  return lookAtHost(() => [
+  return checkHost(() => [
     {
       level: 'warn',
       title: `Calico's eBPF dataplane replaces kube-proxy here: ${calicoEbpf} is there`,
@@ -85,7 +85,7 @@ function findCalicoEbpf({ services: { calicoEbpf } }: HostFacts): Verdict {
 /** The client's packet comes by the tunnel, and the way back to the client is another interface. */
 function findStrictTunnel({ services: { strictTunnels } }: HostFacts): Verdict {
   return given([strictTunnels], (devices) =>
-    lookAtHost(() =>
+    checkHost(() =>
       devices.map((device) => ({
         level: 'warn',
         title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
@@ -113,7 +113,7 @@ const gateChecks: readonly Check[] = [
 
 function findWaiting({ services: { cluster, gateWaits } }: HostFacts): ReturnType<Check['find']> {
   return given([cluster, gateWaits], ({ view }, waits) =>
-    lookAtHost(() => {
+    checkHost(() => {
       const long = waits.filter(({ waitedMs }) => waitedMs > longMs);
       return long.length === 0 ? [] : [describeGates(long, view.controller.isLeading)];
     }),
@@ -173,7 +173,7 @@ function findUntrusted({ services: { webhook } }: HostFacts): ReturnType<Check['
   return given([webhook], (facts) => {
     if (facts === null) return { notHere: 'the cluster has no webhook of vipnat' };
     const { leftMs } = facts;
-    return lookAtHost(() =>
+    return checkHost(() =>
       leftMs !== null && leftMs > soonMs
         ? []
         : [
@@ -266,7 +266,7 @@ const startBalancer = [
 function findNoBalancer({ services: { host, cluster } }: HostFacts): Verdict {
   const isExpected = 'value' in cluster && mayHold(cluster.value);
   if (host.unread !== null && !isUsed(host) && !isExpected) return { unknown: host.unread.message };
-  return lookAtHost(() => {
+  return checkHost(() => {
     if (host.balancer !== null || !(isUsed(host) || isExpected)) return [];
     const left = listAlive(host);
     return [
@@ -309,7 +309,7 @@ function findTablesOff({ services: { host } }: HostFacts): Verdict {
   const { balancer, activity, tables } = host;
   if (balancer === null) return { notHere: 'no balancer runs' };
   if (activity === null) return { unknown: `the balancer (pid ${balancer.pid}) does not say how it does` };
-  return lookAtHost(() => {
+  return checkHost(() => {
     const off = tables.filter((table) => table.aliveSeconds === null);
     const { mode } = activity;
     if (off.length === 0 && (mode === 'direct' || mode === null)) return [];
@@ -383,7 +383,7 @@ function withActivity(
 ): Verdict {
   if (balancer === null) return { notHere: 'no balancer runs' };
   if (activity === null) return { unknown: `the balancer (pid ${balancer.pid}) does not say how it does` };
-  return lookAtHost(() => find(activity));
+  return checkHost(() => find(activity));
 }
 
 /** nft 1.0.2 cannot read its own maps of verdicts. */
@@ -399,7 +399,7 @@ function isAtLeast(version: string, oldest: string): boolean {
 /** A balancer that writes has its own nft, as in its image: this host's is of no matter then. */
 function findOldNft({ services: { host, nftVersion }, tools }: HostFacts): Verdict {
   if (host.activity?.mode === 'direct') return { notHere: 'the balancer writes its tables' };
-  return lookAtHost(() => {
+  return checkHost(() => {
     if (nftVersion !== null && isAtLeast(nftVersion, oldestNft)) return [];
     if (tools.has('nft') && nftVersion === null) return { unknown: 'nft does not say its version' };
     return [

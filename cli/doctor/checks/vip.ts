@@ -2,7 +2,7 @@ import {
   type Check,
   type HostFacts,
   given,
-  lookAt,
+  checkEach,
   type Finding,
   type NotChecked,
   isHeldElsewhere,
@@ -36,13 +36,13 @@ export const virtualIpChecks: readonly Check[] = [
     code: 'vip-held-twice',
     levels: ['fail'],
     meaning: "Two hosts advertise the VIP at the same time. The finding names the other host's address.",
-    find: findSeveralHolders,
+    find: findSeveralVipHolders,
   },
   {
     code: 'vip-held-without-vrrp',
     levels: ['warn', 'fail'],
     meaning: 'A host that sends no VRRP answers for the VIP. If this node has the VIP too, it is a failure.',
-    find: findForeignHolder,
+    find: findForeignVipHolder,
   },
   {
     code: 'vip-on-kube-ipvs0',
@@ -53,11 +53,11 @@ export const virtualIpChecks: readonly Check[] = [
 ];
 
 function findNobody(facts: HostFacts): ReturnType<Check['find']> {
-  const { config, holderAnswers } = facts;
+  const { config, vipHolderAnswers } = facts;
   return given([facts.assessment], ({ observation }) =>
-    lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
+    checkEach(config.vips, noVip, (vip): Finding[] | NotChecked => {
       if (observation.addresses.some(({ address }) => address === vip.address)) return [];
-      const answer = holderAnswers.get(vip.address);
+      const answer = vipHolderAnswers.get(vip.address);
       if (isHeldElsewhere(vip, facts)) return [];
       if (answer === undefined) return { unknown: `no host was asked for ${vip.address}` };
       if (answer.kind === 'untried')
@@ -105,7 +105,7 @@ function describeRevival(isSure: boolean, { units, keepalived, flags }: HostFact
 /** Whoever is in no network with it does not ask for it by ARP. Where keepalived was told its interface, that is meant so. */
 function findStrayAddress({ config, interfaces, keepalived, flags }: HostFacts): ReturnType<Check['find']> {
   const text = 'value' in keepalived ? (keepalived.value.text ?? '') : '';
-  return lookAt(config.vips, noVip, ({ address, family }) => {
+  return checkEach(config.vips, noVip, ({ address, family }) => {
     const around = interfaces.filter((one) => one.family === family);
     const isPlaced = around.some((local) => isInSubnet(address, local));
     if (isPlaced || findInstance(text, address) !== null) return [];
@@ -126,23 +126,26 @@ function findStrayAddress({ config, interfaces, keepalived, flags }: HostFacts):
 }
 
 /** Only members of the group give an address up when another one takes it. */
-function findForeignHolder(facts: HostFacts): ReturnType<Check['find']> {
+function findForeignVipHolder(facts: HostFacts): ReturnType<Check['find']> {
   const { config, adverts, assessment, linkHolders, processes } = facts;
-  return given([adverts, assessment, linkHolders, processes], (seen, { observation }, holders, running) => {
-    const local = new Set(observation.addresses.map(({ address }) => address));
-    return lookAt(config.vips, noVip, (vip): Finding[] | NotChecked => {
-      const holder = holders.get(vip.address);
-      if (holder === undefined) return { unknown: `this host cannot ask who else has ${vip.address}` };
-      const isHere = local.has(vip.address);
-      const isMember = seen.some((advert) => advertises(advert, vip.address) && !local.has(advert.source));
-      if (holder === null || isMember || (!isHere && running.some(isKubeVip))) return [];
-      return [describeForeignHolder(vip, holder, isHere)];
-    });
-  });
+  return given(
+    [adverts, assessment, linkHolders, processes],
+    (seen, { observation }, vipHolders, running) => {
+      const local = new Set(observation.addresses.map(({ address }) => address));
+      return checkEach(config.vips, noVip, (vip): Finding[] | NotChecked => {
+        const vipHolder = vipHolders.get(vip.address);
+        if (vipHolder === undefined) return { unknown: `this host cannot ask who else has ${vip.address}` };
+        const isHere = local.has(vip.address);
+        const isMember = seen.some((advert) => advertises(advert, vip.address) && !local.has(advert.source));
+        if (vipHolder === null || isMember || (!isHere && running.some(isKubeVip))) return [];
+        return [describeForeignVipHolder(vip, vipHolder, isHere)];
+      });
+    },
+  );
 }
 
-function describeForeignHolder({ address }: Endpoint, holder: LinkHolder, isHere: boolean): Finding {
-  const name = [...holder.addresses, `MAC ${holder.mac}`].join(', ');
+function describeForeignVipHolder({ address }: Endpoint, vipHolder: LinkHolder, isHere: boolean): Finding {
+  const name = [...vipHolder.addresses, `MAC ${vipHolder.mac}`].join(', ');
   return {
     level: isHere ? 'fail' : 'warn',
     title: isHere
@@ -159,7 +162,7 @@ function describeForeignHolder({ address }: Endpoint, holder: LinkHolder, isHere
 }
 
 /** Two who send at the same time do not hear each other: what is captured here was not through this host's firewall yet. */
-function findSeveralHolders({
+function findSeveralVipHolders({
   config,
   assessment,
   adverts,
@@ -168,7 +171,7 @@ function findSeveralHolders({
 }: HostFacts): ReturnType<Check['find']> {
   const file = 'value' in keepalived ? keepalived.value.path : keepalivedFile;
   return given([adverts, assessment, processes], (seen, { observation }, running) =>
-    lookAt(config.vips, noVip, (vip): Finding[] => {
+    checkEach(config.vips, noVip, (vip): Finding[] => {
       const local = new Set(observation.addresses.map(({ address }) => address));
       const others = findDoubles(seen, vip.address, local);
       const [first] = others;
@@ -230,7 +233,7 @@ function describeSeparation({ isLocal, isRunning, others, tool, device, own, fil
 /** kube-proxy's ipvs mode binds what Services call externalIPs and load-balancer addresses, on every node (kubernetes#66966). */
 function findServiceAddress({ config, assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation }) =>
-    lookAt(config.vips, noVip, ({ address }) => {
+    checkEach(config.vips, noVip, ({ address }) => {
       const bound = observation.addresses.filter(
         (local) => local.address === address && local.device === 'kube-ipvs0',
       );

@@ -50,8 +50,8 @@ test('a rotation of the CA costs no connection, and after each step every agent 
       for (const { name } of masters) writeFileSync(authorityOf(lab(), name), authorities.fresh);
     });
   });
-  const [lookMs = '', ...stepsMs] = steps.map(formatDuration);
-  tell(`all apiservers were seen in use after ${stepsMs.join(', ')}; to see that takes ${lookMs}`);
+  const [pollMs = '', ...stepsMs] = steps.map(formatDuration);
+  tell(`all apiservers were seen in use after ${stepsMs.join(', ')}; to see that takes ${pollMs}`);
   expect(outage).toMatchObject({ failed: 0 });
   expect(Math.max(...steps)).toBeLessThanOrEqual(maxStepMs);
 });

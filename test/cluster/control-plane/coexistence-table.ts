@@ -13,7 +13,7 @@ import {
 } from '../../support/lab/kube-proxy-state.ts';
 import { formatDuration, formatTable } from './table.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
-import { listWitnesses } from '../../support/lab/witnesses.ts';
+import { listFinders } from '../../support/lab/witnesses.ts';
 import { connectWitnessed, lostMs } from '../../support/network/witness.ts';
 
 /** What kube-proxy on one node suffers from us, a row for each thing that happened to it; printed after the last test. */
@@ -73,7 +73,7 @@ async function startLoad(lab: Lab, node: string): Promise<{ stop(): Promise<unkn
       ...{ host: lab.vip, port: apiserverPort },
       ...{ perSecond: loadPerSecond, durationMs: changeLimitMs, limitMs: lostMs },
     },
-    (await listWitnesses(lab)).slice(-1),
+    (await listFinders(lab)).slice(-1),
   );
   return {
     stop: async () => {

@@ -211,7 +211,7 @@ async function readHistory(name: string, version: string): Promise<string[]> {
     loadBalancerServices,
     { ...(await route.choose()), clock: systemClock, forbidden: route.forbidden, signal: ending.signal },
     {
-      ...{ version, seconds: 60, silenceSeconds: 60, onBegin: () => undefined, onEnd: () => undefined },
+      ...{ version, seconds: 60, idleSeconds: 60, onBegin: () => undefined, onEnd: () => undefined },
       onEvent: (event) => {
         if (event.type !== 'put' || event.object.metadata.name !== name) return;
         const ingress = event.object.status?.loadBalancer?.ingress ?? [];

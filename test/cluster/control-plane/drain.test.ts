@@ -8,7 +8,7 @@ import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
 import { apiserverPort, masters } from '../../support/network/layout.ts';
 import type { WatchesReport } from '../../support/network/seat-watches.ts';
-import { listWitnesses } from '../../support/lab/witnesses.ts';
+import { listFinders } from '../../support/lab/witnesses.ts';
 import { connectWitnessed, lostMs, type WitnessedReport } from '../../support/network/witness.ts';
 import { formatDuration, formatTable } from './table.ts';
 import { useLab } from './with-lab.ts';
@@ -65,7 +65,7 @@ describe('a master before maintenance, beside kube-proxy in iptables mode', () =
     });
     const startedAt = performance.now();
     const task = { ...target, perSecond, durationMs: longestMs, limitMs };
-    const connects = connectWitnessed((role) => lab().seat('client', role), task, await listWitnesses(lab()));
+    const connects = connectWitnessed((role) => lab().seat('client', role), task, await listFinders(lab()));
     await sleep(1500);
     await act(() => performance.now() - startedAt);
     const connected = await connects.end();

@@ -7,7 +7,7 @@ import { runShell } from '../../../lab/machines/machine.ts';
 import { waitForBalance } from '../../../lab/control-plane/ready.ts';
 import { apiserverPort, masters } from '../../support/network/layout.ts';
 import { tell } from '../../support/lab/test-lab.ts';
-import { listWitnesses } from '../../support/lab/witnesses.ts';
+import { listFinders } from '../../support/lab/witnesses.ts';
 import { connectWitnessed, lostMs } from '../../support/network/witness.ts';
 import { useLab } from './with-lab.ts';
 
@@ -62,7 +62,7 @@ describe('an agent at its edges', () => {
     const connects = connectWitnessed(
       (role) => lab().seat('client', role),
       { host: lab().vip, port: apiserverPort, perSecond: 500, durationMs: limitMs, limitMs: lostMs },
-      await listWitnesses(lab(), frozen.name),
+      await listFinders(lab(), frozen.name),
     );
     const apiserver = lab().service(frozen.name, 'kube-apiserver');
     await apiserver.signal('STOP');

@@ -10,7 +10,7 @@ import { Sandbox } from '../../../lab/machines/sandbox.ts';
 import { Service } from '../../../lab/machines/service.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 
-const patienceMs = 20_000;
+const maxWaitMs = 20_000;
 
 let sandbox: Sandbox;
 let folder: string;
@@ -74,7 +74,7 @@ describe.each(['namespace', 'virtual'])('a %s machine', (kind) => {
     await waitFor(async () => {
       await machine().run(['sync']);
       return service.readTail() === 'begins';
-    }, patienceMs);
+    }, maxWaitMs);
     await service.stop();
     expect(await service.isRunning()).toBe(false);
     expect(service.readTail()).toBe('begins');

@@ -38,7 +38,7 @@ describe('a cluster without kube-proxy', () => {
     async (master) => {
       expect(await readPlan(lab(), master)).toMatchObject({
         kubeProxy: { mode: 'none' },
-        vips: [{ way: 'direct', reason: expect.stringMatching(/^this host runs no kube-proxy /), backends }],
+        vips: [{ mode: 'direct', reason: expect.stringMatching(/^this host runs no kube-proxy /), backends }],
         inSync: true,
       });
       expect(

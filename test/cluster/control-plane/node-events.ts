@@ -31,7 +31,7 @@ export function testNodeEvents(lab: () => Lab): void {
     await lab().start('m1', 'vipnat', { agentArguments: given });
     await waitForEvent(lab(), {
       type: 'Normal',
-      reason: 'WayChosen',
+      reason: 'ModeChosen',
       message: /^\S+ starts in mode direct to /,
     });
 
@@ -53,7 +53,7 @@ export function testNodeEvents(lab: () => Lab): void {
     });
     await waitForEvent(lab(), {
       type: 'Normal',
-      reason: 'WayChosen',
+      reason: 'ModeChosen',
       message: /^\S+ changes apiservers, now direct to \S+ \S+: /,
     });
     // Whoever comes next waits for it.

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Lab } from '../../../lab/control-plane/lab.ts';
 import { runShell } from '../../../lab/machines/machine.ts';
 import { type Failing, measureFailing } from '../../support/lab/failing.ts';
-import { listWitnesses } from '../../support/lab/witnesses.ts';
+import { listFinders } from '../../support/lab/witnesses.ts';
 import { apiserverPort, masters } from '../../support/network/layout.ts';
 import { recordHello } from '../../support/network/hello.ts';
 import { connectWitnessed } from '../../support/network/witness.ts';
@@ -51,7 +51,7 @@ export async function measureOutage(
   await runShell(lab.machine('client'), separatePorts);
   const { authority, admin } = lab.certificates;
   const target = { port: apiserverPort, identity: { authority, ...admin }, object };
-  const [hello, witnesses] = [await recordHello(), await listWitnesses(lab, stricken)];
+  const [hello, witnesses] = [await recordHello(), await listFinders(lab, stricken)];
   const wholeMs = leadMs + durationMs;
   const watch = await lab.seat('client', 'watch').watch({
     ...{ ...target, host: lab.vip, durationMs: wholeMs },

@@ -3,7 +3,7 @@ import { virtualIps, addressPools, type AddressPool } from '../../../lib/api/vip
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type NodeReport, toLeaseName, toAnnotations } from '../../../lib/api/node.ts';
 
-const lookMs = 200;
+const pollMs = 200;
 
 /** Nodes without anything on them: what their balancers would say in their Leases, a test says. */
 export class PlayedNodes {
@@ -68,7 +68,7 @@ export class PlayedNodes {
       const pools = (object['items'] ?? []) as readonly AddressPool[];
       for (const node of this.#names)
         await this.#report(path, node, { version, seats: listHeld(pools, node) });
-      await sleep(lookMs);
+      await sleep(pollMs);
     }
   }
 

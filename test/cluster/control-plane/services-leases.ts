@@ -1,7 +1,7 @@
 import { namespace, type ServicesWorld, stepsMs } from './services-world.ts';
 import { describe, test, expect } from '@jest/globals';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { silentAnnotation } from '../../../lib/api/vipnat.ts';
+import { unresponsiveAnnotation } from '../../../lib/api/vipnat.ts';
 
 const leases = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 const account = 'vipnat-balancer';
@@ -57,7 +57,7 @@ export function testLeases(world: () => ServicesWorld): void {
       const token = await world().requestToken(namespace, 'vipnat-controller');
       const path = `${leases}/vipnat-lb-n2`;
       const ask = async (object: object) => await world().api.ask({ method: 'PATCH', path, object, token });
-      expect(await ask({ metadata: { annotations: { [silentAnnotation]: 'none' } } })).toMatchObject({
+      expect(await ask({ metadata: { annotations: { [unresponsiveAnnotation]: 'none' } } })).toMatchObject({
         code: 200,
       });
       for (const object of [

@@ -1,7 +1,7 @@
 import { type ServicesWorld, servicesPath, stepsMs, namespace } from './services-world.ts';
 import { test, expect } from '@jest/globals';
 import type { KubernetesObject } from '../../support/manifest/printing.ts';
-import { virtualIps, deviceSecret, silentAnnotation } from '../../../lib/api/vipnat.ts';
+import { virtualIps, deviceSecret, unresponsiveAnnotation } from '../../../lib/api/vipnat.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { createRecordingLogger } from '../../support/fakes/logger.ts';
 import { findAccess, ApiRoute } from '../../../lib/kubernetes/route.ts';
@@ -94,7 +94,7 @@ async function leaveLease({ api }: ServicesWorld): Promise<void> {
   const object = {
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
-    metadata: { name: toLeaseName('gone'), annotations: { [silentAnnotation]: renewTime } },
+    metadata: { name: toLeaseName('gone'), annotations: { [unresponsiveAnnotation]: renewTime } },
     spec: { holderIdentity: 'gone', leaseDurationSeconds: 40, renewTime },
   };
   expect(await api.ask({ method: 'POST', path, object })).toMatchObject({ code: 201 });

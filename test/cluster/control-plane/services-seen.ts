@@ -35,7 +35,7 @@ export function testSeeing(world: () => ServicesWorld): void {
         ...{ namespace: 'default', state: 'ready', reason: 'Ready', why: null },
         addresses: [
           {
-            ...{ address, published: true, holders: [{ node: 'n1', mode: 'direct' }] },
+            ...{ address, published: true, seatHolders: [{ node: 'n1', mode: 'direct' }] },
             nodes: await listNodesOfSeat(world(), address),
           },
         ],

@@ -12,7 +12,7 @@ import { ownImage } from '../../support/manifest/printing.ts';
 import { listStartedTools, notInPods } from '../../support/image/started-tools.ts';
 
 /** Of one wait within a test. */
-const patienceMs = 60_000;
+const maxWaitMs = 60_000;
 
 const { version, description, optionalDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as {
   readonly version: string;
@@ -91,7 +91,7 @@ describe('the image', () => {
   test('ends a command that goes on for ever when it is told to', async () => {
     const rights = ['--network=none', '--user=0', '--cap-add=NET_ADMIN', '--cap-add=NET_RAW'];
     await podman.start('watch', rights, image().name, ['status', '--watch', '--vip', '10.0.0.50']);
-    await waitFor(async () => (await podman.readLog('watch')) !== '', patienceMs);
+    await waitFor(async () => (await podman.readLog('watch')) !== '', maxWaitMs);
     // podman kills what does not end in that time: that would be 137.
     await podman.ask(['stop', '--time', '30', 'watch']);
     expect(await podman.ask(['inspect', '--format', '{{.State.ExitCode}}', 'watch'])).toBe('143');
@@ -139,10 +139,10 @@ function readCleanupFlags(): string[] {
 
 describe('its SBOM', () => {
   test('is the one beside it, and valid by the schema of CycloneDX', async () => {
-    const beside = readFileSync(image().sbom, 'utf8');
+    const peers = readFileSync(image().sbom, 'utf8');
     const { stdout } = await runScript('cat /opt/vipnat/sbom.json');
-    expect(stdout).toBe(beside.trim());
-    expect(await readComponents(beside)).toContain(`vipnat ${version}`);
+    expect(stdout).toBe(peers.trim());
+    expect(await readComponents(peers)).toContain(`vipnat ${version}`);
   });
 
   test('has what dpkg and the bundle say is installed, the pinned Node.js, and nothing else', async () => {

@@ -16,24 +16,24 @@ describe('endpoints that are replaced', () => {
     ['hash', 'chosen by the address of the client'],
     ['local', 'that see the client'],
   ])('%s: %s: the tables are as nft writes them, and nft is not run', (name) => {
-    const way = outcome.ways[name as keyof Outcome['ways']];
-    expect(way.tables).toEqual(way.expected);
-    expect([way.scripts, way.changes]).toEqual([0, 1]);
+    const mode = outcome.ways[name as keyof Outcome['ways']];
+    expect(mode.tables).toEqual(mode.expected);
+    expect([mode.scripts, mode.changes]).toEqual([0, 1]);
   });
 
   test.each([
     ['more', 'one more, which takes another rule'],
     ['many', 'more than fit into one message to the kernel'],
   ])('%s: %s: nft writes them', (name) => {
-    const way = outcome.ways[name as keyof Outcome['ways']];
-    expect(way.tables).toEqual(way.expected);
-    expect([way.scripts, way.changes]).toEqual([1, 0]);
+    const mode = outcome.ways[name as keyof Outcome['ways']];
+    expect(mode.tables).toEqual(mode.expected);
+    expect([mode.scripts, mode.changes]).toEqual([1, 0]);
   });
 
   test('that clients keep for another time are in other sets, and nft deletes those before', () => {
-    const way = outcome.ways.affinity;
-    expect(way.tables).toEqual(way.expected);
-    expect([way.scripts, way.changes]).toEqual([2, 0]);
+    const mode = outcome.ways.affinity;
+    expect(mode.tables).toEqual(mode.expected);
+    expect([mode.scripts, mode.changes]).toEqual([2, 0]);
   });
 
   test('get connections, and those that they replace get none', () => {

@@ -42,14 +42,14 @@ test('a running agent says that it is alive and ready, and its status as vipnat 
   const printed = JSON.parse(stdout) as { agent: object; vips: object[] };
   expect(served.agent).toEqual(printed.agent);
   expect(served.agent).toMatchObject({ running: true, pid: agent.pid });
-  expect(served).toMatchObject({ inSync: true, vips: [{ vip, held: true, way: 'service-chain' }] });
+  expect(served).toMatchObject({ inSync: true, vips: [{ vip, held: true, mode: 'service-chain' }] });
   // The agent says nothing of Services.
   expect([...Object.keys(served), 'balancer']).toEqual(Object.keys(printed));
   expect(await ask('/')).toMatch(/^404 /);
 });
 
 test('an apiserver that goes and a hook that is taken away are seen in the metrics', async () => {
-  await waitForMetric(`vipnat_vip_way{vip="${vip}",way="service-chain"} 1`);
+  await waitForMetric(`vipnat_vip_mode{vip="${vip}",mode="service-chain"} 1`);
   await waitForMetric(`vipnat_vip_apiservers{vip="${vip}"} 3`);
   await cluster.shell('m3', 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset');
   await waitForMetric(`vipnat_vip_apiservers{vip="${vip}"} 2`);

@@ -74,7 +74,7 @@ describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
       const { stdout } = await vipnat(cluster, 'm1', ['plan', '--json', ...vipArguments]);
       expect(JSON.parse(stdout)).toMatchObject({
         kubeProxy: { mode: 'nftables' },
-        vips: [{ way: 'direct' }],
+        vips: [{ mode: 'direct' }],
       });
       await expectBalanced(cluster, client);
     });

@@ -1,5 +1,5 @@
 /** Claims its network namespace in every way there is, and prints what came of it. For presence.test.ts. */
-import { claimRole, agentRole, findHolder } from '../../../lib/http/singleton.ts';
+import { acquireRole, agentRole, findLockOwner } from '../../../lib/http/singleton.ts';
 import { VipnatError } from '../../../lib/errors.ts';
 import { createServer } from 'node:net';
 import { askAgentHealth, askAgentApi, healthPath, toHealthAnswer, apiPath } from '../../../agent/ask.ts';
@@ -14,12 +14,12 @@ const view = {
   refused: [],
   isCurrent: false,
 } as const;
-const proxyBesideApi = { ipv6: [{ family: 'ipv6', address: 'fd00::12', port: 6443 }] };
+const proxyOnly = { ipv6: [{ family: 'ipv6', address: 'fd00::12', port: 6443 }] };
 const other = { version: '1.2.4', pid: 4712, since: '2026-01-02T00:00:00.000Z' };
 
 async function attempt(): Promise<string> {
   try {
-    const release = await claimRole(agentRole, other, new Map());
+    const release = await acquireRole(agentRole, other, new Map());
     await release();
     return 'claimed';
   } catch (error) {
@@ -40,7 +40,7 @@ async function whileHeldBy(answer: string | null): Promise<{ claim: string; foun
     });
   });
   server.unref();
-  const result = { claim: await attempt(), found: await findHolder(agentRole) };
+  const result = { claim: await attempt(), found: await findLockOwner(agentRole) };
   await new Promise((resolve) => {
     server.close(resolve);
     // Those that were never answered are still open.
@@ -49,9 +49,9 @@ async function whileHeldBy(answer: string | null): Promise<{ claim: string; foun
   return result;
 }
 
-const before = await findHolder(agentRole);
-const release = await claimRole(agentRole, info, new Map());
-const during = { claim: await attempt(), found: await findHolder(agentRole) };
+const before = await findLockOwner(agentRole);
+const release = await acquireRole(agentRole, info, new Map());
+const during = { claim: await attempt(), found: await findLockOwner(agentRole) };
 const mute = (await askAgentHealth()) ?? (await askAgentApi());
 await release();
 const health = new Map([
@@ -59,17 +59,17 @@ const health = new Map([
 ]);
 const answers = [
   [healthPath, () => toHealthAnswer(health)],
-  [apiPath, () => ({ view, proxyBesideApi })],
+  [apiPath, () => ({ view, proxyOnly })],
 ] as const;
-const releaseProbing = await claimRole(agentRole, info, new Map(answers));
+const releaseProbing = await acquireRole(agentRole, info, new Map(answers));
 const probing = {
-  found: await findHolder(agentRole),
+  found: await findLockOwner(agentRole),
   health: [...((await askAgentHealth()) ?? [])],
   api: await askAgentApi(),
 };
 await releaseProbing();
 const gone = (await askAgentHealth()) ?? (await askAgentApi());
-const after = { claim: await attempt(), found: await findHolder(agentRole) };
+const after = { claim: await attempt(), found: await findLockOwner(agentRole) };
 /** An HTTP server under that name that answers everything with this, as long as it is asked. */
 async function whileAnsweredBy(
   answer: (response: ServerResponse) => void,
@@ -83,7 +83,7 @@ async function whileAnsweredBy(
       resolve();
     });
   });
-  const result = { claim: await attempt(), found: await findHolder(agentRole) };
+  const result = { claim: await attempt(), found: await findLockOwner(agentRole) };
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
   return result;
@@ -106,7 +106,7 @@ const endless = await whileAnsweredBy((response) => {
   flood();
 });
 const stranger = await whileHeldBy('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello');
-const silent = await whileHeldBy(null);
+const unresponsive = await whileHeldBy(null);
 const outcomes = {
   before,
   during,
@@ -115,7 +115,7 @@ const outcomes = {
   gone,
   after,
   stranger,
-  silent,
+  unresponsive,
   truncated,
   dripping,
   endless,

@@ -27,7 +27,7 @@ describe('the agent of a network namespace', () => {
       found: outcomes.during.found,
       health: [['10.0.0.11:6443', { state: 'dead', reason: 'refused', staleConnections: 'none' }]],
       api: {
-        proxyBesideApi: { ipv6: [{ family: 'ipv6', address: 'fd00::12', port: 6443 }] },
+        proxyOnly: { ipv6: [{ family: 'ipv6', address: 'fd00::12', port: 6443 }] },
         view: {
           endpoints: {
             ipv6: { value: [{ family: 'ipv6', address: 'fd00::11', port: 6443 }], seenIn: 'the API' },
@@ -48,7 +48,7 @@ describe('the agent of a network namespace', () => {
 });
 
 describe('something else that holds the name', () => {
-  test.each(['stranger', 'silent', 'truncated', 'dripping', 'endless'] as const)(
+  test.each(['stranger', 'unresponsive', 'truncated', 'dripping', 'endless'] as const)(
     'is no agent, and the error says how to find it: %s',
     (holder) => {
       expect(outcomes[holder].found).toBeNull();

@@ -29,7 +29,7 @@ describe('a host that was restarted, with neither kube-proxy nor API', () => {
     await expectBalanced(cluster, client);
     expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
     const { stdout } = await vipnat(cluster, 'm1', ['plan', '--json', ...vipArguments]);
-    expect(JSON.parse(stdout)).toMatchObject({ inSync: true, vips: [{ way: 'direct' }] });
+    expect(JSON.parse(stdout)).toMatchObject({ inSync: true, vips: [{ mode: 'direct' }] });
     await agent.stop();
   });
 

@@ -25,12 +25,12 @@ test.each([
     await holder.startKeepalived();
     const seen: string[] = [];
     let withoutMs = 0;
-    let lookedAt = performance.now();
+    let syncedAt = performance.now();
     while (performance.now() - startedAt < watchedMs) {
       const holders = (await network.listHolders(address)).join('+');
       const now = performance.now();
-      if (holders === '') withoutMs += now - lookedAt;
-      lookedAt = now;
+      if (holders === '') withoutMs += now - syncedAt;
+      syncedAt = now;
       if (seen.at(-1) !== holders) seen.push(holders);
       await sleep(20);
     }

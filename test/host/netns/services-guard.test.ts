@@ -8,7 +8,7 @@ const { ipv4: vip4, ipv6: vip6 } = serviceVips;
 
 /** A port of a program of the node, and one that a Service gets late. */
 const [hostPort, latePort] = [10_250, 5140];
-const leftAnnotations = { 'vipnat.io/way': 'kube-proxy' };
+const leftAnnotations = { 'vipnat.io/dataplane': 'kube-proxy' };
 
 const connectCommand = (host: string) => `${process.execPath} -e '
   require("node:net").connect(${hostPort}, "${host}")

@@ -19,13 +19,13 @@ test('status tells of the holder, the way, each apiserver with its connections, 
   const { exitCode, stdout } = await vipnat(cluster, 'm1', ['status', '--json', ...vipArguments]);
   const { vips: told, agent: running } = JSON.parse(stdout) as {
     agent: object;
-    vips: { held: boolean; way: string; backends: { state: string; since: string; flows: number }[] }[];
+    vips: { held: boolean; mode: string; backends: { state: string; since: string; flows: number }[] }[];
   };
   expect({ exitCode, running }).toEqual({
     exitCode: 0,
     running: { running: true, pid: agent.pid, since: expect.any(String) },
   });
-  expect(told).toMatchObject([{ held: true, way: 'service-chain' }]);
+  expect(told).toMatchObject([{ held: true, mode: 'service-chain' }]);
   const backends = told.flatMap((vip) => vip.backends);
   expect(backends.map(({ state }) => state)).toEqual(['ready', 'ready', 'ready']);
   expect(backends.every(({ since }) => !Number.isNaN(Date.parse(since)))).toBe(true);

@@ -19,8 +19,8 @@ const cluster = useCluster('each test');
 /** What `plan --json` says about each VIP. */
 async function readWays(machine: string, args: readonly string[]) {
   const { stdout } = await vipnat(cluster, machine, ['plan', '--json', ...args]);
-  const { vips: answers } = JSON.parse(stdout) as { vips: { vip: string; way: string }[] };
-  return answers.map(({ vip, way }) => `${vip} ${way}`);
+  const { vips: answers } = JSON.parse(stdout) as { vips: { vip: string; mode: string }[] };
+  return answers.map(({ vip, mode }) => `${vip} ${mode}`);
 }
 
 describe.each(pairs)('a VIP holder with FORWARD policy DROP: %s, iptables-%s', (family, dialect) => {

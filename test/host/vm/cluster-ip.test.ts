@@ -20,7 +20,7 @@ export interface GuestReport {
   readonly inSync: CommandReport;
   readonly cleanup: CommandReport;
   /** `plan --json` once in sync. */
-  readonly plan: { readonly vips: readonly { readonly way: string; readonly clusterIp: string }[] };
+  readonly plan: { readonly vips: readonly { readonly mode: string; readonly clusterIp: string }[] };
   /** Requests with three real servers, with two, and with the virtual server gone. */
   readonly balanced: RequestReport;
   readonly withoutOne: RequestReport;
@@ -40,7 +40,7 @@ test("with kube-proxy in ipvs mode, the VIP is balanced through the ClusterIP's 
   expect(report.before).toMatchObject({ status: 2, stderr: '' });
   expect(report.once).toMatchObject({ status: 0 });
   expect(report.inSync).toMatchObject({ status: 0, stderr: '' });
-  expect(report.plan.vips).toMatchObject([{ way: 'cluster-ip', clusterIp: '10.96.0.1' }]);
+  expect(report.plan.vips).toMatchObject([{ mode: 'cluster-ip', clusterIp: '10.96.0.1' }]);
   expect(report.balanced.errors).toEqual({});
   expect(Object.keys(report.balanced.apiservers).sort()).toEqual(['m1', 'm2', 'm3']);
 });

@@ -6,7 +6,7 @@ import {
   proxyModes,
   iptablesChoices,
   masquerades,
-  type Way,
+  type BalancingMode,
 } from '../../../config/options.ts';
 import { ordinaryConfig } from '../../support/agent/running-agent.ts';
 import { clusterIps } from '../../support/kube-proxy/in-memory.ts';
@@ -60,15 +60,15 @@ export const config: fc.Arbitrary<Config> = fc
 export const balance: fc.Arbitrary<Balance> = fc
   .record({
     vip: fc.constantFrom(...vips),
-    way: fc.constantFrom('service-chain', 'cluster-ip', 'direct', 'passthrough'),
+    mode: fc.constantFrom('service-chain', 'cluster-ip', 'direct', 'passthrough'),
     backends: fc.subarray(apiservers, { minLength: 1 }),
     masquerade: fc.constantFrom(...masquerades),
     affinitySeconds: fc.constantFrom(null, 60, 10_800),
   })
-  .map(({ vip, way, backends, masquerade, affinitySeconds }) => ({
+  .map(({ vip, mode, backends, masquerade, affinitySeconds }) => ({
     vip,
     masquerade,
-    route: toRoute(way, vip.family, {
+    route: toRoute(mode, vip.family, {
       backends: backends.filter(({ family }) => family === vip.family),
       affinitySeconds,
     }),
@@ -82,12 +82,12 @@ export const balances = fc.uniqueArray(balance, {
 
 type Translation = Pick<Extract<Route, { kind: 'translate' }>, 'backends' | 'affinitySeconds'>;
 
-function toRoute(way: Way, family: keyof typeof clusterIps, direct: Translation): Route {
-  if (way === 'service-chain') return { kind: 'jump', chain: serviceChain };
-  if (way === 'cluster-ip') {
+function toRoute(mode: BalancingMode, family: keyof typeof clusterIps, direct: Translation): Route {
+  if (mode === 'service-chain') return { kind: 'jump', chain: serviceChain };
+  if (mode === 'cluster-ip') {
     return { kind: 'translate', backends: [{ family, address: clusterIps[family], port: 443 }] };
   }
-  return way === 'direct' && direct.backends.length > 0
+  return mode === 'direct' && direct.backends.length > 0
     ? { kind: 'translate', ...direct }
     : { kind: 'translate', backends: [] };
 }

@@ -8,7 +8,7 @@ import { fc } from '../../support/random/fc.ts';
 import { apiservers, vips, balances } from './configs.ts';
 import type { FakeClock } from '../../support/fakes/clock.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import type { LookPorts } from '../../../agent/read-host.ts';
+import type { HostPorts } from '../../../agent/read-host.ts';
 import { nobodyProbes } from '../../support/fakes/health.ts';
 import { noApi } from '../../../agent/api.ts';
 import { VipnatError } from '../../../lib/errors.ts';
@@ -136,7 +136,7 @@ export function createKernel(events: readonly Event[], clock?: FakeClock): FakeK
 }
 
 /** A world in which kube-proxy answers this. */
-export function createPorts(kernel: FakeKernel, answer: string | null): LookPorts {
+export function createPorts(kernel: FakeKernel, answer: string | null): HostPorts {
   return { kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes, api: noApi };
 }
 

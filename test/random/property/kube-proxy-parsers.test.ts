@@ -62,7 +62,7 @@ describe('whatever happens to the text, reading it gives an answer or a VipnatEr
             configured: 'auto',
             iptables: [view],
             hasIpvsServer: false,
-            hasNftEdge: false,
+            hasNftEntryRule: false,
           });
           return { view, mode };
         };

@@ -34,7 +34,7 @@ class World {
       },
       config,
     );
-    this.#clients.looked();
+    this.#clients.synced();
     await new Promise((resolve) => setImmediate(resolve));
   }
 
@@ -79,7 +79,7 @@ class World {
       else {
         expect(more.length).toBe(hasSource ? 1 : 0);
         expect(sources.includes(first?.source ?? '') && this.#here.has(first?.source ?? '')).toBe(hasSource);
-        expect([first, ...more].at(-1)).toMatchObject({ source: vip, isOurs: false });
+        expect([first, ...more].at(-1)).toMatchObject({ source: vip, isOwn: false });
       }
     }
   }

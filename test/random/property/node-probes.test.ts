@@ -2,7 +2,7 @@ import { type ProbePace, ProbeTurns } from '../../../balancer/nodes/health.ts';
 import { describe, test, expect } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
 import { chooseRuns } from '../../support/random/runs.ts';
-import { hasWitness, type NodeState, unknownNode, addAnswer } from '../../../balancer/nodes/directory.ts';
+import { isCorroborated, type NodeState, unknownNode, addAnswer } from '../../../balancer/nodes/directory.ts';
 
 const pace: ProbePace = { intervalMs: 250, perSecond: 400 };
 
@@ -58,7 +58,7 @@ describe('turns of connects', () => {
   });
 });
 
-type Witness = typeof hasWitness;
+type Witness = typeof isCorroborated;
 
 interface World {
   /** Of each node: from when to when it is dead. */
@@ -91,11 +91,11 @@ function listWronged({ deaths, cut, phases }: World, isWitnessed: Witness): numb
     const others = states.filter((_, other) => other !== node);
     const wasWitnessed = isWitnessed(states[node] ?? unknownNode, others);
     const isAway = ({ from, to }: { from: number; to: number }) => askedAt >= from && askedAt < to;
-    const isHeard = !isAway(cut) && !isAway(deaths[node] ?? cut);
-    const atMs = askedAt + (isHeard ? 1 : limitMs);
+    const isAnswered = !isAway(cut) && !isAway(deaths[node] ?? cut);
+    const atMs = askedAt + (isAnswered ? 1 : limitMs);
     const end = () => {
       const before = states[node] ?? unknownNode;
-      const after = addAnswer(before, { isHeard, askedAt, wasWitnessed }, atMs);
+      const after = addAnswer(before, { isAnswered, askedAt, wasWitnessed }, atMs);
       states[node] = after;
       const isOut = before.outSince === null && after.outSince !== null;
       const { from, to } = deaths[node] ?? cut;
@@ -131,14 +131,14 @@ const hasLiving = ({ deaths }: World) => deaths.filter(({ from, to }) => from ==
 const brokenRules: Readonly<Record<string, Witness>> = {
   'no witness is needed': () => true,
   'whoever was heard at any time is a witness': (_, others) =>
-    [...others].some(({ history }) => history.heardAt > -Infinity),
+    [...others].some(({ history }) => history.reachedAt > -Infinity),
 };
 
 describe('the witness rule', () => {
   test('takes no living node out, whatever becomes of others and of the own network', () => {
     fc.assert(
       fc.property(worlds.filter(hasLiving), (world) => {
-        expect(listWronged(world, hasWitness)).toEqual([]);
+        expect(listWronged(world, isCorroborated)).toEqual([]);
       }),
       { numRuns: chooseRuns(300) },
     );

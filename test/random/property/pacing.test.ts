@@ -75,7 +75,7 @@ describe('looking takes at most a third of any span of time (I14)', () => {
       fc.asyncProperty(pattern, async ({ costs, outcomes, askings }) => {
         const clock = new FakeClock(undefined, 1);
         const spans: Span[] = [];
-        const look = async (): Promise<Requeue<LoopCause>> => {
+        const sync = async (): Promise<Requeue<LoopCause>> => {
           const from = clock.now();
           const cost = costs[spans.length % costs.length] ?? 0;
           const next = outcomes[spans.length % outcomes.length] ?? quiet;
@@ -87,7 +87,7 @@ describe('looking takes at most a third of any span of time (I14)', () => {
         const queue = new TriggerQueue<LoopCause>({
           clock,
           awaited: ['start', 'verify', 'health', 'own-rules'],
-          look,
+          sync,
         });
         queue.requeueAfter('start', 0);
         for (const { cause, everyMs, firstMs } of askings) {

@@ -2,7 +2,7 @@ import { fc } from '../../support/random/fc.ts';
 import { history, answer, strangers, createKernel, createPorts, run, type Event } from './hosts.ts';
 import { config } from './configs.ts';
 import { printForeign, listChains, printOurs, sources } from './tables.ts';
-import { type LookPorts, observeAndAssess, everything, assess } from '../../../agent/read-host.ts';
+import { type HostPorts, observeAndAssess, everything, assess } from '../../../agent/read-host.ts';
 import type { Config } from '../../../config/options.ts';
 import { emptyState } from '../../../agent/decide/decision.ts';
 import { applyPlan } from '../../../agent/sync.ts';
@@ -37,7 +37,7 @@ async function setUp({ before, answer: word, config: wanted, wasRunning, after }
 }
 
 /** What an agent without memory writes. Answers what it remembers then. */
-async function write(ports: LookPorts, wanted: Config) {
+async function write(ports: HostPorts, wanted: Config) {
   const { plan: found, memory, observation } = await observeAndAssess(ports, wanted, emptyState);
   await applyPlan(ports.kernel, found);
   return { memory, transactions: found.transactions, dialect: observation.dialect.value };

@@ -60,11 +60,11 @@ export const foreignScript: fc.Arbitrary<Script> = fc
     place: fc.nat(),
     chain: fc.constantFrom(...foreignChains),
     inside: fc.array(fc.nat(), { maxLength: 2 }),
-    beside: fc.array(fc.nat(), { maxLength: 2 }),
+    peers: fc.array(fc.nat(), { maxLength: 2 }),
     command: fc.constantFrom('-A', '-I'),
     policy: fc.constantFrom('ACCEPT', 'DROP'),
   })
-  .map(({ source: { family, dialect }, table: name, place, chain, inside, beside, command, policy }) => {
+  .map(({ source: { family, dialect }, table: name, place, chain, inside, peers, command, policy }) => {
     const rules = listForeignRules(family);
     const choose = <T>(list: readonly T[], at: number) => list[at % list.length] as T;
     const kernelChain = choose(tableToKernelChains[name], place);
@@ -74,7 +74,7 @@ export const foreignScript: fc.Arbitrary<Script> = fc
       ...(name === 'filter' ? [`:${kernelChain} ${policy} [0:0]`] : []),
       ...inside.map((at) => `-A ${chain} ${choose(rules, at)}`),
       `${command} ${kernelChain} -m comment --comment "${chain}" -j ${chain}`,
-      ...beside.map((at) => `${command} ${kernelChain} ${choose(rules, at)}`),
+      ...peers.map((at) => `${command} ${kernelChain} ${choose(rules, at)}`),
       'COMMIT',
       '',
     ];

@@ -45,7 +45,7 @@ export function lookOnce(
 /** The only VIP's decision, in short. */
 export function decisionOf({ decisions }: Assessment): Pick<
   Decision,
-  'way' | 'isBypass' | 'reason' | 'clusterIp'
+  'mode' | 'isBypass' | 'reason' | 'clusterIp'
 > & {
   backends: string[];
 } {

@@ -1,4 +1,4 @@
-import type { AskOtherHolder } from '../../../agent/vip-holder.ts';
+import type { AskDuplicateOwner } from '../../../agent/vip-holder.ts';
 import type { Config } from '../../../config/options.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
 import { FakeClock } from '../fakes/clock.ts';
@@ -26,7 +26,7 @@ class FakeLink {
   /** The addresses that were asked for, in order. */
   readonly asked: string[] = [];
 
-  askOtherHolder: AskOtherHolder = ({ address, device }) => {
+  askDuplicateOwner: AskDuplicateOwner = ({ address, device }) => {
     this.asked.push(address);
     if (this.problem !== null) return Promise.reject(this.problem);
     const mac = this.others.get(address) ?? this.proxy;
@@ -124,8 +124,8 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
   const effects = { kernel, clock, logger, meter, apiserver: apiservers, events };
   const readListening = () => Promise.resolve([{ address: '::', port: 6443 }]);
   const link = new FakeLink();
-  const { askOtherHolder } = link;
-  const asked = { askProxyMode, readListening, followApi, askOtherHolder };
+  const { askDuplicateOwner } = link;
+  const asked = { askProxyMode, readListening, followApi, askDuplicateOwner };
   const agent = new Agent({ ...effects, ...files, ...asked, ...world.ports }, config, memory);
   agent.start();
   return { clock, kernel, logger, meter, apiservers, agent, ...files, api, events, link };

@@ -6,7 +6,7 @@ import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
 import { noOutages } from '../../../balancer/services/backends.ts';
 import { isAwaited } from '../../../lib/api/service.ts';
 import { maxDraining, listServices } from '../../../lib/api/node.ts';
-import { NodeReporter, Standing, BalancerCounter } from '../../../balancer/report.ts';
+import { NodeReporter, LeaseValidity, BalancerCounter } from '../../../balancer/report.ts';
 import { RoutedClient } from '../../../lib/kubernetes/writes.ts';
 
 /** What differs from life to life. */
@@ -26,14 +26,14 @@ interface BalancerLifeOptions extends Pick<BalancerPorts, 'route' | 'clock' | 'l
 
 /** Who asks other nodes: as it is, and as the balancer has it. */
 interface LifeNodes {
-  readonly health: Pick<NodeHealth, 'silent'>;
+  readonly health: Pick<NodeHealth, 'unresponsive'>;
   readonly watch: NodeWatch;
 }
 
 /** A life that was started. */
 interface BalancerLife {
   /** Says again what this node has done: its seats are others. */
-  readonly say: () => void;
+  readonly report: () => void;
   readonly stop: () => Promise<void>;
 }
 
@@ -65,14 +65,14 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
   let view: BalancerView | null = null;
   const nodes = options.createNodes?.(() => {
     balancer.noteOutages();
-    say();
-  }) ?? { health: { silent: [] }, watch: { outages: noOutages, watch: () => undefined } };
-  const say = () => {
+    report();
+  }) ?? { health: { unresponsive: [] }, watch: { outages: noOutages, watch: () => undefined } };
+  const report = () => {
     if (view === null) return;
     const { programmed, mode, draining, isAnyEarly, isAnyEnding, virtualIps, left, dropping } = view;
     const seats = listSeats();
     reporter.setAwaited({ any: isAnyEarly || virtualIps.some(isAwaited), early: isAnyEnding });
-    reporter.say({
+    reporter.report({
       ...{ programmed, mode, draining: draining.slice(0, maxDraining), seats, inUse: [] },
       // Its interfaces have addresses as soon as its tables do.
       ...{
@@ -80,14 +80,14 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
         announced: programmed.virtualips ?? '0',
         ...listServices({ left, dropping }),
       },
-      silent: seats.length === 0 ? [] : nodes.health.silent,
+      unresponsive: seats.length === 0 ? [] : nodes.health.unresponsive,
     });
   };
   const reporter: NodeReporter = new NodeReporter({
     ...{ clock, node, namespace: 'vipnat-system' },
     client: new RoutedClient(route, clock, ending.signal),
     onRenewed: (renewal) => {
-      standing.renewed(renewal);
+      validity.renewed(renewal);
     },
     report: {
       notTaken: (words) => {
@@ -99,9 +99,9 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
   const onNeeded = () => {
     reporter.renew();
   };
-  const standing = new Standing({ clock, node, onNeeded });
+  const validity = new LeaseValidity({ clock, node, onNeeded });
   const balancer: Balancer = new Balancer({
-    ...{ route, clock, logger, kernel, node, standing, random },
+    ...{ route, clock, logger, kernel, node, validity, random },
     listStrictTunnels: () => Promise.resolve([]),
     findRouted: () => Promise.resolve([]),
     readAddresses: () =>
@@ -112,7 +112,7 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
       changed: (after) => {
         view = after;
         options.onView?.(after);
-        say();
+        report();
       },
     },
     nodes: nodes.watch,
@@ -124,5 +124,5 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
     ending.abort();
     await Promise.all([balancer.stop(), reporter.stop({ isLeaving: false })]);
   };
-  return { say, stop };
+  return { report, stop };
 }

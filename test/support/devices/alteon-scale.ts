@@ -92,7 +92,7 @@ export class AlteonScale {
     const { depth = 0, working = 0 } = this.world.devices.statistics ?? {};
     if (depth + working > 0) return false;
     const { deviceBalancers } = this.world.cache.view(0);
-    return this.#keys.every((key) => deviceBalancers.get(`d ${toUid(key)}`)?.standing === 'serves');
+    return this.#keys.every((key) => deviceBalancers.get(`d ${toUid(key)}`)?.deviceStatus === 'serves');
   }
 
   #listPods(service: number, round: number): string[] {

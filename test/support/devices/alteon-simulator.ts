@@ -52,7 +52,7 @@ export class AlteonSimulator {
   /** Which are active: one, usually. */
   active = new Set([0]);
   /** These end each connection without an answer. */
-  readonly silent = new Set<number>();
+  readonly unresponsive = new Set<number>();
   /** Requests from now on that get no answer. */
   held = 0;
   onHeld: () => void = () => undefined;
@@ -126,7 +126,7 @@ export class AlteonSimulator {
     const call = { unit: at, method: request.method ?? '', path: decodeURIComponent(request.url ?? '') };
     this.calls.push(call);
     this.onCall(call, this.calls.length);
-    if (this.silent.has(at)) {
+    if (this.unresponsive.has(at)) {
       request.socket.destroy();
       return;
     }
@@ -225,7 +225,7 @@ export class AlteonSimulator {
     this.#sync.remaining -= 1;
     if (this.#sync.remaining > 0) return;
     const to = 1 - this.#sync.from;
-    const isPossible = this.faults.syncProblem === null && !this.silent.has(to);
+    const isPossible = this.faults.syncProblem === null && !this.unresponsive.has(to);
     if (isPossible) this.#unit(to).receive(this.#unit(this.#sync.from).running);
     this.#sync.status = isPossible ? 2 : 3;
   }

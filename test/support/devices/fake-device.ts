@@ -73,7 +73,7 @@ export class FakeDevice {
   readonly #units: Unit[];
   #active = 0;
   #sessions: OpenSession[] = [];
-  #isSilent = false;
+  #isUnresponsive = false;
   #refuses = false;
   #nextFault: Fault | null = null;
   #held: Promise<void> | null = null;
@@ -104,7 +104,7 @@ export class FakeDevice {
     if (this.#latencyMs > 0) await sleep(this.#clock, this.#latencyMs);
     if (this.#held !== null) await waitFor(this.#held, signal);
     signal.throwIfAborted();
-    if (this.#isSilent) throw new DeviceError('unreachable', `${unitName} does not answer`);
+    if (this.#isUnresponsive) throw new DeviceError('unreachable', `${unitName} does not answer`);
     const at = this.unitNames.indexOf(unitName);
     const unit = this.#units[at];
     if (unit === undefined) throw new DeviceError('unreachable', `there is no ${unitName}`);
@@ -134,8 +134,8 @@ export class FakeDevice {
   }
 
   /** No unit answers, or they do again. */
-  setSilent(isSilent: boolean): void {
-    this.#isSilent = isSilent;
+  setSilent(isUnresponsive: boolean): void {
+    this.#isUnresponsive = isUnresponsive;
   }
 
   /** Each write is refused, or taken again. */

@@ -84,7 +84,7 @@ class FakeDriver implements LoadBalancerDriver {
       const answer = await this.#ask(unit, { ask: 'role' }, signal).catch(forgiveSilence);
       units.push({
         unit,
-        role: answer?.role ?? 'silent',
+        role: answer?.role ?? 'unresponsive',
         isInSync: answer?.isInSync ?? null,
         why: answer === null ? 'it does not answer' : '',
       });

@@ -68,7 +68,7 @@ function onUnits(device: FakeDevice): TargetActions {
     loseNextAnswer: soon(() => {
       device.loseNextAnswer();
     }),
-    silence: soon(() => {
+    disconnect: soon(() => {
       device.setSilent(true);
       return soon(() => {
         device.setSilent(false);

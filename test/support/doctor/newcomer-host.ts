@@ -17,7 +17,7 @@ export const noFiles: HostFacts['files'] = new Map(
 );
 
 /** A look at a host without a rule of vipnat's, in a cluster or not; it does not forward yet. */
-export async function look(
+export async function readHost(
   captures: readonly string[] = [],
   local: readonly string[] = [],
 ): Promise<Assessment> {
@@ -28,7 +28,7 @@ export async function look(
   );
   const missing = {
     ...{ name: 'net.ipv4.ip_forward', command: 'sysctl -w net.ipv4.ip_forward=1', advertised: [] },
-    ...({ family: 'ipv4', isOurs: true } as const),
+    ...({ family: 'ipv4', isOwn: true } as const),
   };
   return { ...assessment, observation: { ...observation, addresses }, missingSwitches: [missing] };
 }
@@ -39,13 +39,13 @@ export async function meet(changes: Partial<HostFacts> = {}) {
     agent: null,
     hasMemory: { value: false },
     drain: { value: null },
-    assessment: { value: await look() },
+    assessment: { value: await readHost() },
     processes: { value: [] },
     listeners: { value: [] },
     keepalived: { value: { path: '/etc/keepalived/keepalived.conf', text: null, files: [] } },
-    trackFile: { value: { says: null, isWatched: null } },
+    trackFile: { value: { content: null, isWatched: null } },
     files: noFiles,
-    holderAnswers: new Map([[vip, { kind: 'unreachable', code: 'EHOSTUNREACH' }]]),
+    vipHolderAnswers: new Map([[vip, { kind: 'unreachable', code: 'EHOSTUNREACH' }]]),
     serving: { value: new Map() },
     kubeProxy: { status: null, ipvs: null },
     units: new Set(['keepalived']),

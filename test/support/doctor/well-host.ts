@@ -107,7 +107,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     },
     listeners: { value: [{ family: 'ipv6', address: '::', port: 6443, pid: 8 }] },
     keepalived: { value: { path: conf, text: keepalivedText, files: [conf] } },
-    trackFile: { value: { says: '0', isWatched: true } },
+    trackFile: { value: { content: '0', isWatched: true } },
     files: new Map<string, { value: string | null }>([
       ['/etc/hosts', { value: '127.0.0.1 localhost\n10.77.0.50 cluster-endpoint # the VIP\n' }],
       ...kubeconfigPaths.map((path) => [path, kubeconfig('https://10.77.0.11:6443')] as const),
@@ -116,7 +116,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     hasMemory: { value: true },
     drain: { value: null },
     adverts: { value: [] },
-    holderAnswers: new Map(),
+    vipHolderAnswers: new Map(),
     linkHolders: { value: new Map([['10.77.0.50', null]]) },
     serving: { value: new Map(apiservers.map((text) => [text, serving])) },
     kubeProxy: { status: 200, ipvs: null },

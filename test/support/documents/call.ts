@@ -16,6 +16,7 @@ export async function checkCall(
   const call = await readCall(words);
   const { command, flags, file } = call;
   const reading = await readConfig({ flags, environment, file, isForElsewhere: true });
-  const lacking = command.heeds === undefined ? [] : findCommandProblems({ ...call, command }, reading);
+  const lacking =
+    command.configOptions === undefined ? [] : findCommandProblems({ ...call, command }, reading);
   return { call, reading, problems: [...call.problems, ...reading.problems, ...lacking] };
 }

@@ -132,8 +132,8 @@ export class FakeApiservers implements Apiserver {
     this.listener.onConnect?.(text);
     this.#connecting.set(text, underWay);
     const behaviour = this.behaviourOf(text);
-    const isSilent = behaviour === 'silent' || behaviour === 'clogged';
-    await this.sleep(isSilent ? limitMs : roundTripMs);
+    const isUnresponsive = behaviour === 'silent' || behaviour === 'clogged';
+    await this.sleep(isUnresponsive ? limitMs : roundTripMs);
     this.#connecting.delete(text);
     const outcome = this.#toOutcome(text, behaviour);
     this.listener.onConnected?.(text, outcome.kind);

@@ -14,7 +14,7 @@ export class FakeClusterApi implements FollowedApi {
   unwell: ReadonlySet<string> = new Set();
   isStopped = false;
   readonly #onChange: () => void;
-  #said: Omit<ApiView, 'isCurrent'> | null = null;
+  #reported: Omit<ApiView, 'isCurrent'> | null = null;
   #isLost = false;
   #view: ApiView | null = null;
 
@@ -47,12 +47,12 @@ export class FakeClusterApi implements FollowedApi {
 
   /** The EndpointSlice of a family changes; the Service too, where more is said. */
   list(family: Family, endpoints: readonly string[], more: Partial<ApiView> = {}): void {
-    const before = this.#said ?? { endpoints: {}, clusterIps: {}, affinitySeconds: null, refused: [] };
+    const before = this.#reported ?? { endpoints: {}, clusterIps: {}, affinitySeconds: null, refused: [] };
     const found = {
       value: sortEndpoints(endpoints.map((text) => toEndpoint(text))),
       seenIn: "the API's EndpointSlice kubernetes",
     };
-    this.#said = { ...before, ...more, endpoints: { ...before.endpoints, [family]: found } };
+    this.#reported = { ...before, ...more, endpoints: { ...before.endpoints, [family]: found } };
     this.#update();
   }
 
@@ -70,11 +70,11 @@ export class FakeClusterApi implements FollowedApi {
 
   #update(): void {
     // Whoever has lost it hears of no change either.
-    if (this.#said === null || (this.#isLost && this.#view?.isCurrent === false)) return;
+    if (this.#reported === null || (this.#isLost && this.#view?.isCurrent === false)) return;
     const view =
       this.#isLost && this.#view !== null
         ? { ...this.#view, isCurrent: false }
-        : { ...this.#said, isCurrent: !this.#isLost };
+        : { ...this.#reported, isCurrent: !this.#isLost };
     if (JSON.stringify(view) === JSON.stringify(this.#view)) return;
     this.#view = view;
     if (this.known !== null && !this.isStopped) this.#onChange();

@@ -10,7 +10,7 @@ import {
 } from '../../../lib/api/service.ts';
 import { makeService, nowMs } from './service-objects.ts';
 import { type Objects, toBalancerKey, type DeviceBalancer } from '../../../controller/cache/known.ts';
-import { Cache, type World } from '../../../controller/cache/cache.ts';
+import { Cache, type ClusterView } from '../../../controller/cache/cache.ts';
 import { toGateTypes } from '../../../lib/api/endpoints.ts';
 import { kinds } from '../../../controller/kinds/kinds.ts';
 import { deviceWatchers } from '../../../controller/devices/devices.ts';
@@ -117,7 +117,7 @@ export function makeDeviceCache(inventory: DeviceInventory, defaultDevice?: stri
 }
 
 /** The world of it. */
-export function makeDeviceWorld(inventory: DeviceInventory, defaultDevice?: string): World {
+export function makeDeviceWorld(inventory: DeviceInventory, defaultDevice?: string): ClusterView {
   return makeDeviceCache(inventory, defaultDevice).view(nowMs);
 }
 
@@ -129,7 +129,7 @@ export function makeBalancer(
 ): DeviceBalancer {
   const [namespace = '', name = ''] = key.split('/');
   return {
-    ...{ device, id: { cluster: 'c', namespace, name, uid: `uid of ${key}` }, standing: 'serves' },
+    ...{ device, id: { cluster: 'c', namespace, name, uid: `uid of ${key}` }, deviceStatus: 'serves' },
     ...{ addresses: ['10.9.0.1'], problem: null, remark: null, gated: [], isTakenOver: false, ...parts },
   };
 }

@@ -98,12 +98,12 @@ export class DeviceWorld {
         const object = this.objects.get(path);
         if (object === undefined) return Promise.resolve({ outcome: 'gone' });
         if (object === null)
-          return Promise.resolve({ outcome: 'forbidden', words: 'it is answered with 403' });
+          return Promise.resolve({ outcome: 'forbidden', detail: 'it is answered with 403' });
         return Promise.resolve({ outcome: 'found', object: schema.parse(object) });
       },
       write: (write) => {
         this.writes.push(write);
-        return Promise.resolve({ outcome: 'taken', words: '', version: '9' });
+        return Promise.resolve({ outcome: 'taken', detail: '', version: '9' });
       },
     };
   }

@@ -32,7 +32,7 @@ export class EngineWorld {
   readonly sent: Sent[] = [];
   readonly failed: Execution['result'][] = [];
   /** Whose writes do not stay. */
-  readonly contested: string[] = [];
+  readonly conflicts: string[] = [];
   /** What is answered in place of what the API would; null for the API's own word. */
   answer: ((path: string) => WriteOutcome | null) | null = null;
   /** Paths of which the API takes what is written, and keeps nothing of it. */
@@ -40,7 +40,7 @@ export class EngineWorld {
   /** Whether a write's answer is lost after the write is done. */
   losesAnswer: ((what: string) => boolean) | null = null;
   /** Kinds whose changes are not shown. */
-  readonly silent = new Set<string>();
+  readonly unresponsive = new Set<string>();
   /** Kinds of which what is known was found to be old. */
   readonly behind: string[] = [];
   /** Paths that were read. */
@@ -136,7 +136,7 @@ export class EngineWorld {
       pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
       writeMs: () => (this.isLeading ? 4000 : 0),
       onWritten: () => undefined,
-      onContested: (key, managers) => this.contested.push(`${formatKey(key)} ${managers.join()}`),
+      onConflict: (key, managers) => this.conflicts.push(`${formatKey(key)} ${managers.join()}`),
       onFailed: (_, { result }) => this.failed.push(result),
       onBehind: (kind) => this.behind.push(kind),
       onError: (key, error) => {
@@ -152,11 +152,11 @@ export class EngineWorld {
         this.#after(() => {
           const outcome = this.answer?.(write.path) ?? null;
           const answer =
-            outcome === null ? this.#write(write as never) : { outcome, words: outcome, version: null };
+            outcome === null ? this.#write(write as never) : { outcome, detail: outcome, version: null };
           const what = `${write.method} ${write.path}`;
           this.sent.push({ atMs: this.clock.now(), what, outcome: answer.outcome });
           if (this.losesAnswer?.(what) !== true) return answer;
-          return { outcome: 'unreachable', words: 'no answer', version: null };
+          return { outcome: 'unreachable', detail: 'no answer', version: null };
         }),
     };
   }
@@ -178,7 +178,7 @@ export class EngineWorld {
 
   #write(write: Parameters<ObjectApi['handle']>[0]): WriteAnswer {
     if (this.drops?.(write.path) === true)
-      return { outcome: 'taken', words: '', version: this.api.getVersion(write.path) };
+      return { outcome: 'taken', detail: '', version: this.api.getVersion(write.path) };
     const status = this.api.handle(write);
     const outcomes: Readonly<Record<number, WriteOutcome>> = {
       200: 'taken',
@@ -189,11 +189,11 @@ export class EngineWorld {
     const { metadata } = write.body as { readonly metadata?: { readonly name?: string } };
     const path = write.method === 'POST' ? `${write.path}/${metadata?.name ?? ''}` : write.path;
     const version = status < 300 ? this.api.getVersion(path) : null;
-    return { outcome: outcomes[status] ?? 'refused', words: String(status), version };
+    return { outcome: outcomes[status] ?? 'refused', detail: String(status), version };
   }
 
   #show({ kind, key, after }: Written): void {
-    if (this.shownMs === null || this.silent.has(kind)) return;
+    if (this.shownMs === null || this.unresponsive.has(kind)) return;
     const read = <T>(schema: { parse: (object: unknown) => T }) => ({
       key,
       after: after === null ? null : schema.parse(after),

@@ -10,7 +10,7 @@ import {
 } from './service-objects.ts';
 import type { NodeReport } from '../../../lib/api/node.ts';
 import type { Pod } from '../../../lib/api/endpoints.ts';
-import type { World } from '../../../controller/cache/cache.ts';
+import type { ClusterView } from '../../../controller/cache/cache.ts';
 import { earlySliceKind } from '../../../controller/kinds/early-slices.ts';
 
 /** Of the Service of a pod with a gate. */
@@ -25,7 +25,7 @@ export function makeEarlyReport(node: string, earlyslices: string): NodeReport {
 }
 
 /** A Service with an address, two nodes, and a slice of version 50 that has the pod. */
-export function makeGated(pod: Pod, more: Inventory = {}): World {
+export function makeGated(pod: Pod, more: Inventory = {}): ClusterView {
   const base = {
     services: [gatedService],
     virtualIps: [makeVirtualIp('10.0.9.10', ['apps/web'])],

@@ -56,8 +56,8 @@ export abstract class FakeAddresses extends FakeWriters {
     }));
     const kernels = addresses
       .filter(({ family }) => family === 'ipv4')
-      .map(({ address, device }) => ({ address, device, source: address, isOurs: false }));
-    const own = this.#sourceRoutes.map((route) => ({ ...route, isOurs: true }));
+      .map(({ address, device }) => ({ address, device, source: address, isOwn: false }));
+    const own = this.#sourceRoutes.map((route) => ({ ...route, isOwn: true }));
     return { addresses, routes: [...own, ...kernels], usualSource: this.usualSource };
   }
 

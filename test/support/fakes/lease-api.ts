@@ -83,7 +83,7 @@ export class LeaseApi {
     return new Promise((resolve) => {
       if (isKilled()) return;
       const cancel = this.#clock.schedule(limitMs, () => {
-        resolve({ outcome: 'unreachable', words: 'no answer', version: null } as T);
+        resolve({ outcome: 'unreachable', detail: 'no answer', version: null } as T);
       });
       this.#clock.schedule(thereMs, () => {
         const answer = serve();
@@ -104,7 +104,7 @@ export class LeaseApi {
 
   #write({ method, body }: ObjectWrite): WriteAnswer {
     const { metadata, spec } = body as LeaseBody;
-    const refuse = (outcome: WriteAnswer['outcome']): WriteAnswer => ({ outcome, words: '', version: null });
+    const refuse = (outcome: WriteAnswer['outcome']): WriteAnswer => ({ outcome, detail: '', version: null });
     if (method === 'POST' && this.#spec !== null) return refuse('exists');
     if (method === 'PATCH' && this.#spec === null) return refuse('gone');
     if (method === 'PATCH' && metadata?.resourceVersion !== String(this.#version)) return refuse('conflict');
@@ -115,6 +115,6 @@ export class LeaseApi {
     this.#annotations = Object.fromEntries(
       Object.entries(merged).flatMap(([name, text]) => (text === null ? [] : [[name, text]])),
     );
-    return { outcome: 'taken', words: '', version: String(this.#version) };
+    return { outcome: 'taken', detail: '', version: String(this.#version) };
   }
 }

@@ -81,7 +81,7 @@ export class FakePingConnection implements PingConnection {
     const isAnswer = this.#hasShaken;
     this.#hasShaken = true;
     if (isAnswer) this.#isAsked = false;
-    this.#options.listener.onHeard(isAnswer);
+    this.#options.listener.onReceived(isAnswer);
     if (closes === (isAnswer ? 'after an answer' : 'after the handshake')) this.breakOff();
     this.goOn();
   }

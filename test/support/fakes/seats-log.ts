@@ -5,9 +5,9 @@ export function createSeatsRecord(): SeatsListener & { readonly told: readonly s
   const told: string[] = [];
   const note =
     (name: string) =>
-    (...words: unknown[]) => {
+    (...detail: unknown[]) => {
       told.push(
-        [name, ...words.map((word) => (word instanceof Error ? word.message : String(word)))].join(' '),
+        [name, ...detail.map((word) => (word instanceof Error ? word.message : String(word)))].join(' '),
       );
     };
   return {

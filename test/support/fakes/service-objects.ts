@@ -19,7 +19,7 @@ import {
 } from '../../../lib/api/endpoints.ts';
 import type { Step } from '../../../controller/step.ts';
 import { type Node, nodes, type NodeReport, type Namespace, namespaces } from '../../../lib/api/node.ts';
-import { Cache, type World } from '../../../controller/cache/cache.ts';
+import { Cache, type ClusterView } from '../../../controller/cache/cache.ts';
 import { kinds } from '../../../controller/kinds/kinds.ts';
 import { toKey } from '../../../lib/kubernetes/client.ts';
 import type { StepKey } from '../../../controller/cache/known.ts';
@@ -171,7 +171,7 @@ export interface Inventory {
   readonly earlySlices?: readonly EarlySlice[];
   readonly reports?: readonly NodeReport[];
   /** Those of them whose Lease is over since. Its last renewal was `last`. */
-  readonly silent?: readonly string[];
+  readonly unresponsive?: readonly string[];
 }
 
 /** A namespace with labels. */
@@ -193,12 +193,12 @@ export function makeCache(inventory: Inventory): Cache {
   ] as const)
     for (const object of inventory[source] ?? []) cache.take(source, { key: toKey(object), after: object });
   for (const report of inventory.reports ?? []) cache.takeReport(report.node, report);
-  for (const node of inventory.silent ?? []) cache.silence(node, 'last');
+  for (const node of inventory.unresponsive ?? []) cache.markUnresponsive(node, 'last');
   return cache;
 }
 
 /** The world of it. */
-export function makeWorld(inventory: Inventory): World {
+export function makeWorld(inventory: Inventory): ClusterView {
   return makeCache(inventory).view(nowMs);
 }
 

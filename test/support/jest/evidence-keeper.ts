@@ -11,11 +11,11 @@ class Standstill {
   #longestMs = 0;
   #longestOfTestMs = 0;
   readonly #timer = setInterval(() => {
-    this.#look();
+    this.#sync();
   }, intervalMs).unref();
 
   beginTest(): void {
-    this.#look();
+    this.#sync();
     this.#longestOfTestMs = 0;
   }
 
@@ -25,11 +25,11 @@ class Standstill {
 
   /** Since the test began, and since the file did; until now, should it still last. */
   measure(): { ofTestMs: number; ofFileMs: number } {
-    this.#look();
+    this.#sync();
     return { ofTestMs: Math.round(this.#longestOfTestMs), ofFileMs: Math.round(this.#longestMs) };
   }
 
-  #look(): void {
+  #sync(): void {
     const now = performance.now();
     const lateMs = now - this.#last - intervalMs;
     this.#last = now;

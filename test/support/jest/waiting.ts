@@ -7,14 +7,14 @@ export class WaitedTooLong extends Error {
 }
 
 /** The end of a hang, on a machine that is busy. It comes before Jest's own limit, which does not say what was awaited. */
-export const patienceMs = 110_000;
+export const maxWaitMs = 110_000;
 
 /** Asks again and again, until the answer is yes. Rejects with WaitedTooLong, which says what is wrong, when patience is over. */
 export async function waitUntil(
   ask: () => boolean | Promise<boolean>,
   wrong: string | (() => string),
 ): Promise<void> {
-  const deadline = performance.now() + patienceMs;
+  const deadline = performance.now() + maxWaitMs;
   while (!(await ask())) {
     if (performance.now() > deadline) throw new WaitedTooLong(typeof wrong === 'string' ? wrong : wrong());
     await sleep(10);

@@ -3,7 +3,7 @@ import { apiserverPort, masters, outsider } from '../network/layout.ts';
 import type { Target } from '../network/seat-tasks.ts';
 
 /** The apiservers that answer a client outside at their own addresses now, but not that of a master that is about to be taken away. */
-export async function listWitnesses(lab: Lab, stricken?: string): Promise<Target[]> {
+export async function listFinders(lab: Lab, stricken?: string): Promise<Target[]> {
   const asked = masters
     .filter(({ name }) => name !== stricken)
     .map(async ({ addresses }) => {

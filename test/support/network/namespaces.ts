@@ -6,7 +6,7 @@ import { basename, join } from 'node:path';
 import { execa } from 'execa';
 import { keepEvidence, keepOutput } from '../jest/evidence.ts';
 import { atEnd, namePattern } from './at-end.ts';
-import { patienceMs, WaitedTooLong } from '../jest/waiting.ts';
+import { maxWaitMs, WaitedTooLong } from '../jest/waiting.ts';
 import { closeMounts, enterMounts, openMounts } from './host-mounts.ts';
 import { networkCommand } from './namespace-evidence.ts';
 
@@ -39,7 +39,7 @@ export async function runCommand(
   const result = await execa(tool, words, {
     input,
     env: environment,
-    timeout: limitMs ?? patienceMs,
+    timeout: limitMs ?? maxWaitMs,
     reject: false,
   });
   if (result.timedOut && limitMs === undefined) {

@@ -30,7 +30,7 @@ export interface WatchesReport {
   /** The apiserver each was on, and when it knew of its end; null while it did not. */
   readonly watches: readonly {
     readonly apiserver: string;
-    readonly isSilent: boolean;
+    readonly isUnresponsive: boolean;
     readonly endedAtMs: number | null;
     /** How it knew: `goaway` is an apiserver's own word that it ends, `closed` an orderly end without it, all else an error; null while it did not. */
     readonly end: string | null;
@@ -46,7 +46,7 @@ export interface WatchesReport {
 interface Watch {
   readonly session: ClientHttp2Session;
   readonly apiserver: string;
-  readonly isSilent: boolean;
+  readonly isUnresponsive: boolean;
   readonly pings: Pings;
   endedAt: number | null;
   end: string | null;
@@ -100,8 +100,8 @@ export async function watchTogether(
     await sleep(lookIntervalMs);
   }
   if (settled.aborted) await hearFrom(watches, task.pingIntervalMs);
-  const report = watches.map(({ apiserver, isSilent, endedAt, end, pings, silenceMs }) => ({
-    ...{ apiserver, isSilent, end },
+  const report = watches.map(({ apiserver, isUnresponsive, endedAt, end, pings, silenceMs }) => ({
+    ...{ apiserver, isUnresponsive, end },
     endedAtMs: endedAt === null ? null : endedAt - started,
     silenceMs: silenceMs ?? pings.measureSilence(),
   }));
@@ -112,8 +112,8 @@ export async function watchTogether(
 /** Waits for another answer to each that goes on and is not silent: a lost connection looks like one that goes on. */
 async function hearFrom(watches: readonly Watch[], pingIntervalMs: number): Promise<void> {
   const since = own.now();
-  const isMissing = ({ endedAt, isSilent, pings }: Watch) =>
-    endedAt === null && !isSilent && !pings.isAnsweredSince(since);
+  const isMissing = ({ endedAt, isUnresponsive, pings }: Watch) =>
+    endedAt === null && !isUnresponsive && !pings.isAnsweredSince(since);
   while (watches.some(isMissing) && own.now() - since < answerLimitMs + pingIntervalMs) {
     await sleep(lookIntervalMs);
   }
@@ -158,7 +158,7 @@ function beginOnce(task: WatchesTask, silence: AbortSignal | null): Promise<Watc
     stream.once('data', () => {
       const apiserver = String((session.socket as TLSSocket).getPeerCertificate().subject.CN);
       const life = { endedAt: null, end: null, silenceMs: null };
-      watch = { session, apiserver, isSilent: silence !== null, pings, ...life };
+      watch = { session, apiserver, isUnresponsive: silence !== null, pings, ...life };
       pings.count();
       resolve(watch);
     });

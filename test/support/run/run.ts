@@ -30,7 +30,7 @@ interface Outcome {
 /** One run of scripts/test. */
 export class TestRun {
   readonly #options: RunOptions;
-  readonly #say: (line: string) => void;
+  readonly #report: (line: string) => void;
   readonly #startedMs = performance.now();
   readonly #folder = join(runsFolder, `${new Date().toISOString().replaceAll(':', '-')}-${process.pid}`);
   readonly #rows: Row[] = [];
@@ -42,7 +42,7 @@ export class TestRun {
 
   constructor(options: RunOptions, say: (line: string) => void) {
     this.#options = options;
-    this.#say = say;
+    this.#report = say;
   }
 
   /** Runs all of it; answers whether it went well. */
@@ -50,7 +50,7 @@ export class TestRun {
     removeFormerRuns();
     mkdirSync(this.#folder, { recursive: true });
     const { parts, environment } = this.#options;
-    if (environment['TEST_SEED'] !== undefined) this.#say(`TEST_SEED=${environment['TEST_SEED']}`);
+    if (environment['TEST_SEED'] !== undefined) this.#report(`TEST_SEED=${environment['TEST_SEED']}`);
     if (this.#provide(parts)) {
       const runnable = parts.filter((part) => this.#canRun(part));
       const steps = planSteps(runnable, this.#options, countLabs(this.#options.extent));
@@ -85,7 +85,7 @@ export class TestRun {
     if (obstacle === null) return true;
     if (obstacle.isMachine) this.#notRun.push(`${part.name}: ${obstacle.reason}`);
     else {
-      this.#say(`${part.name} cannot run: ${obstacle.reason}`);
+      this.#report(`${part.name} cannot run: ${obstacle.reason}`);
       // It could run, and did not: CI has to know.
       const isFailure = process.env['CI'] === 'true';
       this.#addRow({ ...part, failed: isFailure ? 1 : 0, skipped: isFailure ? 0 : 1 });
@@ -102,7 +102,7 @@ export class TestRun {
   }
 
   async #run(step: Step): Promise<void> {
-    this.#say(`--- ${step.name}`);
+    this.#report(`--- ${step.name}`);
     if (step.needsComponents && !(await this.#waitForComponents())) return;
     const since = performance.now();
     this.#components?.pause(step.isMeasuring);
@@ -110,18 +110,18 @@ export class TestRun {
     this.#components?.pause(false);
     const seconds = Math.round((performance.now() - since) / 1000);
     this.#outcomes.push({ step, seconds, result, flaky: 0 });
-    this.#say(`${step.name}: ${formatCounts(result)} in ${seconds} s`);
+    this.#report(`${step.name}: ${formatCounts(result)} in ${seconds} s`);
   }
 
   async #execute(step: Step): Promise<JestResult> {
-    if (step.name === 'lint') return runLint(this.#say);
+    if (step.name === 'lint') return runLint(this.#report);
     // Without it the tests of alerts are skipped, which counts as a failure in CI.
     if (
       step.projects.includes('repository') &&
       step.extent !== 'gate' &&
       !start('scripts/setup', ['promtool'])
     ) {
-      this.#say('repository: no promtool, so the tests skip the alerts');
+      this.#report('repository: no promtool, so the tests skip the alerts');
     }
     const evidence = join(process.cwd(), this.#folder, 'evidence');
     const run = { TEST_EVIDENCE: evidence, TEST_RUN: this.#folder.replace(/^.*\//, '') };
@@ -137,7 +137,7 @@ export class TestRun {
     if (build === null) return true;
     this.#components = null;
     const isBuilt = await build.wait();
-    if (!isBuilt) this.#say(build.readLog());
+    if (!isBuilt) this.#report(build.readLog());
     this.#addRow({ layer: 'components', name: 'components', failed: isBuilt ? 0 : 1, since });
     return isBuilt;
   }
@@ -146,11 +146,11 @@ export class TestRun {
   async #runAdditions(): Promise<void> {
     const change = findChange();
     if (change === null) {
-      this.#say('by change: nothing, as git does not say what changed');
+      this.#report('by change: nothing, as git does not say what changed');
       return;
     }
     const { chosen, leftOut } = chooseAdditions(change.paths);
-    this.#say(
+    this.#report(
       `by change since ${change.since.slice(0, 12)}: ${chosen.map(nameAddition).join(', ') || 'nothing'}`,
     );
     const since = performance.now();
@@ -184,7 +184,7 @@ export class TestRun {
       failures,
       ({ file }) => this.#findOutcome(file)?.step.parts.every(isRealTime) === true,
     );
-    if (plan.refusal !== null) this.#say(`nothing runs again: ${plan.refusal}`);
+    if (plan.refusal !== null) this.#report(`nothing runs again: ${plan.refusal}`);
     const since = performance.now();
     for (const file of plan.files) {
       const outcome = this.#findOutcome(file);
@@ -199,9 +199,9 @@ export class TestRun {
 
   async #retryFile(outcome: Outcome, file: string): Promise<void> {
     const step = planRetry(outcome.step, file, this.#options.jestArguments);
-    this.#say(`--- ${step.name}: ${file}`);
+    this.#report(`--- ${step.name}: ${file}`);
     const { result, flaky } = mergeSecond(outcome.result, await this.#execute(step), file);
-    for (const test of flaky) this.#say(`flake: ${recordFlake(test)}`);
+    for (const test of flaky) this.#report(`flake: ${recordFlake(test)}`);
     outcome.result = result;
     outcome.flaky += flaky.length;
   }
@@ -220,11 +220,11 @@ export class TestRun {
     const all = sumRows(rows);
     const failures = this.#outcomes.flatMap(({ result }) => result.failures);
     const evidence = join(this.#folder, 'evidence');
-    if (process.env['CI'] === 'true') this.#say(printEvidence(evidence));
-    this.#say(`\n${formatTable(rows, Math.round((performance.now() - this.#startedMs) / 1000))}\n`);
-    for (const line of this.#notRun) this.#say(`not run: ${line}`);
-    for (const test of failures) this.#say(`failed: ${describeTest(test)}`);
-    if (listEvidence(evidence).length > 0) this.#say(`what failed left its logs in ${evidence}`);
+    if (process.env['CI'] === 'true') this.#report(printEvidence(evidence));
+    this.#report(`\n${formatTable(rows, Math.round((performance.now() - this.#startedMs) / 1000))}\n`);
+    for (const line of this.#notRun) this.#report(`not run: ${line}`);
+    for (const test of failures) this.#report(`failed: ${describeTest(test)}`);
+    if (listEvidence(evidence).length > 0) this.#report(`what failed left its logs in ${evidence}`);
     if (all.flaky > 0) process.stdout.write(`flaky: ${all.flaky}\n`);
     process.stdout.write(`${formatSummary(all)}\n`);
     return all.failed === 0 && (all.skipped === 0 || process.env['CI'] !== 'true');

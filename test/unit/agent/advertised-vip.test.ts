@@ -11,7 +11,7 @@ const sides = {
   ipv4: { vip: '10.77.0.50:6443', others: ['10.77.0.11:6443', '10.77.0.12:6443'], own: '10.77.0.13' },
   ipv6: { vip: '[fd77::50]:6443', others: ['[fd77::11]:6443', '[fd77::12]:6443'], own: 'fd77::13' },
 } as const;
-const wayOut = "Set --advertise-address of each kube-apiserver to its own host's address";
+const remedy = "Set --advertise-address of each kube-apiserver to its own host's address";
 
 /** Whom the cluster names, and how vipnat is started. */
 interface Setting {
@@ -64,7 +64,7 @@ describe.each(['ipv4', 'ipv6'] as const)('an apiserver that advertises the VIP i
       ),
     );
     const sources = isInApi ? 2 : 1;
-    expect(lines.filter((line) => line.endsWith(wayOut))).toHaveLength(sources);
+    expect(lines.filter((line) => line.endsWith(remedy))).toHaveLength(sources);
     expect(lines.join()).not.toContain('and --endpoints name none');
     expect(running.store.saves).toEqual([]);
     expect(running.trackFile.values.at(-1)).toBe(0);

@@ -103,15 +103,15 @@ describe('the reason', () => {
       /^kube-proxy's list is out of date: it names 2 apiservers \(.*\), and 3 apiservers are usable \(the API's EndpointSlice kubernetes\)$/,
     ],
     ['direct', [], /^this host runs no kube-proxy \(.*\); listed in the API's EndpointSlice kubernetes$/],
-  ])('names the API as the source: %s', async (way, captures, reason) => {
+  ])('names the API as the source: %s', async (mode, captures, reason) => {
     const { decisions } = await lookAt(captures, said());
-    expect(decisions).toMatchObject([{ way, reason: expect.stringMatching(reason) }]);
+    expect(decisions).toMatchObject([{ mode, reason: expect.stringMatching(reason) }]);
   });
 
   test("the Service's ClusterIP tells the virtual server from others, where none is configured", async () => {
     const captures = ['iptables-legacy-save.ipvs-three-endpoints.txt', 'proc-net-ip_vs.three-endpoints.txt'];
     const seen = (clusterIps: ApiView['clusterIps']) => lookAt(captures, said({ clusterIps }), 'ipvs');
-    expect((await seen({ ipv4: '10.96.0.1' })).decisions[0]?.way).toBe('cluster-ip');
+    expect((await seen({ ipv4: '10.96.0.1' })).decisions[0]?.mode).toBe('cluster-ip');
     expect((await seen({ ipv4: '10.96.0.99' })).decisions[0]?.reason).toContain(
       'no TCP virtual server 10.96.0.99:443',
     );

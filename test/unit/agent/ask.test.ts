@@ -19,7 +19,7 @@ async function tell(flags: Flags): Promise<AgentOptions> {
 }
 const readBeside = async (agent: Flags, flags: Flags, scope: Scope = 'host') => {
   const options = await tell(agent);
-  const told = { kind: 'told', options, agent: info } as const;
+  const told = { kind: 'details', options, agent: info } as const;
   return await readDiagnosticConfig({ ...nothing, flags }, scope, () => Promise.resolve(told));
 };
 
@@ -93,21 +93,21 @@ describe('beside a running agent', () => {
 
   test("a CA that only the agent's container has is left out", async () => {
     const options = { ...(await tell(agentFlags)), caFile: ['/nonexistent/ca.crt'] };
-    const told = { kind: 'told', options, agent: info } as const;
+    const told = { kind: 'details', options, agent: info } as const;
     const { reading } = await readDiagnosticConfig(nothing, 'host', () => Promise.resolve(told));
     expect(reading).toMatchObject({ problems: [], config: { caFile: null } });
   });
 
   test('options of another version that mean nothing here are not taken, and the reason is told', async () => {
     const options = { ...(await tell(agentFlags)), mode: ['teleport'] };
-    const told = { kind: 'told', options, agent: info } as const;
+    const told = { kind: 'details', options, agent: info } as const;
     const { reading, reason } = await readDiagnosticConfig(nothing, 'host', () => Promise.resolve(told));
     expect(reading.config.vips).toEqual([]);
     expect(reason).toContain('this version does not know');
   });
 });
 
-test.each(['nobody', 'untrusted', 'silent'] as const)(
+test.each(['nobody', 'untrusted', 'unresponsive'] as const)(
   'where the answer is %s, only what a person gives counts',
   async (kind) => {
     const flags = { vip: ['10.0.0.50'] };
@@ -143,13 +143,13 @@ const endpoint = { family: 'ipv4', address: '10.0.0.11', port: 6443 };
 function answer(changes: object = {}) {
   const value = [{ ...endpoint, ...changes }];
   const rest = { clusterIps: { ipv4: '10.96.0.1' }, affinitySeconds: 60, refused: ['a'], isCurrent: true };
-  const proxyBesideApi = { ipv4: value };
-  return { proxyBesideApi, view: { endpoints: { ipv4: { value, seenIn: 'the API' } }, ...rest, ...changes } };
+  const proxyOnly = { ipv4: value };
+  return { proxyOnly, view: { endpoints: { ipv4: { value, seenIn: 'the API' } }, ...rest, ...changes } };
 }
 
 test('what the agent says is taken as it says it', () => {
   expect(readAgentApiAnswer(answer())).toEqual(answer());
-  expect(readAgentApiAnswer({ view: null })).toEqual({ view: null, proxyBesideApi: {} });
+  expect(readAgentApiAnswer({ view: null })).toEqual({ view: null, proxyOnly: {} });
 });
 
 test.each([

@@ -74,7 +74,7 @@ test('apiservers that only our rules in the other backend name are not lost when
 
   const later = { ...config, iptables: 'nft' as const, endpoints: [] };
   const { decisions, plan } = await observeAndAssess(ports, later, emptyState);
-  expect(decisions).toMatchObject([{ way: 'direct', backends: config.endpoints }]);
+  expect(decisions).toMatchObject([{ mode: 'direct', backends: config.endpoints }]);
 
   await applyPlan(kernel, plan);
   expect(kernel.show('ipv4', 'nft')).toContain('--to-destination 10.77.0.12:6443');
@@ -97,7 +97,7 @@ test('apiservers that only our rules name are remembered while one of them is de
   expect(kernel.show('ipv4', 'legacy')).not.toContain('--to-destination 10.77.0.11:6443');
   const { memory: kept, decisions } = await observeAndAssess(ports, forgetful, without.memory);
   expect(kept.endpoints.ipv4?.value).toEqual(config.endpoints);
-  expect(decisions).toMatchObject([{ way: 'direct', backends: config.endpoints }]);
+  expect(decisions).toMatchObject([{ mode: 'direct', backends: config.endpoints }]);
 });
 
 const on = (device: string, address: string) =>

@@ -46,7 +46,7 @@ export class CountedKernel extends FakeKernel {
   counts = 0;
   resetCalls = 0;
   mostResets = 0;
-  #underWay = 0;
+  #pending = 0;
 
   override countFlows(...args: Parameters<FakeKernel['countFlows']>): Promise<ReadonlyMap<string, number>> {
     this.counts += 1;
@@ -55,12 +55,12 @@ export class CountedKernel extends FakeKernel {
 
   override async resetFlows(selection: FlowSelection): Promise<number> {
     this.resetCalls += 1;
-    this.#underWay += 1;
-    this.mostResets = Math.max(this.mostResets, this.#underWay);
+    this.#pending += 1;
+    this.mostResets = Math.max(this.mostResets, this.#pending);
     try {
       return await super.resetFlows(selection);
     } finally {
-      this.#underWay -= 1;
+      this.#pending -= 1;
     }
   }
 }

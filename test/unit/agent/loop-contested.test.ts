@@ -96,9 +96,9 @@ describe('a stranger that undoes every write at once', () => {
       run(kernel, `*nat\n:VIPNAT-POSTROUTING - [0:0]\n${rounds.shift() ?? rule}COMMIT\n`);
     };
     kernel.afterApply();
-    const isTold = () =>
+    const isReported = () =>
       linesOf(agent, 'error').some((line) => line.includes('another program keeps undoing'));
-    await advanceUntil(clock, 'a fight is told', isTold, 100);
+    await advanceUntil(clock, 'a fight is told', isReported, 100);
     kernel.afterApply = () => undefined;
     // Others write beside us, and have it looked at again and again.
     for (let index = 0; index < 10; index += 1) {

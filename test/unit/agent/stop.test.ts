@@ -4,7 +4,7 @@ import { expect, describe, test } from '@jest/globals';
 import { testAgent, play } from './timeline.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 
-const lookMs = 1000;
+const pollMs = 1000;
 
 /** An agent on the first of three masters, the third of which is dead. */
 async function startWithDeadOne(world: AgentWorld = {}): Promise<Host> {
@@ -38,7 +38,7 @@ async function stopDuringLook(host: Host): Promise<void> {
   const { clock, kernel } = host;
   kernel.trigger('nft-generation');
   // Triggers are heard after 50 ms, and a burst is over after 20.
-  await clock.advance(70 + lookMs / 2);
+  await clock.advance(70 + pollMs / 2);
   const before = listDeeds(host);
   let isStopped = false;
   const stopping = host.running.agent.stop().then(() => (isStopped = true));
@@ -53,13 +53,13 @@ async function stopDuringLook(host: Host): Promise<void> {
 describe('an agent that is stopped during a look lets no dead apiserver in (I8)', () => {
   test.each(['netlink', 'iptables-nft-save', 'nft'])('while %s is slow', async (tool) => {
     const host = await startWithDeadOne();
-    host.kernel.faults.delayNext(tool, lookMs);
+    host.kernel.faults.delayNext(tool, pollMs);
     await stopDuringLook(host);
     expect(host.targets).toBe('m1 m2');
   });
 
   test('while kube-proxy is slow to answer', async () => {
-    const host = await startWithDeadOne({ answerMs: lookMs });
+    const host = await startWithDeadOne({ answerMs: pollMs });
     await stopDuringLook(host);
     expect(host.targets).toBe('m1 m2');
   });
@@ -73,7 +73,7 @@ describe('an agent that is stopped during a look lets no dead apiserver in (I8)'
     kernel.trigger('nft-generation');
     await clock.advance(60_000);
     kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
-    kernel.faults.delayNext('sysctl', lookMs);
+    kernel.faults.delayNext('sysctl', pollMs);
     await stopDuringLook(host);
   });
 });
@@ -82,7 +82,7 @@ describe('a look under way when the agent is stopped', () => {
   test('meets nobody new, saves nobody, and says nothing', async () => {
     const host = await startWithDeadOne();
     host.proxy(listTexts('m1 m2 m3 m4'));
-    host.kernel.faults.delayNext('netlink', lookMs);
+    host.kernel.faults.delayNext('netlink', pollMs);
     await stopDuringLook(host);
     expect(host.running.agent.health.has(toText('m4'))).toBe(false);
   });
@@ -99,7 +99,7 @@ describe('a look under way when the agent is stopped', () => {
     await host.clock.advance(5000);
     expect(host.running.trackFile.values).toEqual([0]);
     host.kernel.forwarding = { ipv4: false, ipv6: true };
-    host.kernel.faults.delayNext('netlink', lookMs);
+    host.kernel.faults.delayNext('netlink', pollMs);
     await stopDuringLook(host);
   });
 });

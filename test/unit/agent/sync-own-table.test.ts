@@ -17,7 +17,7 @@ describe('kube-proxy in nftables mode', () => {
     async (name, apiservers) => {
       const kernel = restoreCaptures([name]);
       const assessment = await lookOnce(kernel, ordinaryConfig);
-      expect(decisionOf(assessment)).toMatchObject({ way: 'direct', isBypass: false, backends: apiservers });
+      expect(decisionOf(assessment)).toMatchObject({ mode: 'direct', isBypass: false, backends: apiservers });
       await applyPlan(kernel, assessment.plan);
       const chosen = [...kernel.showNft('ipv4').matchAll(/ dnat to (\S+) /g)].map(([, text]) => text);
       expect([...new Set(chosen)]).toEqual(apiservers);
@@ -30,7 +30,7 @@ describe('kube-proxy in nftables mode', () => {
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
     kernel.setNftProxy('ipv4', null);
     const fresh = await lookOnce(kernel, { ...ordinaryConfig, iptables: 'none' });
-    expect(decisionOf(fresh)).toMatchObject({ way: 'direct', backends: three });
+    expect(decisionOf(fresh)).toMatchObject({ mode: 'direct', backends: three });
     expect(fresh.plan.transactions).toEqual([]);
   });
 
@@ -62,7 +62,7 @@ describe('kube-proxy in nftables mode', () => {
 
   test('nft-kube-proxy.no-endpoints.json: nobody knows an apiserver', async () => {
     const kernel = restoreCaptures(['nft-kube-proxy.no-endpoints.json']);
-    expect(decisionOf(await lookOnce(kernel, ordinaryConfig)).way).toBe('passthrough');
+    expect(decisionOf(await lookOnce(kernel, ordinaryConfig)).mode).toBe('passthrough');
   });
 });
 
@@ -99,7 +99,7 @@ describe('a host whose iptables cannot show a table, as it holds a rule of nft',
         value: 'nftables',
         seenIn: `iptables-nft cannot show the table ${table}`,
       });
-      expect(decisionOf(spoilt)).toMatchObject({ way: 'direct', backends: three });
+      expect(decisionOf(spoilt)).toMatchObject({ mode: 'direct', backends: three });
       await applyPlan(kernel, spoilt.plan);
       expect(kernel.showNft('ipv4')).toContain('hook prerouting priority -105');
       // What cannot be read stays as it is; what can be, and is not needed, goes. FORWARD drops.

@@ -18,7 +18,7 @@ import {
   learnRenderings,
   UnverifiedWrites,
 } from '../../../agent/sync.ts';
-import { tellAll } from '../../../agent/report/events.ts';
+import { notifyAll } from '../../../agent/report/events.ts';
 import type { Balance } from '../../../lib/dialect.ts';
 import type { Plan } from '../../../lib/plan.ts';
 import { plan } from '../../../agent/decide/plan.ts';
@@ -85,7 +85,11 @@ test('the loop writes what was decided ahead, and decides nothing then', async (
       return health;
     },
   };
-  const told = { report: tellAll([]), keeper: { keep: () => undefined }, serving: { keep: () => undefined } };
+  const told = {
+    report: notifyAll([]),
+    keeper: { keep: () => undefined },
+    serving: { keep: () => undefined },
+  };
   const ask = () => Promise.resolve(null);
   const asked = { askProxyMode: ask, readListening: ask, api: noApi, health: source };
   const loop = new Loop({ kernel, clock, ...asked, ...told }, config, emptyState);
@@ -107,7 +111,7 @@ const balance: Balance = {
   masquerade: 'own',
 };
 
-async function lookForPlan(kernel: FakeKernel): Promise<Plan> {
+async function readPlan(kernel: FakeKernel): Promise<Plan> {
   const { iptables } = await kernel.read(everything);
   return plan({ dialect: 'nft', balances: [balance] }, iptables.map(parseSave));
 }
@@ -124,16 +128,16 @@ function deleteOldHook(kernel: FakeKernel): void {
 describe('converge', () => {
   test('writes until nothing is left to do, and answers what was wrong at first', async () => {
     const kernel = new FakeKernel(new FakeClock());
-    const first = await converge(kernel, () => lookForPlan(kernel));
+    const first = await converge(kernel, () => readPlan(kernel));
     expect(first.tables.map(({ table }) => table)).toEqual(['filter', 'nat']);
     expect(kernel.applied).toHaveLength(1);
-    expect((await lookForPlan(kernel)).tables).toEqual([]);
+    expect((await readPlan(kernel)).tables).toEqual([]);
   });
 
   test('writes nothing when all is in sync', async () => {
     const kernel = new FakeKernel(new FakeClock());
-    await converge(kernel, () => lookForPlan(kernel));
-    expect((await converge(kernel, () => lookForPlan(kernel))).tables).toEqual([]);
+    await converge(kernel, () => readPlan(kernel));
+    expect((await converge(kernel, () => readPlan(kernel))).tables).toEqual([]);
     expect(kernel.applied).toHaveLength(1);
   });
 
@@ -143,9 +147,9 @@ describe('converge', () => {
     kernel.faults.beforeApply(() => {
       deleteOldHook(kernel);
     });
-    await converge(kernel, () => lookForPlan(kernel));
+    await converge(kernel, () => readPlan(kernel));
     expect(kernel.applied).toHaveLength(2);
-    expect((await lookForPlan(kernel)).tables).toEqual([]);
+    expect((await readPlan(kernel)).tables).toEqual([]);
   });
 
   test('gives up when somebody is faster five times in a row', async () => {
@@ -155,7 +159,7 @@ describe('converge', () => {
       kernel.faults.beforeApply(() => {
         deleteOldHook(kernel);
       });
-      return lookForPlan(kernel);
+      return readPlan(kernel);
     };
     await expect(converge(kernel, lookAgain)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
     expect(kernel.applied).toHaveLength(5);
@@ -164,7 +168,7 @@ describe('converge', () => {
   test('ends at once with a failure that is no race', async () => {
     const kernel = new FakeKernel(new FakeClock());
     kernel.faults.failNext({ tool: 'iptables-nft-restore', code: 'TOOL_NOT_PERMITTED' });
-    await expect(converge(kernel, () => lookForPlan(kernel))).rejects.toMatchObject({
+    await expect(converge(kernel, () => readPlan(kernel))).rejects.toMatchObject({
       code: 'TOOL_NOT_PERMITTED',
     });
     expect(kernel.applied).toHaveLength(1);
@@ -174,7 +178,7 @@ describe('converge', () => {
     const kernel = new FakeKernel(new FakeClock());
     const lookInVain = () => {
       kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
-      return lookForPlan(kernel);
+      return readPlan(kernel);
     };
     const failure = await converge(kernel, lookInVain).catch((error: unknown) => error);
     expect(failure).toMatchObject({

@@ -33,7 +33,7 @@ async function listNews(timeline: string, beginning: Beginning = onMaster()): Pr
   return news;
 }
 
-const starts = `WayChosen ${vip} starts in mode service-chain: ${path}`;
+const starts = `ModeChosen ${vip} starts in mode service-chain: ${path}`;
 
 test.each<[string, string, unknown[]]>([
   ['an agent starts, and nothing happens for an hour', 'wait 3600000', []],
@@ -44,7 +44,7 @@ test.each<[string, string, unknown[]]>([
       `Bypassing ${vip} changes mode, service-chain -> direct to 10.77.0.11:6443, 10.77.0.12:6443: ${bypass}`,
       expect.stringMatching(/^ApiserverDead 10\.77\.0\.13:6443 is dead: connection refused/),
       expect.stringMatching(/^ApiserverReady 10\.77\.0\.13:6443 is ready again after .* \(3 good answers\)$/),
-      `WayChosen ${vip} changes mode, direct -> service-chain: ${path}`,
+      `ModeChosen ${vip} changes mode, direct -> service-chain: ${path}`,
     ],
   ],
   [
@@ -85,7 +85,7 @@ test('somebody changes our rules, again and again: repairs, a fight, and its end
   expect([...new Set(news)]).toEqual([
     starts,
     `RulesRepaired vipnat repaired its rules: ${drift}`,
-    `RulesContested another program keeps undoing vipnat's rules: ${drift}`,
+    `RuleConflict another program keeps undoing vipnat's rules: ${drift}`,
     "RulesUncontested no program has undone vipnat's rules for 60 s",
   ]);
 });
@@ -114,7 +114,7 @@ test('another host has a VIP that this node holds, and gives it up', async () =>
   const news = running.events.recorded.slice(1);
   for (const event of news) told.add(event.split(' ')[0] ?? '');
   expect(news).toEqual([
-    'VipContested two hosts hold 10.0.0.50: this node, and the host with MAC 02:00:00:00:00:99, which answers ARP for it',
+    'VipConflict two hosts hold 10.0.0.50: this node, and the host with MAC 02:00:00:00:00:99, which answers ARP for it',
     'VipUncontested only this node holds 10.0.0.50 again: no other host answers ARP for it',
   ]);
 });

@@ -41,11 +41,11 @@ describe('a VIP that this node holds', () => {
     expect(said(world)).toEqual([expect.stringContaining(twice)]);
     await world.clock.advance(600_000);
     expect(said(world)).toHaveLength(1);
-    expect(world.agent.state.otherHolders).toEqual(new Map([[vip, mac]]));
+    expect(world.agent.state.duplicateOwners).toEqual(new Map([[vip, mac]]));
     world.link.others.clear();
     await world.clock.advance(10_000);
     expect(said(world).slice(1)).toEqual([alone]);
-    expect(world.events.recorded.slice(-2)).toEqual([`VipContested ${twice}`, `VipUncontested ${alone}`]);
+    expect(world.events.recorded.slice(-2)).toEqual([`VipConflict ${twice}`, `VipUncontested ${alone}`]);
   });
 
   test('is not told for a single answer, nor while it comes here from another master', async () => {
@@ -79,7 +79,7 @@ describe('a VIP that this node holds', () => {
     await world.clock.advance(20_000);
     world.kernel.removeAddress(vip);
     await world.clock.advance(1000);
-    expect(world.agent.state.otherHolders).toEqual(new Map());
+    expect(world.agent.state.duplicateOwners).toEqual(new Map());
     const before = world.link.asked.length;
     await world.clock.advance(120_000);
     expect(world.link.asked).toHaveLength(before);

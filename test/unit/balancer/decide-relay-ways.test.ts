@@ -1,5 +1,5 @@
 import { FakeClock } from '../../support/fakes/clock.ts';
-import { RelayWays } from '../../../balancer/decide.ts';
+import { RelayPaths } from '../../../balancer/decide.ts';
 import { test, expect } from '@jest/globals';
 
 function start() {
@@ -13,7 +13,7 @@ function start() {
     host.asked.push(addresses);
     return Promise.resolve(addresses.filter((address) => host.routed.includes(address)));
   };
-  const ways = new RelayWays({ clock, findRouted }, (services) => host.changes.push(services));
+  const ways = new RelayPaths({ clock, findRouted }, (services) => host.changes.push(services));
   return { clock, host, ways };
 }
 

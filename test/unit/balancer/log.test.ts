@@ -1,5 +1,5 @@
 import { FakeClock } from '../../support/fakes/clock.ts';
-import { WriteGaps, LookLog } from '../../../balancer/log.ts';
+import { WriteGaps, SyncLog } from '../../../balancer/log.ts';
 import { test, expect } from '@jest/globals';
 import { createRecordingLogger } from '../../support/fakes/logger.ts';
 import { makePortBalance } from '../../support/fakes/port-balance.ts';
@@ -72,7 +72,7 @@ test('where rules cannot be counted at all, there are gaps of a second', async (
 
 test('a Service of a thousand ports has a short line for each change, also of the last port', () => {
   const logger = createRecordingLogger();
-  const log = new LookLog(logger);
+  const log = new SyncLog(logger);
   const list = (last: string) =>
     Array.from({ length: 1000 }, (_, at) =>
       makePortBalance(at === 999 ? [{ address: last, port: 80 }] : [], { port: at + 1 }),

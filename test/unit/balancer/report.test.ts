@@ -1,12 +1,12 @@
-import { type NodeWords, type Renewal, NodeReporter, ApiVips } from '../../../balancer/report.ts';
+import { type NodeStatus, type Renewal, NodeReporter, ApiVips } from '../../../balancer/report.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { LeaseApi, type Trip } from '../../support/fakes/lease-api.ts';
 import { describe, test, expect } from '@jest/globals';
 import { toAnnotations } from '../../../lib/api/node.ts';
 import type { BalancerKernel } from '../../../lib/kernel/kernel.ts';
 
-const words: NodeWords = { programmed: { services: '10' }, seats: [], mode: 'direct', inUse: [] };
-const program = (version: number): NodeWords => ({ ...words, programmed: { services: String(version) } });
+const detail: NodeStatus = { programmed: { services: '10' }, seats: [], mode: 'direct', inUse: [] };
+const program = (version: number): NodeStatus => ({ ...detail, programmed: { services: String(version) } });
 
 /** A reporter, and the API that it reports to. */
 function startReporter() {
@@ -32,9 +32,9 @@ describe('a node', () => {
     const { clock, api, reporter } = startReporter();
     await clock.advance(60_000);
     expect(api.writes).toBe(0);
-    reporter.say(words);
+    reporter.report(detail);
     await clock.advance(100);
-    expect(api.annotations).toEqual(toAnnotations({ ...words, node: 'w1' }));
+    expect(api.annotations).toEqual(toAnnotations({ ...detail, node: 'w1' }));
     expect(api.spec).toEqual({
       holderIdentity: 'w1',
       leaseDurationSeconds: 40,
@@ -44,7 +44,7 @@ describe('a node', () => {
 
   test('that is to renew before it has anything to say keeps what a former life has said, and tries until it is done', async () => {
     const { clock, api, told, renewals, way, reporter } = startReporter();
-    reporter.say({ ...words, seats: ['default/0'] });
+    reporter.report({ ...detail, seats: ['default/0'] });
     await clock.advance(100);
     const next = new NodeReporter({
       ...{ client: api.connect(() => way.trip), clock, node: 'w1', namespace: 'vipnat-system' },
@@ -65,7 +65,7 @@ describe('a node', () => {
 
   test('that goes back a version takes back what only the later one has said, and nothing of others', async () => {
     const { clock, api, way, reporter } = startReporter();
-    reporter.say(words);
+    reporter.report(detail);
     await clock.advance(100);
     await reporter.stop({ isLeaving: false });
     api.annotate({ 'vipnat.io/word-of-a-later-version': '["w2"]', 'example.org/note': 'kept' });
@@ -78,10 +78,10 @@ describe('a node', () => {
     await clock.advance(1000);
     // It has said nothing yet: the former life's word counts.
     expect(api.annotations).toHaveProperty(['vipnat.io/word-of-a-later-version'], '["w2"]');
-    older.say(words);
+    older.report(detail);
     await clock.advance(1000);
     expect(api.annotations).toEqual({
-      ...toAnnotations({ ...words, node: 'w1' }),
+      ...toAnnotations({ ...detail, node: 'w1' }),
       'example.org/note': 'kept',
     });
   });
@@ -89,30 +89,30 @@ describe('a node', () => {
   test('says at once what is left of a drain, and with the next renewal that there is one', async () => {
     const { clock, api, reporter } = startReporter();
     const drain = (connections: number | null) => ({
-      ...words,
+      ...detail,
       draining: [{ service: 'default/web', endpoint: '10.244.1.2', since: '2026', connections }],
     });
-    reporter.say(words);
+    reporter.report(detail);
     await clock.advance(100);
     const before = api.writes;
-    for (const count of [null, 0]) reporter.say(drain(count));
+    for (const count of [null, 0]) reporter.report(drain(count));
     await clock.advance(2000);
     expect(api.writes).toBe(before);
-    reporter.say(drain(7));
+    reporter.report(drain(7));
     await clock.advance(1000);
     expect(api.writes).toBe(before + 1);
     expect(api.annotations['vipnat.io/draining']).toContain('"connections":7');
-    reporter.say(words);
+    reporter.report(detail);
     await clock.advance(1000);
     expect(api.annotations['vipnat.io/draining']).toBe('[]');
   });
 
   test('renews it each 10 s, with all that it has programmed by then', async () => {
     const { clock, api, reporter } = startReporter();
-    reporter.say(words);
+    reporter.report(detail);
     await clock.advance(100);
     for (let version = 11; version < 500; version += 1) {
-      reporter.say(program(version));
+      reporter.report(program(version));
       await clock.advance(100);
     }
     expect(api.writes).toBe(5);
@@ -122,11 +122,11 @@ describe('a node', () => {
 
   test('says what it has programmed twice a second while an address waits for it, and no more often', async () => {
     const { clock, api, reporter } = startReporter();
-    reporter.say(words);
+    reporter.report(detail);
     await clock.advance(5000);
     reporter.setAwaited({ any: true, early: false });
     for (let version = 11; version < 111; version += 1) {
-      reporter.say(program(version));
+      reporter.report(program(version));
       await clock.advance(100);
     }
     expect(api.writes).toBeGreaterThanOrEqual(20);
@@ -139,27 +139,27 @@ describe('a node', () => {
   test('says at once which early EndpointSlices it has while a pod ends, also when the pod is gone by then', async () => {
     const { clock, api, reporter } = startReporter();
     const program = (earlyslices: string, others = '10') => ({
-      ...words,
+      ...detail,
       programmed: { services: others, earlyslices },
     });
-    reporter.say(program('10'));
+    reporter.report(program('10'));
     await clock.advance(5000);
     reporter.setAwaited({ any: false, early: true });
-    reporter.say(program('11'));
+    reporter.report(program('11'));
     await clock.advance(10);
     expect(JSON.parse(api.annotations['vipnat.io/programmed'] ?? '')).toMatchObject({ earlyslices: '11' });
     const before = api.writes;
     // Other kinds change all the time while a pod ends.
     for (let version = 11; version < 20; version += 1) {
-      reporter.say(program('11', String(version)));
+      reporter.report(program('11', String(version)));
       await clock.advance(100);
     }
     expect(api.writes).toBe(before);
-    reporter.say(program('12'));
+    reporter.report(program('12'));
     reporter.setAwaited({ any: false, early: false });
     await clock.advance(500);
     expect(api.writes).toBe(before + 1);
-    reporter.say(program('13'));
+    reporter.report(program('13'));
     await clock.advance(5000);
     expect(api.writes).toBe(before + 1);
   });
@@ -167,24 +167,24 @@ describe('a node', () => {
   test('says at once that addresses are on an interface which were not, and nothing of it otherwise', async () => {
     const { clock, api, reporter } = startReporter();
     const announce = (announced: string, programmed: string) => ({
-      ...words,
+      ...detail,
       programmed: { virtualips: programmed },
       announced,
     });
-    reporter.say(announce('10', '10'));
+    reporter.report(announce('10', '10'));
     await clock.advance(100);
     const before = api.writes;
     // What moves on with what is programmed waits for the next renewal, as that does.
-    reporter.say(announce('11', '11'));
+    reporter.report(announce('11', '11'));
     await clock.advance(5000);
     expect(api.writes).toBe(before);
     reporter.setAwaited({ any: true, early: false });
-    reporter.say(announce('11', '12'));
+    reporter.report(announce('11', '12'));
     await clock.advance(100);
     reporter.setAwaited({ any: false, early: false });
     await clock.advance(2000);
     expect(api.writes).toBe(before + 1);
-    reporter.say(announce('12', '12'));
+    reporter.report(announce('12', '12'));
     await clock.advance(100);
     expect(api.writes).toBe(before + 2);
     expect(api.annotations['vipnat.io/announced']).toBe('12');
@@ -194,13 +194,13 @@ describe('a node', () => {
     'says at once what the controller cannot know otherwise: %j',
     async (news) => {
       const { clock, api, reporter } = startReporter();
-      reporter.say(words);
+      reporter.report(detail);
       await clock.advance(5000);
-      reporter.say({ ...words, ...news });
+      reporter.report({ ...detail, ...news });
       await clock.advance(10);
-      expect(api.annotations).toEqual(toAnnotations({ ...words, ...news, node: 'w1' }));
+      expect(api.annotations).toEqual(toAnnotations({ ...detail, ...news, node: 'w1' }));
       for (let flap = 0; flap < 20; flap += 1) {
-        reporter.say(flap % 2 === 0 ? words : { ...words, ...news });
+        reporter.report(flap % 2 === 0 ? detail : { ...detail, ...news });
         await clock.advance(50);
       }
       expect(api.writes).toBeLessThanOrEqual(4);
@@ -209,10 +209,10 @@ describe('a node', () => {
 
   test('goes on when somebody else has written its Lease, or deleted it', async () => {
     const { clock, api, told, reporter } = startReporter();
-    reporter.say(words);
+    reporter.report(detail);
     await clock.advance(100);
     api.touch();
-    reporter.say({ ...words, seats: ['default/0'] });
+    reporter.report({ ...detail, seats: ['default/0'] });
     await clock.advance(1000);
     expect(api.annotations['vipnat.io/seats']).toBe('["default/0"]');
     api.remove();
@@ -223,11 +223,11 @@ describe('a node', () => {
 
   test('goes on while the API is away, asks it less and less often, and says all once it is back', async () => {
     const { clock, api, told, way, reporter } = startReporter();
-    reporter.say(words);
+    reporter.report(detail);
     await clock.advance(100);
     way.trip = { thereMs: 1e9, backMs: null };
     await clock.advance(600_000);
-    reporter.say(program(77));
+    reporter.report(program(77));
     await clock.advance(1000);
     expect({ told, writes: api.writes }).toEqual({ told: ['no answer'], writes: 1 });
     way.trip = { thereMs: 1, backMs: 1 };
@@ -243,7 +243,7 @@ describe('a node', () => {
     'that stops keeps its Lease, and says before only that it leaves, if it does: %s',
     async (isLeaving, mode) => {
       const { clock, api, reporter } = startReporter();
-      reporter.say(words);
+      reporter.report(detail);
       await clock.advance(100);
       const ended = reporter.stop({ isLeaving });
       await clock.advance(100);

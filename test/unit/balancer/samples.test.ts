@@ -58,7 +58,7 @@ describe("a balancer's metrics", () => {
       'draining_endpoints{} 3',
       'draining_connections{} 7',
       'nodes_asked{} 3',
-      'nodes_silent{} 1',
+      'nodes_unresponsive{} 1',
       'node_probes_total{} 12',
       'api_followed{} 1',
       'kind_followed{kind=Service} 1',

@@ -159,7 +159,7 @@ test.each([
 
 const direct: Decision = {
   vip: toEndpoint('[fd00::50]:6443'),
-  way: 'direct',
+  mode: 'direct',
   reason: 'this host runs no kube-proxy',
   isBypass: false,
   clusterIp: null,
@@ -174,7 +174,7 @@ test('a VIP that is balanced says over how many apiservers', () => {
 });
 
 test('a VIP that is not balanced says so loudly, and why', () => {
-  expect(describeInSync({ ...direct, way: 'passthrough', backends: [] })).toBe(
+  expect(describeInSync({ ...direct, mode: 'passthrough', backends: [] })).toBe(
     "[fd00::50]:6443 is NOT BALANCED (passthrough): this host runs no kube-proxy. Only the VIP holder's own apiserver answers",
   );
 });

@@ -16,11 +16,11 @@ test('where no apiserver is known and nothing is forwarded, what rests on apiser
     command: 'sysctl -w net.ipv4.ip_forward=1',
     advertised: [],
     family: 'ipv4',
-    isOurs: true,
+    isOwn: true,
   } as const;
   const declined = assessment.decisions.map((decision) => ({
     ...decision,
-    way: 'passthrough' as const,
+    mode: 'passthrough' as const,
     reason: 'IP forwarding is off (net.ipv4.ip_forward is 0)',
     backends: [],
   }));
@@ -41,13 +41,13 @@ test('where no apiserver is known and nothing is forwarded, what rests on apiser
 test('that no apiserver is known is said once', async () => {
   const assessment = await assessWell();
   const reason = 'no apiserver is known (no rules of kube-proxy)';
-  const decisions = assessment.decisions.map((one) => ({ ...one, way: 'passthrough' as const, reason }));
+  const decisions = assessment.decisions.map((one) => ({ ...one, mode: 'passthrough' as const, reason }));
   const missing = {
     name: 'net.ipv4.ip_forward',
     command: '',
     advertised: [],
     family: 'ipv4',
-    isOurs: true,
+    isOwn: true,
   } as const;
   const told = await tell({
     assessment: { value: { ...assessment, health: new Map(), decisions, missingSwitches: [missing] } },

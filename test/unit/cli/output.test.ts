@@ -100,7 +100,7 @@ test('the plan as JSON has every decision and every transaction', async () => {
         vip: '10.0.0.50:6443',
         family: 'ipv4',
         held: true,
-        way: 'service-chain',
+        mode: 'service-chain',
         reason: 'kube-proxy sends 10.96.0.1 to the same 3 apiservers (nat KUBE-SERVICES (iptables-nft))',
         clusterIp: '10.96.0.1',
         backends: ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'],

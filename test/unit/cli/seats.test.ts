@@ -51,7 +51,7 @@ default/1: another node comes first. To move them: vipnat seats rebalance
   test('believes the node that took a seat, and not the one that had it before it lost its power', () => {
     const claim = (agoMs: number) => makeLease('w2', ['default/1'], { agoMs });
     const view = (...leases: SeatObjects['leases']) =>
-      viewSeats({ ...objects, leases }, now).seats.find(({ seat }) => seat === 'default/1')?.holders;
+      viewSeats({ ...objects, leases }, now).seats.find(({ seat }) => seat === 'default/1')?.seatHolders;
     expect(view(makeLease('w1', ['default/1']), claim(20_000))).toEqual(['w1']);
     expect(view(makeLease('w1', ['default/1']), claim(5000))).toEqual(['w1', 'w2']);
     expect(view(makeLease('w1', []), claim(20_000))).toEqual(['w2']);
@@ -77,21 +77,21 @@ default/1: another node comes first. To move them: vipnat seats rebalance
     expect(JSON.parse(formatSeatsJson(viewSeats(objects, now)))).toMatchObject({
       version: 1,
       seats: [
-        { seat: 'default/0', holders: ['w1'], addresses: 2, anchor: '169.254.0.1', vrid: 1, nodes },
-        { seat: 'default/1', holders: ['w1'] },
-        { seat: 'default/2', holders: [] },
-        { seat: 'default/10', holders: ['w1', 'w2'] },
+        { seat: 'default/0', seatHolders: ['w1'], addresses: 2, anchor: '169.254.0.1', vrid: 1, nodes },
+        { seat: 'default/1', seatHolders: ['w1'] },
+        { seat: 'default/2', seatHolders: [] },
+        { seat: 'default/10', seatHolders: ['w1', 'w2'] },
       ],
       nodes: [
         {
           node: 'w1',
           mode: 'direct',
-          silentSeconds: 3,
+          secondsSinceRenewal: 3,
           addressesInUse: ['10.0.9.30'],
           cannotHold: [{ name: 'default/2' }],
         },
         { node: 'w2' },
-        { node: 'w3', silentSeconds: 600 },
+        { node: 'w3', secondsSinceRenewal: 600 },
         { node: 'w4', mode: 'none' },
       ],
       drained: [{ pool: 'default', node: 'w4', seat: null }],
@@ -105,11 +105,11 @@ const orders = [
   ['w3', 'w1', 'w2'],
 ];
 
-function start(holders: readonly string[]) {
-  const api = new SeatsWorld(orders, holders);
+function start(seatHolders: readonly string[]) {
+  const api = new SeatsWorld(orders, seatHolders);
   const clock = new FakeClock();
   const said: string[] = [];
-  return { api, clock, said, options: { api, clock, say: (words: string) => said.push(words) } };
+  return { api, clock, said, options: { api, clock, print: (words: string) => said.push(words) } };
 }
 
 describe('seats', () => {

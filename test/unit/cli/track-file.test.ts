@@ -10,7 +10,7 @@ const bootLines = [
 ];
 
 describe('a track file that says 1', () => {
-  const trackFile = { value: { says: '1', isWatched: true } };
+  const trackFile = { value: { content: '1', isWatched: true } };
 
   test("is nobody's business while an agent runs", async () => {
     expect(await tell({ trackFile })).toEqual([]);
@@ -26,7 +26,7 @@ describe('a track file that says 1', () => {
   });
 
   test('is taken back before a keepalived is made to go by it that did without', async () => {
-    const told = await tell({ trackFile: { value: { says: '1', isWatched: false } }, agent: null });
+    const told = await tell({ trackFile: { value: { content: '1', isWatched: false } }, agent: null });
     const [dropped] = told.filter(({ code }) => code === 'track-file-dropped');
     expect(dropped).toMatchObject({
       remedy: [

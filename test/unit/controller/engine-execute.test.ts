@@ -25,7 +25,7 @@ function begin({ read = { outcome: 'gone' }, written = {} }: Api) {
     }) as ObjectClient['read'],
     write: ({ title, method, path, body }, limitMs) => {
       asked.push(`${title}: ${method} ${path} ${JSON.stringify(body)} ${limitMs}`);
-      return Promise.resolve({ outcome: 'taken', words: 'well', version: '7', ...written });
+      return Promise.resolve({ outcome: 'taken', detail: 'well', version: '7', ...written });
     },
   };
   const clock = new FakeClock();
@@ -44,7 +44,7 @@ describe('execute', () => {
   test('makes the write in the time that is left, and answers the version', async () => {
     const { asked, carry, state } = begin({});
     state.leftMs = 1234;
-    expect(await carry()).toEqual({ result: 'done', words: 'well', version: '7' });
+    expect(await carry()).toEqual({ result: 'done', detail: 'well', version: '7' });
     expect(asked).toEqual(['changing Service apps/a: PATCH /it {"a":1} 1234']);
   });
 
@@ -89,8 +89,8 @@ describe('execute', () => {
     ['is gone', { outcome: 'gone' }, '5', 'stale'],
     ['is gone, as before', { outcome: 'gone' }, null, 'done'],
     ['is there again', found('6'), null, 'stale'],
-    ['may not be read', { outcome: 'forbidden', words: 'no' }, '5', 'refused'],
-    ['cannot be read', { outcome: 'unreachable', words: 'no' }, '5', 'unknown'],
+    ['may not be read', { outcome: 'forbidden', detail: 'no' }, '5', 'refused'],
+    ['cannot be read', { outcome: 'unreachable', detail: 'no' }, '5', 'unknown'],
   ])('an object that it rests on %s', async (_, read, version, result) => {
     const { asked, carry } = begin({ read });
     expect((await carry([{ path: '/other', version }])).result).toBe(result);

@@ -189,7 +189,7 @@ describe('a Service that is deleted while no informer shows its VirtualIP', () =
   const isRemoval = (what: string) => what === 'PATCH /api/v1/namespaces/apps/services/s0';
 
   async function deleteEarly() {
-    world.silent.add('VirtualIP');
+    world.unresponsive.add('VirtualIP');
     await begin({ services: 1, addresses: '10.0.0.1' });
     await world.clock.advance(10_000);
     expect([...world.api.list('VirtualIP').keys()]).toEqual(['10.0.0.1']);

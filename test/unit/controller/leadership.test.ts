@@ -50,7 +50,7 @@ function createTerm(): Leadership {
     write: async ({ method, path }) => {
       writes.push(`${method} ${path}`);
       await answer;
-      return { outcome: 'taken', words: '', version: '900' };
+      return { outcome: 'taken', detail: '', version: '900' };
     },
   };
   return new Leadership({
@@ -67,7 +67,7 @@ function createTerm(): Leadership {
     onUnreadable: (kind, { key }) => told.push(`cannot read ${kind} ${key}`),
     onWritten: () => undefined,
     onDrained: () => undefined,
-    onContested: () => undefined,
+    onConflict: () => undefined,
     onFailed: () => undefined,
     onError: (_, error) => {
       throw error;
@@ -106,7 +106,7 @@ test('one odd Service stops nobody: a condition of others may say anything, and 
   api.store.put('Service', makeLoadBalancer('odd', [{ port: 80 }], { spec: { externalIPs: [7] } }));
   term.start();
   await pass('it writes', () => writes.length > 0);
-  expect([...term.world.services.keys()].sort()).toEqual(['default/foreign', 'default/web']);
+  expect([...term.view.services.keys()].sort()).toEqual(['default/foreign', 'default/web']);
   expect(told).toContain('cannot read Service default/odd');
   expect(term.unreadable).toEqual([{ kind: 'Service', object: 'default/odd' }]);
 });
@@ -129,7 +129,7 @@ test('that no longer hears of its own Lease leaves the server with all its watch
   api.freezeWatches();
   api.store.put('Service', makeLoadBalancer('late', [{ port: 80 }]));
   const [asked, frozenAt] = [api.questions.length, clock.now()];
-  await pass('it hears of what came', () => term.world.services.has('default/late'));
+  await pass('it hears of what came', () => term.view.services.has('default/late'));
   expect(clock.now() - frozenAt).toBeLessThan(20_000);
   expect(api.questions.slice(asked).filter((question) => !question.includes('watch=true'))).toEqual([]);
 });

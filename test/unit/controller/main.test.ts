@@ -47,7 +47,7 @@ const client: ObjectClient = {
     const found = { outcome: 'found', object: configMap as T } as const;
     return Promise.resolve(configMap === null ? { outcome: 'gone' } : found);
   },
-  write: (one) => Promise.resolve({ outcome: write(one), words: 'as it was answered', version: null }),
+  write: (one) => Promise.resolve({ outcome: write(one), detail: 'as it was answered', version: null }),
 };
 
 /** A leader begins. */
@@ -57,7 +57,7 @@ async function begin(): Promise<FirstPools> {
     writeMs: () => writeMs,
     onCreated: (pool) => told.push(`created ${pool}`),
     onExisting: (pool) => told.push(`${pool} exists`),
-    onProblem: (words) => told.push(words),
+    onProblem: (detail) => told.push(detail),
   });
   first.start();
   await clock.advance(0);

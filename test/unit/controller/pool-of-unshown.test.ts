@@ -13,7 +13,7 @@ afterEach(async () => {
 
 describe('a pool that is deleted right after an address of it was given', () => {
   const start = async () => {
-    world.silent.add('VirtualIP');
+    world.unresponsive.add('VirtualIP');
     world.createNode();
     const spec = { addresses: ['10.0.0.1'], seats: 1 };
     world.api.create('AddressPool', 'pool', { spec });

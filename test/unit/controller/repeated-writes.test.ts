@@ -46,7 +46,7 @@ describe('a Service whose status does not stay', () => {
     // Two bodies, one to clear and one to publish: each eleven times in the first minute, and then once a minute.
     expect(inFirst).toBeLessThanOrEqual(4 + 2 * 11);
     expect(listOf('s0').length - inFirst).toBeLessThanOrEqual(2 * 11);
-    expect(new Set(world.contested)).toEqual(new Set(['Service/apps/s0 servicelb']));
+    expect(new Set(world.conflicts)).toEqual(new Set(['Service/apps/s0 servicelb']));
   });
 
   test('as the API drops what is written, is written once a minute', async () => {
@@ -54,7 +54,7 @@ describe('a Service whose status does not stay', () => {
     world.drops = (path) => path.endsWith('/services/s0/status');
     await world.clock.advance(360_000);
     expect(listOf('s0').length).toBeLessThanOrEqual(3 + 2 * 11 + 5);
-    expect(world.contested).toEqual(['Service/apps/s0 ']);
+    expect(world.conflicts).toEqual(['Service/apps/s0 ']);
     world.drops = null;
     await world.clock.advance(200_000);
     const { status } = world.api.list('Service').get('apps/s0') ?? {};

@@ -180,7 +180,7 @@ test('the state names each unit, its role, and why it is not known', async () =>
   const world = new World('active', 'silent');
   expect(await world.pair.readUnits(signal)).toEqual([
     { unit: 'A', role: 'active', isInSync: null, why: '' },
-    { unit: 'B', role: 'silent', isInSync: null, why: 'B is gone' },
+    { unit: 'B', role: 'unresponsive', isInSync: null, why: 'B is gone' },
   ]);
   expect(await new World('unauthorized').pair.readUnits(signal)).toMatchObject([
     { role: 'unknown', why: 'who are you?' },

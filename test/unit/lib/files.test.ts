@@ -109,7 +109,7 @@ describe('a link in the place of the folder', () => {
     mkdirSync(outside);
     symlinkSync(outside, join(folder, 'ours'));
     const path = join(folder, 'ours', 'file');
-    await expect(replaceFile(path, '0\n', { isFolderOurs: true })).rejects.toThrow(
+    await expect(replaceFile(path, '0\n', { isOwnFolder: true })).rejects.toThrow(
       `${join(folder, 'ours')} is a link`,
     );
     expect(readdirSync(outside)).toEqual([]);

@@ -14,7 +14,7 @@ class Paced {
   readonly causes: (readonly Cause[])[] = [];
 
   constructor(...looks: readonly { readonly costMs: number; readonly next?: Requeue<LoopCause> }[]) {
-    const look = async (causes: readonly Cause[]) => {
+    const sync = async (causes: readonly Cause[]) => {
       const { costMs = 0, next = quiet } = looks[Math.min(this.starts.length, looks.length - 1)] ?? {};
       this.starts.push(this.clock.now());
       this.causes.push(causes);
@@ -24,8 +24,8 @@ class Paced {
     this.queue = new TriggerQueue<LoopCause>({
       clock: this.clock,
       awaited: ['start', 'verify', 'health', 'own-rules'],
-      telling: ['own-rules'],
-      look,
+      urgent: ['own-rules'],
+      sync,
     });
     this.queue.requeueAfter('start', 0);
   }
@@ -118,8 +118,8 @@ describe('a trigger', () => {
 
 describe('where little rest may be owed', () => {
   const ports = (clock: FakeClock, starts: number[]) => ({
-    ...{ clock, awaited: ['verify'] as const, telling: [], mostRestMs: 2500 },
-    look: async () => {
+    ...{ clock, awaited: ['verify'] as const, urgent: [], mostRestMs: 2500 },
+    sync: async () => {
       starts.push(clock.now());
       const costMs = starts.length === 1 ? 8000 : 10;
       await new Promise<void>((resolve) => clock.schedule(costMs, resolve));

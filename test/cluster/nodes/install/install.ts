@@ -111,11 +111,11 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
       'docs/operations.md',
       /^vipnat-\w{5} +1\/1 +Running +0 .* m1 /m,
     ],
-    ['kubectl describe node master-1', 'docs/events.md', / WayChosen /],
+    ['kubectl describe node master-1', 'docs/events.md', / ModeChosen /],
     [
       'kubectl get events --field-selector reportingComponent=vipnat',
       'docs/events.md',
-      / WayChosen +node\/m1 /,
+      / ModeChosen +node\/m1 /,
     ],
   ])('beside an agent, `%s` of %s shows what it is for', async (start, from, shown) => {
     const { exitCode, stdout, stderr } = await type(start, from);

@@ -4,7 +4,7 @@ import { runShell } from '../../../../lab/machines/machine.ts';
 import { apiserverPort, masters } from '../../../support/network/layout.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { measureFailing } from '../../../support/lab/failing.ts';
-import { listWitnesses } from '../../../support/lab/witnesses.ts';
+import { listFinders } from '../../../support/lab/witnesses.ts';
 import type { Target } from '../../../support/network/seat-tasks.ts';
 import { type WatchesReport } from '../../../support/network/seat-watches.ts';
 import { connectWitnessed, lostMs, type WitnessedReport } from '../../../support/network/witness.ts';
@@ -79,7 +79,7 @@ export async function underLoad(
   act: () => Promise<void>,
   { from = places, stricken, limitMs = lostMs }: LoadOptions = {},
 ): Promise<LoadReport> {
-  const servers = await listWitnesses(lab, stricken);
+  const servers = await listFinders(lab, stricken);
   const loads = await Promise.all(from.map((place) => startLoad(lab, place, { servers, limitMs })));
   await sleep(leadMs);
   const doneAt = performance.timeOrigin + performance.now();

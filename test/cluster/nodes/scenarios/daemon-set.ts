@@ -72,7 +72,7 @@ export function testDaemonSet(lab: () => NodeLab): void {
       '--output',
       `jsonpath=${path}`,
     ]);
-    const expected = masters.map(({ name }) => `${name} WayChosen`);
+    const expected = masters.map(({ name }) => `${name} ModeChosen`);
     expect(events.split('\n')).toEqual(expect.arrayContaining(expected));
   });
 

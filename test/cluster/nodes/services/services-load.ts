@@ -3,7 +3,7 @@ import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { webPort } from '../../../../lab/services/web.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
-import { listWitnesses } from '../../../support/lab/witnesses.ts';
+import { listFinders } from '../../../support/lab/witnesses.ts';
 import { connectWitnessed, lostMs, type WitnessedReport } from '../../../support/network/witness.ts';
 
 /** What a client outside saw of an address. */
@@ -50,7 +50,7 @@ export async function connectToEachWhile(
   loads: readonly AddressLoad[],
   act: () => Promise<void>,
 ): Promise<AddressReport[]> {
-  const witnesses = (await listWitnesses(lab, loads[0]?.stricken)).slice(0, 1);
+  const witnesses = (await listFinders(lab, loads[0]?.stricken)).slice(0, 1);
   const rate = Math.ceil(perSecond / loads.length);
   const running = loads.map(({ address, limitMs = lostMs }) =>
     connectWitnessed(

@@ -13,7 +13,7 @@ import {
 import { chooseRounds } from '../../../support/jest/extent.ts';
 import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
-import { listWitnesses } from '../../../support/lab/witnesses.ts';
+import { listFinders } from '../../../support/lab/witnesses.ts';
 import { connectWitnessed, lostMs } from '../../../support/network/witness.ts';
 import { changeReadiness, listNamedPods, namedPods, replacePods, workers } from './named-pods.ts';
 import { bootAgain } from './power-cycle.ts';
@@ -201,7 +201,7 @@ async function connect({ lab, name, address, victim }: World, from: string, what
   const { failures, lostSyns, apiservers, sent } = await connectWitnessed(
     (role) => lab.seat('client', `local ${role}`),
     { host: address, port: webPort, ...load, limitMs: lostMs, isNamed: true, from },
-    (await listWitnesses(lab)).slice(0, 1),
+    (await listFinders(lab)).slice(0, 1),
   ).report;
   const arrived = isOn ? await readCounter(lab, victim) : 0;
   tell(

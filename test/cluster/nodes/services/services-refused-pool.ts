@@ -20,7 +20,7 @@ const replacements = [
 
 const masterAddress = masters.map(({ addresses }) => addresses.ipv4)[0] ?? '';
 
-const newcomers = replacements.map(({ comes }) => comes);
+const unannounced = replacements.map(({ comes }) => comes);
 const leavers = replacements.map(({ leaves }) => leaves);
 
 /** Tests that the addresses of a pool that is refused go from node to node, as those of any other pool. */
@@ -48,10 +48,10 @@ export function testRefusedPool(lab: () => NodeLab): void {
         });
         expect(report.failed).toEqual([]);
       }
-      expect(newcomers).toContain(await findHolder(lab(), address));
+      expect(unannounced).toContain(await findHolder(lab(), address));
     } finally {
       await patchPool(lab(), { addresses: [servicesPool.ipv4], nodeSelector: null });
-      await label(lab(), newcomers, `${excluded}=`, `${holds}-`);
+      await label(lab(), unannounced, `${excluded}=`, `${holds}-`);
       await label(lab(), leavers, `${holds}-`);
     }
     await waitUntil('a worker holds the address again', async () => {

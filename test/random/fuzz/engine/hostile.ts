@@ -17,7 +17,7 @@ const hostileTexts = [
   '\r',
   '\r\n',
   '\n-A PREROUTING -j ACCEPT',
-  '\n# HELP vipnat_fight no',
+  '\n# HELP vipnat_rule_conflict no',
   '} # {',
   '!include /etc/shadow',
   '&a [*a]',

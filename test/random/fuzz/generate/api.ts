@@ -65,7 +65,7 @@ export const agentAnswers: readonly object[] = [
   },
   { version: '0.1.0', pid: 4711, since: '2026-01-01T00:00:00.000Z' },
   {
-    proxyBesideApi: { ipv4: [{ family: 'ipv4', address: '10.77.0.12', port: 6443 }], ipv6: [] },
+    proxyOnly: { ipv4: [{ family: 'ipv4', address: '10.77.0.12', port: 6443 }], ipv6: [] },
     view: {
       endpoints: {
         ipv4: {
@@ -89,13 +89,13 @@ export const agentAnswers: readonly object[] = [
       state: 'dead',
       reason: 'connection refused',
       hanging: 'all',
-      doubt: 'alone',
+      unconfirmed: 'alone',
       isUnheard: true,
     },
   },
   {
     writes: 2,
-    lookedMsAgo: 40,
+    syncedMsAgo: 40,
     apiservers: { '10.77.0.11:6443': { forMs: 12_000 } },
     keepalived: { 'vip-10.0.0.50': { state: 'MASTER', forMs: 3000 } },
   },

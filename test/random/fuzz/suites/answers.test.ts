@@ -20,7 +20,7 @@ import {
 } from '../../../../agent/ask.ts';
 import { parseAddress, formatEndpoint } from '../../../../lib/net.ts';
 import { readAgentSettings, isOptionName } from '../../../../config/options.ts';
-import { readHolderInfo } from '../../../../lib/http/singleton.ts';
+import { readOwnerInfo } from '../../../../lib/http/singleton.ts';
 import { makeEndpoint } from '../generate/balances.ts';
 import { formatEndpointFile, parseEndpointFile } from '../../../../agent/state.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
@@ -162,7 +162,7 @@ function checkApiWord(json: unknown): void {
   const { endpoints, clusterIps, affinitySeconds } = word.view ?? noView;
   const isInText = isIn(JSON.stringify(json));
   const found = Object.values(endpoints).map(({ value }) => value);
-  for (const endpoint of [...found, ...Object.values(word.proxyBesideApi)].flat()) {
+  for (const endpoint of [...found, ...Object.values(word.proxyOnly)].flat()) {
     insistOnEndpoint(endpoint, isInText);
   }
   for (const [family, address] of Object.entries(clusterIps)) {
@@ -180,8 +180,8 @@ function checkOptions(json: unknown): void {
   for (const [name, { value }] of settings) {
     insist(isOptionName(name), `no option: ${JSON.stringify(name)}`);
     for (const text of [value].flat()) {
-      const isTold = typeof text === 'string' && texts.some((one) => one.includes(text));
-      insist(isTold, `nobody told ${JSON.stringify(text)}`);
+      const isReported = typeof text === 'string' && texts.some((one) => one.includes(text));
+      insist(isReported, `nobody told ${JSON.stringify(text)}`);
     }
   }
 }
@@ -196,7 +196,7 @@ function checkTime(seconds: number | null): void {
 /** What of an answer is printed. */
 function listLines(json: unknown): string[] {
   const view = readAgentApiAnswer(json)?.view;
-  const info = readHolderInfo(json);
+  const info = readOwnerInfo(json);
   const health =
     readAgentHealthAnswer(json) ?? new Map<string, { reason: string; unconfirmedFailure?: string }>();
   return [

@@ -23,7 +23,7 @@ import { webService } from '../../../support/kube-proxy/rules.ts';
 import { readIptablesInstalled } from '../../../../lib/iptables/vip-rules.ts';
 import { mutateText } from '../engine/mutate.ts';
 import { isDeepStrictEqual } from 'node:util';
-import { isRival } from '../../../../lib/iptables/diff.ts';
+import { isConflicting } from '../../../../lib/iptables/diff.ts';
 
 jest.setTimeout(3_600_000);
 
@@ -49,9 +49,12 @@ function checkSave(output: SaveOutput): void {
   }
 }
 
-function insistOnProxy({ backends, liveEdge }: IptablesProxyView, isInText: (text: string) => boolean): void {
+function insistOnProxy(
+  { backends, entryRule }: IptablesProxyView,
+  isInText: (text: string) => boolean,
+): void {
   for (const endpoint of backends?.value ?? []) insistOnEndpoint(endpoint, isInText);
-  if (liveEdge !== null) insist(isInText(liveEdge.value.clusterIp), 'the ClusterIP is in the text');
+  if (entryRule !== null) insist(isInText(entryRule.value.clusterIp), 'the ClusterIP is in the text');
 }
 
 test('what iptables-save prints, with faults: a value or a coded error, and no backend that is not in it', async () => {
@@ -89,7 +92,7 @@ test('any rule is taken apart, with nothing lost or added', async () => {
       insist(isOfWords(target) && isOfWords(comment), 'target and comment of its words');
       insist(hasSameIptablesMeaning(text, text), 'it means what it says');
       for (const chain of ['PREROUTING', 'POSTROUTING', 'FORWARD', 'INPUT'])
-        isRival(text, chain, listPackets(chain, balances));
+        isConflicting(text, chain, listPackets(chain, balances));
       if (isOwnRule(text))
         insist(text.includes('vipnat:') || text.includes('VIPNAT'), 'ours by what is in it');
     },

@@ -87,7 +87,7 @@ function checkProxy(output: NftProxyOutput): void {
     insistOnEndpoint(endpoint, isInText);
     insist(endpoint.family === output.family, 'of the family that was asked for');
   }
-  if (view.liveEdge !== null) insist(isInText(view.liveEdge.value.clusterIp), 'the ClusterIP is in it');
+  if (view.entryRule !== null) insist(isInText(view.entryRule.value.clusterIp), 'the ClusterIP is in it');
   const { affinitySeconds } = view;
   insist(
     affinitySeconds === null || (Number.isSafeInteger(affinitySeconds) && affinitySeconds > 0),

@@ -45,7 +45,7 @@ test('status shows an odd host without a sequence that a terminal would follow',
       if (assessment instanceof VipnatError) return;
       const status = toHostStatus(assessment, {
         agent: { version: words, pid: 1, since: words },
-        activity: { writes: 1, lookedMsAgo: 1, apiservers: {}, keepalived: {} },
+        activity: { writes: 1, syncedMsAgo: 1, apiservers: {}, keepalived: {} },
         flows: new Map(),
         keepalived: new Map(),
       });
@@ -104,7 +104,7 @@ function makeOddFacts(random: Random, facts: HostFacts): HostFacts {
       }),
     ]),
     listeners: value([{ family: 'ipv4', address: '0.0.0.0', port: 6443, pid: 20 }]),
-    trackFile: value({ says: text(), isWatched: random.chance(50) }),
+    trackFile: value({ content: text(), isWatched: random.chance(50) }),
     keepalived: value({
       path: `/etc/${text()}`,
       text: mutateText(random, [keepalivedText]),

@@ -5,7 +5,7 @@ import {
   type Affected,
   isWoken,
 } from '../../../../controller/cache/known.ts';
-import { type World, Cache } from '../../../../controller/cache/cache.ts';
+import { type ClusterView, Cache } from '../../../../controller/cache/cache.ts';
 import {
   type Step,
   type Write,
@@ -19,12 +19,12 @@ import type { Kind, ObjectApi, StoredObject } from '../../../support/fakes/objec
 import { toLeaseResource, parseNodeLease } from '../../../../lib/api/node.ts';
 import { NodeLiveness } from '../../../../controller/cache/leases.ts';
 import { KnownObjects } from './known-objects.ts';
-import { OwnWrites, type OwnWrite, shownMs, toLife, type Standing } from '../../../../controller/engine.ts';
+import { OwnWrites, type OwnWrite, shownMs, toLife, type KeyStatus } from '../../../../controller/engine.ts';
 import { WriteCounts } from './rewriter.ts';
 import { kinds, serviceKinds, getKind } from '../../../../controller/kinds/kinds.ts';
 
 /** What is tried: the product's, or a broken one. */
-export type Decide = (key: StepKey, world: World) => Step;
+export type Decide = (key: StepKey, world: ClusterView) => Step;
 
 /** How a request ends. */
 type Outcome = 'done' | 'never sent' | 'answer lost';
@@ -138,7 +138,7 @@ export class SimulatedController {
     const [waiting] = this.#api.log('Lease').slice(this.#kindToPosition.get('Lease') ?? 0);
     const isFollowed = waiting === undefined || this.#nowMs() - waiting.atMs <= noticedMs;
     for (const node of this.#liveness.tick(this.#nowMs(), isFollowed))
-      this.#affect(this.#cache.silence(node, this.#liveness.getLastRenewal(node) ?? ''));
+      this.#affect(this.#cache.markUnresponsive(node, this.#liveness.getLastRenewal(node) ?? ''));
     for (const [key, { untilMs }] of this.#keyToWait)
       if (untilMs !== null && untilMs <= this.#nowMs()) this.#due.add(key);
   }
@@ -147,8 +147,8 @@ export class SimulatedController {
   take(key: string): void {
     if (this.#inFlight.length >= maxInFlight) return;
     this.#due.delete(key);
-    const standing = this.#judgeWrites(key);
-    if (standing.kind === 'read') this.#settle(key, standing);
+    const keyStatus = this.#judgeWrites(key);
+    if (keyStatus.kind === 'read') this.#settle(key, keyStatus);
     else this.#step(key);
   }
 
@@ -239,11 +239,11 @@ export class SimulatedController {
       .map(formatKey);
   }
 
-  get #world(): World {
+  get #world(): ClusterView {
     return this.#cache.view(this.#nowMs() + this.dateOffsetMs);
   }
 
-  #judgeWrites(key: string): Standing {
+  #judgeWrites(key: string): KeyStatus {
     return this.#writes.judge(key, (object) => this.#readVersion(object), this.#nowMs());
   }
 
@@ -261,7 +261,7 @@ export class SimulatedController {
     const lease = after === null ? null : parseNodeLease(after);
     if (lease === null) return;
     const { report, renewal, durationMs } = lease;
-    this.#liveness.heard(report.node, renewal, durationMs);
+    this.#liveness.renewed(report.node, renewal, durationMs);
     if (this.#liveness.isLiving(report.node)) this.#affect(this.#cache.takeReport(report.node, report));
   }
 

@@ -1,6 +1,6 @@
 /** Broken controllers of gates, and which complaint belongs to each. */
 import { gateKinds, nextStep } from '../../../../controller/kinds/kinds.ts';
-import type { World } from '../../../../controller/cache/cache.ts';
+import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import type { Decide } from './controller.ts';
 import type { Step, Write } from '../../../../controller/step.ts';
 import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';
@@ -9,12 +9,12 @@ import { type Mutant, skip, change } from './mutants.ts';
 const ofGates = new Set(gateKinds.kinds.map(({ name }) => name));
 
 /** Gates that are decided from a world that is not so. */
-function believe(make: (world: World) => World): Decide {
+function believe(make: (world: ClusterView) => ClusterView): Decide {
   return (key, world): Step => nextStep(key, ofGates.has(key.kind) ? make(world) : world);
 }
 
 /** Nodes that are said to have programmed everything. */
-function trustNodes(world: World): World {
+function trustNodes(world: ClusterView): ClusterView {
   const { candidates } = world;
   const all: Pick<CandidateNodes, 'list' | 'listBehind' | 'haveProgrammed' | 'isWithoutEarly'> = {
     list: (pool) => candidates.list(pool),
@@ -26,7 +26,7 @@ function trustNodes(world: World): World {
 }
 
 /** Pods that are said to have ready containers. */
-function callReady(world: World): World {
+function callReady(world: ClusterView): ClusterView {
   const pods = new Map(
     [...world.pods].map(([key, pod]) => {
       const conditions = (pod.status?.conditions ?? []).map((one) =>
@@ -39,7 +39,7 @@ function callReady(world: World): World {
 }
 
 /** Later versions are said to be earlier ones. */
-function forgetVersions(world: World): World {
+function forgetVersions(world: ClusterView): ClusterView {
   const sliceToSince = new Map(
     [...world.sliceToSince].map(([key, since]) => [
       key,
@@ -49,7 +49,7 @@ function forgetVersions(world: World): World {
   return { ...world, sliceToSince };
 }
 
-function withoutServices(world: World): World {
+function withoutServices(world: ClusterView): ClusterView {
   return { ...world, podToServices: new Map() };
 }
 

@@ -3,7 +3,7 @@ import { type Write, nothing, type Step } from '../../../../controller/step.ts';
 import type { StepKey } from '../../../../controller/cache/known.ts';
 import type { Decide } from './controller.ts';
 import { nextStep } from '../../../../controller/kinds/kinds.ts';
-import type { World } from '../../../../controller/cache/cache.ts';
+import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import { type VirtualIp, loadBalancerClass, finalizer } from '../../../../lib/api/vipnat.ts';
 import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';
 import type { Leaders } from './cluster.ts';
@@ -25,26 +25,26 @@ export function change(make: (write: Write) => Write): Decide {
 }
 
 /** A decision from a world that is not so. */
-function believe(make: (world: World) => World): Decide {
+function believe(make: (world: ClusterView) => ClusterView): Decide {
   return (key, world): Step => nextStep(key, make(world));
 }
 
-function mapVirtualIps(world: World, make: (virtualIp: VirtualIp) => VirtualIp): World {
+function mapVirtualIps(world: ClusterView, make: (virtualIp: VirtualIp) => VirtualIp): ClusterView {
   const virtualIps = new Map([...world.virtualIps].map(([name, virtualIp]) => [name, make(virtualIp)]));
   return { ...world, virtualIps };
 }
 
 /** Nodes that are said to have heard of everything. */
-function trustNodes(world: World): World {
+function trustNodes(world: ClusterView): ClusterView {
   const { candidates } = world;
   const all: Pick<
     CandidateNodes,
     | 'list'
     | 'listBehind'
-    | 'listHolders'
-    | 'listWitnesses'
+    | 'listCurrentOwners'
+    | 'listFinders'
     | 'listSeatHolders'
-    | 'listSaying'
+    | 'listReporting'
     | 'listNotForgotten'
     | 'listUnheld'
     | 'explainUnheld'
@@ -54,10 +54,10 @@ function trustNodes(world: World): World {
   > = {
     list: (pool) => candidates.list(pool),
     listBehind: () => [],
-    listHolders: (seat) => candidates.listHolders(seat),
-    listWitnesses: (pool, seat, address) => candidates.listWitnesses(pool, seat, address),
+    listCurrentOwners: (seat) => candidates.listCurrentOwners(seat),
+    listFinders: (pool, seat, address) => candidates.listFinders(pool, seat, address),
     listSeatHolders: (pool, seat) => candidates.listSeatHolders(pool, seat),
-    listSaying: () => [],
+    listReporting: () => [],
     listNotForgotten: () => [],
     listUnheld: () => [],
     explainUnheld: () => null,
@@ -85,7 +85,7 @@ function withoutConflict(virtualIp: VirtualIp): VirtualIp {
   return { ...virtualIp, status: { ...virtualIp.status, conditions } };
 }
 
-function withoutDrains(world: World): World {
+function withoutDrains(world: ClusterView): ClusterView {
   const judgedPools = new Map(
     [...world.judgedPools].map(([name, judged]) => {
       const { pool } = judged;
@@ -112,7 +112,7 @@ function overwrite(write: Write): Write {
 }
 
 /** Each Service that is to be served is said to have the finalizer. */
-function withFinalizers(world: World): World {
+function withFinalizers(world: ClusterView): ClusterView {
   const services = new Map(
     [...world.services].map(([key, service]) => {
       const { metadata, spec } = service;
@@ -219,7 +219,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   },
   'writes over a VirtualIP': { decide: change(overwrite), complaint: /./ },
   'thinks that silent nodes serve nothing': {
-    decide: believe((world) => ({ ...world, silentNodes: new Map() })),
+    decide: believe((world) => ({ ...world, unresponsiveNodes: new Map() })),
     complaint: /^S1: .* is given to/,
   },
   'publishes what another host has': {

@@ -3,7 +3,13 @@ import { findSeatFaults } from './seat-faults.ts';
 import { isDeleted } from './people.ts';
 import type { SimulatedController } from './controller.ts';
 import { mayBeOurs, listIps, toName, listAllUsers } from './invariants.ts';
-import { services, isForUs, readWishes, type Service, type Wishes } from '../../../../lib/api/service.ts';
+import {
+  services,
+  isForUs,
+  readRequests,
+  type Service,
+  type ServiceRequests,
+} from '../../../../lib/api/service.ts';
 import { finalizer, type AddressPool, addressPools } from '../../../../lib/api/vipnat.ts';
 import type { StoredObject } from '../../../support/fakes/object-api.ts';
 import { parseAddress, type Address, parseRange, contains } from '../../../../lib/net.ts';
@@ -127,33 +133,35 @@ function findServiceFaults(cluster: Cluster): string[] {
 
 /** A Service without an address has none for a reason that the objects bear out. */
 function findMissing(cluster: Cluster, key: string, stored: StoredObject): string | null {
-  const wishes = readWishes(services.schema.parse(stored));
+  const requests = readRequests(services.schema.parse(stored));
   const ips = listIps(stored);
   for (const ip of ips) {
     const virtualIp = cluster.api.list('VirtualIP').get(toName(ip));
     if (virtualIp === undefined || !listAllUsers(virtualIp).some(({ uid }) => uid === stored.metadata.uid))
       return `${key} publishes ${ip}, which is not its own`;
   }
-  if (wishes.problem !== null) return null;
-  const lacking = wishes.families.filter((family) => !ips.some((ip) => parseAddress(ip)?.family === family));
-  const servable = wishes.families.map((family) => listFree(cluster, stored, family));
+  if (requests.problem !== null) return null;
+  const lacking = requests.families.filter(
+    (family) => !ips.some((ip) => parseAddress(ip)?.family === family),
+  );
+  const servable = requests.families.map((family) => listFree(cluster, stored, family));
   if (
-    wishes.isAllOrNothing &&
-    lacking.some((family) => servable[wishes.families.indexOf(family)]?.length === 0)
+    requests.isAllOrNothing &&
+    lacking.some((family) => servable[requests.families.indexOf(family)]?.length === 0)
   )
     return null;
-  const [family] = lacking.filter((each) => (servable[wishes.families.indexOf(each)]?.length ?? 0) > 0);
+  const [family] = lacking.filter((each) => (servable[requests.families.indexOf(each)]?.length ?? 0) > 0);
   return family === undefined
     ? null
-    : `${key} has no ${family} address, though it could have ${servable[wishes.families.indexOf(family)]?.join()}`;
+    : `${key} has no ${family} address, though it could have ${servable[requests.families.indexOf(family)]?.join()}`;
 }
 
 /** Addresses that a Service could have for itself, by what the objects say. Judged apart from the product's own code, and only where that is simple. */
 function listFree(cluster: Cluster, stored: StoredObject, family: string): string[] {
   const service = services.schema.parse(stored);
-  const wishes = readWishes(service);
-  const pools = listPools(cluster, service, wishes);
-  const requested = wishes.addresses[family as 'ipv4']?.text;
+  const requests = readRequests(service);
+  const pools = listPools(cluster, service, requests);
+  const requested = requests.addresses[family as 'ipv4']?.text;
   return everyAddress.filter((text) => {
     const address = parseAddress(text);
     if (address?.family !== family || (requested !== undefined && requested !== text)) return false;
@@ -162,7 +170,11 @@ function listFree(cluster: Cluster, stored: StoredObject, family: string): strin
   });
 }
 
-function listPools(cluster: Cluster, { metadata: { namespace } }: Service, { pool }: Wishes): AddressPool[] {
+function listPools(
+  cluster: Cluster,
+  { metadata: { namespace } }: Service,
+  { pool }: ServiceRequests,
+): AddressPool[] {
   const all = [...cluster.api.list('AddressPool').values()].map((each) => addressPools.schema.parse(each));
   return all.filter(({ metadata, spec, status }) => {
     const isAccepted = status?.conditions?.some(

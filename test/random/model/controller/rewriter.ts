@@ -15,7 +15,7 @@ export interface Rewriter {
 /** Seats stay: without them nobody could hold the pool's addresses. */
 const kindToStatuses = {
   Service: [{ loadBalancer: { ingress: null } }, { conditions: null }],
-  VirtualIP: [{ conditions: null }, { holder: 'node-9' }, { releasedAt: null }],
+  VirtualIP: [{ conditions: null }, { seatHolder: 'node-9' }, { releasedAt: null }],
   AddressPool: [{ conditions: null }],
 } as const satisfies Partial<Record<Kind, readonly Rewriter['status'][]>>;
 

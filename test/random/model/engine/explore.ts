@@ -80,11 +80,11 @@ class Search<State> {
   async #followAll(begun: readonly Node<State>[]): Promise<Node<State>[]> {
     const level: Node<State>[] = [];
     for (const start of begun) {
-      const way = await this.#follow(start);
-      level.push(...way);
-      for (const node of way.toReversed()) {
+      const mode = await this.#follow(start);
+      level.push(...mode);
+      for (const node of mode.toReversed()) {
         const complaints = await this.#system.check(node);
-        if (complaints.length > 0) throw new Violation(complaints, describeWay(node));
+        if (complaints.length > 0) throw new Violation(complaints, describeMode(node));
       }
     }
     return level;
@@ -92,18 +92,18 @@ class Search<State> {
 
   /** The new nodes on the way from a node to one at rest, or to one that was followed before. */
   async #follow(start: Node<State>): Promise<Node<State>[]> {
-    const way: Node<State>[] = [];
+    const mode: Node<State>[] = [];
     let node = start;
     for (; node.next === null; node = node.next) {
-      way.push(node);
+      mode.push(node);
       const state = await this.#system.step(node.state);
       this.#transitions += 1;
       node.next = this.#add(state, node, 'the agent goes on').node;
-      if (way.length > this.#system.maxSteps) throw toRestless(node);
+      if (mode.length > this.#system.maxSteps) throw toRestless(node);
     }
     // What was followed before comes to rest, or would have been reported; what begins anew here never does.
-    if (node.next !== node && way.includes(node)) throw toRestless(way.at(-1) ?? node);
-    return way;
+    if (node.next !== node && mode.includes(node)) throw toRestless(mode.at(-1) ?? node);
+    return mode;
   }
 
   /** Every action in a state; answers the states that are new by it. */
@@ -136,9 +136,9 @@ class Search<State> {
 }
 
 function toRestless<State>(node: Node<State>): Violation {
-  return new Violation(['does not come to rest (I7)'], describeWay(node));
+  return new Violation(['does not come to rest (I7)'], describeMode(node));
 }
 
-function describeWay<State>(node: Node<State>): string[] {
-  return [...(node.from === null ? [] : describeWay(node.from)), node.by];
+function describeMode<State>(node: Node<State>): string[] {
+  return [...(node.from === null ? [] : describeMode(node.from)), node.by];
 }

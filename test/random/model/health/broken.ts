@@ -54,9 +54,9 @@ function decideOtherwise(
         const text = formatEndpoint(endpoint);
         const connection = apiserver.openPingConnection(endpoint, {
           ...listener,
-          onHeard: (isAnswer) => {
+          onReceived: (isAnswer) => {
             askedAt.delete(text);
-            listener.onHeard(isAnswer);
+            listener.onReceived(isAnswer);
           },
         });
         return {

@@ -29,7 +29,7 @@ export function listActions(kernels: Kernels, product: Product): readonly Action
 
 async function restart(world: World, product: Product): Promise<World> {
   // Nobody has told the new process what a lost API said.
-  const api = world.api?.isHeard === true ? world.api : null;
+  const api = world.api?.isAnswered === true ? world.api : null;
   return { ...world, api, process: startProcess(await product.recall(world.saved)) };
 }
 
@@ -106,7 +106,7 @@ function healthActions(product: Product): Action[] {
 const apiActions: readonly Action[] = [
   ...(['three', 'two'] as const).map((set) => ({
     name: `the API lists ${set}`,
-    run: (world: World) => ({ ...world, api: { set, isHeard: true } }),
+    run: (world: World) => ({ ...world, api: { set, isAnswered: true } }),
   })),
   { name: 'the API is lost', run: loseApi },
 ];
@@ -114,5 +114,5 @@ const apiActions: readonly Action[] = [
 /** Its last word stays with the process that heard it, if that has asked. */
 export function loseApi(world: World): World {
   if (world.api === null) return world;
-  return { ...world, api: world.process.hasLooked ? { ...world.api, isHeard: false } : null };
+  return { ...world, api: world.process.hasLooked ? { ...world.api, isAnswered: false } : null };
 }

@@ -101,7 +101,7 @@ export class Invariants {
       process: { ...state.process, memory: { ...emptyState, endpoints: state.saved } },
     };
     // What only a lost API had said is nothing that a new process could know.
-    const isWordLost = state.api?.isHeard === false;
+    const isWordLost = state.api?.isAnswered === false;
     const { isRefused } = await syncProxy(state, state.proxy, this.#kernels);
     return [
       ...findWrongEnd(state),

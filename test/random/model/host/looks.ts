@@ -3,7 +3,7 @@ import type { Transaction, LocalRoutes, Kernel } from '../../../../lib/kernel/po
 import type { Observation } from '../../../../agent/observe/observe.ts';
 import type { Product } from './product.ts';
 import { type World, answerMode, toApiView, toMemoryKey, toHealthView } from './world.ts';
-import type { LookPorts } from '../../../../agent/read-host.ts';
+import type { HostPorts } from '../../../../agent/read-host.ts';
 
 /** What a look found, as far as the model goes by it. */
 interface Found {
@@ -76,7 +76,7 @@ function toBytes({ decisions, transactions, memory }: Omit<Found, 'observation'>
 const noRoutes: LocalRoutes = { addresses: [], routes: [], usualSource: null };
 
 /** A look of the model reads what the kernel shows in this state, and can do nothing else to it. */
-function createPorts(world: World): LookPorts {
+function createPorts(world: World): HostPorts {
   const view = toHealthView(world);
   return {
     kernel: {

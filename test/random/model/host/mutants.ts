@@ -1,6 +1,6 @@
 import { type Product, product } from './product.ts';
 import { emptyState, type Assessment, type ReconcileState } from '../../../../agent/decide/decision.ts';
-import type { LookPorts } from '../../../../agent/read-host.ts';
+import type { HostPorts } from '../../../../agent/read-host.ts';
 import type { Transaction, KernelReading } from '../../../../lib/kernel/port.ts';
 
 /** A vipnat that is broken in one way, and what the model has to say of it. */
@@ -31,7 +31,7 @@ export const mutants: readonly Mutant[] = [
     ...found,
     memory: {
       ...found.memory,
-      vips: new Map([...found.memory.vips].map(([vip]) => [vip, { isBypass: true, agreedLooks: 0 }])),
+      vips: new Map([...found.memory.vips].map(([vip]) => [vip, { isBypass: true, agreedSyncs: 0 }])),
     },
   })),
   mutate('looks a little different each time', 'I3', (found) => ({
@@ -84,8 +84,8 @@ function mutate(name: string, complaint: string, change: (found: Assessment) => 
   return { name, complaint, product: changed };
 }
 
-function blind(name: string, complaint: string, change: (ports: LookPorts) => LookPorts): Mutant {
-  const look = (ports: LookPorts, memory: ReconcileState) => product.look(change(ports), memory);
+function blind(name: string, complaint: string, change: (ports: HostPorts) => HostPorts): Mutant {
+  const look = (ports: HostPorts, memory: ReconcileState) => product.look(change(ports), memory);
   return { name, complaint, product: { ...product, look } };
 }
 

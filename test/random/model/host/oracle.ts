@@ -24,7 +24,7 @@ function listAllowed(world: World): string[] {
   const { api, process, saved, kernel } = world;
   const proxied = listProxied(world);
   const listed = (set: EndpointSet) => endpointSets[set].map(formatEndpoint);
-  if (api?.isHeard === true) return [toText(chooseUsable(world, listed(api.set)))];
+  if (api?.isAnswered === true) return [toText(chooseUsable(world, listed(api.set)))];
   // While the API is lost its word counts until kube-proxy has heard something newer: which of them is for the next look.
   const heard = api === null ? [] : [listed(api.set)];
   const leftBehind = api === null ? [] : toEndpoints(followUnhooked(kernel));

@@ -1,5 +1,5 @@
 import {
-  type LookPorts,
+  type HostPorts,
   type ReconcileInput,
   observeAndAssess,
   assess,
@@ -22,7 +22,7 @@ import { recallApiservers } from '../../../../agent/state.ts';
 /** The parts of vipnat that a step of the model runs: its own ones, or, to see that the model notices, broken ones. */
 export interface Product {
   /** One whole look, with what a process remembers. */
-  look(ports: LookPorts, memory: ReconcileState): Promise<Assessment>;
+  look(ports: HostPorts, memory: ReconcileState): Promise<Assessment>;
   /** The answer to a death, from what the last look saw. */
   assess(basis: ReconcileInput): Assessment;
   /** What a new process knows, from the state file. */

@@ -25,7 +25,7 @@ export function checkRound(start: Node<World>): string[] {
     ...(wantsChainGone(start.state.kernel) && countPins(after) > 0
       ? ['a jump pins kube-proxy’s chain (I11)']
       : []),
-    ...(decided.way === 'passthrough'
+    ...(decided.mode === 'passthrough'
       ? []
       : seats.flatMap((seat) => checkSeat(kernels, seat, wanted).map((complaint) => `${complaint} (I12)`))),
     ...(memory.vips.size === 0 ? ['a look remembers nothing'] : []),

@@ -25,7 +25,7 @@ interface Process {
   /** What the look found to do and is not done yet. */
   readonly todo: readonly Effect[];
   /** What the last look decided. */
-  readonly decided: Pick<Assessment['decisions'][number], 'way' | 'backends'> | null;
+  readonly decided: Pick<Assessment['decisions'][number], 'mode' | 'backends'> | null;
   /** What the last look saw, while nothing was written since: a death is answered from it. */
   readonly seen: ({ readonly kernel: KernelState } & Pick<Assessment, 'observation' | 'candidates'>) | null;
 }
@@ -39,7 +39,7 @@ export interface World {
   /** Of the three apiservers, as the probes have it. */
   readonly health: readonly HealthState[];
   /** What the Kubernetes API lists, or listed when it was last heard; null where this process never heard it. */
-  readonly api: { readonly set: EndpointSet; readonly isHeard: boolean } | null;
+  readonly api: { readonly set: EndpointSet; readonly isAnswered: boolean } | null;
   /** What is in the state file. */
   readonly saved: ReconcileState['endpoints'];
   readonly process: Process;
@@ -55,7 +55,7 @@ export function toKey({ kernel, proxy, isProxyAnswering, health, api, saved, pro
   const { memory, hasLooked, todo, decided, seen } = process;
   return JSON.stringify([
     [kernel.id, proxy.mode, proxy.set, isProxyAnswering, health, api, listEndpoints(saved)],
-    [hasLooked, todo.map(toEffectKey), decided?.way, decided?.backends.map(formatEndpoint), seen?.kernel.id],
+    [hasLooked, todo.map(toEffectKey), decided?.mode, decided?.backends.map(formatEndpoint), seen?.kernel.id],
     toMemoryKey(memory),
     seen?.candidates.map(({ candidates }) => toCandidatesKey(candidates)),
   ]);
@@ -71,16 +71,16 @@ export function toMemoryKey({
   previousEndpoints,
   affinity,
   api,
-  proxyBesideApi,
+  proxyOnly,
   vips,
   renderings,
 }: ReconcileState): string {
   return JSON.stringify([
     [listEndpoints(endpoints), affinity, api?.isCurrent, api?.endpoints.ipv4?.value.map(formatEndpoint)],
-    [proxyBesideApi.ipv4?.map(formatEndpoint), [...renderings]],
+    [proxyOnly.ipv4?.map(formatEndpoint), [...renderings]],
     previousEndpoints.ipv4?.map(formatEndpoint),
     // Whether it is two or more makes no difference to anything.
-    [...vips.values()].map(({ isBypass, agreedLooks }) => [isBypass, Math.min(2, agreedLooks)]),
+    [...vips.values()].map(({ isBypass, agreedSyncs }) => [isBypass, Math.min(2, agreedSyncs)]),
   ]);
 }
 
@@ -119,7 +119,7 @@ export function toApiView({ api, process }: Pick<World, 'api' | 'process'>): Api
     clusterIps: { ipv4: clusterIp.address },
     affinitySeconds: null,
     refused: [],
-    isCurrent: api.isHeard,
+    isCurrent: api.isAnswered,
   };
 }
 

@@ -7,7 +7,7 @@ import { LeaseApi, type Trip } from '../../../support/fakes/lease-api.ts';
 // Hundreds of runs take seconds; on a busy machine, several times that.
 jest.setTimeout(240_000);
 
-const lookMs = 250;
+const pollMs = 250;
 const quick: Trip = { thereMs: 2, backMs: 2 };
 
 /** Mostly well, sometimes so slow that nothing can be known of it. */
@@ -69,7 +69,7 @@ class Election {
       identity,
       onElected: () => undefined,
       onLost: () => undefined,
-      onHolder: () => undefined,
+      onLeader: () => undefined,
       onProblem: () => undefined,
     });
     this.#places[place] = election;
@@ -124,8 +124,8 @@ class Election {
   async pass(ms: number): Promise<void> {
     const until = this.clock.now() + ms;
     while (this.clock.now() < until) {
-      await this.clock.advance(Math.min(lookMs, until - this.clock.now()));
-      for (const [place, election] of this.#places.entries()) this.#look(place, election);
+      await this.clock.advance(Math.min(pollMs, until - this.clock.now()));
+      for (const [place, election] of this.#places.entries()) this.#sync(place, election);
     }
   }
 
@@ -133,7 +133,7 @@ class Election {
     return this.#places.filter((election) => (election?.writeMs ?? 0) > 0).length;
   }
 
-  #look(place: number, election: LeaderElection | null): void {
+  #sync(place: number, election: LeaderElection | null): void {
     const identity = this.#identities[place] ?? '';
     const writeMs = election?.writeMs ?? 0;
     if (writeMs === 0 || this.#stopped.has(identity)) return;

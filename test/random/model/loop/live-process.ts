@@ -6,7 +6,7 @@ import { type LoopPorts, Loop } from '../../../../agent/sync.ts';
 import type { Watch, Kernel } from '../../../../lib/kernel/port.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { noApi } from '../../../../agent/api.ts';
-import { tellAll } from '../../../../agent/report/events.ts';
+import { notifyAll } from '../../../../agent/report/events.ts';
 
 /** Calls that wait until the model lets them pass: the places at which the world can change, or the process end. */
 class Gate {
@@ -91,7 +91,7 @@ export class LiveProcess {
             if (!this.#isDead) callback();
           }),
       },
-      report: tellAll([{ looked: (assessment) => (this.last = assessment) }]),
+      report: notifyAll([{ synced: (assessment) => (this.last = assessment) }]),
       keeper: {
         keep: ({ endpoints }) => {
           save(endpoints);

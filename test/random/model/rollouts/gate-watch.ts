@@ -11,7 +11,7 @@ import { isSelected } from './slice-controller.ts';
 const livingMs = 35_000;
 
 /** A gate opens anyway after this. */
-const patienceMs = 599_000;
+const maxWaitMs = 599_000;
 
 const leases = toLeaseResource('vipnat-system');
 
@@ -114,7 +114,7 @@ export class GateWatch {
     const since =
       listConditions(pod.status).find(({ type }) => type === 'ContainersReady')?.lastTransitionTime ?? '';
     const waitedMs = this.#world.clock.date().getTime() - Date.parse(since);
-    return waitedMs >= patienceMs ? [] : [`the gate of ${key} is open after ${waitedMs} ms of waiting`];
+    return waitedMs >= maxWaitMs ? [] : [`the gate of ${key} is open after ${waitedMs} ms of waiting`];
   }
 
   #listServices(pod: StoredObject): { readonly vip: string; readonly service: StoredObject }[] {

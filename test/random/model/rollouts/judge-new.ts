@@ -74,10 +74,10 @@ function isLongOut({ world, machine, life, served, nowMs }: Look, address: strin
   // Whoever just got a seat asks often only from then on.
   const knownMs = Math.max(own.troubledMs, machine.troubledMs, machine.heldMs);
   const limitMs = machine.seats.length > 0 ? outMs.holding : outMs.idle;
-  const hasWitness = world.machines.some(
+  const isCorroborated = world.machines.some(
     (one) => one !== machine && one !== own && one.isUp && one.life !== null,
   );
-  return hasWitness && usedMs < own.troubledMs - askedMs && nowMs - knownMs > limitMs;
+  return isCorroborated && usedMs < own.troubledMs - askedMs && nowMs - knownMs > limitMs;
 }
 
 /** A pod that is ready, on a machine that was well for a while, is left out by a machine's own word. */

@@ -44,7 +44,7 @@ export interface Life {
   readonly logger: RecordingLogger;
   readonly nodes: NodeHealth;
   readonly bornMs: number;
-  say: () => void;
+  report: () => void;
   view: BalancerView | null;
 }
 
@@ -107,7 +107,7 @@ export class Machine {
     this.#seats = seats;
     this.heldMs = this.place.clock.now();
     this.life?.nodes.setHolding(seats.length > 0);
-    this.life?.say();
+    this.life?.report();
   }
 
   powerOff(): void {
@@ -192,7 +192,7 @@ export class Machine {
         });
         made.life = {
           ...{ clock, link, told, toldNodes, logger, nodes: health, bornMs: world.now() },
-          say: () => undefined,
+          report: () => undefined,
           view: null,
         };
         return { health, watch: this.place.wrapNodes(health, silences) };
@@ -201,7 +201,7 @@ export class Machine {
     const { life } = made;
     if (life === null) throw new TypeError('a balancer has its nodes');
     this.life = life;
-    life.say = started.say;
+    life.report = started.report;
     life.nodes.setHolding(this.#seats.length > 0);
     life.nodes.start();
   }
@@ -220,10 +220,10 @@ export class Machine {
     readonly onChange: () => void;
   }): Promise<ConnectOutcome> {
     return new Promise((resolve) => {
-      const isHeard = this.place.connect(this, to);
-      clock.schedule(isHeard ? 1 : limitMs, () => {
-        silences.set(to, isHeard ? 0 : (silences.get(to) ?? 0) + 1);
-        resolve({ kind: isHeard ? 'refused' : 'silent' });
+      const isAnswered = this.place.connect(this, to);
+      clock.schedule(isAnswered ? 1 : limitMs, () => {
+        silences.set(to, isAnswered ? 0 : (silences.get(to) ?? 0) + 1);
+        resolve({ kind: isAnswered ? 'refused' : 'silent' });
         if (silences.get(to) === 2) onChange();
       });
     });

@@ -2,7 +2,7 @@
 import type { MachinePlace } from './machine.ts';
 import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';
 import { pod } from '../../../../controller/kinds/pod-gate.ts';
-import type { World } from '../../../../controller/cache/cache.ts';
+import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import { EarlyEndpoints, ServiceIndex } from '../../../../balancer/services/index.ts';
 import { Drains, FlowCleaner } from '../../../../balancer/table/stale-flows.ts';
 import type { ServiceSlice } from '../../../../lib/api/service.ts';
@@ -37,7 +37,7 @@ function replace<T extends object, Name extends keyof T>(
 /** Gates that are decided with nodes that have done more than they have. */
 function believeNodes(change: (candidates: CandidateNodes) => Partial<CandidateNodes>): () => () => void {
   return () =>
-    replace(pod as { next: typeof pod.next }, 'next', (next) => (key, world: World) => {
+    replace(pod as { next: typeof pod.next }, 'next', (next) => (key, world: ClusterView) => {
       const believed = new Map<unknown, unknown>(Object.entries(change(world.candidates)));
       const candidates = new Proxy(world.candidates, {
         get: (target, name) => {

@@ -217,13 +217,13 @@ export class AgentLife {
 /** Ends an agent in order; answers how it ended, and what it logged. */
 async function endOnceSaid(child: ChildProcess): Promise<{ exitCode: number; stderr: string }> {
   let stderr = '';
-  let isTold = false;
+  let isReported = false;
   const limit = setTimeout(() => child.kill('SIGKILL'), commandLimitMs);
   child.stderr?.on('data', (text: Buffer) => {
     stderr += text.toString();
     // A second signal would not let it end in order.
-    if (isTold || !/ (?:waiting for another agent|runs, pid) /.test(stderr)) return;
-    isTold = true;
+    if (isReported || !/ (?:waiting for another agent|runs, pid) /.test(stderr)) return;
+    isReported = true;
     child.kill('SIGTERM');
   });
   const [status] = (await once(child, 'close')) as [number | null];

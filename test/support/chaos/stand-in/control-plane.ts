@@ -48,13 +48,13 @@ export class ControlPlane {
   /** What the API lists from now on. */
   async list(names: readonly Apiserver[]): Promise<void> {
     this.#truth.api.list = names;
-    await this.#tell(`list ${names.map(addressOf).join(' ')}`);
+    await this.#notify(`list ${names.map(addressOf).join(' ')}`);
   }
 
   /** How the API answers from now on. */
   async answer(manner: ApiManner): Promise<void> {
     this.#truth.api.manner = manner;
-    await this.#tell(`answer ${manner}`);
+    await this.#notify(`answer ${manner}`);
   }
 
   /** Makes an apiserver what it is from now on. */
@@ -88,7 +88,7 @@ export class ControlPlane {
     await this.#cluster.shell(name, script);
   }
 
-  async #tell(line: string): Promise<void> {
+  async #notify(line: string): Promise<void> {
     const api = this.#api;
     if (api?.stdin == null || api.stdout === null) throw new Error('the API does not run');
     const answer = once(api.stdout, 'data');

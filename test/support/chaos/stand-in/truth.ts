@@ -144,8 +144,8 @@ export function listMissed(truth: Truth): Apiserver[] {
     if (known === ownRulesOnly) return apiservers.filter((name) => !isGood(truth.conditions[name]));
     const isServed = known.some((name) => isGood(truth.conditions[name]));
     const others = known.filter((name) => name !== host);
-    const isHeard = others.some((name) => truth.conditions[name] !== 'blackholed');
-    return [...(isServed ? [] : known.slice(0, 1)), ...(isHeard ? [] : others)];
+    const isAnswered = others.some((name) => truth.conditions[name] !== 'blackholed');
+    return [...(isServed ? [] : known.slice(0, 1)), ...(isAnswered ? [] : others)];
   });
   return [...new Set(missed)];
 }

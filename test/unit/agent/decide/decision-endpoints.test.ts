@@ -9,7 +9,7 @@ const [first, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6
   ReturnType<typeof toEndpoint>,
 ];
 const vip = toEndpoint('10.0.0.50:6443');
-const wayOut = "Set --advertise-address of each kube-apiserver to its own host's address";
+const remedy = "Set --advertise-address of each kube-apiserver to its own host's address";
 const seen = { value: [first], seenIn: 'kube-proxy' };
 
 const all: EndpointSources = {
@@ -76,7 +76,7 @@ describe('what can be no apiserver of a VIP', () => {
       kubeProxy: { value: [toEndpoint(text), first], seenIn: 'kube-proxy' },
     });
     expect(value).toEqual([first]);
-    const end = complaint === 'the address of a virtual IP' ? `. ${wayOut}` : '';
+    const end = complaint === 'the address of a virtual IP' ? `. ${remedy}` : '';
     expect(refused).toEqual([
       `${text} is ${complaint}, so vipnat does not use it as an apiserver (kube-proxy)${end}`,
     ]);
@@ -86,12 +86,12 @@ describe('what can be no apiserver of a VIP', () => {
     [
       'the API and kube-proxy',
       { api: { value: [vip], seenIn: 'the API' }, kubeProxy: { value: [vip], seenIn: 'kube-proxy' } },
-      `10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (the API). ${wayOut}`,
+      `10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (the API). ${remedy}`,
     ],
     [
       'kube-proxy',
       { kubeProxy: { value: [vip], seenIn: 'kube-proxy' } },
-      `10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (kube-proxy). ${wayOut}`,
+      `10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (kube-proxy). ${remedy}`,
     ],
     [
       'memory, where no master may advertise it any more',

@@ -71,7 +71,7 @@ describe('a host that does not forward', () => {
     expect(switches).toBeGreaterThanOrEqual(5);
     expect(switches).toBeLessThanOrEqual(5 + 10);
     expect(balancedSeconds).toBeLessThanOrEqual(2 * switches);
-    expect(agent.state.isFighting).toBe(true);
+    expect(agent.state.hasRuleConflict).toBe(true);
     expect(linesOf(running, 'error')).toEqual([
       expect.stringMatching(
         /^another program keeps setting net\.ipv4\.ip_forward to 0\. vipnat sets it to 1 again in \d+ s/,
@@ -81,7 +81,7 @@ describe('a host that does not forward', () => {
     await clock.advance(180_000);
     expect(kernel.forwarding.ipv4).toBe(true);
     expect(isBalanced(kernel)).toBe(true);
-    expect(agent.state.isFighting).toBe(false);
+    expect(agent.state.hasRuleConflict).toBe(false);
   });
 
   test('by a rare program is put right each time, and no fight', async () => {

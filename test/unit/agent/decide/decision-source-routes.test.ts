@@ -27,11 +27,11 @@ function see(
 ) {
   const kernels = addresses
     .filter(({ family }) => family === 'ipv4')
-    .map(({ address, device }) => ({ address, device, source: address, isOurs: false }));
+    .map(({ address, device }) => ({ address, device, source: address, isOwn: false }));
   return { addresses, routes: [...before, ...kernels], usualSource };
 }
 
-const ours = (source: string, address = vip, device = 'eth0') => ({ address, device, source, isOurs: true });
+const ours = (source: string, address = vip, device = 'eth0') => ({ address, device, source, isOwn: true });
 const summarize = (seen: LocalRoutes, given: Parameters<typeof planSourceRoutes>[1] = wishes) =>
   planSourceRoutes(seen, given).map(
     ({ kind, route: { address, device, source } }) => `${kind} ${address} ${device} ${source}`,
@@ -84,7 +84,7 @@ describe('the source of own connections to a VIP', () => {
   });
 
   test('is left as it is where the kernel or somebody else names one that is here', () => {
-    const byKernel = { address: vip, device: 'eth0', source: '10.0.0.11', isOurs: false };
+    const byKernel = { address: vip, device: 'eth0', source: '10.0.0.11', isOwn: false };
     expect(summarize(see([has('10.0.0.11'), held], [byKernel]))).toEqual([]);
     expect(summarize(see([has('10.0.0.11'), held], [ours('10.0.0.11'), byKernel]))).toEqual([
       `remove ${vip} eth0 10.0.0.11`,

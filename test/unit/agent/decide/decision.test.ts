@@ -40,7 +40,7 @@ describe('kube-proxy in iptables mode', () => {
     const assessment = await lookOnce(kernel, ordinaryConfig);
     expect(assessment.observation.dialect.value).toBe(dialect);
     expect(decisionOf(assessment)).toMatchObject({
-      way: 'service-chain',
+      mode: 'service-chain',
       clusterIp: '10.96.0.1',
       backends: apiservers,
     });
@@ -55,7 +55,7 @@ describe('kube-proxy in iptables mode', () => {
     const hook = '-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
     kernel.run('ipv4', 'nft', `*nat\n${hook}\nCOMMIT\n`);
     const assessment = await lookOnce(kernel, ordinaryConfig);
-    expect(decisionOf(assessment)).toMatchObject({ way: 'direct', backends: three });
+    expect(decisionOf(assessment)).toMatchObject({ mode: 'direct', backends: three });
     expect(decisionOf(assessment).reason).toContain('nat PREROUTING has no jump to KUBE-SERVICES');
     expect(await writtenRules(kernel, assessment)).not.toContain('-j KUBE-SVC-NPX46M4PTMTKRN6Y');
   });
@@ -65,7 +65,7 @@ describe('kube-proxy in iptables mode', () => {
     async (backend) => {
       const kernel = restoreCaptures([`iptables-${backend}-save.no-endpoints.txt`]);
       const assessment = await lookOnce(kernel, ordinaryConfig);
-      expect(decisionOf(assessment)).toMatchObject({ way: 'passthrough', backends: [] });
+      expect(decisionOf(assessment)).toMatchObject({ mode: 'passthrough', backends: [] });
       expect(await writtenRules(kernel, assessment, backend === 'nft' ? 'nft' : 'legacy')).toEqual([]);
     },
   );
@@ -74,7 +74,7 @@ describe('kube-proxy in iptables mode', () => {
     const kernel = restoreCaptures(['iptables-nft-save.no-endpoints.txt']);
     const config = { ...ordinaryConfig, endpoints: two.map(toEndpoint) };
     const assessment = await lookOnce(kernel, config);
-    expect(decisionOf(assessment)).toMatchObject({ way: 'direct', backends: two });
+    expect(decisionOf(assessment)).toMatchObject({ mode: 'direct', backends: two });
     expect(decisionOf(assessment).reason).toContain('kube-proxy wants to delete its chain');
     expect(await writtenRules(kernel, assessment)).toEqual([
       '-p tcp -m statistic --mode random --probability 0.50000000000 -m tcp -j DNAT --to-destination 10.77.0.11:6443',
@@ -87,7 +87,7 @@ describe('kube-proxy in iptables mode', () => {
     const before = await lookOnce(kernel, ordinaryConfig);
     restoreCapture(kernel, 'iptables-nft-save.no-endpoints.txt');
     const after = await lookOnce(kernel, ordinaryConfig, { memory: before.memory });
-    expect(decisionOf(after)).toMatchObject({ way: 'direct', backends: three });
+    expect(decisionOf(after)).toMatchObject({ mode: 'direct', backends: three });
   });
 
   test('each VIP goes by the rules of its own family', async () => {
@@ -97,7 +97,7 @@ describe('kube-proxy in iptables mode', () => {
     ]);
     const config = { ...ordinaryConfig, vips: [...ordinaryConfig.vips, toEndpoint('[fd00::50]:6443')] };
     const { decisions, plan } = await lookOnce(kernel, config);
-    expect(decisions.map(({ way }) => way)).toEqual(['service-chain', 'passthrough']);
+    expect(decisions.map(({ mode }) => mode)).toEqual(['service-chain', 'passthrough']);
     expect(plan.transactions.map(({ family }) => family)).toEqual(['ipv4', 'ipv6']);
   });
 });
@@ -108,7 +108,7 @@ describe('the bypass', () => {
 
   test("kube-proxy's rules in the backend we write to list other apiservers than its live ones: straight to these", async () => {
     const assessment = await lookOnce(restoreCaptures(bothBackends), config);
-    expect(decisionOf(assessment)).toMatchObject({ way: 'direct', isBypass: true, backends: three });
+    expect(decisionOf(assessment)).toMatchObject({ mode: 'direct', isBypass: true, backends: three });
     expect(decisionOf(assessment).reason).toBe(
       "kube-proxy's list is out of date: it names 2 apiservers (nat KUBE-SERVICES (iptables-legacy)), and 3 apiservers are usable (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))",
     );
@@ -120,12 +120,12 @@ describe('the bypass', () => {
     restoreCapture(kernel, 'iptables-legacy-save.three-endpoints.txt');
     const first = await lookOnce(kernel, config, { memory: bypassing.memory });
     const second = await lookOnce(kernel, config, { memory: first.memory });
-    expect([first, second].map((each) => decisionOf(each).way)).toEqual(['direct', 'service-chain']);
+    expect([first, second].map((each) => decisionOf(each).mode)).toEqual(['direct', 'service-chain']);
   });
 
   test('an agent without memory needs no second look (I4)', async () => {
     const kernel = restoreCaptures(['iptables-legacy-save.three-endpoints.txt']);
-    expect(decisionOf(await lookOnce(kernel, config)).way).toBe('service-chain');
+    expect(decisionOf(await lookOnce(kernel, config)).mode).toBe('service-chain');
   });
 });
 
@@ -137,7 +137,7 @@ describe('kube-proxy in ipvs mode', () => {
     const assessment = await lookOnce(kernel, ordinaryConfig);
     expect(assessment.observation.proxyMode.value).toBe('ipvs');
     expect(decisionOf(assessment)).toMatchObject({
-      way: 'cluster-ip',
+      mode: 'cluster-ip',
       clusterIp: '10.96.0.1',
       backends: three,
     });
@@ -150,7 +150,7 @@ describe('kube-proxy in ipvs mode', () => {
     const config = { ...ordinaryConfig, clusterIps: { ipv4: '10.96.0.99' }, endpoints: two.map(toEndpoint) };
     const assessment = await lookOnce(restoreCaptures(files), config);
     expect(decisionOf(assessment)).toMatchObject({
-      way: 'direct',
+      mode: 'direct',
       backends: two,
       reason: '/proc/net/ip_vs has no TCP virtual server 10.96.0.99:443',
     });
@@ -159,7 +159,7 @@ describe('kube-proxy in ipvs mode', () => {
   test('its servers do not matter once it says that it runs in iptables mode', async () => {
     const kernel = restoreCaptures([...files, 'iptables-nft-save.two-endpoints.txt']);
     const assessment = await lookOnce(kernel, ordinaryConfig, { answer: 'iptables' });
-    expect(decisionOf(assessment)).toMatchObject({ way: 'service-chain', backends: two });
+    expect(decisionOf(assessment)).toMatchObject({ mode: 'service-chain', backends: two });
   });
 });
 
@@ -167,7 +167,7 @@ describe('without kube-proxy', () => {
   test('the apiservers given are balanced over', async () => {
     const config = { ...ordinaryConfig, endpoints: three.map(toEndpoint) };
     const assessment = await lookOnce(restoreCaptures([]), config);
-    expect(decisionOf(assessment)).toMatchObject({ way: 'direct', backends: three });
+    expect(decisionOf(assessment)).toMatchObject({ mode: 'direct', backends: three });
   });
 
   test('a new agent learns them from the rules of the one before (I4)', async () => {
@@ -175,7 +175,7 @@ describe('without kube-proxy', () => {
     const config = { ...ordinaryConfig, endpoints: three.map(toEndpoint) };
     await applyPlan(kernel, (await lookOnce(kernel, config)).plan);
     const fresh = await lookOnce(kernel, ordinaryConfig);
-    expect(decisionOf(fresh)).toMatchObject({ way: 'direct', backends: three });
+    expect(decisionOf(fresh)).toMatchObject({ mode: 'direct', backends: three });
     expect(fresh.plan.transactions).toEqual([]);
   });
 });

@@ -68,17 +68,17 @@ function* listPaths(setting: Setting): Generator<VipFacts> {
   }
 }
 
-type Rest = 'unwanted' | 'affinitySeconds' | 'apiSource' | 'agreedLooks' | 'wasBypassing';
+type Rest = 'unwanted' | 'affinitySeconds' | 'apiSource' | 'agreedSyncs' | 'wasBypassing';
 
 /** Every combination of what is left. */
 const rests: readonly Pick<VipFacts, Rest>[] = wishes.flatMap((unwanted) =>
   [null, "the API's EndpointSlice"].flatMap((apiSource) =>
-    [0, 1, 2].flatMap((agreedLooks) =>
+    [0, 1, 2].flatMap((agreedSyncs) =>
       [false, true].map((wasBypassing) => ({
         unwanted,
         affinitySeconds: 10_800,
         apiSource,
-        agreedLooks,
+        agreedSyncs,
         wasBypassing,
       })),
     ),

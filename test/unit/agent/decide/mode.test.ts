@@ -13,9 +13,9 @@ const all = [own, ...others];
 
 const ready: Health = { state: 'ready', reason: '', staleConnections: 'none' };
 const refusing: Health = { state: 'dead', reason: 'refused', staleConnections: 'none' };
-const silent: Health = { state: 'dead', reason: 'no answer', staleConnections: 'half-open' };
-const unheard: Health = { state: 'ready', reason: '', staleConnections: 'none', isSilent: true };
-const lost: Health = { ...silent, isLost: true };
+const unresponsive: Health = { state: 'dead', reason: 'no answer', staleConnections: 'half-open' };
+const unheard: Health = { state: 'ready', reason: '', staleConnections: 'none', isUnresponsive: true };
+const lost: Health = { ...unresponsive, isLost: true };
 const longUnheard: Health = { ...unheard, isLost: true };
 
 interface Case {
@@ -45,7 +45,7 @@ describe('a node may hold the VIP', () => {
     ],
     [
       'when only one apiserver lives',
-      { health: { [own]: refusing, [others[0]]: silent, [others[1]]: ready } },
+      { health: { [own]: refusing, [others[0]]: unresponsive, [others[1]]: ready } },
     ],
     ['when only its own lives', { health: { [own]: ready, [others[0]]: lost, [others[1]]: lost } }],
     [
@@ -54,7 +54,7 @@ describe('a node may hold the VIP', () => {
     ],
     [
       'when its own is dead, and nobody else is heard for a moment',
-      { health: { [own]: refusing, [others[0]]: unheard, [others[1]]: silent } },
+      { health: { [own]: refusing, [others[0]]: unheard, [others[1]]: unresponsive } },
     ],
     [
       'when all refuse: nobody would do better',
@@ -160,7 +160,7 @@ const iptables: VipFacts = {
   usable: { value: three, seenIn: 'kube-proxy', isFailOpen: false },
   affinitySeconds: null,
   apiSource: null,
-  agreedLooks: 1,
+  agreedSyncs: 1,
   wasBypassing: false,
 };
 const ipvs: VipFacts = {
@@ -175,7 +175,7 @@ const nobody = { value: [], seenIn: 'nowhere', isFailOpen: false };
 const forced: VipFacts = { ...iptables, mode: 'service-chain' };
 
 /** An example: when, the facts, and the way. The table has to agree with it, so that a row can be wrong in neither. */
-type Example = readonly [when: string, facts: VipFacts, way: Decision['way']];
+type Example = readonly [when: string, facts: VipFacts, mode: Decision['mode']];
 
 const automatic: readonly Example[] = [
   ['kube-proxy in iptables mode has the usable apiservers', iptables, 'service-chain'],
@@ -234,9 +234,9 @@ describe('the table of ways', () => {
     ['auto', automatic],
     ['a forced way', asked],
   ])('%s', (_kind, examples) => {
-    test.each(examples)('when %s', (_when, facts, way) => {
-      expect(decide(facts).way).toBe(way);
-      expect(lookUp(facts).outcome.way).toBe(way);
+    test.each(examples)('when %s', (_when, facts, mode) => {
+      expect(decide(facts).mode).toBe(mode);
+      expect(lookUp(facts).outcome.mode).toBe(mode);
     });
   });
 
@@ -259,20 +259,23 @@ describe('the table of ways', () => {
 
 test('when no apiserver answers, all are kept, and kube-proxy may delete its chain', () => {
   const usable = { value: three, seenIn: 'kube-proxy', isFailOpen: true };
-  expect(decide({ ...iptables, usable })).toMatchObject({ way: 'direct', isBypass: true, backends: three });
+  expect(decide({ ...iptables, usable })).toMatchObject({ mode: 'direct', isBypass: true, backends: three });
 });
 
 describe('the bypass', () => {
   const bypassing = { ...iptables, wasBypassing: true };
 
   test('is entered at once', () => {
-    const decision = decide({ ...iptables, usable: onlyTwo, agreedLooks: 0 });
-    expect(decision).toMatchObject({ way: 'direct', isBypass: true, backends: two });
+    const decision = decide({ ...iptables, usable: onlyTwo, agreedSyncs: 0 });
+    expect(decision).toMatchObject({ mode: 'direct', isBypass: true, backends: two });
   });
 
   test('is left after two equal looks', () => {
-    expect(decide({ ...bypassing, agreedLooks: 1 })).toMatchObject({ way: 'direct', isBypass: true });
-    expect(decide({ ...bypassing, agreedLooks: 2 })).toMatchObject({ way: 'service-chain', isBypass: false });
+    expect(decide({ ...bypassing, agreedSyncs: 1 })).toMatchObject({ mode: 'direct', isBypass: true });
+    expect(decide({ ...bypassing, agreedSyncs: 2 })).toMatchObject({
+      mode: 'service-chain',
+      isBypass: false,
+    });
   });
 
   test('counts a look as equal only in the mode that kube-proxy runs in', () => {
@@ -283,7 +286,7 @@ describe('the bypass', () => {
 });
 
 test('a forced way is that way even if kube-proxy disagrees with us', () => {
-  expect(decide({ ...forced, usable: onlyTwo })).toMatchObject({ way: 'service-chain', backends: three });
+  expect(decide({ ...forced, usable: onlyTwo })).toMatchObject({ mode: 'service-chain', backends: three });
 });
 
 test('passthrough names no backends, and every decision has a reason', () => {
@@ -296,7 +299,7 @@ test('passthrough names no backends, and every decision has a reason', () => {
 function findComplaint(facts: VipFacts, wanted: Outcome): string | null {
   const decision = decide(facts);
   const found = toOutcome(decision);
-  if (found.way !== wanted.way) return `goes ${found.way}, not ${wanted.way}`;
+  if (found.mode !== wanted.mode) return `goes ${found.mode}, not ${wanted.mode}`;
   if (found.backends !== wanted.backends) return `to ${found.backends}, not to ${wanted.backends}`;
   if (decision.isBypass !== isBypass(facts)) return `isBypass is ${String(decision.isBypass)}`;
   return findFault(facts, decision);
@@ -304,11 +307,11 @@ function findComplaint(facts: VipFacts, wanted: Outcome): string | null {
 
 /** What is wrong with a decision, whatever the table says. */
 function findFault(facts: VipFacts, decision: Decision): string | null {
-  const { way, reason, clusterIp } = decision;
+  const { mode, reason, clusterIp } = decision;
   if (reason === '') return 'has no reason';
-  if (way === 'cluster-ip' && clusterIp === null) return 'has no ClusterIP to go to';
+  if (mode === 'cluster-ip' && clusterIp === null) return 'has no ClusterIP to go to';
   // A jump into a chain that kube-proxy wants gone, or that is not there, would pin it.
-  if (way === 'service-chain' && (facts.unwanted !== null || facts.serviceChain === null)) {
+  if (mode === 'service-chain' && (facts.unwanted !== null || facts.serviceChain === null)) {
     return 'pins a chain (I11)';
   }
   const again = decide(facts);

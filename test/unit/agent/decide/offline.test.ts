@@ -2,7 +2,7 @@ import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { vipChainName } from '../../../../lib/dialect.ts';
 import type { Config } from '../../../../config/options.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
-import { planOffline, describeWay } from '../../../../agent/decide/offline.ts';
+import { planOffline, describeMode } from '../../../../agent/decide/offline.ts';
 import { describe, test, expect } from '@jest/globals';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -29,7 +29,7 @@ function rulesIn(state: ReturnType<typeof planOffline>, name: string): string[] 
 describe('planning for a host that is not looked at', () => {
   test('kube-proxy in iptables mode: its chain, and hooks before everything', () => {
     const state = planOffline(config);
-    expect(state.decisions).toMatchObject([{ way: 'service-chain', isBypass: false }]);
+    expect(state.decisions).toMatchObject([{ mode: 'service-chain', isBypass: false }]);
     expect(rulesIn(state, chain)).toEqual(['-j KUBE-SVC-NPX46M4PTMTKRN6Y']);
     expect(rulesIn(state, 'VIPNAT')).toEqual([
       `-d 172.16.64.58/32 -p tcp -m tcp --dport 6443 --tcp-flags FIN,SYN,RST,ACK SYN -j ${chain}`,
@@ -42,7 +42,7 @@ describe('planning for a host that is not looked at', () => {
 
   test('kube-proxy in ipvs mode: its virtual server at the ClusterIP given', () => {
     const state = planOffline({ ...config, proxyMode: 'ipvs', clusterIps: { ipv4: '10.244.255.1' } });
-    expect(state.decisions).toMatchObject([{ way: 'cluster-ip', clusterIp: '10.244.255.1' }]);
+    expect(state.decisions).toMatchObject([{ mode: 'cluster-ip', clusterIp: '10.244.255.1' }]);
     expect(rulesIn(state, chain)).toEqual(['-p tcp -m tcp -j DNAT --to-destination 10.244.255.1:443']);
   });
 
@@ -51,7 +51,7 @@ describe('planning for a host that is not looked at', () => {
     (proxyMode) => {
       const endpoints = ['172.16.64.11:6443', '172.16.64.12:6443', '[fd00::11]:6443'].map(toEndpoint);
       const state = planOffline({ ...config, proxyMode, endpoints });
-      expect(state.decisions).toMatchObject([{ way: 'direct', backends: endpoints.slice(0, 2) }]);
+      expect(state.decisions).toMatchObject([{ mode: 'direct', backends: endpoints.slice(0, 2) }]);
       const [transaction] = state.plan.transactions;
       const isOwnTable = proxyMode === 'nftables';
       expect(transaction?.dialect).toBe(isOwnTable ? 'nftables' : 'nft');
@@ -62,7 +62,7 @@ describe('planning for a host that is not looked at', () => {
 
   test('a forced way comes before what kube-proxy does', () => {
     const endpoints = [toEndpoint('172.16.64.11:6443')];
-    expect(planOffline({ ...config, mode: 'direct', endpoints }).decisions[0]?.way).toBe('direct');
+    expect(planOffline({ ...config, mode: 'direct', endpoints }).decisions[0]?.mode).toBe('direct');
   });
 
   test('each family of the VIPs gets its transaction, in the backend asked for', () => {
@@ -90,7 +90,7 @@ describe('planning for a host that is not looked at', () => {
 
 const direct: Decision = {
   vip: toEndpoint('[fd00::50]:6443'),
-  way: 'direct',
+  mode: 'direct',
   reason: 'this host runs no kube-proxy',
   isBypass: false,
   clusterIp: null,
@@ -99,6 +99,6 @@ const direct: Decision = {
 };
 
 test('a way is named so that a change of it can be told: direct with its apiservers', () => {
-  expect(describeWay(direct)).toBe('direct to [fd00::11]:6443');
-  expect(describeWay({ ...direct, way: 'service-chain' })).toBe('service-chain');
+  expect(describeMode(direct)).toBe('direct to [fd00::11]:6443');
+  expect(describeMode({ ...direct, mode: 'service-chain' })).toBe('service-chain');
 });

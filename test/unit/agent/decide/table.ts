@@ -3,7 +3,7 @@ import { type Endpoint, formatEndpoint } from '../../../../lib/net.ts';
 
 /** What a decision comes to, in a form that is compared at once. */
 export interface Outcome {
-  readonly way: Decision['way'];
+  readonly mode: Decision['mode'];
   /** The texts of all, in order. */
   readonly backends: string;
 }
@@ -16,8 +16,8 @@ export interface Row {
 }
 
 /** What a decision of the product's comes to. */
-export function toOutcome({ way, backends }: Decision): Outcome {
-  return { way, backends: toTexts(backends) };
+export function toOutcome({ mode, backends }: Decision): Outcome {
+  return { mode, backends: toTexts(backends) };
 }
 
 /** What the table says of these facts, and the row that says it: the first that holds. */
@@ -38,13 +38,13 @@ export const table: readonly Row[] = [
     when: 'service-chain is asked for, and its live edge is there, wanted, and leads to no virtual IP',
     holds: ({ mode, serviceChain, unwanted }) =>
       mode === 'service-chain' && isLive(serviceChain) && !isLoop(serviceChain) && unwanted === null,
-    outcome: ({ serviceChain }) => ({ way: 'service-chain', backends: toTexts(serviceChain?.backends) }),
+    outcome: ({ serviceChain }) => ({ mode: 'service-chain', backends: toTexts(serviceChain?.backends) }),
   },
   {
     when: 'cluster-ip is asked for, and the virtual server sends somewhere else than to a virtual IP',
     holds: ({ mode, virtualServer }) =>
       mode === 'cluster-ip' && isLive(virtualServer) && !isLoop(virtualServer),
-    outcome: ({ virtualServer }) => ({ way: 'cluster-ip', backends: toTexts(virtualServer?.backends) }),
+    outcome: ({ virtualServer }) => ({ mode: 'cluster-ip', backends: toTexts(virtualServer?.backends) }),
   },
   {
     when: 'one of the two is asked for and cannot be had',
@@ -57,7 +57,7 @@ export const table: readonly Row[] = [
   { when: 'kube-proxy wants its chain gone', holds: ({ unwanted }) => unwanted !== null, outcome: direct },
   {
     when: 'the bypass has been left for one look only',
-    holds: ({ wasBypassing, agreedLooks }) => wasBypassing && agreedLooks < 2,
+    holds: ({ wasBypassing, agreedSyncs }) => wasBypassing && agreedSyncs < 2,
     outcome: direct,
   },
   {
@@ -66,7 +66,7 @@ export const table: readonly Row[] = [
       facts.proxyMode.value === 'iptables' &&
       isLive(facts.serviceChain) &&
       isSame(facts.serviceChain?.backends, facts.usable.value),
-    outcome: ({ usable }) => ({ way: 'service-chain', backends: toTexts(usable.value) }),
+    outcome: ({ usable }) => ({ mode: 'service-chain', backends: toTexts(usable.value) }),
   },
   {
     when: 'kube-proxy runs in ipvs mode, the virtual server exists, and its backends are the usable ones',
@@ -74,7 +74,7 @@ export const table: readonly Row[] = [
       facts.proxyMode.value === 'ipvs' &&
       isLive(facts.virtualServer) &&
       isSame(facts.virtualServer?.backends, facts.usable.value),
-    outcome: ({ usable }) => ({ way: 'cluster-ip', backends: toTexts(usable.value) }),
+    outcome: ({ usable }) => ({ mode: 'cluster-ip', backends: toTexts(usable.value) }),
   },
   { when: 'everything else', holds: () => true, outcome: direct },
 ];
@@ -84,7 +84,7 @@ export const table: readonly Row[] = [
  * its backends, the last look, or the probes speak against.
  */
 export function isBypass(facts: VipFacts): boolean {
-  const { mode, closedSwitch, usable, unwanted, proxyMode, wasBypassing, agreedLooks } = facts;
+  const { mode, closedSwitch, usable, unwanted, proxyMode, wasBypassing, agreedSyncs } = facts;
   if (closedSwitch !== null || mode !== 'auto' || usable.value.length === 0) return false;
   if (usable.isFailOpen) return true;
   if (unwanted !== null) return false;
@@ -92,7 +92,7 @@ export function isBypass(facts: VipFacts): boolean {
     proxyMode.value
   ];
   if (path === null) return false;
-  return !isSame(path.backends, usable.value) || (wasBypassing && agreedLooks < 2);
+  return !isSame(path.backends, usable.value) || (wasBypassing && agreedSyncs < 2);
 }
 
 function isLive(path: ProxyPath | null): boolean {
@@ -104,11 +104,11 @@ function isLoop(path: ProxyPath | null): boolean {
 }
 
 function passthrough(): Outcome {
-  return { way: 'passthrough', backends: '' };
+  return { mode: 'passthrough', backends: '' };
 }
 
 function direct({ usable }: VipFacts): Outcome {
-  return { way: 'direct', backends: toTexts(usable.value) };
+  return { mode: 'direct', backends: toTexts(usable.value) };
 }
 
 function isSame(left: readonly Endpoint[] = [], right: readonly Endpoint[] = []): boolean {

@@ -3,7 +3,7 @@ import { forEach } from '../timeline.ts';
 import { endVerdict, judgeAll, freezeVerdict } from '../../../../agent/health/judge.ts';
 import { test, expect } from '@jest/globals';
 import { third, Monitored, second } from './monitored.ts';
-import { meet, trusted } from '../../../../agent/health/usable.ts';
+import { initialize, trusted } from '../../../../agent/health/usable.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { emptyHistory } from '../../../../agent/health/apiserver.ts';
 
@@ -60,7 +60,7 @@ test('one of another family replaces nobody', async () => {
 
 test('one that was suspected and ends is suspected no longer', () => {
   const [one, other] = [second, third].map((text) => ({
-    ...meet(toEndpoint(text), trusted, { now: 0, isLocal: false, isOwn: false }),
+    ...initialize(toEndpoint(text), trusted, { now: 0, isLocal: false, isOwn: false }),
     history: { ...emptyHistory, connect: 'open' } as const,
   }));
   if (one === undefined || other === undefined) throw new Error('there are two');

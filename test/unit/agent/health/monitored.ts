@@ -91,7 +91,7 @@ export class Monitored {
   }
 
   #note(before: EndpointHealth, after: EndpointHealth): void {
-    this.#report.say(before, after);
+    this.#report.report(before, after);
     const endpoint = formatEndpoint(after.endpoint);
     if (before.unconfirmedFailure === null && after.unconfirmedFailure !== null)
       this.suspicions.push(endpoint);

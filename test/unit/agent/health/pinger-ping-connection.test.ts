@@ -28,7 +28,7 @@ interface Heard {
 function open(endpoint: Endpoint): Heard {
   const isAnswer: boolean[] = [];
   const connection = openPingConnection(endpoint, {
-    onHeard: (heard) => isAnswer.push(heard),
+    onReceived: (heard) => isAnswer.push(heard),
     onEnd: () => {
       heard.ends += 1;
     },

@@ -53,7 +53,7 @@ class Pinging {
 
   /** Something is heard on a connection. */
   hear(index: number, isAnswer: boolean): void {
-    this.made[index]?.listener.onHeard(isAnswer);
+    this.made[index]?.listener.onReceived(isAnswer);
   }
 
   /** Lets time pass in which each ping is answered at once on one connection. */
@@ -178,7 +178,7 @@ test('who closes each connection costs one in two seconds, and who is slow as we
     await closing.clock.advance(100);
     for (const { listener, isClosed } of closing.made) if (!isClosed) listener.onEnd();
     await slow.clock.advance(100);
-    if (passed % 400 === 0) for (const { listener } of slow.made) listener.onHeard(true);
+    if (passed % 400 === 0) for (const { listener } of slow.made) listener.onReceived(true);
   }
   expect(closing.made.length).toBeLessThanOrEqual(31);
   expect(slow.made.length).toBeLessThanOrEqual(31);

@@ -105,7 +105,7 @@ function listChecks(world: Monitored): Verb[] {
     [/^all are (\w+)$/, (state = '') => [world.states.filter((one) => one !== state), []]],
     [/^states (.*)$/, (states) => [world.states.join(' '), states]],
     [/^(m\d) stale (.*)$/, (name = '', stale) => [see(name)?.staleConnections, stale]],
-    [/^(m\d) is (un)?heard$/, (name = '', un = '') => [see(name)?.isSilent ?? false, un !== '']],
+    [/^(m\d) is (un)?heard$/, (name = '', un = '') => [see(name)?.isUnresponsive ?? false, un !== '']],
     [/^(m\d) is (un)?drained$/, (name = '', un = '') => [see(name)?.isDrained ?? false, un === '']],
     [/^(m\d) is (\w+)$/, (name = '', state) => [world.find(toText(name)).state, state]],
   ];

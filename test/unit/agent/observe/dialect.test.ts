@@ -178,7 +178,7 @@ function rulesetOf(dialect: IptablesDialect, table: TableName, chains: Record<st
 }
 
 const seen = (changes: Partial<IptablesDialectEvidence> = {}): IptablesDialectEvidence => ({
-  ...{ liveEdge: null, before: null, candidates: iptablesDialects, unread: [] },
+  ...{ entryRule: null, before: null, candidates: iptablesDialects, unread: [] },
   ...changes,
 });
 
@@ -192,7 +192,7 @@ describe('the backend', () => {
 
   test('is the one asked for, whatever is seen', () => {
     const hint = rulesetOf('nft', 'mangle', { 'KUBE-IPTABLES-HINT': [] });
-    expect(chooseIptablesDialect([hint], 'legacy', seen({ liveEdge: 'nft' }))).toEqual({
+    expect(chooseIptablesDialect([hint], 'legacy', seen({ entryRule: 'nft' }))).toEqual({
       value: 'legacy',
       seenIn: '--iptables',
     });
@@ -200,7 +200,7 @@ describe('the backend', () => {
 
   test("is where kube-proxy's live rule is, before any hint: a jump into its chain is possible nowhere else", () => {
     const hint = rulesetOf('nft', 'mangle', { 'KUBE-IPTABLES-HINT': [] });
-    expect(chooseIptablesDialect([hint], 'auto', seen({ liveEdge: 'legacy' })).value).toBe('legacy');
+    expect(chooseIptablesDialect([hint], 'auto', seen({ entryRule: 'legacy' })).value).toBe('legacy');
   });
 
   test.each(['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY', 'KUBE-PROXY-CANARY'])(
@@ -247,7 +247,7 @@ describe('the backend', () => {
   test('is nft while that cannot be read, unless kube-proxy is seen in the other', () => {
     const unread = ['nft'] as const;
     expect(chooseIptablesDialect([legacyRules], 'auto', seen({ unread })).value).toBe('nft');
-    expect(chooseIptablesDialect([legacyRules], 'auto', seen({ unread, liveEdge: 'legacy' })).value).toBe(
+    expect(chooseIptablesDialect([legacyRules], 'auto', seen({ unread, entryRule: 'legacy' })).value).toBe(
       'legacy',
     );
   });
@@ -262,9 +262,9 @@ describe('the backend', () => {
   test.each(iptablesDialects)('stays %s while a part is unread, whatever the rest would say', (before) => {
     const other = before === 'nft' ? 'legacy' : 'nft';
     for (const unread of iptablesDialects) {
-      const result = seen({ before, liveEdge: other, unread: [unread] });
+      const result = seen({ before, entryRule: other, unread: [unread] });
       expect(chooseIptablesDialect([legacyRules], 'auto', result).value).toBe(before);
     }
-    expect(chooseIptablesDialect([], 'auto', seen({ before, liveEdge: other })).value).toBe(other);
+    expect(chooseIptablesDialect([], 'auto', seen({ before, entryRule: other })).value).toBe(other);
   });
 });

@@ -196,11 +196,11 @@ const decide = (result: Partial<ProxyModeEvidence>) =>
     configured: 'auto',
     iptables: [],
     hasIpvsServer: false,
-    hasNftEdge: false,
+    hasNftEntryRule: false,
     ...result,
   });
 
-const everything = { iptables: [ipvs, live], hasIpvsServer: true, hasNftEdge: true };
+const everything = { iptables: [ipvs, live], hasIpvsServer: true, hasNftEntryRule: true };
 
 describe('decideProxyMode', () => {
   test.each(['iptables', 'ipvs', 'nftables', 'none'] as const)(
@@ -236,7 +236,7 @@ describe('decideProxyMode', () => {
     });
 
     test('an edge that no packet reaches loses to a live nftables one', () => {
-      expect(decide({ iptables: [unhooked], hasNftEdge: true })).toEqual({
+      expect(decide({ iptables: [unhooked], hasNftEntryRule: true })).toEqual({
         value: 'nftables',
         seenIn: 'nft table ip kube-proxy',
       });
@@ -250,7 +250,7 @@ describe('decideProxyMode', () => {
     });
 
     test('nftables beats ipvs: packets meet its DNAT first', () => {
-      expect(decide({ iptables: [ipvs], hasIpvsServer: true, hasNftEdge: true }).value).toBe('nftables');
+      expect(decide({ iptables: [ipvs], hasIpvsServer: true, hasNftEntryRule: true }).value).toBe('nftables');
     });
 
     test('an edge that no packet reaches is still better than nothing', () => {
@@ -321,12 +321,12 @@ test('nothing is left of a family of which nothing was heard', async () => {
     endpoints: null,
     previousEndpoints: [],
     affinitySeconds: null,
-    proxyBesideApi: [],
+    proxyOnly: [],
   });
 });
 
 /** --endpoints names m4, and not m3, whom rules of kube-proxy name. */
-const beside = (isAbsent: boolean) => ({
+const peers = (isAbsent: boolean) => ({
   config: { endpoints: listTexts('m1 m2 m4').map(toEndpoint) },
   world: { ports: { askProxyAbsence: () => Promise.resolve(isAbsent) } },
 });
@@ -336,7 +336,7 @@ testAgent(
     'rules of kube-proxy that nobody maintains do not outrank --endpoints, and are no fallback':
       'targets m1 m2 m4; m1 m2 m4 refusing; wait 5000; watched m1 m2 m4',
   },
-  beside(true),
+  peers(true),
 );
 
 testAgent(
@@ -345,7 +345,7 @@ testAgent(
       'targets proxy; wait 120000; 1 line of warn .;' +
       '1 line of warn ^--endpoints names 10.77.0.14:6443, and nat KUBE-SVC-NPX46M4PTMTKRN6Y \\(iptables-nft\\) does not. vipnat uses the list of nat KUBE-SVC-NPX46M4PTMTKRN6Y \\(iptables-nft\\)$',
   },
-  beside(false),
+  peers(false),
 );
 
 test('kube-proxy is absent at once for a process that never saw it, and else when it was missed for a minute', async () => {

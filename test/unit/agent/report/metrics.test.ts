@@ -62,11 +62,11 @@ describe('what an agent is like', () => {
       process_resident_memory_bytes: 1000,
       vipnat_rules_in_sync: 1,
       vipnat_rule_differences: 0,
-      vipnat_fight: 0,
-      [`vipnat_vip_way ${vip} service-chain`]: 1,
-      [`vipnat_vip_way ${vip} cluster-ip`]: 0,
-      [`vipnat_vip_way ${vip} direct`]: 0,
-      [`vipnat_vip_way ${vip} passthrough`]: 0,
+      vipnat_rule_conflict: 0,
+      [`vipnat_vip_mode ${vip} service-chain`]: 1,
+      [`vipnat_vip_mode ${vip} cluster-ip`]: 0,
+      [`vipnat_vip_mode ${vip} direct`]: 0,
+      [`vipnat_vip_mode ${vip} passthrough`]: 0,
       [`vipnat_vip_bypass ${vip}`]: 0,
       [`vipnat_vip_held ${vip}`]: 0,
       [`vipnat_vip_apiservers ${vip}`]: 3,
@@ -78,7 +78,7 @@ describe('what an agent is like', () => {
       vipnat_host_drained: 0,
       vipnat_host_drained_vip_stays: 0,
     });
-    expect(values['vipnat_last_look_timestamp_seconds']).toBeCloseTo(seconds, 0);
+    expect(values['vipnat_last_sync_timestamp_seconds']).toBeCloseTo(seconds, 0);
   });
 
   test('when it holds the virtual IP and an apiserver is dead, so that kube-proxy lags', async () => {
@@ -88,8 +88,8 @@ describe('what an agent is like', () => {
     await world.clock.advance(1000);
     expect(read(world)).toMatchObject({
       [`vipnat_vip_held ${vip}`]: 1,
-      [`vipnat_vip_way ${vip} service-chain`]: 0,
-      [`vipnat_vip_way ${vip} direct`]: 1,
+      [`vipnat_vip_mode ${vip} service-chain`]: 0,
+      [`vipnat_vip_mode ${vip} direct`]: 1,
       [`vipnat_vip_bypass ${vip}`]: 1,
       [`vipnat_vip_apiservers ${vip}`]: 2,
       [`vipnat_vip_apiserver_share ${vip} 10.77.0.11:6443`]: 0.5,
@@ -172,7 +172,7 @@ describe('what an agent is like', () => {
       'process_resident_memory_bytes',
       'process_start_time_seconds',
       'vipnat_build_info',
-      'vipnat_fight',
+      'vipnat_rule_conflict',
       'vipnat_host_drained',
       'vipnat_host_drained_vip_stays',
       'vipnat_state_file_current',
@@ -194,7 +194,7 @@ test.each<[string, string, Record<string, number>]>([
     {
       'apiserver_deaths_total 10.77.0.13:6443': 1,
       'writes_total decision': 2,
-      [`way_changes_total ${vip}`]: 1,
+      [`mode_changes_total ${vip}`]: 1,
     },
   ],
   [
@@ -217,23 +217,23 @@ test('the time of each look is', async () => {
 test('in a fight each repair is until the budget is spent, and from then on each one put off', async () => {
   const { running, clock } = await play('unhook OUTPUT; wait 100;'.repeat(200));
   const { 'writes_total repair': repairs = 0, repairs_postponed_total: postponed = 0 } = running.meter.counts;
-  expect(running.agent.state.isFighting).toBe(true);
+  expect(running.agent.state.hasRuleConflict).toBe(true);
   expect(repairs).toBeGreaterThanOrEqual(10);
   expect(repairs).toBeLessThanOrEqual(15);
   expect(postponed).toBeGreaterThan(0);
   await clock.advance(90_000);
-  expect(running.agent.state.isFighting).toBe(false);
+  expect(running.agent.state.hasRuleConflict).toBe(false);
 });
 
 test('everything that can be told beforehand counts from 0', () => {
   const meter = new FakeMeter();
-  new LoopMetrics(meter, [toEndpoint(vip)]).looked({ health: new Map([['10.77.0.11:6443', ready]]) }, 20);
+  new LoopMetrics(meter, [toEndpoint(vip)]).synced({ health: new Map([['10.77.0.11:6443', ready]]) }, 20);
   expect(meter.counts).toEqual({});
   expect(meter.known).toEqual(
     expect.arrayContaining([
       'vipnat_writes_total repair',
       'vipnat_failures_total TOOL_FAILED',
-      `vipnat_way_changes_total ${vip}`,
+      `vipnat_mode_changes_total ${vip}`,
       `vipnat_flow_resets_total ${vip}`,
       'vipnat_apiserver_deaths_total 10.77.0.11:6443',
     ]),

@@ -31,7 +31,7 @@ async function read(kernel: FakeKernel, isAgentRunning = true): Promise<HostStat
   return toHostStatus(found, {
     agent: isAgentRunning ? { version: '0.1.0', pid: 812, since: '2026-01-01T00:00:00.000Z' } : null,
     activity: isAgentRunning
-      ? { writes: 2, lookedMsAgo: 40, apiservers: { [three[2] ?? '']: { forMs: 12_000 } } }
+      ? { writes: 2, syncedMsAgo: 40, apiservers: { [three[2] ?? '']: { forMs: 12_000 } } }
       : null,
     flows: new Map([['10.0.0.50:6443', new Map([[three[0] ?? '', 41]])]]),
     keepalived: new Map([['10.0.0.50', { isRunning: true, instance: { vrid: 51, priority: 110 } }]]),
@@ -132,7 +132,7 @@ drift       none
   test("tells keepalived's own word for its state, and since when", async () => {
     const { assessment, ...found } = { ...(await read(createHost())), flows: new Map() };
     const keepalived = { 'vip-10.0.0.50': { state: 'FAULT', forMs: 12_000 } } as const;
-    const activity = { writes: 2, lookedMsAgo: 40, apiservers: {}, keepalived };
+    const activity = { writes: 2, syncedMsAgo: 40, apiservers: {}, keepalived };
     const status = toHostStatus(assessment, { ...found, activity, keepalived: new Map() });
     expect(formatStatus(status)).toMatch(/^keepalived {2}FAULT for 12 s$/m);
     expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({
@@ -176,7 +176,7 @@ test('as JSON it has the fields of the plan, and each apiserver, the agent and k
       {
         vip: '10.0.0.50:6443',
         held: true,
-        way: 'service-chain',
+        mode: 'service-chain',
         backends: [
           { address: three[0], local: true, state: 'ready', reason: '', since: null, flows: 41 },
           { address: three[1], local: false, state: 'ready', reason: '', since: null, flows: 0 },

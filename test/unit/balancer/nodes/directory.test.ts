@@ -104,44 +104,47 @@ describe('a node that was away for long', () => {
 
 /** Connects one after the other, 200 ms apart, each with its answer. */
 function ask(before: NodeState, answers: readonly boolean[], fromMs = 0): NodeState {
-  return answers.reduce((state, isHeard, index) => {
+  return answers.reduce((state, isAnswered, index) => {
     const askedAt = fromMs + index * 200;
-    return addAnswer(state, { isHeard, askedAt, wasWitnessed: true }, askedAt + 200);
+    return addAnswer(state, { isAnswered, askedAt, wasWitnessed: true }, askedAt + 200);
   }, before);
 }
 
-const silent = (count: number) => Array<boolean>(count).fill(false);
+const unresponsive = (count: number) => Array<boolean>(count).fill(false);
 
 test('a node that never answered is left after 8 connects, and not before', () => {
-  expect([7, 8].map((count) => hasNeverAnswered(ask(unknownNode, silent(count))))).toEqual([false, true]);
-  expect(hasNeverAnswered(ask(unknownNode, [true, ...silent(8)]))).toBe(false);
+  expect([7, 8].map((count) => hasNeverAnswered(ask(unknownNode, unresponsive(count))))).toEqual([
+    false,
+    true,
+  ]);
+  expect(hasNeverAnswered(ask(unknownNode, [true, ...unresponsive(8)]))).toBe(false);
 });
 
 test('one that answered is out after two silences that another node witnessed, since the first of them', () => {
   const heard = ask(unknownNode, [true]);
-  expect([1, 2].map((count) => ask(heard, silent(count), 1000).outSince)).toEqual([null, 1000]);
+  expect([1, 2].map((count) => ask(heard, unresponsive(count), 1000).outSince)).toEqual([null, 1000]);
   const unwitnessed = (state: NodeState, askedAt: number) =>
-    addAnswer(state, { isHeard: false, askedAt, wasWitnessed: false }, askedAt + 200);
+    addAnswer(state, { isAnswered: false, askedAt, wasWitnessed: false }, askedAt + 200);
   expect([1000, 1200, 1400].reduce(unwitnessed, heard).outSince).toBeNull();
 });
 
 test('its open connections are lost after 5 s, and not before', () => {
-  const out = ask(ask(unknownNode, [true]), silent(2), 1000);
-  const silence = { isHeard: false, askedAt: 5000, wasWitnessed: true };
+  const out = ask(ask(unknownNode, [true]), unresponsive(2), 1000);
+  const silence = { isAnswered: false, askedAt: 5000, wasWitnessed: true };
   expect([5999, 6000].map((now) => addAnswer(out, silence, now).isLost)).toEqual([false, true]);
 });
 
 test('one that was away for 12 s is back 3 s after its balancer has reported; for less, with its second answer', () => {
   const lost = addAnswer(
-    ask(ask(unknownNode, [true]), silent(2), 1000),
-    { isHeard: false, askedAt: 5800, wasWitnessed: true },
+    ask(ask(unknownNode, [true]), unresponsive(2), 1000),
+    { isAnswered: false, askedAt: 5800, wasWitnessed: true },
     6000,
   );
   const comeBack = (atMs: number) => ask(lost, [true, true], atMs);
   expect([12_999, 13_000].map((atMs) => isReturning(comeBack(atMs)))).toEqual([false, true]);
   expect(comeBack(12_999).outSince).toBeNull();
   const reported = addReport(comeBack(13_000), 14_000);
-  const answer = { isHeard: true, askedAt: 16_000, wasWitnessed: true };
+  const answer = { isAnswered: true, askedAt: 16_000, wasWitnessed: true };
   const outSince = [16_999, 17_000].map((now) => addAnswer(reported, answer, now).outSince);
   expect(outSince).toEqual([1000, null]);
 });
@@ -174,6 +177,6 @@ test('answers null for a node without a Lease', async () => {
 });
 
 test('rejects with what the API says', async () => {
-  const { readRenewal } = answer({ outcome: 'forbidden', words: 'reading is forbidden' });
+  const { readRenewal } = answer({ outcome: 'forbidden', detail: 'reading is forbidden' });
   await expect(readRenewal('w1')).rejects.toThrow('reading is forbidden');
 });

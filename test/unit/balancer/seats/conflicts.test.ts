@@ -1,6 +1,6 @@
 import type { PlacedAddress } from '../../../../balancer/seats/plan.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { Newcomers } from '../../../../balancer/seats/conflicts.ts';
+import { AddressConflicts } from '../../../../balancer/seats/conflicts.ts';
 import { describe, test, expect } from '@jest/globals';
 
 const place = (text: string): PlacedAddress => ({ address: { family: 'ipv4', text }, device: 'eth0' });
@@ -11,7 +11,7 @@ function startAsking() {
   const macs = new Map<string, string>();
   const asked: string[][] = [];
   const told: string[] = [];
-  const newcomers = new Newcomers(
+  const unannounced = new AddressConflicts(
     (questions) => {
       asked.push(questions.map(({ address }) => address));
       return Promise.resolve(macs);
@@ -19,72 +19,72 @@ function startAsking() {
     clock,
     (address, mac) => told.push(`${address} ${mac ?? 'free'}`),
   );
-  return { clock, macs, asked, told, newcomers };
+  return { clock, macs, asked, told, unannounced };
 }
 
 describe('an address that this node would be the first one to hold', () => {
   test('is held once it was asked for, and nobody has it', async () => {
-    const { newcomers, asked, told } = startAsking();
+    const { unannounced, asked, told } = startAsking();
     const one = place('10.0.9.20');
-    expect(newcomers.mayHold(one, true)).toBe(false);
-    await newcomers.ask([one]);
-    expect(newcomers.mayHold(one, true)).toBe(true);
-    await newcomers.ask([one]);
+    expect(unannounced.mayHold(one, true)).toBe(false);
+    await unannounced.ask([one]);
+    expect(unannounced.mayHold(one, true)).toBe(true);
+    await unannounced.ask([one]);
     expect({ asked, told }).toEqual({ asked: [['10.0.9.20']], told: [] });
   });
 
   test('is asked for again when it comes a second time', async () => {
-    const { newcomers, asked } = startAsking();
-    await newcomers.ask([place('10.0.9.20')]);
-    await newcomers.ask([]);
-    expect(newcomers.mayHold(place('10.0.9.20'), true)).toBe(false);
-    await newcomers.ask([place('10.0.9.20')]);
+    const { unannounced, asked } = startAsking();
+    await unannounced.ask([place('10.0.9.20')]);
+    await unannounced.ask([]);
+    expect(unannounced.mayHold(place('10.0.9.20'), true)).toBe(false);
+    await unannounced.ask([place('10.0.9.20')]);
     expect(asked).toHaveLength(2);
   });
 
   test('that another host has is not held, and asked for until two answers in a row are missing', async () => {
-    const { newcomers, clock, macs, asked, told } = startAsking();
+    const { unannounced, clock, macs, asked, told } = startAsking();
     const one = place('10.0.9.20');
     macs.set('10.0.9.20', '02:00:00:00:00:01');
-    await newcomers.ask([one]);
-    expect([newcomers.mayHold(one, true), newcomers.mayHold(one, false)]).toEqual([false, false]);
-    expect(newcomers.used).toEqual(['10.0.9.20']);
+    await unannounced.ask([one]);
+    expect([unannounced.mayHold(one, true), unannounced.mayHold(one, false)]).toEqual([false, false]);
+    expect(unannounced.used).toEqual(['10.0.9.20']);
     macs.clear();
     // Nobody wants it any more: what is told has to end all the same.
-    for (let look = 0; look < 130; look += 1) {
+    for (let read = 0; read < 130; read += 1) {
       await clock.advance(500);
-      await newcomers.ask([]);
+      await unannounced.ask([]);
     }
     expect(asked).toHaveLength(3);
     expect(told).toEqual(['10.0.9.20 02:00:00:00:00:01', '10.0.9.20 free']);
-    expect(newcomers.used).toEqual([]);
-    expect(newcomers.mayHold(one, false)).toBe(true);
+    expect(unannounced.used).toEqual([]);
+    expect(unannounced.mayHold(one, false)).toBe(true);
   });
 
   test('that answers again after one silence stays in use', async () => {
-    const { newcomers, clock, macs, told } = startAsking();
+    const { unannounced, clock, macs, told } = startAsking();
     macs.set('10.0.9.20', '02:00:00:00:00:01');
-    await newcomers.ask([place('10.0.9.20')]);
+    await unannounced.ask([place('10.0.9.20')]);
     for (const isThere of [false, true, false, true]) {
       if (isThere) macs.set('10.0.9.20', '02:00:00:00:00:01');
       else macs.clear();
       await clock.advance(30_000);
-      await newcomers.ask([]);
+      await unannounced.ask([]);
     }
-    expect(newcomers.used).toEqual(['10.0.9.20']);
+    expect(unannounced.used).toEqual(['10.0.9.20']);
     expect(told).toHaveLength(1);
   });
 
   test('waits for its turn where there are many', async () => {
-    const { newcomers, asked } = startAsking();
+    const { unannounced, asked } = startAsking();
     const many = Array.from({ length: 300 }, (_, at) =>
       place(`10.0.${9 + Math.floor(at / 200)}.${at % 200}`),
     );
-    expect(await newcomers.ask(many)).toBe(true);
-    expect(await newcomers.ask(many)).toBe(true);
-    expect(await newcomers.ask(many)).toBe(false);
+    expect(await unannounced.ask(many)).toBe(true);
+    expect(await unannounced.ask(many)).toBe(true);
+    expect(await unannounced.ask(many)).toBe(false);
     expect(asked.map(({ length }) => length)).toEqual([128, 128, 44]);
-    expect(many.every((one) => newcomers.mayHold(one, true))).toBe(true);
+    expect(many.every((one) => unannounced.mayHold(one, true))).toBe(true);
   });
 });
 
@@ -94,35 +94,35 @@ describe('an address that this node holds', () => {
   const mac = '02:00:00:00:00:01';
 
   /** Looks twice a second for so long. */
-  const look = async (
-    { clock, newcomers }: Pick<ReturnType<typeof startAsking>, 'clock' | 'newcomers'>,
+  const read = async (
+    { clock, unannounced }: Pick<ReturnType<typeof startAsking>, 'clock' | 'unannounced'>,
     addresses: readonly string[],
     ms: number,
   ) => {
     for (let passed = 0; passed < ms; passed += 500) {
-      await newcomers.ask([], addresses.map(hold));
+      await unannounced.ask([], addresses.map(hold));
       await clock.advance(500);
     }
   };
 
   test('and another host has too, is found within a minute and three answers, and given up', async () => {
     const asking = startAsking();
-    await look(asking, ['10.0.9.20'], 90_000);
+    await read(asking, ['10.0.9.20'], 90_000);
     expect(asking.asked).toEqual([['10.0.9.20', '10.0.9.10']]);
     asking.macs.set('10.0.9.20', mac);
-    await look(asking, ['10.0.9.20'], 49_000);
+    await read(asking, ['10.0.9.20'], 49_000);
     expect(asking.told).toEqual([]);
-    await look(asking, ['10.0.9.20'], 10_000);
+    await read(asking, ['10.0.9.20'], 10_000);
     expect(asking.told).toEqual([`10.0.9.20 ${mac}`]);
-    expect(asking.newcomers.mayHold(place('10.0.9.20'), false)).toBe(false);
+    expect(asking.unannounced.mayHold(place('10.0.9.20'), false)).toBe(false);
   });
 
   test('stays after one odd answer, and after two', async () => {
     const asking = startAsking();
     for (const answers of [1, 2, 1]) {
-      await look(asking, ['10.0.9.20'], 55_000);
+      await read(asking, ['10.0.9.20'], 55_000);
       asking.macs.set('10.0.9.20', mac);
-      await look(asking, ['10.0.9.20'], answers * 10_000 - 1000);
+      await read(asking, ['10.0.9.20'], answers * 10_000 - 1000);
       asking.macs.clear();
     }
     expect(asking.asked.length).toBeGreaterThan(4);
@@ -132,19 +132,19 @@ describe('an address that this node holds', () => {
   test('stays where a node of ours answers: it has a witness, too', async () => {
     const asking = startAsking();
     for (const address of ['10.0.9.10', '10.0.9.20']) asking.macs.set(address, mac);
-    await look(asking, ['10.0.9.20'], 300_000);
+    await read(asking, ['10.0.9.20'], 300_000);
     expect(asking.told).toEqual([]);
   });
 
   test('stays where many nodes of ours answer, each time another one first, and their ClusterIP is another by then', async () => {
     const asking = startAsking();
     witnesses.shared = '10.96.0.10';
-    await look(asking, ['10.0.9.20'], 30_000);
+    await read(asking, ['10.0.9.20'], 30_000);
     witnesses.shared = '10.96.0.1';
     for (let round = 0; round < 30; round += 1) {
       asking.macs.set('10.0.9.20', `02:00:00:00:00:0${round % 3}`);
       asking.macs.set('10.96.0.1', `02:00:00:00:00:0${(round + 1) % 3}`);
-      await look(asking, ['10.0.9.20'], 10_000);
+      await read(asking, ['10.0.9.20'], 10_000);
     }
     witnesses.shared = undefined;
     expect(asking.told).toEqual([]);
@@ -154,9 +154,9 @@ describe('an address that this node holds', () => {
   test('is asked for in its turn: of 1,000 at most 64 in ten seconds, and each once in three minutes', async () => {
     const asking = startAsking();
     const many = Array.from({ length: 1000 }, (_, at) => `10.1.${Math.floor(at / 200)}.${at % 200}`);
-    await look(asking, many, 60_000);
+    await read(asking, many, 60_000);
     expect(asking.asked).toEqual([]);
-    await look(asking, many, 180_000);
+    await read(asking, many, 180_000);
     expect(asking.asked.length).toBeLessThanOrEqual(18);
     expect(Math.max(...asking.asked.map(({ length }) => length))).toBe(65);
     expect(new Set(asking.asked.flat()).size).toBe(1001);

@@ -19,7 +19,7 @@ afterEach(() => {
   folder.remove();
 });
 
-const configure = (words: string) => `${seatsMark}\n${words}\n`;
+const configure = (detail: string) => `${seatsMark}\n${detail}\n`;
 const old = { pid: 100, startedMs: 5000, ageMs: 60_000 };
 
 /** A keeper beside a keepalived that reads what it is told to. */
@@ -47,7 +47,7 @@ function startKeeper(first: RunningKeepalived | null = old) {
     },
   });
   const keep = async (text: string) => {
-    await keeper.look();
+    await keeper.read();
     return await keeper.keep(text);
   };
   return { ...world, world, keep };

@@ -172,7 +172,7 @@ describe('the seats of a node', () => {
       ...{ family: address.includes(':') ? 'ipv6' : 'ipv4', address, prefixLength, device },
     });
     const alone = listAlone(addresses, new Set(['10.0.9.20']));
-    const look = (text: string, interface_ = 'auto', ...onLink: readonly HostAddress[]) => {
+    const read = (text: string, interface_ = 'auto', ...onLink: readonly HostAddress[]) => {
       const address = parseAddress(text);
       if (address === null) throw new Error(text);
       const place = placeAddress(address, interface_, { subnets: listSubnets(addresses), alone, onLink });
@@ -182,23 +182,23 @@ describe('the seats of a node', () => {
     test('are where a route leads without a router: the most specific one', () => {
       expect(alone.map(({ address }) => address)).toEqual(['10.0.9.2', 'fd00:9::2', '10.96.0.1']);
       const [small, large] = [network('10.0.9.0', 24, 'eth0'), network('10.0.0.0', 8, 'eth2')];
-      expect(look('10.0.9.20', 'auto', large, small)).toBe('eth0');
-      expect(look('10.0.8.20', 'auto', large, small)).toBe('eth2');
-      expect(look('fd00:9::20', 'auto', small, network('fd00:9::', 64, 'eth0'))).toBe('eth0');
-      expect(look('10.0.9.20', 'auto', small, { ...small, device: 'eth1' })).toBe(
+      expect(read('10.0.9.20', 'auto', large, small)).toBe('eth0');
+      expect(read('10.0.8.20', 'auto', large, small)).toBe('eth2');
+      expect(read('fd00:9::20', 'auto', small, network('fd00:9::', 64, 'eth0'))).toBe('eth0');
+      expect(read('10.0.9.20', 'auto', small, { ...small, device: 'eth1' })).toBe(
         'is in the subnets of several interfaces (eth0, eth1)',
       );
       // Its subnet decides where the host has an address in one.
-      expect(look('192.0.2.20', 'auto', network('192.0.2.0', 28, 'eth0'))).toBe('eth1');
-      expect(look('10.0.9.255', 'auto', small)).toBe('is the broadcast address of the subnet of eth0');
+      expect(read('192.0.2.20', 'auto', network('192.0.2.0', 28, 'eth0'))).toBe('eth1');
+      expect(read('10.0.9.255', 'auto', small)).toBe('is the broadcast address of the subnet of eth0');
     });
 
     test('are on the interface that the pool names, if that has an own address', () => {
-      expect(look('198.51.100.7', 'eth0')).toBe('eth0');
-      expect(look('fd00:1::7', 'eth0')).toBe('eth0');
-      expect(look('fd00:1::7', 'eth1')).toBe('needs the interface eth1, which has no IPv6 address here');
-      expect(look('10.0.9.2', 'eth0')).toBe('is an address of this host itself');
-      expect(look('198.51.100.7')).toBe('is in no subnet of this host (it has eth1)');
+      expect(read('198.51.100.7', 'eth0')).toBe('eth0');
+      expect(read('fd00:1::7', 'eth0')).toBe('eth0');
+      expect(read('fd00:1::7', 'eth1')).toBe('needs the interface eth1, which has no IPv6 address here');
+      expect(read('10.0.9.2', 'eth0')).toBe('is an address of this host itself');
+      expect(read('198.51.100.7')).toBe('is in no subnet of this host (it has eth1)');
       expect(placeAddress({ family: 'ipv4', text: '10.0.9.20' }, 'auto', { subnets: [] })).toBe(
         'is in no subnet of this host (it has none: spec.interface of the pool can name an interface)',
       );

@@ -1,7 +1,7 @@
 import { describe, test, expect } from '@jest/globals';
 import { balance, on, last, local } from '../../../support/fakes/balanced-port.ts';
 import { type Backend, chooseServing } from '../../../../lib/api/endpoints.ts';
-import { applyOutages, noOutages, listSilent } from '../../../../balancer/services/backends.ts';
+import { applyOutages, noOutages, listUnresponsive } from '../../../../balancer/services/backends.ts';
 
 describe('where connections go', () => {
   test('to those who are ready, on all nodes', () => {
@@ -160,11 +160,11 @@ describe('what the owner asks for', () => {
   const pods = [on('n1', '10.244.1.2')];
 
   test('the way kube-proxy: this node leaves it alone', () => {
-    expect(balance(pods, {}, { 'vipnat.io/way': 'kube-proxy' })).toMatchObject({
+    expect(balance(pods, {}, { 'vipnat.io/dataplane': 'kube-proxy' })).toMatchObject({
       port: undefined,
       remarks: [],
     });
-    expect(balance(pods, {}, { 'vipnat.io/way': 'direct' })).toMatchObject({
+    expect(balance(pods, {}, { 'vipnat.io/dataplane': 'direct' })).toMatchObject({
       addresses: ['10.244.1.2'],
       remarks: [],
     });
@@ -177,7 +177,7 @@ describe('what the owner asks for', () => {
       'default/web asks for the method wrr, which vipnat does not have: pods are chosen at random',
     ],
     [
-      'way',
+      'dataplane',
       'relay',
       'default/web asks for the balancing mode relay, which vipnat does not have: it is balanced directly',
     ],
@@ -240,7 +240,7 @@ test('the endpoints of nodes that are out take no new connection, and are still 
   const left = applyOutages(all, out(['w2']));
   expect(nodesOf(chooseServing(left))).toEqual(['w1', 'w3', null]);
   expect(nodesOf(left)).toEqual(nodesOf(all));
-  expect(nodesOf(listSilent(left, out(['w2'])))).toEqual(['w2']);
+  expect(nodesOf(listUnresponsive(left, out(['w2'])))).toEqual(['w2']);
 });
 
 test('those of nodes that are lost are gone', () => {
@@ -252,7 +252,7 @@ test('where nobody would be left, all serve as before, also those of lost nodes'
   const some = [make('w1'), make('w2', 'not ready')];
   const outages = out(['w1'], ['w1']);
   expect(applyOutages(some, outages)).toBe(some);
-  expect(listSilent(applyOutages(some, outages), outages)).toEqual([]);
+  expect(listUnresponsive(applyOutages(some, outages), outages)).toEqual([]);
 });
 
 test('an endpoint that ends and still answers is better than one on a node that does not', () => {

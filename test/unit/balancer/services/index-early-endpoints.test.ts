@@ -162,8 +162,8 @@ describe('a pod of an early slice', () => {
   test.each(['no other', 'others without hints', 'another one with hints that takes none'])(
     'has no hint beside %s: all nodes send connections to it',
     (others) => {
-      const beside = { 'no other': [], 'others without hints': [b('r')] }[others];
-      sides.tell(...(beside ?? [{ ...b('n'), hints: { forZones: [{ name: 'b' }] } }])).tellEarly(a('r'));
+      const peers = { 'no other': [], 'others without hints': [b('r')] }[others];
+      sides.tell(...(peers ?? [{ ...b('n'), hints: { forZones: [{ name: 'b' }] } }])).tellEarly(a('r'));
       expect(sides.merged.at(-1)?.endpoints?.[0]).toMatchObject({ addresses: ['10.244.1.2'] });
       expect(sides.merged.at(-1)?.endpoints?.[0]?.hints).toBeUndefined();
     },

@@ -81,8 +81,8 @@ describe('Nodes', () => {
     name: string,
     zone: string | null,
     ending: 'shuts down' | 'is in maintenance' | null = null,
-    isSilent = false,
-  ) => ({ metadata: { name, resourceVersion: '1' }, zone, ending, isSilent });
+    isUnresponsive = false,
+  ) => ({ metadata: { name, resourceVersion: '1' }, zone, ending, isUnresponsive });
   const change = (before: ReturnType<typeof node> | null, after: ReturnType<typeof node> | null) =>
     index.takeNodes([{ key: (after ?? before)?.metadata.name ?? '', before, after }]);
 
@@ -127,14 +127,14 @@ describe('Nodes', () => {
   });
 
   test('one that is silent after it said that it shuts down is off; any other silence says nothing', () => {
-    const [shut, silent] = [node('n2', 'a', 'shuts down'), node('n2', 'a', null, true)];
+    const [shut, unresponsive] = [node('n2', 'a', 'shuts down'), node('n2', 'a', null, true)];
     change(null, shut);
     index.takeChanged(false);
-    expect([change(shut, silent), index.endings.size]).toEqual([false, 1]);
-    expect([change(silent, node('n2', 'a')), index.endings.size]).toEqual([true, 0]);
-    expect([change(node('n2', 'a'), silent), index.endings.size]).toEqual([false, 0]);
-    change(silent, node('n2', 'a', 'is in maintenance', true));
-    expect([change(node('n2', 'a', 'is in maintenance', true), silent), index.endings.size]).toEqual([
+    expect([change(shut, unresponsive), index.endings.size]).toEqual([false, 1]);
+    expect([change(unresponsive, node('n2', 'a')), index.endings.size]).toEqual([true, 0]);
+    expect([change(node('n2', 'a'), unresponsive), index.endings.size]).toEqual([false, 0]);
+    change(unresponsive, node('n2', 'a', 'is in maintenance', true));
+    expect([change(node('n2', 'a', 'is in maintenance', true), unresponsive), index.endings.size]).toEqual([
       true,
       0,
     ]);

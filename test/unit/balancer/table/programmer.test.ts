@@ -146,13 +146,13 @@ describe('tables', () => {
 
   test('that are not ours any more are known by their handles, and written again', async () => {
     await update(['default/a', balance('default/a', 2)]);
-    expect(await programmer.areOurs()).toBe(true);
+    expect(await programmer.areOwn()).toBe(true);
     await kernel.meddle('delete table ip vipnat-lb\n');
-    expect(await programmer.areOurs()).toBe(false);
+    expect(await programmer.areOwn()).toBe(false);
     expect(programmer.isKnown).toBe(false);
     await programmer.compare();
     expect(await slots('default/a')).toHaveLength(2);
-    expect(await programmer.areOurs()).toBe(true);
+    expect(await programmer.areOwn()).toBe(true);
   });
 
   test('whose hook is another are replaced whole', async () => {

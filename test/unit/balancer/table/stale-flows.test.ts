@@ -3,8 +3,8 @@ import { test, expect, describe } from '@jest/globals';
 import { balance, a, b, startFlowWorld as start, flowTo } from '../../../support/fakes/flow-world.ts';
 import {
   listGoneFlows,
-  listSilentFlows,
-  silentNode,
+  listUnresponsiveFlows,
+  unresponsiveNode,
   listEarlyFlows,
   Drains,
 } from '../../../../balancer/table/stale-flows.ts';
@@ -136,9 +136,9 @@ test('of a node that does not answer, only connections are forgotten that were n
   const [open, begun] = [flowTo(a), flowTo(a)];
   const { clock, cleaner, host, unanswered } = start([open, begun, flowTo(b)]);
   unanswered.add(begun);
-  const [before, after] = [balance('TCP', [a, b]), { ...balance('TCP', [b], [a, b]), silent: [a] }];
-  expect(listSilentFlows([after], [after])).toEqual([]);
-  cleaner.add(listSilentFlows([before], [after]), silentNode);
+  const [before, after] = [balance('TCP', [a, b]), { ...balance('TCP', [b], [a, b]), unresponsive: [a] }];
+  expect(listUnresponsiveFlows([after], [after])).toEqual([]);
+  cleaner.add(listUnresponsiveFlows([before], [after]), unresponsiveNode);
   await clock.advance(1000);
   expect(host.connections).toEqual([open, flowTo(b)]);
 });

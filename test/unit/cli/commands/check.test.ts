@@ -103,7 +103,7 @@ async function readStatus(): Promise<HostStatus> {
     { ...assessment, health: new Map(Object.entries(states)) },
     {
       agent: { version: '0.1.0', pid: 812, since: '2026-01-01T00:00:00.000Z' },
-      activity: { writes: 2, lookedMsAgo: 40, apiservers: {} },
+      activity: { writes: 2, syncedMsAgo: 40, apiservers: {} },
       flows: new Map(),
       keepalived: new Map([['10.0.0.50', { isRunning: true, instance: { vrid: 51, priority: 110 } }]]),
     },

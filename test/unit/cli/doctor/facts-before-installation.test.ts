@@ -43,7 +43,7 @@ describe('who serves the API at the VIP is left alone, and docs/migrate.md named
 
   test.each(cases)('while the agent leaves the VIP to its holder: %s', async (code, changes) => {
     const assessment = await assessWell();
-    const decisions = assessment.decisions.map((one) => ({ ...one, way: 'passthrough' as const }));
+    const decisions = assessment.decisions.map((one) => ({ ...one, mode: 'passthrough' as const }));
     const facts = { ...changes, assessment: { value: { ...assessment, decisions } } };
     expect(commandsIn(await remedyOf(code, facts))).toEqual([]);
   });

@@ -7,7 +7,7 @@ import {
   keepalived,
   meet,
   iptables,
-  look,
+  readHost,
   levelsOf,
   noFiles,
 } from '../../../support/doctor/newcomer-host.ts';
@@ -25,7 +25,7 @@ describe('what serves the API today is never to be stopped first:', () => {
       'from-keepalived--haproxy',
       {
         ...served,
-        holderAnswers: new Map([[vip, { kind: 'refused' }]]),
+        vipHolderAnswers: new Map([[vip, { kind: 'refused' }]]),
         processes: { value: [keepalived, haproxy] },
         listeners: { value: [{ family: 'ipv4', address: vip, port: 6443, pid: 20 }] },
       },
@@ -67,7 +67,7 @@ describe('a host of a cluster', () => {
   ])('that runs an apiserver, with kube-proxy in %s, is led to the agent', async (_, captures) => {
     const { troubles, titles } = await meet({
       files: masterFiles,
-      assessment: { value: await look(captures) },
+      assessment: { value: await readHost(captures) },
       processes: { value: [makeProcess('kube-proxy')] },
       modules: new Map(ipvsModules.map((name) => [name, 'here'] as const)),
       ipvs: { value: 'TCP  0A600001:01BB rr\n' },
@@ -81,7 +81,7 @@ describe('a host of a cluster', () => {
     const files = new Map([...noFiles, [filePaths.kubelet, kubeconfig('https://elsewhere:6443')]]);
     const { titles, commands } = await meet({
       files,
-      assessment: { value: await look(iptables) },
+      assessment: { value: await readHost(iptables) },
       processes: { value: [makeProcess('kube-proxy')] },
     });
     expect(titles.at(-1)).toMatch(/^Go to the control-plane nodes/);

@@ -5,7 +5,7 @@ import {
   flags,
   withInstance,
   keepalived,
-  look,
+  readHost,
   levelsOf,
   masterFiles,
 } from '../../../support/doctor/newcomer-host.ts';
@@ -52,7 +52,7 @@ describe('on a host with nothing', () => {
     const { titles, troubles } = await meet({
       ...withInstance,
       processes: { value: [keepalived] },
-      assessment: { value: await look([], [vip]) },
+      assessment: { value: await readHost([], [vip]) },
     });
     expect(troubles).toEqual([]);
     expect(titles[0]).toMatch(/^Switch IP forwarding on/);

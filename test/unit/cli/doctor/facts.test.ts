@@ -74,7 +74,12 @@ describe('is told, with the command that mends it:', () => {
       'warn',
       'keepalived --config-test --use-file=/etc/keepalived/keepalived.conf && kill -HUP 7',
     ],
-    ['track-file-dropped', { trackFile: { value: { says: '0', isWatched: false } } }, 'warn', 'kill -HUP 7'],
+    [
+      'track-file-dropped',
+      { trackFile: { value: { content: '0', isWatched: false } } },
+      'warn',
+      'kill -HUP 7',
+    ],
     [
       'host-drained',
       { drain: { value: { since: new Date(0), vipStaysSince: null } } },
@@ -90,7 +95,7 @@ describe('is told, with the command that mends it:', () => {
     [
       'track-file-dropped',
       {
-        trackFile: { value: { says: '1', isWatched: false } },
+        trackFile: { value: { content: '1', isWatched: false } },
         processes: {
           value: [
             { ...keepalived, pid: 12, group: '/system.slice/keepalived.service' },

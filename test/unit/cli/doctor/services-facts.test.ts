@@ -83,8 +83,8 @@ describe('on a host with Services', () => {
     const proxyMode = { value: 'none', seenIn: 'no chains of kube-proxy' } as const;
     const replaced = { ...assessment, observation: { ...assessment.observation, proxyMode } };
     const cilium = '/sys/class/net/cilium_host';
-    const beside = await tellServices({ ...wellHost, ...services({ ...well, cilium }) });
-    expect(beside.map(({ code }) => code)).not.toContain('services-beside-cilium');
+    const peers = await tellServices({ ...wellHost, ...services({ ...well, cilium }) });
+    expect(peers.map(({ code }) => code)).not.toContain('services-beside-cilium');
     const told = await tellServices({
       ...wellHost,
       assessment: { value: replaced },

@@ -92,7 +92,7 @@ describe('the balancing as an nftables table', () => {
   test('leaves a VIP to its holder that is left to it', () => {
     const decisions = planOffline({ ...offline, proxyMode: 'none' }).decisions.map((decision) => ({
       ...decision,
-      way: 'passthrough' as const,
+      mode: 'passthrough' as const,
     }));
     expect(formatNft(decisions, offline)).not.toMatch(/dnat ip6? to/);
   });

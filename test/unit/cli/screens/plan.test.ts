@@ -79,11 +79,11 @@ describe('the plan as commands', () => {
     ],
     ['direct', { proxyMode: 'none', endpoints: three }, 'directly to 3 apiservers, chosen at random:'],
     ['passthrough', { proxyMode: 'none' }, 'stays with the VIP holder:'],
-  ])('names where the VIP goes: %s', (way, config, words) => {
-    const state = planOffline({ ...offline, ...config, mode: way === 'passthrough' ? 'direct' : 'auto' });
+  ])('names where the VIP goes: %s', (mode, config, words) => {
+    const state = planOffline({ ...offline, ...config, mode: mode === 'passthrough' ? 'direct' : 'auto' });
     const text = formatCommands(
-      way === 'passthrough'
-        ? { ...state, decisions: state.decisions.map((decision) => ({ ...decision, way: 'passthrough' })) }
+      mode === 'passthrough'
+        ? { ...state, decisions: state.decisions.map((decision) => ({ ...decision, mode: 'passthrough' })) }
         : state,
       'master-1',
     );

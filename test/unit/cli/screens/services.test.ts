@@ -55,7 +55,7 @@ const objects = makeObjects({
     makeElection(300),
     makeNodeLease('w1', 2, {
       ...{ seats: ['pool/0'], mode: 'kube-proxy', inUse: ['10.0.9.19'] },
-      silent: [{ node: 'w9', since: ago(30) }],
+      unresponsive: [{ node: 'w9', since: ago(30) }],
     }),
     makeNodeLease('w2', 2, { programmed: { virtualips: '20', services: '9', endpointslices: '10' } }),
     makeNodeLease('w3', 600),
@@ -138,9 +138,9 @@ w9 has not answered w1 for 30 s: its pods get no new connection from w1
 
   test('says of one which nodes have no balancer, and that events may not be read', () => {
     const leases = [makeElection(), makeNodeLease('w1', 60)];
-    const silent = viewServices({ ...objects, leases }, nowMs);
-    const service = silent.services.find(({ key }) => key === 'shop/web') as ServiceView;
-    const text = formatService({ view: silent, service, events: null }, nowMs);
+    const unresponsive = viewServices({ ...objects, leases }, nowMs);
+    const service = unresponsive.services.find(({ key }) => key === 'shop/web') as ServiceView;
+    const text = formatService({ view: unresponsive, service, events: null }, nowMs);
     expect(text).toMatch(/ {2}w1 {10}1m00s ago {2}no balancer\n {2}w2 {10}never {6}no balancer\n/);
     expect(text).toContain('events: these credentials may not list events\n');
   });
@@ -161,10 +161,10 @@ w9 has not answered w1 for 30 s: its pods get no new connection from w1
           why: null,
           since: ago(7200),
           pods: { ready: 2, ending: 1, notReady: 1 },
-          addresses: [{ holders: [{ node: 'w1', mode: 'kube-proxy' }], nodes: ['w1', 'w2'] }, {}],
+          addresses: [{ seatHolders: [{ node: 'w1', mode: 'kube-proxy' }], nodes: ['w1', 'w2'] }, {}],
         },
       ],
-      controller: { leading: false, holder: 'c1_x', silentSeconds: 300 },
+      controller: { leading: false, leader: 'c1_x', secondsSinceRenewal: 300 },
       pools: [{ name: 'pool' }, { name: 'small', conditions: [refused] }],
       nodes: [{ node: 'w1', living: true, addressesInUse: ['10.0.9.19'] }, {}, { node: 'w3', living: false }],
     });

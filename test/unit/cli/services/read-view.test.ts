@@ -84,9 +84,9 @@ describe('a pod that waits for its gate', () => {
     const gate = { spec: { readinessGates: [{ conditionType: 'example.com/gate' }] } };
     const election = makeElection(2, 'c1_x', ['example.com/gate']);
     const { list, text, json } = show('29', { pods: [place(2, gate)], election });
-    const words = 'waits for its readiness gate \\(1m00s\\), not reported by w1';
-    expect(text).toMatch(new RegExp(`10\\.244\\.0\\.2 .* not ready, ${words}\n`));
-    expect(list).toMatch(new RegExp(`^default/pod-2 ${words}$`, 'm'));
+    const detail = 'waits for its readiness gate \\(1m00s\\), not reported by w1';
+    expect(text).toMatch(new RegExp(`10\\.244\\.0\\.2 .* not ready, ${detail}\n`));
+    expect(list).toMatch(new RegExp(`^default/pod-2 ${detail}$`, 'm'));
     const endpoint = { gate: { pod: 'default/pod-2', since: ago(60), nodes: ['w1'] } };
     expect((JSON.parse(json) as { service: { endpoints: object[] } }).service.endpoints[1]).toMatchObject(
       endpoint,

@@ -123,7 +123,7 @@ describe('a Service', () => {
     [
       'nodes have programmed it, and none holds it',
       { services: [waiting], virtualIps, leases: [makeElection(), w1({ seats: [] })] },
-      ...(['pending', 'NoHolder', 'no node holds 10.0.9.10 (seat pool/0)'] as const),
+      ...(['pending', 'NoSeatHolder', 'no node holds 10.0.9.10 (seat pool/0)'] as const),
     ],
     [
       'no balancer lives',
@@ -142,7 +142,7 @@ describe('a Service', () => {
     [
       'no node holds the address',
       { ...works, leases: [makeElection(), w1({ seats: ['pool/1'] })] },
-      ...(['not served', 'NoHolder', 'no node holds 10.0.9.10 (seat pool/0)'] as const),
+      ...(['not served', 'NoSeatHolder', 'no node holds 10.0.9.10 (seat pool/0)'] as const),
     ],
     [
       'its holder says nothing any more',
@@ -152,7 +152,7 @@ describe('a Service', () => {
     [
       'two nodes hold the address',
       { ...works, leases: [makeElection(), w1(), makeNodeLease('w2', 1, { seats: ['pool/0'] })] },
-      ...(['not served', 'TwoHolders', 'w1 and w2 both hold 10.0.9.10'] as const),
+      ...(['not served', 'TwoSeatHolders', 'w1 and w2 both hold 10.0.9.10'] as const),
     ],
     [
       'its device is not there',
@@ -277,7 +277,7 @@ test('without a controller that leads something is wrong, even where all Service
 
 test('a pool that is gone has no seat for the address', () => {
   expect(judge({ ...works, pools: [makePool('other', { addresses: [] })] })).toMatchObject({
-    ...{ state: 'ready', addresses: [{ seat: 'pool/0', nodes: [], holders: [{ node: 'w1' }] }] },
+    ...{ state: 'ready', addresses: [{ seat: 'pool/0', nodes: [], seatHolders: [{ node: 'w1' }] }] },
   });
 });
 

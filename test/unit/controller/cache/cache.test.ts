@@ -143,7 +143,7 @@ describe('an address that a Service names for itself', () => {
   ])('%s', (_, spec, claimed) => {
     const cache = begin();
     cache.take('services', put(makeService('apps/a', { spec }), null, 'apps/a'));
-    expect(cache.view(nowMs).keptBack.list('pool')).toEqual(claimed);
+    expect(cache.view(nowMs).exclusions.list('pool')).toEqual(claimed);
   });
 
   test('is kept back as long as the pool selects the namespace and the Service', () => {
@@ -156,7 +156,7 @@ describe('an address that a Service names for itself', () => {
     const other = makeService('apps/a', { spec });
     const service = makeService('apps/a', { spec, metadata: { labels: { tier: 'edge' } } });
     const cache = makeCache({ pools: [pool], services: [service] });
-    const list = () => cache.view(nowMs).keptBack.list('pool');
+    const list = () => cache.view(nowMs).exclusions.list('pool');
     expect(list()).toEqual([]);
     const namespace = makeNamespace('apps', { team: 'web' });
     const news = cache.take('namespaces', put(namespace, null, 'apps'));
@@ -172,7 +172,7 @@ describe('an address that a Service names for itself', () => {
     const externalIPs = Array.from({ length: 200 }, (_, index) => `10.0.9.${index}`);
     const cache = begin(['10.0.9.0/24']);
     cache.take('services', put(makeService('apps/a', { spec: { externalIPs } }), null, 'apps/a'));
-    expect(cache.view(nowMs).keptBack.list('pool')).toHaveLength(64);
+    expect(cache.view(nowMs).exclusions.list('pool')).toHaveLength(64);
   });
 });
 
@@ -210,7 +210,7 @@ test("the VRID of the API's virtual IP that a node reports is reserved while its
   cache.takeReport('x', makeReport('x', 1, { apiVips }));
   cache.reserve([], new Set([7]));
   expect([...cache.view(0).reservedVrids].sort((a, b) => a - b)).toEqual([7, 20, 255]);
-  cache.silence('x', '2026-01-01T00:00:00Z');
+  cache.markUnresponsive('x', '2026-01-01T00:00:00Z');
   expect(cache.view(0).reservedVrids.has(20)).toBe(true);
   cache.takeReport('x', null);
   expect([...cache.view(0).reservedVrids]).toEqual([7]);

@@ -9,7 +9,7 @@ import {
   publish,
 } from '../../../support/fakes/service-objects.ts';
 import { describe, test, expect } from '@jest/globals';
-import { listSilentHolders, listAbsent, NodeLiveness } from '../../../../controller/cache/leases.ts';
+import { listUnresponsiveOwners, listAbsent, NodeLiveness } from '../../../../controller/cache/leases.ts';
 import { getWrite, decide } from '../../../support/fakes/service-steps.ts';
 
 const cache = () =>
@@ -21,19 +21,19 @@ const cache = () =>
       makeReport('node-3', 19),
       makeReport('gone', 19),
     ],
-    silent: ['node-2', 'node-1', 'gone'],
+    unresponsive: ['node-2', 'node-1', 'gone'],
   });
 const world = (changed = cache()) => changed.view(nowMs);
 const virtualIp = (absent: readonly object[] = []) => makeVirtualIp('10.0.9.10', [], { spec: { absent } });
 
 describe('nodes that may serve an address on', () => {
   test('are those whose Lease is over, and whose Node is there', () => {
-    expect(listSilentHolders(virtualIp(), world())).toEqual(['node-1', 'node-2']);
+    expect(listUnresponsiveOwners(virtualIp(), world())).toEqual(['node-1', 'node-2']);
   });
 
   test('are not those that had this version before they fell silent', () => {
     const older = makeVirtualIp('10.0.9.10', [], { metadata: { resourceVersion: '19' } });
-    expect(listSilentHolders(older, world())).toEqual([]);
+    expect(listUnresponsiveOwners(older, world())).toEqual([]);
   });
 
   test('are not those that were silent when it was given, unless they were heard since', () => {
@@ -41,20 +41,20 @@ describe('nodes that may serve an address on', () => {
       { node: 'node-1', renewal: 'last' },
       { node: 'node-2', renewal: 'one before' },
     ];
-    expect(listSilentHolders(virtualIp(absent), world())).toEqual(['node-2']);
+    expect(listUnresponsiveOwners(virtualIp(absent), world())).toEqual(['node-2']);
   });
 
   test('are no more when they report, their Lease is deleted, or their Node is', () => {
     const reporting = cache();
     reporting.takeReport('node-1', makeReport('node-1', 20));
-    expect(listSilentHolders(virtualIp(), world(reporting))).toEqual(['node-2']);
+    expect(listUnresponsiveOwners(virtualIp(), world(reporting))).toEqual(['node-2']);
     const deleted = cache();
     deleted.takeReport('node-2', null);
-    expect(listSilentHolders(virtualIp(), world(deleted))).toEqual(['node-1']);
+    expect(listUnresponsiveOwners(virtualIp(), world(deleted))).toEqual(['node-1']);
     const off = cache();
     const { wakes } = off.take('nodes', { key: 'node-1', after: null });
     expect([...wakes]).toContain('nodes');
-    expect(listSilentHolders(virtualIp(), world(off))).toEqual(['node-2']);
+    expect(listUnresponsiveOwners(virtualIp(), world(off))).toEqual(['node-2']);
   });
 });
 
@@ -77,7 +77,7 @@ describe('an address that is taken now', () => {
 describe('a Service', () => {
   test('gets an address with the names of the nodes that will not hear of it', () => {
     const reports = [makeReport('node-1', 5)];
-    const write = getWrite(decide({ services: [makeService('apps/a')], reports, silent: ['node-1'] }));
+    const write = getWrite(decide({ services: [makeService('apps/a')], reports, unresponsive: ['node-1'] }));
     expect(write.body).toMatchObject({ spec: { absent: [{ node: 'node-1', renewal: 'last' }] } });
     // A former list is replaced.
     const waiting = makeVirtualIp('10.0.9.10', [], {
@@ -90,7 +90,7 @@ describe('a Service', () => {
   test('trusts no silent node of an address that its status has, and whose VirtualIP is gone', () => {
     const services = [makeService('apps/a', { status: publish('10.0.9.10') })];
     const reports = [makeReport('node-1', 5)];
-    const write = getWrite(decide({ services, reports, silent: ['node-1'] }));
+    const write = getWrite(decide({ services, reports, unresponsive: ['node-1'] }));
     expect(write).toMatchObject({ method: 'POST', body: { spec: { absent: [] } } });
   });
 });
@@ -105,7 +105,7 @@ function pass(liveness: NodeLiveness, fromMs: number, seconds: number, isFollowe
 function begin(): NodeLiveness {
   const liveness = new NodeLiveness();
   liveness.tick(0, true);
-  liveness.heard('node-1', 'first', 40_000);
+  liveness.renewed('node-1', 'first', 40_000);
   return liveness;
 }
 
@@ -120,11 +120,11 @@ test('a Lease is over when it was not renewed for longer than it lasts', () => {
 test('the same renewal heard again does not count, another one does', () => {
   const liveness = begin();
   pass(liveness, 0, 30);
-  expect(liveness.heard('node-1', 'first', 40_000)).toBe(false);
+  expect(liveness.renewed('node-1', 'first', 40_000)).toBe(false);
   expect(pass(liveness, 30_000, 11)).toEqual(['node-1']);
-  expect(liveness.heard('node-1', 'first', 40_000)).toBe(false);
+  expect(liveness.renewed('node-1', 'first', 40_000)).toBe(false);
   expect(liveness.isLiving('node-1')).toBe(false);
-  expect(liveness.heard('node-1', 'second', 40_000)).toBe(true);
+  expect(liveness.renewed('node-1', 'second', 40_000)).toBe(true);
   expect(liveness.isLiving('node-1')).toBe(true);
 });
 
@@ -140,5 +140,5 @@ test('a Lease that was deleted is forgotten', () => {
   const liveness = begin();
   liveness.forget('node-1');
   expect(liveness.isLiving('node-1')).toBe(false);
-  expect(liveness.heard('node-1', 'first', 40_000)).toBe(true);
+  expect(liveness.renewed('node-1', 'first', 40_000)).toBe(true);
 });

@@ -6,7 +6,7 @@ import { makeReport, makeNode } from '../../../support/fakes/service-objects.ts'
 import { beforeEach, describe, test, expect } from '@jest/globals';
 import { toGateTypes } from '../../../../lib/api/endpoints.ts';
 import { kinds, nextStep } from '../../../../controller/kinds/kinds.ts';
-import { silentAnnotation } from '../../../../lib/api/vipnat.ts';
+import { unresponsiveAnnotation } from '../../../../lib/api/vipnat.ts';
 
 const { schema } = toLeaseResource('vipnat');
 let clock: FakeClock;
@@ -26,19 +26,19 @@ function hear(after: Lease | null, before: Lease | null = null) {
 }
 
 /** Ticks each second. Whoever leads renews its own Lease, and hears of it. */
-async function pass(seconds: number, isHeard = true): Promise<number> {
+async function pass(seconds: number, isAnswered = true): Promise<number> {
   let news = 0;
   for (let second = 0; second < seconds; second += 1) {
     await clock.advance(1000);
-    if (isHeard) hear(makeLease('vipnat-controller', String(clock.now())));
+    if (isAnswered) hear(makeLease('vipnat-controller', String(clock.now())));
     if (listener.tick().wakes.size > 0) news += 1;
   }
   return news;
 }
 
 const living = () => [...cache.view(0).livingReports.keys()];
-const silent = () =>
-  [...cache.view(0).silentNodes.entries()].map(([node, { renewal }]) => `${node} ${renewal}`);
+const unresponsive = () =>
+  [...cache.view(0).unresponsiveNodes.entries()].map(([node, { renewal }]) => `${node} ${renewal}`);
 
 beforeEach(() => {
   clock = new FakeClock(undefined, 1);
@@ -60,12 +60,12 @@ describe('a Lease of a node', () => {
     hear(ofNode('two'));
     expect(await pass(40)).toBe(0);
     expect(await pass(1)).toBe(1);
-    expect([living(), silent()]).toEqual([[], ['node-1 two']]);
+    expect([living(), unresponsive()]).toEqual([[], ['node-1 two']]);
     // A list that is made anew has the same Lease still.
     expect(hear(ofNode('two')).wakes.size).toBe(0);
     expect(living()).toEqual([]);
     expect(hear(ofNode('three')).wakes.size).toBe(1);
-    expect([living(), silent()]).toEqual([['node-1'], []]);
+    expect([living(), unresponsive()]).toEqual([['node-1'], []]);
   });
 
   test('is over for nobody while this process does not hear its own', async () => {
@@ -81,12 +81,12 @@ describe('a Lease of a node', () => {
   test('that is deleted leaves nothing behind', async () => {
     hear(ofNode('one'));
     expect(hear(null, ofNode('one')).wakes.size).toBe(1);
-    expect([living(), silent()]).toEqual([[], []]);
+    expect([living(), unresponsive()]).toEqual([[], []]);
     hear(ofNode('two'));
     await pass(42);
-    expect(silent()).toEqual(['node-1 two']);
+    expect(unresponsive()).toEqual(['node-1 two']);
     hear(null, ofNode('two'));
-    expect(silent()).toEqual([]);
+    expect(unresponsive()).toEqual([]);
   });
 });
 
@@ -101,15 +101,15 @@ describe('a leader that begins', () => {
     ...ofNode(renewal),
     metadata: {
       ...ofNode(renewal).metadata,
-      annotations: { ...ofNode(renewal).metadata.annotations, [silentAnnotation]: 'one' },
+      annotations: { ...ofNode(renewal).metadata.annotations, [unresponsiveAnnotation]: 'one' },
     },
   });
 
   test('calls a node silent at once if the leader before did, and nobody has renewed the Lease since', () => {
     hear(noted('one'));
-    expect([living(), silent()]).toEqual([[], ['node-1 one']]);
+    expect([living(), unresponsive()]).toEqual([[], ['node-1 one']]);
     hear(noted('two'), noted('one'));
-    expect([living(), silent()]).toEqual([['node-1'], []]);
+    expect([living(), unresponsive()]).toEqual([['node-1'], []]);
   });
 
   test('waits for no Lease whose Node is gone, unless it is renewed', () => {
@@ -132,7 +132,7 @@ test('a Lease that is over gets a note, and is deleted when its Node is gone', a
   expect(step()).toEqual({ does: 'nothing' });
   await pass(42);
   const path = '/apis/coordination.k8s.io/v1/namespaces/vipnat/leases/vipnat-lb-node-1';
-  const metadata = { resourceVersion: '1', annotations: { [silentAnnotation]: 'one' } };
+  const metadata = { resourceVersion: '1', annotations: { [unresponsiveAnnotation]: 'one' } };
   expect(step()).toMatchObject({ write: { method: 'PATCH', path, body: { metadata } } });
   const { keys } = cache.take('nodes', { key: 'node-1', after: null });
   expect(keys).toContainEqual({ kind: 'Lease', key: toLeaseName('node-1') });

@@ -49,18 +49,18 @@ test('after a gap between two versions of a slice all its endpoints have the lat
 test('a pod is looked at when a Service that selects it comes, gets an address, changes its selector or goes', () => {
   const cache = makeCache({ pods });
   const keys = [...pods.keys()].map((index) => ({ kind: 'Pod', key: `apps/p${index}` }));
-  const isTold = (found: readonly object[]) =>
+  const isNotified = (found: readonly object[]) =>
     keys.every((wanted) => found.some((one) => JSON.stringify(one) === JSON.stringify(wanted)));
-  expect(isTold(cache.take('services', { key: 'apps/web', after: service }).keys)).toBe(true);
+  expect(isNotified(cache.take('services', { key: 'apps/web', after: service }).keys)).toBe(true);
   const virtualIp = makeVirtualIp('10.0.9.10', ['apps/web']);
-  expect(isTold(cache.take('virtualIps', { key: '10.0.9.10', after: virtualIp }).keys)).toBe(true);
+  expect(isNotified(cache.take('virtualIps', { key: '10.0.9.10', after: virtualIp }).keys)).toBe(true);
   const status = { ...virtualIp, status: {} };
-  expect(isTold(cache.take('virtualIps', { key: '10.0.9.10', after: status }).keys)).toBe(false);
+  expect(isNotified(cache.take('virtualIps', { key: '10.0.9.10', after: status }).keys)).toBe(false);
   const other = makeService('apps/web', { spec: { selector: { app: 'x' } } });
-  expect(isTold(cache.take('services', { key: 'apps/web', after: other }).keys)).toBe(true);
+  expect(isNotified(cache.take('services', { key: 'apps/web', after: other }).keys)).toBe(true);
   expect(cache.view(nowMs).podToServices.size).toBe(0);
   cache.take('services', { key: 'apps/web', after: service });
-  expect(isTold(cache.take('services', { key: 'apps/web', after: null }).keys)).toBe(true);
+  expect(isNotified(cache.take('services', { key: 'apps/web', after: null }).keys)).toBe(true);
   expect(cache.view(nowMs).serviceToPods.size).toBe(0);
 });
 

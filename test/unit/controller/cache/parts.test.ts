@@ -1,4 +1,4 @@
-import type { Cache, World } from '../../../../controller/cache/cache.ts';
+import type { Cache, ClusterView } from '../../../../controller/cache/cache.ts';
 import { Random } from '../../../support/random/random.ts';
 import {
   publishOf,
@@ -20,19 +20,21 @@ import { decide } from '../../../support/fakes/service-steps.ts';
 /** Somebody comes, changes or goes. */
 function changeSomething(cache: Cache, random: Random): void {
   const [text, key] = [`10.9.0.${random.below(9)}`, `apps/s${random.below(9)}`];
-  const standing = random.pick(['serves', 'unknown', 'absent'] as const);
+  const deviceStatus = random.pick(['serves', 'unknown', 'absent'] as const);
   const asking = random.chance(50) ? { spec: { loadBalancerIP: text } } : { status: publishOf(text) };
   const [source, name, after] = random.pick([
     ['services', key, makeDeviceService(key, 'd', asking)],
-    ['deviceBalancers', `d uid of ${key}`, makeBalancer('d', key, { addresses: [text], standing })],
+    ['deviceBalancers', `d uid of ${key}`, makeBalancer('d', key, { addresses: [text], deviceStatus })],
     ['virtualIps', text, makeVirtualIp(text, random.chance(50) ? [key] : [])],
     ['devices', 'd', makeDevice('d', { addresses: ['10.9.0.6-10.9.0.8', `10.9.0.${random.below(3)}`] })],
   ] as const);
   cache.take(source, { key: name, after: random.chance(60) ? (after as never) : null });
 }
 
-function isTaken(address: string, world: World): boolean {
-  const balancers = [...world.deviceBalancers.values()].filter(({ standing }) => standing !== 'absent');
+function isTaken(address: string, world: ClusterView): boolean {
+  const balancers = [...world.deviceBalancers.values()].filter(
+    ({ deviceStatus }) => deviceStatus !== 'absent',
+  );
   return (
     world.addressToPublishers.has(address) ||
     world.addressToAskers.has(address) ||

@@ -75,17 +75,17 @@ describe('a Service of a device', () => {
       'status [10.9.0.1 Proxy] [Ready True] AddressReady',
     ],
     ['is done then', make(served), of('d'), 'wait'],
-    ['is not published before', make(), of('d', { standing: 'unknown' }), 'wait'],
+    ['is not published before', make(), of('d', { deviceStatus: 'unknown' }), 'wait'],
     [
       'says what fails',
       make(),
-      of('d', { standing: 'unknown', ...failed }),
+      of('d', { deviceStatus: 'unknown', ...failed }),
       'status [] [DeviceFailed False] DeviceFailed',
     ],
     [
       'keeps its address meanwhile',
       make(served),
-      of('d', { standing: 'unknown', ...failed }),
+      of('d', { deviceStatus: 'unknown', ...failed }),
       'status [10.9.0.1 Proxy] [DeviceFailed False] DeviceFailed',
     ],
     [
@@ -134,15 +134,25 @@ describe('a Service that leaves a device', () => {
     ['keeps all while the device has it', leaving, of('d'), 'wait'],
     ['says why it cannot', leaving, of('d', failed), 'status [] [DeviceFailed False] DeviceFailed'],
     ['says that the device is gone', leaving, { devices: [] }, 'status [] [NoDevice False] NoAddress'],
-    ['loses its address then', leaving, of('d', { standing: 'absent', addresses: [] }), 'status [] []'],
-    ['loses its finalizers at last', cleared, of('d', { standing: 'absent', addresses: [] }), 'finalizers '],
+    ['loses its address then', leaving, of('d', { deviceStatus: 'absent', addresses: [] }), 'status [] []'],
+    [
+      'loses its finalizers at last',
+      cleared,
+      of('d', { deviceStatus: 'absent', addresses: [] }),
+      'finalizers ',
+    ],
     [
       'of another type, too',
       make({ spec: { type: 'ClusterIP', loadBalancerClass: null } }),
-      of('d', { standing: 'absent' }),
+      of('d', { deviceStatus: 'absent' }),
       'finalizers ',
     ],
-    ['for another keeps its address until that serves', moving, both({}, { standing: 'unknown' }), 'wait'],
+    [
+      'for another keeps its address until that serves',
+      moving,
+      both({}, { deviceStatus: 'unknown' }),
+      'wait',
+    ],
     [
       'for another has its new address then',
       moving,
@@ -160,7 +170,7 @@ describe('a Service that leaves a device', () => {
           conditions: [{ ...ready, message: '10.9.0.1: the device e serves it.' }],
         },
       }),
-      both({ standing: 'absent', addresses: [] }, {}),
+      both({ deviceStatus: 'absent', addresses: [] }, {}),
       'finalizers device.vipnat.io/e',
     ],
   ])('%s', (_, service, inventory, expected) => {
@@ -181,7 +191,7 @@ describe("another controller's Services", () => {
 
   test('get the finalizer with it, and lose the other one when the device serves them and their Endpoints are free', () => {
     expect(decide(annotated, {}, 'd')).toBe(`finalizers ${held}`);
-    expect(decide(takenOver, of('d', { standing: 'unknown' }), 'd')).toBe('wait');
+    expect(decide(takenOver, of('d', { deviceStatus: 'unknown' }), 'd')).toBe('wait');
     expect(decide(takenOver, of('d'), 'd')).toBe('wait');
     expect(decide(takenOver, of('d', { isTakenOver: true }), 'd')).toBe(`finalizers ${held}`);
   });

@@ -219,7 +219,7 @@ describe('an address', () => {
       services: [makeService('apps/b', { status: publish('10.9.0.1') })],
     },
     'is on this device for another Service': { deviceBalancers: [makeBalancer('d', 'apps/b')] },
-    'is on another device': { deviceBalancers: [makeBalancer('e', 'apps/b', { standing: 'unknown' })] },
+    'is on another device': { deviceBalancers: [makeBalancer('e', 'apps/b', { deviceStatus: 'unknown' })] },
     'is one that another Service asks for': { services: [other({ spec: { loadBalancerIP: '10.9.0.1' } })] },
     'is a virtual IP of nodes': { virtualIps: [makeVirtualIp('10.9.0.1', ['apps/b'])] },
   };
@@ -261,7 +261,7 @@ describe('an address', () => {
     ],
     [
       'of nothing any more is free',
-      { inventory: { deviceBalancers: [makeBalancer('d', 'apps/b', { standing: 'absent' })] } },
+      { inventory: { deviceBalancers: [makeBalancer('d', 'apps/b', { deviceStatus: 'absent' })] } },
       '10.9.0.1',
     ],
   ])('%s', (_, given, expected) => {

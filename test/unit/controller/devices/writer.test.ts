@@ -38,7 +38,7 @@ describe('what it costs', () => {
     await world.clock.advance(1000);
     expect(world.takeCalls()).toEqual(['list', 'read', `put ${mark}`, `put ${mark}_tcp_80`]);
     expect(world.find('apps/a')).toMatchObject({
-      standing: 'serves',
+      deviceStatus: 'serves',
       addresses: ['10.9.0.1'],
       problem: null,
     });
@@ -106,7 +106,7 @@ describe('a device that fails', () => {
     expect(world.takeCalls().length).toBeLessThan(150);
     world.device.chooseEnd = () => 'done';
     await world.clock.advance(301_000);
-    expect(world.find('apps/a')).toMatchObject({ standing: 'serves', problem: null });
+    expect(world.find('apps/a')).toMatchObject({ deviceStatus: 'serves', problem: null });
     expect(world.report).toMatchObject({ isReady: true, reason: 'Ready', balancers: 1 });
   });
 
@@ -130,7 +130,7 @@ describe('a device that fails', () => {
     world.device.chooseEnd = () => 'done';
     await world.clock.advance(301_000);
     expect(world.device.list('c')).toHaveLength(1);
-    expect(world.find('apps/a')).toMatchObject({ standing: 'serves' });
+    expect(world.find('apps/a')).toMatchObject({ deviceStatus: 'serves' });
   });
 
   test('refuses one Service, and serves the other', async () => {
@@ -141,7 +141,7 @@ describe('a device that fails', () => {
       reason: 'DeviceRefused',
       message: 'The device d refuses: the table is full.',
     });
-    expect(world.find('apps/b')).toMatchObject({ standing: 'serves' });
+    expect(world.find('apps/b')).toMatchObject({ deviceStatus: 'serves' });
   });
 
   test('takes long: the Service is served when it says done, and 30 s are told', async () => {
@@ -149,14 +149,14 @@ describe('a device that fails', () => {
     world.device.runs = 70;
     await world.clock.advance(29_000);
     expect(world.find('apps/a')).toMatchObject({
-      standing: 'unknown',
+      deviceStatus: 'unknown',
       problem: null,
       addresses: ['10.9.0.1'],
     });
     await world.clock.advance(3000);
     expect(world.find('apps/a')?.problem).toMatchObject({ reason: 'WaitingForDevice' });
     await world.clock.advance(10_000);
-    expect(world.find('apps/a')).toMatchObject({ standing: 'serves', problem: null });
+    expect(world.find('apps/a')).toMatchObject({ deviceStatus: 'serves', problem: null });
   });
 
   test('says what another user has changed there and not applied', async () => {
@@ -230,7 +230,7 @@ describe('who writes', () => {
       makeDeviceService('apps/a', 'd', { metadata: { deletionTimestamp: '2027-01-01T00:00:00Z' } }),
     );
     await world.clock.advance(1000);
-    expect(world.find('apps/a')).toMatchObject({ standing: 'absent', addresses: [] });
+    expect(world.find('apps/a')).toMatchObject({ deviceStatus: 'absent', addresses: [] });
     expect(world.device.objects.size).toBe(0);
     world.remove('services', 'apps/a');
     await world.clock.advance(1000);
@@ -244,7 +244,7 @@ describe('who writes', () => {
     await world.restart();
     await world.clock.advance(59_000);
     expect(world.device.list('c')).toHaveLength(1);
-    expect(world.find('apps/a')).toMatchObject({ standing: 'unknown', addresses: ['10.9.0.1'] });
+    expect(world.find('apps/a')).toMatchObject({ deviceStatus: 'unknown', addresses: ['10.9.0.1'] });
     await world.clock.advance(3000);
     expect(world.device.objects.size).toBe(0);
     expect(world.find('apps/a')).toBeUndefined();
@@ -256,7 +256,7 @@ describe('who writes', () => {
     world.put('devices', makeDevice('d', { ...toPods, units: ['u2'] }, { generation: 2 }));
     await world.clock.advance(1000);
     expect(world.report).toMatchObject({ generation: 2, units: [{ unit: 'u2' }] });
-    expect(world.find('apps/a')).toMatchObject({ standing: 'serves' });
+    expect(world.find('apps/a')).toMatchObject({ deviceStatus: 'serves' });
   });
 });
 
@@ -280,7 +280,7 @@ describe('credentials', () => {
     begin(secret('first'));
     world.device.refusal = kind;
     await world.clock.advance(1000);
-    expect(world.find('apps/a')).toMatchObject({ standing: 'serves' });
+    expect(world.find('apps/a')).toMatchObject({ deviceStatus: 'serves' });
     world.device.password = 'second';
     await world.clock.advance(40_000);
     expect(world.report).toMatchObject({ isReady: false, reason });
@@ -316,7 +316,7 @@ describe('credentials', () => {
     expect(world.report?.message).toMatch(
       /read before\. .* there is no Secret vipnat-system\/vipnat-devices/,
     );
-    expect(world.find('apps/a')).toMatchObject({ standing: 'serves', problem: null });
+    expect(world.find('apps/a')).toMatchObject({ deviceStatus: 'serves', problem: null });
     world.objects.set(path, secret('first'));
     await world.clock.advance(40_000);
     expect(world.report).toMatchObject({ isReady: true, reason: 'Ready' });
@@ -365,7 +365,7 @@ describe("another controller's finalizer", () => {
     world.objects.set(path, null);
     world.put('services', makeDeviceService('apps/a', 'd', { metadata }));
     await world.clock.advance(10_000);
-    expect(world.find('apps/a')).toMatchObject({ standing: 'serves', isTakenOver: false });
+    expect(world.find('apps/a')).toMatchObject({ deviceStatus: 'serves', isTakenOver: false });
     expect(world.find('apps/a')?.problem?.message).toContain('kubectl create clusterrole');
   });
 });

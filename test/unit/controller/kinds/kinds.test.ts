@@ -146,7 +146,7 @@ describe('a Service that is to have an address', () => {
     ['dropping', 'ClientsDropped', 'Nodes drop clients'],
   ])(
     'says on which of its nodes something is amiss (%s), and why; of no other node',
-    (what, reason, words) => {
+    (what, reason, detail) => {
       const services = [makeService('apps/a', { status: publish('10.0.9.10') })];
       const [virtualIps, pools] = [
         [makeVirtualIp('10.0.9.10', ['apps/a'])],
@@ -160,7 +160,7 @@ describe('a Service that is to have an address', () => {
             {
               status: 'True',
               reason,
-              message: `${words}. node-1: nft does not take 10.244.1.2.`,
+              message: `${detail}. node-1: nft does not take 10.244.1.2.`,
             },
           ],
         },

@@ -259,7 +259,7 @@ describe('of nodes, a gate waits', () => {
     });
     expect(decide(makePod('apps/p'), { nodes: [makeNode('w1'), cordoned] })).toMatchObject({ does: 'wait' });
     expect(decide(makePod('apps/p'), { nodes: [makeNode('w1')] })).toMatchObject({ does: 'write' });
-    expect(decide(makePod('apps/p'), { silent: ['w2'] })).toMatchObject({ does: 'write' });
+    expect(decide(makePod('apps/p'), { unresponsive: ['w2'] })).toMatchObject({ does: 'write' });
   });
 
   test('for no node that goes back to a version without early EndpointSlices in the middle of a rollout', () => {

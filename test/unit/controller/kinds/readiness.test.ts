@@ -131,7 +131,7 @@ describe('an address that nodes have programmed', () => {
       'NotAnnounced',
       'node-1 holds the seat pool/0, and cannot hold the address: 10.0.9.10 is in no subnet',
     ],
-    [{ seats: [] }, 'NoHolder', 'no living node says that it holds the seat pool/0'],
+    [{ seats: [] }, 'NoSeatHolder', 'no living node says that it holds the seat pool/0'],
   ])('is never published where the holder says %j: %s', (said, reason, clause) => {
     const step = look(3_600_000, [makeReport('node-1', 30, said), other]);
     const conditions = [{ status: 'False', reason, message: `10.0.9.10: ${clause}.` }];
@@ -166,12 +166,12 @@ describe('an address that is published, and that nobody holds', () => {
       reports: [makeReport('node-1', 20, { seats })],
     });
   const lost = {
-    ...{ status: 'False', reason: 'NoHolder' },
+    ...{ status: 'False', reason: 'NoSeatHolder' },
     message: '10.0.9.10: no living node says that it holds the seat pool/0.',
   };
 
   test('stays published, and is not ready when that has lasted for ten seconds', () => {
-    const step = look('NoHolder', 10_000);
+    const step = look('NoSeatHolder', 10_000);
     const status = { loadBalancer: { ingress: [{ ip: '10.0.9.10' }] }, conditions: [lost] };
     expect(getWrite(step).body).toMatchObject({ status });
     expect(step).toMatchObject({
@@ -182,10 +182,10 @@ describe('an address that is published, and that nobody holds', () => {
 
   test('is looked at again when a seat has had the time to move', () => {
     const known = { ...publish('10.0.9.10'), conditions: [ready] };
-    expect(look('NoHolder', 4000, [], known)).toMatchObject({ does: 'wait', untilMs: nowMs + 6000 });
-    expect(look('SeveralHolders', 60_000, [], known)).toEqual({ does: 'nothing' });
+    expect(look('NoSeatHolder', 4000, [], known)).toMatchObject({ does: 'wait', untilMs: nowMs + 6000 });
+    expect(look('SeveralSeatHolders', 60_000, [], known)).toEqual({ does: 'nothing' });
     // The VirtualIP does not say yet that a node holds it again.
-    expect(look('NoHolder', 60_000, ['pool/0'], known)).toEqual({ does: 'nothing' });
+    expect(look('NoSeatHolder', 60_000, ['pool/0'], known)).toEqual({ does: 'nothing' });
   });
 
   test('is not ready either where the node that holds the seat cannot hold it, and others could', () => {
@@ -206,7 +206,7 @@ describe('an address that is published, and that nobody holds', () => {
   });
 
   test('is ready again when a node holds it', () => {
-    const step = look('NoHolder', 60_000, ['pool/0'], { ...publish('10.0.9.10'), conditions: [told] });
+    const step = look('NoSeatHolder', 60_000, ['pool/0'], { ...publish('10.0.9.10'), conditions: [told] });
     expect(getWrite(step).body).toMatchObject({
       status: { conditions: [{ status: 'True', reason: 'Ready' }] },
     });

@@ -68,7 +68,7 @@ describe('a Service that is to have none', () => {
   test('gives its address back also when somebody deleted the VirtualIP before', () => {
     const conditions = [{ type: addressReady, status: 'True' }];
     const service = makeService('apps/a', { ...deleted, status: { ...deleted.status, conditions } });
-    expect(getWrite(decide({ services: [service], silent: ['node-1'] }))).toMatchObject({
+    expect(getWrite(decide({ services: [service], unresponsive: ['node-1'] }))).toMatchObject({
       method: 'POST',
       body: { spec: { pool: 'pool', services: [], leaving: [toUser('apps/a')], absent: [] } },
     });

@@ -29,7 +29,7 @@ describe('a VirtualIP', () => {
       status: {
         conditions: [
           { type: 'Programmed', status: 'True', observedGeneration: 1 },
-          { type: 'Announced', status: 'False', reason: 'NoHolder' },
+          { type: 'Announced', status: 'False', reason: 'NoSeatHolder' },
         ],
       },
     });
@@ -129,11 +129,16 @@ describe('a VirtualIP', () => {
         'Announced',
         ['node-2', 'kube-proxy'],
       ],
-      ['none', [report('node-1', ['other/0']), report('node-2', [])], 'NoHolder', [null, null]],
-      ['two', [report('node-1', ['pool/0']), report('node-2', ['pool/0'])], 'SeveralHolders', [null, null]],
-    ] as const)('%s', (_, reports, reason, [holder, mode]) => {
+      ['none', [report('node-1', ['other/0']), report('node-2', [])], 'NoSeatHolder', [null, null]],
+      [
+        'two',
+        [report('node-1', ['pool/0']), report('node-2', ['pool/0'])],
+        'SeveralSeatHolders',
+        [null, null],
+      ],
+    ] as const)('%s', (_, reports, reason, [seatHolder, mode]) => {
       const step = look(...reports);
-      expect(getWrite(step).body).toMatchObject({ status: { holder, mode } });
+      expect(getWrite(step).body).toMatchObject({ status: { seatHolder, mode } });
       expect(JSON.stringify(getWrite(step).body)).toContain(`"reason":"${reason}"`);
       // Nothing waits for it.
       expect(step).toMatchObject({ isLowPriority: true });
@@ -143,7 +148,7 @@ describe('a VirtualIP', () => {
       const step = look({ ...report('node-1', ['pool/0']), inUse: ['10.0.9.10'] });
       expect(getWrite(step).body).toMatchObject({
         status: {
-          holder: null,
+          seatHolder: null,
           conditions: expect.arrayContaining([
             expect.objectContaining({ type: 'Announced', status: 'False', reason: 'AddressInUse' }),
           ]),
@@ -165,7 +170,7 @@ describe('a VirtualIP', () => {
       makeVirtualIp('10.0.9.10', [], { spec: { leaving: [toUser('apps/a')] }, status });
     const reports = [makeReport('node-1', 20), makeReport('node-2', 19)];
     const nodes = ['node-1', 'node-2'].map((name) => makeNode(name));
-    const silent = ['node-2'];
+    const unresponsive = ['node-2'];
 
     test('while a living node has not forgotten it', () => {
       expect(decide({ virtualIps: [leaving()], reports, nodes }, of)).toMatchObject({
@@ -175,12 +180,12 @@ describe('a VirtualIP', () => {
     });
 
     test('while a silent node may serve it: a condition and an event name the node', () => {
-      const step = decide({ virtualIps: [leaving()], reports, nodes, silent }, of);
+      const step = decide({ virtualIps: [leaving()], reports, nodes, unresponsive }, of);
       expect(getWrite(step).body).toMatchObject({
         status: {
           conditions: [
             {
-              ...{ type: 'Withdrawn', status: 'False', reason: 'NodeSilent' },
+              ...{ type: 'Withdrawn', status: 'False', reason: 'NodeUnresponsive' },
               message: expect.stringContaining('node-2 may still serve it'),
             },
           ],
@@ -188,7 +193,7 @@ describe('a VirtualIP', () => {
       });
       expect(step).toMatchObject({ event: { type: 'Warning', reason: 'AddressKept' } });
       const { status } = getWrite(step).body as { status: object };
-      expect(decide({ virtualIps: [leaving(status)], reports, nodes, silent }, of)).toMatchObject({
+      expect(decide({ virtualIps: [leaving(status)], reports, nodes, unresponsive }, of)).toMatchObject({
         does: 'wait',
         waitsFor: 'nodes',
       });
@@ -197,7 +202,7 @@ describe('a VirtualIP', () => {
         metadata: { annotations: { 'vipnat.io/addresses': '10.0.9.10' } },
       });
       const refused = decide(
-        { services: [asking], virtualIps: [leaving(status)], reports, nodes, silent },
+        { services: [asking], virtualIps: [leaving(status)], reports, nodes, unresponsive },
         { kind: 'Service', key: 'apps/b' },
       );
       expect(JSON.stringify(refused)).toContain(
@@ -206,12 +211,12 @@ describe('a VirtualIP', () => {
     });
 
     test('until its Node is deleted', () => {
-      const step = decide({ virtualIps: [leaving()], reports, nodes: nodes.slice(0, 1), silent }, of);
+      const step = decide({ virtualIps: [leaving()], reports, nodes: nodes.slice(0, 1), unresponsive }, of);
       expect(getWrite(step).body).toMatchObject({ spec: { leaving: [] } });
     });
 
     test('and the condition says when that is over', () => {
-      const said = { conditions: [{ type: 'Withdrawn', status: 'False', reason: 'NodeSilent' }] };
+      const said = { conditions: [{ type: 'Withdrawn', status: 'False', reason: 'NodeUnresponsive' }] };
       const free = makeVirtualIp('10.0.9.10', [], { status: said });
       expect(JSON.stringify(getWrite(decide({ virtualIps: [free] }, of)).body)).toContain(
         '"reason":"Forgotten"',

@@ -9,10 +9,10 @@ const key = { kind: 'Service', key: 'shop/web' } as const;
 const world = makeWorld({ services: [makeService('shop/web')] });
 const webhook = {
   result: 'unknown',
-  words: 'changing Service shop/web failed: 500, failed calling webhook',
+  detail: 'changing Service shop/web failed: 500, failed calling webhook',
   version: null,
 } as const;
-const stale = { result: 'stale', words: 'it has changed', version: null } as const;
+const stale = { result: 'stale', detail: 'it has changed', version: null } as const;
 
 function createLog() {
   const [clock, logger, events] = [new FakeClock(), createRecordingLogger(), new RecordingEvents()];
@@ -25,8 +25,8 @@ test('a write that goes on failing is told at its third failure and once an hour
   const { clock, events, log, warnings } = createLog();
   for (const [failures, outcome] of [webhook, webhook, stale, webhook, webhook].entries())
     log.failed(key, outcome, failures, world);
-  expect(warnings()).toEqual([`Service/shop/web: ${webhook.words}. vipnat tries again`]);
-  expect(events.recorded).toEqual([`WriteFailed ${webhook.words}.`]);
+  expect(warnings()).toEqual([`Service/shop/web: ${webhook.detail}. vipnat tries again`]);
+  expect(events.recorded).toEqual([`WriteFailed ${webhook.detail}.`]);
   await clock.advance(3_600_000);
   log.failed(key, webhook, 5, world);
   expect(warnings()).toHaveLength(2);
@@ -39,7 +39,7 @@ test('a write that goes on failing is told at its third failure and once an hour
 
 test('while the Lease cannot be used that is told alone; again once it could', async () => {
   const { clock, log, warnings } = createLog();
-  const away = { outcome: 'unreachable', words: 'no answer' };
+  const away = { outcome: 'unreachable', detail: 'no answer' };
   for (let turn = 0; turn < 30; turn += 1) {
     log.leaseProblem(away);
     log.failed(key, webhook, turn, world);

@@ -72,12 +72,12 @@ function write(version: string, service = 'apps/web'): void {
   const changed = known === undefined ? null : ({ ...known, endpoints, metadata } as EarlySlice);
   const after = changed ?? makeEarlySlice(step, version);
   cache.take('earlySlices', { key: `apps/${after.metadata.name}`, after });
-  drains.look();
+  drains.sync();
 }
 
 function report(node: string, version: string, parts: Partial<NodeReport> = {}): void {
   cache.takeReport(node, { ...makeEarlyReport(node, version), ...parts });
-  drains.look();
+  drains.sync();
 }
 
 describe('the time until no node sends new connections to a pod that ends', () => {
@@ -119,7 +119,7 @@ describe('the time until no node sends new connections to a pod that ends', () =
     write('50');
     for (const node of ['w1', 'w2']) report(node, '50');
     await clock.advance(120_000);
-    drains.look();
+    drains.sync();
     await clock.advance(20);
     expect(times).toEqual([]);
   });
@@ -131,11 +131,11 @@ describe('the time until no node sends new connections to a pod that ends', () =
     await clock.advance(1000);
     change(null);
     await clock.advance(118_000);
-    drains.look();
+    drains.sync();
     await clock.advance(500);
     expect(times).toEqual([]);
     await clock.advance(1000);
-    drains.look();
+    drains.sync();
     await clock.advance(20);
     expect(times).toEqual([120.52]);
   });
@@ -148,7 +148,7 @@ describe('the time until no node sends new connections to a pod that ends', () =
     await clock.advance(100);
     change(next(running));
     await clock.advance(300_000);
-    drains.look();
+    drains.sync();
     await clock.advance(20);
     expect(times).toEqual([]);
     expect(clock.pending).toBe(0);
@@ -166,7 +166,7 @@ describe('the time until no node sends new connections to a pod that ends', () =
     change(disrupted);
     change({ ...disrupted, metadata: { ...disrupted.metadata, deletionTimestamp: since } });
     await clock.advance(300_000);
-    drains.look();
+    drains.sync();
     await clock.advance(20);
     expect(times).toEqual([]);
   });
@@ -180,7 +180,7 @@ describe('the time until no node sends new connections to a pod that ends', () =
     change(running);
     change(ending);
     await clock.advance(300_000);
-    drains.look();
+    drains.sync();
     await clock.advance(20);
     expect(times).toEqual([]);
     expect(clock.pending).toBe(0);

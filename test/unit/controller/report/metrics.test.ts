@@ -11,7 +11,7 @@ import { listControllerSamples } from '../../../../controller/report/metrics.ts'
 import { test, expect } from '@jest/globals';
 import { makeDeviceCache, makeDevice } from '../../../support/fakes/device-objects.ts';
 
-const world = makeWorld({
+const view = makeWorld({
   pods: [makePod('shop/p'), makePod('shop/q', { status: { conditions: [] } })],
   pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11', 'fd00:9::/126'] })],
   virtualIps: [makeVirtualIp('10.0.9.10', ['shop/web']), makeVirtualIp('10.0.9.11', [])],
@@ -30,8 +30,8 @@ const statistics = {
 function list(parts: Partial<Parameters<typeof listControllerSamples>[0]> = {}) {
   const state = {
     isLeading: true,
-    holder: 'c1',
-    world,
+    leader: 'c1',
+    view,
     statistics,
     writes: new Map(),
     deviceCalls: new Map(),
@@ -75,7 +75,7 @@ test('objects that cannot be read are named', () => {
 test('one with a webhook says how that does, whether it leads or not', () => {
   const webhook = { isServing: true, untilMs: 90_000, isTrusted: false, answers: new Map() };
   const own = (parts: object) =>
-    list({ isLeading: false, world: null, statistics: null, webhook: { ...webhook, ...parts } });
+    list({ isLeading: false, view: null, statistics: null, webhook: { ...webhook, ...parts } });
   expect(own({ answers: new Map([['patched', 2]]) })).toEqual([
     'leading{} 0',
     'admissions_total{result=patched} 2',
@@ -90,7 +90,7 @@ test('one with a webhook says how that does, whether it leads or not', () => {
 });
 
 test('one that waits says that it does not lead, and nothing of what it does not know', () => {
-  expect(list({ isLeading: false, world: null, statistics: null })).toEqual(['leading{} 0']);
+  expect(list({ isLeading: false, view: null, statistics: null })).toEqual(['leading{} 0']);
 });
 
 test('a device says whether its units could take over, what waits there, and what drains', () => {
@@ -110,7 +110,7 @@ test('a device says whether its units could take over, what waits there, and wha
       ...{ foreignChanges: ['x'], draining },
     },
   });
-  const told = list({ world: cache.view(nowMs), deviceCalls: new Map([['edge', 7]]) });
+  const told = list({ view: cache.view(nowMs), deviceCalls: new Map([['edge', 7]]) });
   expect(told.filter((line) => line.startsWith('device_'))).toEqual([
     'device_ready{device=edge} 0',
     'device_balancers{device=edge} 2',

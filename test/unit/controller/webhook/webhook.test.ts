@@ -82,7 +82,7 @@ const client: ObjectClient = {
   read: () => Promise.resolve({ outcome: 'gone' }),
   write: ({ method, path, body }) => {
     const answer = (outcome: WriteAnswer['outcome']) =>
-      Promise.resolve({ outcome, words: `it is ${outcome}`, version: null });
+      Promise.resolve({ outcome, detail: `it is ${outcome}`, version: null });
     if (refusal !== null) return answer(refusal);
     const isSecret = path.includes('/secrets');
     const kind = isSecret ? 'Secret' : 'MutatingWebhookConfiguration';

@@ -1,5 +1,5 @@
 import { test, expect } from '@jest/globals';
-import { findForeign, hasOurs } from '../../../../devices/alteon/driver.ts';
+import { findForeign, hasOwn } from '../../../../devices/alteon/driver.ts';
 
 const ours = ['/c/slb/real vipnat_prod_shop_web_1f2e_tcp_443_10.1.0.1_8080', '\trip 10.1.0.1'];
 const quoted = ['/c/slb/group "vipnat_prod_shop_web_1f2e_tcp_443"/metric', '\trr'];
@@ -19,6 +19,6 @@ test.each([
 });
 
 test('objects of ours are found beside others', () => {
-  expect(hasOurs([...real, ...ours], 'prod')).toBe(true);
-  expect(hasOurs([...real, ...cluster], 'prod')).toBe(false);
+  expect(hasOwn([...real, ...ours], 'prod')).toBe(true);
+  expect(hasOwn([...real, ...cluster], 'prod')).toBe(false);
 });

@@ -40,9 +40,9 @@ test.each([
 });
 
 test('it is silent when its kubelet stopped posting', () => {
-  expect(parse(say('Ready', 'Unknown', 'Kubelet stopped posting node status.')).isSilent).toBe(true);
-  expect(parse(say('Ready', 'False', 'node is shutting down')).isSilent).toBe(false);
-  expect(parse(undefined).isSilent).toBe(false);
+  expect(parse(say('Ready', 'Unknown', 'Kubelet stopped posting node status.')).isUnresponsive).toBe(true);
+  expect(parse(say('Ready', 'False', 'node is shutting down')).isUnresponsive).toBe(false);
+  expect(parse(undefined).isUnresponsive).toBe(false);
 });
 
 test('its zone is that of its label', () => {

@@ -31,7 +31,7 @@ const current = {
   'vipnat.io/mode': 'direct',
   'vipnat.io/addresses-in-use': '["10.0.9.12"]',
   'vipnat.io/node-addresses': '["10.77.0.21","fd77::21"]',
-  'vipnat.io/silent-nodes': '[{"node":"w2","since":"2026-11-23T09:00:00.000Z"}]',
+  'vipnat.io/unresponsive-nodes': '[{"node":"w2","since":"2026-11-23T09:00:00.000Z"}]',
   'vipnat.io/protocols-not-supported': '["SCTP"]',
   'vipnat.io/draining':
     '[{"service":"default/web","endpoint":"10.244.1.2","since":"2026-11-23T09:00:00.000Z","connections":3}]',
@@ -49,7 +49,7 @@ const report: NodeReport = {
   mode: 'direct',
   inUse: ['10.0.9.12'],
   addresses: ['10.77.0.21', 'fd77::21'],
-  silent: [{ node: 'w2', since: '2026-11-23T09:00:00.000Z' }],
+  unresponsive: [{ node: 'w2', since: '2026-11-23T09:00:00.000Z' }],
   unsupported: ['SCTP'],
   draining: [
     {
@@ -94,7 +94,10 @@ describe('the Lease of a balancer', () => {
     const later = {
       ...current,
       'vipnat.io/programmed': `${current['vipnat.io/programmed'].slice(0, -1)},"gateways":{"api":"7"}}`,
-      'vipnat.io/silent-nodes': current['vipnat.io/silent-nodes'].replace('{', '{"witness":["w3"],'),
+      'vipnat.io/unresponsive-nodes': current['vipnat.io/unresponsive-nodes'].replace(
+        '{',
+        '{"witness":["w3"],',
+      ),
       'vipnat.io/draining': current['vipnat.io/draining'].replace('{', '{"protocol":"TCP",'),
       'vipnat.io/something-new': '{"a":[1]}',
     };
@@ -122,7 +125,7 @@ describe('objects of a later controller', () => {
 
   test('a VirtualIP is read without what is not known', () => {
     const known = { pool: 'default', seat: 0, services: [] };
-    const status = { holder: 'w1', conditions: [] };
+    const status = { seatHolder: 'w1', conditions: [] };
     expect(
       virtualIps.schema.parse({
         metadata,

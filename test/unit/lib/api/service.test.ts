@@ -1,6 +1,6 @@
 import { makeService } from '../../../support/fakes/service-objects.ts';
 import { describe, test, expect } from '@jest/globals';
-import { isForUs, readWishes, readAnnotation, parseGoDuration } from '../../../../lib/api/service.ts';
+import { isForUs, readRequests, readAnnotation, parseGoDuration } from '../../../../lib/api/service.ts';
 
 function annotate(annotations: Readonly<Record<string, string>>, spec = {}) {
   return makeService('apps/a', { metadata: { annotations }, spec });
@@ -22,7 +22,7 @@ describe('annotations', () => {
   test.each(['vipnat.io/addresses', 'lb.zcloud.cn/vip', 'lb.zdns.cn/vip'])(
     '%s asks for an address',
     (name) => {
-      expect(readWishes(annotate({ [name]: ' 10.0.9.20 ' })).addresses).toEqual({
+      expect(readRequests(annotate({ [name]: ' 10.0.9.20 ' })).addresses).toEqual({
         ipv4: { family: 'ipv4', text: '10.0.9.20' },
       });
     },
@@ -33,16 +33,16 @@ describe('annotations', () => {
       { 'lb.zdns.cn/vip': '10.0.9.2', 'vipnat.io/addresses': '10.0.9.1' },
       { loadBalancerIP: '10.0.9.3' },
     );
-    expect(readWishes(all).addresses.ipv4?.text).toBe('10.0.9.1');
-    expect(readWishes(annotate({}, { loadBalancerIP: '10.0.9.3' })).addresses.ipv4?.text).toBe('10.0.9.3');
+    expect(readRequests(all).addresses.ipv4?.text).toBe('10.0.9.1');
+    expect(readRequests(annotate({}, { loadBalancerIP: '10.0.9.3' })).addresses.ipv4?.text).toBe('10.0.9.3');
   });
 
   test('a share key and a pool', () => {
-    expect(readWishes(annotate({ 'vipnat.io/share': 'k', 'vipnat.io/pool': 'p' }))).toMatchObject({
+    expect(readRequests(annotate({ 'vipnat.io/share': 'k', 'vipnat.io/pool': 'p' }))).toMatchObject({
       shareKey: 'k',
       pool: 'p',
     });
-    expect(readWishes(annotate({}))).toMatchObject({ shareKey: '', pool: null, problem: null });
+    expect(readRequests(annotate({}))).toMatchObject({ shareKey: '', pool: null, problem: null });
   });
 
   test('a method', () => {
@@ -55,7 +55,7 @@ describe('annotations', () => {
     ['10.0.9.1,10.0.9.2', '10.0.9.1 and 10.0.9.2 are of the same family'],
     ['fd00::1', 'fd00::1 is of a family that this Service does not have'],
   ])('%s is a problem', (text, problem) => {
-    expect(readWishes(annotate({ 'vipnat.io/addresses': text })).problem).toContain(problem);
+    expect(readRequests(annotate({ 'vipnat.io/addresses': text })).problem).toContain(problem);
   });
 });
 
@@ -68,12 +68,12 @@ describe('families', () => {
     ['RequireDualStack', ['IPv4', 'IPv6'], ['ipv4', 'ipv6'], true],
   ])('%s with %j', (ipFamilyPolicy, ipFamilies, families, isAllOrNothing) => {
     const service = makeService('apps/a', { spec: { ipFamilyPolicy, ipFamilies } });
-    expect(readWishes(service)).toMatchObject({ families, isAllOrNothing });
+    expect(readRequests(service)).toMatchObject({ families, isAllOrNothing });
   });
 
   test('without any, the family of the address that is asked for', () => {
     const spec = { ipFamilies: undefined, ipFamilyPolicy: undefined };
-    expect(readWishes(annotate({ 'vipnat.io/addresses': 'fd00::1' }, spec)).families).toEqual(['ipv6']);
+    expect(readRequests(annotate({ 'vipnat.io/addresses': 'fd00::1' }, spec)).families).toEqual(['ipv6']);
   });
 });
 

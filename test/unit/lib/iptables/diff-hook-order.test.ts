@@ -1,6 +1,11 @@
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import type { Balance } from '../../../../lib/dialect.ts';
-import { isRival, type Change, toRestoreLines, toCommandArguments } from '../../../../lib/iptables/diff.ts';
+import {
+  isConflicting,
+  type Change,
+  toRestoreLines,
+  toCommandArguments,
+} from '../../../../lib/iptables/diff.ts';
 import { listPackets } from '../../../../lib/iptables/rules.ts';
 import { describe, test, expect } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
@@ -19,7 +24,7 @@ const clusterIp: Balance = {
 };
 
 const isRivalIn = (chain: string, text: string, of: readonly Balance[] = balances) =>
-  isRival(text, chain, listPackets(chain, of));
+  isConflicting(text, chain, listPackets(chain, of));
 
 describe('a rule before our hook that could take a packet, as it is in that chain, is a rival', () => {
   test.each([

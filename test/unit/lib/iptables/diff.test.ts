@@ -39,7 +39,7 @@ describe('drift of the hooks', () => {
   test("a hook behind kube-proxy's is moved before it, by value and without an index", () => {
     const table = editChain('PREROUTING', ([hook = '']) => [kubeHook, hook]);
     const { drift, changes } = diffTable(wanted, table, context);
-    expect(drift).toMatchObject([{ kind: 'hook-behind-rival', rule: kubeHook }]);
+    expect(drift).toMatchObject([{ kind: 'hook-behind-foreign-rule', rule: kubeHook }]);
     expect(changes.map(({ kind }) => kind)).toEqual(['delete', 'insert']);
   });
 

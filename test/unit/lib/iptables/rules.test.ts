@@ -281,8 +281,8 @@ describe('what is ours', () => {
     ['VIPNAT-0123456789', true],
     ['VIPNATION', false],
     ['KUBE-SERVICES', false],
-  ])('chain %s: %s', (name, isOurs) => {
-    expect(isOwnChain(name)).toBe(isOurs);
+  ])('chain %s: %s', (name, isOwn) => {
+    expect(isOwnChain(name)).toBe(isOwn);
   });
 
   test.each([
@@ -295,8 +295,8 @@ describe('what is ours', () => {
     ['-m comment --comment "vipnat:0123456789abcdef\n-X VIPNAT" -j VIPNAT', false],
     ['-j VIPNATION', false],
     ['-m string --string "vipnat:" --algo bm -j DROP', false],
-  ])('rule %s: %s', (text, isOurs) => {
-    expect(isOwnRule(text)).toBe(isOurs);
+  ])('rule %s: %s', (text, isOwn) => {
+    expect(isOwnRule(text)).toBe(isOwn);
   });
 });
 

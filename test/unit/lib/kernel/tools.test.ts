@@ -351,6 +351,6 @@ describe('a tool that is run by a process of higher priority', () => {
     const expected = isAllowed ? 0 : before;
     // It runs before its niceness is another one.
     const patient = say(`until [ "$(nice)" = ${expected} ]; do sleep 0.05; done`);
-    expect(Number(await runTool({ ...patient, isPatient: true }))).toBe(expected);
+    expect(Number(await runTool({ ...patient, isLowPriority: true }))).toBe(expected);
   });
 });

@@ -45,7 +45,7 @@ describe('a poll', () => {
     await clock.advance(30);
     const looks: number[] = [];
     const options = { clock, everyMs: () => 50, onChange: ignore, onProblem: ignore };
-    const poll = startPoll({ ...options, look: () => Promise.resolve(looks.push(clock.now())) });
+    const poll = startPoll({ ...options, sample: () => Promise.resolve(looks.push(clock.now())) });
     await clock.advance(150);
     // 50 is nearly reached at 30: the look at 30 stands for it.
     expect(looks).toEqual([30, 100, 150]);
@@ -56,14 +56,14 @@ describe('a poll', () => {
     const clock = new FakeClock();
     let running = 0;
     let most = 0;
-    const look = async () => {
+    const sample = async () => {
       running += 1;
       most = Math.max(most, running);
       await new Promise<void>((resolve) => clock.schedule(180, resolve));
       running -= 1;
       return null;
     };
-    const poll = startPoll({ clock, look, everyMs: () => 50, onChange: ignore, onProblem: ignore });
+    const poll = startPoll({ clock, sample, everyMs: () => 50, onChange: ignore, onProblem: ignore });
     await clock.advance(2000);
     expect(most).toBe(1);
     const stopped = poll.stop();
@@ -90,7 +90,7 @@ function start(first: number) {
   let changes = 0;
   const poll = startPoll({
     clock,
-    look: () => (typeof seen === 'number' ? Promise.resolve(seen) : Promise.reject(seen)),
+    sample: () => (typeof seen === 'number' ? Promise.resolve(seen) : Promise.reject(seen)),
     everyMs: () => 50,
     onChange: () => {
       changes += 1;

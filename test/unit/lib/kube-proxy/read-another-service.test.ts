@@ -22,7 +22,7 @@ describe('another Service than default/kubernetes, in rules of iptables', () => 
 
   test('has its own edge and backends', () => {
     const seen = readWeb('three-endpoints');
-    expect(seen.liveEdge).toEqual({
+    expect(seen.entryRule).toEqual({
       value: { clusterIp: '10.96.7.7', port: 80 },
       seenIn: 'nat KUBE-SERVICES (iptables-nft)',
     });
@@ -31,7 +31,7 @@ describe('another Service than default/kubernetes, in rules of iptables', () => 
   });
 
   test('is wanted while default/kubernetes has no endpoints', () => {
-    expect(readWeb('no-endpoints')).toMatchObject({ liveEdge: { value: { port: 80 } }, unwanted: null });
+    expect(readWeb('no-endpoints')).toMatchObject({ entryRule: { value: { port: 80 } }, unwanted: null });
   });
 
   test('keeps no clients with their backend while default/kubernetes does', () => {
@@ -55,8 +55,8 @@ describe('another Service than default/kubernetes, in rules of iptables', () => 
     const udp = three
       .replaceAll('KUBE-SVC-CDGGSHYLG3RE2FKL', serviceChainName(service))
       .replaceAll(/(10\.96\.7\.7\/32) -p tcp/g, '$1 -p udp');
-    expect(read(udp, service).liveEdge?.value.clusterIp).toBe('10.96.7.7');
-    expect(read(udp, webService).liveEdge).toBeNull();
+    expect(read(udp, service).entryRule?.value.clusterIp).toBe('10.96.7.7');
+    expect(read(udp, webService).entryRule).toBeNull();
   });
 });
 
@@ -69,7 +69,7 @@ describe('another Service than default/kubernetes, in a table of nftables', () =
 
   test('has its own edge and backends', () => {
     const seen = readWeb('three-endpoints');
-    expect(seen.liveEdge?.value).toEqual({ clusterIp: '10.96.7.7', port: 80 });
+    expect(seen.entryRule?.value).toEqual({ clusterIp: '10.96.7.7', port: 80 });
     expect(seen.backends?.value.map(formatEndpoint)).toEqual(webPods);
     expect(seen.backends?.seenIn).toBe(
       'chain service-SUSTUHLJ-default/web/tcp/http (nft table ip kube-proxy)',
@@ -78,7 +78,7 @@ describe('another Service than default/kubernetes, in a table of nftables', () =
 
   test('is wanted while default/kubernetes has no endpoints', () => {
     expect(readWeb('no-endpoints')).toMatchObject({
-      liveEdge: { value: { clusterIp: '10.96.7.7', port: 80 } },
+      entryRule: { value: { clusterIp: '10.96.7.7', port: 80 } },
       unwanted: null,
     });
   });
@@ -97,7 +97,7 @@ describe('another Service than default/kubernetes, in a table of nftables', () =
         'service-SUSTUHLJ-default/web/tcp/http',
         nftServiceChainName({ ...webService, protocol: 'udp' }),
       );
-    expect(read(udp, { ...webService, protocol: 'udp' }).liveEdge?.value.clusterIp).toBe('10.96.7.7');
-    expect(read(udp, webService).liveEdge).toBeNull();
+    expect(read(udp, { ...webService, protocol: 'udp' }).entryRule?.value.clusterIp).toBe('10.96.7.7');
+    expect(read(udp, webService).entryRule).toBeNull();
   });
 });

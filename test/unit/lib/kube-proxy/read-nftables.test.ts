@@ -31,7 +31,7 @@ describe('a real kube-proxy in nftables mode', () => {
     ['client-ip-affinity', allThree],
   ])('%s: the edge is live and leads to its apiservers', (state, expected) => {
     const seen = view(readCapture(state));
-    expect(seen.liveEdge).toEqual({
+    expect(seen.entryRule).toEqual({
       value: { clusterIp: '10.96.0.1', port: 443 },
       seenIn: 'map service-ips (nft table ip kube-proxy)',
     });
@@ -43,7 +43,7 @@ describe('a real kube-proxy in nftables mode', () => {
 
   test('no endpoints: no edge, though its chain stays for a while, and the ClusterIP is rejected', () => {
     expect(view(readCapture('no-endpoints'))).toEqual({
-      liveEdge: null,
+      entryRule: null,
       affinitySeconds: null,
       backends: null,
       unwanted: {
@@ -59,7 +59,7 @@ describe('the live edge', () => {
 
   test('is found when nft knows no name for the protocol, as in an image without /etc/protocols', () => {
     const text = compact('three-endpoints').replace(element, '[{"concat":["10.96.0.1",6,443]},');
-    expect(view(text).liveEdge?.value.clusterIp).toBe('10.96.0.1');
+    expect(view(text).entryRule?.value.clusterIp).toBe('10.96.0.1');
   });
 
   test.each([
@@ -70,13 +70,13 @@ describe('the live edge', () => {
     ['a key of another shape', '["10.96.0.1",'],
   ])('is not an element with %s', (_, other) => {
     expect(compact('three-endpoints')).toContain(element);
-    expect(view(compact('three-endpoints').replace(element, other)).liveEdge).toBeNull();
+    expect(view(compact('three-endpoints').replace(element, other)).entryRule).toBeNull();
   });
 
   test('is unknown when two addresses lead to the chain', () => {
     const goto = `{"goto":{"target":"${chain}"}}`;
     const second = `[{"concat":["10.96.0.2","tcp",443]},${goto}],`;
-    expect(view(compact('three-endpoints').replace(element, second + element)).liveEdge).toBeNull();
+    expect(view(compact('three-endpoints').replace(element, second + element)).entryRule).toBeNull();
   });
 
   test('is found in IPv6, and says so', () => {
@@ -85,7 +85,7 @@ describe('the live edge', () => {
       .replaceAll(/"10\.77\.0\.(1\d)"/g, '"fd00:77::$1"');
     const { nftables } = JSON.parse(text) as { nftables: unknown[] };
     const seen = readNftProxy({ family: 'ipv6', objects: nftables }, kubernetesService);
-    expect(seen.liveEdge).toEqual({
+    expect(seen.entryRule).toEqual({
       value: { clusterIp: 'fd00:96::1', port: 443 },
       seenIn: 'map service-ips (nft table ip6 kube-proxy)',
     });
@@ -138,7 +138,7 @@ describe('the backends', () => {
     ],
   ])('are unknown when %s: half a list would look like a dead apiserver', (_, from, to) => {
     const seen = view(replaceAll(from, to));
-    expect(seen.liveEdge).not.toBeNull();
+    expect(seen.entryRule).not.toBeNull();
     expect(seen.backends).toBeNull();
   });
 
@@ -153,7 +153,7 @@ describe('the backends', () => {
     const text = compact('three-endpoints');
     expect(text).toContain(from);
     const seen = view(text.replace(from, to));
-    expect(seen.liveEdge).not.toBeNull();
+    expect(seen.entryRule).not.toBeNull();
     expect(seen.backends).toBeNull();
   });
 });
@@ -167,7 +167,7 @@ describe('kube-proxy wants its chain gone', () => {
 
   test('when the address of the live edge is rejected, comment or not', () => {
     const seen = view(withRejected('{"concat":["10.96.0.1","tcp",443]}'));
-    expect(seen.liveEdge).not.toBeNull();
+    expect(seen.entryRule).not.toBeNull();
     expect(seen.unwanted).not.toBeNull();
   });
 
@@ -187,7 +187,7 @@ test.each([[[]], [[null, 7, 'x', [], {}]], [[{ map: null }, { rule: { chain, exp
   'objects of other shapes (%j) show nothing',
   (objects: unknown[]) => {
     expect(readNftProxy({ family: 'ipv4', objects }, kubernetesService)).toEqual({
-      liveEdge: null,
+      entryRule: null,
       affinitySeconds: null,
       backends: null,
       unwanted: null,

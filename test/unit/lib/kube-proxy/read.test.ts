@@ -36,7 +36,7 @@ describe('a real kube-proxy in iptables mode', () => {
   ] as const)('%s, %s: the edge is live and leads to its apiservers', (dialect, state, expected) => {
     const seen = view(readCapture(`iptables-${dialect}-save.${state}.txt`), { dialect });
     expect(seen).toMatchObject({
-      liveEdge: {
+      entryRule: {
         value: { clusterIp: '10.96.0.1', port: 443 },
         seenIn: `nat KUBE-SERVICES (iptables-${dialect})`,
       },
@@ -53,32 +53,32 @@ describe('a real kube-proxy in iptables mode', () => {
 
   test.each(['nft', 'legacy'] as const)('%s, no endpoints: no edge, and its chain is unwanted', (dialect) => {
     const seen = view(readCapture(`iptables-${dialect}-save.no-endpoints.txt`), { dialect });
-    expect(seen).toMatchObject({ liveEdge: null, backends: null, isHooked: true });
+    expect(seen).toMatchObject({ entryRule: null, backends: null, isHooked: true });
     expect(seen.unwanted?.value).toMatch(/^-d 10\.96\.0\.1\/32 .*has no endpoints.* -j REJECT/);
     expect(seen.unwanted?.seenIn).toBe(`filter KUBE-SERVICES (iptables-${dialect})`);
   });
 
   test('a family without the Service has hooks and no edge', () => {
     const seen = view(readCapture('ip6tables-nft-save.three-endpoints.txt'), { family: 'ipv6' });
-    expect(seen).toMatchObject({ liveEdge: null, backends: null, isHooked: true, unwanted: null });
+    expect(seen).toMatchObject({ entryRule: null, backends: null, isHooked: true, unwanted: null });
     expect(seen.masqueradeMark?.seenIn).toBe('nat KUBE-MARK-MASQ (ip6tables-nft)');
   });
 
   test('in ipvs mode it has rules of that mode and no edge', () => {
     const seen = view(readCapture('iptables-legacy-save.ipvs-three-endpoints.txt'), { dialect: 'legacy' });
-    expect(seen).toMatchObject({ liveEdge: null, isHooked: true, hasIpvsRules: true, unwanted: null });
+    expect(seen).toMatchObject({ entryRule: null, isHooked: true, hasIpvsRules: true, unwanted: null });
   });
 });
 
 describe('the live edge', () => {
   test('is what makes the chain alive: without it the chain is a leftover', () => {
     const seen = view(three.replace(edgeLine, ''));
-    expect(seen).toMatchObject({ liveEdge: null, backends: null, hasKubeProxyChains: true });
+    expect(seen).toMatchObject({ entryRule: null, backends: null, hasKubeProxyChains: true });
   });
 
   test('needs no comment, which kube-proxy leaves out in large clusters', () => {
     const seen = view(three.replaceAll(/ -m comment --comment "[^"]*"/g, ''));
-    expect(seen.liveEdge?.value.clusterIp).toBe('10.96.0.1');
+    expect(seen.entryRule?.value.clusterIp).toBe('10.96.0.1');
     expect(listBackends(seen)).toEqual(allThree);
   });
 
@@ -95,14 +95,14 @@ describe('the live edge', () => {
     ['a comment', '-j KUBE-SVC-NPX46M4PTMTKRN6Y', '-m comment --comment KUBE-SVC-NPX46M4PTMTKRN6Y -j RETURN'],
   ])('is not a rule for %s', (_, from, to) => {
     expect(three).toContain(from);
-    expect(view(three.replace(from, to)).liveEdge).toBeNull();
+    expect(view(three.replace(from, to)).entryRule).toBeNull();
   });
 
   test('is the first rule that leads there: up to 1.23 external addresses do so as well, after the ClusterIP', () => {
     const external =
       '-A KUBE-SERVICES -d 192.0.2.9/32 -p tcp -m tcp --dport 443 -j KUBE-SVC-NPX46M4PTMTKRN6Y\n';
     const seen = view(three.replace(edgeLine, (edge) => edge + external));
-    expect(seen.liveEdge?.value.clusterIp).toBe('10.96.0.1');
+    expect(seen.entryRule?.value.clusterIp).toBe('10.96.0.1');
   });
 
   test('can be of IPv6', () => {
@@ -110,7 +110,7 @@ describe('the live edge', () => {
       .replaceAll('10.96.0.1/32', 'fd00:96::1/128')
       .replaceAll(/10\.77\.0\.(1\d):6443/g, '[fd00:77::$1]:6443');
     const seen = view(text, { family: 'ipv6' });
-    expect(seen.liveEdge).toEqual({
+    expect(seen.entryRule).toEqual({
       value: { clusterIp: 'fd00:96::1', port: 443 },
       seenIn: 'nat KUBE-SERVICES (ip6tables-nft)',
     });
@@ -119,7 +119,7 @@ describe('the live edge', () => {
 
   test('counts without a hook, which is told apart', () => {
     const seen = view(three.replace(/^-A PREROUTING .*-j KUBE-SERVICES\n/m, ''));
-    expect(seen.liveEdge).not.toBeNull();
+    expect(seen.entryRule).not.toBeNull();
     expect(seen.isHooked).toBe(false);
   });
 });
@@ -136,7 +136,7 @@ describe('rules of kube-proxy 1.21 and earlier', () => {
 
   test('have the same edge and backends, though the masquerade rule comes first', () => {
     const seen = view(old);
-    expect(seen.liveEdge?.value).toEqual({ clusterIp: '10.96.0.1', port: 443 });
+    expect(seen.entryRule?.value).toEqual({ clusterIp: '10.96.0.1', port: 443 });
     expect(listBackends(seen)).toEqual(allThree);
   });
 });
@@ -162,7 +162,7 @@ describe('kube-proxy wants its chain gone', () => {
 
   test.each(['REJECT', 'DROP'])('when filter has a %s for the address of the live edge', (target) => {
     const seen = view(withFilterRule(reject('whatever', '10.96.0.1', target)));
-    expect(seen.liveEdge).not.toBeNull();
+    expect(seen.entryRule).not.toBeNull();
     expect(seen.unwanted?.value).toContain(`-j ${target}`);
   });
 
@@ -210,7 +210,7 @@ describe('the masquerade mark', () => {
 
 test('a host without kube-proxy shows nothing of it', () => {
   expect(view('')).toEqual({
-    liveEdge: null,
+    entryRule: null,
     affinitySeconds: null,
     isHooked: false,
     backends: null,

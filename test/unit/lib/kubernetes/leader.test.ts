@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 
 function begin(identity: string, annotations?: Readonly<Record<string, string>>): LeaderElection {
-  const tell = (words: string) => void told.push(`${clock.now()} ${identity} ${words}`);
+  const tell = (detail: string) => void told.push(`${clock.now()} ${identity} ${detail}`);
   const election = new LeaderElection({
     client: api.connect(() => trip),
     clock,
@@ -30,11 +30,11 @@ function begin(identity: string, annotations?: Readonly<Record<string, string>>)
     onLost: () => {
       tell('leads no more');
     },
-    onHolder: (holder) => {
-      tell(`hears of ${holder}`);
+    onLeader: (leader) => {
+      tell(`hears of ${leader}`);
     },
-    onProblem: ({ words }) => {
-      tell(words);
+    onProblem: ({ detail }) => {
+      tell(detail);
     },
   });
   election.start();
@@ -48,7 +48,7 @@ test('the first creates the Lease and leads; the second hears of it', async () =
   await clock.advance(60_000);
   expect(told).toEqual(['4 a leads', '1002 b hears of a']);
   expect([first.writeMs, second.writeMs]).toEqual([4000, 0]);
-  expect([first.holder, second.holder]).toEqual(['a', 'a']);
+  expect([first.leader, second.leader]).toEqual(['a', 'a']);
   expect(api.spec).toMatchObject({
     holderIdentity: 'a',
     leaseDurationSeconds: 15,
@@ -91,7 +91,7 @@ test('whose renewals do not arrive begins no write after 10 s, and leads again w
   expect(first.writeMs).toBe(4000);
   await clock.advance(1500);
   expect(first.writeMs).toBe(0);
-  expect(told.filter((words) => words.endsWith('leads no more'))).toHaveLength(1);
+  expect(told.filter((detail) => detail.endsWith('leads no more'))).toHaveLength(1);
   trip = { thereMs: 1, backMs: 1 };
   await clock.advance(12_000);
   expect(first.writeMs).toBe(4000);

@@ -91,7 +91,7 @@ describe('a write', () => {
       api.leases.refusal = code;
       const answer = await write('POST');
       expect(answer).toMatchObject({ outcome, version: null });
-      expect(answer.words).toMatch(
+      expect(answer.detail).toMatch(
         new RegExp(
           `^writing it at 127\\.0\\.0\\.1:${api.port} is answered with ${code}: leases cannot be written`,
         ),
@@ -114,7 +114,7 @@ describe('a write', () => {
     const hung = await client.write({ title: 'writing it', method: 'POST', path: collection, body }, 100);
     expect(hung).toMatchObject({
       outcome: 'unreachable',
-      words: expect.stringContaining('no answer within'),
+      detail: expect.stringContaining('no answer within'),
     });
   });
 
@@ -138,7 +138,7 @@ describe('a read', () => {
     api.manner = 'forbidding';
     expect(await read()).toMatchObject({
       outcome: 'forbidden',
-      words: expect.stringContaining('is answered with 403: endpointslices is forbidden'),
+      detail: expect.stringContaining('is answered with 403: endpointslices is forbidden'),
     });
   });
 
@@ -147,7 +147,7 @@ describe('a read', () => {
     const kinds = z.object({ kind: z.literal('Lease') });
     expect(await client.read({ title: 'reading it', path, schema: kinds }, limitMs)).toEqual({
       outcome: 'unreachable',
-      words: `reading it at 127.0.0.1:${api.port} failed: the answer is not such an object`,
+      detail: `reading it at 127.0.0.1:${api.port} failed: the answer is not such an object`,
     });
   });
 });

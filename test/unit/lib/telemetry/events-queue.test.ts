@@ -80,18 +80,18 @@ describe('what happens again', () => {
 
 describe('the limits', () => {
   test('are 25 events at once, then one in 5 minutes; the others are counted', async () => {
-    for (let index = 0; index < 10_000; index += 1) add('WayChosen', `way ${index}`);
+    for (let index = 0; index < 10_000; index += 1) add('ModeChosen', `way ${index}`);
     expect([takeAll().length, queue.leftOut]).toEqual([25, 9975]);
     await clock.advance(5 * minute - 1);
-    add('WayChosen', 'too soon');
+    add('ModeChosen', 'too soon');
     await clock.advance(1);
-    add('WayChosen', 'in time');
+    add('ModeChosen', 'in time');
     expect(notesOf(takeAll())).toEqual(['in time x1']);
   });
 
   test('are those of one object: another has its own', () => {
-    for (let index = 0; index < 100; index += 1) add('WayChosen', `way ${index}`);
-    for (let index = 0; index < 100; index += 1) add('WayChosen', `way ${index}`, 'm2');
+    for (let index = 0; index < 100; index += 1) add('ModeChosen', `way ${index}`);
+    for (let index = 0; index < 100; index += 1) add('ModeChosen', `way ${index}`, 'm2');
     expect([takeAll().length, queue.leftOut]).toEqual([50, 150]);
   });
 

@@ -40,18 +40,18 @@ describe('the text for Prometheus', () => {
     meter.count('vipnat_failures_total', { code: 'TOOL_FAILED' });
     meter.count('vipnat_flow_resets_total', { vip: '10.0.0.50:6443' }, 7);
     meter.count('vipnat_writes_total', { reason: 'repair' }, 0);
-    meter.time('vipnat_look_duration_seconds', 0.02);
-    meter.time('vipnat_look_duration_seconds', 60);
+    meter.time('vipnat_sync_duration_seconds', 0.02);
+    meter.time('vipnat_sync_duration_seconds', 60);
     await print([]);
     expect(linesOf(await print([]))).toEqual(
       expect.arrayContaining([
         'vipnat_failures_total{code="TOOL_FAILED"} 2',
         'vipnat_flow_resets_total{vip="10.0.0.50:6443"} 7',
         'vipnat_writes_total{reason="repair"} 0',
-        'vipnat_look_duration_seconds_bucket{le="0.025"} 1',
-        'vipnat_look_duration_seconds_bucket{le="+Inf"} 2',
-        'vipnat_look_duration_seconds_sum 60.02',
-        'vipnat_look_duration_seconds_count 2',
+        'vipnat_sync_duration_seconds_bucket{le="0.025"} 1',
+        'vipnat_sync_duration_seconds_bucket{le="+Inf"} 2',
+        'vipnat_sync_duration_seconds_sum 60.02',
+        'vipnat_sync_duration_seconds_count 2',
       ]),
     );
   });

@@ -125,7 +125,7 @@ describe('the VIP that is on no interface of this host', () => {
       ...changes,
     });
   };
-  const answer = (kind: 'refused' | 'silent') => ({ holderAnswers: new Map([['10.77.0.50', { kind }]]) });
+  const answer = (kind: 'refused' | 'silent') => ({ vipHolderAnswers: new Map([['10.77.0.50', { kind }]]) });
 
   test('is somewhere when a host refuses a connection to it, or advertises it', async () => {
     expect(await absent(answer('refused'))).toEqual([]);
@@ -134,7 +134,7 @@ describe('the VIP that is on no interface of this host', () => {
 
   test('is nowhere when nobody does, which is less sure when adverts were not listened to', async () => {
     const unreachable = {
-      holderAnswers: new Map([['10.77.0.50', { kind: 'unreachable', code: 'EHOSTUNREACH' } as const]]),
+      vipHolderAnswers: new Map([['10.77.0.50', { kind: 'unreachable', code: 'EHOSTUNREACH' } as const]]),
     };
     expect(await absent(unreachable)).toMatchObject([{ code: 'vip-nowhere', level: 'fail' }]);
   });
@@ -142,7 +142,7 @@ describe('the VIP that is on no interface of this host', () => {
   test('may be somewhere when its network cannot be asked, whatever a firewall answered', async () => {
     const rejected = { kind: 'unreachable', code: 'EHOSTUNREACH' } as const;
     const told = await absent({
-      holderAnswers: new Map([['10.77.0.50', rejected]]),
+      vipHolderAnswers: new Map([['10.77.0.50', rejected]]),
       linkHolders: { unknown: 'asking the kernel is not permitted' },
     });
     expect(told).toMatchObject([
@@ -155,7 +155,7 @@ describe('the VIP that is on no interface of this host', () => {
     'is held by whoever answers on its network, also behind a firewall that lets a connect be %s',
     async (kind) => {
       const told = await absent({
-        holderAnswers: new Map([
+        vipHolderAnswers: new Map([
           ['10.77.0.50', kind === 'silent' ? { kind } : { kind, code: 'EHOSTUNREACH' }],
         ]),
         linkHolders: { value: new Map([['10.77.0.50', other]]) },

@@ -5,7 +5,7 @@ import { ordinaryConfig } from '../../../../support/agent/running-agent.ts';
 import { assessWell, makeFacts } from '../../../../support/doctor/well-host.ts';
 
 const [check] = localRouteChecks;
-const left = { address: '10.0.0.99', device: 'eth0', source: '10.0.0.11', isOurs: true };
+const left = { address: '10.0.0.99', device: 'eth0', source: '10.0.0.11', isOwn: true };
 const localRoutes = { addresses: [], routes: [left], usualSource: null };
 
 test('a local route that outlived its VIP is a warning, with the command that removes it', async () => {
