@@ -24,7 +24,7 @@ import { shorten, isServed, isJudged, getIngress, findBalancer, toTime } from '.
 import { chooseDevice, type LoadBalancerDevice } from '../../lib/api/device.ts';
 import type { Service } from '../../lib/api/service.ts';
 import { parseAddress } from '../../lib/net.ts';
-import { findAllocations } from './claims.ts';
+import { findAllocations } from './allocations.ts';
 
 /** Gates of pods. */
 export const pod: Kind = {

@@ -1,5 +1,5 @@
 /** What the condition of a Service says, and which addresses its status has. */
-import { type Allocation, type Situation, type Target, wasWithdrawn } from './claims.ts';
+import { type Allocation, type Situation, type Target, wasWithdrawn } from './allocations.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import {
   isInUse,

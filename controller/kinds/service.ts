@@ -16,7 +16,7 @@ import {
   type Situation,
   toUser,
   restoreVirtualIp,
-} from './claims.ts';
+} from './allocations.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import {
   type Step,

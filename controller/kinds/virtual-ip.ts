@@ -41,7 +41,7 @@ import type { NodeReport } from '../../lib/api/node.ts';
 import { type Known, listDiffering } from '../cache/known.ts';
 import { parseAddress, toObjectName, parseObjectName } from '../../lib/net.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { restoreVirtualIp, findService, startLeaving } from './claims.ts';
+import { restoreVirtualIp, findService, startLeaving } from './allocations.ts';
 import { listUnresponsiveOwners } from '../cache/leases.ts';
 import { keepSeat } from '../allocate/seats.ts';
 

@@ -4,7 +4,7 @@ import type { Change } from '../../lib/kubernetes/informer.ts';
 import { type Pod, listGates, readPodWeight, isReadyButForUs } from '../../lib/api/endpoints.ts';
 import { listEndpointsOf } from '../kinds/endpoints.ts';
 import { isServed, describeContest } from '../cache/parts.ts';
-import { findAllocations } from '../kinds/claims.ts';
+import { findAllocations } from '../kinds/allocations.ts';
 import { toEndpointText } from '../cache/nodes.ts';
 import type { StepKey, Known } from '../cache/known.ts';
 import type { Regarding, EventRecorder } from '../../lib/telemetry/events.ts';

@@ -84,7 +84,7 @@ async function readAnswers(questions: readonly NeighbourQuestion[]): Promise<Map
 }
 
 /** When the neighbour table is looked at, in milliseconds after the question. The kernel asks again after a second, which is not waited for. */
-const holderAsksMs = [30, 200, 900];
+const ownerAsksMs = [30, 200, 900];
 
 /** Another host that answers for an address. */
 export interface DuplicateOwner {
@@ -108,7 +108,7 @@ export async function askDuplicateOwner(
   const askedAt = clock.now();
   try {
     await askNeighbours([question]);
-    for (const pollMs of holderAsksMs) {
+    for (const pollMs of ownerAsksMs) {
       await sleep(clock, askedAt + pollMs - clock.now());
       const mac = await readAnswer(question);
       if (mac !== null) return own.macs.has(mac) ? null : { mac, device };

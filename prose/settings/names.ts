@@ -38,10 +38,9 @@ export const textTerm: Term = [
 
 /** The files that read or write a text word by word. */
 export const textReaders: readonly string[] = [
-  'cli/{completion,device,format/text,grammar}/**',
-  'cli/{command,completion}*.ts',
-  'cli/manifest/agent.ts',
+  'cli/{command,completion,output,program,table}.ts',
+  'cli/{commands,device,doctor,manifest}/**',
+  'devices/**',
+  'lib/{keepalived,iptables}/**',
   'lib/text.ts',
-  'lib/{keepalived,text}/**',
-  'lib/netfilter/iptables/**',
 ];

@@ -111,7 +111,7 @@ export const broken = {
   },
   finalizer: {
     name: 'leaves its finalizer',
-    file: 'controller/kinds/claims.ts',
+    file: 'controller/kinds/allocations.ts',
     from: '  if (at < 0) return null;\n',
     to: '  if (at <= known.length) return null;\n',
     caughtBy: [

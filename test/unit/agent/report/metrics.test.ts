@@ -172,9 +172,9 @@ describe('what an agent is like', () => {
       'process_resident_memory_bytes',
       'process_start_time_seconds',
       'vipnat_build_info',
-      'vipnat_rule_conflict',
       'vipnat_host_drained',
       'vipnat_host_drained_vip_stays',
+      'vipnat_rule_conflict',
       'vipnat_state_file_current',
       'vipnat_waiting',
     ]);

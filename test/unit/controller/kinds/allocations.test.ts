@@ -1,6 +1,6 @@
 import { makeService } from '../../../support/fakes/service-objects.ts';
 import { describe, test, expect } from '@jest/globals';
-import { addFinalizers, dropFinalizers } from '../../../../controller/kinds/claims.ts';
+import { addFinalizers, dropFinalizers } from '../../../../controller/kinds/allocations.ts';
 import { finalizer, cleanupFinalizer } from '../../../../lib/api/vipnat.ts';
 
 const withClass = { spec: { loadBalancerClass: 'vipnat.io/lb' } };
