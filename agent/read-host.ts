@@ -65,7 +65,7 @@ export interface HealthSource {
   readonly open?: ReadonlySet<string> | null;
 }
 
-/** All of the kernel: leftovers may be in any dialect and family. What of it is needed is another matter, see unread.ts. */
+/** All of the kernel: leftovers may be in any dialect and family. What of it is needed is another matter, see observe/dialect.ts. */
 export const everything: KernelQuery = { families, dialects: iptablesDialects, nftServiceChain };
 
 /** The same, without what hosts have many of: what no assessment rests on. */

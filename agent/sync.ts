@@ -257,7 +257,7 @@ export async function applyPlan(kernel: Kernel, { transactions }: Plan): Promise
  * Goal: the rules are right a moment after anything changed, and a quiet host costs nothing.
  * Tension: a trigger says little (the generation moves for every write on the host, also ours), kube-proxy makes
  * its changes in bursts, and somebody else may want other rules than we do.
- * Compromise: a trigger is only a hint to look (trigger-queue.ts says when), and a look is always the whole cycle. A write
+ * Compromise: a trigger is only a hint to look (lib/sync-queue.ts says when), and a look is always the whole cycle. A write
  * is verified by the next look at once. Repairs draw on a budget (I9). A death is answered from what the last look saw.
  */
 

@@ -290,7 +290,7 @@ export class HealthMonitor {
     return new Map(this.#departed.map((one) => [formatEndpoint(one.endpoint), summarize(one)]));
   }
 
-  /** Those who were taken from the list on purpose, as text, see removals.ts. */
+  /** Those who were taken from the list on purpose, as text, see `Removals`. */
   get removed(): ReadonlySet<string> {
     return this.#removals.removed;
   }

@@ -367,7 +367,7 @@ function chooseAddress(texts: readonly string[], families: ReadonlySet<Family>):
  * Whether the balancers of nodes that were away have reported since.
  *
  * Goal: known within a second or two on a node that has clients for these pods.
- * Tension: Leases are not watched (node-directory.ts), and all nodes wait for the same one.
+ * Tension: Leases are not watched (`NodeDirectory`), and all nodes wait for the same one.
  * Compromise: its Lease alone is read: once when the node goes out, and again and again while it is awaited, at a pace that the caller chooses.
  */
 

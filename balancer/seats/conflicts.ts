@@ -10,7 +10,7 @@ import type { PlacedAddress } from './plan.ts';
  * Tension: when an address moves from one node to the other, both may have it for a moment, and each is "another host".
  * Compromise: only who holds a seat asks, and only for an address that was not in its configuration before. Whoever takes a seat
  * over asks nothing. An address that was found in use is asked for again until nobody answers twice. What is held is asked for now
- * and then: see held-addresses.ts.
+ * and then: see `HeldAddresses`.
  */
 
 /** Asks the links who has addresses: answers MACs by address. */

@@ -37,7 +37,7 @@ function describe(feature: NftFeature, family: Family): string {
   return isOfFamily ? `${featureToText[feature]}_${family}` : featureToText[feature];
 }
 
-/** As render-port.ts and render-relay.ts write them. */
+/** As `balancer/table/render.ts` writes them. */
 function listNeeds({
   relay,
   isHere,

@@ -37,7 +37,7 @@ export async function createMetrics(): Promise<Metrics> {
 }
 
 /**
- * Where what happens is counted. The agent's is made by prometheus.ts; test/support/fakes/meter.ts has one that tests read.
+ * Where what happens is counted. The agent's is made by `createMetrics`; test/support/fakes/meter.ts has one that tests read.
  * Never throws, and costs next to nothing.
  */
 export interface Meter {

@@ -31,21 +31,20 @@ function insertRowAfter(cell: string, added: string): Edit {
   };
 }
 
+const exampleEntry = `  exampleChoice: z._default(choice(['one', 'two']), 'one').register(descriptions, {
+    argument: 'one|two', meaning: 'an example', example: 'two', isList: false, group: 'log' }),\n`;
+
 const option: Addition = {
   title: 'an option',
   name: 'exampleChoice',
   files: new Map([
     [
       'config/options.ts',
-      insertAfter(
-        "    example: 'json',\n    isList: false,\n    group: 'log',\n  }),\n",
-        `  exampleChoice: z._default(choice(['one', 'two']), 'one').register(descriptions, {
-    argument: 'one|two', meaning: 'an example', example: 'two', isList: false, group: 'log' }),\n`,
-      ),
-    ],
-    [
-      'config/options.ts',
-      insertAfter('  readonly logFormat: LogFormat;\n', '  readonly exampleChoice: string;\n'),
+      (text) =>
+        insertAfter(
+          "    example: 'json',\n    isList: false,\n    group: 'log',\n  }),\n",
+          exampleEntry,
+        )(insertAfter('  readonly logFormat: LogFormat;\n', '  readonly exampleChoice: string;\n')(text)),
     ],
     [
       'config/load.ts',
@@ -144,25 +143,25 @@ const metric: Addition = {
   heldElsewhere: [],
 };
 
+const exampleWatch = `
+/** Never changes. */
+function watchExample({ clock, onTrigger, onProblem }: SourceOptions): Source {
+  const onChange = () => { onTrigger('trigger-example'); };
+  return startPoll({ clock, look: () => Promise.resolve(''), everyMs: () => 1000, onChange, onProblem });
+}\n`;
+
 const trigger: Addition = {
   title: 'a trigger',
   name: 'trigger-example',
   files: new Map([
     ['lib/kernel/port.ts', insertAfter('export type Trigger =', " 'trigger-example' |")],
     [
-      'lib/kernel/watch/trigger-example.ts',
-      () => `import { startPoll } from './poll.ts';
-import { type Source, type SourceOptions } from './source.ts';
-/** Never changes. */
-export function watchExample({ clock, onTrigger, onProblem }: SourceOptions): Source {
-  const onChange = () => { onTrigger('trigger-example'); };
-  return startPoll({ clock, look: () => Promise.resolve(''), everyMs: () => 1000, onChange, onProblem });
-}\n`,
-    ],
-    [
       'lib/kernel/watch.ts',
       (text) =>
-        `import { watchExample } from './trigger-example.ts';\n${insertAfter("'xtables-lock': startLockWatch(options),\n", "'trigger-example': watchExample(options),\n")(text)}`,
+        insertAfter(
+          "'xtables-lock': startLockWatch(options),\n",
+          "'trigger-example': watchExample(options),\n",
+        )(text) + exampleWatch,
     ],
     [
       'test/support/fakes/kernel-watches.ts',
@@ -180,8 +179,7 @@ const command: Addition = {
   files: new Map([
     [
       'cli/commands/example.ts',
-      () => `import { definePlainCommand } from '../command/command.ts';
-import { json } from '../command/shared-flags.ts';
+      () => `import { definePlainCommand, json } from '../command.ts';
 
 /** An example. */
 export const example = definePlainCommand({
@@ -197,9 +195,9 @@ export const example = definePlainCommand({
     [
       'cli/table.ts',
       insertAfter(
-        "(await import('../commands/version.ts')).printVersion,\n  },\n",
+        "(await import('./commands/version.ts')).printVersion,\n  },\n",
         `{ name: 'example', group: itself, summary: 'an example',
-  load: async () => (await import('../commands/example.ts')).example },\n`,
+  load: async () => (await import('./commands/example.ts')).example },\n`,
       ),
     ],
     ['docs/commands.md', insertRowAfter('vipnat version', '| `vipnat example` | prints an example | 0 |')],

@@ -1,12 +1,20 @@
 import { describe, expect, test } from '@jest/globals';
-import { globSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { readSection } from '../support/documents/table.ts';
 
-/** The pictures of docs/design.md: each folder with its depth told by blanks, then what is in it. */
-const blocks = [...readSection('docs/design.md', 'Where things are').matchAll(/```text\n([^]*?)```/g)];
-const pictures = blocks.map(([, text = '']) => readPicture(text));
-const [product = []] = pictures;
+/** What a heading or a line of the picture in docs/design.md says of a folder. */
+interface NamedFolder {
+  readonly path: string;
+  readonly meaning: string;
+}
+
+const product = readHeadings(readFileSync('docs/design.md', 'utf8'));
+const picture = readPicture(readSection('docs/design.md', 'Around the product'));
+const named = [...product, ...picture];
+
+/** Numbers to how the story of a sync writes them. */
+const numerals: Readonly<Record<number, string>> = { 4: 'four', 5: 'five', 6: 'six', 7: 'seven', 8: 'eight' };
 
 /** Top folders to how many levels of folders the picture has of them; all where it is not said. */
 const topToDepth = new Map([
@@ -17,12 +25,18 @@ const topToDepth = new Map([
   ['test', 3],
 ]);
 
-interface PicturedFolder {
-  readonly path: string;
-  readonly meaning: string;
+/** The headings below "Where things are", with the text below each. */
+function readHeadings(text: string): NamedFolder[] {
+  const [, part = ''] = /^## Where things are\n([^]*?)^## /m.exec(text) ?? [];
+  const [, ...sections] = part.split(/^### /m);
+  return sections.map((section) => {
+    const [path = '', ...lines] = section.split('\n');
+    return { path, meaning: lines.join('\n').trim() };
+  });
 }
 
-function readPicture(text: string): PicturedFolder[] {
+/** Each folder of a picture, with its depth told by blanks, then what is in it. */
+function readPicture(text: string): NamedFolder[] {
   const above: string[] = [];
   return [...text.matchAll(/^( *)([a-z-]+)\/ *(.*)$/gm)].map(([, indent = '', name = '', meaning = '']) => {
     above.splice(indent.length / 2, above.length, name);
@@ -30,7 +44,7 @@ function readPicture(text: string): PicturedFolder[] {
   });
 }
 
-/** The folders in the checkout that a picture has to have, without what git ignores. */
+/** The folders in the checkout that docs/design.md has to name, without what git ignores. */
 function listFolders(): string[] {
   const ignored = readFileSync('.gitignore', 'utf8').split('\n');
   const tops = readdirSync('.', { withFileTypes: true })
@@ -55,42 +69,52 @@ function listImports(file: string): string[] {
   return [...imports].map(([, path = '']) => join(dirname(file), path));
 }
 
-/** Imports of one room from another that stands above it in the picture. */
+/** The files that the text below a heading names, each by its name in this folder. */
+function listNamedFiles({ path, meaning }: NamedFolder): string[] {
+  const names = [...meaning.matchAll(/`([a-z-]+\.ts)`/g)].map(([, name = '']) => name);
+  return names.map((name) => `${path}/${name}`);
+}
+
+/** Imports of one top folder from another whose heading is above. Programs may be in any order: they never import each other. */
 function findUpwardImports(): string[] {
-  const rooms = product.map(({ path }) => path).filter((path) => path.split('/').length <= 2);
-  const rank = (file: string) =>
-    rooms.findLastIndex((room) => dirname(file) === room || file.startsWith(`${room}/`));
-  return globSync('{agent,balancer,cli,config,controller,devices,lib}/**/*.ts').flatMap((file) =>
+  const tops = product.map(({ path }) => path).filter((path) => !path.includes('/'));
+  const rank = (file: string) => tops.indexOf(file.split('/')[0] ?? '');
+  return globSync(`{${tops.join(',')}}/**/*.ts`).flatMap((file) =>
     listImports(file)
       .filter((imported) => rank(imported) < rank(file))
       .map((imported) => `${file} imports ${imported}`),
   );
 }
 
-describe('the picture in docs/design.md', () => {
-  test('has a line for every folder, and no other', () => {
-    expect(
-      pictures
-        .flat()
-        .map(({ path }) => path)
-        .sort(),
-    ).toEqual(listFolders());
+describe('docs/design.md', () => {
+  test('has a heading for every folder of the product, a line of the picture for every other, and no more', () => {
+    expect(named.map(({ path }) => path).sort()).toEqual(listFolders());
   });
 
-  test('says of every folder what is in it', () => {
-    expect(pictures.flat().filter(({ meaning }) => meaning === '')).toEqual([]);
+  test('has the folders inside a top folder below its heading', () => {
+    const tops = product.map(({ path }) => path.split('/')[0]);
+    expect(tops.filter((top, index) => top !== tops[index - 1])).toEqual([...new Set(tops)]);
   });
 
-  test('has arrows that go down only', () => {
+  test('says of every folder what is in it, in at most three lines', () => {
+    expect(named.filter(({ meaning }) => meaning === '' || meaning.split('\n').length > 3)).toEqual([]);
+  });
+
+  test('names files of a folder that are there', () => {
+    expect(product.flatMap(listNamedFiles).filter((file) => !existsSync(file))).toEqual([]);
+  });
+
+  test('has the top folders in an order in which imports go down only', () => {
     expect(findUpwardImports()).toEqual([]);
   });
 
-  test('names six files of which each imports the next one', () => {
-    const named = readSection('docs/design.md', 'Where things are').matchAll(/^\d\. `([^`]+)`/gm);
-    const files = [...named].map(([, file = '']) => file);
-    expect(files).toHaveLength(6);
-    const chain = files.slice(1).map((file, index) => listImports(files[index] ?? '').includes(file));
-    expect(chain).toEqual([true, true, true, true, true]);
+  test('names files of which each is imported by one above it', () => {
+    const story = readSection('docs/design.md', 'From a trigger to a write');
+    const files = [...story.matchAll(/^\d\. `([^`]+)`/gm)].map(([, file = '']) => file);
+    expect(story).toContain(`read ${numerals[files.length]} files in this order`);
+    const isImported = (file: string, index: number) =>
+      files.slice(0, index).some((above) => listImports(above).includes(file));
+    expect(files.slice(1).filter((file, index) => !isImported(file, index + 1))).toEqual([]);
   });
 });
 

@@ -2,7 +2,9 @@ import { expect, test } from '@jest/globals';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 
-const sources = globSync('{agent,balancer,bench,cli,config,controller,demo,devices,lab,lib,release,test}/**/*.ts');
+const sources = globSync(
+  '{agent,balancer,bench,cli,config,controller,demo,devices,lab,lib,release,test}/**/*.ts',
+);
 const documents = globSync(['*.md', 'docs/**/*.md']).filter((file) => file !== 'CHANGELOG.md');
 const fileNames = new Set(sources.map((file) => basename(file)));
 

@@ -15,12 +15,12 @@ const usable = {
 export const broken = {
   masquerade: {
     name: 'forgets to masquerade',
-    file: 'lib/iptables/diff.ts',
+    file: 'lib/iptables/vip-rules.ts',
     from: "balances.filter(({ masquerade }) => masquerade === 'own');",
     to: "balances.filter(({ masquerade }) => masquerade === 'none');",
     caughtBy: [
       ['netns', 'netns/ways'],
-      ['unit', 'netfilter/iptables/render'],
+      ['unit', 'lib/iptables/diff-render'],
     ],
   },
   hook: {
@@ -30,7 +30,7 @@ export const broken = {
     to: '`-A ${change.chain}',
     caughtBy: [
       ['netns', 'netns/drift'],
-      ['unit', 'netfilter/iptables/change'],
+      ['unit', 'lib/iptables/diff'],
     ],
   },
   dead: {
