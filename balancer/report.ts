@@ -365,7 +365,7 @@ export class NodeReporter {
     this.#lease = new LeaseWriter(ports);
   }
 
-  /** Begins to write: nothing before the first `say` or `renew`, as a former life's word counts until then. */
+  /** Begins to write: nothing before the first `report` or `renew`. Until then, what an earlier process has written counts. */
   start(): void {
     this.#isStarted = true;
     this.#plan();

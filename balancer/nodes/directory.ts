@@ -141,7 +141,7 @@ const maxWaitMs = 60_000;
 interface NodeAnswer {
   readonly isAnswered: boolean;
   readonly askedAt: number;
-  /** See `hasWitness`, as of when it was begun. */
+  /** See `isCorroborated`, as of when it was begun. */
   readonly wasWitnessed: boolean;
 }
 
