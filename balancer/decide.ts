@@ -13,7 +13,7 @@ import { isLeftToKubeProxy, balanceFamilies, type ServiceBalance, noBalance } fr
 import type { Balances } from './table/programmer.ts';
 import { isDeepStrictEqual } from 'node:util';
 
-/** What it needs of the world. */
+/** What the caller supplies. */
 interface AddressPorts {
   readonly clock: Clock;
   readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
@@ -27,7 +27,7 @@ const addressesPaceMs = 1000;
 /** Somebody changes a switch of the kernel, or a network plugin makes its tunnel. */
 const tunnelPaceMs = 60_000;
 
-/** What a look has found. */
+/** What a sync has found. */
 interface AddressChange {
   /** The addresses that have come or gone. */
   readonly moved: ReadonlySet<string>;
@@ -52,17 +52,17 @@ export class OwnAddresses {
     this.#ports = ports;
   }
 
-  /** As of the last look. */
+  /** As of the last sync. */
   get known(): ReadonlySet<string> {
     return this.#known;
   }
 
-  /** See `listUplinks`, as of the last look. */
+  /** See `listUplinks`, as of the last sync. */
   get uplinks(): readonly PlacedAddress[] | null {
     return this.#uplinks;
   }
 
-  /** See `listStrictTunnels`, as of the last look but a minute. */
+  /** See `listStrictTunnels`, as of a sync of the last minute. */
   get strictTunnels(): readonly string[] {
     return this.#strictTunnels;
   }
@@ -84,7 +84,7 @@ export class OwnAddresses {
     );
     const uplinks = listUplinks(this.#read);
     const areUplinksOther = JSON.stringify(uplinks) !== JSON.stringify(this.#uplinks);
-    // Before anything is noted: what a look that fails has found is the next one's news.
+    // Before anything is stored: after a sync that fails, the next one still reports the change.
     const areTunnelsOther = await this.#readTunnels(now);
     // The same set while nothing has changed: who reads it keeps what it has made of it.
     if (moved.size > 0) this.#known = found;
@@ -101,7 +101,7 @@ export class OwnAddresses {
   }
 }
 
-/** What it needs of the world. */
+/** What the caller supplies. */
 interface PathPorts {
   readonly clock: Clock;
   /** Which of these addresses packets reach by a router, see `findRouted`. May reject. */
@@ -111,7 +111,7 @@ interface PathPorts {
 /** Routes to pods' networks come and go with nodes, and nobody tells. */
 const routesPaceMs = 60_000;
 
-/** By which ways packets reach endpoints on other nodes. What was not asked for yet counts as reached by no router. */
+/** By which paths packets reach endpoints on other nodes. An address that was not asked for yet counts as reached by no router. */
 export class RelayPaths {
   readonly #ports: PathPorts;
   readonly #onChange: (services: readonly string[]) => void;
@@ -133,7 +133,7 @@ export class RelayPaths {
     return this.#routed;
   }
 
-  /** Takes the addresses that a Service asks about: none any more where there are none. Returns at once. */
+  /** Takes the addresses that a Service asks about; an empty list drops the Service. Returns immediately. */
   watch(service: string, addresses: readonly string[]): void {
     if (addresses.length === 0) this.#serviceToAddresses.delete(service);
     else this.#serviceToAddresses.set(service, addresses);
@@ -205,7 +205,7 @@ class NodeUsers {
   }
 }
 
-/** What it needs of the world. */
+/** What the caller supplies. */
 interface DecidePorts extends AddressPorts, PathPorts {
   readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
   readonly logger: Logger;

@@ -200,7 +200,7 @@ async function readNodes(
   try {
     index.takeNodes(await listAsChanges(list, followedNodes));
   } catch (error) {
-    // The balancer goes on without them, too.
+    // The balancer works without them, too.
     if (findErrorCode(error) !== 'API_FORBIDDEN') throw error;
   }
   return { zone: index.zone, ending: [...index.endings.keys()] };
@@ -246,8 +246,8 @@ function readAliveSeconds(text: string): number | null {
 const mapLimitMs = 2000;
 
 /**
- * Whether tables send connections on to pods of other nodes. Of IPv4, as the filter is. Each node with a pod has the part that sends
- * on, and so gets packets that way. Rejects as listNftObject does.
+ * Whether tables send connections to pods of other nodes. Of IPv4, as the filter is. Each node with a pod has the part that sends
+ * them, and so gets packets by that path. Rejects as listNftObject does.
  */
 export async function isSendingOn(tables: HostBalancer['tables']): Promise<boolean> {
   if (!tables.some(({ family }) => family === 'ipv4')) return false;
@@ -265,7 +265,7 @@ export interface BalancerRemoval {
   readonly problems: readonly UnreadText[];
 }
 
-/** Removes what the balancer has written, or only looks for it; nothing while a balancer runs, which would write it again. */
+/** Removes what the balancer has written, or only lists it; nothing while a balancer runs, which would write it again. */
 export async function removeBalancerTables(dryRun: boolean): Promise<BalancerRemoval> {
   if (!isInPath('nft')) return { tables: [], chains: [], problems: [] };
   const lockOwner = dryRun ? null : await findLockOwner(balancerRole);
@@ -287,7 +287,7 @@ export async function removeBalancerTables(dryRun: boolean): Promise<BalancerRem
 /** A balancer before wrote it: senders of VRRP adverts. */
 const formerTable = 'vipnat-vrrp';
 
-/** Removes all tables that a balancer writes, or wrote, or only looks for them. Answers them with their families. Rejects as the kernel does. */
+/** Removes all tables that a balancer writes or wrote, or only finds them. Answers them with their families. Rejects as the kernel does. */
 export async function removeTables(
   kernel: Pick<BalancerKernel, 'readHandles' | 'apply'>,
   dryRun: boolean,

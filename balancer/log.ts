@@ -7,7 +7,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { SeatsListener } from './seats/plan.ts';
 import type { VrrpState } from '../lib/keepalived/write.ts';
 
-/** One look may change thousands of Services, and one may have thousands of ports: more than these are counted. */
+/** A sync may change thousands of Services, and a Service may have thousands of ports: more than these are counted. */
 const maxNamed = 5;
 
 /** One line for each change, none when all is as it was. */
@@ -137,8 +137,8 @@ function describeEnds({ isHere, relay, backends: { length: count } }: PortBalanc
  * Goal: a change is in the kernel some milliseconds later.
  * Tension: iptables-nft-save begins again whenever anybody has written to nftables meanwhile (1.8.9). With ten writes a second, it never
  * ends on a host with 17,000 rules: kube-proxy hangs, and `vipnat run` repairs nothing.
- * Compromise: changes are written at once for half a second. Then there is a gap in which all other rules can be listed twice. A host with few
- * rules needs no gap.
+ * Compromise: changes are written immediately for half a second. Then there is a gap in which all other rules can be listed twice. A host
+ * with few rules needs no gap.
  */
 
 /** For so long changes are written as they come. */
@@ -156,7 +156,7 @@ const mostGapMs = 2000;
 /** Where rules cannot be counted: there are too many, or the host is too busy, to do so in a second. */
 const unknownGapMs = 1000;
 
-/** Rules of others grow slowly. */
+/** Foreign rules grow slowly. */
 const countEveryMs = 30_000;
 
 /** Rejects never. */

@@ -44,7 +44,7 @@ import { isAwaited } from '../lib/api/service.ts';
 import { listServices, maxDraining } from '../lib/api/node.ts';
 import { RoutedClient } from '../lib/kubernetes/writes.ts';
 
-/** What `vipnat balancer` is told. */
+/** The options of `vipnat balancer`. */
 export interface BalancerOptions {
   /** Of the node's Lease. */
   readonly namespace: string;
@@ -69,7 +69,7 @@ export async function runBalancer(config: Config, { given, ...options }: Balance
       'the balancer needs credentials for the Kubernetes API: give --kubeconfig, or run it in a pod with a service account',
     );
   }
-  // V8 would rather let the heap grow to twice the size than look for garbage.
+  // V8 would rather let the heap grow to twice the size than collect garbage.
   for (const flag of ['--max-semi-space-size=1', '--optimize-for-size']) setFlagsFromString(flag);
   const logger = await createLogger(config);
   const runDir = given.has('runDir') ? config.runDir : usualRunFolder;
@@ -85,7 +85,7 @@ export async function runBalancer(config: Config, { given, ...options }: Balance
   }
 }
 
-/** What it serves, and who is told how long changes take; nobody where it serves nothing. */
+/** What it serves, and what records how long changes take; it records nothing if nothing is served. */
 async function createServed(
   listen: Endpoint | null,
   logger: Logger,
@@ -192,20 +192,20 @@ export async function planSeats(objects: NodeObjects, node: string): Promise<Sea
   return await planNodeSeats(objects, node);
 }
 
-/** See listStrictTunnels: those in the way of connections that this host's tables send on to other nodes; none without such tables. */
+/** See listStrictTunnels: those that drop connections that this host's tables send to other nodes; none without such tables. */
 export async function findStrictTunnels({ tables }: HostBalancer): Promise<readonly string[]> {
   return (await isSendingOn(tables)) ? await listStrictTunnels() : [];
 }
 
 /**
- * Removes what the balancer has written, or only looks for it; nothing while a balancer runs, which would write it again. Never rejects
- * for what the host is like.
+ * Removes what the balancer has written, or only lists it; nothing while a balancer runs, which would write it again. Never rejects
+ * because of the host's state.
  */
 export async function cleanUpServices({ dryRun }: { readonly dryRun: boolean }): Promise<BalancerRemoval> {
   return await removeBalancerTables(dryRun);
 }
 
-/** What a node's balancer is told. */
+/** The options of a node's balancer. */
 interface NodeBalancerOptions {
   readonly route: ApiRoute;
   readonly logger: Logger;
@@ -219,7 +219,7 @@ interface NodeBalancerOptions {
   readonly nodeAddresses: readonly string[];
   /** Where other nodes are asked whether they live; 0 asks nobody. */
   readonly probePort: number;
-  /** Told how many seconds each change took to be in the kernel. */
+  /** Receives how many seconds each change took to be in the kernel. */
   readonly time: (seconds: number) => void;
 }
 
@@ -338,7 +338,7 @@ class NodeBalancer {
     this.#balancer.start();
   }
 
-  /** Ends what is under way. The tables, the seats and the Lease stay. */
+  /** Ends what is in progress. The tables, the seats and the Lease stay. */
   async stop(): Promise<void> {
     this.#nodes.stop();
     this.#addresses.stop();
@@ -396,8 +396,8 @@ class NodeBalancer {
 }
 
 /**
- * Has V8 look for garbage less often. The heap was kept as small as it gets while the first lists were read. Later, each change leaves
- * little garbage, and to look for it walks all objects: with 1,000 Services that took half of the processor time.
+ * Has V8 collect garbage less often. While the first lists were read, the heap was kept as small as possible. Later, each change leaves
+ * little garbage, and a collection visits all objects: with 1,000 Services that took half of the processor time.
  */
 function growHeap(): void {
   setFlagsFromString('--heap-growing-percent=30');

@@ -72,7 +72,7 @@ export class ApiVips {
         this.#note(`${family} nftables`, isThere ? await this.#listOwn(family) : []);
       }
     } catch {
-      // What fails here fails where the tables are written, and is told there.
+      // What fails here fails where the tables are written, and is reported there.
     }
   }
 
@@ -296,9 +296,9 @@ const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
  *
  * Goal: the controller knows within half a second what it waits for.
  * Tension: a thousand nodes that report each change are thousands of writes a second, and most of them nobody waits for.
- * Compromise: a renewal each 10 s says all. What the controller cannot know otherwise (seats, mode, addresses in use), what is left of
- * drains, and versions while an address waits for them or a pod ends, are said at once, but at most twice a second. So is that addresses are on an
- * interface which were not at the last word. The API away changes nothing but that.
+ * Compromise: a renewal each 10 s says all. Some facts are written immediately, but at most twice a second: what the controller cannot know
+ * otherwise (seats, mode, addresses in use), what is left of drains, versions while an address waits for them or a pod ends, and addresses that
+ * are newly on an interface since the last report. An unreachable API changes nothing but that.
  */
 
 /** Notified of whether the API takes this node's word. */
@@ -309,7 +309,7 @@ interface ReportListener {
   taken(): void;
 }
 
-/** What reporting needs of the world. */
+/** What the caller supplies. */
 interface ReporterPorts {
   readonly client: ObjectClient;
   readonly clock: Clock;
@@ -365,19 +365,19 @@ export class NodeReporter {
     this.#lease = new LeaseWriter(ports);
   }
 
-  /** Begins to write: nothing before the first `say` or `renew`, as a former life's word counts until then. */
+  /** Begins to write: nothing before the first `report` or `renew`. Until then, what an earlier process has written counts. */
   start(): void {
     this.#isStarted = true;
     this.#plan();
   }
 
-  /** Takes what this node says of itself from now on. Returns at once. */
+  /** Takes what this node reports from now on. Returns immediately. */
   report(detail: NodeStatus): void {
     this.#report = detail;
     this.#plan();
   }
 
-  /** Renews the Lease soon. Before the first `say` it keeps what a former life has said. Returns at once. */
+  /** Renews the Lease soon. Before the first `report` it keeps what an earlier process has written. Returns immediately. */
   renew(): void {
     this.#isNeeded = true;
     this.#plan();
@@ -391,8 +391,8 @@ export class NodeReporter {
   }
 
   /**
-   * Ends when nothing is under way. The Lease stays: this node goes on as it is. If it is leaving, it says before, once, that
-   * it serves nothing.
+   * Ends when nothing is in progress. The Lease stays: this node still works as before. If it is leaving, it reports once before
+   * that it serves nothing.
    */
   async stop({ isLeaving }: { readonly isLeaving: boolean }): Promise<void> {
     this.#isStopped = true;
@@ -432,7 +432,7 @@ export class NodeReporter {
     if (!isDeepStrictEqual(rest, others)) return true;
     if (!isDeepStrictEqual(listCounted(draining), listCounted(reportedDraining))) return true;
     if (this.#isWaitedFor(programmed, before)) return true;
-    // What was said last may lack addresses that were on their way to an interface.
+    // The last report may lack addresses that keepalived had not added to an interface yet.
     const isOwed = reportedAnnounced !== before.virtualips;
     return isOwed && announced !== reportedAnnounced;
   }
@@ -465,7 +465,7 @@ export class NodeReporter {
   }
 }
 
-/** Every node knows who drains. Only those whose connections have changed have something to say at once. */
+/** Every node knows who drains. Only those whose connections have changed have something to report immediately. */
 function listCounted(draining: readonly DrainingEndpoint[] = []): readonly DrainingEndpoint[] {
   return draining.filter(({ connections }) => connections !== null && connections > 0);
 }
@@ -473,11 +473,11 @@ function listCounted(draining: readonly DrainingEndpoint[] = []): readonly Drain
 /**
  * Whether the controller counts on this node, by this node's own renewals of its Lease.
  *
- * Goal: the controller may give an address to another Service while this node is silent, and this node does not serve it wrongly.
- * Tension: a node that hears the API again may be cut off again before it has said that it is back. The controller would not know
+ * Goal: the controller may give an address to another Service while this node does not renew, and this node does not serve it wrongly.
+ * Tension: a node that reaches the API again may be cut off again before it has reported that it is back. The controller would not know
  * what it took in between.
- * Compromise: a term begins with the first renewal, and with each one after a silence. New addresses wait for a term, and for a list
- * that began in it. Silence is measured from when a renewal began: the controller's own measure begins later.
+ * Compromise: a term begins with the first renewal, and with each one after a gap. New addresses wait for a term, and for a list
+ * that began in it. A gap is measured from when a renewal began: the controller's own measure begins later.
  */
 
 /** A renewal that the API has taken. */
@@ -488,7 +488,7 @@ export interface Renewal {
   readonly text: string;
 }
 
-/** What standing needs of the world. */
+/** What the caller supplies. */
 interface LeaseValidityPorts {
   readonly clock: Clock;
   /** As the API names this node. */
@@ -530,8 +530,8 @@ export class LeaseValidity {
   }
 
   /**
-   * Takes who did not hear of an address. If that is this node since its last renewal, the term is over, whatever the clock says: this
-   * host may have been suspended.
+   * Takes which nodes did not receive an address. If that is this node since its last renewal, the term is over, whatever the clock says:
+   * this host may have been suspended.
    */
   noteAbsent(absent: readonly AbsentNode[]): void {
     const { node } = this.#ports;

@@ -19,7 +19,7 @@ import type { Source } from '../lib/kernel/watch.ts';
 import { toKey } from '../lib/kubernetes/client.ts';
 import { toVipnatError } from '../lib/errors.ts';
 
-/** What the balancer needs of the world. */
+/** What the caller supplies. */
 export interface BalancerPorts {
   readonly route: ApiRoute;
   readonly kernel: BalancerKernel;
@@ -36,7 +36,7 @@ export interface BalancerPorts {
   readonly node: string;
   /** Whether the controller counts on this node, by the renewals of its Lease. */
   readonly validity: LeaseValidity;
-  /** Notified after each look at what has changed, whether or not all could be written. */
+  /** Notified after each sync of what has changed, whether or not all could be written. */
   readonly listener: BalancerListener;
   readonly observer: BalancerObserver;
   readonly nodes: NodeWatch;
@@ -69,7 +69,7 @@ const renewMs = 10_000;
 /** So long a table may be older than what the API says, while nothing can be written: pods' addresses are given to others soon. */
 const staleMs = 60_000;
 
-/** Has the tables count as long as they are right. Packets go on to kube-proxy's rules otherwise. */
+/** Has the tables count as long as they are right. Otherwise kube-proxy's rules apply to packets. */
 export class TableLife {
   readonly #clock: Clock;
   readonly #programmer: Pick<Programmer, 'renew'>;
@@ -95,7 +95,7 @@ export class TableLife {
     return this.#failingSince !== null && this.#clock.now() - this.#failingSince >= staleMs;
   }
 
-  /** In how long the next renewal is due, or the next look at whether there may be one. */
+  /** In how long the next renewal is due, or the next check whether there may be one. */
   get dueMs(): number {
     if (this.isStale) return renewMs;
     return Math.max(0, this.#nextAt - this.#clock.now());
@@ -111,7 +111,7 @@ export class TableLife {
     return !wasOn;
   }
 
-  /** To be told of each attempt to write. */
+  /** Records the outcome of each attempt to write. */
   recordOutcome(isDone: boolean): void {
     if (isDone) this.#failingSince = null;
     else this.#failingSince ??= this.#clock.now();
@@ -121,10 +121,10 @@ export class TableLife {
 /**
  * The balancer of one node: objects of the API into the tables of this host's kernel.
  *
- * Goal: what the API says is in the kernel some milliseconds later; the kernel goes on without the API and without this process.
- * Tension: a table that nobody keeps sends connections to addresses that other pods get.
- * Compromise: with the API away the table is kept as it is. Without this process it stops to count after 30 s, and packets go on to
- * kube-proxy's rules.
+ * Goal: what the API says is in the kernel some milliseconds later; the kernel works on without the API and without this process.
+ * Tension: a table that is not maintained sends connections to addresses that other pods get.
+ * Compromise: while the API is unreachable, the table is kept as it is. Without this process it stops to count after 30 s, and then
+ * kube-proxy's rules apply to packets.
  */
 
 /** Why to look. */
@@ -212,7 +212,7 @@ export class Balancer {
     return { services, elements, left, ...followed, syncedAt: this.#syncedAt };
   }
 
-  /** For how long the look under way has lasted, or the next one is overdue. */
+  /** For how long the sync in progress has lasted, or the next one is overdue. */
   get behindMs(): number {
     return this.#queue.behindMs;
   }
@@ -237,7 +237,7 @@ export class Balancer {
     this.#queue.requeueAfter('tick', 0);
   }
 
-  /** Ends what is under way. */
+  /** Ends what is in progress. */
   async stop(): Promise<void> {
     this.#objects.stop();
     this.#decider.stop();

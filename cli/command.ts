@@ -35,7 +35,7 @@ interface OptionHelp {
   /** `--format FORMAT`. */
   readonly term: string;
   readonly meaning: string;
-  /** The heading that it stands under. */
+  /** The heading that it is under. */
   readonly heading: string;
   /** Whether it makes a difference to what the help is about. */
   readonly isShown: boolean;
@@ -149,7 +149,7 @@ export interface PlainContext<Options> {
   readonly screen: () => Screen;
   /** Writes to standard output as it is, no newline added. What the command was asked for, nothing else. */
   readonly stdout: (text: string) => void;
-  /** Writes to standard error as it is, no newline added. Everything a person reads beside the answer. */
+  /** Writes to standard error as it is, no newline added. Everything for a person that is not the answer. */
   readonly stderr: (text: string) => void;
   /** All commands, for one that prints what there is. */
   readonly table: readonly CommandRow[];
@@ -159,7 +159,7 @@ export interface PlainContext<Options> {
 export interface CommandContext<Options> extends PlainContext<Options> {
   /** Checked, as the command asks for it. Without `noVip` in its check, it may name no VIP. */
   readonly config: Config;
-  /** The options of the configuration that the user gave, in whatever way. */
+  /** The options of the configuration that the user gave, by flag, variable or file. */
   readonly given: ReadonlySet<OptionName>;
   /** What flags gave of the configuration. */
   readonly flags: Flags;
@@ -178,7 +178,7 @@ export interface Words<Options> {
 export interface WordsReading {
   /** Flag, in camelCase, to what it was given. */
   readonly all: Readonly<Record<string, Given>>;
-  /** Words beside an unknown option may be its values: then only the option is told. */
+  /** Words next to an unknown option may be its values: then only the option is reported. */
   readonly isUnclear: boolean;
   /** Takes one line for each problem. */
   readonly report: (problem: string) => void;
@@ -300,7 +300,7 @@ interface FlagReading {
 
 /** One flag of one command: how it is written, what help says of it, and how it is read. */
 export interface Flag<Value = unknown> {
-  /** Whether it has a value: none, one behind `=` only, or one in any way. */
+  /** Whether it has a value: none, one behind `=` only, or one in either form. */
   readonly takes: 'nothing' | 'optional' | 'value';
   /** What stands for its value in help: `FORMAT`. Empty for a switch. */
   readonly value: string;
@@ -440,7 +440,7 @@ export function readFlags<Flags extends FlagSet>(
   return { options: Object.fromEntries(options) as OptionsOf<Flags>, problems, unread };
 }
 
-/** The options of the configuration that a look at this host depends on. */
+/** The options of the configuration that reading this host depends on. */
 export const hostOptions = [
   'vip',
   'mode',

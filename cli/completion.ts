@@ -198,7 +198,7 @@ interface CompletedOption {
   readonly flag: string;
   /** One phrase. */
   readonly meaning: string;
-  /** Whether it has a value: none, one behind `=` only, or one in any way. */
+  /** Whether it has a value: none, one behind `=` only, or one in either form. */
   readonly takes: Flag['takes'];
   readonly value: CompletedValue;
 }
@@ -208,7 +208,7 @@ type CompletedValue =
   | { readonly kind: 'words'; readonly words: readonly string[] }
   | { readonly kind: 'file' | 'folder' | 'unknown' };
 
-/** What can stand behind certain words of the command line. */
+/** What can follow certain words of the command line. */
 interface CompletedPlace {
   /** The words after `vipnat`: `status`, `manifest systemd`. */
   readonly path: string;
@@ -229,7 +229,7 @@ interface CompletedCommand extends CompletedPlace {
 async function listCompletions(table: readonly CommandRow[]): Promise<CompletedCommand[]> {
   const found = (await loadCommands(table)).map(toCompleted);
   const help = found.find(({ path }) => path === 'help');
-  // Behind help stand the words of all commands, and of their kinds.
+  // `help` is followed by the words of all commands, and of their kinds.
   return found.map((command) => (command === help ? withTopics(command, found) : command));
 }
 

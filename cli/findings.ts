@@ -36,7 +36,7 @@ export function describeKubeProxy({
   return `kube-proxy: ${proxyMode.value} (${dialect.value}), ${proxyMode.seenIn}`;
 }
 
-/** A rule of others that drops connections, in a chain where vipnat has no rule. */
+/** A foreign rule that drops connections, in a chain where vipnat has no rule. */
 interface DropRule {
   /** For people: `mangle FORWARD of iptables-nft`. */
   readonly place: string;
@@ -93,7 +93,7 @@ function findIn({ family, dialect, tables }: Ruleset, chain: string, packets: re
     }));
 }
 
-/** Whether one of these rules may let a packet pass by all that stand behind. */
+/** Whether one of these rules may let a packet pass by all that follow. */
 function mayPass(rules: readonly Rule[], packet: Packet): boolean {
   return rules.some((rule) => ['ACCEPT', 'RETURN'].includes(rule.target ?? '') && mayMatch(rule, packet));
 }
@@ -102,9 +102,9 @@ function mayPass(rules: readonly Rule[], packet: Packet): boolean {
 const iptablesChains = { ipv4: 'ip filter FORWARD', ipv6: 'ip6 filter FORWARD' } as const;
 
 /**
- * Chains of others that drop what is balanced on its way to apiservers on other hosts, and that no rule of ours can
- * overrule: an accept counts in its own chain only, and those are not ours to write to (docs/adr/0013). Rules that
- * drop are not looked for, only policies.
+ * Foreign chains that drop what is balanced and sent to apiservers on other hosts, and that no rule of vipnat can
+ * overrule: an accept counts in its own chain only, and vipnat does not write to these (docs/adr/0013). Rules that
+ * drop are not examined, only policies.
  */
 export function findForeignDrops(
   chains: readonly ForwardChain[],
@@ -112,7 +112,7 @@ export function findForeignDrops(
 ): ForwardChain[] {
   const families = new Set(decisions.filter(isBalanced).map(({ vip }) => vip.family));
   const kinds: readonly string[] = [...families].map((family) => familyToNft[family]);
-  // Where an iptables is, its chain is told to accept.
+  // Where an iptables is, vipnat makes its chain accept.
   const written = [...families]
     .filter((family) =>
       observation.rulesets.some(
@@ -127,11 +127,11 @@ export function findForeignDrops(
   });
 }
 
-/** Something about this host's own connections to a VIP that a person should know, with the way out. */
+/** Something about this host's own connections to a VIP that a person should know, with the fix. */
 export interface LocalClientWarning {
   /** A sentence without its full stop. */
   readonly text: string;
-  /** What mends it, as a command for a shell; null where there is none. */
+  /** What fixes it, as a command for a shell; null where there is none. */
   readonly command: string | null;
 }
 

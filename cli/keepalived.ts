@@ -25,8 +25,8 @@ interface VrrpNeeds {
 }
 
 /**
- * What this node's keepalived is to be told. Pure.
- * @throws VipnatError CONFIG_INVALID with a line for each thing that cannot be told or contradicts another.
+ * The configuration of this node's keepalived. Pure.
+ * @throws VipnatError CONFIG_INVALID with a line for each setting that cannot be determined or contradicts another.
  */
 export function planVrrp({ interfaces, ...given }: VrrpNeeds): Vrrp {
   // A name that keepalived's parser could misread is as good as no interface.
@@ -78,7 +78,7 @@ function findPathProblem({ runDir }: Pick<Config, 'runDir'>): string[] {
   ];
 }
 
-/** Answers a problem in words where it cannot be told. */
+/** Answers a problem in words where the instance cannot be determined. */
 function placeInstance(
   { vip, vrid }: Pick<VrrpInstance, 'vip' | 'vrid'>,
   vips: readonly Address[],
@@ -126,7 +126,7 @@ interface InterfaceNeeds {
 
 /**
  * The interface that carries a virtual IP: that with the VIP's subnet, else the one that leads to the masters. When
- * that is none or several, a problem in words, with the way out. Pure.
+ * that is none or several, a problem in words, with the fix. Pure.
  */
 function chooseInterface(
   vip: Address,
@@ -232,7 +232,7 @@ export function toKeepalivedArguments(options: VrrpOptions & Partial<KeepalivedO
   ];
 }
 
-/** What this node's own address is told by. */
+/** What determines this node's own address. */
 interface OwnAddressNeeds {
   /** The addresses of this host of the VIP's family, virtual ones left out. */
   readonly addresses: readonly InterfaceAddress[];
@@ -346,7 +346,7 @@ function assignVrids(vips: readonly Address[], given: readonly number[]): number
   );
 }
 
-/** IPv4 and IPv6 are told apart by their packets (RFC 9568, section 5.2.3: the id is unique per family and link). */
+/** IPv4 and IPv6 are distinguished by their packets (RFC 9568, section 5.2.3: the id is unique per family and link). */
 function findClash(vips: readonly Address[], vrids: readonly number[]): [Address, Address] | null {
   for (const [index, second] of vips.entries()) {
     const first = vips
@@ -379,7 +379,7 @@ export interface VrrpInstance {
   readonly unicast: { readonly source: string; readonly peers: readonly string[] } | null;
 }
 
-/** All that a node's keepalived is told. */
+/** All settings of a node's keepalived. */
 export interface Vrrp {
   /** The node's name, for keepalived's own use; without blanks and quotes. */
   readonly node: string;

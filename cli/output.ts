@@ -29,7 +29,7 @@ export function formatJson(state: PlannedRules, node: string, balancer: object |
 }
 
 /**
- * Writes to standard output at once and whole. Not by process.stdout: opening that stream takes a tenth of the
+ * Writes all of a text to standard output before it returns. Not by process.stdout: opening that stream takes a tenth of the
  * time in which `vipnat plan` is done. When the reader went away (`vipnat plan | head`), the process ends with
  * `readerGone` and no message. When the output cannot be written for another reason (a full disk), the process
  * ends with status 1.
@@ -47,7 +47,7 @@ export function writeStdout(text: string): void {
   }
 }
 
-/** Writes to standard error at once and whole. Where that fails nobody is left to tell. */
+/** Writes all of a text to standard error before it returns. A failure is ignored, as it cannot be reported. */
 export function writeStderr(text: string): void {
   try {
     writeWhole(2, text);
@@ -85,8 +85,8 @@ export interface ErrorForm {
 
 /**
  * One line for each line of a VipnatError's message, each with the code: `vipnat: [CODE] message`, or a line of the JSON
- * log. What a tool printed follows only at debug. A host's want of descriptors has its code wherever it strikes. Anything
- * else is a bug of ours: the line says what to do about it, and its stack follows at debug.
+ * log. What a tool printed follows only at debug. A lack of file descriptors has its own code, wherever it occurs. Anything
+ * else is a bug of vipnat: the line says what to do about it, and its stack follows at debug.
  */
 export function formatError(error: unknown, form: ErrorForm): ErrorText {
   if (isShortage(error)) return formatError(toShortage(error), form);
@@ -159,14 +159,14 @@ export function formatSince(since: string | null, nowMs: number): string {
   return Number.isNaN(ms) ? '' : formatAge(Math.max(0, ms));
 }
 
-/** A column: its title, and on which side its cells stand. */
+/** A column: its title, and on which side its cells are aligned. */
 export interface Column {
   readonly title: string;
-  /** Numbers stand to the right. */
+  /** Numbers are aligned to the right. */
   readonly isRight?: true;
 }
 
-/** Rows below the titles of their columns, each as its lines: what does not fit of the last column stands below its beginning. */
+/** Rows below the titles of their columns, each as its lines: what does not fit of the last column is below its beginning. */
 export function layOutTable(
   columns: readonly Column[],
   rows: readonly (readonly Part[])[],
@@ -242,7 +242,7 @@ export function layOutParts(head: string, parts: readonly Part[], screen: Screen
   return lines.map(({ text }) => text);
 }
 
-/** Prose behind a head, as lines: what does not fit stands below the beginning of the prose. */
+/** Prose behind a head, as lines: what does not fit is below the beginning of the prose. */
 export function layOutText(head: string, text: string, screen: Screen): string[] {
   const width = screen.width === null ? null : screen.width - head.length;
   const [first = '', ...more] = wrap(clean(text, screen), width);

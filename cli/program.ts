@@ -225,7 +225,7 @@ export interface CallInvocation extends LoadedCommand {
   readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
   readonly words: readonly string[];
-  /** What flags gave of the configuration, beside the command's own. */
+  /** What flags gave of the configuration, apart from the command's own. */
   readonly flags: Flags;
   /** What --config names. */
   readonly file: string | undefined;
@@ -240,7 +240,7 @@ type Invocation = TextInvocation | CallInvocation;
 
 /**
  * Reads the command line, without the program's name. `width` is how many columns help may have: 80 unless given. Rejects as
- * CONFIG_INVALID where it cannot even be told what was meant: an unknown command, or an option without its value.
+ * CONFIG_INVALID where the command line is ambiguous: an unknown command, or an option without its value.
  */
 export async function parseCommandLine(
   given: readonly string[],
@@ -326,7 +326,7 @@ function explain({ code, message }: CommanderError, loaded: LoadedCommand | null
   return `${flag} needs a value${example}`;
 }
 
-/** Unknown words were let pass, so that they are told together with everything else that is wrong. */
+/** Unknown words were accepted first, so that they are reported together with everything else that is wrong. */
 function toInvocation(loaded: LoadedCommand, found: Command): CallInvocation {
   const { row, command } = loaded;
   const all = found.opts<Record<string, Given>>();
@@ -360,7 +360,7 @@ function findUnknown(command: Command, wordCount: number): string[] {
   const known = command.options.map(({ long }) => long ?? '');
   const help = `See vipnat ${command.name()} --help`;
   const foreign = command.args.filter((word) => word.startsWith('-'));
-  // Words beside an unknown option may be its values: then only the option is told.
+  // Words next to an unknown option may be its values: then only the option is reported.
   if (foreign.length === 0)
     return command.args.slice(wordCount).map((word) => `${quoteText(word)} is one word too many. ${help}`);
   return foreign.map((word) => {

@@ -34,7 +34,7 @@ const apiLimitMs = 5000;
 /** Of several writers each has its turn. */
 const maxTries = 5;
 
-/** The seats of a cluster, by its API. Each call asks it anew. */
+/** The seats of a cluster, by its API. Each call asks it again. */
 export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): SeatsApi {
   const { signal } = new AbortController();
   const client = new RoutedClient(route, clock, signal);
@@ -80,7 +80,7 @@ export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): Se
 
 /** The seats in the API. */
 export interface SeatsApi {
-  /** Reads all anew. Rejects as listObjects does. */
+  /** Reads all again. Rejects as listObjects does. */
   view(): Promise<SeatsView>;
   /** Replaces what a pool's annotation says: by what the function makes of it. Rejects with API_ANSWER_UNEXPECTED. */
   drain(pool: string, change: (drained: readonly Drained[]) => readonly Drained[]): Promise<void>;
@@ -90,7 +90,7 @@ export interface SeatsApi {
 export interface MoveOptions {
   readonly api: SeatsApi;
   readonly clock: Clock;
-  /** Told of each step: a sentence. */
+  /** Receives each step: a sentence. */
   readonly print: (detail: string) => void;
 }
 
@@ -112,14 +112,14 @@ export async function drainNode(options: MoveOptions, node: string): Promise<voi
   await waitFor(options, ({ seats }) => {
     const held = seats.filter(({ seatHolders }) => seatHolders.includes(node)).map(({ seat }) => seat);
     if (held.length > 0) return `${node} still holds ${held.join(', ')}`;
-    // The next holder says so a moment later than the former one.
+    // The next seat holder says so a moment later than the former one.
     const vacant = seats.filter(({ seat, seatHolders }) => given.includes(seat) && seatHolders.length === 0);
     return vacant.length === 0 ? null : `no node holds ${vacant.map(({ seat }) => seat).join(', ')}`;
   });
   print(`${node} holds no seat, and gets none until: vipnat seats undrain ${node}`);
 }
 
-/** Lets a node hold seats again. It takes none from others: see rebalanceSeats. */
+/** Lets a node hold seats again. It takes none from other nodes: see rebalanceSeats. */
 export async function undrainNode({ api, print }: MoveOptions, node: string): Promise<void> {
   const { drained } = await api.view();
   for (const pool of drained.keys()) {

@@ -26,7 +26,7 @@ Exit status: 0 done, or nothing wrong. 1 the command failed.
 See vipnat help COMMAND for the options of a command. Each option can also be
 a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode).`;
 
-/** What help says of options that a command takes beside those that it lists. */
+/** What help says of options that a command takes in addition to those that it lists. */
 const moreOptions =
   'Other options of vipnat run have no effect here. You can paste the options of the agent.';
 

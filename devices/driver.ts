@@ -22,14 +22,14 @@ export type DeviceErrorKind =
   | 'no-active-unit'
   /** Another unit became active meanwhile. */
   | 'role-changed'
-  /** Another user's changes wait to be applied: ours would apply them, too. */
+  /** Another user's changes wait to be applied: applying vipnat's would apply them, too. */
   | 'foreign-changes'
   /** A unit says that it cannot do this. */
   | 'refused'
   /** Its answer cannot be read. */
   | 'nonsense';
 
-/** How an object of ours on a device is told from those of others, and of other clusters: by its name. */
+/** How an object of vipnat on a device is distinguished from those of other users, and of other clusters: by its name. */
 
 /** `vipnat_CLUSTER_NAMESPACE_NAME_UID`. Names in Kubernetes have no underscores. */
 export function formatMark({ cluster, namespace, name, uid }: BalancerId): string {
@@ -61,13 +61,13 @@ export function isClusterName(text: string): boolean {
  * `vipnat device conformance` tries all of this on any driver: docs/drivers.md.
  */
 
-/** Whose a balancer is. Its cluster and uid are the mark that each object of ours on a device has, as `formatMark` writes it. */
+/** Whose a balancer is. Its cluster and uid are the mark that each object of vipnat on a device has, as `formatMark` writes it. */
 export interface BalancerId {
-  /** The name of the cluster, as each device is told: two clusters on one device have different ones. */
+  /** The name of the cluster, as configured for each device: two clusters on one device have different ones. */
   readonly cluster: string;
   readonly namespace: string;
   readonly name: string;
-  /** Of the Service: one that is made anew under its old name is another one. */
+  /** Of the Service: one that is created again under its old name is another one. */
   readonly uid: string;
 }
 
@@ -98,7 +98,7 @@ export interface Listener {
 export interface Member {
   readonly address: Address;
   readonly port: number;
-  /** 0 to 256, beside the others of its listener. 0 drains: it keeps its open connections, and gets no new ones. */
+  /** 0 to 256, relative to the others of its listener. 0 drains: it keeps its open connections, and gets no new ones. */
   readonly weight: number;
 }
 
@@ -123,13 +123,13 @@ export interface Capabilities {
   readonly atomicCommit: boolean;
   /** Two units, of which one is active. */
   readonly pair: boolean;
-  /** What stands on the device until somebody applies it is seen, also that of other users. */
+  /** Changes on the device that wait to be applied are seen, also those of other users. */
   readonly pendingChanges: boolean;
-  /** How many of `ensure` and `remove` it takes at once, of different balancers, as they cost less together. 1 where it is left out. */
+  /** How many `ensure` and `remove` it takes together, of different balancers, as they cost less then. 1 where it is left out. */
   readonly changesAtOnce?: number;
 }
 
-/** A balancer of ours as the device has it. */
+/** A balancer of vipnat as the device has it. */
 export interface Owned {
   readonly balancer: Balancer;
   /** Open connections by member, as `formatMember` writes it; null where the device does not count them. */
@@ -144,11 +144,11 @@ export interface Change {
   readonly after: string | null;
 }
 
-/** What became of a call. Nothing is ever half of it: what is not `done` is tried again, and goes on from where the device stands. */
+/** The outcome of a call. It is never partial: what is not `done` is tried again, and continues from the device's current state. */
 export type Progress =
   /** The device has it, and serves so. */
   | { readonly result: 'done' }
-  /** It is on its way. */
+  /** It is in progress. */
   | { readonly result: 'running'; readonly retryInMs: number; readonly why: string }
   /** It will not do it, however often it is asked: a person has to change something. */
   | { readonly result: 'refused'; readonly why: string }
@@ -162,7 +162,7 @@ export interface UnitState {
   readonly role: 'active' | 'standby' | 'unknown' | 'unresponsive';
   /** Whether it has what the active one has; null where nobody can tell. */
   readonly isInSync: boolean | null;
-  /** For people: why it is silent, behind or unknown; empty otherwise. */
+  /** For people: why it is unresponsive, behind or unknown; empty otherwise. */
   readonly why: string;
 }
 
@@ -179,7 +179,7 @@ export interface DeviceState {
  */
 export interface LoadBalancerDriver {
   readonly capabilities: Capabilities;
-  /** All that has our mark and our cluster's name. Objects of others are not listed. */
+  /** All that has vipnat's mark and this cluster's name. Other users' objects are not listed. */
   list(signal: AbortSignal): Promise<readonly Owned[]>;
   /** What `ensure` would do. Writes nothing. Empty when the device has it. Rejects with a DeviceError `refused` what `ensure` would refuse. */
   plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]>;
@@ -205,7 +205,7 @@ export interface DeviceSettings {
   readonly options: Readonly<Record<string, string>>;
 }
 
-/** What a driver has of the world. */
+/** What the caller supplies to a driver. */
 export interface DriverContext {
   readonly clock: Clock;
   /**

@@ -6,7 +6,7 @@ import { type UnitState, DeviceError } from './driver.ts';
  * Goal: what is changed is changed at the unit that serves, wholly or not at all.
  * Tension: units change their roles whenever they like, also between two calls, and nothing can be locked.
  * Compromise: one unit is pinned for a transaction. It alone is asked whether it is still active right before and right after the commit. Where it
- * is not, the transaction starts again at the other one. What was not committed is taken back. Two that are active at once are seen when one begins.
+ * is not, the transaction starts again at the other one. What was not committed is taken back. Two active units are detected when one begins.
  */
 
 /** What a unit says of its role. */
@@ -50,7 +50,7 @@ export class DevicePair<Unit extends PairUnit> {
     this.#units = units;
   }
 
-  /** What each unit says of its role. One that does not answer is silent; one that refuses us is unknown. */
+  /** What each unit says of its role. One that does not answer is `unresponsive`; one that refuses vipnat is unknown. */
   async readUnits(signal: AbortSignal): Promise<readonly UnitState[]> {
     return (await this.#askAll(this.#units, signal)).map(({ unit, role, error, why }) => ({
       unit: unit.unit,
@@ -162,10 +162,10 @@ async function tryToTakeBack<Unit>(
 /**
  * Changes of a device that are done together: each round does all that waits, as far as it wants to.
  *
- * Goal: a hundred changes cost little more than one, on a device that reads and commits everything at once.
+ * Goal: a hundred changes cost little more than one, on a device that reads and commits everything in one step.
  * Tension: each caller waits for its own change alone, and ends it whenever it likes.
- * Compromise: who comes while a round is under way waits for the next one, or joins it as long as it still takes some. Who leaves is answered at once,
- * and the round goes on for the others. The last one who leaves ends it, and is answered when it has ended.
+ * Compromise: a caller that comes during a round waits for the next one, or joins it as long as it still takes some. A caller that leaves is
+ * answered immediately, and the round continues for the others. The last one that leaves ends it, and is answered when it has ended.
  */
 interface Round<Request, Result> {
   /** Does what `take` answers, each time it is asked, and says what became of some of it. The others wait for the next round. */
@@ -225,7 +225,7 @@ export class Together<Request, Result> {
         const results = await this.#round(take, signal);
         this.#settle(results);
       } catch (error) {
-        // It is about the device or the process: whoever came meanwhile would hear the same. Not so of who ended the round.
+        // The error is about the device or the process: later callers would get the same. Not so if callers ended the round.
         const [all, isEnded] = [this.#waiting, signal.aborted];
         this.#waiting = all.filter((each) => isEnded && !each.signal.aborted);
         for (const { reject } of all.filter((each) => !isEnded || each.signal.aborted)) reject(error);

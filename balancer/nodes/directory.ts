@@ -83,9 +83,9 @@ export class NodeAddresses {
  * Whether a node does not answer, by what connects to it have shown. Pure.
  *
  * Goal: a dead node's pods get no new connection within a second.
- * Tension: silence is the node's, or this host's own network's; packets are lost, and links are away for a second or two.
- * Compromise: two silences in a row count, if another node was heard in between (ADR 10): this host's network worked. Open connections wait
- * for seconds: their clients repeat what is lost when the node is back, and a connection that is cut ends for good.
+ * Tension: a missing answer is the node's fault, or this host's own network's; packets are lost, and links are down for a second or two.
+ * Compromise: two failed connects in a row count, if another node answered in between (ADR 10): this host's network worked. Open connections
+ * wait for seconds: their clients repeat what is lost when the node is back, and a connection that is cut ends for good.
  *
  * A node that was away for 12 s may have started again. It answers long before its pods run, and until its kubelet has said so Kubernetes calls
  * its former pods ready. So it is back when its balancer has reported: that is a pod of the same kubelet.
@@ -98,9 +98,9 @@ export interface NodeState {
   readonly hasAnswered: boolean;
   /** Connects in a row that it answered. */
   readonly consecutiveAnswers: number;
-  /** Since when it does not answer, if it is out of use: when the first silent connect was begun. */
+  /** Since when it does not answer, if it is out of use: when the first unanswered connect was begun. */
   readonly outSince: number | null;
-  /** Out, and silent for so long that its open connections are lost. */
+  /** Out, and without an answer for so long that its open connections are lost. */
   readonly isLost: boolean;
   /** When the first of the answers in a row was begun; null while it does not answer. */
   readonly answersSince: number | null;
@@ -122,13 +122,13 @@ export const unknownNode: NodeState = {
 /** A node that has not answered so many connects at first does not at all. */
 const neverConnects = 8;
 
-/** As many as silences take it out. */
+/** As many as the missing answers that take it out. */
 const answersToReturn = 2;
 
-/** A switch that chooses its ways anew, a bond that changes its link, a virtual machine that moves: some seconds at most. */
+/** A switch that chooses its paths again, a bond that changes its link, a virtual machine that moves: some seconds at most. */
 const lostMs = 5000;
 
-/** A machine that starts again is silent for longer. One that was only slow, or cut off, is back with its answers. */
+/** A machine that starts again does not answer for longer. One that was only slow, or cut off, is back with its answers. */
 const restartMs = 12_000;
 
 /** What a kubelet says of its pods at its start is in the EndpointSlices of all nodes by then. */
@@ -141,7 +141,7 @@ const maxWaitMs = 60_000;
 interface NodeAnswer {
   readonly isAnswered: boolean;
   readonly askedAt: number;
-  /** See `hasWitness`, as of when it was begun. */
+  /** See `isCorroborated`, as of when it was begun. */
   readonly wasWitnessed: boolean;
 }
 
@@ -196,8 +196,8 @@ function judgeUnresponsive(state: NodeState, { wasWitnessed }: NodeAnswer, now: 
 }
 
 /**
- * Whether another node was asked since this one's silence began, and answered. If no other node is left that answers, silence counts by itself:
- * nobody can be waited for.
+ * Whether another node was asked since this one stopped answering, and answered. If no other node is left that answers, missing answers
+ * count by themselves: no answer can be awaited.
  */
 export function isCorroborated({ history }: NodeState, others: Iterable<NodeState>): boolean {
   let isAnyLeft = false;
@@ -223,11 +223,11 @@ export function isUndecided({ history, hasAnswered, outSince, consecutiveAnswers
  * Where nodes are, as their balancers say in their Leases.
  *
  * Goal: a node that comes, or comes back with another address, is known within seconds.
- * Tension: all nodes renew their Leases every 10 s. If each node watched all of them, a thousand nodes would hear 100,000 renewals a second.
- * Compromise: Leases are listed: at the start, now and then, and when somebody is missed or does not answer.
+ * Tension: all nodes renew their Leases every 10 s. If each node watched all of them, a thousand nodes would receive 100,000 renewals a second.
+ * Compromise: Leases are listed: at the start, periodically, and when a node is missing or does not answer.
  */
 
-/** What it needs of the world, and its listeners. */
+/** What the caller supplies, and its listeners. */
 export interface DirectoryPorts {
   readonly clock: Clock;
   readonly random: Random;
@@ -371,7 +371,7 @@ function chooseAddress(texts: readonly string[], families: ReadonlySet<Family>):
  * Compromise: its Lease alone is read: once when the node goes out, and again and again while it is awaited, at a pace that the caller chooses.
  */
 
-/** What it needs of the world, and its listener. */
+/** What the caller supplies, and its listener. */
 export interface ReportsPorts {
   readonly clock: Clock;
   readonly random: Random;
@@ -418,7 +418,7 @@ export class NodeReports {
     this.#plan(node, watched, this.#ports.random() * spreadMs);
   }
 
-  /** Ends what is under way for a node. */
+  /** Ends what is in progress for a node. */
   forget(node: string): void {
     this.#nodeToWatched.get(node)?.cancel();
     this.#nodeToWatched.delete(node);

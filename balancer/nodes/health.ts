@@ -36,7 +36,7 @@ interface NodeHealthOptions {
   readonly namespace: string;
   /** Where nodes are asked; 0 asks nobody. */
   readonly probePort: number;
-  /** Ends what is under way at the API. */
+  /** Ends what is in progress at the API. */
   readonly signal: AbortSignal;
   /** At which other nodes reach this one. */
   readonly listAddresses: () => readonly string[];
@@ -117,7 +117,7 @@ export interface NodeListener {
   out(node: string, address: Address): void;
   /** It has not answered for so long that its open connections are forgotten. */
   lost(node: string): void;
-  /** A lost node answers again. It is not back: it may have started anew, so the report of its balancer is awaited. */
+  /** A lost node answers again. It is not back: it may have restarted, so the report of its balancer is awaited. */
   returns(node: string): void;
   /** It is in use again, after so many milliseconds. */
   back(node: string, outageMs: number): void;
@@ -159,13 +159,13 @@ function listUnheard(targets: Targets, port: number): readonly string[] {
     .sort();
 }
 
-/** The nodes that are out, and those that are lost and silent. The same object as before where nothing has changed. */
+/** The nodes that are out, and those that are lost and do not answer. The same object as before where nothing has changed. */
 function listOutages(targets: Targets, before: NodeOutages): NodeOutages {
   const list = (isChosen: (state: NodeState) => boolean) =>
     new Set([...targets].flatMap(([node, { state }]) => (isChosen(state) ? [node] : [])));
   const outages = {
     out: list(({ outSince }) => outSince !== null),
-    // What is still open when a node answers again goes on, whether it has started again or not: its host answers for that.
+    // What is still open when a node answers again stays open, whether it has started again or not: its host handles that.
     lost: list((state) => state.isLost && !isReturning(state)),
   };
   return isDeepStrictEqual(outages, before) ? before : outages;
@@ -261,7 +261,7 @@ export class ProbeTurns {
 
 /** Asks other nodes whether they live, for as long as this node sends connections to their pods. */
 
-/** What it needs of the world. */
+/** What the caller supplies. */
 interface NodeHealthPorts
   extends Omit<DirectoryPorts, 'onChange' | 'onProblem'>, Pick<ReportsPorts, 'readRenewal'> {
   /** Connects once, and sends nothing. Never rejects; answers after the limit at the latest. */
@@ -284,7 +284,7 @@ const activePace: ProbePace = { intervalMs: 250, perSecond: 400 };
 /** Any other one knows by this who answers at all, for when addresses come to it; and it has clients of its own. */
 const idlePace: ProbePace = { intervalMs: 5000, perSecond: 20 };
 
-/** So many are asked, where there are, also without endpoints: they are witnesses. */
+/** At least so many are asked, if there are, also without endpoints: their answers show that this host's network works. */
 const leastAsked = 4;
 
 /** How often the Lease of a node is read whose report is awaited. With 1,000 nodes that hold no address, that is 100 reads a second. */
@@ -467,7 +467,7 @@ export class NodeHealth {
     if (before.outSince !== null && after.outSince === null) report.back(node, clock.now() - before.outSince);
   }
 
-  /** Asks whoever was heard last: silence counts when somebody has answered since it began. */
+  /** Asks the node that answered last: missing answers count when another node has answered since they began. */
   #probePeerSoon(node: string): void {
     const others = [...this.#nodeToTarget].filter(([other]) => other !== node);
     const reachedAt = ([, { state }]: (typeof others)[number]) => state.history.reachedAt;

@@ -24,7 +24,7 @@ const mostAtOnce = 128;
 /** An address that is in use is asked for again this often. */
 const againMs = 30_000;
 
-/** So many silences in a row are the end of its use. */
+/** So many missing answers in a row are the end of its use. */
 const proofs = 2;
 
 interface UsedAddress {
@@ -122,7 +122,7 @@ export class AddressConflicts {
   }
 }
 
-/** Finds up to which version of VirtualIPs all addresses of this node's seats are on its interfaces: also while ever more are on their way. */
+/** Finds up to which version of VirtualIPs all addresses of this node's seats are on its interfaces: also while more are always being added. */
 export class Announcement {
   /** Addresses that are missing, the one that was found so first before the others, to the version at which none of them was wanted. */
   readonly #missingToVersion = new Map<string, string | null>();

@@ -11,20 +11,20 @@ import { rename } from 'node:fs/promises';
 /**
  * Whether another host has an address, too, that this node holds.
  *
- * Goal: a conflict that comes later is found: DHCP, or a person, gives a Service's address to somebody.
- * Tension: nodes of ours answer, too: two during a takeover, and all of them with kube-proxy in mode ipvs and without strictARP. Each
- * question waits for half a second, and ARP is everybody's time.
+ * Goal: a conflict that comes later is found: DHCP, or a person, gives a Service's address to another host.
+ * Tension: vipnat's nodes answer, too: two during a takeover, and all of them with kube-proxy in mode ipvs and without strictARP. Each
+ * question waits for half a second, and ARP is a shared resource.
  * Compromise: an address is asked for a minute after it came, and then once a minute, 64 in 10 s at most. Three answers in a row, 10 s apart,
- * are a conflict. Who answers for the seat's anchor is a node of ours, and counts as nobody. While anybody answers for an address of kube-ipvs0,
- * all nodes of ours answer for all addresses, and of several answers the kernel knows the first: then no answer says anything. Only for IPv4: for
- * an IPv6 address of its own the kernel hears no answer.
+ * are a conflict. A host that answers for the seat's anchor is a vipnat node, and does not count. While a host answers for an address of
+ * kube-ipvs0, all vipnat nodes answer for all addresses, and of several answers the kernel uses the first: then no answer proves anything. Only
+ * for IPv4: for an IPv6 address of its own the kernel processes no answer.
  */
 
 /** An address that this node holds. */
 export interface HeldAddress extends PlacedAddress {
-  /** What a node of ours has, too, that takes the address over. */
+  /** What a vipnat node has, too, that takes the address over. */
   readonly anchor: string;
-  /** What each node of ours has that answers for all addresses of Services. Absent where none does. */
+  /** What each vipnat node has that answers for all addresses of Services. Absent where none does. */
   readonly shared?: string | undefined;
 }
 
@@ -34,7 +34,7 @@ const intervalMs = 60_000;
 /** How often some are asked for; and the next time after an answer. */
 const roundMs = 10_000;
 
-/** Of one round, without witnesses: these are few. */
+/** Of one round, without anchors and shared addresses: these are few. */
 const mostAtOnce = 64;
 
 /** So many answers in a row are a conflict. */
@@ -106,7 +106,7 @@ export class HeldAddresses {
   }
 }
 
-/** Whether who answers for an address may be a node of ours. */
+/** Whether the host that answers for an address may be a vipnat node. */
 function isOwn({ anchor, shared }: HeldAddress, mac: string, users: ReadonlyMap<string, string>): boolean {
   return users.get(anchor) === mac || (shared !== undefined && users.has(shared));
 }
@@ -166,13 +166,13 @@ async function check(draft: string, test: TestConfiguration): Promise<Replacemen
  * Keeps keepalived.conf as it is wanted, and has keepalived read it.
  *
  * Goal: whatever is killed at whatever moment, keepalived soon goes by the file, and the file is the one that is wanted.
- * Tension: keepalived reads its file when it starts or is told to, and tells nobody whether it did. It may be in a container that
- * starts at any moment, and says its pid after it has read the file.
+ * Tension: keepalived reads its file when it starts or gets a signal, and reports to no other process whether it did. It may be in a container
+ * that starts at any moment, and writes its pid after it has read the file.
  * Compromise: each process gets one SIGHUP for each text, and one for the text that was there when it was first seen. A reload of an
  * equal file moves nothing. A process that has just started is left alone for a second: it could not take a signal yet.
  */
 
-/** What keeping a configuration needs of the world. */
+/** What the caller supplies. */
 export interface ConfigurationPorts {
   readonly files: SeatFiles;
   readonly clock: Clock;
@@ -206,7 +206,7 @@ export class ConfigurationKeeper {
   #bucket: Bucket;
   #text: string | null = null;
   #running: RunningKeepalived | null = null;
-  /** What was told last, to which process. */
+  /** What was reported last, to which process. */
   #reported = '';
   #refused: { readonly text: string; readonly at: number } | null = null;
   /** Whether keepalived was the first to read the file that is there. */
@@ -233,15 +233,15 @@ export class ConfigurationKeeper {
   }
 
   /**
-   * Replaces the file if it is another one than at the last look, not too often, and has the process of that look read it. Answers
-   * after how many milliseconds to try again: null where nothing is left to do. Rejects as replaceConfigurationFile does.
+   * Replaces the file if it differs from the file at the last sync, not too often, and has the process of that sync read it. Answers
+   * after how many milliseconds to try again: null where nothing more is to be done. Rejects as replaceConfigurationFile does.
    */
   async keep(text: string): Promise<number | null> {
     const waitMs = text === this.#text ? null : await this.#replace(text);
     return waitMs ?? this.#notify();
   }
 
-  /** keepalived empties it before each check, and then goes on with the configuration that it has. */
+  /** keepalived empties it before each check, and then keeps the configuration that it has. */
   async #readComplaint(): Promise<void> {
     const { files, report } = this.#ports;
     const text = await readIfThere(files.checkLog, { refusesLink: true }).catch(() => null);

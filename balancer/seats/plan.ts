@@ -58,7 +58,7 @@ function nameSeatInstance(seat: string): string {
   return `seat-${seat}`;
 }
 
-/** Of one family. Adverts name the anchor alone: nodes that differ in a Service's address agree on the holder all the same. */
+/** Of one family. Adverts name the anchor alone: nodes that differ in a Service's address still agree on the seat holder. */
 function toInstance({ name, anchor, device, vrid, place, advertMs, isUsed, addresses }: PlannedSeat) {
   const others = new Set(addresses.map((one) => one.device));
   return {

@@ -157,7 +157,7 @@ function listMissing(seats: readonly PlannedSeat[], view: SeatsView, used: reado
     .map(toAddressText);
 }
 
-/** The seats as they are to be written, by what newcomers may be held. */
+/** The seats as they are to be written, without new addresses that may not be held yet. */
 function limitSeats(
   seats: readonly PlannedSeat[],
   view: SeatsView,
@@ -178,7 +178,7 @@ function isNew({ address: { text } }: PlacedAddress, { here, configured }: Seats
 }
 
 /**
- * While no keepalived runs, the configuration goes on to have the addresses that a killed one left on the interfaces: the next one
+ * While no keepalived runs, the configuration still has the addresses that a killed one left on the interfaces: the next one
  * removes what its configuration has, and nothing else (keepalived 2.2.7). Pure.
  */
 function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSeat[] {
@@ -205,7 +205,7 @@ function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSe
  * truth about that: keepalived's own words are for people.
  */
 
-/** What the seats of a node need of the world. */
+/** What the caller supplies. */
 interface SeatsPorts extends ConfigurationPorts {
   /** As the API names this node. */
   readonly node: string;
@@ -237,7 +237,7 @@ export interface SeatsState {
 /** Before anything is known. */
 const nothingHeld: SeatsState = { held: [], inUse: [], unheld: {}, announced: null };
 
-/** Who holds a seat changes without a word. A look costs a millisecond for 1,000 addresses. */
+/** Seat holders change without any notification. A check costs a millisecond for 1,000 addresses. */
 const intervalMs = 500;
 
 /** What keepalived is about to put on an interface is there after a moment, and somebody waits for it. After this long it is not about to. */
@@ -298,31 +298,31 @@ export class Seats {
     this.#serving = new ServingKeeper(trackFile, clock, report);
   }
 
-  /** Begins to look. Writes nothing before the first `update`: what a former life has left goes on until then. */
+  /** Begins to sync. Writes nothing before the first `update`: what an earlier process has left stays until then. */
   start(): void {
     this.#notices.start();
     this.#syncIn(0);
   }
 
-  /** Takes what the API has now, all of it. Returns at once. */
+  /** Takes what the API has now, all of it. Returns immediately. */
   update(input: SeatsInput): void {
     this.#input = input;
     this.#syncIn(settleMs);
   }
 
-  /** Tells keepalived whether this node can serve at all: it gives all seats up where not. Returns at once. */
+  /** Writes for keepalived whether this node can serve at all: if it cannot, keepalived gives all seats up. Returns immediately. */
   setServing(isServing: boolean): void {
     this.#serving.keep(isServing);
   }
 
-  /** Ends when nothing is under way. The seats stay where they are: keepalived goes on. No callback is called afterwards. */
+  /** Ends when nothing is in progress. The seats stay where they are: keepalived still runs. No callback is called afterwards. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();
     await Promise.all([this.#syncing, this.#notices.stop(), this.#serving.release()]);
   }
 
-  /** Plans a look, unless an earlier one is planned; after the one under way. */
+  /** Plans a sync, unless an earlier one is planned; after the one in progress. */
   #syncIn(delayMs: number): void {
     const { clock } = this.#ports;
     const dueAt = clock.now() + delayMs;
@@ -357,7 +357,7 @@ export class Seats {
     this.#syncIn(delayMs);
   }
 
-  /** All is as it is to be. A look that only waited for its turn to write does not count. */
+  /** All is in the wanted state. A sync that only waited for its turn to write does not count. */
   #recover(): void {
     if (this.#isFailing) this.#ports.report.failed(null);
     this.#isFailing = false;

@@ -318,7 +318,7 @@ export interface Relay {
   /** The same endpoints to their weights. */
   readonly weights: ReadonlyMap<string, number>;
   /**
-   * Nodes to an endpoint of each: packets take the same way as to the endpoint. Also nodes whose endpoints take no new connection,
+   * Nodes to an endpoint of each: packets take the same path as to the endpoint. Also nodes whose endpoints take no new connection,
    * because they have open ones.
    */
   readonly nodes: ReadonlyMap<string, string>;
@@ -351,7 +351,7 @@ export function listNodes(backends: readonly Backend[], here: string): ReadonlyM
 }
 
 /**
- * Null where no other node has an endpoint that can be reached this way. Endpoints of which nobody says where they are cannot. UDP has no
+ * Null where no other node has an endpoint that can be reached by this path. Endpoints whose node is unknown cannot. UDP has no
  * open connections: a client is sent elsewhere as soon as an endpoint takes none.
  */
 export function planRelay(

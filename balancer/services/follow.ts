@@ -95,7 +95,7 @@ function limit(reported: VirtualIp, before: VirtualIp | null): VirtualIp | null 
  * Gives a pod that has just become ready few connections, and ever more, where its Service asks for that.
  *
  * Goal: a pod that is cold is not flooded.
- * Tension: each step is a write, and many pods may start at once.
+ * Tension: each step is a write, and many pods may start at the same time.
  * Compromise: ten steps, and one write a second at most for all pods of all Services.
  */
 
@@ -235,7 +235,7 @@ function listEndpoints({ slices }: BalancedService): SeenEndpoint[] {
   );
 }
 
-/** What following needs of the world. */
+/** What the caller supplies. */
 interface FollowOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
@@ -252,7 +252,7 @@ interface FollowOptions {
 /** What is followed. */
 type Followed = 'services' | 'endpointslices' | 'earlyslices' | 'virtualips' | 'pools' | 'nodes';
 
-/** Kinds that balancing goes on without, to what is so meanwhile. The credentials of an older manifest do not allow them. */
+/** Kinds that balancing works without, to the effect while one is missing. The credentials of an older manifest do not allow them. */
 const effects = {
   earlyslices: 'pods with a readiness gate or a weight are balanced as Kubernetes says',
   nodes: 'pods of a node that shuts down get connections, and zones do not count',
@@ -283,7 +283,7 @@ export class FollowedObjects {
   readonly #lost = new Set<Followed>();
   /** Of those that are optional. */
   readonly #without = new Set<Followed>();
-  /** As they were listed or told last; null before the first list. */
+  /** As they were last listed or watched; null before the first list. */
   #nodes: ReadonlyMap<string, FollowedNode> | null = null;
   /** What was said of nodes counts no more. */
   #areNodesForgotten = false;
@@ -402,7 +402,7 @@ export class FollowedObjects {
     for (const informer of Object.values(this.#informers)) informer.start();
   }
 
-  /** Ends all that is under way. */
+  /** Ends all that is in progress. */
   stop(): void {
     for (const informer of Object.values(this.#informers)) informer.stop();
     this.#starts.stop();
@@ -451,7 +451,7 @@ export class FollowedObjects {
     this.#lost.add(kind);
   }
 
-  /** The rest goes on. Where the API is away as a whole, the other kinds say it. */
+  /** The rest continues. If the whole API is unreachable, the other kinds report it. */
   #goWithout(kind: Optional, { code, message }: VipnatError): void {
     const isAway = code === 'API_UNREACHABLE';
     const isWhole = isAway && (this.#lost.size > 0 || !this.#hasListedOthers);
@@ -464,13 +464,13 @@ export class FollowedObjects {
     this.#noteChange();
   }
 
-  /** A node that was about to end when it was last heard of would end for ever. */
+  /** A node whose last received state was about to end would end for ever. */
   #forgetNodes(): void {
     this.#areNodesForgotten = true;
     this.index.takeNodes([...(this.#nodes ?? [])].map(([key, before]) => ({ key, before, after: null })));
   }
 
-  /** A watch that goes on tells only what is new. */
+  /** A watch that continues sends only what is new. */
   #recallNodes(): void {
     if (!this.#areNodesForgotten) return;
     if (this.#takeNodes([], this.#nodes ?? new Map())) this.#noteChange();

@@ -32,7 +32,7 @@ import {
 import { listBackends } from '../../lib/api/endpoints.ts';
 import { type Service, readAnnotation, readDuration, type Method, methods } from '../../lib/api/service.ts';
 
-/** What to balance, a sentence for each endpoint that cannot be used, and one for each wish that is not granted. */
+/** What to balance, a sentence for each endpoint that cannot be used, and one for each setting that is not applied. */
 export interface ServiceBalance {
   readonly ports: readonly PortBalance[];
   readonly refused: readonly string[];

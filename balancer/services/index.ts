@@ -300,7 +300,7 @@ export class ServiceIndex {
     return concerned.length > 0;
   }
 
-  /** Answers whether it ends now, or ends no more. One that is silent after it said that it shuts down is off. */
+  /** Answers whether it ends now, or ends no more. A node that does not answer after it reported its shutdown is off. */
   #takeNode({ key, after }: Change<FollowedNode>): boolean {
     const { zone, ending, isUnresponsive } = after ?? { zone: null, ending: null, isUnresponsive: false };
     const before = this.#nodeToEnding.get(key) ?? null;

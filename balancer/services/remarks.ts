@@ -155,8 +155,8 @@ const maxParts = 300_000;
 const ofChain = 4;
 
 /**
- * Clients or connections are remembered in a set. For 65,535 of them the kernel takes two megabytes and some milliseconds at once (measured with
- * Linux 6.18: 100 sets took 200 MB, and up to 0.8 s). Source: nft_rhash_init.
+ * Clients or connections are remembered in a set. For 65,535 of them the kernel takes two megabytes and some milliseconds in one step
+ * (measured with Linux 6.18: 100 sets took 200 MB, and up to 0.8 s). Source: nft_rhash_init.
  */
 const ofMemory = 250;
 

@@ -15,15 +15,15 @@ import {
 import { findErrorCode } from '../../lib/errors.ts';
 
 /**
- * What lets connections to Services pass where others drop what is forwarded: a chain of ours in iptables' table filter.
+ * What lets connections to Services pass where other software drops what is forwarded: vipnat's own chain in iptables' table filter.
  *
  * Goal: connections that the balancer has sent to pods pass, and nothing else does.
- * Tension: a drop counts whatever other tables accept, and each packet on its way through this host passes the chain.
+ * Tension: a drop counts whatever other tables accept, and each packet that this host forwards passes the chain.
  * Compromise: the chain is there only while something drops. It looks at connections that were translated, by the address that
  * they asked for; addresses that are next to each other are one rule. Chains of network policies decide first.
  */
 
-/** The chain of table filter. Whatever it holds is ours. Its name is none of those that `vipnat run` takes for its own. */
+/** The chain of table filter. Everything in it is vipnat's. Its name is none of those that `vipnat run` takes for its own. */
 const acceptChain = balancerChain;
 
 /** The chains of table filter that `planAccept` goes by. */
@@ -54,7 +54,7 @@ interface SeenChains {
   readonly hooks: readonly string[];
 }
 
-/** A hook that is well stays: a move of it would be news to whoever else has a hook there. */
+/** A correct hook stays: a move of it would look like a change to other software that has a hook there. */
 function fill({ chain, forward, hooks }: SeenChains, rules: readonly string[]): string {
   const others = forward.filter((rule) => rule !== hook);
   const place = findPlace(others);
@@ -86,7 +86,7 @@ function isSame(chain: readonly string[] | undefined, rules: readonly string[]):
 }
 
 /**
- * Before how many of others' rules it may be: behind each chain of a network policy, and before all that drops. Where a drop is before
+ * Before how many foreign rules it may be: behind each chain of a network policy, and before all that drops. Where a drop is before
  * such a chain, nothing of what drops there gets to the chain anyway. Other chains may drop, too: their place is their owners' choice.
  */
 function findPlace(others: readonly string[]): { readonly first: number; readonly last: number } {
@@ -101,16 +101,16 @@ function findPlace(others: readonly string[]): { readonly first: number; readonl
  * Goal: a chain FORWARD that begins to drop is noticed in seconds.
  * Tension: others write to nftables all the time, and tools that list rules begin again at each of their commits: such a tool never ends, and
  * takes a processor.
- * Compromise: a look starts no tool while these chains of iptables-nft and nftables stay as they are, and asks the kernel for a list of chains. It comes when
- * addresses change, once in five seconds at most while only tables change, and each minute. iptables-legacy has no such list: its tool
- * runs when addresses change, and each minute.
+ * Compromise: a check starts no tool while these chains of iptables-nft and nftables stay as they are, and asks the kernel for a list of chains.
+ * It comes when addresses change, once in five seconds at most while only tables change, and each minute. iptables-legacy has no such list: its
+ * tool runs when addresses change, and each minute.
  */
 const paceMs = 5000;
 
 /** Changes of iptables-legacy move no generation of nftables. */
 const tickMs = 60_000;
 
-/** What it needs of the world. */
+/** What the caller supplies. */
 export interface ForwardPorts {
   readonly kernel: Pick<BalancerKernel, 'readFilter' | 'restore' | 'listForwardChains'>;
   readonly clock: Clock;
@@ -118,8 +118,8 @@ export interface ForwardPorts {
 }
 
 /**
- * Lets connections to Services pass where this host drops what is forwarded, and names what it cannot overrule. Beside everything
- * else, one look at a time; a failure is reported once, and tried again.
+ * Lets connections to Services pass where this host drops what is forwarded, and names what it cannot overrule. It runs parallel to
+ * everything else, one check at a time; a failure is reported once, and tried again.
  */
 export class ForwardKeeper {
   readonly #ports: ForwardPorts;
@@ -135,7 +135,7 @@ export class ForwardKeeper {
     this.#ports = ports;
   }
 
-  /** Takes the addresses of all Services, and whether somebody has changed tables. Returns at once. */
+  /** Takes the addresses of all Services, and whether tables have changed. Returns immediately. */
   keep(addresses: ReadonlySet<string>, haveTablesChanged: boolean): void {
     const now = this.#ports.clock.now();
     const isSame =
@@ -151,7 +151,7 @@ export class ForwardKeeper {
     this.#work = this.#sync(dialects).finally(() => (this.#work = null));
   }
 
-  /** Waits for the look under way. The chain stays. */
+  /** Waits for the check in progress. The chain stays. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#work;
@@ -195,7 +195,7 @@ export class ForwardKeeper {
     const output = await kernel.readFilter(family, dialect, acceptChains);
     if (output === null) return false;
     const seen = parseSave(output);
-    // Native rules of nft: nothing is written there, and its policy is told as any other table's.
+    // Native rules of nft: nothing is written there, and its policy is reported like any other table's.
     if (seen.unread.includes('filter')) return false;
     const input = planAccept(seen, this.#listAddresses(family));
     if (input === '') return true;

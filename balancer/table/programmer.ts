@@ -30,7 +30,7 @@ import { nameTable, tableName } from '../../lib/api/balancer.ts';
  * as the number of Services has binary digits. That Service is kube-proxy's then, and is asked about alone, ever more seldom.
  */
 
-/** What it needs of the world. */
+/** What the caller supplies. */
 interface WritePorts {
   readonly clock: Clock;
   readonly kernel: Pick<BalancerKernel, 'check'>;
@@ -50,7 +50,7 @@ interface Refusal {
 /** A Service is tried again so soon, and then ever more seldom. */
 const [firstRetryMs, maxRetryMs] = [2000, 120_000];
 
-/** So many are tried at once: each takes a start of nft. */
+/** So many are tried at the same time: each takes a start of nft. */
 const maxRetries = 8;
 
 /** Questions after one refusal. Whoever is not known to be well then is set aside, and tried again alone. */
@@ -245,7 +245,7 @@ class Search {
   }
 }
 
-/** A script that makes the table of a family anew, with these alone. */
+/** A script that makes the table of a family again, with these alone. */
 function printAlone(family: Family, balances: readonly PortBalance[]): string {
   const own = balances.filter((balance) => balance.family === family);
   if (own.length === 0) return '';
@@ -257,10 +257,10 @@ function printAlone(family: Family, balances: readonly PortBalance[]): string {
 /**
  * Keeps the tables of both families as the Services want them.
  *
- * Goal: a change of one Service costs what that Service costs, and no packet is lost on its way.
- * Tension: listing a large table takes a second, and what others have done to it is not told.
- * Compromise: what was written last is known, and the difference is one transaction: without a tool where only elements change. The table is listed at the start, after a
- * failure, when it is another one than ours, and when it is to be compared.
+ * Goal: a change of one Service costs what that Service costs, and no packet is lost.
+ * Tension: listing a large table takes a second, and the kernel does not report what other software has done to it.
+ * Compromise: what was written last is known, and the difference is one transaction: without a tool where only elements change. The table
+ * is listed at the start, after a failure, when it is not the one that vipnat wrote, and when it is to be compared.
  */
 
 /** The balances of one Service, of both families. */
@@ -367,7 +367,7 @@ export class Programmer {
     await this.#guard(this.#kernel.apply(printRenewal(used)));
   }
 
-  /** Where one Service cannot be rendered, the parts of others are ahead of the tables. */
+  /** Where one Service cannot be rendered, the parts of the other Services are ahead of the tables. */
   #changeTables(changes: ReadonlyMap<string, Balances>): (TableChange | null)[] {
     const wasKnown = this.#isKnown;
     this.#isKnown = false;

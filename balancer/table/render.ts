@@ -254,7 +254,7 @@ function toChain(rules: readonly string[]): NftChain {
 /** For how long after its last packet a connection's node is remembered. A connection that comes later is sent by its hash. */
 const memorySeconds = 900;
 
-/** So many ICMP errors of one port go on in a second, each to all nodes. Routers send far fewer; who floods gets no more copies. */
+/** So many ICMP errors of one port are sent on in a second, each to all nodes. Routers send far fewer; a flood gets no more copies. */
 const errorsPerSecond = 250;
 
 /** SYN, and none of ACK, FIN and RST: a connection begins. Of a chain that only TCP comes to. */
@@ -264,7 +264,7 @@ const opens = '@th,104,8 & 0x17 == 0x2';
 interface NodePath {
   /** Null for this one. */
   readonly node: string | null;
-  /** Where open connections go on. */
+  /** Where open connections continue. */
   readonly chain: string;
   /** Where new ones begin. */
   readonly start: string;
@@ -275,8 +275,8 @@ interface NodePath {
 }
 
 /**
- * The part of a family's table that sends connections to one port on to other nodes. Which node is a connection's follows from its
- * hash, which is the same on every node: another one that comes to hold the address sends most packets the same way. Pure.
+ * The part of a family's table that sends connections to one port to other nodes. A connection's node follows from its
+ * hash, which is the same on every node: another node that comes to hold the address sends most packets to the same nodes. Pure.
  */
 function renderRelay(balance: PortBalance, relay: Relay): NftTable {
   const [id, { family, addresses, port }] = [identifyPort(balance), balance];
@@ -383,7 +383,7 @@ function renderPath(balance: PortBalance, relay: Relay, path: NodePath): [string
   );
 }
 
-/** The way to another node, with the sign by which that one knows it. */
+/** The path to another node, with the sign by which that one knows it. */
 function sendOn({ family }: PortBalance, address: string): string[] {
   return [`${nameTtl(family)} set ${sentOn.last + 1}`, `dup to ${address}`];
 }

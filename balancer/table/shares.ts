@@ -22,9 +22,9 @@ import type { DrainingEndpoint } from '../../lib/api/node.ts';
  * What new connections each endpoint gets with the method `lc`: by the open ones that this node sends to it (docs/adr/0028).
  *
  * Goal: a pod that came back gets its part of the connections that last.
- * Tension: counting walks through the kernel's whole table, and each change of shares is a write.
- * Compromise: the walk of the flow cleaner counts, every five seconds at most, and rests in proportion to what it took. After a count few
- * Services get other shares, the others after the next ones, in turn. Each Service's shares are its own: nobody else's sets change.
+ * Tension: counting reads the kernel's whole table, and each change of shares is a write.
+ * Compromise: the pass of the flow cleaner counts, every five seconds at most, and rests in proportion to what it took. After a count few
+ * Services get other shares, the others after the next ones, in turn. Each Service's shares are its own: no other Service's sets change.
  */
 
 /** Between two counts, and so between two writes of one Service's shares at least. */
@@ -57,11 +57,11 @@ type Parts = ReadonlyMap<string, number>;
 
 interface CountedService {
   readonly ports: ReadonlyMap<string, CountedPort>;
-  /** Whether it is as it was when the count under way began. */
+  /** Whether it is as it was when the count in progress began. */
   isWhole: boolean;
 }
 
-/** What it needs of the world. */
+/** What the caller supplies. */
 interface SharesPorts {
   readonly clock: Pick<Clock, 'now'>;
   /** Called when some Services are to get other shares: `share` has them. */
@@ -185,7 +185,7 @@ function namePort(balance: PortBalance): string {
   return `${balance.family} ${identifyPort(balance)}`;
 }
 
-/** What it needs of the world. */
+/** What the caller supplies. */
 interface SettlePorts extends Omit<CleanerPorts, 'counter'> {
   readonly clock: Clock;
   /** Called when `draining` has changed. */
@@ -244,7 +244,7 @@ export class SettledBalances {
     return this.#serviceToBalances.has(service);
   }
 
-  /** Takes what the kernel has from now on. Of Services that are left to kube-proxy, that one goes on with open connections. */
+  /** Takes what the kernel has from now on. kube-proxy keeps the open connections of Services that are no longer balanced here. */
   settle(changes: ReadonlyMap<string, Balances>, isLeft: (service: string) => boolean): void {
     for (const [service, balances] of changes) {
       const before = this.#serviceToBalances.get(service) ?? [];
@@ -265,7 +265,7 @@ export class SettledBalances {
     this.#cleaner.sweep();
   }
 
-  /** Ends what is under way. */
+  /** Ends what is in progress. */
   async stop(): Promise<void> {
     this.#drains.stop();
     await this.#cleaner.stop();
@@ -274,7 +274,7 @@ export class SettledBalances {
 
 type Counter = CleanerPorts['counter'];
 
-/** One walk counts for all of them. */
+/** One pass counts for all of them. */
 function joinCounters(counters: readonly Counter[]): Counter {
   return {
     get isAny() {

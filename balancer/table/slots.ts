@@ -1,5 +1,5 @@
 /**
- * Which slot leads to which endpoint. A connection gets a slot by chance, in turn or by its client's address; so as many slots
+ * Which slot leads to which endpoint. A connection gets a slot at random, in turn or by its client's address; so as many slots
  * as endpoints are even shares, and as many as their weights are shares by weight.
  */
 
@@ -46,7 +46,7 @@ export function shareSlots(
   return placeSlots(before, ends, countSlots(shares, total));
 }
 
-/** The slots that each end has; for one without, what its weight comes to beside those of the others. */
+/** The slots that each end has; for one without, the number that its weight gives in proportion to the others. */
 function readShares(
   before: readonly string[],
   ends: readonly string[],
@@ -78,7 +78,7 @@ function placeSlots(before: readonly string[], ends: readonly string[], counts: 
   return slots.map((kept) => kept ?? (fill.next().value as string));
 }
 
-/** So many of each, and those of one as far from each other as that goes: taken in turn, none gets all at once. */
+/** So many of each, and those of one as far from each other as that goes: taken in turn, none gets all of its slots in a row. */
 function spread(endToCount: ReadonlyMap<string, number>): string[] {
   const places = [...endToCount].flatMap(([end, count]) =>
     Array.from({ length: count }, (_, at) => ({ end, place: (at + 0.5) / count })),

@@ -11,7 +11,7 @@ import type { DrainingEndpoint } from '../../lib/api/node.ts';
 /**
  * Which connections are to be forgotten, because their endpoint is gone: its address will be another pod's.
  * TCP and SCTP: an endpoint that ends keeps its connections until its EndpointSlice does not have it any more. UDP has no
- * connection to keep: a client goes on sending to where it was sent, so it is sent elsewhere as soon as the endpoint takes none.
+ * connection to keep: a client still sends to where it was sent, so it is sent elsewhere as soon as the endpoint takes none.
  */
 
 /** The flows of one Service that its balances before allowed, and those now do not. */
@@ -35,7 +35,7 @@ export function listUnresponsiveFlows(
 
 /**
  * The flows to ports of one Service that began before these were served, and so go where they asked: to this host, or back to the one that
- * holds the address. Of UDP and SCTP, whose clients go on sending. Those of TCP ended with a refusal.
+ * holds the address. Of UDP and SCTP, whose clients still send. Those of TCP ended with a refusal.
  */
 export function listEarlyFlows(
   before: readonly PortBalance[],
@@ -122,17 +122,17 @@ function listFlows(balance: PortBalance): BalancedFlow[] {
  * Has connections forget endpoints that are gone, and counts those of endpoints that drain, and of Services with the method `lc`.
  *
  * Goal: an endpoint's address is given to another pod soon; until then no connection may still lead there.
- * Tension: the kernel finds connections only by a walk through its whole table, 32 ms of a processor even where it is nearly empty.
- * Compromise: one walk for all endpoints that went meanwhile. The first goes at once; then it rests in proportion to what the
- * walk took, but for seconds at most. The same walk counts; a walk that only counts can wait as long as that takes.
+ * Tension: the kernel finds connections only by reading its whole table, 32 ms of a processor even where it is nearly empty.
+ * Compromise: one pass for all endpoints that went meanwhile. The first runs immediately; the next one waits in proportion to what the
+ * pass took, but for seconds at most. The same pass counts; a pass that only counts can wait as long as that takes.
  */
 
-/** What it needs of the world. */
+/** What the caller supplies. */
 export interface CleanerPorts {
   readonly kernel: Pick<BalancerKernel, 'forgetFlows'>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Who wants to know how many connections there are. `end` is not called for a walk that fails. */
+  /** Who wants to know how many connections there are. `end` is not called for a pass that fails. */
   readonly counter: Pick<Drains, 'isAny' | 'begin'>;
 }
 
@@ -155,16 +155,16 @@ export const unresponsiveNode = 'whose node does not answer';
 /** Some 30 MB. Where more go within seconds, all connections to endpoints that are not there are chosen instead. */
 const maxWaiting = 250_000;
 
-/** One pass at a time, beside everything else. A failure is reported once, and tried again. */
+/** One pass at a time, parallel to everything else. A failure is reported once, and tried again. */
 export class FlowCleaner {
   readonly #ports: CleanerPorts;
   readonly #createStrayFilter: () => (flow: BalancedFlow) => boolean;
   /** Texts of flows to why they end, for the next pass. */
   #waiting = new Map<string, FlowEnd>();
-  /** Those of the pass under way. */
+  /** Those of the pass in progress. */
   #sought = new Map<string, FlowEnd>();
   #isSweepDue = false;
-  /** Texts of flows that are to stay since the sweep under way began; null while none is. As many as endpoints came meanwhile. */
+  /** Texts of flows that are to stay since the sweep in progress began; null while none is. As many as endpoints came meanwhile. */
   #kept: Set<string> | null = null;
   #work: Promise<void> | null = null;
   #cancel: Cancel = () => undefined;
@@ -180,7 +180,7 @@ export class FlowCleaner {
     this.#createStrayFilter = createStrayFilter;
   }
 
-  /** Takes connections to be forgotten. Returns at once. */
+  /** Takes connections to be forgotten. Returns immediately. */
   add(flows: readonly BalancedFlow[], why: FlowEnd = 'which is gone'): void {
     if (flows.length === 0) return;
     for (const flow of flows) this.#waiting.set(describeFlow(flow), why);
@@ -202,18 +202,18 @@ export class FlowCleaner {
     }
   }
 
-  /** Has all connections forgotten of which the stray filter says so. Returns at once. */
+  /** Has all connections forgotten that the stray filter names. Returns immediately. */
   sweep(): void {
     this.#isSweepDue = true;
     this.#plan();
   }
 
-  /** Has connections counted from time to time, as long as there are any to count. Returns at once. */
+  /** Has connections counted from time to time, as long as there are any to count. Returns immediately. */
   count(): void {
     this.#plan();
   }
 
-  /** Waits for the pass under way; the others stay. */
+  /** Waits for the pass in progress; the others stay. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();
@@ -304,7 +304,7 @@ export class FlowCleaner {
  *
  * Goal: people see who drains, and connections end when their time is over.
  * Tension: EndpointSlices do not say since when an endpoint ends.
- * Compromise: this process counts from when its kernel sent no new connection there. A process that starts counts anew: a connection
+ * Compromise: this process counts from when its kernel sent no new connection there. A process that restarts counts from zero: a connection
  * that lives longer is less harm than one that ends early, and a pod ends when its own grace period is over anyway.
  */
 
@@ -322,7 +322,7 @@ interface Drain {
   connections: number | null;
 }
 
-/** What drains needs of the world. */
+/** What the caller supplies. */
 interface DrainPorts {
   readonly clock: Clock;
   /** Ends connections whose time is over. */
@@ -333,10 +333,10 @@ interface DrainPorts {
   readonly onChange: () => void;
 }
 
-/** How many connections a walk through the kernel's table has seen. */
+/** How many connections a pass through the kernel's table has seen. */
 export interface Tally {
   see(text: string, flow: SeenFlow): void;
-  /** The walk has come to its end. */
+  /** The pass has come to its end. */
   end(): void;
 }
 
@@ -416,7 +416,7 @@ export class Drains {
     if (isOther) this.#change();
   }
 
-  /** Those that drained before go on: their time does not begin anew. */
+  /** Those that drained before stay: their time does not begin again. */
   #list(
     service: string,
     balances: readonly PortBalance[],

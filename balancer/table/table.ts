@@ -104,7 +104,7 @@ const relayPriority = -155;
 const ipvsPriorities = { before: -110, after: -90 };
 
 /**
- * The TTL by which a node knows a packet that another one has sent on. Nodes may differ in where they send a connection: while they hear
+ * The TTL by which a node knows a packet that another one has sent on. Nodes may differ in where they send a connection: until they know
  * of a change, and by what they remember. Without it they could send a packet to each other until its TTL is over. `dup` takes one off, and
  * each router between nodes another. No client's packet has it: TTLs begin at 64, 128 or 255, and the Internet has not 32 hops in a row.
  */
@@ -295,7 +295,7 @@ interface ElementChanges {
 function diffElements({ family, seen, wanted }: TablePair, kept: ReadonlySet<string>): ElementChanges {
   const names = [...new Set([...seen.sets.keys(), ...wanted.sets.keys()])];
   const changes = names
-    // One that goes takes its elements along.
+    // A removed set loses its elements with it.
     .filter((name) => wanted.sets.has(name) || kept.has(name))
     .map((name) => {
       const place = { family, table: tableName, set: name };

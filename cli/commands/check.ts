@@ -93,7 +93,7 @@ function putLabel(label: string, lines: readonly string[], screen: Screen): stri
   return [`${label}${first.slice(label.length)}`, ...more];
 }
 
-/** A line that begins with a coloured word, or with as many blanks: what does not fit stands behind these. */
+/** A line that begins with a coloured word, or with as many blanks: further lines are indented by their width. */
 function layOutMarked(
   { indent, line, mark }: { indent: string; line: string; mark: string },
   screen: Screen,
@@ -160,9 +160,9 @@ function describeDrift(table: TablePlan, decisions: readonly VipDecision[]): str
   });
 }
 
-/** What a check finds beside drift. */
+/** What a check finds in addition to drift. */
 interface Besides {
-  /** Chains of others that drop what is balanced. */
+  /** Chains of other software that drop what is balanced. */
   readonly drops: readonly Pick<ForwardChain, 'table' | 'name'>[];
   /** What could not be read. */
   readonly unread: readonly UnreadText[];
@@ -171,8 +171,8 @@ interface Besides {
 }
 
 /**
- * `check --json`, version 1: what `status --json` says of the host, then each difference with what it means for people, and
- * what of others drops what is balanced. Ends with a newline.
+ * `check --json`, version 1: what `status --json` says of the host, then each difference with its meaning for people, and
+ * the foreign chains that drop what is balanced. Ends with a newline.
  */
 export function formatCheckJson(
   assessment: HostReading,
@@ -318,7 +318,7 @@ async function checkVips(
   return isInSync;
 }
 
-/** The rules are compared all the same where nobody can list others' chains. */
+/** The rules are compared also where foreign chains cannot be listed. */
 async function findDrops(
   assessment: HostReading,
 ): Promise<{ drops: readonly ForwardChain[]; problems: readonly UnreadText[] }> {

@@ -20,7 +20,7 @@ interface Removal extends Omit<RulesRemoval, 'agent' | 'drain'> {
   readonly drainTables?: readonly string[];
   /** The file that says that this host is drained. */
   readonly drainFiles?: readonly string[];
-  /** The virtual IPs that it is about; null for everything of ours. */
+  /** The virtual IPs that it is about; null for everything of vipnat. */
   readonly vips: readonly Endpoint[] | null;
   readonly dryRun: boolean;
 }
@@ -181,7 +181,7 @@ Exit status: 0 no rule of vipnat is left, 1 failed, 78 bad configuration.`,
 });
 
 /**
- * Removes every rule and chain of ours, of every version, dialect and family, the balancer's tables and this host's drain; with
+ * Removes every rule and chain of vipnat, of every version, dialect and family, the balancer's tables and this host's drain; with
  * --vip only those of that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
  * written, or a program runs that would write them again, the others are removed all the same, and it ends with `failed`.
  */
@@ -207,7 +207,7 @@ async function removeAll({
     drainFiles: drain.files,
     vips,
     dryRun,
-    // One obstacle, such as a missing right, is told once.
+    // One obstacle, such as a missing right, is reported once.
     problems: [...own.problems, ...more.filter(({ code }) => !own.problems.some((one) => one.code === code))],
   };
   if (isJson) stdout(formatRemovalJson(removal, nameNode(config)));

@@ -24,7 +24,7 @@ import { findRoute } from '../../lib/kubernetes/route.ts';
 import { hostname } from 'node:os';
 
 /**
- * `doctor --json`, version 1: every check with its topic, code and level, findings first told as people are told, and what to
+ * `doctor --json`, version 1: every check with its topic, code and level, findings first and with the texts that people read, and what to
  * do next. `pending` counts those of `skipped` whose subject is only not there yet. Ends with a newline.
  */
 export function formatDoctorJson({ stage, topics, next }: Examination, node: string): string {
@@ -92,7 +92,7 @@ function formatStep({ title, commands }: NextStep, number: number, screen: Page)
   ];
 }
 
-/** One screen: what is well in a line for each topic, then failures, warnings and what was not checked, then the sum. */
+/** One screen: successful checks in a line for each topic, then failures, warnings and what was not checked, then the sum. */
 export function formatDoctor(
   topics: readonly TopicOutcome[],
   isAll: boolean,
@@ -113,11 +113,11 @@ export function formatDoctor(
   return `${[...lines, '', ...layOutText('', formatSum(countOutcomes(topics)), page)].join('\n')}\n`;
 }
 
-/** ` FAIL  `, and what stands under it. */
+/** The indent of lines below ` FAIL  `. */
 const indent = ' '.repeat(7);
 const wide = ' '.repeat(9);
 
-/** How many characters the sums of checks stand from the left, so that they are near to their topics. */
+/** The column at which the sums of checks begin, so that they are near to their topics. */
 const sumColumn = 80;
 
 /** The first column in its tone: it is as wide as `indent`. */
@@ -158,7 +158,7 @@ function formatPending(outcomes: readonly Outcome[], screen: Page): string[] {
   return putMark(formatMark('--', undefined, screen), layOutText(indent, `not there yet: ${codes}`, screen));
 }
 
-/** Checks that have the same cause are told once. */
+/** Checks that have the same cause are reported once. */
 function formatSkipped(outcomes: readonly Outcome[], screen: Page): string[] {
   const reasonToCodes = new Map<string, string[]>();
   for (const outcome of outcomes) {
@@ -185,7 +185,7 @@ function formatSum({ failures, warnings, ok, skipped, pending }: OutcomeCounts):
   ].join(', ');
 }
 
-/** Three adverts a second apart, as keepalived sends them unless told otherwise. */
+/** Three adverts a second apart, as keepalived sends them by default. */
 const defaultCaptureMs = 3500;
 
 const flags = {
@@ -222,7 +222,7 @@ Exit status: 0 nothing wrong, 1 failed, 2 warnings, 3 failures found, 78 bad con
   run: examineHost,
 });
 
-/** What is wrong with this host, and what mends it. Exit `done`, `found` with warnings only, or `foundFailures`. */
+/** What is wrong with this host, and what fixes it. Exit `done`, `found` with warnings only, or `foundFailures`. */
 async function examineHost({
   config,
   given,

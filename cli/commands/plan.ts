@@ -176,7 +176,7 @@ function formatPlan(state: PlannedRules, { config, options, screen, services }: 
   }
 }
 
-/** Nothing may be read, so whatever the way to balance needs must be given. */
+/** Nothing may be read, so whatever the balancing mode needs must be given. */
 function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>): string[] {
   if (unreadable.has('proxyMode') || unreadable.has('mode')) return [];
   if (config.proxyMode === 'auto') {
@@ -194,7 +194,7 @@ function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>
 
 type Need = NonNullable<ModeEntry['needs']>;
 
-/** Which choice of the user's asks for what: a forced way for its own, else kube-proxy's mode for the way it leads to. */
+/** Which choice of the user's asks for what: a forced mode for its own, else the proxy mode for the mode it leads to. */
 function explainNeed({ mode, proxyMode }: Config): { name: string; needs: Need | null } {
   const { needs } = modeToEntry[chooseOfflineMode({ mode, proxyMode })];
   if (mode !== 'auto') return { name: mode, needs };

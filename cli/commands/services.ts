@@ -109,7 +109,7 @@ function toSeconds(ms: number | null): number | null {
 const flags = {
   namespace: text('NAME', `where the balancers run (default: ${servicesNamespace})`),
   json,
-  // From one screen to the next: each lists all Services anew.
+  // From one screen to the next: each lists all Services again.
   watch: watch(2000),
   color,
 };
@@ -163,7 +163,7 @@ function explainName(word: string): string {
 
 /**
  * Each Service with its address, who holds it and why it does not work; or one of them with all there is to know. By
- * the API alone. With --watch it ends when it is stopped or nobody reads its output any more, and an API that is away is told.
+ * the API alone. With --watch it ends when it is stopped or nobody reads its output any more, and reports an unreachable API.
  * @throws VipnatError API_CREDENTIALS_INVALID without credentials, SERVICE_NOT_FOUND, and those of a request to the API
  */
 async function printServices(context: ServicesContext): Promise<number> {

@@ -77,7 +77,7 @@ function describeSync({ assessment }: HostStatus): Part {
   return { text: `NOT IN SYNC (${count} difference${count === 1 ? '' : 's'})`, tone: 'bad' };
 }
 
-/** What a line of the foot is about. Lines stand below each other. */
+/** What a line of the foot is about. Lines are below each other. */
 function toLabel(word: string): string {
   return word.padEnd('kube-proxy  '.length);
 }
@@ -156,11 +156,11 @@ function describeInstance(vip: VipStatus): Part[] {
 
 const titles = ['APISERVER', 'STATE', 'SINCE', 'FLOWS'] as const;
 
-/** Numbers stand to the right. */
+/** Numbers are aligned to the right. */
 const firstRightColumn = 3;
 const stateColumn = 1;
 
-/** Prose in a narrower column would be a ladder: it stands below its row then. */
+/** A narrower column would break the reason into many short lines: it is then printed below its row. */
 const leastReasonWidth = 24;
 
 const margin = '  ';
@@ -366,8 +366,8 @@ Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad co
 });
 
 /**
- * How it is, on one screen: each VIP, and Services where this host has them. Exit `done`, or `found` when a VIP is
- * not balanced, the rules are not as they should be, or this node does not balance Services. With --watch it ends when it is stopped, or when nobody reads its output any more.
+ * How it is, on one screen: each VIP, and Services where this host has them. Exit `done`, or `found` when a VIP is not balanced, the
+ * rules differ, or this node does not balance Services. With --watch it ends when it is stopped, or when nobody reads its output any more.
  */
 async function printStatus({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
   const { json: isJson, watch: watchMs } = options;

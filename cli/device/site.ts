@@ -150,7 +150,7 @@ function notLoaded(message: string, cause?: unknown): VipnatError {
   return new VipnatError('DRIVER_NOT_LOADED', message, { cause });
 }
 
-/** As many as the check with the most of them has, and those that change beside. */
+/** As many as the check with the most of them has, and those that change at the same time. */
 const most = 30n;
 
 /** Fewer would leave checks without an address of their own. */

@@ -38,7 +38,7 @@ export function isHeldElsewhere(vip: Endpoint, facts: HostFacts): boolean {
   return isAdvertisedElsewhere(vip, facts) || isAnsweredFor(vip, facts);
 }
 
-/** The same, by a host that is not heard to send VRRP while that was listened to. */
+/** The same, by a host from which no VRRP was received during the capture. */
 export function isHeldWithoutVrrp(vip: Endpoint, facts: HostFacts): boolean {
   return 'value' in facts.adverts && !isAdvertisedElsewhere(vip, facts) && isAnsweredFor(vip, facts);
 }
@@ -64,7 +64,7 @@ function isAnsweredFor({ address }: Endpoint, { vipHolderAnswers, linkHolders }:
   return isOnLink || kind === 'open' || kind === 'refused';
 }
 
-/** What is known of the file by which keepalived is told whether this node can serve. */
+/** What is known of the file from which keepalived reads whether this node can serve. */
 export interface TrackFileView {
   /** What is in it, without blanks around; null where it is not there. */
   readonly content: string | null;
@@ -100,7 +100,7 @@ export interface HostFacts {
   readonly listeners: Fact<readonly Listener[]>;
   /** keepalived's, wherever that has it. */
   readonly keepalived: Fact<KeepalivedConfiguration>;
-  /** What keepalived is told, and whether it listens. */
+  /** The content of the track file, and whether keepalived watches it. */
   readonly trackFile: Fact<TrackFileView>;
   /** By path, of filePaths; null for a file that is not there. */
   readonly files: ReadonlyMap<string, Fact<string | null>>;
@@ -109,7 +109,7 @@ export interface HostFacts {
   /** The drain of this host; null where it is not drained. */
   readonly drain: Fact<Drain | null>;
   readonly adverts: Fact<readonly VrrpAdvert[]>;
-  /** By VIP address: how a connect to a port ended that no rule of ours is about; only VIPs that this host lacks. */
+  /** By VIP address: how a connect ended to a port that no rule of vipnat is about; only VIPs that this host lacks. */
   readonly vipHolderAnswers: ReadonlyMap<string, ConnectOutcome>;
   /** By VIP address: which other host answers for it on a link; null for nobody. Not in it: one that cannot be asked for. */
   readonly linkHolders: Fact<ReadonlyMap<string, LinkHolder | null>>;
@@ -136,7 +136,7 @@ export const toolNames = [
   'apt-get',
 ] as const;
 
-/** Services that remedies start anew. */
+/** Services that remedies restart. */
 export const unitNames = ['vipnat', 'keepalived', 'kubelet', 'kube-proxy'] as const;
 
 /** What kube-proxy's ipvs mode needs of the kernel. Source: pkg/proxy/ipvs/README.md of Kubernetes 1.36. */
@@ -152,7 +152,7 @@ export const sysctlNames = {
   arpAnnounce: 'net.ipv4.conf.all.arp_announce',
 } as const;
 
-/** The switch by which packets are dropped whose way back is another one. */
+/** The switch by which packets are dropped whose return path is another one. */
 export function nameReversePathFilter(device: string): string {
   return `net.ipv4.conf.${device.replaceAll('.', '/')}.rp_filter`;
 }
@@ -259,7 +259,7 @@ export interface Finding {
   readonly title: string;
   /** One or two sentences: why it matters. */
   readonly why: string;
-  /** What mends it: lines for a shell on this host. Where it is to be done elsewhere, or by choice, a comment says so. */
+  /** What fixes it: lines for a shell on this host. Where it is to be done elsewhere, or by choice, a comment says so. */
   readonly remedy: readonly string[];
 }
 
@@ -280,11 +280,11 @@ interface Checked {
   readonly gaps: readonly string[];
 }
 
-/** What a check comes to. `lookAt` makes it, so that a check without anything to look at is never told to be well. */
+/** The outcome of a check. `checkEach` and `checkHost` make it, so that a check without any subject is never reported as passed. */
 export type Verdict = Checked | NotChecked | NotHere;
 
 /**
- * Looks at things one by one. Of each are told findings, none when it is well, or why it could not be looked at.
+ * Checks things one by one. Each gives findings, none when it is correct, or why it could not be checked.
  * Without any the verdict is `otherwise`. Pure.
  */
 export function checkEach<T>(

@@ -77,7 +77,7 @@ interface GatherNeeds {
   readonly kernel: Pick<Kernel, 'listForwardChains'>;
   /** Connects once and closes again. Never rejects; answers after the limit at the latest. */
   readonly connect: (endpoint: Endpoint, limitMs: number) => Promise<ConnectOutcome>;
-  /** One whole look at this host. */
+  /** One complete reading of this host. */
   readonly readHost: () => Promise<HostReading>;
   /** For how long adverts are listened to, in milliseconds; 0 does not listen. */
   readonly captureMs: number;
@@ -238,7 +238,7 @@ async function captureAdverts({ captureMs, clock }: GatherNeeds): Promise<Fact<r
 }
 
 /**
- * A port that no rule of ours is about, so that the answer is the holder's: to the VIP's own port another apiserver
+ * A port that no rule of vipnat is about, so that the answer is the VIP holder's: at the VIP's own port another apiserver
  * may answer, whoever holds the VIP. Nobody listens on discard, but every host's kernel refuses.
  */
 const discardPort = 9;
@@ -288,8 +288,8 @@ interface Question extends NeighbourQuestion {
 }
 
 /**
- * Who else has each virtual IP, by its address; null when nobody answers. One that no interface is in the network of
- * cannot be asked for, nor an IPv6 address of this host, whose other holder the kernel does not hear: they are not in it.
+ * Who else has each virtual IP, by its address; null when nobody answers. The result lacks addresses that cannot be asked for: those in no
+ * network of an interface, and IPv6 addresses of this host, as the kernel ignores answers of another VIP holder.
  */
 async function findLinkHolders(needs: LinkNeeds): Promise<ReadonlyMap<string, LinkHolder | null>> {
   const own = await readOwnLinks();
@@ -403,7 +403,7 @@ async function findConfiguration(
 }
 
 /**
- * What keepalived is told, and whether it listens.
+ * The content of the track file, and whether keepalived watches it.
  * @throws VipnatError TOOL_NOT_PERMITTED where the file is not seen and the host may have one; else as node:fs does.
  */
 async function findTrackFile(
@@ -433,7 +433,7 @@ async function findMemory({ stateDir }: Config, mayHide: PathView): Promise<Fact
 /** --healthz-bind-address: by default on every address. */
 const healthUrls = ['http://127.0.0.1:10256/healthz', 'http://[::1]:10256/healthz'];
 
-/** Beside /proxyMode. */
+/** On the port of /proxyMode. */
 const configUrls = ['http://127.0.0.1:10249/configz', 'http://[::1]:10249/configz'];
 
 /** A configuration takes 3,000 characters, lists of networks can be long; a host in trouble is slow. */

@@ -12,9 +12,9 @@ import { isBalanced, quoteText } from '../../config/options.ts';
 /**
  * What is to be done to a keepalived.conf that somebody wrote.
  *
- * Goal: whoever pastes a remedy on one master changes nothing by which masters hear each other.
+ * Goal: a remedy that is pasted on one master does not change how masters reach each other.
  * Tension: an instance of another virtual_router_id, authentication, version or list of peers takes the VIP while the others
- * hold it; and what the others' files say cannot be seen from here.
+ * hold it; and the files of the other masters cannot be seen from here.
  * Compromise: what goes into such a file is printed as comments that say where. Only the test and the reload are commands.
  * A whole file is printed only where none is, and nobody holds the VIP.
  */
@@ -53,7 +53,7 @@ export function trackServing(file: ForeignFile, addresses: readonly string[], ru
 /** Gives it an instance with an address, as the other masters have it. */
 export function addInstance(file: ForeignFile, address: string, flags: string, runDir: string): string[] {
   const { masters, advertSeconds } = findWire(file.text);
-  // Masters go on to reach each other as before: one that changed to multicast alone would hear nobody.
+  // Masters still reach each other as before: one that changed to multicast alone would receive no adverts.
   const wire = [
     ...(masters.length === 0 ? [] : [`--peers=${masters.join(',')}`]),
     ...(advertSeconds === null ? [] : [`--advert=${Math.round(advertSeconds * 1000)}ms`]),
@@ -75,7 +75,7 @@ export function copyInstance(address: string, path: string): string[] {
   ];
 }
 
-/** Gives every master another virtual_router_id. One that has it alone holds the VIP beside the others. */
+/** Gives every master another virtual_router_id. If only one master has it, that one holds the VIP in addition to the others. */
 export function changeVrid(file: ForeignFile, address: string, vrid: { from: number; to: number }): string[] {
   const names = [...new Set(listInstanceNames(file.text, address))];
   return [
@@ -96,7 +96,7 @@ function nameFiles({ path, files }: ForeignFile): string {
   return `${quoteWords([path])}${more}`;
 }
 
-/** Has systemd make the track file before keepalived starts: without its folder, keepalived 2.2.7 does without it for good. */
+/** Has systemd make the track file before keepalived starts: without its folder, keepalived 2.2.7 never reads it. */
 export function makeAtBoot(runDir: string): string[] {
   return [
     '# to create the file at every boot: unless /etc/tmpfiles.d or /usr/lib/tmpfiles.d has a vipnat.conf, write',
@@ -149,7 +149,7 @@ function takeBlock(text: string): string {
   return text;
 }
 
-/** Has the kubelet start this node's kube-proxy anew. */
+/** Has the kubelet restart this node's kube-proxy. */
 export const restartProxy =
   'kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName="$(hostname)"';
 
@@ -189,7 +189,7 @@ export function removeRules({ tables }: Ruleset, tool: string): string[] {
   ];
 }
 
-/** The rules of others' chains that lead there. */
+/** The rules of foreign chains that lead there. */
 function listJumps(chains: ReadonlyMap<string, readonly string[]>): [string, string][] {
   return [...chains]
     .filter(([chain]) => !proxyChain.test(chain))
@@ -204,7 +204,7 @@ function listJumps(chains: ReadonlyMap<string, readonly string[]>): [string, str
 type Convergence = Pick<HostFacts, 'agent' | 'assessment' | 'flags' | 'units'>;
 
 /**
- * What puts vipnat's rules right: a running agent does it when it starts anew, without one a single run does, which keeps
+ * What corrects vipnat's rules: a running agent does it when it restarts, without one a single run does, which keeps
  * the rules of virtual IPs that no --vip names.
  */
 export function converge({ agent, assessment, flags, units }: Convergence): string[] {
@@ -227,7 +227,7 @@ function findUnnamed(assessment: HostFacts['assessment']): Endpoint[] {
   return 'unknown' in assessment ? [] : listUnnamedVips(assessment.value);
 }
 
-/** Starts the agent anew, as whoever started it does. */
+/** Restarts the agent by the program that started it. */
 export function restartAgent({ units }: Pick<HostFacts, 'units'>): string[] {
   if (units.has('vipnat')) return ['systemctl restart vipnat'];
   return [
@@ -244,8 +244,8 @@ export function install(name: string, { tools }: Pick<HostFacts, 'tools'>): stri
 }
 
 /**
- * Whether an agent balances this VIP now: only then nobody misses who served it before. Rules that differ, or a VIP that is
- * left to its holder, are no such thing.
+ * Whether an agent balances this VIP now: only then what served it before is no longer needed. This excludes rules that differ, and
+ * a VIP that is not balanced.
  */
 export function isBalancedHere({ address, port }: Endpoint, { agent, assessment }: HostFacts): boolean {
   if (agent === null || 'unknown' in assessment) return false;

@@ -167,7 +167,7 @@ async function readServicesCluster({ route, clock, node }: ClusterNeeds): Promis
   };
 }
 
-/** As many as the kernel's neighbour table takes beside its own. */
+/** As many as the kernel's neighbour table takes in addition to its own. */
 const maxQuestions = 256;
 
 /**

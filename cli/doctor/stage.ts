@@ -51,7 +51,7 @@ function listNextSteps(facts: HostFacts, topics: readonly TopicOutcome[]): NextS
   ];
 }
 
-/** Nothing is built on an address that a stranger has, or that no neighbour asks for. */
+/** Nothing is built on an address that an unknown host has, or that no neighbour asks for. */
 function isAddressFit(results: readonly Outcome[], facts: HostFacts): boolean {
   const isFound = (code: string) => results.some((one) => one.code === code && one.level === 'warn');
   return !isFound('vip-off-network') && (hasCluster(facts) || !isFound('vip-held-without-vrrp'));
@@ -255,7 +255,7 @@ const notThere = new Map<string, Condition>([
   ['agent-not-running', always],
 ]);
 
-/** Failures beside an agent: without one they are how the API is served, or what nobody comes by yet. */
+/** Failures only while an agent runs: without one they are how the API is served, or affect no client yet. */
 const harmless = new Map<string, Condition>([
   ['no-apiserver-known', always],
   ['certificate-lacks-vip', (facts) => !isInUse(facts.config.vips, facts)],

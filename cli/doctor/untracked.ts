@@ -9,8 +9,8 @@ import { splitLines } from '../../lib/kernel/tools.ts';
 import { readNftObjects } from '../../lib/nft/table.ts';
 
 /**
- * Packets of balanced connections that rules of others keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
- * nft. What is not tracked is not translated. Nothing of vipnat can undo that.
+ * Packets of balanced connections that foreign rules keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
+ * nft. What is not tracked is not translated. vipnat cannot undo that.
  */
 
 /** A rule that keeps packets of balanced connections from being tracked. */
@@ -44,7 +44,7 @@ export function findUntrackedPackets(
   return [...Map.groupBy(found, ({ place, rule }) => `${place} ${rule}`).values()].flatMap(merge);
 }
 
-/** A packet, and where its way on this host begins. */
+/** A packet, and where its path on this host begins. */
 interface Probe extends EndPackets {
   readonly hook: 'prerouting' | 'output';
   readonly packet: Packet;
@@ -87,7 +87,7 @@ interface Hit {
   readonly isSure: boolean;
 }
 
-/** `end` where a rule surely ends a packet's way before, and null where none of the chain does. */
+/** `end` where a rule surely ends a packet's path before, and null where none of the chain does. */
 function walk(chains: EarlyChains['chains'], chain: string, packet: Packet, depth = 0): Hit | 'end' | null {
   const walkInto = (to: string) => (depth === maxDepth ? null : walk(chains, to, packet, depth + 1));
   let isReached = true;
@@ -106,7 +106,7 @@ function mayConcern({ family, rule }: EarlyRule, packet: Packet): boolean {
   return (family === null || family === end?.family) && mayMatch(rule, packet);
 }
 
-/** What ends in a chain may go on in the one that led to it. */
+/** What ends in a chain may continue in the one that led to it. */
 function toCaller(found: 'end' | 'return'): 'end' | null {
   return found === 'end' ? found : null;
 }
@@ -115,7 +115,7 @@ function isHit(found: Hit | 'end' | 'return' | null): found is Hit {
   return found !== null && typeof found === 'object';
 }
 
-/** What comes of a rule that matches; null where the way goes on behind it. */
+/** What comes of a rule that matches; null where the path continues behind it. */
 function follow(
   { text, verdict }: EarlyRule,
   walkInto: (chain: string) => Hit | 'end' | null,

@@ -92,7 +92,7 @@ function toSpec(request: ManifestRequest): Part {
   return {
     value: {
       ...onTheHost,
-      // The VIP is handed over at once.
+      // The VIP is handed over immediately.
       terminationGracePeriodSeconds: 10,
       initContainers: [toWriter(request, file)],
       containers: [toKeeper(request, file)],
@@ -183,11 +183,11 @@ export async function writeHostFiles(files: readonly HostFile[], folder: string)
 }
 
 /**
- * vipnat as a service of systemd, beside a keepalived that is one too.
+ * vipnat as a service of systemd, next to a keepalived that is one too.
  *
  * Goal: at boot keepalived finds the file by which the agent says whether this node can serve, whoever starts first; and
- * whatever ends the agent, its last word does not outlive it.
- * Tension: /run is empty at boot, and keepalived 2.2.7 does without a track file for good whose folder is not there when
+ * when the agent ends, however that happens, its last report is removed.
+ * Tension: /run is empty at boot, and keepalived 2.2.7 never reads a track file whose folder is not there when
  * it starts. An agent that is killed cannot take anything back.
  * Compromise: tmpfiles.d makes the folder before any service, keepalived's drop-in makes it once more where it was removed
  * since, and neither waits for the other. What the agent said is taken back by systemd (ADR 18).
@@ -214,7 +214,7 @@ interface Installation {
   readonly config: Pick<Config, 'runDir' | 'stateDir' | 'sysctls'>;
 }
 
-/** The unit, what tmpfiles.d makes at boot, and what keepalived's unit is told besides. Pure. */
+/** The unit, what tmpfiles.d makes at boot, and the additional settings of keepalived's unit. Pure. */
 export function toSystemdFiles(request: ManifestRequest): HostFile[] {
   const { config, given, ownProgram } = request;
   return renderFiles({

@@ -20,7 +20,7 @@ export function toLabels(name: string): object {
   return { 'app.kubernetes.io/name': name };
 }
 
-/** An object with its label, its further fields, and what people are told beside it. */
+/** An object with its label, its further fields, and the comments that people read next to it. */
 export function toManifest(
   { apiVersion, kind, name, namespace }: ObjectHead,
   fields: object,
@@ -30,7 +30,7 @@ export function toManifest(
   return { object: { apiVersion, kind, metadata, ...fields }, comments };
 }
 
-/** A DaemonSet with this spec of its pods: one node after the other gets a new pod. `comments` are for what is beside that spec. */
+/** A DaemonSet with this spec of its pods: one node after the other gets a new pod. `comments` are for the parts outside that spec. */
 export function toDaemonSet(
   { name, namespace }: Pick<ObjectHead, 'name' | 'namespace'>,
   pod: Part,
@@ -60,7 +60,7 @@ interface AdmissionPolicy {
   readonly name: string;
   readonly purpose: string;
   readonly spec: object;
-  /** What the binding says beside the policy's name. */
+  /** The fields of the binding in addition to the policy's name. */
   readonly binding: object;
 }
 
@@ -90,13 +90,13 @@ function toContainer({ name, image, requests, fields }: Container): object {
     imagePullPolicy: 'IfNotPresent',
     ...fields,
     resources: { requests },
-    // What a wrong configuration is told then stands in `kubectl describe pod`.
+    // The errors of a wrong configuration are then in `kubectl describe pod`.
     terminationMessagePolicy: 'FallbackToLogsOnError',
   };
 }
 
 /**
- * A container that runs vipnat for as long as its pod lives. `args` are as Kubernetes takes them, with `$` escaped. `env` is beside the
+ * A container that runs vipnat for as long as its pod lives. `args` are as Kubernetes takes them, with `$` escaped. `env` is in addition to the
  * variable that names the kind of the pod.
  */
 interface VipnatContainer {
@@ -191,7 +191,7 @@ export function toPodSpec(request: ManifestRequest, kind: PodKind): Part {
   return {
     value: {
       ...onTheHost,
-      // It ends at once; what it last wrote stays.
+      // It ends immediately; what it last wrote stays.
       terminationGracePeriodSeconds: 10,
       containers: [container.value],
       volumes: toPodVolumes(volumes),
@@ -232,7 +232,7 @@ function toReadiness({ config: { listen } }: ManifestRequest, kind: PodKind): Re
   return { probe: askOnHost(listen, `/readyz?${podParameter}=${kind}`), purpose };
 }
 
-/** Sources: docs/benchmarks.md, "A network that loses packets", and `scripts/test nodes`; the tools that it starts come and go beside it. */
+/** Sources: docs/benchmarks.md, "A network that loses packets", and `scripts/test nodes`; the tools that it starts come and go in addition. */
 const resourcesComment = `Measured: under 2 % of a core and 69 to 82 MiB, or up to 108 MiB with credentials (docs/benchmarks.md).
 The pod has no limits: they would slow the agent down when an apiserver dies.`;
 
@@ -243,7 +243,7 @@ function needsNodeName({ options, config }: ManifestRequest): boolean {
 
 const privileged: Part = { value: { privileged: true, ...asRoot }, comments: [] };
 
-/** The kernel forgets that route as soon as IPv6 is forwarded, unless told so before. */
+/** The kernel forgets that route as soon as IPv6 is forwarded, unless accept_ra is set to 2 before. */
 const advertisedNote =
   '\nIf an interface obeys router advertisements, first run: sysctl -w net.ipv6.conf.INTERFACE.accept_ra=2';
 
@@ -273,16 +273,16 @@ function toContainerArguments(request: ManifestRequest): string[] {
   return args.map(escapeVariables);
 }
 
-/** How the kubelet asks whether a container is ready, and what people are told of it. */
+/** How the kubelet asks whether a container is ready, and the comment that explains it. */
 export interface Readiness {
   readonly probe: object;
   readonly purpose: string;
 }
 
 /**
- * The probes of vipnat's container: whether it is alive is asked by a program in the container, and whether it is ready over HTTP,
- * unless nothing is served. Only a loop that hangs for minutes is a reason to start anew: what it last wrote stays either
- * way. `reason` says why no port is asked whether it is alive.
+ * The probes of vipnat's container: a program in the container answers whether it is alive, and HTTP answers whether it is ready,
+ * unless nothing is served. Only a loop that hangs for minutes is a reason to restart: what it last wrote stays in both
+ * cases. `reason` says why the liveness probe uses no port.
  */
 export function toProbes(readiness: Readiness | null, reason = sharedPorts): Part {
   const isAlive = { exec: { command: [...heartbeatProbe] } };
@@ -352,7 +352,7 @@ function findVolumes({ stateDir, runDir, caFile, kubeconfig }: Config, isPrivile
   return [...new Map(volumes.toReversed().map((volume) => [volume.path, volume])).values()].toReversed();
 }
 
-/** What a container needs, beside `NET_RAW`, to look at iptables-legacy. */
+/** What a container needs, in addition to `NET_RAW`, to read iptables-legacy. */
 export const lock: HostVolume = {
   name: 'xtables-lock',
   path: '/run/xtables.lock',
@@ -405,7 +405,7 @@ interface Comment {
   readonly text: string;
 }
 
-/** One object of Kubernetes, and what people are told beside it. */
+/** One object of Kubernetes, and the comments that people read next to it. */
 export interface Manifest {
   readonly object: object;
   readonly comments: readonly Comment[];
@@ -447,7 +447,7 @@ function setComment(document: Document, path: Comment['path'], text: string): vo
   node.commentBefore = text;
 }
 
-/** What a comment has to stand before: a key of a map, or an item of a sequence. */
+/** What a comment has to precede: a key of a map, or an item of a sequence. */
 function findHead(document: Document, path: Comment['path']): unknown {
   const last = path.at(-1);
   const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);

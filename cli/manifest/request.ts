@@ -69,7 +69,7 @@ export function checkWebhookPort(port: string | null): string[] {
   return [`--webhook-port ${quoteText(port)} ${rule}. Example: --webhook-port ${webhookPort}`];
 }
 
-/** What is no device for Services without a class, or beside which all of them have a class. */
+/** What is no device for Services without a class, or cannot be combined with the default class. */
 export function checkDefaultDevice({
   defaultDevice,
   defaultClass,
@@ -215,7 +215,7 @@ export function toPodArguments({ kind, image, namespace, leastPrivilege }: Manif
   ];
 }
 
-/** The flags of `services` alone, in the same way. */
+/** The flags of `services` alone, in the same form. */
 export function toServicesArguments(options: ManifestOptions): string[] {
   const { pool, defaultClass, defaultDevice, gate, injectGates, balancerListen, nodeProbePort } = options;
   const usual = injectGates === injectionMethods[0];
@@ -288,7 +288,7 @@ const defaultNamespace = 'kube-system';
 /** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
 export const servicesNamespace = 'vipnat-system';
 
-/** This host only, on a port beside that of the agent, which may run there, too. */
+/** This host only, on a port next to that of the agent, which may run there, too. */
 export const defaultBalancerListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_269 };
 
 /**
@@ -349,7 +349,7 @@ export const manifestFlags = {
     ),
   }),
   ...forKinds(['daemonset'], {
-    /** Whether the DaemonSet does without privileged; static pods always do. */
+    /** Whether the DaemonSet runs without privileged; static pods always do. */
     leastPrivilege: toggle('three capabilities instead of privileged'),
   }),
   ...forKinds(['keepalived', 'services'], {

@@ -40,7 +40,7 @@ import { serviceNameLabel } from '../../lib/api/service.ts';
 /** An answer takes milliseconds. A controller that reads all objects of a large cluster may not come to it for a second. */
 const timeoutSeconds = 2;
 
-/** All that a webhook needs beside the controller's own objects. */
+/** All that a webhook needs in addition to the controller's own objects. */
 export function toWebhook(namespace: string): Manifest[] {
   return [
     ...toWebhookRights(namespace),
@@ -93,7 +93,7 @@ function toConfiguration(namespace: string): Manifest {
  *
  * Goal: a rolling update loses no connection, and nobody edits a Deployment for it.
  * Tension: what changes pods must keep none from starting, and most pods are no Service's.
- * Compromise: the API server itself decides by the Services of the pod's namespace, `failurePolicy: Ignore`. Each Service of it costs a look.
+ * Compromise: the API server itself decides by the Services of the pod's namespace, `failurePolicy: Ignore`. Each Service costs a lookup.
  */
 
 const service = 'params.spec';
@@ -365,7 +365,7 @@ const isSame = (field: string) => {
 
 const areSame = (fields: readonly string[]) => fields.map(isSame).join(' && ');
 
-/** What decides about an object beside its spec: labels, annotations, and with whom it goes. */
+/** What decides about an object in addition to its spec: labels, annotations, and its owners. */
 const ofOthers = ['labels', 'annotations', 'ownerReferences'].map((field) => `metadata.${field}`);
 
 const listOthersFinalizers = (one: string) => {

@@ -71,7 +71,7 @@ function toNamespace(name: string): Manifest {
   };
 }
 
-/** kubectl refuses an AddressPool beside its own definition. */
+/** kubectl refuses an AddressPool in one file with its own definition. */
 function toFirstPools(namespace: string, ranges: readonly string[]): Manifest {
   return {
     object: {
@@ -183,7 +183,7 @@ function toReadiness(port: number): Readiness {
 }
 
 /**
- * The balancer of each node, with a keepalived of its own beside it.
+ * The balancer of each node, together with a keepalived of its own.
  *
  * Goal: what is replaced or killed comes back to where it was: tables, seats, and addresses that are on an interface.
  * Tension: a container, a pod or both can go at any moment, and keepalived takes off only the addresses that its own file names.
@@ -193,7 +193,7 @@ function toReadiness(port: number): Readiness {
 /** The addresses of the pod's host. Source: core/v1, PodStatus.hostIPs; Kubernetes has it since 1.30. */
 const addressVariable = 'HOST_ADDRESSES';
 
-/** The options that the balancer takes, beside its folder. */
+/** The options that the balancer takes, in addition to its folder. */
 const balancerOptionNames = new Set<OptionName>(['logLevel', 'logFormat']);
 
 /**
@@ -221,7 +221,7 @@ function toBalancerPodSpec(request: ManifestRequest): Part {
       ...onTheHost,
       ...onLinux,
       shareProcessNamespace: true,
-      // Seats are handed over at once.
+      // Seats are handed over immediately.
       terminationGracePeriodSeconds: 10,
       tolerations: everyTaint,
       containers: [balancer.value, toKeepalived(request, run)],
@@ -296,8 +296,8 @@ const readyPurpose =
 
 /**
  * A keepalived that ended in order has removed its pid files, and its addresses. Then its file may be from long ago: the balancer
- * writes it anew. One that was killed has left both, and the next one takes off the addresses that the file names. A pid in
- * these files may be any process by now, and keepalived would not start beside it.
+ * writes it again. One that was killed has left both, and the next one takes off the addresses that the file names. A pid in
+ * these files may be any process by now, and keepalived would not start while it runs.
  */
 const script = [
   'cd "$1"',

@@ -24,7 +24,7 @@ const hookToComment = new Map([
 const untranslated =
   'Drop replies that the connection table calls invalid: this node would reset their connections:';
 
-/** What the base chains of our own table are for. */
+/** What the base chains of vipnat's own table are for. */
 const baseToComment = new Map([
   ['prerouting', 'Match connections from other hosts and from pods, by VIP address and port:'],
   ['output', 'The same for connections from this host:'],

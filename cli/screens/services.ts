@@ -302,7 +302,7 @@ function summarize({ services }: ServicesView): string {
   return `${services.length} Service${services.length === 1 ? '' : 's'}: ${counts.join(', ')}`;
 }
 
-/** What Services depend on, as far as it is not as it should be. */
+/** What Services depend on, as far as something is wrong with it. */
 function listNotes(
   { controller, pools, devices, reports }: Omit<ServicesView, 'services'>,
   nowMs: number,

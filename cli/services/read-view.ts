@@ -333,7 +333,7 @@ function chooseFamily(slices: readonly ServiceSlice[]): readonly ServiceSlice[] 
   return byType.sort((one, other) => count(other) - count(one))[0] ?? [];
 }
 
-/** What is not said is well. Source: discovery/v1, EndpointConditions. */
+/** A missing condition counts as good. Source: discovery/v1, EndpointConditions. */
 function toPod(address: string, ports: readonly number[], { conditions, nodeName }: Endpoint): PodView {
   const isReady = conditions?.ready ?? true;
   const isEnding = conditions?.terminating === true;

@@ -66,7 +66,7 @@ export interface ServiceDetails {
   readonly events: readonly ServiceEvent[] | null;
 }
 
-/** The Services in the API. Each call reads all anew, and rejects as listObjects does. */
+/** The Services in the API. Each call reads all again, and rejects as listObjects does. */
 export interface ServicesApi {
   listAll(): Promise<ServicesView>;
   /** Rejects with SERVICE_NOT_FOUND where there is none, or where another load balancer serves it. */

@@ -55,7 +55,7 @@ function findDevice({ service, devices }: ServiceFacts): DeviceOfService | undef
   return service.spec.loadBalancerClass === loadBalancerClass ? undefined : devices[0];
 }
 
-/** What is wrong with a Service of a device, as far as no condition says it; null where all is well, as far as anybody can tell. */
+/** What is wrong with a Service of a device, as far as no condition says it; null where no problem is known. */
 function judgeOnDevice(facts: ServiceFacts, device: DeviceOfService, cluster: ClusterView): Judgement | null {
   const isPublished = facts.addresses.some((one) => one.isPublished);
   const gone = findNoDevice(device);
@@ -72,13 +72,13 @@ function findNoDevice({ name, view }: DeviceOfService): Problem | null {
   return view === null ? { reason: 'NoDevice', why: `there is no LoadBalancerDevice ${name}` } : null;
 }
 
-/** One that is not ready may serve all the same what it has: only who waits for it is told. */
+/** A device that is not ready may still serve what it has: only a Service that waits for it reports this. */
 function findUnready({ name, view }: DeviceOfService): Problem | null {
   if (view === null || view.isReady === true) return null;
   return { reason: 'DeviceNotReady', why: `the device ${name} is not ready: ${view.why}` };
 }
 
-/** What is wrong with a Service that has an address; null where all is well. */
+/** What is wrong with a Service that has an address; null where nothing is. */
 function judgePublished(facts: ServiceFacts, { reports }: ClusterView): Judgement | null {
   const published = facts.addresses.filter(({ isPublished }) => isPublished);
   const problem = published

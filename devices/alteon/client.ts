@@ -196,7 +196,7 @@ const statusProperties = [
   ...['agSyncStatus', 'agSyncNeeded', 'agLastSyncErrorReason'],
 ].join(',');
 
-/** What is done at the end of a change, and where its progress and its problem stand. */
+/** What is done at the end of a change, and which properties have its progress and its problem. */
 const actions = {
   apply: { property: 'agApplyConfig', problems: 'AgApplyTable' },
   save: { property: 'agSaveConfig', problems: 'AgSaveTable' },
@@ -316,7 +316,7 @@ export class AlteonUnit implements PairUnit {
     await this.#rest.send(method, path, body, signal);
   }
 
-  /** At once, and until the unit starts again. Source: the MIB, slbOperEnhGroupRealServerState. */
+  /** In effect immediately, and until the unit starts again. Source: the MIB, slbOperEnhGroupRealServerState. */
   async setMemberState(key: string, State: number, signal: AbortSignal): Promise<void> {
     const path = key.split('/').map(encodeURIComponent).join('/');
     await this.#rest.send('PUT', `/config/SlbOperEnhGroupRealServerTable/${path}`, { State }, signal);

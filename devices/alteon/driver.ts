@@ -43,7 +43,7 @@ export function hasOwn(lines: readonly string[], cluster: string): boolean {
   return toBlocks(lines).some(([header = '']) => isOwn(header, cluster));
 }
 
-/** What stands before the first object is a comment. */
+/** Lines before the first object are a comment. */
 function toBlocks(lines: readonly string[]): readonly (readonly string[])[] {
   const blocks: string[][] = [];
   for (const line of lines) {
@@ -62,12 +62,12 @@ function isOwn(header: string, cluster: string): boolean {
 /**
  * Changes of an Alteon, all that wait as one.
  *
- * Goal: each Service is on the pair as it is wanted, and nobody else's work there is touched.
- * Tension: a unit has one candidate configuration for all its users, applies all of it at once, and forgets what is not saved. To read it costs as much
- * for one balancer as for all.
- * Compromise: a change begins with nothing of ours waiting, and stops where something of others waits. It writes what differs, row by row, and is
- * applied and saved as one. What does not come to that is taken back row by row: the unit's own `revert` would take others' work with it. Where a unit
- * refuses several balancers, each half is tried alone, down to the one that it refuses.
+ * Goal: each Service is on the pair as it is wanted, and other users' work there is not touched.
+ * Tension: a unit has one candidate configuration for all its users, applies all of it in one step, and forgets what is not saved. To read it
+ * costs as much for one balancer as for all.
+ * Compromise: a change begins with no change of vipnat waiting, and stops where another user's change waits. It writes what differs, row by row,
+ * and is applied and saved as one. What cannot be applied is taken back row by row: the unit's own `revert` would undo other users' work with it.
+ * Where a unit refuses several balancers, each half is tried alone, down to the one that it refuses.
  */
 
 /** That of what has this mark there are these rows, and no others. */
@@ -80,7 +80,7 @@ interface MarkedRows {
 interface Plan {
   readonly request: MarkedRows;
   readonly steps: readonly Step[];
-  /** By `GROUP/SERVER`: the states to set at once. */
+  /** By `GROUP/SERVER`: the states to set immediately. */
   readonly liveStates: ReadonlyMap<string, number>;
 }
 
@@ -89,7 +89,7 @@ interface Prepared {
   readonly plans: readonly Plan[];
   readonly steps: readonly Step[];
   readonly status: AlteonStatus;
-  /** Something of ours is in force, and not saved. */
+  /** A change of vipnat is in force, and not saved. */
   readonly isUnsaved: boolean;
 }
 
@@ -237,7 +237,7 @@ class AlteonChanges {
       for (const [key, state] of plans.flatMap(({ liveStates }) => [...liveStates]))
         await unit.setMemberState(key, state, signal);
     };
-    // What only drains does so at once; where something is new, that serves first.
+    // A change that only drains does so immediately; where something is new, that serves first.
     const hasNew = steps.some(({ isNew }) => isNew);
     if (!hasNew) await setLiveStates();
     if (steps.length > 0) {

@@ -41,8 +41,8 @@ interface Holdings {
 }
 
 /**
- * The balancers of a cluster. What is left of one is listed too, however little it is: then it has no addresses, or no listeners. A method that
- * is none of ours is read as `rr`.
+ * The balancers of a cluster. What is left of one is listed too, however little it is: then it has no addresses, or no listeners. A method
+ * that vipnat does not use is read as `rr`.
  */
 export function readOwned(holdings: Holdings): readonly Owned[] {
   const markToId = new Map<string, BalancerId>();
@@ -117,7 +117,7 @@ function readListener(holdings: Holdings, group: string, { protocol, port }: Par
   return { protocol, port, members };
 }
 
-/** What stands in names counts only where the unit has the weights that come of it: else somebody changed these. */
+/** Weights in names count only where the unit has the weights that follow from them: else another user changed these. */
 function readWeights(rows: readonly (Fields | null)[]): readonly number[] {
   const noted = rows.map((fields) => {
     if (fields === null) return 0;
@@ -230,7 +230,7 @@ function toMinutes(affinityS: number): number {
   return Math.max(1, Math.ceil(affinityS / 60));
 }
 
-/** What a unit has no room for stands in a row's name, so that it can be read back. */
+/** What a unit has no field for is in a row's name, so that it can be read back. */
 const notes = {
   weight: (weight: number): string => `weight ${weight}`,
   affinity: (affinityS: number): string => `affinity ${affinityS} s`,

@@ -23,7 +23,7 @@ export interface AlteonOptions {
   readonly role: 'haSwitchInfoState' | 'vrrpInfoHAState';
   /** How many rows of a table one question asks for: without a number a unit answers with few. */
   readonly listSize: number;
-  /** Which address clients' connections get on their way to a member: see `proxyIpModes`; null leaves it as the unit has it. */
+  /** Which address clients' connections get before they reach a member: see `proxyIpModes`; null leaves it as the unit has it. */
   readonly proxyIpMode: number | null;
 }
 

@@ -10,8 +10,8 @@ import { type Address, parseAddress } from '../../lib/net.ts';
 import ipaddr from 'ipaddr.js';
 
 /**
- * What an object of ours is called: the mark, then whose it is. An Alteon takes 255 characters (slbNewCfgEnhRealServerIndex); the longest of these has
- * 254: a mark of 212, `_tcp_65534`, an IPv6 address as 25 digits, and `_65534`.
+ * The name of an object of vipnat: the mark, then whose it is. An Alteon takes 255 characters (slbNewCfgEnhRealServerIndex); the longest of these
+ * has 254: a mark of 212, `_tcp_65534`, an IPv6 address as 25 digits, and `_65534`.
  */
 export interface ParsedName {
   readonly id: BalancerId;
@@ -74,7 +74,7 @@ interface Table {
   readonly name: string;
   /** The columns that are its index, and follow its name in a path. */
   readonly keys: readonly string[];
-  /** The columns that are ours, with what they hold. Others stay as they are. */
+  /** The columns that vipnat writes, with what they hold. Others stay as they are. */
   readonly columns: Readonly<Record<string, 'text' | 'number'>>;
   /** What people call a row. */
   readonly title: string;
@@ -146,10 +146,10 @@ export const tableIds = Object.keys(tables) as readonly TableId[];
 
 type ColumnOf<Id extends TableId> = Id extends TableId ? keyof (typeof tables)[Id]['columns'] : never;
 
-/** A column that is ours, or by which a group gets and loses members. */
+/** A column that vipnat writes, or by which a group gets and loses members. */
 type Column = ColumnOf<TableId> | 'AddServer' | 'RemoveServer';
 
-/** What a row has in the columns that are ours. */
+/** What a row has in the columns that vipnat writes. */
 export type Fields = Readonly<Partial<Record<Column, string | number>>>;
 
 /** Rows of all tables by their keys, as a path has them: `GROUP/SERVER`. */

@@ -105,7 +105,7 @@ const limitMs = 120_000;
 /** How often an undisturbed device may fail in a row: requests get lost in any network. */
 const maxFailures = 5;
 
-/** How long a device may be on its way. */
+/** How long a device may report `running`. */
 const maxWaitMs = 600_000;
 
 /** Between two tries of what failed. */

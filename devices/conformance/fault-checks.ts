@@ -170,7 +170,7 @@ async function checkRefusal(bench: Bench): Promise<void> {
   });
 }
 
-/** Whatever comes of it, but not on its way any more. */
+/** Whatever comes of it, but not `running` any more. */
 async function ensureToEnd(bench: Bench, subject: Subject, wanted: Balancer): Promise<void> {
   for (;;) {
     const progress = await subject.ensure(wanted);

@@ -17,7 +17,7 @@ export interface ConformanceTarget {
   readonly clock: Clock;
   /** Where the suite may put balancers; `documentationSites` unless given. */
   readonly sites?: Sites;
-  /** What it can do to its device beside the driver; what is not there is not tried. */
+  /** What it can do to its device in addition to the driver; an action that is missing is not tried. */
   readonly actions?: TargetActions;
 }
 

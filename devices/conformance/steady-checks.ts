@@ -154,7 +154,7 @@ async function checkConcurrency(bench: Bench): Promise<void> {
     .finally(() => {
       state.isOver = true;
     });
-  // Whatever comes first is told: a rejection of the other must not end the process.
+  // The first failure is reported: a rejection of the other must not end the process.
   changing.catch(() => undefined);
   const reader = bench.open();
   do {

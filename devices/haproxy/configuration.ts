@@ -5,7 +5,7 @@
  * Tension: what it gets at run time is lost at its end, and what is saved is old from the next change on.
  * Compromise: its unit of systemd saves maps and servers when it stops or reloads it. They are read once, within a minute, and are emptied then.
  * While it saves, the driver writes nothing. After a crash HAProxy begins empty: keepalived moves the addresses to the other unit, and
- * the driver fills the empty one from there. systemd tells keepalived by a file that HAProxy has ended: a look each second would come late.
+ * the driver fills the empty one from there. systemd writes a file for keepalived when HAProxy has ended: a check each second would come late.
  */
 import type { DeviceSettings, DeviceMethod } from '../driver.ts';
 import {

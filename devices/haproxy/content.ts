@@ -49,7 +49,7 @@ export interface Server {
   readonly ageS: number;
 }
 
-/** An entry that stands beside another one of its key. */
+/** An additional entry with the key of another one. */
 interface Stray {
   readonly map: string;
   readonly reference: string;
@@ -157,7 +157,7 @@ export function readMethod(slot: string): DeviceMethod {
   return methods.find((one) => one === method) ?? 'rr';
 }
 
-/** In maintenance because somebody said so: what the configuration says of it stays beside. Source: HAProxy's management guide, srv_admin_state. */
+/** In maintenance because a user set it: the state in the configuration is kept separately. Source: HAProxy's management guide, srv_admin_state. */
 const forcedMaintenance = 1;
 
 function readServers(answers: readonly string[]): ReadonlyMap<string, readonly Server[]> {
@@ -275,7 +275,7 @@ export function readMembers(
   return [...nameToMember.values()];
 }
 
-/** What a unit saves when it stops or reloads, and how it is told its role: a shell script on its host. */
+/** What a unit saves when it stops or reloads, and how it gets its role: a shell script on its host. */
 
 /** A unit's own program: what its units of systemd and keepalived call, with the folders of `UnitFolders`. */
 export function formatScript({

@@ -30,11 +30,11 @@ import { HaproxyRuntime, type Step, planSteps } from './steps.ts';
 import { describeBalancer } from '../conformance/bench.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 
-/** A call that waited so long in vain is not made again by changes for a while. Reads make it all the same. */
+/** After a call that waited so long without an answer, changes do not call the unit for a while. Reads still do. */
 const slowMs = 1000;
 const leftOutMs = 10_000;
 
-/** The units that have let a call wait in vain. */
+/** The units that have let a call wait without an answer. */
 class UnresponsiveUnits {
   readonly #clock: Clock;
   readonly #unitToUntilMs = new Map<string, number>();
@@ -51,7 +51,7 @@ class UnresponsiveUnits {
     return this.#clock.now() < (this.#unitToUntilMs.get(unit) ?? -Infinity);
   }
 
-  /** Does what calls the unit, and keeps in mind whether that was in vain. */
+  /** Does what calls the unit, and keeps in mind whether the unit answered in time. */
   async watch<Result>(unit: string, call: () => Promise<Result>): Promise<Result> {
     const startMs = this.#clock.now();
     try {
@@ -73,8 +73,8 @@ class UnresponsiveUnits {
  * Tension: HAProxy cannot get a frontend at run time, forgets at its end all that it got there, and knows of no other unit.
  * Compromise: the configuration has slots, which `vipnat device configuration` makes. A map says which address and port has which slot, and another
  * one whose each slot is. Both units are written, each by one call, which reads back what it wrote. A unit that began empty is filled from the
- * other one. What a unit saves before it starts again is in `configuration.ts`. A unit that lets a call wait in vain is left out of changes for a
- * while, as long as the other one is active: else each change would wait for it.
+ * other one. What a unit saves before it starts again is in `configuration.ts`. A unit that lets a call wait without an answer is left out of
+ * changes for a while, as long as the other one is active: else each change would wait for it.
  */
 
 /** Makes a driver for one or two units; docs/device-haproxy.md has its options. */
@@ -87,7 +87,7 @@ const retryInMs = 1000;
 /** Roles come to rest within seconds: who still sees them change after so many starts leaves it to the next try. */
 const maxStarts = 3;
 
-/** Beyond, all servers are read back at once. */
+/** Beyond, all servers are read back in one call. */
 const maxAskedSlots = 16;
 
 class HaproxyDriver implements LoadBalancerDriver {
@@ -220,7 +220,7 @@ function findRefusal({ listeners, affinityS }: Balancer): string | null {
     : null;
 }
 
-/** What a look asks for. `content of answering units`: of those that answered when they were asked last. */
+/** What a read asks for. `content of answering units`: of those that answered when they were asked last. */
 type Asked = 'content' | 'with sessions' | 'content of answering units';
 
 /** How a unit is looked at. */
@@ -377,7 +377,7 @@ class Snapshot {
         [mark, wanted],
       ]),
     );
-    // With one unit silent, nobody knows all that there is to have.
+    // If one unit does not answer, the complete content is unknown.
     const isKept = content.isKept || wanted === null || this.answering.length < this.units.length;
     return isKept ? steps : [...steps, keep];
   }

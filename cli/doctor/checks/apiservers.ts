@@ -56,7 +56,7 @@ const shutdownDelayCheck: Check = {
   find: findAbruptEnd,
 };
 
-/** Source: kube-apiserver --help; the listener closes at once when it is 0, while others still send connections. */
+/** Source: kube-apiserver --help; the listener closes immediately when it is 0, while others still send connections. */
 function findAbruptEnd({ processes, files }: HostFacts): ReturnType<Check['find']> {
   const manifest = files.get(filePaths.apiserverManifest);
   const text = manifest !== undefined && 'value' in manifest ? manifest.value : null;
@@ -110,7 +110,7 @@ function findDelay(words: readonly string[]): string | null {
 /** Why a check of apiservers was not made. */
 const nobodyKnown = { unknown: 'no apiserver is known' };
 
-/** Whether a virtual IP is left to its holder, as no apiserver is known that could be balanced over. */
+/** Whether the VIP holder's own apiserver answers for a virtual IP, as no apiserver is known that could be balanced over. */
 function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) =>
     checkEach(assessed.decisions, { unknown: 'no virtual IP is configured' }, (decision) => {
@@ -274,7 +274,7 @@ function findLackingNames({ config, assessment, serving, flags }: HostFacts): Re
 const pki = '/etc/kubernetes/pki';
 const savedPki = '/root/pki.old';
 
-/** kubeadm makes no certificate where one is. When it fails the old one is put back, and nothing is started anew. */
+/** kubeadm makes no certificate where one is. When it fails the old one is put back, and nothing is restarted. */
 function renewCertificate(names: readonly string[]): string[] {
   const files = (folder: string) => `${folder}/apiserver.crt ${folder}/apiserver.key`;
   const phase = ['kubeadm', 'init', 'phase', 'certs', 'apiserver'];
@@ -313,7 +313,7 @@ function findExpiry({ now, assessment, serving, flags }: HostFacts): ReturnType<
             : `the certificate of ${text} expires in ${days} days`,
         why: 'From then on every client refuses this apiserver.',
         remedy: onHost(isLocal(text, assessed), { text, flags }, [
-          // One that could not be renewed is not started anew: what runs still has the old one in its memory.
+          // An apiserver whose certificate could not be renewed is not restarted: what runs still has the old one in its memory.
           'kubeadm certs renew apiserver && crictl stop $(crictl ps --name kube-apiserver -q)',
         ]),
       },
@@ -341,7 +341,7 @@ function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['fin
   });
 }
 
-/** Looks at each apiserver that is known. Of one that did not answer nothing is told to be well. */
+/** Checks each apiserver that is known. One that did not answer is never reported as healthy. */
 function overAnswering(
   {
     assessment,
@@ -362,7 +362,7 @@ function isLocal(text: string, { observation }: HostReading): boolean {
   return observation.addresses.some(({ address }) => address === parseEndpoint(text)?.address);
 }
 
-/** What mends an apiserver of this host. Of another one its own doctor says it: pasted here it would change this one. */
+/** The fix for an apiserver of this host. For another host it names that host's own doctor: pasted here, the fix would change this one. */
 function onHost(
   isHere: boolean,
   { text, flags }: { readonly text: string; readonly flags: string },

@@ -13,7 +13,7 @@ export interface Topic {
   readonly checks: readonly Check[];
 }
 
-/** All checks, in the order in which they are told. */
+/** All checks, in the order in which they are reported. */
 export const topics: readonly Topic[] = [
   { name: 'rights, tools, kernel', checks: toolChecks },
   { name: 'forwarding', checks: [...forwardingChecks, ...trackingChecks] },

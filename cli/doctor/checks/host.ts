@@ -77,7 +77,7 @@ function findDeclined({ decisions }: HostReading, family: Family): NotChecked | 
   return { unknown: `nothing is balanced: ${first.reason}` };
 }
 
-/** Our own rule lets it pass: only where that is missing anything is lost. */
+/** vipnat's own rule lets it pass: only where that rule is missing anything is lost. */
 function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (assessed) =>
     checkEach(listFamilies(config.vips), noVip, (family): Finding[] | NotChecked => {
@@ -129,7 +129,7 @@ function describeForeignDrop({ table, name }: ForwardChain): Finding {
 
 /**
  * Strict is 1 (RFC 3704), and the greater of the interface's value and that for all counts, so 2 for all is loose
- * everywhere. Source: Documentation/networking/ip-sysctl.rst of Linux. With one network there is only one way back.
+ * everywhere. Source: Documentation/networking/ip-sysctl.rst of Linux. With one network there is only one return path.
  */
 function findStrictFilter({ config, interfaces, sysctls }: HostFacts): ReturnType<Check['find']> {
   const value = (device: string) => Number(sysctls.get(nameReversePathFilter(device)) ?? 0);
@@ -245,7 +245,7 @@ function findMissingFirewallTool({ tools }: HostFacts): ReturnType<Check['find']
   });
 }
 
-/** What changes legacy tables is heard of by their lock; nft counts its own changes. */
+/** Changes of legacy tables are noticed by their lock; nft counts its own changes. */
 function findMissingInotifywait({ tools, assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation }) =>
     observation.dialect.value === 'legacy'
@@ -283,7 +283,7 @@ function findUnreadableHost(facts: HostFacts): ReturnType<Check['find']> {
   });
 }
 
-/** What another finding mends already is not looked for by a longer log. */
+/** If another finding fixes the cause, no longer log is proposed. */
 function describeReading({ rights, tools, flags }: HostFacts): string[] {
   if ('value' in rights && !(rights.value.hasNetAdmin && rights.value.hasNetRaw))
     return [`sudo vipnat doctor ${flags}`];
@@ -292,7 +292,7 @@ function describeReading({ rights, tools, flags }: HostFacts): string[] {
     : [`vipnat plan ${flags} --log-level debug`];
 }
 
-/** What nothing rests on: vipnat goes on without it. */
+/** What nothing depends on: vipnat works without it. */
 function findUnreadRules({ assessment }: HostFacts): ReturnType<Check['find']> {
   return checkHost(() =>
     given([assessment], ({ observation }) =>

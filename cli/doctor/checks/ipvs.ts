@@ -42,7 +42,7 @@ export const ipvsChecks: readonly Check[] = [
   },
 ];
 
-/** kube-proxy then ends at once, or falls back to iptables mode before 1.26. Source: cmd/kube-proxy/app/server_linux.go. */
+/** kube-proxy then ends immediately, or falls back to iptables mode before 1.26. Source: cmd/kube-proxy/app/server_linux.go. */
 function findMissingModules(facts: HostFacts): ReturnType<Check['find']> {
   const { assessment, ipvs, modules, processes } = facts;
   return given([assessment, ipvs], ({ observation }) => {
@@ -121,7 +121,7 @@ function describeServiceArp({ addresses }: HostObservation): string {
   return `${everybodyAnswers} It has ${dummy} here, with the addresses of Services of type LoadBalancer. So each node answers for an address, whichever node holds it.`;
 }
 
-/** Without it IPVS forgets that we translated: the way cluster-ip is not possible. kube-proxy sets it when it starts. */
+/** Without it IPVS forgets that vipnat translated: the mode cluster-ip is not possible. kube-proxy sets it when it starts. */
 function findIpvsWithoutConntrack({ assessment, sysctls }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], ({ observation, decisions }) => {
     const value = sysctls.get(sysctlNames.ipvsConntrack);

@@ -35,7 +35,7 @@ import type { Endpoint } from '../../../lib/net.ts';
 import type { HostProcess } from '../../../lib/kernel/host.ts';
 import type { Drain } from '../../../lib/files.ts';
 
-/** Whether keepalived can bring the virtual IPs here, and nobody gets into its way. */
+/** Whether keepalived can bring the virtual IPs here, and nothing prevents it. */
 export const keepalivedChecks: readonly Check[] = [
   {
     code: 'keepalived-not-running',
@@ -85,7 +85,7 @@ function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
 }
 
 /**
- * What starts keepalived on this host. One that is started beside a holder which it does not hear, or does not understand,
+ * What starts keepalived on this host. If it does not receive or understand the VIP holder's adverts, it
  * holds the VIP as well.
  */
 export function describeStart(facts: HostFacts): string[] {
@@ -240,7 +240,7 @@ function listAddresses(config: Config): string {
   return listOwn(config.vips).join(', ');
 }
 
-/** Whether keepalived hears what the agent says, and hears nothing that nobody stands for any more. */
+/** Whether keepalived follows the track file, and the file is not left over from an agent that has ended. */
 export const trackFileChecks: readonly Check[] = [
   {
     code: 'track-file-dropped',

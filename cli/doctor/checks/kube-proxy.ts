@@ -176,7 +176,7 @@ export const kubeconfigChecks: readonly Check[] = [
 ];
 
 /**
- * Who reads a file, and what has to be done for it to be read anew. Whoever works for this node only asks its own
+ * Who reads a file, and what has to be done for it to be read again. A program that works for this node only asks its own
  * apiserver: so does kubeadm since 1.19 for the first two, and from 1.31 on for the kubelet (ControlPlaneKubeletLocalMode).
  */
 const readers = [

@@ -29,7 +29,7 @@ import { quoteWords } from '../../../lib/text.ts';
 import { parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';
 import { findLocalClientWarnings } from '../../findings.ts';
 
-/** Whether vipnat's own part is as it should be. */
+/** Whether vipnat's own rules are correct. */
 export const ruleChecks: readonly Check[] = [
   {
     code: 'agent-not-running',
@@ -144,7 +144,7 @@ function describe([first = '', ...more]: readonly string[]): string {
   return more.length === 0 ? first : `${first}, and ${more.length} more`;
 }
 
-/** Whether anything of ours is here, of whatever version. */
+/** Whether anything of vipnat is here, of whatever version. */
 export function hasOwnRules({ rulesets, nftRulesets }: HostObservation): boolean {
   return (
     rulesets.some(({ tables }) => [...tables.values()].some((table) => [...table.keys()].some(isOwnChain))) ||
@@ -180,7 +180,7 @@ export function isKubeVip({ name }: HostProcess): boolean {
   return name === 'kube-vip';
 }
 
-/** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are left to it. */
+/** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are not examined. */
 function findForeignRules(facts: HostFacts): ReturnType<Check['find']> {
   const { config } = facts;
   return given([facts.assessment], ({ observation }) =>
@@ -225,7 +225,7 @@ function isTranslation(text: string, { family, address, port }: Endpoint): boole
   return isForVip && isForPort && isElsewhere && !(target ?? '').startsWith('KUBE-');
 }
 
-/** kube-vip's load balancer, or a virtual_server of keepalived. Our rules come first: IPVS sees what is for this host. */
+/** kube-vip's load balancer, or a virtual_server of keepalived. vipnat's rules come first: IPVS sees what is for this host. */
 function findVirtualServers(facts: HostFacts): ReturnType<Check['find']> {
   const { config, assessment, ipvs, kubeProxy } = facts;
   return given([ipvs, assessment], (text, { observation }) => {
@@ -361,7 +361,7 @@ export const localRouteChecks: readonly Check[] = [
   },
 ];
 
-/** Said beside an agent too: it removes such routes within a moment, so one that is seen stays. */
+/** Reported also while an agent runs: it removes such routes within a moment, so one that is seen stays. */
 function findLeftOver({ assessment }: HostFacts): ReturnType<Check['find']> {
   return given([assessment], (seen) => {
     if (seen.localRoutes === null) return { unknown: 'the routes of table local cannot be read' };

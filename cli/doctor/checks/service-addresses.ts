@@ -389,7 +389,7 @@ function findMissing({ services, devices }: ServicesView): Finding[] {
     }));
 }
 
-/** Where the class names the device, it is missing: that is another finding, and its remedy mends both. */
+/** Where the class names the device, it is missing: that is another finding, and its remedy fixes both. */
 function findLeftFinalizers({ services, devices }: ServicesView): Finding[] {
   const names = new Set(devices.map(({ name }) => name));
   return services.flatMap((view) =>

@@ -82,7 +82,7 @@ function findCalicoEbpf({ services: { calicoEbpf } }: HostFacts): Verdict {
   ]);
 }
 
-/** The client's packet comes by the tunnel, and the way back to the client is another interface. */
+/** The client's packet comes by the tunnel, and the path back to the client is another interface. */
 function findStrictTunnel({ services: { strictTunnels } }: HostFacts): Verdict {
   return given([strictTunnels], (devices) =>
     checkHost(() =>

@@ -83,7 +83,7 @@ function describeNobody({ address }: Endpoint, facts: HostFacts): Finding {
   };
 }
 
-/** Started beside a holder that it does not hear, keepalived holds the address as well. */
+/** If keepalived is started and does not receive the VIP holder's adverts, it holds the address as well. */
 function describeRevival(isSure: boolean, { units, keepalived, flags }: HostFacts): string[] {
   if ('value' in keepalived && keepalived.value.text === null) {
     return [
@@ -102,7 +102,7 @@ function describeRevival(isSure: boolean, { units, keepalived, flags }: HostFact
   ];
 }
 
-/** Whoever is in no network with it does not ask for it by ARP. Where keepalived was told its interface, that is meant so. */
+/** Hosts without a network in common with it do not ask for it by ARP. Where keepalived's interface was configured, that is intended. */
 function findStrayAddress({ config, interfaces, keepalived, flags }: HostFacts): ReturnType<Check['find']> {
   const text = 'value' in keepalived ? (keepalived.value.text ?? '') : '';
   return checkEach(config.vips, noVip, ({ address, family }) => {
@@ -161,7 +161,7 @@ function describeForeignVipHolder({ address }: Endpoint, vipHolder: LinkHolder, 
   };
 }
 
-/** Two who send at the same time do not hear each other: what is captured here was not through this host's firewall yet. */
+/** Two that send at the same time do not receive each other's adverts: what is captured here was not through this host's firewall yet. */
 function findSeveralVipHolders({
   config,
   assessment,
