@@ -67,7 +67,7 @@ export class ApiLog {
     this.#logger.warn(describeUnreadable(kind, unreadable), { code: 'API_ANSWER_UNEXPECTED' });
   }
 
-  /** Told whenever the EndpointSlice is followed: why the Service may not be read beside it, or null when it may. */
+  /** Called whenever the EndpointSlice is followed: why the Service may not be read as well, or null when it may. */
   serviceRefused(problem: VipnatError | null): void {
     if (this.#isServiceRefused === (problem !== null)) return;
     this.#isServiceRefused = problem !== null;
@@ -220,7 +220,7 @@ function readAffinity(service: Service | null): { seconds: number | null; refuse
   return { seconds: defaultAffinitySeconds, refused: [sentence] };
 }
 
-/** What the source of a one-shot command needs of the world, and its listener. */
+/** The dependencies of a one-shot command's source, and its listener. */
 interface ListedApiOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
@@ -312,13 +312,13 @@ function noAnswer(): VipnatError {
   return new VipnatError('API_UNREACHABLE', `the API did not answer within ${maxWaitMs / 1000} s`);
 }
 
-/** What the agent's source needs of the world, and its listeners. */
+/** The dependencies of the agent's source, and its listeners. */
 interface WatchedApiOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
   readonly random: Random;
   readonly report: ApiLog;
-  /** Told of every change of the view, after it: a hint to look. */
+  /** Called after every change of the view: a hint to sync. */
   readonly onChange: () => void;
 }
 
@@ -455,7 +455,7 @@ export interface ApiView {
   readonly affinitySeconds: number | null;
   /** What was listed and can be nothing of the kind: a sentence for each. */
   readonly refused: readonly string[];
-  /** Whether the API still answers. False: it was so when the API was last heard. */
+  /** Whether the API still answers. False: this is from the API's last answer. */
   readonly isCurrent: boolean;
 }
 
@@ -464,7 +464,7 @@ export interface ApiView {
  * `ListedApi`; test/support/fakes/cluster-api.ts has one that tests turn by hand.
  */
 export interface ClusterApi {
-  /** Told at every look who may be asked; answers what the API has said so far, null while that is nothing. Never rejects. */
+  /** Called at every sync with the apiservers that may be asked. Answers what the API has reported so far, or null. Never rejects. */
   getView(known: KnownApiservers): ApiView | null | Promise<ApiView | null>;
 }
 
@@ -480,9 +480,10 @@ export interface FollowedApi extends ClusterApi {
   readonly view: ApiView | null;
   /** How that goes; null where nothing is followed. */
   readonly following: Following | null;
-  /** Told who is down by our probes, as text (see `formatEndpoint`), whenever that changes: they are not followed while others are there. */
+  /** Called with all that this node's probes find down, as text (see `formatEndpoint`), whenever that changes. They are not followed
+   * while others are there. */
   setUnhealthy(unwell: ReadonlySet<string>): void;
-  /** Ends all that is under way. */
+  /** Ends all work in progress. */
   stop(): void;
 }
 

@@ -19,7 +19,7 @@ const activityAnswer = z.object({
   keepalived: z.optional(z.record(z.string(), z.object({ state: z.enum(vrrpStates), forMs: z.number() }))),
 });
 
-/** What a running agent has been doing: its writes, its last look, for how long each apiserver has been as it is, and what keepalived's instances are. */
+/** What a running agent does: its writes, its last sync, how long each apiserver has been in its state, and keepalived's instances. */
 export type AgentActivity = z.infer<typeof activityAnswer>;
 
 /** Where the agent of this network namespace tells it. */
@@ -192,7 +192,7 @@ export interface DiagnosticReading {
   readonly reading: ConfigReading;
   /** Lines without a newline, for standard error. */
   readonly notes: readonly string[];
-  /** Why the agent's configuration was not taken, to go on from `no virtual IP given, and`; null where it was. */
+  /** Why the agent's configuration was not taken, as text that follows `no virtual IP given, and`; null where it was. */
   readonly reason: string | null;
 }
 

@@ -93,7 +93,7 @@ function toFinding({ entryRule }: IptablesProxyView): Sourced<FoundProxyMode> {
 /** kube-proxy's metrics listener, by default on the loopback address of its bind address's family (--metrics-bind-address). */
 const urls = ['http://127.0.0.1:10249/proxyMode', 'http://[::1]:10249/proxyMode'];
 
-/** On loopback an answer takes a millisecond, and one who hangs must not hold up a look; the longest true one is `nftables`. */
+/** On loopback an answer takes a millisecond, and one that hangs must not hold up a sync; the longest true one is `nftables`. */
 const modeLimits = { limitMs: 250, maxLength: 64 };
 
 /**
@@ -143,7 +143,7 @@ export function createProxyAbsence(
 
 async function isProxySeen(): Promise<boolean> {
   for (const url of healthUrls) if ((await askLoopback(url, absenceLimits)) !== null) return true;
-  // Where processes cannot be listed, rules are kube-proxy's own word.
+  // Where processes cannot be listed, rules count as kube-proxy's answer.
   const processes = await listProcesses().catch(() => null);
   return processes === null || findProxies(processes).length > 0;
 }
@@ -157,7 +157,7 @@ export interface ServiceState {
   readonly affinity: Readonly<Partial<Record<Family, number | null>>>;
   /** What the Kubernetes API said last, or null for nothing. */
   readonly api: ApiView | null;
-  /** What kube-proxy had when the API was last heard: later news of kube-proxy's are newer than the API's word. */
+  /** What kube-proxy had at the API's last answer: later changes of kube-proxy's are newer than that answer. */
   readonly proxyOnly: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
 }
 
@@ -171,7 +171,7 @@ interface FamilyState {
   readonly proxyOnly: readonly Endpoint[];
 }
 
-/** The state of a Service of which nothing was heard yet. */
+/** The state of a Service of which nothing is known yet. */
 export const emptyServiceState: ServiceState = {
   endpoints: {},
   previousEndpoints: {},
