@@ -480,8 +480,10 @@ export interface FollowedApi extends ClusterApi {
   readonly view: ApiView | null;
   /** How that goes; null where nothing is followed. */
   readonly following: Following | null;
-  /** Called with all that this node's probes find down, as text (see `formatEndpoint`), whenever that changes. They are not followed
-   * while others are there. */
+  /**
+   * Called with all that this node's probes find down, as text (see `formatEndpoint`), whenever that changes. They are not followed
+   * while others are there.
+   */
   setUnhealthy(unwell: ReadonlySet<string>): void;
   /** Ends all work in progress. */
   stop(): void;

@@ -97,7 +97,7 @@ interface Checked {
   readonly unreadable: readonly OptionName[];
 }
 
-/** Values that cannot be read give way to their defaults, so that the others can still be held against one another. */
+/** Values that cannot be read are replaced by their defaults, so that the others can still be held against one another. */
 function checkValues(settings: ReadonlyMap<string, Setting>): Checked {
   const raw = Object.fromEntries([...settings].map(([name, { value }]) => [name, value]));
   const result = schema.safeParse(raw);
@@ -273,7 +273,7 @@ export const podVariable = 'VIPNAT_POD';
 export const credentialsVariables = ['VIPNAT_DEVICE_USERNAME', 'VIPNAT_DEVICE_PASSWORD'] as const;
 
 /**
- * The variable by which vipnat's own tests say how long the agent rests when nothing calls for a look. Its usual minute hides a
+ * The variable by which vipnat's own tests say how long the agent rests when nothing calls for a sync. Its usual minute hides a
  * trigger that is missing from whoever waits longer. For nobody else: no document names it.
  */
 const tickVariable = 'VIPNAT_TEST_TICK_MS';
