@@ -78,7 +78,7 @@ export interface AgentPorts {
   /** Where what it does is counted. */
   readonly meter: Meter;
   readonly askProxyMode: () => Promise<string | null>;
-  /** As LookPorts has it. */
+  /** As HostPorts has it. */
   readonly askProxyAbsence?: AskProxyAbsence;
   readonly store: EndpointStore;
   /** Whether this host is drained, and the rule that says so to other hosts. */
@@ -99,7 +99,7 @@ export interface AgentPorts {
   readonly tickMs?: number | undefined;
 }
 
-/** The loop and the probes. Looks find the apiservers to probe; changes of their health trigger looks. */
+/** The loop and the probes. Syncs find the apiservers to probe; changes of their health trigger syncs. */
 export class Agent {
   readonly #loop: Loop;
   readonly #monitor: HealthMonitor;
@@ -232,7 +232,7 @@ export class Agent {
     };
   }
 
-  /** Begins to look, and to probe what looks find. Not to be called twice. */
+  /** Begins to sync, and to probe what syncs find. Not to be called twice. */
   start(): void {
     this.#notices.start();
     this.#loop.start();

@@ -103,7 +103,7 @@ function formatAge(ms: number): string {
 
 /**
  * The apiservers: kube-apiserver keeps them in one slice, of the family that it advertises, and names it as the Service
- * (1.36, pkg/controlplane/reconcilers). A slice that somebody else labels for the Service is not looked at.
+ * (1.36, pkg/controlplane/reconcilers). A slice that other software labels for the Service is not read.
  */
 export const endpointSlices = toSliceResource(kubernetesService);
 
@@ -447,7 +447,7 @@ export class WatchedApi implements FollowedApi {
 
 /** What the Kubernetes API says of the Service default/kubernetes. Never changed in place. */
 export interface ApiView {
-  /** The ready apiservers, sorted, as the API lists them: whether they can be believed is for `admit`. A family without an EndpointSlice is missing. */
+  /** The ready apiservers, sorted, as the API lists them: `admit` decides whether they are accepted. A family without an EndpointSlice is missing. */
   readonly endpoints: Readonly<Partial<Record<Family, Sourced<readonly Endpoint[]>>>>;
   /** The Service's ClusterIPs, each one that a Service can have. */
   readonly clusterIps: Readonly<Partial<Record<Family, string>>>;
@@ -460,7 +460,7 @@ export interface ApiView {
 }
 
 /**
- * The Kubernetes API as a source of apiservers. The agent's is `WatchedApi`, that of a command which looks once
+ * The Kubernetes API as a source of apiservers. The agent's is `WatchedApi`, that of a command which reads once
  * `ListedApi`; test/support/fakes/cluster-api.ts has one that tests turn by hand.
  */
 export interface ClusterApi {

@@ -40,7 +40,7 @@ export class HostDrain {
   readonly #givenUp: GivenUpVips;
   /** Whether the agent last reported to keepalived that this node can serve. */
   #isServing = true;
-  /** Of this host's apiservers, as last looked at; null before that. */
+  /** Of this host's apiservers, as last seen; null before that. */
   #apiserverPorts: readonly number[] | null = null;
   #isKept = false;
   #problem: VipnatError | null = null;

@@ -110,7 +110,7 @@ function findAffinity(
   return recallFamily(memory, family).affinitySeconds ?? findWrittenAffinity(family, observation, vips);
 }
 
-/** The affinity of each family, kept for looks at which no source knows it. */
+/** The affinity of each family, kept for syncs at which no source knows it. */
 export function rememberAffinity(
   observation: Observation,
   vips: readonly Endpoint[],
@@ -160,7 +160,7 @@ export interface EndpointSources extends LiveSources {
 
 /**
  * The apiservers to balance over, from the first source that knows any: the API, kube-proxy, the configuration, memory
- * (docs/adr/0003, docs/adr/0012). An empty list tells who was named and refused, or what was looked at.
+ * (docs/adr/0003, docs/adr/0012). An empty list says who was named and refused, or what was read.
  */
 export function chooseEndpoints(sources: EndpointSources): Candidates {
   const { family, api, kubeProxy, configured, remembered, previousEndpoints, installed, vips, addresses } =
@@ -217,7 +217,7 @@ function addRemedy(refusal: Refusal): Refusal {
   return { ...refusal, sentence: `${refusal.sentence}. ${remedy}` };
 }
 
-/** Of what several sources name, the first one's word. */
+/** Where several sources name an apiserver, the first one counts. */
 function listOnce(refusals: readonly Refusal[]): Refusal[] {
   const complaints = refusals.map(({ complaint }) => complaint);
   return refusals.filter(({ complaint }, index) => complaints.indexOf(complaint) === index);
@@ -296,7 +296,7 @@ const complaints: Readonly<Record<Exclude<Scope, 'unicast'>, string>> = {
 };
 
 /**
- * Which apiservers of a family a source may be believed: whatever is balanced over becomes a rule. One at a virtual IP
+ * Which apiservers of a family are accepted from a source: whatever is balanced over becomes a rule. One at a virtual IP
  * would be a loop, and a source with more than any control plane has is not one of apiservers. Pure.
  */
 export function admit(
@@ -329,12 +329,12 @@ function findComplaint(endpoint: Endpoint, vips: readonly Endpoint[]): string | 
   return scope === 'unicast' ? null : complaints[scope];
 }
 
-/** What this host's own apiserver is looked for by, in one family. */
+/** How this host's own apiserver is found, in one family. */
 export interface OwnSources {
   readonly family: Family;
   readonly addresses: readonly LocalAddress[];
   readonly vips: readonly Endpoint[];
-  /** The apiservers that the first source names: they tell the port. */
+  /** The apiservers that the first source names: they give the port. */
   readonly listed: readonly Endpoint[];
   /** Whom other sources name. */
   readonly others: readonly Endpoint[];

@@ -97,8 +97,8 @@ export async function runAgent(config: Config): Promise<number> {
 }
 
 /**
- * V8's flags, however vipnat is started. Polls and looks leave garbage all the time: V8 would rather let the heap grow to twice the size
- * than look. Its optimizing compilers take 12 MB and more, and an agent mostly waits (ADR 30). Set late: ready-made code is refused where
+ * V8's flags, however vipnat is started. Polls and syncs leave garbage all the time: V8 would rather let the heap grow to twice the size
+ * than collect it. Its optimizing compilers take 12 MB and more, and an agent mostly waits (ADR 30). Set late: ready-made code is refused where
  * these are on the command line.
  */
 const memoryFlags = [...['--max-semi-space-size=1', '--optimize-for-size'], ...['--no-opt', '--no-maglev']];
@@ -309,7 +309,7 @@ export type HostObservation = HostReading['observation'];
 /** How one apiserver is, by its probes. */
 export type ApiserverHealth = NonNullable<ReturnType<HostReading['health']['get']>>;
 
-/** That in one word. */
+/** Its state, as one word. */
 export type ApiserverState = ApiserverHealth['state'];
 
 /** A switch of the kernel that is off, and keeps this host from passing on what is balanced. */
@@ -321,7 +321,7 @@ export type LocalRouteChange = HostReading['sourceRoutes'][number];
 /** What a plan is printed from: a reading of the host, or what options alone say. */
 export type PlannedRules = ReturnType<typeof planOffline>;
 
-/** Looks, as a process that has just begun, for `plan`, `check` and `doctor`. Writes nothing. */
+/** One reading by a process that has just begun, for `plan`, `check` and `doctor`. Writes nothing. */
 export async function readHost(config: Config, notify: Notify): Promise<Assessment> {
   return await readThisHost(config, notify);
 }

@@ -72,8 +72,8 @@ function createHostApiserver({ caFile, kubeconfig }: Config): Apiserver {
 }
 
 /**
- * What an agent would begin with that started now, and what the one that runs holds the API's word against. A file that
- * cannot be read is the agent's to complain of.
+ * What an agent would begin with that started now, and what the running agent compares with the API's answer. If a file
+ * cannot be read, the agent reports that.
  */
 export async function recallMemory({ stateDir }: Config): Promise<ReconcileState> {
   const store = createEndpointStore(stateDir);

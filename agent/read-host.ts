@@ -65,7 +65,7 @@ export interface HealthSource {
   readonly open?: ReadonlySet<string> | null;
 }
 
-/** All of the kernel: leftovers may be in any dialect and family. What of it is needed is another matter, see unread.ts. */
+/** All of the kernel: leftovers may be in any dialect and family. What of it is needed is another matter, see listNeeded. */
 export const everything: KernelQuery = { families, dialects: iptablesDialects, nftServiceChain };
 
 /** The same, without what hosts have many of: what no assessment rests on. */
@@ -160,7 +160,7 @@ async function consultApi(
   return add(isSame ? first.observation : observe(view), { ...memory, api: view });
 }
 
-/** Rules do not depend on them: they are looked at by whoever keeps them, see local-clients.ts. */
+/** Rules do not depend on them: their keepers read them, see local-clients.ts. */
 async function readLocalRoutes(kernel: Kernel): Promise<LocalRoutes | null> {
   return await kernel.readLocalRoutes().catch((error: unknown) => {
     if (error instanceof VipnatError) return null;
@@ -343,7 +343,7 @@ function findServiceChain(
   return { serviceChain: null, serviceChainProblem: problem };
 }
 
-/** kube-proxy's part in the backend that we write to. */
+/** kube-proxy's part in the backend that vipnat writes to. */
 function findView(vip: Endpoint, { views, dialect }: Observation): IptablesProxyView | undefined {
   return views[vip.family].iptables.find((seen) => seen.dialect === dialect.value)?.view;
 }
@@ -387,7 +387,7 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
   };
 }
 
-/** Whether another look soon may end a bypass, or read what just became unreadable. */
+/** Whether another sync soon may end a bypass, or read what just became unreadable. */
 export function isUndecided({ memory }: Pick<Assessment, 'memory'>): boolean {
   return (
     memory.unread.isNew ||

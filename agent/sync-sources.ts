@@ -45,7 +45,7 @@ export class WithoutSyncs {
   #observation: Observation | null = null;
   /** What the kernel holds; null where that was never known. */
   #decisions: readonly Decision[] | null = null;
-  /** Since when no look has succeeded although one began; null while all goes well. */
+  /** Since when no sync has succeeded although one began; null while all goes well. */
   #since: number | null = null;
   #isAtWork = false;
   #isFollowing = false;
@@ -136,11 +136,11 @@ export class WithoutSyncs {
       this.#loop.learn({ candidates: known.candidates, memory, isOutdated: this.#isOutdated(known) });
       await this.#judge(known);
     } catch {
-      // What fails here fails in looks as well, and they say so.
+      // What fails here fails in syncs as well, and they report it.
     }
   }
 
-  /** Whatever was awaited, looks may succeed again or the agent may stop. */
+  /** Whatever was awaited, syncs may succeed again or the agent may stop. */
   #isMeant(): boolean {
     return this.#isAtWork && !this.#isStopped;
   }

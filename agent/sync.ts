@@ -182,7 +182,7 @@ export interface LoopPorts extends HostPorts, ServingPorts {
   readonly report: LoopObserver;
   /** Keeps the apiservers that a sync leaves in memory, for the next process. */
   readonly keeper: { keep(known: LastingState): void };
-  /** Tells keepalived whether this node can serve. */
+  /** Reports to keepalived whether this node can serve. */
   readonly serving: { keep(isServing: boolean): void };
   /** How long it rests where all is right and nothing calls for a sync; a minute when left out. */
   readonly tickMs?: number | undefined;
@@ -208,7 +208,7 @@ export async function converge(kernel: Kernel, readPlan: () => Promise<Plan>): P
   return first;
 }
 
-/** The tool refused the transaction: most likely what it deletes is gone already, so look again. */
+/** The tool refused the transaction: most likely what it deletes is gone already, so read again. */
 export function isRace(error: unknown): boolean {
   return error instanceof VipnatError && error.code === 'TOOL_FAILED';
 }
@@ -228,7 +228,7 @@ function toNotConverging(plan: Plan): VipnatError {
 const firstRetryMs = 50;
 const maxRetryMs = 10_000;
 
-/** When to look again after failures in a row. */
+/** When to sync again after failures in a row. */
 class Retries {
   #failures = 0;
 
@@ -261,7 +261,7 @@ export async function applyPlan(kernel: Kernel, { transactions }: Plan): Promise
  * sync verifies a write, and follows it immediately. Repairs draw on a budget (I9). A death is answered from what the last sync saw.
  */
 
-/** When a second equal look decides (the bypass), it comes this soon. */
+/** When a second equal sync decides (the bypass), it comes this soon. */
 const confirmMs = 500;
 
 const awaited: readonly LoopCause[] = ['start', 'verify', 'health', 'own-rules'];
@@ -311,7 +311,7 @@ export class Loop {
     this.#queue = new TriggerQueue({ clock: ports.clock, awaited, urgent: ['own-rules'], sync });
   }
 
-  /** Starts to watch and to look. */
+  /** Starts to watch and to sync. */
   start(): void {
     this.#watch = this.#ports.kernel.watch((trigger) => {
       this.#ports.report.triggered(trigger);

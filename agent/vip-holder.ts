@@ -39,7 +39,7 @@ export class DuplicateOwnerLog implements DuplicateOwnerListener {
   }
 }
 
-/** Tells the log what state keepalived says that an instance of it is in. */
+/** Logs the state that keepalived reports for an instance. */
 export function reportNotice(logger: Logger, { instance, state }: Notice, before: VrrpState | null): void {
   const change = before === null ? `is ${state}` : `${before} -> ${state}`;
   logger[state === 'FAULT' ? 'warn' : 'info'](`keepalived: ${instance} ${change}`);

@@ -116,7 +116,7 @@ function explainBrackets(text: string, where: string): string | null {
   return `${found} needs quotes (from ${where}): in YAML, brackets begin a list. Example: '${found}'`;
 }
 
-/** Where yaml 2.9 speaks to programmers. */
+/** Plain texts for errors that yaml 2.9 words for programmers. */
 const plainMessages: Readonly<Record<string, string>> = {
   MULTIPLE_DOCS: 'a second document begins: a file may have only one',
   RESOURCE_EXHAUSTION: 'it is nested too deeply',

@@ -31,7 +31,7 @@ export interface ConfigSources {
   readonly environment: Environment;
   /** The file that --config or VIPNAT_CONFIG names. */
   readonly file: string | undefined;
-  /** Whether it is for another host: then files that it names are not looked for on this one. False by default. */
+  /** Whether it is for another host: then files that it names are not searched for on this one. False by default. */
   readonly isForElsewhere?: boolean;
   /** The running agent's settings: used for options that no other source gives. */
   readonly agent?: Settings;
@@ -381,7 +381,7 @@ function formatDuration(ms: number): string {
 /** Option name to what its flag was given: every text of a list option, or the last one of another. */
 export type Flags = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** The settings that flags give. Unknown flags are not looked at: the command line has refused them. */
+/** The settings that flags give. Unknown flags are ignored: the command line has refused them. */
 function readFlags(flags: Flags): Settings {
   const given = optionNames.flatMap((name): [string, Setting][] => {
     const texts = flags[name];

@@ -15,7 +15,7 @@ import { type LogLevel, type LogFormat, logLevels, logFormats } from '../lib/tel
 const from = () => 'the running agent';
 
 /**
- * The settings that a running agent tells of itself, option name to texts, checked as whatever a person gives; null when
+ * The settings that a running agent reports, option name to texts, checked as whatever a person gives; null when
  * one of them makes no sense here. Options that this version does not know are left out, and so is a CA that is in a file
  * of the agent's container only. Pure but for that file.
  */
@@ -122,7 +122,7 @@ const wrongKind = { error: ({ input }: { input?: unknown }) => `must be text, no
 /** Reads `ADDR[:PORT]` of an address that one host can hold. */
 export const vip = z.pipe(z.string(wrongKind), z.transform(toEndpoint(defaultVipPort)));
 
-/** Reads `ADDR:PORT` of an address that one host can hold; names are not looked up. */
+/** Reads `ADDR:PORT` of an address that one host can hold; names are not resolved. */
 const endpoint = z.pipe(z.string(wrongKind), z.transform(toEndpoint()));
 
 /** Reads `ADDR:PORT` of an address that a server can listen at, or `off`, which is null. */
@@ -310,7 +310,7 @@ export interface Config {
   readonly probeIntervalMs: number;
   /** How long such a connect may take, in milliseconds: 20 to 10,000. */
   readonly probeTimeoutMs: number;
-  /** A readable file with the CA of apiservers' certificates; null looks in the usual places. */
+  /** A readable file with the CA of apiservers' certificates; null searches the usual places. */
   readonly caFile: string | null;
   /** A readable file with the credentials for the Kubernetes API; null takes the pod's service account, if there is one. */
   readonly kubeconfig: string | null;

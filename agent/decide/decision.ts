@@ -74,7 +74,7 @@ export interface Candidates extends Sourced<readonly Endpoint[]> {
   readonly own: Endpoint | null;
 }
 
-/** A path kube-proxy offers to the service: usable by us only while its backends are the usable ones. */
+/** A path kube-proxy offers to the service: usable by vipnat only while its backends are the usable ones. */
 export interface ProxyPath {
   readonly clusterIp: string;
   readonly backends: readonly Endpoint[];
@@ -96,7 +96,7 @@ export interface VipFacts {
   readonly proxyMode: Sourced<FoundProxyMode>;
   /** The kernel's switch that keeps this host from passing on what is balanced, or null. */
   readonly closedSwitch: string | null;
-  /** kube-proxy's live chain in the backend we write to, or null. */
+  /** kube-proxy's live chain in the backend that vipnat writes to, or null. */
   readonly serviceChain: ProxyPath | null;
   /** Why there is a chain and yet none to follow, or null. */
   readonly serviceChainProblem: string | null;
@@ -124,7 +124,7 @@ export interface Decision {
   readonly mode: BalancingMode;
   /** One sentence for a person, without the VIP. */
   readonly reason: string;
-  /** Whether this is the bypass, to be left only after two equal looks. */
+  /** Whether this is the bypass, to be left only after two equal syncs. */
   readonly isBypass: boolean;
   /** kube-proxy's ClusterIP for the service as far as known. */
   readonly clusterIp: string | null;
@@ -179,7 +179,7 @@ export interface ReconcileState extends ServiceState {
 /** What of it outlives a process. */
 export type LastingState = Pick<ReconcileState, 'endpoints' | 'previousEndpoints'>;
 
-/** The memory of a process that has not looked yet. */
+/** The memory of a process that has not synced yet. */
 export const emptyState: ReconcileState = {
   ...emptyServiceState,
   vips: new Map(),

@@ -221,11 +221,11 @@ function nameSource({ apiSource }: VipFacts, reason: string): string {
 interface Obstacle {
   /** One sentence for a person. */
   readonly reason: string;
-  /** Whether this is the bypass, to be left only after two equal looks. */
+  /** Whether this is the bypass, to be left only after two equal syncs. */
   readonly isBypass: boolean;
 }
 
-/** The bypass ends after this many equal looks, so that a kube-proxy in the middle of its own changes cannot make us flap. */
+/** The bypass ends after so many equal syncs, so that kube-proxy in the middle of its own changes cannot make vipnat flap. */
 const syncsToLeaveBypass = 2;
 
 /** What keeps a VIP from the path that kube-proxy offers in its mode; null where it can be followed. Pure and total. */

@@ -192,12 +192,12 @@ type FailureCause = 'shutdown' | 'distrust' | 'other';
 
 /**
  * What a drain check has shown: `drained` refuses a connect from a drain port and accepts one from an ordinary port, see
- * drain-ports.ts; `admitting` accepts both; `unknown` is everything else, and says nothing.
+ * DrainChecks; `admitting` accepts both; `unknown` is everything else, and says nothing.
  */
 export type DrainOutcome = 'drained' | 'admitting' | 'unknown';
 
 /**
- * The apiservers as the probes see them. The real one is `createApiserver` (probe-connections.ts); test/support/fakes has
+ * The apiservers as the probes see them. The real one is `createApiserver` (prober.ts); test/support/fakes has
  * one that tests turn by hand. Credentials go only to an apiserver whose certificate was verified, with a question
  * that it does not answer without them.
  */

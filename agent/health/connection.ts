@@ -219,7 +219,7 @@ function describeChecks(body: string): string {
  * Goal: an answer is judged by the CA, the clock and the credentials that this host has now.
  * Tension: TLS verifies at the handshake alone, and a connection is held for days. An apiserver may answer no client that it does
  * not know, and credentials must reach no other server.
- * Compromise: a connection ends with what it was verified by, and with an answer that is not believed. The first question is
+ * Compromise: a connection ends with what it was verified by, and with an answer that is not accepted. The first question is
  * asked without credentials. They are sent only after an answer of 401 or 403, on a connection that verifies its peer before
  * anything is sent.
  */

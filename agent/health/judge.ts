@@ -63,7 +63,7 @@ function judge(one: EndpointHealth, peers: Peers): EndpointHealth {
     : judgeDrain(one, drain, { others, now });
 }
 
-/** What speaks for its death, or null. */
+/** Why it is dead, or null. */
 function findDeath({ history }: EndpointHealth): string | null {
   const { connect, connectReason, consecutiveTimeouts } = history;
   if (connect === 'open' || connect === 'unknown') return null;
@@ -199,7 +199,7 @@ interface Drain {
   readonly isGraceful: boolean;
 }
 
-/** What speaks against new connections, or null. */
+/** Why it is to get no new connections, or null. */
 function findDrain({ history }: EndpointHealth): Drain | null {
   const { failure, failureAt, failureCause, unanswered, unansweredSince } = history;
   if (failure !== null) {
@@ -334,7 +334,7 @@ function isLeftToAsk({ state, history }: EndpointHealth): boolean {
  *
  * Goal: whose host is gone has its open connections reset, so that clients connect again.
  * Tension: a reset cannot be taken back. A full accept queue, a guest that is stunned and a network that fails over look the
- * same for seconds, and TCP continues after each. What looks so at several apiservers at the same time is rather the network's.
+ * same for seconds, and TCP continues after each. If it meets several apiservers at the same time, the network is the likelier cause.
  * Compromise: open connections wait until nothing of that explains the missing answers. Those of one half of the apiservers wait longer.
  */
 

@@ -117,7 +117,7 @@ class Losses {
  * Tension: apiservers that shut down or die leave the list too, may be back before any list says so, and are a fallback
  * then (docs/adr/0003). Some leave the list before anything is seen of their end.
  * Compromise: one that leaves a live list in good health is asked on for a while. It counts as removed when it and all
- * who are listed did well all that time; whatever else is seen of it, it stays a fallback.
+ * listed ones were healthy all that time; whatever else is seen of it, it stays a fallback.
  */
 
 /** Good answers in a row, one a second: an apiserver that was asked to stop has ended by then, or says that it does. */
@@ -126,7 +126,7 @@ const answersToRemove = 45;
 /** After this many answers without enough good ones in a row, the apiserver is no longer asked: the listed ones are not healthy. */
 const maxAnswers = 300;
 
-/** So many are kept in mind, as many as memory keeps (docs/adr/0003). */
+/** So many are remembered, as many as memory keeps (docs/adr/0003). */
 const maxRemovals = 8;
 
 /** One that left a live list in good health. */
@@ -290,7 +290,7 @@ export class HealthMonitor {
     return new Map(this.#departed.map((one) => [formatEndpoint(one.endpoint), summarize(one)]));
   }
 
-  /** Those who were taken from the list on purpose, as text, see removals.ts. */
+  /** Those who were taken from the list on purpose, as text, see Removals. */
   get removed(): ReadonlySet<string> {
     return this.#removals.removed;
   }

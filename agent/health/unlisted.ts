@@ -38,7 +38,7 @@ interface UnlistedPorts {
   readonly report: UnlistedListener;
 }
 
-/** Tells a monitor which apiservers to watch, and which departed ones to keep probing. */
+/** Gives a monitor the apiservers to watch, and the departed ones to keep probing. */
 export class UnlistedHealth {
   readonly #monitor: HealthMonitor;
   readonly #ports: UnlistedPorts;

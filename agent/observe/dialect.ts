@@ -72,8 +72,8 @@ export interface IptablesDialectEvidence {
  * Which backend's tables this host's Kubernetes uses, as iptables-wrappers decides it, with two additions
  * between its hints and its default: kube-proxy's own canary (a host without kubelet) and the number of foreign rules.
  * A jump into kube-proxy's chain is possible nowhere but where its live rule is, so that comes first of all. While a part
- * is unread the choice does not change: what fails for a moment must not move rules. Before any choice, nft is not left
- * for want of evidence that may be in it.
+ * is unread the choice does not change: what fails for a moment must not move rules. Before any choice, nft stays the default
+ * while its rules are unread: they may have evidence for it.
  */
 export function chooseIptablesDialect(
   rulesets: readonly Ruleset[],

@@ -18,7 +18,7 @@ import ipaddr from 'ipaddr.js';
 /** How kube-proxy programs Services on this host; `none` where there is no kube-proxy (Cilium and others). */
 export type FoundProxyMode = 'iptables' | 'ipvs' | 'nftables' | 'none';
 
-/** All that tells kube-proxy's mode, both families together. */
+/** All that shows kube-proxy's mode, both families together. */
 export interface ProxyModeEvidence {
   /** What `GET /proxyMode` answered, trimmed; null when nobody answered. */
   readonly asked: string | null;
@@ -135,7 +135,7 @@ export function createProxyAbsence(
       missedSince = null;
       return false;
     }
-    // When it was last seen says little: looks can be a minute apart.
+    // When it was last seen says little: syncs can be a minute apart.
     missedSince ??= clock.now();
     return !wasSeen || clock.now() - missedSince >= restartMs;
   };
@@ -148,7 +148,7 @@ async function isProxySeen(): Promise<boolean> {
   return processes === null || findProxies(processes).length > 0;
 }
 
-/** What looks leave of one Service for the next, by family: another Service has another. Never changed in place. */
+/** What syncs leave of one Service for the next, by family: another Service has another. Never changed in place. */
 export interface ServiceState {
   readonly endpoints: Readonly<Partial<Record<Family, Sourced<readonly Endpoint[]>>>>;
   /** Who was named once and no longer is, the latest first: asked when all others are dead. */
@@ -193,7 +193,7 @@ export function recallFamily(
   };
 }
 
-/** What is known about the Service default/kubernetes, whose virtual server is looked for. */
+/** What is known about the Service default/kubernetes, whose virtual server is to be found. */
 export interface ServiceQuestion {
   readonly family: Family;
   /** The ClusterIP, when it is known. */

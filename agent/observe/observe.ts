@@ -340,7 +340,7 @@ function understand<T>(parse: () => T, rules: Parameters<typeof toUnread>[0]): P
 /** The kernel's chains: vipnat's hooks are there, and whatever comes before them or drops what is forwarded. */
 const hookedChains = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
 
-/** kube-proxy's chains that tell its mode, where it sends connections to the Service, and how it masquerades. */
+/** kube-proxy's chains that show its mode, where it sends connections to the Service, and how it masquerades. */
 const proxyChains = ['KUBE-SERVICES', serviceChain, 'KUBE-MARK-MASQ'];
 
 /** All chains of iptables that an assessment rests on. A host has some dozens of them, however many rules others have. */

@@ -22,7 +22,7 @@ export class HealthLog implements UnlistedListener {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
-  /** Apiservers whose process looks ended, to the line that tells of it. */
+  /** Apiservers whose process seems to have ended, to the line that reports it. */
   readonly #endpointToEnd = new Map<string, string>();
   readonly #uncorroborated = new Set<string>();
   #isLivenessReported = false;

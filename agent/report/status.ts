@@ -149,7 +149,7 @@ export interface VipStatus {
   readonly vrrp: { readonly state: VrrpState; readonly forMs: number } | null;
 }
 
-/** All that `vipnat status` tells. */
+/** All that `vipnat status` reports. */
 export interface HostStatus {
   readonly assessment: Assessment;
   readonly agent: OwnerInfo | null;
