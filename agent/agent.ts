@@ -69,7 +69,7 @@ class UnreadLog implements Partial<LoopObserver> {
   }
 }
 
-/** All that an agent needs of the world. */
+/** All dependencies of an agent. */
 export interface AgentPorts {
   readonly kernel: Kernel;
   readonly apiserver: Apiserver;
@@ -78,7 +78,7 @@ export interface AgentPorts {
   /** Where what it does is counted. */
   readonly meter: Meter;
   readonly askProxyMode: () => Promise<string | null>;
-  /** As LookPorts has it. */
+  /** As HostPorts has it. */
   readonly askProxyAbsence?: AskProxyAbsence;
   readonly store: EndpointStore;
   /** Whether this host is drained, and the rule that says so to other hosts. */
@@ -99,7 +99,7 @@ export interface AgentPorts {
   readonly tickMs?: number | undefined;
 }
 
-/** The loop and the probes. Looks find the apiservers to probe; changes of their health trigger looks. */
+/** The loop and the probes. Syncs find the apiservers to probe; changes of their health trigger syncs. */
 export class Agent {
   readonly #loop: Loop;
   readonly #monitor: HealthMonitor;
@@ -214,12 +214,12 @@ export class Agent {
     };
   }
 
-  /** For how long the loop has been at one look, or late for the next: 0 while all goes well. */
+  /** How long the loop's current sync has lasted, or how late the next one is: 0 while all goes well. */
   get behindMs(): number {
     return this.#loop.activity.behindMs;
   }
 
-  /** Why the rules were never yet as they should be, or null, see LastLook. */
+  /** Why no sync has yet found the correct rules, or null, see LastSync. */
   get notReadyReason(): string | null {
     return this.#lastSync.notReadyReason;
   }
@@ -232,17 +232,17 @@ export class Agent {
     };
   }
 
-  /** Begins to look, and to probe what looks find. Not to be called twice. */
+  /** Begins to sync, and to probe what syncs find. Not to be called twice. */
   start(): void {
     this.#notices.start();
     this.#loop.start();
     this.#localClients.synced();
   }
 
-  /** Ends all probes, and the loop after the writes under way, if any. The rules stay (I8). */
+  /** Ends all probes, and the loop after the writes in progress, if any. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#monitor.stop();
-    // keepalived is told at once: a tool may hang for longer than whoever ends this process waits before a kill.
+    // keepalived's state is written immediately: a tool may hang for longer than whoever ends this process waits before a kill.
     await Promise.all([
       this.#loop.stop(),
       this.#unlisted.stop(),
@@ -272,7 +272,7 @@ function createPersister(
   return new EndpointPersister(store, clock, { saved: memory, report: createPersisterLog(logger, metrics) });
 }
 
-/** Who hears keepalived, and its log. */
+/** Reads keepalived's reports, and logs them. */
 function createNoticeReader({ notices, clock, logger }: AgentPorts): NoticeReader {
   return new NoticeReader(notices, clock, (notice, before) => {
     reportNotice(logger, notice, before);
@@ -313,7 +313,7 @@ function createHostDrain(
   });
 }
 
-/** What is said of rules that a look cannot read, and of what listens. */
+/** Logs rules that a sync cannot read, and what listens. */
 function createSyncLogs(logger: Logger): [UnreadLog, ListeningLog] {
   return [new UnreadLog(logger), new ListeningLog(logger)];
 }

@@ -67,7 +67,7 @@ export class ApiLog {
     this.#logger.warn(describeUnreadable(kind, unreadable), { code: 'API_ANSWER_UNEXPECTED' });
   }
 
-  /** Told whenever the EndpointSlice is followed: why the Service may not be read beside it, or null when it may. */
+  /** Called whenever the EndpointSlice is followed: why the Service may not be read as well, or null when it may. */
   serviceRefused(problem: VipnatError | null): void {
     if (this.#isServiceRefused === (problem !== null)) return;
     this.#isServiceRefused = problem !== null;
@@ -103,7 +103,7 @@ function formatAge(ms: number): string {
 
 /**
  * The apiservers: kube-apiserver keeps them in one slice, of the family that it advertises, and names it as the Service
- * (1.36, pkg/controlplane/reconcilers). A slice that somebody else labels for the Service is not looked at.
+ * (1.36, pkg/controlplane/reconcilers). A slice that other software labels for the Service is not read.
  */
 export const endpointSlices = toSliceResource(kubernetesService);
 
@@ -220,7 +220,7 @@ function readAffinity(service: Service | null): { seconds: number | null; refuse
   return { seconds: defaultAffinitySeconds, refused: [sentence] };
 }
 
-/** What the source of a one-shot command needs of the world, and its listener. */
+/** The dependencies of a one-shot command's source, and its listener. */
 interface ListedApiOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
@@ -312,13 +312,13 @@ function noAnswer(): VipnatError {
   return new VipnatError('API_UNREACHABLE', `the API did not answer within ${maxWaitMs / 1000} s`);
 }
 
-/** What the agent's source needs of the world, and its listeners. */
+/** The dependencies of the agent's source, and its listeners. */
 interface WatchedApiOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
   readonly random: Random;
   readonly report: ApiLog;
-  /** Told of every change of the view, after it: a hint to look. */
+  /** Called after every change of the view: a hint to sync. */
   readonly onChange: () => void;
 }
 
@@ -447,7 +447,7 @@ export class WatchedApi implements FollowedApi {
 
 /** What the Kubernetes API says of the Service default/kubernetes. Never changed in place. */
 export interface ApiView {
-  /** The ready apiservers, sorted, as the API lists them: whether they can be believed is for `admit`. A family without an EndpointSlice is missing. */
+  /** The ready apiservers, sorted, as the API lists them: `admit` decides whether they are accepted. A family without an EndpointSlice is missing. */
   readonly endpoints: Readonly<Partial<Record<Family, Sourced<readonly Endpoint[]>>>>;
   /** The Service's ClusterIPs, each one that a Service can have. */
   readonly clusterIps: Readonly<Partial<Record<Family, string>>>;
@@ -455,16 +455,16 @@ export interface ApiView {
   readonly affinitySeconds: number | null;
   /** What was listed and can be nothing of the kind: a sentence for each. */
   readonly refused: readonly string[];
-  /** Whether the API still answers. False: it was so when the API was last heard. */
+  /** Whether the API still answers. False: this is from the API's last answer. */
   readonly isCurrent: boolean;
 }
 
 /**
- * The Kubernetes API as a source of apiservers. The agent's is `WatchedApi`, that of a command which looks once
+ * The Kubernetes API as a source of apiservers. The agent's is `WatchedApi`, that of a command which reads once
  * `ListedApi`; test/support/fakes/cluster-api.ts has one that tests turn by hand.
  */
 export interface ClusterApi {
-  /** Told at every look who may be asked; answers what the API has said so far, null while that is nothing. Never rejects. */
+  /** Called at every sync with the apiservers that may be asked. Answers what the API has reported so far, or null. Never rejects. */
   getView(known: KnownApiservers): ApiView | null | Promise<ApiView | null>;
 }
 
@@ -480,9 +480,12 @@ export interface FollowedApi extends ClusterApi {
   readonly view: ApiView | null;
   /** How that goes; null where nothing is followed. */
   readonly following: Following | null;
-  /** Told who is down by our probes, as text (see `formatEndpoint`), whenever that changes: they are not followed while others are there. */
+  /**
+   * Called with all that this node's probes find down, as text (see `formatEndpoint`), whenever that changes. They are not followed
+   * while others are there.
+   */
   setUnhealthy(unwell: ReadonlySet<string>): void;
-  /** Ends all that is under way. */
+  /** Ends all work in progress. */
   stop(): void;
 }
 

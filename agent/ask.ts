@@ -19,10 +19,10 @@ const activityAnswer = z.object({
   keepalived: z.optional(z.record(z.string(), z.object({ state: z.enum(vrrpStates), forMs: z.number() }))),
 });
 
-/** What a running agent has been doing: its writes, its last look, for how long each apiserver has been as it is, and what keepalived's instances are. */
+/** What a running agent does: its writes, its last sync, how long each apiserver has been in its state, and keepalived's instances. */
 export type AgentActivity = z.infer<typeof activityAnswer>;
 
-/** Where the agent of this network namespace tells it. */
+/** Where the agent of this network namespace reports it. */
 export const activityPath = '/activity';
 
 /** What the running agent has been doing; null when none runs or none answers. */
@@ -52,7 +52,7 @@ const clusterIps = z
 const seconds = z.int().check(z.minimum(1), z.maximum(maxAffinitySeconds));
 
 const apiAnswer = z.object({
-  /** Agents of older versions do not tell it. */
+  /** Agents of older versions do not report it. */
   proxyOnly: z._default(z.partialRecord(z.enum(['ipv4', 'ipv6']), z.array(endpoint)), {}),
   view: z.nullable(
     z.object({
@@ -70,7 +70,7 @@ export interface ApiSnapshot extends Pick<ReconcileState, 'proxyOnly'> {
   readonly view: ApiView | null;
 }
 
-/** Where the agent of this network namespace tells what the Kubernetes API has said to it. */
+/** Where the agent of this network namespace reports what the Kubernetes API has answered. */
 export const apiPath = '/api';
 
 /**
@@ -173,7 +173,7 @@ export function readAgentHealthAnswer(json: unknown): HealthView | null {
   return new Map(Object.entries(parsed.data).map(([text, one]) => [text, toHealth(one)]));
 }
 
-/** The keys are those that agents of every version tell. */
+/** The keys are those that agents of every version report. */
 function toAnswer({
   staleConnections: hanging,
   unconfirmedFailure: unconfirmed,
@@ -192,11 +192,11 @@ export interface DiagnosticReading {
   readonly reading: ConfigReading;
   /** Lines without a newline, for standard error. */
   readonly notes: readonly string[];
-  /** Why the agent's configuration was not taken, to go on from `no virtual IP given, and`; null where it was. */
+  /** Why the agent's configuration was not taken, as text that follows `no virtual IP given, and`; null where it was. */
   readonly reason: string | null;
 }
 
-/** What a diagnostic makes of some of the agent's virtual IPs: `host` looks at all that the agent has, `given` at these. */
+/** What a diagnostic makes of some of the agent's virtual IPs: `host` checks all that the agent has, `given` at these. */
 export type Scope = 'host' | 'given';
 
 /**
@@ -277,7 +277,7 @@ function describe(config: Config, names: readonly OptionName[]): string {
 /** Options of the process itself, and those that name credentials: no other command needs them. */
 const privateNames: readonly OptionName[] = ['kubeconfig', 'listen', 'logLevel', 'logFormat'];
 
-/** The options that an agent tells. */
+/** The options that an agent reports. */
 const sharedNames = optionNames.filter((name) => !privateNames.includes(name));
 
 /** No option has more values, and no value is longer. */
@@ -290,7 +290,7 @@ const optionsAnswer = z.object({ options: z.record(z.string(), texts) });
 /** Option to its values, each as its flag takes it. What they mean is not checked yet. */
 export type AgentOptions = Readonly<Record<string, readonly string[]>>;
 
-/** Where the agent of this network namespace tells its configuration. */
+/** Where the agent of this network namespace reports its configuration. */
 export const optionsPath = '/options';
 
 /** What the agent answers there: no secret, and no path to one. */
@@ -302,7 +302,7 @@ export function toOptionsAnswer(config: Config): { readonly options: AgentOption
 type OptionsAnswer =
   | { readonly kind: 'details'; readonly options: AgentOptions; readonly agent: OwnerInfo }
   | { readonly kind: 'nobody' }
-  /** Neither root nor this user holds the agent's name, or the kernel does not tell who: anything could be answered. */
+  /** Neither root nor this user holds the agent's name, or the kernel does not say who: anything could be answered. */
   | { readonly kind: 'untrusted' }
   /** An older agent, or one that does not answer in time. */
   | { readonly kind: 'unresponsive' };

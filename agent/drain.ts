@@ -13,13 +13,13 @@ import { readInterfaces } from '../lib/kernel/host.ts';
 /**
  * Keeps this host drained, as long as its state folder says so: docs/adr/0025.
  *
- * Goal: an operator's word outlives the agent and a reboot, and other software cannot take it back by chance.
- * Tension: nearly no host is ever drained, so that must cost nothing; and a word that is forgotten costs a master.
- * Compromise: a small file is read with each look. Rules are read only while it is there, and once after it is gone. The log
- * says once a day that it is there.
+ * Goal: an operator's drain outlives the agent and a reboot, and other software cannot undo it by accident.
+ * Tension: nearly no host is ever drained, so that must cost nothing; and a drain that is forgotten costs a master.
+ * Compromise: each sync reads a small file. Rules are read only while the file is there, and once after it is gone. The log
+ * says once a day that the file is there.
  */
 
-/** What it needs of the world. */
+/** The dependencies of the drain. */
 export interface DrainPorts {
   readonly store: Pick<DrainStore, 'load' | 'addVipStays'>;
   readonly rule: DrainRule;
@@ -38,9 +38,9 @@ export class HostDrain {
   readonly #loaded: Promise<void>;
   #drain: Drain | null = null;
   readonly #givenUp: GivenUpVips;
-  /** Whether keepalived was told that this node can serve. */
+  /** Whether the agent last reported to keepalived that this node can serve. */
   #isServing = true;
-  /** Of this host's apiservers, as last looked at; null before that. */
+  /** Of this host's apiservers, as last seen; null before that. */
   #apiserverPorts: readonly number[] | null = null;
   #isKept = false;
   #problem: VipnatError | null = null;
@@ -75,7 +75,7 @@ export class HostDrain {
     return isLeaving(this.#drain);
   }
 
-  /** To be called with each look. Returns at once. */
+  /** To be called with each sync. Returns immediately. */
   synced(assessment: Pick<Assessment, 'decisions' | 'health' | 'observation'>): void {
     const { health, observation } = assessment;
     this.#givenUp.synced(assessment);
@@ -84,20 +84,20 @@ export class HostDrain {
     this.check();
   }
 
-  /** keepalived was told whether this node can serve: if not, it gives the VIPs up. */
+  /** The agent has reported to keepalived whether this node can serve: if not, keepalived gives the VIPs up. */
   changed(isServing: boolean): void {
     this.#isServing = isServing;
     this.#followVips();
   }
 
-  /** Reads the file again, as somebody has changed it. Returns at once. */
+  /** Reads the file again, as somebody has changed it. Returns immediately. */
   check(): void {
     if (this.#isStopped) return;
     this.#isAsked = true;
     this.#work ??= this.#goOn().finally(() => (this.#work = null));
   }
 
-  /** Ends with the write under way. The rule stays (I8). */
+  /** Ends with the write in progress. The rule stays (I8). */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#givenUp.follow(false);
@@ -125,7 +125,7 @@ export class HostDrain {
       this.#isKept = false;
       this.#reportedAt = -Infinity;
     }
-    // The first look is still to come.
+    // The first sync is still to come.
     if (this.#isLoaded && isLeaving(before) !== isLeaving(this.#drain)) onChange();
     this.#isLoaded = true;
     this.#followVips();
@@ -259,7 +259,7 @@ export class DrainLog implements DrainListener {
   }
 }
 
-/** One look at a busy host, and a write. */
+/** One sync on a busy host, and a write. */
 const maxWaitMs = 15_000;
 const pauseMs = 100;
 
@@ -334,7 +334,7 @@ function refuse(why: string): VipnatError {
   return new VipnatError('DRAIN_REFUSED', why);
 }
 
-/** The ports of this host's apiservers, and those of others that take new connections. */
+/** The ports of this host's apiservers, and the other hosts' apiservers that take new connections. */
 function splitHealth(health: HealthView): { readonly local: number[]; readonly others: string[] } {
   const addresses = new Set(readInterfaces().map(({ address }) => address));
   const isLocal = (text: string) => addresses.has(parseEndpoint(text)?.address ?? '');
@@ -365,7 +365,7 @@ function explainUnread(location: string, { problem }: DrainState): string {
     : `the agent failed: ${problem}`;
 }
 
-/** What the agent says last: as soon as it is as wanted, or when patience ends; null where no agent answers then. */
+/** The agent's last answer: as soon as it is as wanted, or at the time limit; null where no agent answers then. */
 async function askUntil(isWanted: (state: DrainState) => boolean): Promise<DrainState | null> {
   const until = systemClock.now() + maxWaitMs;
   const pause = new Pause(systemClock);

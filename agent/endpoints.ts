@@ -61,8 +61,9 @@ function findCandidatesOf(family: Family, { observation, memory, config }: Candi
 }
 
 /**
- * What the API and kube-proxy say of a family. Rules that kube-proxy left behind say nothing if `--endpoints` names apiservers (docs/adr/0034). While the API is lost its word stays (I10), until kube-proxy has heard
- * something else since: kube-proxy has found an apiserver that answers. Pure.
+ * What the API and kube-proxy report about a family. Rules that kube-proxy left behind do not count if `--endpoints` names apiservers
+ * (docs/adr/0034). While the API is lost, its last report stays valid (I10), until kube-proxy's list changes. Such a change means that
+ * kube-proxy has found an apiserver that answers. Pure.
  */
 export function findLiveSources(
   family: Family,
@@ -101,7 +102,7 @@ function findAffinity(
   memory: ServiceState,
 ): number | null {
   const { api } = memory;
-  // Only a Service that was heard has ClusterIPs.
+  // Only a Service that the API reported has ClusterIPs.
   if (api !== null && Object.keys(api.clusterIps).length > 0) return api.affinitySeconds;
   const view = observation.views[family];
   const mode = observation.proxyMode.value;
@@ -109,7 +110,7 @@ function findAffinity(
   return recallFamily(memory, family).affinitySeconds ?? findWrittenAffinity(family, observation, vips);
 }
 
-/** The affinity of each family, kept for looks at which no source knows it. */
+/** The affinity of each family, kept for syncs at which no source knows it. */
 export function rememberAffinity(
   observation: Observation,
   vips: readonly Endpoint[],
@@ -149,7 +150,7 @@ export interface EndpointSources extends LiveSources {
   readonly remembered: Sourced<readonly Endpoint[]> | null;
   /** Who was named once and no longer is. */
   readonly previousEndpoints: readonly Endpoint[];
-  /** What our own intact rules in the kernel send connections to: the memory of an agent that is gone. */
+  /** What this host's intact vipnat rules send connections to: the memory of an agent that is gone. */
   readonly installed: readonly Endpoint[];
   /** The VIPs: as a backend each would be a loop. */
   readonly vips: readonly Endpoint[];
@@ -159,7 +160,7 @@ export interface EndpointSources extends LiveSources {
 
 /**
  * The apiservers to balance over, from the first source that knows any: the API, kube-proxy, the configuration, memory
- * (docs/adr/0003, docs/adr/0012). An empty list tells who was named and refused, or what was looked at.
+ * (docs/adr/0003, docs/adr/0012). An empty list says who was named and refused, or what was read.
  */
 export function chooseEndpoints(sources: EndpointSources): Candidates {
   const { family, api, kubeProxy, configured, remembered, previousEndpoints, installed, vips, addresses } =
@@ -216,7 +217,7 @@ function addRemedy(refusal: Refusal): Refusal {
   return { ...refusal, sentence: `${refusal.sentence}. ${remedy}` };
 }
 
-/** Of what several sources name, the first one's word. */
+/** Where several sources name an apiserver, the first one counts. */
 function listOnce(refusals: readonly Refusal[]): Refusal[] {
   const complaints = refusals.map(({ complaint }) => complaint);
   return refusals.filter(({ complaint }, index) => complaints.indexOf(complaint) === index);
@@ -295,7 +296,7 @@ const complaints: Readonly<Record<Exclude<Scope, 'unicast'>, string>> = {
 };
 
 /**
- * Which apiservers of a family a source may be believed: whatever is balanced over becomes a rule. One at a virtual IP
+ * Which apiservers of a family are accepted from a source: whatever is balanced over becomes a rule. One at a virtual IP
  * would be a loop, and a source with more than any control plane has is not one of apiservers. Pure.
  */
 export function admit(
@@ -328,12 +329,12 @@ function findComplaint(endpoint: Endpoint, vips: readonly Endpoint[]): string | 
   return scope === 'unicast' ? null : complaints[scope];
 }
 
-/** What this host's own apiserver is looked for by, in one family. */
+/** How this host's own apiserver is found, in one family. */
 export interface OwnSources {
   readonly family: Family;
   readonly addresses: readonly LocalAddress[];
   readonly vips: readonly Endpoint[];
-  /** The apiservers that the first source names: they tell the port. */
+  /** The apiservers that the first source names: they give the port. */
   readonly listed: readonly Endpoint[];
   /** Whom other sources name. */
   readonly others: readonly Endpoint[];
@@ -371,7 +372,7 @@ function without(endpoints: readonly Endpoint[], one: Endpoint | null): Endpoint
   return endpoints.filter((other) => one === null || formatEndpoint(other) !== formatEndpoint(one));
 }
 
-/** What rules of ours do with a VIP, by an agent that may be gone: those that packets get to come first. Pure. */
+/** What vipnat's rules do with a VIP, by an agent that may be gone: those that packets get to come first. Pure. */
 export function findInstalled(
   vip: Endpoint,
   {
@@ -392,12 +393,12 @@ export function findInstalled(
         : readFromIptables(seen.tables.get('nat'), vip),
     );
   const found = written.find((one) => one !== null) ?? null;
-  // Rules of the way cluster-ip read like those to one apiserver, and the Service's virtual server is none.
+  // Rules of the mode cluster-ip read like those to one apiserver, and the Service's virtual server is none.
   const isService = ({ address, port }: Endpoint) => address === service?.clusterIp && port === service.port;
   return found === null || found.backends.some(isService) ? null : found;
 }
 
-/** The apiservers of a family whose replies rules of ours are about, of the dialect that rules are written to or else of another. Pure. */
+/** The apiservers of a family whose replies vipnat's rules are about, of the dialect that rules are written to or else of another. Pure. */
 export function listAnswering(
   family: Family,
   { rulesets, nftRulesets, dialect }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'dialect'>,
@@ -413,7 +414,7 @@ export function listAnswering(
   return found.find((one) => one.length > 0) ?? [];
 }
 
-/** The apiservers that rules of ours send connections to, whichever of these VIPs they are for, sorted. Pure. */
+/** The apiservers that vipnat's rules send connections to, whichever of these VIPs they are for, sorted. Pure. */
 export function listInstalled(
   family: Family,
   observation: Pick<Observation, 'rulesets' | 'nftRulesets' | 'dialect' | 'views'>,

@@ -15,7 +15,7 @@ import type { HealthView, Health } from './health/usable.ts';
 import type { Decision } from './decide/decision.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../lib/net.ts';
 
-/** What resetting needs of the world. */
+/** The dependencies of flow resets. */
 interface FlowPorts {
   readonly kernel: Pick<Kernel, 'resetFlows'>;
   readonly clock: Clock;
@@ -44,13 +44,13 @@ export class FlowResets {
     this.#ports = ports;
   }
 
-  /** To be called when the kernel holds these decisions: a first packet that comes again is balanced anew. Returns at once. */
+  /** To be called when the kernel has these decisions: a first packet that comes again is balanced again. Returns immediately. */
   hold(decisions: readonly Decision[]): void {
     this.#decisions = decisions;
     this.onHealthChange();
   }
 
-  /** To be called when somebody's health has changed. Returns at once. */
+  /** To be called when somebody's health has changed. Returns immediately. */
   onHealthChange(): void {
     const { view, departed = [] } = this.#ports.health;
     const all: HealthView = new Map([...departed, ...view]);
@@ -64,7 +64,7 @@ export class FlowResets {
     this.#goOn();
   }
 
-  /** Begins no further reset, and ends with the one under way. */
+  /** Begins no further reset, and ends with the one in progress. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();
@@ -114,7 +114,7 @@ interface Hang {
   readonly staleConnections: Health['staleConnections'];
 }
 
-/** The same, and what was done about it: forgotten with the death, also when a reset is still under way then. */
+/** The same, and what was done about it: forgotten with the death, also when a reset is still in progress then. */
 interface Episode extends Hang {
   readonly progress: { done: Health['staleConnections']; failures: number; nextTry: number };
 }

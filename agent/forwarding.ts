@@ -16,7 +16,7 @@ interface SwitchingPorts {
 }
 
 /**
- * Switches on what is off, where that is wanted. Answers the memory to look again with, or null when the look that
+ * Switches on what is off, where that is wanted. Answers the memory for another reading, or null when the sync that
  * found it still holds. Never rejects.
  */
 export async function switchOnForwarding(
@@ -61,10 +61,10 @@ async function switchOn(
  * Whether this host passes on what it balances.
  *
  * Goal: a connection that is sent to another node gets there.
- * Tension: a host that does not forward drops it, and then two of three connections hang that would have been
- * answered without us; and where forwarding may be switched on is not ours to know everywhere (`--sysctls check`).
+ * Tension: while IP forwarding is off, the host drops it, and then two of three connections hang that would have been
+ * answered without vipnat; and not every host leaves the switch to vipnat (`--sysctls check`).
  * Compromise: switched on before the first rule, and again whenever somebody has switched it off; where that fails, is
- * not wanted or has to be done too often (I9), the VIP is left to its holder.
+ * not wanted or has to be done too often (I9), the mode is passthrough.
  */
 
 /**

@@ -49,7 +49,7 @@ export class LocalClientsLog implements LocalClientListener {
  * Goal: a virtual IP that moves away hangs no program of the host that had it.
  * Tension: a connection from the VIP to the VIP ends with the address. A route that names another source outlives the
  * address, and a kernel that has such a route answers ARP for it.
- * Compromise: the route stands before the kernel's own and never replaces it, so taking it away is always safe; it is
+ * Compromise: the route is placed before the kernel's own and never replaces it, so removing it is always safe; it is
  * there only while the address is, and while an agent runs that watches this.
  */
 
@@ -79,7 +79,7 @@ export function planSourceRoutes(seen: LocalRoutes, { vips, localClients }: Rout
   ];
 }
 
-/** What removes every route of ours, or those of some virtual IPs. Pure and total. */
+/** What removes every route of vipnat's, or those of some virtual IPs. Pure and total. */
 export function planRouteRemoval(seen: LocalRoutes, vips: readonly Endpoint[] | null): RouteChange[] {
   const isMeant = (address: string) => vips?.some((vip) => vip.address === address) ?? true;
   const own = { ...seen, routes: seen.routes.filter(({ address }) => isMeant(address)) };
@@ -108,7 +108,10 @@ function findWanted(vip: string, seen: LocalRoutes, vips: readonly string[]): So
   return source === null ? [] : [{ address: vip, device: held.device, source }];
 }
 
-/** The kernel itself names the primary address where the VIP is a secondary one (10.0.0.50/24 beside 10.0.0.1/24); others may have a route of their own. */
+/**
+ * The kernel itself names the primary address where the VIP is a secondary one (10.0.0.50/24 next to 10.0.0.1/24). Other software may
+ * have its own route.
+ */
 function hasForeignSource(vip: string, { addresses, routes }: LocalRoutes): boolean {
   const first = routes.find(({ address, isOwn }) => address === vip && !isOwn);
   return (
@@ -127,7 +130,7 @@ function chooseSource(
     ({ family, address, isSource }) => family === 'ipv4' && isSource && !vips.includes(address),
   );
   const there = candidates.filter((one) => one.device === device);
-  // A whole prefix is how virtual addresses of others are held: one may move like ours.
+  // Other software sets its virtual addresses with a whole prefix: one may move as vipnat's do.
   const lasting = there.filter(({ prefixLength }) => prefixLength < wholePrefix);
   const [best] = [
     ...lasting.filter((one) => isInSubnet(vip, one)),
@@ -166,13 +169,13 @@ function isSame(one: SourceRoute, other: SourceRoute): boolean {
 /**
  * Keeps this host's own connections to a virtual IP alive when it moves: docs/adr/0020.
  *
- * Goal: kubelet and controller-manager of the host that had the VIP go on without a pause.
- * Tension: the route for that must go as soon as its address does, and a look at all rules takes its time.
+ * Goal: kubelet and controller-manager of the host that had the VIP continue without a pause.
+ * Tension: the route for that must go as soon as its address does, and a sync of all rules takes its time.
  * Compromise: a reading of its own after each change of addresses, which takes a millisecond. What cannot be kept
- * (IPv6, and what was open before the route was set) is ended, so that its program connects again at once.
+ * (IPv6, and what was open before the route was set) is ended, so that its program connects again immediately.
  */
 
-/** What it needs of the world. */
+/** The dependencies of local clients. */
 interface LocalClientPorts {
   readonly kernel: Pick<
     Kernel,
@@ -213,14 +216,14 @@ export class LocalClients implements Partial<LoopObserver> {
     if (trigger === 'addresses') this.synced();
   }
 
-  /** Returns at once. */
+  /** Returns immediately. */
   synced(): void {
     if (this.#isStopped) return;
     this.#isAsked = true;
     this.#work ??= this.#goOn().finally(() => (this.#work = null));
   }
 
-  /** Takes every route of ours away: without an agent nobody would when the VIP goes. Never rejects. */
+  /** Removes every route of vipnat's: without an agent nobody would when the VIP goes. Never rejects. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await this.#work;

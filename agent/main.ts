@@ -97,8 +97,8 @@ export async function runAgent(config: Config): Promise<number> {
 }
 
 /**
- * V8's flags, however vipnat is started. Polls and looks leave garbage all the time: V8 would rather let the heap grow to twice the size
- * than look. Its optimizing compilers take 12 MB and more, and an agent mostly waits (ADR 30). Set late: ready-made code is refused where
+ * V8's flags, however vipnat is started. Polls and syncs leave garbage all the time: V8 would rather let the heap grow to twice the size
+ * than collect it. Its optimizing compilers take 12 MB and more, and an agent mostly waits (ADR 30). Set late: ready-made code is refused where
  * these are on the command line.
  */
 const memoryFlags = [...['--max-semi-space-size=1', '--optimize-for-size'], ...['--no-opt', '--no-maglev']];
@@ -223,7 +223,7 @@ function connectApi(config: Config, logger: Logger, meter: Meter): ApiParts {
 const noDrainCheck =
   'vipnat does not see drained masters: it may not connect from ports below 1024 (CAP_NET_BIND_SERVICE is missing)';
 
-/** A probe sends no secret, so a stranger learns nothing; but it may be taken for an apiserver. */
+/** A probe sends no secret, so another server learns nothing; but it may be taken for an apiserver. */
 function reportAuthority({ caFile }: Config, logger: Logger): void {
   const authority = findAuthority(caFile);
   if (authority === null) {
@@ -248,14 +248,14 @@ function describeSelf(): OwnerInfo {
   return { version, pid: process.pid, since: systemClock.date().toISOString() };
 }
 
-/** How it was after the last look of `runOnce`. */
+/** How it was after the last sync of `runOnce`. */
 export interface OneRun {
   readonly decisions: readonly Decision[];
   readonly unread: readonly UnreadRules[];
 }
 
 /**
- * `vipnat run --once`: writes until the rules are in sync, and ends. What is switched on meanwhile is told to `tell`.
+ * `vipnat run --once`: writes until the rules are in sync, and ends. `notify` gets what is switched on meanwhile.
  * @throws VipnatError AGENT_ALREADY_RUNNING, naming the agent that is there, or what keeps the rules from being written
  */
 export async function runOnce(config: Config, notify: Notify): Promise<OneRun> {
@@ -297,7 +297,7 @@ function notifyForwarding(notify: Notify): ForwardingListener {
   };
 }
 
-/** One look at all of this host: what is there, what is wanted, and what differs. */
+/** One reading of all of this host: what is there, what is wanted, and what differs. */
 export type HostReading = Awaited<ReturnType<typeof readHost>>;
 
 /** The balancing mode of one VIP, and why. */
@@ -309,7 +309,7 @@ export type HostObservation = HostReading['observation'];
 /** How one apiserver is, by its probes. */
 export type ApiserverHealth = NonNullable<ReturnType<HostReading['health']['get']>>;
 
-/** That in one word. */
+/** Its state, as one word. */
 export type ApiserverState = ApiserverHealth['state'];
 
 /** A switch of the kernel that is off, and keeps this host from passing on what is balanced. */
@@ -318,10 +318,10 @@ export type ClosedSwitch = HostReading['missingSwitches'][number];
 /** A change of this host's route to a VIP. */
 export type LocalRouteChange = HostReading['sourceRoutes'][number];
 
-/** What a plan is printed from: a look, or what options alone say. */
+/** What a plan is printed from: a reading of the host, or what options alone say. */
 export type PlannedRules = ReturnType<typeof planOffline>;
 
-/** Looks, as a process that has just begun, for `plan`, `check` and `doctor`. Writes nothing. */
+/** One reading by a process that has just begun, for `plan`, `check` and `doctor`. Writes nothing. */
 export async function readHost(config: Config, notify: Notify): Promise<Assessment> {
   return await readThisHost(config, notify);
 }
@@ -346,7 +346,7 @@ export type BackendStatus = HostStatus['vips'][number]['backends'][number];
 
 /** What a cleanup is about. */
 export interface CleanupRequest {
-  /** Only what is of these; null for everything of ours. */
+  /** Only what is of these; null for everything of vipnat's. */
   readonly vips: readonly Endpoint[] | null;
   /** Find out what would be removed, and write nothing. */
   readonly dryRun: boolean;
@@ -360,7 +360,7 @@ export interface RulesRemoval extends OwnRemoval {
   readonly drain: DrainRemoval;
 }
 
-/** Removes rules, routes and the drain of this host, or only looks for them; leaves them to an agent that runs. Never rejects for what the host is like. */
+/** Removes rules, routes and the drain of this host, or only reports them; leaves them to an agent that runs. Host problems never reject. */
 export async function cleanUpRules({ vips, dryRun, stateDir }: CleanupRequest): Promise<RulesRemoval> {
   const agent = await findLockOwner(agentRole);
   const own = agent === null || dryRun ? await removeOwn(vips, dryRun) : leaveOwn(agent);

@@ -36,7 +36,7 @@ import { planRouteRemoval } from './local-clients.ts';
 import { drainTable, createDrainRule } from '../lib/kernel/iptables.ts';
 import { isInPath } from '../lib/kernel/tools.ts';
 
-/** The kernel of this host, for a command that looks or writes a few times and ends. */
+/** The kernel of this host, for a command that reads or writes a few times and ends. */
 export function createHostKernel(): Kernel {
   return createKernel({ onProblem: () => undefined });
 }
@@ -45,8 +45,8 @@ export function createHostKernel(): Kernel {
 export type Notify = (text: string) => void;
 
 /**
- * The real ports of such a command. How apiservers are, and what the API says, is the running agent's word; without one
- * it is found out by a probe of each, and by a list. An API that does not answer is told to `tell`, once.
+ * The real ports of such a command. The running agent reports how apiservers are, and what the API says; without an agent
+ * a probe of each and a list find it out. `notify` is called once if the API does not answer.
  */
 export function createPorts(config: Config, notify: Notify): HostPorts {
   const clock: Clock = systemClock;
@@ -72,8 +72,8 @@ function createHostApiserver({ caFile, kubeconfig }: Config): Apiserver {
 }
 
 /**
- * What an agent would begin with that started now, and what the one that runs holds the API's word against. A file that
- * cannot be read is the agent's to complain of.
+ * What an agent would begin with that started now, and what the running agent compares with the API's answer. If a file
+ * cannot be read, the agent reports that.
  */
 export async function recallMemory({ stateDir }: Config): Promise<ReconcileState> {
   const store = createEndpointStore(stateDir);
@@ -81,7 +81,7 @@ export async function recallMemory({ stateDir }: Config): Promise<ReconcileState
   return { ...emptyState, ...known, proxyOnly: (await askAgentApi())?.proxyOnly ?? {} };
 }
 
-/** One look at all of this host by a process that has just begun. */
+/** One reading of all of this host by a process that has just begun. */
 export async function readThisHost(config: Config, notify: Notify): Promise<Assessment> {
   return await observeAndAssess(createPorts(config, notify), config, await recallMemory(config), everything);
 }
@@ -118,7 +118,7 @@ interface Reset {
   readonly connections: number;
 }
 
-/** Removes the rules and routes of some virtual IPs, or of all of every version, or only looks for them. Each that fails keeps no other. */
+/** Removes the rules and routes of some virtual IPs, or of all of every version, or only reports them. Each that fails keeps no other. */
 export async function removeOwn(vips: readonly Endpoint[] | null, dryRun: boolean): Promise<OwnRemoval> {
   const kernel = createKernel({ onProblem: () => undefined });
   const found = await findOwn(kernel, vips);
@@ -144,7 +144,7 @@ export function leaveOwn({ pid }: OwnerInfo): OwnRemoval {
   };
 }
 
-/** What of ours can be seen, as a plan that removes it, and what cannot be read. */
+/** What can be seen of vipnat's own, as a plan that removes it, and what cannot be read. */
 interface Own {
   readonly plan: Plan;
   readonly seen: readonly (Ruleset | NftRuleset)[];
@@ -259,12 +259,12 @@ interface DrainCircumstances {
   readonly hasAgent: boolean;
 }
 
-/** Ends the drain of this host, or only looks for it; leaves it to an agent that runs, which would keep it. */
+/** Ends the drain of this host, or only reports it; leaves it to an agent that runs, which would keep it. */
 export async function removeDrain(circumstances: DrainCircumstances): Promise<DrainRemoval> {
   const { stateDir, dryRun, isNarrowed, hasAgent } = circumstances;
   if (isNarrowed || (hasAgent && !dryRun)) return { tables: [], files: [], problems: [] };
   const store = createDrainStore(stateDir);
-  // The file first: a table without it is nobody's wish.
+  // The file first: no drain needs a table without it.
   const files = await attempt(store.location, async () => {
     if ((await store.load()) === null) return false;
     if (!dryRun) await store.save(null);

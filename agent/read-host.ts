@@ -42,7 +42,7 @@ import { planSourceRoutes, findSources } from './local-clients.ts';
 import { fitWeights } from './weights.ts';
 import type { Sourced } from '../lib/text.ts';
 
-/** What a look needs of the world. */
+/** The dependencies of a sync. */
 export interface HostPorts {
   readonly kernel: Kernel;
   /** Asks kube-proxy itself, see agent/observe/kube-proxy.ts. */
@@ -55,9 +55,9 @@ export interface HostPorts {
   readonly weights?: () => ReconcileInput['weights'];
 }
 
-/** Where a look gets the health of apiservers from, see agent/health/. */
+/** Where a sync gets the health of apiservers from, see agent/health/. */
 export interface HealthSource {
-  /** Told of all apiservers that a look finds; answers their health. Never rejects. */
+  /** Called with all apiservers that a sync finds; answers their health. Never rejects. */
   watch(watched: Watched): HealthView | Promise<HealthView>;
   /** Apiservers that were removed on purpose, as text; none when left out. */
   readonly removed?: ReadonlySet<string>;
@@ -65,7 +65,7 @@ export interface HealthSource {
   readonly open?: ReadonlySet<string> | null;
 }
 
-/** All of the kernel: leftovers may be in any dialect and family. What of it is needed is another matter, see observe/dialect.ts. */
+/** All of the kernel: leftovers may be in any dialect and family. What of it is needed is another matter, see listNeeded. */
 export const everything: KernelQuery = { families, dialects: iptablesDialects, nftServiceChain };
 
 /** The same, without what hosts have many of: what no assessment rests on. */
@@ -116,7 +116,7 @@ async function learn(
 /**
  * What is known without a reading of rules: what the API and the configuration say, and what `before` and the memory have. This host's addresses are
  * those of now, if they can be read. `before` is the last observation; null where there was none.
- * @throws VipnatError when vipnat cannot be told apart what to do by the configuration alone.
+ * @throws VipnatError when the configuration alone does not say what vipnat is to do.
  */
 export async function learnWithoutRules(
   { kernel, api }: Pick<HostPorts, 'kernel' | 'api'>,
@@ -160,7 +160,7 @@ async function consultApi(
   return add(isSame ? first.observation : observe(view), { ...memory, api: view });
 }
 
-/** Rules do not depend on them: they are looked at by whoever keeps them, see local-clients.ts. */
+/** Rules do not depend on them: their keepers read them, see local-clients.ts. */
 async function readLocalRoutes(kernel: Kernel): Promise<LocalRoutes | null> {
   return await kernel.readLocalRoutes().catch((error: unknown) => {
     if (error instanceof VipnatError) return null;
@@ -327,7 +327,7 @@ function findClosedSwitch(
   return config.sysctls === 'set' && !memory.unforwardable.has(family) ? null : closed.name;
 }
 
-/** Whoever takes kube-proxy away takes its hooks first: a jump of ours would keep its chains from going (I11). */
+/** Software that removes kube-proxy removes its hooks first: a jump of vipnat's would keep its chains from going (I11). */
 function findServiceChain(
   view: IptablesProxyView | undefined,
   { dialect }: Observation,
@@ -343,7 +343,7 @@ function findServiceChain(
   return { serviceChain: null, serviceChainProblem: problem };
 }
 
-/** kube-proxy's part in the backend that we write to. */
+/** kube-proxy's part in the backend that vipnat writes to. */
 function findView(vip: Endpoint, { views, dialect }: Observation): IptablesProxyView | undefined {
   return views[vip.family].iptables.find((seen) => seen.dialect === dialect.value)?.view;
 }
@@ -387,7 +387,7 @@ function toBalance(decision: Decision, observation: Observation, config: Config)
   };
 }
 
-/** Whether another look soon may end a bypass, or read what just became unreadable. */
+/** Whether another sync soon may end a bypass, or read what just became unreadable. */
 export function isUndecided({ memory }: Pick<Assessment, 'memory'>): boolean {
   return (
     memory.unread.isNew ||
@@ -399,6 +399,6 @@ export function isUndecided({ memory }: Pick<Assessment, 'memory'>): boolean {
 export interface Activity {
   readonly writes: number;
   readonly syncedAt: number | null;
-  /** For how long the look under way has lasted, or the next one is overdue: 0 while all goes well. */
+  /** How long the sync in progress has lasted, or the next one is overdue: 0 while all goes well. */
   readonly behindMs: number;
 }

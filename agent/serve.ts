@@ -85,7 +85,7 @@ function createWaitingPages(
   });
 }
 
-/** From the last look, and the probes since: rules are not read for it. */
+/** From the last sync, and the probes since: rules are not read for it. */
 function createStatus({
   agent,
   info,
@@ -114,13 +114,13 @@ function readAgentProcess({ version, since }: OwnerInfo): ProcessState {
 export interface PageSources {
   /** Which pod's probes are about this agent (VIPNAT_POD); null for an agent in none. */
   readonly pod: string | null;
-  /** For how long the loop has been at one look, or late for the next. */
+  /** How long the loop's current sync has lasted, or how late the next one is. */
   readonly behindMs: () => number;
   /** Why the agent is not ready, or null. */
   readonly notReadyReason: () => string | null;
   /** The metrics, as Prometheus reads them. */
   readonly metrics: { readonly contentType: string; print(): Promise<string> };
-  /** `status --json`; null before the first look. */
+  /** `status --json`; null before the first sync. */
   readonly status: () => Promise<string | null>;
 }
 
@@ -168,7 +168,7 @@ function describeOther(pod: string | null): string {
 }
 
 /**
- * Makes a reading cheap for many who ask: while one is under way, and for so long after it began, all get that one. One
+ * Makes a reading cheap for many callers: while one is in progress, and for so long after it began, all get that one. One
  * that failed is not kept.
  */
 export function shareReading<T>(

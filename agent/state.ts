@@ -39,10 +39,10 @@ export interface PersisterListener {
   lost(location: string): void;
 }
 
-/** A full disk is not tried at every look. */
+/** A full disk is not tried at every sync. */
 const retryMs = 60_000;
 
-/** Nor is what was saved read at every look. */
+/** Nor is what was saved read at every sync. */
 const checkMs = 60_000;
 
 /** The state that an agent starts with: what the agent before it has saved. */
@@ -108,7 +108,7 @@ export class EndpointPersister {
     return !this.#isFailing;
   }
 
-  /** To be told after every look. Returns at once; a family of which nothing is known any more stays as it was. */
+  /** To be called after every sync. Returns immediately; a family of which nothing is known any more stays as it was. */
   keep(known: LastingState): void {
     const wanted = toSaved(known);
     if (wanted.endpoints.length === 0 || this.#saving !== null) return;
@@ -191,7 +191,7 @@ export interface EndpointStore {
   save(saved: SavedEndpoints): Promise<void>;
 }
 
-/** A file of ours has a few hundred bytes. */
+/** A state file of vipnat's has a few hundred bytes. */
 const maxBytes = 65_536;
 
 /** A store in a folder, which is made when something is saved. */
@@ -354,14 +354,14 @@ function toChecksum({
   return `sha256:${createHash('sha256').update(text).digest('hex')}`;
 }
 
-/** What a look rests on, but for health. */
+/** What a sync rests on, but for health. */
 interface Seen {
   readonly observation: Observation;
   readonly config: Config;
   readonly memory: ServiceState;
 }
 
-/** What a look leaves in memory of the apiservers that it heard of. Pure. */
+/** What a sync leaves in memory of the apiservers that it found. Pure. */
 export function rememberApiservers(
   seen: Seen,
 ): Pick<ServiceState, 'endpoints' | 'previousEndpoints' | 'proxyOnly'> {
@@ -387,7 +387,7 @@ export function forgetRemoved(memory: ReconcileState, removed: ReadonlySet<strin
 }
 
 /**
- * A memory without the Service's own virtual server, as soon as that is seen: while it was gone, rules of ours that lead to
+ * A memory without the Service's own virtual server, as soon as that is seen: while it was gone, vipnat's rules that lead to
  * it read like those to one apiserver, see `findInstalled`. Pure.
  */
 export function forgetService(memory: ReconcileState, { views }: Pick<Observation, 'views'>): ReconcileState {
@@ -425,7 +425,7 @@ function mapFamilies<T>(
 function rememberAll(seen: Seen): ServiceState['endpoints'] {
   const found = families.map((family) => {
     const { endpoints: remembered } = recallFamily(seen.memory, family);
-    // Rules of ours shrink with every apiserver that dies: what they name is kept as it was first seen.
+    // vipnat's rules shrink with every apiserver that dies: what they name is kept as it was first seen.
     const known = findNamed(family, seen) ?? (remembered === null ? findOwn(family, seen) : null);
     return [family, rememberEndpoints(remembered, known)] as const;
   });
@@ -457,13 +457,13 @@ function findNamed(
   return admitted.find(({ value }) => value.length > 0) ?? null;
 }
 
-/** Where rules of ours are the memory of an agent that is gone and left no other. */
+/** Where vipnat's rules are the memory of an agent that is gone and left no other. */
 function findOwn(family: Family, { observation, config }: Seen): Sourced<readonly Endpoint[]> {
   const source = { value: listInstalled(family, observation, config.vips), seenIn: "vipnat's own rules" };
   return { ...source, value: admit(source, family, config.vips).admitted };
 }
 
-/** Only while the API is heard: what kube-proxy hears afterwards is newer. */
+/** Only while the API answers: what kube-proxy learns afterwards is newer. */
 function rememberProxy({ observation, config, memory }: Seen): ServiceState['proxyOnly'] {
   if (memory.api?.isCurrent !== true) return memory.proxyOnly;
   return Object.fromEntries(

@@ -1,12 +1,12 @@
 /**
- * What goes on while looks fail, or take long.
+ * What continues while syncs fail, or take long.
  *
- * Goal: apiservers are probed, the list is followed, a dead one is taken out and keepalived is told, whatever keeps the
+ * Goal: apiservers are probed, the list is followed, a dead one is taken out and keepalived's track file is right, whatever keeps the
  * rules from being read.
- * Tension: rules are written only from a whole reading (I1). A process that has read none does not know what its host does.
+ * Tension: rules are written only from a complete reading (I1). A process that has read none does not know what its host does.
  * Compromise: who the apiservers are needs no rules: the API, the configuration, the last observation and memory name them.
- * keepalived is told by the last decisions. A fresh process that has none takes its VIPs to be left to their holder, but
- * waits longer than a slow tool takes.
+ * keepalived gets what follows from the last decisions. A new process that has none assumes the mode passthrough for its VIPs,
+ * but waits longer than a slow tool takes.
  */
 import { type HostPorts, type Known, learnWithoutRules, listWatched } from './read-host.ts';
 import { type ServingPorts, judgeServing } from './vip-holder.ts';
@@ -18,7 +18,7 @@ import type { Observation } from './observe/observe.ts';
 import { forgetRemoved, rememberApiservers } from './state.ts';
 import { formatEndpoint } from '../lib/net.ts';
 
-/** What it needs of the world, and of the loop. */
+/** Its own dependencies, and those of the loop. */
 interface WithoutSyncsPorts extends Omit<HostPorts, 'health'>, ServingPorts {
   readonly clock: Clock;
   readonly health: HostPorts['health'] & { readonly view: HealthView };
@@ -31,13 +31,13 @@ export interface Learnt extends Pick<Known, 'candidates' | 'memory'> {
   readonly isOutdated: boolean;
 }
 
-/** After so long a look is not waited for; and as often the world is looked at that needs no rules: addresses, the list, a drain. */
+/** How long a sync is waited for. As often, WithoutSyncs reads what needs no rules: addresses, the list, a drain. */
 const maxWaitMs = 2000;
 
 /** A tool that reads is given up after 10 s, and two may follow one another: a host that is only slow gives no VIP up. */
 const blindMs = 25_000;
 
-/** Works from the first look that fails or lasts, until one succeeds. */
+/** Works from the first sync that fails or lasts, until one succeeds. */
 export class WithoutSyncs {
   readonly #ports: WithoutSyncsPorts;
   readonly #config: Config;
@@ -45,7 +45,7 @@ export class WithoutSyncs {
   #observation: Observation | null = null;
   /** What the kernel holds; null where that was never known. */
   #decisions: readonly Decision[] | null = null;
-  /** Since when no look has succeeded although one began; null while all goes well. */
+  /** Since when no sync has succeeded although one began; null while all goes well. */
   #since: number | null = null;
   #isAtWork = false;
   #isFollowing = false;
@@ -53,7 +53,7 @@ export class WithoutSyncs {
   #cancel: Cancel = () => undefined;
   #isStopped = false;
 
-  /** `loop` gives its memory, and is told what was learnt. */
+  /** `loop` gives its memory, and gets what was learnt. */
   constructor(
     ports: WithoutSyncsPorts,
     config: Config,
@@ -64,14 +64,14 @@ export class WithoutSyncs {
     this.#loop = loop;
   }
 
-  /** To be told of the beginning of each look. */
+  /** To be called at the beginning of each sync. */
   syncBegins(): void {
     if (this.#since !== null || this.#isStopped) return;
     this.#since = this.#ports.clock.now();
     this.#goOnIn(maxWaitMs);
   }
 
-  /** To be told of each look that succeeded. */
+  /** To be called after each sync that succeeded. */
   synced({ observation, decisions }: Pick<Assessment, 'observation' | 'decisions'>): void {
     this.#observation = observation;
     this.#decisions = decisions;
@@ -80,23 +80,23 @@ export class WithoutSyncs {
     this.#cancel();
   }
 
-  /** To be told of decisions that were written without a look. */
+  /** To be called after decisions that were written without a sync. */
   wrote(decisions: readonly Decision[]): void {
     this.#decisions = decisions;
   }
 
-  /** To be told of each look that failed. Returns at once. */
+  /** To be called after each sync that failed. Returns immediately. */
   syncFailed(): void {
     this.#isAtWork = true;
     this.goOn();
   }
 
-  /** To be called when the health or the list of apiservers has changed. Does nothing while looks succeed. Returns at once. */
+  /** To be called when the health or the list of apiservers has changed. Does nothing while syncs succeed. Returns immediately. */
   goOn(): void {
     if (this.#isAtWork) this.#goOnIn(0);
   }
 
-  /** Nothing comes of the work under way, so a read that hangs is not waited for. */
+  /** Nothing comes of the work in progress, so a read that hangs is not waited for. */
   stop(): void {
     this.#isStopped = true;
     this.#cancel();
@@ -136,11 +136,11 @@ export class WithoutSyncs {
       this.#loop.learn({ candidates: known.candidates, memory, isOutdated: this.#isOutdated(known) });
       await this.#judge(known);
     } catch {
-      // What fails here fails in looks as well, and they say so.
+      // What fails here fails in syncs as well, and they report it.
     }
   }
 
-  /** Whatever was awaited, looks may succeed again or the agent may stop. */
+  /** Whatever was awaited, syncs may succeed again or the agent may stop. */
   #isMeant(): boolean {
     return this.#isAtWork && !this.#isStopped;
   }

@@ -24,7 +24,7 @@ import { FlowResets } from './flow-resets.ts';
 import { WithoutSyncs, type Learnt } from './sync-sources.ts';
 import { switchOnForwarding } from './forwarding.ts';
 
-/** Rules that carried our id but read differently, right after a write of ours; by `renderingKey`. */
+/** Rules that carried vipnat's id but read differently, right after a write of vipnat's; by `renderingKey`. */
 type UnknownRenderings = ReadonlyMap<string, string>;
 
 /** The rules of a plan that were written as wanted and are printed as something else. */
@@ -58,7 +58,7 @@ export function learnRenderings(
 /** A tool may need two writes until its print is known. */
 const maxUnverifiedWrites = 3;
 
-/** The writes of ours on end that no look has found in place, and what is learnt from how they were printed. */
+/** vipnat's writes in a row that no sync has found in place, and what is learnt from how they were printed. */
 export class UnverifiedWrites {
   #count = 0;
   #isFresh = false;
@@ -83,8 +83,8 @@ export class UnverifiedWrites {
   }
 
   /**
-   * To be called with every look. Answers the state with the renderings that are believed now, or the same one. What two looks see
-   * with no write of ours between them is learnt by neither: an edit stays, too.
+   * To be called with every sync. Answers the state with the renderings that are believed now, or the same one. What two syncs see
+   * with no write of vipnat's between them is learnt by neither: an edit stays, too.
    */
   learn(memory: ReconcileState, plan: Plan): ReconcileState {
     if (!this.#isFresh) return memory;
@@ -97,15 +97,15 @@ export class UnverifiedWrites {
 }
 
 /**
- * What would be decided if an apiserver's process ended, decided ahead.
+ * What would be decided if an apiserver's process ended, decided in advance.
  *
  * Goal: a write begins a moment after an end was seen.
- * Tension: on a busy machine a decision takes milliseconds, most of all one that is rare. What was decided ahead may be outdated.
+ * Tension: on a busy machine a decision takes milliseconds, most of all one that is rare. What was decided in advance may be outdated.
  * Compromise: a decision depends on its input alone. So it counts for exactly the input that it was made for. One is made at a time, and probes are
- * read in between: beside 20,000 rules a decision takes 50 ms.
+ * read in between: with 20,000 rules a decision takes 50 ms.
  */
 
-/** Assessments of ends that may come: one for each apiserver that is ready, from the last look that found all in sync. */
+/** Assessments of ends that may come: one for each apiserver that is ready, from the last sync that found all in sync. */
 export class Foresight {
   readonly #config: Config;
   readonly #clock: Clock;
@@ -156,7 +156,7 @@ function listEnds(health: HealthView): HealthView[] {
   );
 }
 
-/** Another text for another input, of what is made anew for each. */
+/** Another text for another input, of what is made again for each. */
 function describe({ health, weights, open }: ReconcileInput): string {
   const shares = [...(weights ?? [])].map(([vip, byApiserver]) => [vip, byApiserver && [...byApiserver]]);
   return JSON.stringify([[...health], shares, weights === undefined, open && [...open]]);
@@ -166,33 +166,33 @@ function describe({ health, weights, open }: ReconcileInput): string {
 export type Urgency =
   /** New connections must go elsewhere, or open ones be reset: now. */
   | 'urgent'
-  /** The next look will do. */
+  /** The next sync is soon enough. */
   | 'calm';
 
-/** Whether a change cannot wait for the next look: connections go to, or hang on, an apiserver that does not answer. */
+/** Whether a change cannot wait for the next sync: connections go to, or hang on, an apiserver that does not answer. */
 export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency {
   const isEjection = before.state === 'ready' && after.state !== 'ready';
   return isEjection || (after.hasStaleConnections && !before.hasStaleConnections) ? 'urgent' : 'calm';
 }
 
-/** What the loop needs of the world. */
+/** The dependencies of the loop. */
 export interface LoopPorts extends HostPorts, ServingPorts {
   readonly clock: Clock;
   readonly health: HealthSource & { readonly view: HealthView; readonly departed?: HealthView };
   readonly report: LoopObserver;
-  /** Keeps the apiservers that a look leaves in memory, for the next process. */
+  /** Keeps the apiservers that a sync leaves in memory, for the next process. */
   readonly keeper: { keep(known: LastingState): void };
-  /** Tells keepalived whether this node can serve. */
+  /** Reports to keepalived whether this node can serve. */
   readonly serving: { keep(isServing: boolean): void };
-  /** How long it rests where all is right and nothing calls for a look; a minute when left out. */
+  /** How long it rests where all is right and nothing calls for a sync; a minute when left out. */
   readonly tickMs?: number | undefined;
 }
 
-/** A foreign write between our look and ours makes a transaction fail; that often in a row it is no accident. */
+/** A foreign write between vipnat's read and write makes a transaction fail; that often in a row it is no accident. */
 const maxTries = 5;
 
 /**
- * Looks and writes until a look finds nothing to do. Answers the first plan: what was wrong.
+ * Reads and writes until a reading finds nothing to do. Answers the first plan: what was wrong.
  * @throws VipnatError of the last failed write, or RULES_NOT_CONVERGING when writes succeed and do not last.
  */
 export async function converge(kernel: Kernel, readPlan: () => Promise<Plan>): Promise<Plan> {
@@ -208,7 +208,7 @@ export async function converge(kernel: Kernel, readPlan: () => Promise<Plan>): P
   return first;
 }
 
-/** The tool refused the transaction: most likely what it deletes is gone already, so look again. */
+/** The tool refused the transaction: most likely what it deletes is gone already, so read again. */
 export function isRace(error: unknown): boolean {
   return error instanceof VipnatError && error.code === 'TOOL_FAILED';
 }
@@ -228,11 +228,11 @@ function toNotConverging(plan: Plan): VipnatError {
 const firstRetryMs = 50;
 const maxRetryMs = 10_000;
 
-/** When to look again after failures in a row. */
+/** When to sync again after failures in a row. */
 class Retries {
   #failures = 0;
 
-  /** To be called after each look or write that failed. Answers in how long to try again, and whether it is worth a line. */
+  /** To be called after each sync or write that failed. Answers in how long to try again, and whether it is worth a line. */
   fail(error: unknown): { readonly delayMs: number; readonly isWorthALine: boolean } {
     const delayMs = backOff(this.#failures, firstRetryMs, maxRetryMs);
     this.#failures += 1;
@@ -240,7 +240,7 @@ class Retries {
     return { delayMs, isWorthALine: !isRace(error) || this.#failures > 1 };
   }
 
-  /** To be called after each look that did not fail. */
+  /** To be called after each sync that did not fail. */
   succeed(): void {
     this.#failures = 0;
   }
@@ -255,21 +255,21 @@ export async function applyPlan(kernel: Kernel, { transactions }: Plan): Promise
  * The loop: triggers, settle, observe, decide, plan, apply, verify.
  *
  * Goal: the rules are right a moment after anything changed, and a quiet host costs nothing.
- * Tension: a trigger says little (the generation moves for every write on the host, also ours), kube-proxy makes
- * its changes in bursts, and somebody else may want other rules than we do.
- * Compromise: a trigger is only a hint to look (lib/sync-queue.ts says when), and a look is always the whole cycle. A write
- * is verified by the next look at once. Repairs draw on a budget (I9). A death is answered from what the last look saw.
+ * Tension: a trigger says little (the generation moves for every write on the host, also vipnat's), kube-proxy makes
+ * its changes in bursts, and other software may want other rules than vipnat does.
+ * Compromise: a trigger is only a hint to sync (sync-queue.ts says when), and a sync is always the whole cycle. The next
+ * sync verifies a write, and follows it immediately. Repairs draw on a budget (I9). A death is answered from what the last sync saw.
  */
 
-/** When a second equal look decides (the bypass), it comes this soon. */
+/** When a second equal sync decides (the bypass), it comes this soon. */
 const confirmMs = 500;
 
 const awaited: readonly LoopCause[] = ['start', 'verify', 'health', 'own-rules'];
 
-/** The answer of a look that ends after stop(): probes have ended, so no look follows. */
+/** The answer of a sync that ends after stop(): probes have ended, so no sync follows. */
 const lastSync: Requeue<LoopCause> = { cause: 'tick', delayMs: tickMs };
 
-/** What decisions need of a look. */
+/** What decisions need of a sync. */
 type Seen = Pick<Assessment, 'observation' | 'localRoutes' | 'candidates'>;
 
 /** Keeps the rules right until stopped. Not to be started twice. */
@@ -283,7 +283,7 @@ export class Loop {
   readonly #retries = new Retries();
   #watch: Watch | null = null;
   #isStopped = false;
-  /** What the last look saw and found; null when it may have been written to since. */
+  /** What the last sync saw and found; null when it may have been written to since. */
   #seen: Seen | null = null;
   #writing: Promise<void> | null = null;
   #writes = 0;
@@ -311,14 +311,14 @@ export class Loop {
     this.#queue = new TriggerQueue({ clock: ports.clock, awaited, urgent: ['own-rules'], sync });
   }
 
-  /** Starts to watch and to look. */
+  /** Starts to watch and to sync. */
   start(): void {
     this.#watch = this.#ports.kernel.watch((trigger) => {
       this.#ports.report.triggered(trigger);
       this.#queue.trigger(trigger);
     });
     this.#queue.requeueAfter('start', 0);
-    // What changed between the first look and the watch's own first look was seen by neither.
+    // What changed between the first sync and the watch's own first reading was seen by neither.
     void this.#watch.ready.then(() => {
       this.#queue.requeueAfter('start', 0);
     });
@@ -344,12 +344,12 @@ export class Loop {
     this.#without.goOn();
   }
 
-  /** Times are of its Clock; null before the first look. */
+  /** Times are of its Clock; null before the first sync. */
   get activity(): Activity {
     return { writes: this.#writes, syncedAt: this.#syncedAt, behindMs: this.#queue.behindMs };
   }
 
-  /** Ends after the write and the reset under way, if any; nothing else comes of a look under way. The rules stay (I8). */
+  /** Ends after the write and the reset in progress, if any; nothing else comes of a sync in progress. The rules stay (I8). */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#foresight.forget();
@@ -378,7 +378,7 @@ export class Loop {
     }
   }
 
-  /** All that comes of a look that succeeded. */
+  /** All that comes of a sync that succeeded. */
   async #follow(
     assessment: Assessment,
     { causes, started }: { readonly causes: readonly Cause[]; readonly started: number },
@@ -401,7 +401,7 @@ export class Loop {
     return this.#memory !== memory;
   }
 
-  /** Answers whether the look is void by that. */
+  /** Answers whether the sync is void by that. */
   async #switchOn({ missingSwitches }: Assessment): Promise<boolean> {
     const ports = { ...this.#ports, budget: this.#budget };
     const memory = await switchOnForwarding(ports, missingSwitches, this.#memory, this.#config);
@@ -450,7 +450,7 @@ export class Loop {
     return (this.#urgent = this.#urgent.then(() => this.#actAtOnce()));
   }
 
-  /** The way from a death to the kernel: decided on what was last seen, and looked at afterwards. Answers whether the next look may take its time. */
+  /** From a death to the kernel: decides on what was last seen, and reads afterwards. Answers whether the next sync may take its time. */
   async #actAtOnce(): Promise<boolean> {
     const { report } = this.#ports;
     await this.#writing?.catch(() => undefined);
@@ -466,7 +466,7 @@ export class Loop {
         () => true,
         () => false,
       );
-      // The look that follows tries again, and says what is wrong.
+      // The sync that follows tries again, and says what is wrong.
       if (!isWritten) return false;
       this.#without.wrote(decisions);
     }

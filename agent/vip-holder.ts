@@ -39,13 +39,13 @@ export class DuplicateOwnerLog implements DuplicateOwnerListener {
   }
 }
 
-/** Tells the log what state keepalived says that an instance of it is in. */
+/** Logs the state that keepalived reports for an instance. */
 export function reportNotice(logger: Logger, { instance, state }: Notice, before: VrrpState | null): void {
   const change = before === null ? `is ${state}` : `${before} -> ${state}`;
   logger[state === 'FAULT' ? 'warn' : 'info'](`keepalived: ${instance} ${change}`);
 }
 
-/** What a judgement needs of the world. */
+/** The dependencies of a judgement. */
 export interface ServingPorts {
   /** What listens on this host; null where that cannot be read. */
   readonly readListening: () => Promise<readonly ListeningAddress[] | null>;
@@ -61,8 +61,8 @@ interface Judged extends Pick<Assessment, 'health'> {
 }
 
 /**
- * Whether this node may hold the VIPs after a look, by the health that the decisions rest on: a later one may have lost just
- * those who were chosen. What listens here is read only where a VIP is left to its holder; unread, it is taken to listen.
+ * Whether this node may hold the VIPs after a sync, by the health that the decisions rest on: a later one may have lost just
+ * those who were chosen. What listens here is read only in mode passthrough; unread, it is taken to listen.
  */
 export async function judgeServing(
   { readListening, report, isLeaving: askLeaving }: ServingPorts,
@@ -110,13 +110,13 @@ function isOnLink({ device }: Pick<LocalAddress, 'device'>): boolean {
 /**
  * Whether another host has the VIPs that this drained host has given up.
  *
- * Goal: a drain never leaves a VIP without a holder.
- * Tension: another host's apiserver takes connections also where no keepalived runs beside it, and a move takes seconds.
- * Compromise: the link is asked (I15). Only an answer shows a holder, and silence for twice as long as a move says that there is
- * none. What cannot be asked is silent: a VIP on a drained host is better than no VIP.
+ * Goal: a drain never leaves a VIP without a VIP holder.
+ * Tension: another host's apiserver takes connections also where no keepalived runs on its host, and a move takes seconds.
+ * Compromise: the link is asked (I15). Only an answer shows a VIP holder. No answer for twice as long as a move means that there is
+ * none. What cannot be asked counts as no answer: a VIP on a drained host is better than no VIP.
  */
 
-/** What asking needs of the world. */
+/** The dependencies of asking. */
 export interface GivenUpVipsPorts {
   /** Asks the link of a device which other host has an address. */
   readonly askLink: AskDuplicateOwner;
@@ -125,15 +125,15 @@ export interface GivenUpVipsPorts {
   readonly onVacant: (vip: string) => void;
 }
 
-/** What counts of a look. */
+/** What counts of a sync. */
 type SeenVips = Pick<Assessment, 'decisions' | 'observation'>;
 
-/** keepalived gives a VIP up at once. */
+/** keepalived gives a VIP up immediately. */
 const firstMs = 1000;
 
 const intervalMs = 5000;
 
-/** How soon the next question follows a silence. */
+/** How soon the next question follows one without an answer. */
 const unansweredIntervalMs = 2500;
 
 /** A move of the VIP, also off a master without power, takes 4 s at most. */
@@ -145,7 +145,7 @@ const vacancyProofs = 3;
 /** Without a link on which the VIP was seen, so many are asked: a host of pods has links without number. */
 const maxLinks = 4;
 
-/** Asks as long as it is told to. */
+/** Asks until it is stopped. */
 export class GivenUpVips {
   readonly #ports: GivenUpVipsPorts;
   #seen: SeenVips | null = null;
@@ -161,7 +161,7 @@ export class GivenUpVips {
     this.#ports = ports;
   }
 
-  /** To be called with each look. Returns at once. */
+  /** To be called with each sync. Returns immediately. */
   synced(seen: SeenVips): void {
     this.#seen = seen;
     for (const address of seen.observation.addresses.filter(isOnLink)) {
@@ -170,7 +170,7 @@ export class GivenUpVips {
     }
   }
 
-  /** Begins to ask, or asks no more; nothing comes of a question under way then. */
+  /** Begins to ask, or asks no more; nothing comes of a question in progress then. */
   follow(isFollowed: boolean): void {
     if (isFollowed === this.#isFollowed) return;
     this.#isFollowed = isFollowed;
@@ -214,7 +214,7 @@ export class GivenUpVips {
       const vipHolder = await this.#ask({ ...vip, device });
       if (vipHolder === null) continue;
       const own = addresses.find((one) => one.family === vip.family && one.device === vipHolder.device);
-      // Who answers for an address of this host answers for every one (proxy ARP). For IPv6, a host hears no such answer.
+      // Who answers for an address of this host answers for every one (proxy ARP). For IPv6, a host receives no such answer.
       if (own !== undefined && vip.family === 'ipv4' && (await this.#ask(own))?.mac === vipHolder.mac)
         continue;
       this.#vipToDevice.set(vip.address, device);
@@ -254,11 +254,11 @@ export class GivenUpVips {
 /**
  * Whether another host answers for a VIP that this node holds.
  *
- * Goal: a host that has the VIP without VRRP, or a second master, is told within seconds: clients come to one or the other.
- * Tension: a move has two holders for a moment, a router may answer for every address, and ARP is everybody's time.
- * Compromise: only the holder asks, only for IPv4, once in 5 s, and once more after an answer (I15). Two answers in a row by a host that
- * does not answer for this node's own address too are a conflict; two silences end it. IPv6 has no such question: the kernel
- * hears no answer for an address of its own.
+ * Goal: a host that has the VIP without VRRP, or a second master, is reported within seconds: clients come to one or the other.
+ * Tension: a move has two VIP holders for a moment, a router may answer for every address, and every host gets an ARP question.
+ * Compromise: only the VIP holder asks, only for IPv4, once in 5 s, and once more after an answer (I15). Two answers in a row by a host that
+ * does not answer for this node's own address too are a conflict; two questions without an answer end it. IPv6 has no such question: the kernel
+ * receives no answer for an address of its own.
  */
 
 /** Asks the link of a device which other host has an address; IPv6 only of one that this host lacks. Answers null for nobody. */
@@ -274,17 +274,17 @@ interface DuplicateOwnerListener {
   notAsked(error: unknown): void;
 }
 
-/** What asking needs of the world. */
+/** The dependencies of asking. */
 interface DuplicateOwnerPorts {
   readonly askDuplicateOwner: AskDuplicateOwner;
   readonly clock: Clock;
   readonly report: DuplicateOwnerListener;
 }
 
-/** A holder of before gives up the address when it hears the new one: within a second. */
+/** The previous VIP holder gives up the address when it receives the new one's advert: within a second. */
 const settleMs = 2000;
 
-/** So many answers in a row are a conflict, and so many silences its end. */
+/** So many answers in a row are a conflict, and so many questions without an answer its end. */
 const ownerProofs = 2;
 
 /** Asks as long as this node holds a VIP. */
@@ -305,25 +305,25 @@ export class DuplicateOwners {
     this.#vips = [...new Set(vips.filter(({ family }) => family === 'ipv4').map(({ address }) => address))];
   }
 
-  /** By address, of all that can be asked for: the MAC of its other holder, or null. */
+  /** By address, of all that can be asked for: the MAC of its other VIP holder, or null. */
   get answers(): ReadonlyMap<string, string | null> {
     return new Map([...this.#held].map(([address, { duplicateMac }]) => [address, duplicateMac]));
   }
 
-  /** To be called with each look. Returns at once. */
+  /** To be called with each sync. Returns immediately. */
   synced({ observation: { addresses } }: Pick<Assessment, 'observation'>): void {
     this.#addresses = addresses;
     for (const vip of this.#vips) {
       const device = addresses.find((one) => one.address === vip && isOnLink(one))?.device;
       if (device === this.#held.get(vip)?.device) continue;
-      // An address that goes takes its conflict along.
+      // The conflict of an address ends when the address goes.
       this.#held.delete(vip);
       if (device !== undefined) this.#held.set(vip, this.#begin(vip, device));
     }
     this.#goOn();
   }
 
-  /** Asks no more; nothing comes of a question under way. */
+  /** Asks no more; nothing comes of a question in progress. */
   stop(): void {
     this.#isStopped = true;
     this.#cancel();

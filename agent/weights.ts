@@ -74,7 +74,7 @@ function toUnits(parts: readonly number[]): number[] {
   return units;
 }
 
-/** What it needs of the world, and its listener. */
+/** The dependencies of ConnectionWeights, and its listener. */
 interface ConnectionWeightsPorts {
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
@@ -115,7 +115,7 @@ export class ConnectionWeights implements Partial<LoopObserver> {
     return this.#vipToWeights;
   }
 
-  /** Returns at once. */
+  /** Returns immediately. */
   synced({ decisions, observation }: Pick<Assessment, 'decisions' | 'observation'>): void {
     const isHere = ({ address }: Endpoint) => observation.addresses.some((one) => one.address === address);
     const isCounted = ({ vip, mode, backends }: Held) =>
@@ -125,7 +125,7 @@ export class ConnectionWeights implements Partial<LoopObserver> {
     if (this.#held.length > 0 && this.#cancel === null) this.#countAfter(0);
   }
 
-  /** Ends after the count under way, if any. */
+  /** Ends after the count in progress, if any. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel?.();
@@ -156,7 +156,7 @@ export class ConnectionWeights implements Partial<LoopObserver> {
       (counts) => ({ counts, problem: null }),
       (problem: unknown) => ({ counts: null, problem }),
     );
-    // As it is now: a look may have come meanwhile.
+    // As it is now: a sync may have come meanwhile.
     const held = this.#held.find((one) => formatEndpoint(one.vip) === formatEndpoint(vip));
     if (held === undefined) return counted.problem;
     if (counted.counts === null) this.#change(held, null);

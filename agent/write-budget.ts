@@ -5,12 +5,12 @@ import type { Decision } from './decide/decision.ts';
 const repairBudget: Budget = { capacity: 10, refillMs: 5000 };
 const decisionBudget: Budget = { capacity: 20, refillMs: 1000 };
 
-/** New connections hang for up to a second after each time: five are somebody's start or mistake, more are a fight. */
+/** New connections hang for up to a second after each time: five are somebody's start or mistake, more are a rule conflict. */
 const switchBudget: Budget = { capacity: 5, refillMs: 60_000 };
 
 /**
- * How often the kernel may be written to (I9): repairs draw on one budget, changed decisions on another, so that a fight
- * with another program cannot hold up a decision. Each family's forwarding switch has one of its own.
+ * How often the kernel may be written to (I9): repairs draw on one budget, changed decisions on another, so that a rule conflict
+ * cannot hold up a decision. Each family's forwarding switch has one of its own.
  */
 export class WriteBudget {
   readonly #clock: Clock;

@@ -16,7 +16,7 @@ import { findNearest } from '../lib/text.ts';
 /** Far more than all options with hundreds of endpoints need; a longer file is the wrong file. */
 const maxBytes = 64 * 1024;
 
-/** Reads the settings of the file that --config names; a pipe works too. Whatever is wrong is told as a problem. */
+/** Reads the settings of the file that --config names; a pipe works too. Whatever is wrong is reported as a problem. */
 export async function readConfigFile(path: string): Promise<SourceReading> {
   try {
     const bytes = await readBytes(path);
@@ -52,7 +52,7 @@ const reasons: Readonly<Record<string, string>> = {
 
 /**
  * Reads the settings of a YAML document: a map of option names in camelCase. Every problem names its line, and
- * all are told at once, in the order of the lines. Aliases are refused: no option needs one, and few letters of them can
+ * all are reported together, in the order of the lines. Aliases are refused: no option needs one, and few letters of them can
  * stand for millions.
  */
 export function readDocument(text: string, path: string): SourceReading {
@@ -116,13 +116,13 @@ function explainBrackets(text: string, where: string): string | null {
   return `${found} needs quotes (from ${where}): in YAML, brackets begin a list. Example: '${found}'`;
 }
 
-/** Where yaml 2.9 speaks to programmers. */
+/** Plain texts for errors that yaml 2.9 words for programmers. */
 const plainMessages: Readonly<Record<string, string>> = {
   MULTIPLE_DOCS: 'a second document begins: a file may have only one',
   RESOURCE_EXHAUSTION: 'it is nested too deeply',
 };
 
-/** A document's text, and in which of its lines a node stands. */
+/** A document's text, and in which of its lines a node is. */
 interface Located extends Source {
   readonly locate: (node: unknown) => number;
 }
@@ -186,7 +186,7 @@ function readValue(node: unknown, isList: boolean, { path, locate }: Located): S
   };
 }
 
-/** The text as it stands in the file, so that a number is checked as what was written; null for nothing. */
+/** The text as the file has it, so that a number is checked as what was written; null for nothing. */
 function readScalar(node: unknown): unknown {
   if (!isScalar(node)) return isSeq(node) ? [] : {};
   if (node.value === null || typeof node.value === 'string') return node.value;

@@ -31,7 +31,7 @@ export interface ConfigSources {
   readonly environment: Environment;
   /** The file that --config or VIPNAT_CONFIG names. */
   readonly file: string | undefined;
-  /** Whether it is for another host: then files that it names are not looked for on this one. False by default. */
+  /** Whether it is for another host: then files that it names are not searched for on this one. False by default. */
   readonly isForElsewhere?: boolean;
   /** The running agent's settings: used for options that no other source gives. */
   readonly agent?: Settings;
@@ -97,7 +97,7 @@ interface Checked {
   readonly unreadable: readonly OptionName[];
 }
 
-/** Values that cannot be read give way to their defaults, so that the others can still be held against one another. */
+/** Values that cannot be read are replaced by their defaults, so that the others can still be held against one another. */
 function checkValues(settings: ReadonlyMap<string, Setting>): Checked {
   const raw = Object.fromEntries([...settings].map(([name, { value }]) => [name, value]));
   const result = schema.safeParse(raw);
@@ -273,7 +273,7 @@ export const podVariable = 'VIPNAT_POD';
 export const credentialsVariables = ['VIPNAT_DEVICE_USERNAME', 'VIPNAT_DEVICE_PASSWORD'] as const;
 
 /**
- * The variable by which vipnat's own tests say how long the agent rests when nothing calls for a look. Its usual minute hides a
+ * The variable by which vipnat's own tests say how long the agent rests when nothing calls for a sync. Its usual minute hides a
  * trigger that is missing from whoever waits longer. For nobody else: no document names it.
  */
 const tickVariable = 'VIPNAT_TEST_TICK_MS';
@@ -381,7 +381,7 @@ function formatDuration(ms: number): string {
 /** Option name to what its flag was given: every text of a list option, or the last one of another. */
 export type Flags = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** The settings that flags give. Unknown flags are not looked at: the command line has refused them. */
+/** The settings that flags give. Unknown flags are ignored: the command line has refused them. */
 function readFlags(flags: Flags): Settings {
   const given = optionNames.flatMap((name): [string, Setting][] => {
     const texts = flags[name];

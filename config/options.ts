@@ -15,7 +15,7 @@ import { type LogLevel, type LogFormat, logLevels, logFormats } from '../lib/tel
 const from = () => 'the running agent';
 
 /**
- * The settings that a running agent tells of itself, option name to texts, checked as whatever a person gives; null when
+ * The settings that a running agent reports, option name to texts, checked as whatever a person gives; null when
  * one of them makes no sense here. Options that this version does not know are left out, and so is a CA that is in a file
  * of the agent's container only. Pure but for that file.
  */
@@ -31,7 +31,7 @@ export function readAgentSettings(options: Readonly<Record<string, readonly stri
   return schema.safeParse(raw).success ? new Map(settings) : null;
 }
 
-/** The agent's settings beside a person's own: where other virtual IPs are given, addresses of families that have none do not fit. */
+/** The agent's settings that fit a person's own: where other virtual IPs are given, addresses of families that have none do not. */
 export function fitAgentSettings(agent: Settings, own: Settings): Settings {
   const given = own.get('vip');
   if (given === undefined) return agent;
@@ -56,7 +56,7 @@ export interface Setting {
   readonly value: unknown;
   /** Where it is from, as in `from VIPNAT_VIP`; of a list, where that element is from. Empty for a flag. */
   readonly from: (index?: number) => string;
-  /** In which line of the file it stands, from 1 on; of a list, that element. Absent for a flag and a variable. */
+  /** In which line of the file it is, from 1 on; of a list, that element. Absent for a flag and a variable. */
   readonly line?: (index?: number) => number;
 }
 
@@ -77,7 +77,7 @@ export interface SourceReading {
   readonly problems: readonly Problem[];
 }
 
-/** The line of the file that a setting stands in; null for another source. */
+/** The line of the file that a setting is in; null for another source. */
 export function findLine(setting: Setting | undefined, index?: number): number | null {
   return setting?.line?.(index) ?? null;
 }
@@ -108,7 +108,7 @@ export function quoteText(text: string): string {
 /** How a VIP's new connections can be balanced: as `--mode` names it, or not at all. */
 export type BalancingMode = Exclude<Mode, 'auto'> | 'passthrough';
 
-/** Whether new connections are sent on; else the VIP is left to its holder. */
+/** Whether the VIP holder sends new connections on; else its own apiserver answers (mode passthrough). */
 export function isBalanced({ mode }: { readonly mode: BalancingMode }): boolean {
   return mode !== 'passthrough';
 }
@@ -122,7 +122,7 @@ const wrongKind = { error: ({ input }: { input?: unknown }) => `must be text, no
 /** Reads `ADDR[:PORT]` of an address that one host can hold. */
 export const vip = z.pipe(z.string(wrongKind), z.transform(toEndpoint(defaultVipPort)));
 
-/** Reads `ADDR:PORT` of an address that one host can hold; names are not looked up. */
+/** Reads `ADDR:PORT` of an address that one host can hold; names are not resolved. */
 const endpoint = z.pipe(z.string(wrongKind), z.transform(toEndpoint()));
 
 /** Reads `ADDR:PORT` of an address that a server can listen at, or `off`, which is null. */
@@ -265,7 +265,7 @@ const methods = ['random', 'lc'] as const;
 /** `--proxy-mode` and its choices, the default first: what kube-proxy runs; `auto` finds out, `none` is no kube-proxy. */
 export const proxyModes = ['auto', 'iptables', 'ipvs', 'nftables', 'none'] as const;
 
-/** `--iptables` and its choices, the default first. `auto` takes what the host uses, `none` is a table of our own in nftables. */
+/** `--iptables` and its choices, the default first. `auto` takes what the host uses, `none` is a table of vipnat's own in nftables. */
 export const iptablesChoices = ['auto', 'legacy', 'nft', 'none'] as const satisfies readonly (
   'auto' | 'none' | IptablesDialect
 )[];
@@ -279,7 +279,7 @@ const sysctlChoices = ['set', 'check'] as const;
 /** `--local-clients` and its choices, the default first: whether this host's own connections to a VIP outlive its move. */
 const localClientChoices = ['keep', 'leave'] as const;
 
-/** `--listen`'s default: this host only, on a port beside those of kubelet (10248, 10250) and kube-proxy (10249, 10256). */
+/** `--listen`'s default: this host only, on a port next to those of kubelet (10248, 10250) and kube-proxy (10249, 10256). */
 export const defaultListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_268 };
 
 /** One of modes. */
@@ -310,7 +310,7 @@ export interface Config {
   readonly probeIntervalMs: number;
   /** How long such a connect may take, in milliseconds: 20 to 10,000. */
   readonly probeTimeoutMs: number;
-  /** A readable file with the CA of apiservers' certificates; null looks in the usual places. */
+  /** A readable file with the CA of apiservers' certificates; null searches the usual places. */
   readonly caFile: string | null;
   /** A readable file with the credentials for the Kubernetes API; null takes the pod's service account, if there is one. */
   readonly kubeconfig: string | null;
@@ -326,7 +326,7 @@ export interface Config {
   readonly logFormat: LogFormat;
 }
 
-/** What a person is told about one option. */
+/** What help and documents say about one option. */
 interface OptionDescription {
   /** What stands for the value in help and documents: `ADDR[:PORT]`, or the words it can be. */
   readonly argument: string;
@@ -508,7 +508,7 @@ export type Values = z.output<typeof schema>;
 /** The name of an option: its key in the file, and in camelCase what its flag says. */
 export type OptionName = keyof Values;
 
-/** All options, in the order in which they are listed and their problems are told. */
+/** All options, in the order in which they are listed and their problems are reported. */
 export const optionNames = Object.keys(schema.shape) as readonly OptionName[];
 
 /** Whether a name is that of an option. */
@@ -516,7 +516,7 @@ export function isOptionName(name: string): name is OptionName {
   return Object.hasOwn(schema.shape, name);
 }
 
-/** What a person is told about an option. */
+/** What help and documents say about an option. */
 export function describeOption(name: OptionName): OptionDescription {
   const description = descriptions.get(schema.shape[name]);
   if (description === undefined) throw new TypeError(`option ${name} has no description`);

@@ -8,7 +8,7 @@ import type { Mode, Config, BalancingMode } from '../../config/options.ts';
 import { type Weights, weighWith } from '../../lib/dialect.ts';
 import { type FoundProxyMode, type ServiceState, emptyServiceState } from '../observe/kube-proxy.ts';
 
-/** A whole look: what was seen, how each VIP goes, what to write for it, and what to remember. */
+/** The result of a sync: what was seen, each VIP's mode, what to write for it, and what to remember. */
 export interface Assessment {
   readonly observation: Observation;
   readonly candidates: readonly VipCandidates[];
@@ -47,11 +47,11 @@ export interface MissingSwitch {
   readonly name: string;
   /** What switches it on, as a command for a shell: no route and no address goes by it. */
   readonly command: string;
-  /** The interfaces that have to heed router advertisements all the same. */
+  /** The interfaces that have to obey router advertisements all the same. */
   readonly advertised: readonly string[];
   /** The interface whose own switch it is; left out where it is the host's. */
   readonly device?: string;
-  /** Whether it is ours to switch on (`--sysctls set`). */
+  /** Whether vipnat may switch it on (`--sysctls set`). */
   readonly isOwn: boolean;
 }
 
@@ -61,11 +61,11 @@ export interface VipCandidates {
   readonly candidates: Candidates;
 }
 
-/** The apiservers to balance over, where they are known from, and who was refused on the way to them. */
+/** The apiservers to balance over, where they are known from, and which were refused before that. */
 export interface Candidates extends Sourced<readonly Endpoint[]> {
   /** Whether it is the Kubernetes API that they are known from. */
   readonly isFromApi: boolean;
-  /** Whether they are known from a source that hears of changes: the API or kube-proxy. */
+  /** Whether they are known from a source that reports changes: the API or kube-proxy. */
   readonly isLive: boolean;
   readonly refused: readonly string[];
   /** Apiservers that other sources list, or any source listed before: used when no listed one is healthy. */
@@ -74,7 +74,7 @@ export interface Candidates extends Sourced<readonly Endpoint[]> {
   readonly own: Endpoint | null;
 }
 
-/** A path kube-proxy offers to the service: usable by us only while its backends are the usable ones. */
+/** A path kube-proxy offers to the service: usable by vipnat only while its backends are the usable ones. */
 export interface ProxyPath {
   readonly clusterIp: string;
   readonly backends: readonly Endpoint[];
@@ -96,13 +96,13 @@ export interface VipFacts {
   readonly proxyMode: Sourced<FoundProxyMode>;
   /** The kernel's switch that keeps this host from passing on what is balanced, or null. */
   readonly closedSwitch: string | null;
-  /** kube-proxy's live chain in the backend we write to, or null. */
+  /** kube-proxy's live chain in the backend that vipnat writes to, or null. */
   readonly serviceChain: ProxyPath | null;
   /** Why there is a chain and yet none to follow, or null. */
   readonly serviceChainProblem: string | null;
   /** kube-proxy's virtual server with a real server of weight above 0, or null. */
   readonly virtualServer: ProxyPath | null;
-  /** Why the virtual server cannot be told from others, with the way out, or null. */
+  /** Why the virtual server cannot be distinguished from another, with the remedy, or null. */
   readonly virtualServerProblem: string | null;
   /** The rule by which kube-proxy shows that it wants its chain gone, or null. */
   readonly unwanted: Sourced<string> | null;
@@ -112,31 +112,31 @@ export interface VipFacts {
   readonly affinitySeconds: number | null;
   /** Where the Kubernetes API lists them, when they are known from there; else null. */
   readonly apiSource: string | null;
-  /** In how many looks on end kube-proxy's backends were the usable ones, this one included. */
+  /** In how many syncs in a row kube-proxy's backends were the usable ones, this one included. */
   readonly agreedSyncs: number;
   /** Whether the bypass was on: direct because kube-proxy's backends were not the usable ones. */
   readonly wasBypassing: boolean;
 }
 
-/** The way one VIP goes, and why. */
+/** The mode of one VIP, and why. */
 export interface Decision {
   readonly vip: Endpoint;
   readonly mode: BalancingMode;
   /** One sentence for a person, without the VIP. */
   readonly reason: string;
-  /** Whether this is the bypass, to be left only after two equal looks. */
+  /** Whether this is the bypass, to be left only after two equal syncs. */
   readonly isBypass: boolean;
   /** kube-proxy's ClusterIP for the service as far as known. */
   readonly clusterIp: string | null;
-  /** For how long a client stays with its apiserver in the way direct; null for not at all. */
+  /** For how long a client stays with its apiserver in the mode direct; null for not at all. */
   readonly affinitySeconds: number | null;
-  /** Where connections end, whichever way they go: empty for passthrough. */
+  /** Where connections end, in whichever mode: empty for passthrough. */
   readonly backends: readonly Endpoint[];
-  /** What new connections each backend gets in the way direct; left out where it is the same. */
+  /** What new connections each backend gets in the mode direct; left out where it is the same. */
   readonly weights?: Weights;
 }
 
-/** What part of new connections each backend of the way direct gets, by its text; null in other ways, where kube-proxy chooses. Pure. */
+/** What part of new connections each backend of the mode direct gets, by its text; null in other modes, where kube-proxy chooses. Pure. */
 export function findShares({ mode, backends, weights }: Decision): ReadonlyMap<string, number> | null {
   if (mode !== 'direct') return null;
   const weigh = weighWith(weights);
@@ -149,28 +149,28 @@ export function countApiservers(count: number): string {
   return `${count} apiserver${count === 1 ? '' : 's'}`;
 }
 
-/** How a VIP stood in the last look. */
+/** A VIP's state in the last sync. */
 export interface VipState {
-  /** In how many looks on end kube-proxy's backends were the usable ones. */
+  /** In how many syncs in a row kube-proxy's backends were the usable ones. */
   readonly agreedSyncs: number;
   readonly isBypass: boolean;
 }
 
-/** How a VIP stands before the first look. */
+/** A VIP's state before the first sync. */
 export const unseenVip: VipState = { agreedSyncs: 0, isBypass: false };
 
 /**
- * What one look leaves for the next: of the Service default/kubernetes, and of this host. Small on purpose: an agent that lost it decides the same way within two
- * looks (I4). Never changed in place.
+ * What one sync leaves for the next: of the Service default/kubernetes, and of this host. Small on purpose: an agent that lost it decides
+ * the same within two syncs (I4). Never changed in place.
  */
 export interface ReconcileState extends ServiceState {
   /** By VIP text. */
   readonly vips: ReadonlyMap<string, VipState>;
-  /** How a backend's tool prints rules of ours that read differently from what was written, by `backend id`. */
+  /** How a backend's tool prints rules of vipnat's that read differently from what was written, by `backend id`. */
   readonly renderings: ReadonlyMap<string, string>;
-  /** What rules were written to, or found in sync in; null before the first look. */
+  /** What rules were written to, or found in sync in; null before the first sync. */
   readonly dialect: Dialect | null;
-  /** What of the rules was unread, see nameUnread, and whether it was not in the look before. */
+  /** What of the rules was unread, see nameUnread, and whether the sync before could read it. */
   readonly unread: { readonly names: string; readonly isNew: boolean };
   /** Families that could not be made to forward. */
   readonly unforwardable: ReadonlySet<Family>;
@@ -179,7 +179,7 @@ export interface ReconcileState extends ServiceState {
 /** What of it outlives a process. */
 export type LastingState = Pick<ReconcileState, 'endpoints' | 'previousEndpoints'>;
 
-/** The memory of a process that has not looked yet. */
+/** The memory of a process that has not synced yet. */
 export const emptyState: ReconcileState = {
   ...emptyServiceState,
   vips: new Map(),

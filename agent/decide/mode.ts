@@ -20,13 +20,13 @@ interface AnswererBasis {
   readonly decision: Pick<Decision, 'vip' | 'backends'>;
   /** The listed apiservers. */
   readonly candidates: readonly Endpoint[];
-  /** Those of the VIP's family that rules of ours name, see listAnswering. */
+  /** Those of the VIP's family that vipnat's rules name, see listAnswering. */
   readonly installed: readonly Endpoint[];
 }
 
 /**
  * Whoever may answer connections to a VIP. Those who get new connections and all listed ones, as they may have open ones. Of those who
- * left the list, as rules of ours name them: whoever has open connections, and all where nobody has counted. Pure.
+ * left the list, as vipnat's rules name them: whoever has open connections, and all where nobody has counted. Pure.
  */
 export function listAnswerers(
   { decision: { vip, backends }, candidates, installed }: AnswererBasis,
@@ -50,7 +50,7 @@ interface ServingBasis {
   readonly health: HealthView;
   /** Whether this host is drained, and another node is to hold the virtual IPs, if one can. False when left out. */
   readonly isLeaving?: boolean;
-  /** Whether anybody here takes connections to a VIP that is left to its holder. */
+  /** Whether this host itself accepts connections to a VIP that it answers in mode passthrough. */
   readonly isListening: (vip: Endpoint) => boolean;
 }
 
@@ -87,13 +87,13 @@ function canServeVip(
       staleConnections = 'none',
       isLost = false,
     } = health.get(formatEndpoint(endpoint)) ?? {};
-    // Short silence moves no VIP: a bond that fails over keeps keepalived's adverts from the others, too.
+    // A short time without answers moves no VIP: a bond that fails over keeps keepalived's adverts from the others, too.
     return !isLost && (state !== 'dead' || staleConnections === 'half-open');
   };
   if (backends.some(isAlive)) return true;
   const probed = listProbed(vip, health);
   const isLocal = ({ endpoint }: Probed) => local.has(endpoint.address);
-  // What is balanced over gets there by its own port; what is left to the holder comes by the VIP's.
+  // Balanced connections reach a backend by its own port; in mode passthrough, this host must listen on the VIP's port.
   const canAnswer = backends.length > 0 || isListening(vip);
   if (canAnswer && probed.some((one) => isLocal(one) && isAlive(one.endpoint))) return true;
   return !probed.some((one) => !isLocal(one) && mayServeOthers(one.health));
@@ -107,7 +107,7 @@ function canLeave({ family }: Pick<Endpoint, 'family'>, { local, health }: Facts
   );
 }
 
-/** A refusal is for everybody; silence may be ours alone. */
+/** A refusal is the same for every node; an apiserver that does not answer may be unreachable for this node only. */
 function mayServeOthers({ state, staleConnections }: Health): boolean {
   return state !== 'dead' || staleConnections !== 'none';
 }
@@ -125,8 +125,8 @@ function listProbed({ family }: Pick<Endpoint, 'family'>, view: HealthView): Pro
 }
 
 /**
- * Chooses a VIP's way: from top to bottom of the table, the first that can be had, or the one that is asked for. Where
- * there is none, the VIP is left to its holder. Pure and total (I3).
+ * Chooses a VIP's mode: from top to bottom of the table, the first that is possible, or the one that is configured. Where
+ * none is possible, the mode is passthrough. Pure and total (I3).
  */
 export function decide(facts: VipFacts): Decision {
   const { mode, method = 'random', proxyMode, closedSwitch } = facts;
@@ -153,13 +153,13 @@ function toDecision(
   return { vip, mode, isBypass: false, clusterIp, affinitySeconds, backends: usable.value, ...choice };
 }
 
-/** That a way is taken, and what is decided by that. What is left out is as for any way. */
+/** That a mode is taken, and what is decided by that. What is left out is as for any mode. */
 interface Choice extends Partial<Pick<Decision, 'isBypass' | 'clusterIp' | 'backends' | 'weights'>> {
   /** One sentence for a person, without the VIP. */
   readonly reason: string;
 }
 
-/** That a way cannot be had. */
+/** That a mode is not possible. */
 interface Refusal {
   /** One sentence for a person, without the VIP. */
   readonly refusal: string;
@@ -193,7 +193,7 @@ function describeLc({ weights }: VipFacts): string {
   return `--method lc is set, and ${weights === undefined ? 'each apiserver gets as many new connections' : 'apiservers with fewer open connections get more new ones'}`;
 }
 
-/** A forced way is that way or none: what cannot be had leaves the VIP to its holder. */
+/** A forced mode is that mode or passthrough. */
 function force(mode: BalancingMode, path: ProxyPath | null): Choice | Refusal {
   if (path === null || path.backends.length === 0) {
     return { refusal: `--mode ${mode} is set, but kube-proxy has no active rules for it` };
@@ -221,11 +221,11 @@ function nameSource({ apiSource }: VipFacts, reason: string): string {
 interface Obstacle {
   /** One sentence for a person. */
   readonly reason: string;
-  /** Whether this is the bypass, to be left only after two equal looks. */
+  /** Whether this is the bypass, to be left only after two equal syncs. */
   readonly isBypass: boolean;
 }
 
-/** The bypass ends after this many equal looks, so that a kube-proxy in the middle of its own changes cannot make us flap. */
+/** The bypass ends after so many equal syncs, so that kube-proxy in the middle of its own changes cannot make vipnat flap. */
 const syncsToLeaveBypass = 2;
 
 /** What keeps a VIP from the path that kube-proxy offers in its mode; null where it can be followed. Pure and total. */
@@ -296,11 +296,11 @@ function describeOtherMode({ value, seenIn }: Sourced<FoundProxyMode>): string {
     : `kube-proxy runs in proxy mode ${value} (${seenIn}), and vipnat's rules cannot jump to its chains`;
 }
 
-/** What one way is: when it is taken, which rules it asks for, and what people read of it. */
+/** What one mode is: when it is taken, which rules it needs, and what people read of it. */
 export interface ModeEntry {
-  /** Its choice for a VIP, or why it cannot be had there; null for the way that is left then. Pure and total. */
+  /** Its choice for a VIP, or why it is not possible there; null for the mode that remains then. Pure and total. */
   readonly choose: ((facts: VipFacts) => Choice | Refusal) | null;
-  /** kube-proxy's mode whose path it follows: in other modes it has to be asked for. Null for a way that needs no kube-proxy. */
+  /** The proxy mode whose path it follows: in other proxy modes it has to be configured. Null for a mode that needs no kube-proxy. */
   readonly follows: ProxyMode | null;
   /** What has to be given where nothing may be read (`--offline`). */
   readonly needs: 'clusterIp' | 'endpoints' | null;
@@ -314,7 +314,7 @@ export interface ModeEntry {
 
 const nowhere: Route = { kind: 'translate', backends: [], affinitySeconds: null };
 
-/** All ways, each before those that are taken only where it cannot be had: the table of docs/design.md. */
+/** All modes, each before those that are taken only where it is not possible: the table of docs/design.md. */
 export const modeToEntry: Readonly<Record<BalancingMode, ModeEntry>> = {
   'service-chain': {
     choose: (facts) => {
@@ -377,7 +377,7 @@ function listTargets(decision: Decision): string[] {
 /** One after the other, as in the table. */
 export const modes = Object.keys(modeToEntry) as readonly BalancingMode[];
 
-/** What the choice of ways depends on; without a method, each apiserver is as likely. */
+/** What the choice of modes depends on; without a method, each apiserver is as likely. */
 type ModeOptions = Pick<Config, 'mode' | 'proxyMode'> & Partial<Pick<Config, 'method'>>;
 
 /** Those that come into question, in the same order: the one that `--mode` asks for, else all that go with kube-proxy's mode. */

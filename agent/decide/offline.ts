@@ -17,8 +17,8 @@ export type PlannedState = Pick<
 };
 
 /**
- * What would be written on a host without any rules of ours on which kube-proxy runs as the configuration says.
- * Reads nothing; `--proxy-mode` is not `auto` here, and what the way needs was given.
+ * What would be written on a host without any rules of vipnat's on which kube-proxy runs as the configuration says.
+ * Reads nothing; `--proxy-mode` is not `auto` here, and what the mode needs was given.
  */
 export function planOffline(config: Config): PlannedState {
   const decisions = config.vips.map((vip): Decision => {
@@ -61,7 +61,7 @@ export function planOffline(config: Config): PlannedState {
   };
 }
 
-/** The first way that comes into question: nothing speaks against it where nothing is read. */
+/** The first mode that is possible by the options: nothing is read, so nothing speaks against it. */
 export function chooseOfflineMode(config: Pick<Config, 'mode' | 'proxyMode'>): BalancingMode {
   const [first = 'passthrough'] = listEligible(config);
   return first;
@@ -85,7 +85,7 @@ export function describeMode(decision: Decision): string {
   return modeToEntry[decision.mode].name(decision);
 }
 
-/** The ways of all VIPs, and whoever may answer: another text asks for other rules. */
+/** The modes of all VIPs, and whoever may answer: another text asks for other rules. */
 export function describeWanted({
   decisions,
   answerers,

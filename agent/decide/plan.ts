@@ -10,14 +10,14 @@ import { readIptablesVips, writtenTables, removeVips, renderTables } from '../..
 import { diffNftTable } from '../../lib/nft/diff.ts';
 import { dropsForwarded, diffTable, toRestoreLines } from '../../lib/iptables/diff.ts';
 
-/** What is wanted: the balances go into one backend; everything of ours elsewhere goes away. */
+/** What is wanted: the balances go into one backend; everything of vipnat's elsewhere goes away. */
 export interface Wanted {
   readonly dialect: Dialect;
   /** Of any family; none at all means clean-up. */
   readonly balances: readonly Balance[];
 }
 
-/** Whether a backend's tool is known to print a rule of ours in this way, see `compareChain`. */
+/** Whether a backend's tool is known to print a rule of vipnat's as this text, see `compareChain`. */
 export type KnowsBackendPrint = (dialect: Dialect, id: string, printed: string) => boolean;
 
 /**
@@ -46,7 +46,7 @@ export function plan(
 }
 
 /**
- * What removes some virtual IPs from the rulesets that were read, and nothing else: the others' rules, and the hooks that
+ * What removes some virtual IPs from the rulesets that were read, and nothing else: the other VIPs' rules, and the hooks that
  * they need, stay. Pure and total.
  */
 export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: readonly Endpoint[]): Plan {
@@ -82,7 +82,7 @@ function planNft(
   return changes.length === 0 ? [] : [{ family, dialect: 'nftables', table: ownTable, drift, changes }];
 }
 
-/** Where others drop what passes, a rule of ours accepts it, whichever backend translates (docs/adr/0013). */
+/** Where other software drops what passes, a rule of vipnat's accepts it, whichever backend translates (docs/adr/0013). */
 function planIptables(
   ruleset: Ruleset,
   { balances, isWanted }: { readonly balances: readonly Balance[]; readonly isWanted: boolean },

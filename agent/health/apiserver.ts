@@ -20,7 +20,7 @@ export interface ProbeHistory extends ConnectHistory {
   readonly promptSince: number;
   /** When the last such question was asked. */
   readonly promptAt: number;
-  /** When the last question was asked that was answered in any way. */
+  /** When the last question was asked that got any answer. */
   readonly answeredAt: number;
   /** Questions in a row without an answer. */
   readonly unanswered: number;
@@ -75,7 +75,7 @@ export type ProbeResult =
   | QuestionResult
   /** Nothing was answered since it was asked; and the first sign of life after that. */
   | { readonly kind: 'frozen' | 'alive' }
-  /** Both connections of the probes were closed at once. */
+  /** Both connections of the probes were closed together. */
   | { readonly kind: 'ended' }
   | { readonly kind: Exclude<DrainOutcome, 'unknown'> };
 
@@ -103,7 +103,7 @@ export function addResult(history: ProbeHistory, result: ProbeResult, askedAt: n
   }
 }
 
-/** What its process shows beside answers. */
+/** What its process shows in addition to answers. */
 function addSign(history: ProbeHistory, kind: 'frozen' | 'alive' | 'ended', at: number): ProbeHistory {
   if (kind === 'alive') return { ...history, isFrozen: false };
   const broken = breakRun(history);
@@ -167,7 +167,7 @@ function breakRun(history: ProbeHistory): ProbeHistory {
   return { ...history, readyAnswers: 0, promptSince: Infinity };
 }
 
-/** One that comes back from a drain has its good answers counted anew. */
+/** One that comes back from a drain has its good answers counted from zero. */
 function addDrain(history: ProbeHistory, isDrained: boolean): ProbeHistory {
   if (history.isDrained === isDrained) return history;
   return { ...history, isDrained, readyAnswers: isDrained ? history.readyAnswers : 0 };
@@ -192,7 +192,7 @@ type FailureCause = 'shutdown' | 'distrust' | 'other';
 
 /**
  * What a drain check has shown: `drained` refuses a connect from a drain port and accepts one from an ordinary port, see
- * `DrainChecks`; `admitting` accepts both; `unknown` is everything else, and says nothing.
+ * DrainChecks; `admitting` accepts both; `unknown` is everything else, and says nothing.
  */
 export type DrainOutcome = 'drained' | 'admitting' | 'unknown';
 
@@ -208,12 +208,12 @@ export interface Apiserver {
   checkDrain(endpoint: Endpoint, limitMs: number): Promise<DrainOutcome>;
   /** A connection to be held. Nothing is sent before the first question. */
   hold(endpoint: Endpoint, onClose: () => void): HeldConnection;
-  /** A connection for signs of life, made at once. */
+  /** A connection for signs of life, made immediately. */
   openPingConnection(endpoint: Endpoint, listener: PingListener): PingConnection;
 }
 
 /**
- * One kept-alive TLS connection to one apiserver. A question makes it anew after its end, and where the CA, the clock or the
+ * One kept-alive TLS connection to one apiserver. A question makes it again after its end, and where the CA, the clock or the
  * credentials of this host are no longer those of its handshake.
  */
 export interface HeldConnection {
@@ -234,11 +234,11 @@ export interface PingConnection {
   readonly isConnected: boolean;
   /** Sends a request, as soon as the handshake is over. One at a time. */
   send(): void;
-  /** Ends it for good; the listener hears nothing more. */
+  /** Ends it for good; the listener is not called again. */
   close(): void;
 }
 
-/** What is heard on it. */
+/** What is received on it. */
 export interface PingListener {
   /** The peer's process has sent something: an answer to the request, or a part of the handshake. */
   readonly onReceived: (isAnswer: boolean) => void;
@@ -251,13 +251,13 @@ const questionsPerSecond = 4;
 
 const secondMs = 1000;
 
-/** A connection that closes is followed by a burst of connects this often at most: one that is closed at once, each time, says nothing new. */
+/** A connection that closes is followed by a burst of connects this often at most: one that always closes immediately says nothing new. */
 const burstRestMs = 10_000;
 
 /** A closed connection keeps its source port for a minute: so 30 of the drain ports are taken, and no more. */
 export const drainCheckMs = 2000;
 
-/** A pinger makes two connections when an apiserver falls silent. One that is slow costs a handshake in two seconds. */
+/** A pinger makes two connections when an apiserver stops answering. One that is slow costs a handshake in two seconds. */
 const pingConnections = 2;
 const pingRestMs = 4000;
 
@@ -275,7 +275,7 @@ export class ProbeBudget {
   #alarmedAt = -Infinity;
   #drainCheckedAt = -Infinity;
 
-  /** When the next question may be sent; the past when it may be sent at once. */
+  /** When the next question may be sent; the past when it may be sent immediately. */
   get questionFrom(): number {
     const oldest = this.#questions.at(-questionsPerSecond);
     return oldest === undefined ? -Infinity : oldest + secondMs;

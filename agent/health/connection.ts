@@ -19,7 +19,7 @@ import type { IncomingMessage } from 'node:http';
  *
  * Goal: an operator takes a master out of use for all agents, without credentials and without a port more.
  * Tension: a dead apiserver refuses too, a firewall may let such source ports not pass, and a port may be taken here.
- * Compromise: only a refusal counts, and only beside a connection from an ordinary port that was accepted after it.
+ * Compromise: only a refusal counts, and only if a connection from an ordinary port was accepted after it.
  */
 
 /** Another program may have a port, or this host's connection from it to the same apiserver was closed within the last minute. */
@@ -34,7 +34,7 @@ export class DrainChecks {
   readonly #onDenied: () => void;
   #isDenied = false;
 
-  /** `onDenied` is told once when this process may not use ports below 1024. */
+  /** `onDenied` is called once when this process may not use ports below 1024. */
   constructor(clock: Clock, onDenied: () => void) {
     this.#clock = clock;
     this.#onDenied = onDenied;
@@ -95,7 +95,10 @@ function isSameHandshake(one: Basis, other: Basis): boolean {
   );
 }
 
-/** All of its connections are made alike. Without credentials the peer is verified by us: an answer from a stranger is worth a sentence, a failed handshake is not. */
+/**
+ * All of its connections are made alike. Without credentials vipnat verifies the peer itself: another server's certificate is worth a
+ * sentence, a failed handshake is not.
+ */
 function createAgent({ authority, credentials }: Basis): Agent {
   const common = { keepAlive: true, maxSockets: 1, maxCachedSessions: 0, ca: authority?.certificates };
   if (credentials === null) return new Agent({ ...common, rejectUnauthorized: false });
@@ -214,9 +217,9 @@ function describeChecks(body: string): string {
  * The TLS connection that one apiserver is asked GET /readyz on.
  *
  * Goal: an answer is judged by the CA, the clock and the credentials that this host has now.
- * Tension: TLS verifies at the handshake alone, and a connection is held for days. An apiserver may answer nobody whom it does
- * not know, and credentials must reach no stranger.
- * Compromise: a connection ends with what it was verified by, and with an answer that is not believed. The first question is
+ * Tension: TLS verifies at the handshake alone, and a connection is held for days. An apiserver may answer no client that it does
+ * not know, and credentials must reach no other server.
+ * Compromise: a connection ends with what it was verified by, and with an answer that is not accepted. The first question is
  * asked without credentials. They are sent only after an answer of 401 or 403, on a connection that verifies its peer before
  * anything is sent.
  */

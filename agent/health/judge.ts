@@ -5,11 +5,11 @@ import type { Endpoint } from '../../lib/net.ts';
 /**
  * From what probes have shown to the state of every apiserver. Pure (I3).
  *
- * Goal: who is dead gets no new connection a moment later.
+ * Goal: a dead apiserver gets no new connection a moment later.
  * Tension: a probe that fails says something about the apiserver or about the prober. Slow is not dead, etcd makes
- * all of them fail at once, and a node that is cut off sees everybody else die.
- * Compromise: a refusal counts at once. Silence and a failing /readyz count as soon as another apiserver, asked
- * no earlier, has done well: that is the witness. Without one nothing changes, and people are told.
+ * all of them fail at the same time, and a node that is cut off sees all others die.
+ * Compromise: a refusal counts immediately. A missing answer and a failing /readyz count as soon as another apiserver, asked
+ * no earlier, has answered well: that corroborates it. Without corroboration nothing changes, and the agent reports it.
  */
 
 const unansweredToDrain = 3;
@@ -18,7 +18,7 @@ const readyToWarm = 3;
 /** By then the others have been asked again, and a good one has answered. */
 const corroborationMs = 1000;
 
-/** When etcd goes, apiservers fail one after the other. What may be all of theirs needs a witness that was asked this much later. */
+/** When etcd goes, apiservers fail one after the other. What may be a failure of all counts only with corroboration this much later. */
 const brownOutMs = 3000;
 
 /** When etcd is back, apiservers are ready one after the other: on the lab the last one 10 s after the first. */
@@ -27,7 +27,7 @@ const ejectionGraceMs = 15_000;
 /** One that was dead for less was not restarted: a lost packet, a full queue. */
 const shortDeathMs = 1000;
 
-/** Judges all apiservers once more, after something was seen of one of them or time has passed; `goneAt` as in Beside. */
+/** Judges all apiservers once more, after something was seen of one of them or time has passed; `goneAt` as in Peers. */
 export function judgeAll(
   all: readonly EndpointHealth[],
   now: number,
@@ -36,7 +36,7 @@ export function judgeAll(
   return all.map((one) => judge(one, { others: all.filter((other) => other !== one), now, goneAt }));
 }
 
-/** Judges one that stands beside them: they are its witnesses, and it is none of theirs. */
+/** Judges one that is not among its peers: they can corroborate its failure, and it corroborates none of theirs. */
 export function judgeAmong(one: EndpointHealth, peers: Peers): EndpointHealth {
   return judge(one, peers);
 }
@@ -63,7 +63,7 @@ function judge(one: EndpointHealth, peers: Peers): EndpointHealth {
     : judgeDrain(one, drain, { others, now });
 }
 
-/** What speaks for its death, or null. */
+/** Why it is dead, or null. */
 function findDeath({ history }: EndpointHealth): string | null {
   const { connect, connectReason, consecutiveTimeouts } = history;
   if (connect === 'open' || connect === 'unknown') return null;
@@ -100,7 +100,7 @@ function judgeDeath(one: EndpointHealth, { reason, since, peers }: Case): Endpoi
     : die(one, reason, peers);
 }
 
-/** One whose host is drained, or was until now. That is an operator's word, and needs no witness. */
+/** One whose host is drained, or was until now. An operator did that, so it needs no corroboration. */
 function judgeHost(one: EndpointHealth, now: number): EndpointHealth {
   const { isDrained } = one.history;
   const sound = { ...one, isDrained, unconfirmedFailure: null };
@@ -128,7 +128,10 @@ function judgeDrain(
     : enter({ ...one, unconfirmedFailure: null }, { state: 'draining', reason }, now);
 }
 
-/** Whether a witness recovered. A witness first probed after the failure began, such as a fallback endpoint, may have been healthy throughout. */
+/**
+ * Whether a corroborating apiserver recovered. One first probed after the failure began, such as a fallback endpoint, may have
+ * been healthy throughout.
+ */
 function isRecovery(
   { unconfirmedFailure }: EndpointHealth,
   corroborating: readonly EndpointHealth[],
@@ -190,17 +193,17 @@ function comeBack(one: EndpointHealth, now: number): Verdict {
 
 interface Drain {
   readonly reason: string;
-  /** A witness was asked no earlier. */
+  /** Corroboration counts if it was asked for no earlier. */
   readonly since: number;
   /** Whether it counts for nothing directly after a time in which it was so with all of them. */
   readonly isGraceful: boolean;
 }
 
-/** What speaks against new connections, or null. */
+/** Why it is to get no new connections, or null. */
 function findDrain({ history }: EndpointHealth): Drain | null {
   const { failure, failureAt, failureCause, unanswered, unansweredSince } = history;
   if (failure !== null) {
-    // A stranger gets nothing while another apiserver is known by its certificate. The CA or the clock of this host may have been wrong, too.
+    // Another server gets nothing while another apiserver is known by its certificate. This host's CA or clock may have been wrong, too.
     const since = failureAt + (failureCause === 'other' ? brownOutMs : 0);
     return { reason: failure, since, isGraceful: failureCause !== 'shutdown' };
   }
@@ -252,7 +255,7 @@ export const endVerdict = {
   reason: 'its process closed both connections of the probes',
 } as const;
 
-/** What closes connections on the way closes each at its next packet. The last question is a second old at most. */
+/** What closes connections on the path closes each at its next packet. The last question is a second old at most. */
 const sharedMs = 1000;
 
 /** So long after an end, a refused connect would have followed. */
@@ -292,10 +295,10 @@ function isUp({ state, unconfirmedFailure, history }: EndpointHealth): boolean {
  * Whether an apiserver whose process answers nothing may be taken out of use for it.
  *
  * Goal: a frozen apiserver is out within three seconds.
- * Tension: so short a silence can have many causes, and some of them, as a network or a hypervisor that stalls, meet several
+ * Tension: so short a time without answers can have many causes. Some of them, as a network or a hypervisor that stalls, meet several
  * apiservers.
- * Compromise: it counts beside another apiserver that answered well and within a second all the time. Who was silent too,
- * is slow or recovers is no witness. Without one nothing changes: three questions without an answer decide, as ever.
+ * Compromise: it counts if another apiserver answered well and within a second all the time. One that did not answer either,
+ * is slow or recovers corroborates nothing. Without corroboration nothing changes: three questions without an answer decide, as ever.
  */
 
 /** What an apiserver comes to by a confirmed freeze. */
@@ -307,13 +310,13 @@ export const freezeVerdict = {
 /** What stalls several of them has reached the others by then. The questions of the next second and a half are answered in time. */
 const corroborationLagMs = 1000;
 
-/** Whether a freeze was seen, and a witness answered all the time. Pure. */
+/** Whether a freeze was seen, and another apiserver that answered all the time corroborates it. Pure. */
 function isFreezeConfirmed(one: EndpointHealth, others: readonly EndpointHealth[], now: number): boolean {
   const { isFrozen, frozenSince } = one.history;
   if (!isFrozen || one.unconfirmedFailure !== null || now < one.ejectionGraceUntil) return false;
   const corroborating = others.filter((other) => isPromptThroughout(other, frozenSince));
   if (corroborating.some((peer) => one.isLocal || !peer.isLocal)) return true;
-  // The apiserver on this host says nothing about the network. It has to do where no other host is left to ask.
+  // The apiserver on this host says nothing about the network. It has to do where no other host can be asked.
   return corroborating.length > 0 && !others.some((other) => !other.isLocal && isLeftToAsk(other));
 }
 
@@ -327,12 +330,12 @@ function isLeftToAsk({ state, history }: EndpointHealth): boolean {
 }
 
 /**
- * What an apiserver that answers no connect comes to, beside getting no new connection.
+ * What an apiserver that answers no connect comes to, in addition to getting no new connection.
  *
  * Goal: whose host is gone has its open connections reset, so that clients connect again.
  * Tension: a reset cannot be taken back. A full accept queue, a guest that is stunned and a network that fails over look the
- * same for seconds, and TCP goes on after each. What looks so at several apiservers at once is rather the network's.
- * Compromise: open connections wait until nothing of that explains the silence, and those of one half of the apiservers wait longer.
+ * same for seconds, and TCP continues after each. If it meets several apiservers at the same time, the network is the likelier cause.
+ * Compromise: open connections wait until nothing of that explains the missing answers. Those of one half of the apiservers wait longer.
  */
 
 /** A second. By then a question on the open connection has been asked, too. */
@@ -344,21 +347,21 @@ const timeoutsToUnresponsive = 4;
  */
 const certainMs = 5000;
 
-/** Milliseconds in which half of the apiservers lose their open connections at most. Others are silent for longer first. */
+/** Milliseconds in which half of the apiservers lose their open connections at most. The other half does not answer for longer first. */
 export const lossWindowMs = 60_000;
 const certainLossMs = 30_000;
 
-/** Whether it is kept in use although its packets vanish: no other host is heard either. Pure. */
+/** Whether it is kept in use although its packets vanish: no other host answers either. Pure. */
 export function isUnresponsive(one: EndpointHealth): boolean {
   return one.state !== 'dead' && one.unconfirmedFailure !== null && isUnanswering(one.history);
 }
 
-/** Whether it has been silent for so long that nothing but a loss explains it: its host's, or this host's of all others. Pure. */
+/** Whether it has not answered for so long that nothing but a loss explains it: its host's, or this host's of all others. Pure. */
 export function isLost({ history }: Pick<EndpointHealth, 'history'>): boolean {
   return isUnanswering(history) && history.unansweredMs >= certainMs;
 }
 
-/** Whose losses count beside one's own. */
+/** Whose losses count in addition to its own. */
 interface Peers {
   readonly others: readonly EndpointHealth[];
   readonly now: number;
@@ -462,11 +465,11 @@ export interface EndpointHealth {
   readonly since: number;
   /** Whether it is draining because its host is drained (`vipnat drain`). */
   readonly isDrained: boolean;
-  /** Looks bad in a way that only this agent may see: its state stays, and people are told. Null when all is well. */
+  /** Looks bad in a manner that only this agent may see: its state stays, and the agent reports it. Null when nothing looks bad. */
   readonly unconfirmedFailure: UnconfirmedFailure | null;
-  /** Until when a bad answer does not count: after a time in which nobody did well they do not all recover at once. */
+  /** Until when a bad answer does not count: after a time in which none was healthy they do not all recover at the same time. */
   readonly ejectionGraceUntil: number;
-  /** Dead and silent for so long that its connections are lost: they are to be reset. */
+  /** Dead, and without an answer for so long that its connections are lost: they are to be reset. */
   readonly hasStaleConnections: boolean;
   /** When that was last found, also of a death before. */
   readonly staleAt: number;

@@ -29,8 +29,8 @@ interface OneShotOptions {
 }
 
 /**
- * Probes apiservers for as long as it takes to know: by the same rules as the agent, milliseconds when all is well. Who is
- * left out by rules that are there, and has not shown within that time that it is well, stays out.
+ * Probes apiservers for as long as it takes to know: by the same rules as the agent, milliseconds when all are healthy. Who is
+ * left out by rules that are there, and has not shown within that time that it is healthy, stays out.
  */
 export async function probeOnce(options: OneShotOptions, watched: Watched): Promise<HealthView> {
   const { clock } = options;
@@ -44,7 +44,7 @@ export async function probeOnce(options: OneShotOptions, watched: Watched): Prom
       if (monitor.isAllTried && monitor.all.every(isKnown)) goOn();
     }
 
-    /** As the agent's next look would: only now it is known whether anybody else is to be probed. */
+    /** As the agent's next sync would: only now it is known whether anybody else is to be probed. */
     function goOn(): void {
       cancel();
       if (!hasReserve) {
@@ -66,7 +66,7 @@ export async function probeOnce(options: OneShotOptions, watched: Watched): Prom
   });
 }
 
-/** Whether further probes would most likely show the same: it is out of use for what was seen of it, or is well. */
+/** Whether further probes would most likely show the same: it is out of use for what was seen of it, or is healthy. */
 function isKnown(one: EndpointHealth): boolean {
   const { state, history } = one;
   return state === 'dead' || hasGoodAnswer(one) || (state !== 'ready' && history.failure !== null);
@@ -91,7 +91,7 @@ function toReady({ endpoint, isOwn }: EndpointHealth): [string, Health] {
 class Losses {
   readonly #textToAt = new Map<string, number>();
 
-  /** To be told how these are. */
+  /** Notes the state of these. */
   note(some: readonly EndpointHealth[], now: number): void {
     for (const { endpoint, staleAt } of some)
       if (staleAt !== -Infinity) this.#textToAt.set(formatEndpoint(endpoint), staleAt);
@@ -117,22 +117,22 @@ class Losses {
  * Tension: apiservers that shut down or die leave the list too, may be back before any list says so, and are a fallback
  * then (docs/adr/0003). Some leave the list before anything is seen of their end.
  * Compromise: one that leaves a live list in good health is asked on for a while. It counts as removed when it and all
- * who are listed did well all that time; whatever else is seen of it, it stays a fallback.
+ * listed ones were healthy all that time; whatever else is seen of it, it stays a fallback.
  */
 
-/** Good answers on end, one a second: an apiserver that was told to stop has ended by then, or says that it does. */
+/** Good answers in a row, one a second: an apiserver that was asked to stop has ended by then, or says that it does. */
 const answersToRemove = 45;
 
 /** After this many answers without enough good ones in a row, the apiserver is no longer asked: the listed ones are not healthy. */
 const maxAnswers = 300;
 
-/** So many are kept in mind, as many as memory keeps (docs/adr/0003). */
+/** So many are remembered, as many as memory keeps (docs/adr/0003). */
 const maxRemovals = 8;
 
 /** One that left a live list in good health. */
 interface Removal {
   readonly health: EndpointHealth;
-  /** Good answers on end while all who are listed did well. */
+  /** Good answers in a row while all listed apiservers were healthy. */
   readonly good: number;
   readonly answers: number;
 }
@@ -158,7 +158,7 @@ class Removals {
     return new Set(this.#removals.filter(isRemoved).map(({ health }) => formatEndpoint(health.endpoint)));
   }
 
-  /** To be told of each list, and of those who are watched no more, as they were last. */
+  /** To be called with each list, and with those that are no longer watched, as they were last. */
   watch(list: LiveList, left: readonly EndpointHealth[]): void {
     const before = toTexts(this.#list.live);
     const listed = toTexts(list.endpoints);
@@ -222,21 +222,21 @@ function toTexts(endpoints: readonly Endpoint[]): ReadonlySet<string> {
   return new Set(endpoints.map(formatEndpoint));
 }
 
-/** What the monitor needs of the world, and its listeners. */
+/** The dependencies of the monitor, and its listeners. */
 export interface MonitorOptions {
   readonly apiserver: Apiserver;
   readonly clock: Clock;
   readonly settings: ProbeSettings;
-  /** Told of every change of a state, or of a failure that nobody confirms, after the view has it. */
+  /** Called after every change of a state, or of a failure that nobody confirms, when the view has it. */
   readonly onChange: (before: EndpointHealth, after: EndpointHealth) => void;
-  /** Told of each that is listed no more, as it was last. */
+  /** Called for each that is listed no more, as it was last. */
   readonly onLeave?: (last: EndpointHealth) => void;
   /**
    * Called when connections to an apiserver that left the list become stale, or no longer are. If it is given, apiservers
    * that leave are still probed until `keepDeparted` leaves them out.
    */
   readonly onDepartedChange?: () => void;
-  /** Told after every probe. */
+  /** Called after every probe. */
   readonly onResult?: () => void;
 }
 
@@ -251,14 +251,14 @@ export class HealthMonitor {
   readonly #removals = new Removals();
   readonly #losses = new Losses();
   #all: readonly EndpointHealth[] = [];
-  /** Listed no more: no candidates and no witnesses. */
+  /** Listed no more: no candidates, and they corroborate nothing. */
   #departed: readonly EndpointHealth[] = [];
   /** Since when a family's fallback endpoints are watched. */
   readonly #reservedSince = new Map<Family, number>();
   /** How many are listed. */
   #listed = 0;
   #isStopped = false;
-  /** Whether it was last told of apiservers by whom nothing of the rules was read. */
+  /** Whether the last apiservers came from a caller that has read no rules. */
   #isBlind = false;
 
   constructor(options: MonitorOptions) {
@@ -290,7 +290,7 @@ export class HealthMonitor {
     return new Map(this.#departed.map((one) => [formatEndpoint(one.endpoint), summarize(one)]));
   }
 
-  /** Those who were taken from the list on purpose, as text, see `Removals`. */
+  /** Those who were taken from the list on purpose, as text, see Removals. */
   get removed(): ReadonlySet<string> {
     return this.#removals.removed;
   }
@@ -309,7 +309,7 @@ export class HealthMonitor {
     this.#probe();
   }
 
-  /** Begins to probe those that are new and ends it for those that are gone. Answers the view at once, without waiting for a probe. */
+  /** Begins to probe those that are new and ends it for those that are gone. Answers the view immediately, without waiting for a probe. */
   watch(watched: Watched): HealthView {
     const {
       endpoints: listed,
@@ -373,7 +373,7 @@ export class HealthMonitor {
     this.#budgets.forgetIdle(new Set(probed.keys()), this.#options.clock.now());
   }
 
-  /** Whether none of those who are listed does well; once that is so, until one of them has given a good answer since. */
+  /** Whether no listed apiserver is healthy; once that is so, until one of them has given a good answer since. */
   #needsReserve(watched: Watched, family: Family): boolean {
     const since = this.#reservedSince.get(family);
     const all = this.#all;
@@ -445,7 +445,7 @@ export class HealthMonitor {
     if (this.departed.get(text)?.staleConnections !== before) this.#options.onDepartedChange?.();
   }
 
-  /** Only another apiserver's good answer makes a bad one count. It is asked for at once, when the bad answers begin and not again (I13). */
+  /** Only another apiserver's good answer makes a bad one count. It is asked for immediately, when the bad answers begin and not again (I13). */
   #askOthers(text: string, since: number): void {
     const one = this.#find(text);
     if (one?.state !== 'ready') return;

@@ -7,11 +7,11 @@ import { connect, type TLSSocket } from 'node:tls';
  * Whether the process of an apiserver answers at all: a ping, which is the smallest request of HTTP, four times a second on a
  * TLS connection of its own.
  *
- * Goal: who is frozen is known within three seconds.
- * Tension: the kernel of a frozen process goes on accepting connections. A slow process answers everything 2 s late. A
- * connection that a firewall has forgotten, and an agent that did not run itself, look like silence too.
- * Compromise: silence counts on two connections at once, one of which was made after it began: not even its handshake is
- * answered. It is counted in ticks, and a process that does not run has none.
+ * Goal: a frozen apiserver is known within three seconds.
+ * Tension: the kernel of a frozen process continues to accept connections. A slow process answers everything 2 s late. A
+ * connection that a firewall has forgotten, and an agent that did not run itself, leave pings without an answer, too.
+ * Compromise: missing answers count on two connections at the same time, one of which was made after they began: not even its handshake is
+ * answered. They are counted in ticks, and a process that does not run has none.
  */
 
 /** From one tick to the next. */
@@ -20,7 +20,7 @@ const tickMs = 250;
 /** 2.5 s: one that answers everything 2 s late has half a second to spare. */
 const unansweredTicks = 10;
 
-/** The second connection is made a tick after the silence began. */
+/** The second connection is made a tick after the answers stopped. */
 const unansweredHandshakeTicks = unansweredTicks - 1;
 
 /** Who closes connections by habit does so earlier: after each answer, or before any. */
@@ -29,7 +29,7 @@ export const settledMs = 2000;
 /** A process that did not run for a while has old connections, which may have ended meanwhile for that. Answers wait there, so pings count. */
 const freshMs = 1000;
 
-/** What a pinger needs of the world, and its listener. */
+/** The dependencies of a pinger, and its listener. */
 interface PingerOptions {
   readonly endpoint: Endpoint;
   readonly apiserver: Pick<Apiserver, 'openPingConnection'>;
@@ -37,9 +37,9 @@ interface PingerOptions {
   readonly budget: ProbeBudget;
   /** Whether the last connect was accepted: nobody else is asked. */
   readonly isAccepting: () => boolean;
-  /** Told when the peer has ended the connection that is pinged on, and that was well for a while. */
+  /** Called when the peer has ended the connection that is pinged on, and that answered for a while. */
   readonly onEnd: () => void;
-  /** Told when nothing was answered for 2.5 s, again while that lasts, and of the first sign of life after it. */
+  /** Called when nothing was answered for 2.5 s, again while that lasts, and at the first sign of life after it. */
   readonly onResult: (result: ProbeResult, askedAt: number) => void;
 }
 
@@ -50,21 +50,21 @@ interface Line {
   /** When the last ping was sent that was answered. */
   provenAt: number;
   isAnswered: boolean;
-  /** Ticks since TCP had connected and anything was heard on any line. */
+  /** Ticks since TCP had connected and anything was received on any line. */
   unansweredTicks: number;
 }
 
-/** Pings from its creation until it is stopped. Two connections are open at most, and one request is under way. */
+/** Pings from its creation until it is stopped. Two connections are open at most, and one request is in progress. */
 export class Pinger {
   readonly #options: PingerOptions;
   #cancel: Cancel;
   /** Requests are sent on this one. */
   #main: Line | null = null;
   #second: Line | null = null;
-  /** Whether a request is under way. */
+  /** Whether a request is in progress. */
   #isWaiting = false;
   #sentAt = -Infinity;
-  /** Whether the second line was made for the request that is under way. */
+  /** Whether the second line was made for the request that is in progress. */
   #isSecondNew = false;
   #unansweredTicks = 0;
   #unansweredSince = 0;
@@ -81,7 +81,7 @@ export class Pinger {
     this.#beginUnanswered();
   }
 
-  /** Ends its timer and its connections; nobody is told anything afterwards. */
+  /** Ends its timer and its connections; no listener is called afterwards. */
   stop(): void {
     this.#cancel();
     this.#closeAll();
@@ -100,7 +100,7 @@ export class Pinger {
     this.#main ??= this.#open();
     if (this.#main === null) return;
     if (!this.#isWaiting) {
-      // One that is still silent is kept: apiservers log handshakes that break off.
+      // One without an answer yet is kept: apiservers log handshakes that break off.
       if (this.#second?.isAnswered === true) this.#closeSecond();
       this.#isWaiting = true;
       this.#beginUnanswered();
@@ -189,7 +189,7 @@ export class Pinger {
     if (this.#second !== null) this.#second.unansweredTicks = 0;
   }
 
-  /** Begins anew with new connections: those of a host that was restarted meanwhile are lost. */
+  /** Begins again with new connections: those of a host that was restarted meanwhile are lost. */
   #reportFrozen(): void {
     this.#isFrozen = true;
     this.#closeAll();

@@ -9,7 +9,7 @@ import { type ReadCredentials, noCredentials, DrainChecks, TlsConnection } from 
 /**
  * The probes of one apiserver: a TCP connect at each interval, GET /readyz each second on a connection that is held,
  * and a burst of connects when that connection closes, for then the process has most likely died. A connect that was
- * accepted is followed by a drain check, as often as the budget allows. Pings are beside them, see pinger.ts.
+ * accepted is followed by a drain check, as often as the budget allows. Pings are apart from them, see pinger.ts.
  */
 
 /** How often and how patiently apiservers are asked. */
@@ -20,14 +20,14 @@ export interface ProbeSettings {
   readonly timeoutMs: number;
 }
 
-/** What a prober needs of the world, and its listeners. */
+/** The dependencies of a prober, and its listeners. */
 interface ProberOptions extends ProbeSettings {
   readonly endpoint: Endpoint;
   readonly apiserver: Apiserver;
   readonly clock: Clock;
   /** What may be sent, by this prober and by those before it. */
   readonly budget: ProbeBudget;
-  /** Told what each probe has shown, and when it was begun. */
+  /** Called with what each probe has shown, and when it was begun. */
   readonly onResult: (result: ProbeResult, askedAt: number) => void;
 }
 
@@ -45,7 +45,7 @@ const burstMs = [0, 3, 6, 10, 15, 20, 25, 30, 40, 50, 75, 100, 300];
 /** A process that ends closes all of its connections one after the other, and has hundreds. */
 const togetherMs = 100;
 
-/** Probes one apiserver from its creation until it is stopped. Beside its pings, one connect and one question are under way at most, and never more is sent than the budget allows. */
+/** Probes one apiserver from its creation until it is stopped, within the budget. At most one connect and one question are in progress, pings aside. */
 export class Prober {
   readonly #options: ProberOptions;
   readonly #held: HeldConnection;
@@ -95,8 +95,8 @@ export class Prober {
   }
 
   /**
-   * Has /readyz asked no earlier than at a time of the past: now instead of in up to a second, or after the question under
-   * way. One that was asked since then will do.
+   * Has /readyz asked no earlier than at a time of the past: now instead of in up to a second, or after the question in
+   * progress. One that was asked since then will do.
    */
   askSince(since: number): void {
     if (this.#isStopped || this.#askedAt >= since) return;
@@ -106,7 +106,7 @@ export class Prober {
     void this.#ask();
   }
 
-  /** Ends its timers and its connection; nobody is told anything afterwards. */
+  /** Ends its timers and its connection; no listener is called afterwards. */
   stop(): void {
     this.#isStopped = true;
     this.#cancelConnect();
@@ -163,7 +163,7 @@ export class Prober {
 
   #waitToConnect(): void {
     const { clock } = this.#options;
-    // Time passes between two looks at the clock.
+    // Time passes between two readings of the clock.
     const delayMs = Math.max(0, this.#connectDueAt - clock.now());
     this.#cancelConnect = clock.schedule(delayMs, () => void this.#connect());
   }
@@ -185,7 +185,7 @@ export class Prober {
   #beginBurst(now: number): void {
     this.#burstAt = now;
     this.#burst = burstMs;
-    // The one under way may have begun before: the burst follows it.
+    // The one in progress may have begun before: the burst follows it.
     if (this.#isConnecting) return;
     this.#cancelConnect();
     this.#burst = burstMs.slice(1);
@@ -193,7 +193,7 @@ export class Prober {
     void this.#connect();
   }
 
-  /** Of two ends together. As often as bursts: who goes on with it is not taken out each time. */
+  /** Of two ends together. As often as bursts: an apiserver that keeps closing both is not taken out each time. */
   #noteEnd(): void {
     if (Math.abs(this.#heldEndedAt - this.#pingsEndedAt) > togetherMs) return;
     const endedAt = Math.max(this.#heldEndedAt, this.#pingsEndedAt);
@@ -271,11 +271,11 @@ function toQuestionResult(outcome: ReadyzOutcome, tookMs: number): ProbeResult {
 /** What the real apiservers are made with. */
 interface ApiserverOptions {
   readonly clock: Clock;
-  /** Asked for each question; null does without. */
+  /** Called for each question; null when no CA can be read. */
   readonly findAuthority: () => Authority | null;
   /** Asked for each question to an apiserver that refuses those without; none when left out. */
   readonly readCredentials?: ReadCredentials;
-  /** Told once when this process may not make drain checks. */
+  /** Called once when this process may not make drain checks. */
   readonly onNoDrainCheck?: () => void;
 }
 

@@ -31,14 +31,14 @@ export interface UnlistedListener {
   ended(text: string): void;
 }
 
-/** What it needs of the world. */
+/** The dependencies of the count. */
 interface UnlistedPorts {
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
   readonly report: UnlistedListener;
 }
 
-/** Tells a monitor which apiservers to watch, and which departed ones to keep probing. */
+/** Gives a monitor the apiservers to watch, and the departed ones to keep probing. */
 export class UnlistedHealth {
   readonly #monitor: HealthMonitor;
   readonly #ports: UnlistedPorts;
@@ -86,7 +86,7 @@ export class UnlistedHealth {
   /** As the monitor's own. */
   watch(watched: Watched): HealthView {
     const isFirst = this.#watched === null;
-    // Connections of others count only while their VIP is here.
+    // Other hosts' connections count only while their VIP is here.
     const hasCome = this.#vips.some(
       ({ address }) =>
         watched.localAddresses.has(address) && this.#watched?.localAddresses.has(address) === false,
@@ -102,7 +102,7 @@ export class UnlistedHealth {
     return view;
   }
 
-  /** Counts no more, and ends with the count under way. */
+  /** Counts no more, and ends with the count in progress. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();

@@ -30,13 +30,13 @@ function findStaleConnections({
 /** After its start, kube-apiserver refuses everybody for a second or two: until it has read its roles. */
 const livenessMs = 10_000;
 
-/** Whether it has told for so long only that it lives that it will tell no more. Pure. */
+/** Whether it has shown for so long only that it lives that it will show no more. Pure. */
 export function isLivenessOnly({ history }: EndpointHealth): boolean {
   const { livenessOnly, livenessSince, readyAt } = history;
   return livenessOnly !== null && readyAt - livenessSince >= livenessMs;
 }
 
-/** Whether anybody has to be told of a change: of a state, of what is stale, lasts or can be known, or of a failure that nobody confirms. Pure. */
+/** Whether a change is to be reported: of a state, of what is stale, lasts or can be known, or of a failure that nobody confirms. Pure. */
 export function isNews(before: EndpointHealth, after: EndpointHealth): boolean {
   return (
     before.state !== after.state ||
@@ -57,16 +57,16 @@ export interface Health {
   readonly reason: string;
   /** Which connections to it hang, as their packets vanish: those that it has not answered yet, or all. A host that refuses resets them itself. */
   readonly staleConnections: 'none' | 'half-open' | 'all';
-  /** What looks bad although its state stays, as nothing else does better: one phrase for people. Left out where all is well. */
+  /** What looks bad although its state stays, as no other is healthier: one phrase for people. Left out where nothing looks bad. */
   readonly unconfirmedFailure?: string | undefined;
   /** Why its good answers say only that its process lives: one phrase for people. Left out where they say that it is ready. */
   readonly livenessOnly?: string | undefined;
   /**
-   * Whether nothing has been heard from its host for a second, and it is kept in use because nothing is heard from any
-   * other host either: this side's fault. False when left out.
+   * Whether its host has not answered for a second, and it is kept in use because no other host answers
+   * either: this side's fault. False when left out.
    */
   readonly isUnresponsive?: boolean | undefined;
-  /** Whether its silence has lasted for so long that its host, or the way to it, is gone (docs/adr/0032). False when left out. */
+  /** Whether it has not answered for so long that its host, or the path to it, is gone (docs/adr/0032). False when left out. */
   readonly isLost?: boolean | undefined;
   /** Whether nobody names it: it is this host's own apiserver, see `Watched`. False when left out. */
   readonly isOwn?: boolean | undefined;
@@ -84,7 +84,7 @@ export const unprobed: HealthView = new Map();
 
 /** The apiservers that may get new connections. */
 export interface Usable extends Sourced<readonly Endpoint[]> {
-  /** Whether all of them are down by our probes, and kept because that says more about the probes (fail open). */
+  /** Whether all of them are down by this node's probes, and kept because that says more about the probes (fail open). */
   readonly isFailOpen: boolean;
   /** Whether these serve in place of all who are listed. False when left out. */
   readonly isSubstitute?: boolean;
@@ -102,7 +102,7 @@ const preference: readonly HealthState[] = ['ready', 'warming', 'draining'];
 /**
  * Chooses the apiservers that get new connections: the listed ones in the best state. If all listed apiservers are dead,
  * fallback endpoints that live serve instead; if the best listed one is draining, fallback endpoints that are ready do, see
- * `Watched`. This host's own unlisted apiserver comes last. It also serves if every chosen apiserver is silent. The choice is
+ * `Watched`. This host's own unlisted apiserver comes last. It also serves if no chosen apiserver answers. The choice is
  * empty only if no apiserver is known. Pure.
  */
 export function chooseUsable(choices: Choices, health: HealthView): Usable {
@@ -290,13 +290,13 @@ export function isUnasked(one: EndpointHealth): boolean {
   return isUnknown(one) && connect === 'open' && answeredAt === -Infinity && unanswered === 0;
 }
 
-/** Apiservers as a look finds them, and which addresses are this host's own. */
+/** Apiservers as a sync finds them, and which addresses are this host's own. */
 export interface Watched {
   readonly endpoints: readonly Endpoint[];
   readonly localAddresses: ReadonlySet<string>;
   /** Those of `endpoints` that the API or kube-proxy lists; none when left out. */
   readonly live?: readonly Endpoint[];
-  /** Also watched while no listed apiserver of a family is healthy: all are dead, draining, or kept in use for want of a better one. */
+  /** Also watched while no listed apiserver of a family is healthy: all are dead, draining, or kept in use because no other one is ready. */
   readonly fallbackEndpoints?: readonly Endpoint[];
   /**
    * Where this host's own apiserver would be, if no source lists it. It is watched like fallback endpoints. It counts as an

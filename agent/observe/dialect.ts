@@ -26,8 +26,8 @@ interface DialectEvidence {
 }
 
 /**
- * What our rules are written to: a table of our own where kube-proxy has one too, where there is no iptables, or where
- * iptables cannot show a table that we would write to; else iptables. One for all VIPs.
+ * What vipnat's rules are written to: a table of its own where kube-proxy has one too, where there is no iptables, or where
+ * iptables cannot show a table that vipnat would write to; else iptables. One for all VIPs.
  */
 export function chooseDialect({
   configured,
@@ -56,7 +56,7 @@ const kubeProxyHint = 'KUBE-PROXY-CANARY';
 /** All chains that hint at the dialect in use, the best first. */
 export const dialectHints = [...kubeletHints, kubeProxyHint];
 
-/** What the choice rests on beside the rules themselves. */
+/** What the choice rests on in addition to the rules themselves. */
 export interface IptablesDialectEvidence {
   /** In which dialect kube-proxy's live rule for the service was seen, if in one only. */
   readonly entryRule: IptablesDialect | null;
@@ -70,10 +70,10 @@ export interface IptablesDialectEvidence {
 
 /**
  * Which backend's tables this host's Kubernetes uses, as iptables-wrappers decides it, with two additions
- * between its hints and its default: kube-proxy's own canary (a host without kubelet) and the number of others' rules.
+ * between its hints and its default: kube-proxy's own canary (a host without kubelet) and the number of foreign rules.
  * A jump into kube-proxy's chain is possible nowhere but where its live rule is, so that comes first of all. While a part
- * is unread the choice does not change: what fails for a moment must not move rules. Before any choice, nft is not left
- * for want of evidence that may be in it.
+ * is unread the choice does not change: what fails for a moment must not move rules. Before any choice, nft stays the default
+ * while its rules are unread: they may have evidence for it.
  */
 export function chooseIptablesDialect(
   rulesets: readonly Ruleset[],
@@ -114,7 +114,7 @@ function hasChain(rulesets: readonly Ruleset[], dialect: IptablesDialect, chain:
   return rulesets.some((ruleset) => ruleset.dialect === dialect && ruleset.tables.get('mangle')?.has(chain));
 }
 
-/** Ours do not count: they are where an earlier choice put them, and writing them must not change this one (I7). */
+/** vipnat's own do not count: they are where an earlier choice put them, and writing them must not change this one (I7). */
 function countRules(rulesets: readonly Ruleset[], dialect: IptablesDialect): number {
   const found = rulesets.filter((ruleset) => ruleset.dialect === dialect);
   const unlisted = found.reduce((total, { unlistedRules = 0 }) => total + unlistedRules, 0);

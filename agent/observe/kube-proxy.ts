@@ -18,7 +18,7 @@ import ipaddr from 'ipaddr.js';
 /** How kube-proxy programs Services on this host; `none` where there is no kube-proxy (Cilium and others). */
 export type FoundProxyMode = 'iptables' | 'ipvs' | 'nftables' | 'none';
 
-/** All that tells kube-proxy's mode, both families together. */
+/** All that shows kube-proxy's mode, both families together. */
 export interface ProxyModeEvidence {
   /** What `GET /proxyMode` answered, trimmed; null when nobody answered. */
   readonly asked: string | null;
@@ -93,7 +93,7 @@ function toFinding({ entryRule }: IptablesProxyView): Sourced<FoundProxyMode> {
 /** kube-proxy's metrics listener, by default on the loopback address of its bind address's family (--metrics-bind-address). */
 const urls = ['http://127.0.0.1:10249/proxyMode', 'http://[::1]:10249/proxyMode'];
 
-/** On loopback an answer takes a millisecond, and one who hangs must not hold up a look; the longest true one is `nftables`. */
+/** On loopback an answer takes a millisecond, and one that hangs must not hold up a sync; the longest true one is `nftables`. */
 const modeLimits = { limitMs: 250, maxLength: 64 };
 
 /**
@@ -135,7 +135,7 @@ export function createProxyAbsence(
       missedSince = null;
       return false;
     }
-    // When it was last seen says little: looks can be a minute apart.
+    // When it was last seen says little: syncs can be a minute apart.
     missedSince ??= clock.now();
     return !wasSeen || clock.now() - missedSince >= restartMs;
   };
@@ -143,12 +143,12 @@ export function createProxyAbsence(
 
 async function isProxySeen(): Promise<boolean> {
   for (const url of healthUrls) if ((await askLoopback(url, absenceLimits)) !== null) return true;
-  // Where processes cannot be listed, rules are kube-proxy's own word.
+  // Where processes cannot be listed, rules count as kube-proxy's answer.
   const processes = await listProcesses().catch(() => null);
   return processes === null || findProxies(processes).length > 0;
 }
 
-/** What looks leave of one Service for the next, by family: another Service has another. Never changed in place. */
+/** What syncs leave of one Service for the next, by family: another Service has another. Never changed in place. */
 export interface ServiceState {
   readonly endpoints: Readonly<Partial<Record<Family, Sourced<readonly Endpoint[]>>>>;
   /** Who was named once and no longer is, the latest first: asked when all others are dead. */
@@ -157,7 +157,7 @@ export interface ServiceState {
   readonly affinity: Readonly<Partial<Record<Family, number | null>>>;
   /** What the Kubernetes API said last, or null for nothing. */
   readonly api: ApiView | null;
-  /** What kube-proxy had when the API was last heard: later news of kube-proxy's are newer than the API's word. */
+  /** What kube-proxy had at the API's last answer: later changes of kube-proxy's are newer than that answer. */
   readonly proxyOnly: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
 }
 
@@ -171,7 +171,7 @@ interface FamilyState {
   readonly proxyOnly: readonly Endpoint[];
 }
 
-/** The state of a Service of which nothing was heard yet. */
+/** The state of a Service of which nothing is known yet. */
 export const emptyServiceState: ServiceState = {
   endpoints: {},
   previousEndpoints: {},
@@ -193,7 +193,7 @@ export function recallFamily(
   };
 }
 
-/** What is known about the Service default/kubernetes, whose virtual server is looked for. */
+/** What is known about the Service default/kubernetes, whose virtual server is to be found. */
 export interface ServiceQuestion {
   readonly family: Family;
   /** The ClusterIP, when it is known. */

@@ -45,9 +45,9 @@ import {
 } from './dialect.ts';
 
 /**
- * Whether what is balanced may pass where a table of our own stands in for iptables. Nobody can write to a table filter that iptables cannot
- * show: if its policy drops, connections to apiservers on other hosts would hang that the VIP holder answers now. Where rules of ours
- * are, ours for that table are, too: they were written when it could be shown.
+ * Whether what is balanced may pass where a table of vipnat's replaces iptables. Nobody can write to a table filter that iptables cannot
+ * show: if its policy drops, connections to apiservers on other hosts would hang that the VIP holder answers now. Where rules of vipnat's
+ * are, those for that table are, too: they were written when it could be shown.
  * @throws VipnatError TABLE_INCOMPATIBLE
  */
 export async function requirePassage(
@@ -74,7 +74,7 @@ export async function requirePassage(
   }
 }
 
-/** Whether rules of ours balance this family already. */
+/** Whether vipnat's rules balance this family already. */
 function hasRules({ rulesets, nftRulesets }: Observation, family: Family): boolean {
   return (
     nftRulesets.some((seen) => seen.family === family && seen.table !== null) ||
@@ -93,7 +93,7 @@ interface FamilyView {
   readonly nftables: NftProxyView | null;
 }
 
-/** One look at the kernel, complete in all that is needed (I1), understood. */
+/** One reading of the kernel, complete in all that is needed (I1), understood. */
 export interface Observation {
   readonly rulesets: readonly Ruleset[];
   readonly nftRulesets: readonly NftRuleset[];
@@ -259,7 +259,7 @@ function listBackends(
   };
 }
 
-/** The backend that alone has kube-proxy's live edge; null when both or neither have it. */
+/** The backend that alone has kube-proxy's live rule that leads to its chain; null when both or neither have one. */
 function findLiveBackend(views: readonly FamilyView[]): IptablesDialect | null {
   const live = iptablesDialects.filter((dialect) =>
     views.some(({ iptables }) =>
@@ -340,7 +340,7 @@ function understand<T>(parse: () => T, rules: Parameters<typeof toUnread>[0]): P
 /** The kernel's chains: vipnat's hooks are there, and whatever comes before them or drops what is forwarded. */
 const hookedChains = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
 
-/** kube-proxy's chains that tell its mode, where it sends connections to the Service, and how it masquerades. */
+/** kube-proxy's chains that show its mode, where it sends connections to the Service, and how it masquerades. */
 const proxyChains = ['KUBE-SERVICES', serviceChain, 'KUBE-MARK-MASQ'];
 
 /** All chains of iptables that an assessment rests on. A host has some dozens of them, however many rules others have. */
@@ -352,7 +352,7 @@ export const neededChains: ChainSelection = {
 
 /**
  * Whether what is written and decided rests on nothing unread (I1): the tables that are written to, and kube-proxy's
- * that a way or its mode is taken from, in the families that have a VIP.
+ * that a balancing mode or kube-proxy's mode is taken from, in the families that have a VIP.
  * @throws VipnatError the reason why one of them could not be read.
  */
 function requireNeeded(unread: readonly UnreadRules[], choice: Choice): void {

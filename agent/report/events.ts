@@ -6,28 +6,28 @@ import type { Plan } from '../../lib/plan.ts';
 import type { Endpoint } from '../../lib/net.ts';
 import type { VipnatError } from '../../lib/errors.ts';
 
-/** Why the loop looks: a trigger, the first look, the check of an own write, an apiserver's health, or the Kubernetes API. */
+/** Why the loop syncs: a trigger, the first sync, the check of an own write, an apiserver's health, or the Kubernetes API. */
 export type LoopCause = Trigger | 'start' | 'verify' | 'health' | 'api';
 
-/** Why a look was taken: one of LoopCause, the slow tick, or a look before it that failed. */
+/** Why a sync was made: one of LoopCause, the slow tick, or a failed sync before it. */
 export type Cause = LoopCause | OwnCause;
 
-/** Notified of what the loop does: the log, the metrics, the last look. */
+/** Notified of what the loop does: the log, the metrics, the last sync. */
 export interface LoopObserver
   extends FlowListener, ForwardingListener, ListeningListener, LocalClientListener, ServingListener {
-  /** After something may have changed, before a look. */
+  /** After something may have changed, before a sync. */
   triggered(trigger: Trigger): void;
-  /** After a look that succeeded, before anything is done about it. */
+  /** After a sync that succeeded, before anything is done about it. */
   synced(assessment: Assessment, tookMs: number): void;
   /** Before a write: what it is for. */
   drift(assessment: Assessment, causes: readonly Cause[]): void;
   /** After a write. */
   written(): void;
-  /** After a look that found nothing to do. */
+  /** After a sync that found nothing to do. */
   inSync(assessment: Assessment): void;
   /** Instead of a write, when the budget for it is spent. Writes come this far apart from then on, in milliseconds. */
   ruleConflict(plan: Plan, paceMs: number): void;
-  /** After a look or write that failed. */
+  /** After a sync or write that failed. */
   failure(error: unknown, retryMs: number): void;
 }
 
@@ -78,7 +78,7 @@ export interface LocalClientListener {
   sourceRouteChanged(change: RouteChange): void;
   /** Connections that hung were ended: at least one. */
   ownConnectionsEnded(vip: Endpoint, count: number): void;
-  /** All is as it should be. */
+  /** All is as wanted. */
   localClientsKept(): void;
   /** Routes could not be read or changed, or connections not be ended. Rules do not depend on it. */
   localClientsNotKept(error: unknown): void;

@@ -22,7 +22,7 @@ export class HealthLog implements UnlistedListener {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
-  /** Apiservers whose process looks ended, to the line that tells of it. */
+  /** Apiservers whose process seems to have ended, to the line that reports it. */
   readonly #endpointToEnd = new Map<string, string>();
   readonly #uncorroborated = new Set<string>();
   #isLivenessReported = false;
@@ -134,10 +134,10 @@ const fallToReason: Readonly<Record<'dead' | 'draining', EventReason>> = {
   draining: 'ApiserverDraining',
 };
 
-/** A fight is over when nothing had to be put right for this long. */
+/** A rule conflict is over after so long without a repair. */
 const peaceMs = 60_000;
 
-/** A fight with another program that undoes what vipnat does, as people hear of it: one loud line until it is over (I9). */
+/** A conflict with another program that undoes what vipnat does, as the log reports it: one error line until it is over (I9). */
 class RuleConflict {
   readonly #logger: Logger;
   readonly #clock: Clock;
@@ -155,12 +155,12 @@ class RuleConflict {
     return this.#isOn;
   }
 
-  /** To be called when something was put right. */
+  /** To be called after a repair. */
   noteRepair(): void {
     this.#lastRepair = this.#clock.now();
   }
 
-  /** To be called when something is not put right, as that was done too often. Says what happened and what comes next, once in a fight. */
+  /** To be called when a repair is postponed, as there were too many. Says what happened and what comes next, once in a conflict. */
   goOn(what: string, next: string, fields: LogFields = {}): void {
     this.noteRepair();
     if (this.#isOn) return;
@@ -169,7 +169,7 @@ class RuleConflict {
     this.#events.record('RuleConflict', what);
   }
 
-  /** To be called when nothing has to be put right. */
+  /** To be called when nothing needs a repair. */
   endAfterPeace(): void {
     if (!this.#isOn || this.#clock.now() - this.#lastRepair < peaceMs) return;
     const line = `no program has undone vipnat's rules for ${peaceMs / 1000} s`;
@@ -216,7 +216,7 @@ export class LoopLog implements Omit<
     this.#ruleConflict = new RuleConflict({ logger, clock, events });
   }
 
-  /** Whether somebody keeps undoing our rules, or switching forwarding off. */
+  /** Whether somebody keeps undoing vipnat's rules, or switching forwarding off. */
   get hasRuleConflict(): boolean {
     return this.#ruleConflict.isOn;
   }
@@ -228,7 +228,7 @@ export class LoopLog implements Omit<
   drift(assessment: Assessment, causes: readonly Cause[]): void {
     const drifts = assessment.plan.tables.flatMap((table) => table.drift);
     const wanted = describeWanted(assessment);
-    // What was written for other decisions is nobody's interference, also when these turn back before the next look.
+    // What was written for other decisions is nobody's interference, also when these turn back before the next sync.
     const isAsBefore = wanted === this.#wanted;
     this.#wanted = wanted;
     this.#pending ??= {
@@ -240,7 +240,7 @@ export class LoopLog implements Omit<
     };
   }
 
-  /** The line is logged after the look that verifies the write. */
+  /** The line is logged after the sync that verifies the write. */
   written(): void {
     if (this.#pending === null) return;
     this.#pending = { ...this.#pending, tookMs: this.#clock.now() - this.#pending.since };
@@ -256,7 +256,7 @@ export class LoopLog implements Omit<
     this.#ruleConflict.endAfterPeace();
   }
 
-  /** One loud line until it is over. */
+  /** One error line until it is over. */
   ruleConflict(plan: Plan, paceMs: number): void {
     const [first = "vipnat's rules change"] = describeDrift(plan);
     this.#ruleConflict.goOn(
@@ -306,7 +306,7 @@ export class LoopLog implements Omit<
     );
   }
 
-  /** One loud line until it is over. */
+  /** One error line until it is over. */
   conflict({ name }: MissingSwitch, waitMs: number): void {
     this.#ruleConflict.goOn(
       `another program keeps setting ${name} to 0`,
@@ -348,7 +348,7 @@ export class LoopLog implements Omit<
     this.#events.record('AgentRecovered', 'vipnat works again');
   }
 
-  /** Answers whether any VIP goes another way than before. */
+  /** Answers whether any VIP has another balancing mode than before. */
   #reportModes({ decisions }: Assessment): boolean {
     let hasNewMode = false;
     for (const decision of decisions) {
@@ -404,7 +404,7 @@ function describeChange(before: string | undefined, state: string): string {
   return oldMode === newMode ? `changes apiservers, now ${state}` : `changes mode, ${oldMode} -> ${state}`;
 }
 
-/** A way that is not the one for healthy hosts is a warning. */
+/** A mode that is not the one for healthy hosts is a warning. */
 function chooseReason(decision: Decision): EventReason {
   if (!isBalanced(decision)) return 'NotBalanced';
   return decision.isBypass ? 'Bypassing' : 'ModeChosen';

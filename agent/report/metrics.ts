@@ -23,7 +23,7 @@ const writeReasons = ['decision', 'repair', 'update'] as const;
 /** Of what an agent can meet while it runs; the others end it before. */
 const lastingCodes = errorCodes.filter((code) => new VipnatError(code, '').retry);
 
-/** The code of a failure that is none of ours. */
+/** The code of a failure that is not vipnat's own. */
 const unknownCode = findErrorCode(undefined);
 
 /** Counts what the loop does and what becomes of the apiservers. What can happen counts from 0: a rate needs a first value. */
@@ -111,7 +111,7 @@ export class LoopMetrics implements Partial<LoopObserver> {
 
 /** What an agent is like at a moment. Times are of day. */
 export interface AgentState {
-  /** The last look that succeeded, and when; null before the first. */
+  /** The last sync that succeeded, and when; null before the first. */
   readonly lastSync: { readonly assessment: Assessment; readonly at: Date } | null;
   readonly apiservers: readonly EndpointHealth[];
   readonly hasRuleConflict: boolean;

@@ -21,12 +21,12 @@ export class LastSync implements Partial<LoopObserver> {
   #hasConverged = false;
   #failure: string | null = null;
 
-  /** The last look that succeeded; null before the first. */
+  /** From the last sync that succeeded; null before the first. */
   get assessment(): Assessment | null {
     return this.#assessment;
   }
 
-  /** Why the agent is not ready: the rules were never yet seen or written as they should be. Null from then on, whatever happens. */
+  /** Why the agent is not ready: no sync has yet found or written the correct rules. Null from then on, whatever happens. */
   get notReadyReason(): string | null {
     if (this.#hasConverged) return null;
     if (this.#failure !== null) return this.#failure;
@@ -52,7 +52,7 @@ export class LastSync implements Partial<LoopObserver> {
   }
 }
 
-/** What a look does not see: connections, and keepalived. */
+/** What a sync does not read: connections, and keepalived. */
 export async function readLiveDetails(
   kernel: Pick<Kernel, 'countFlows'>,
   { vips, runDir }: Pick<Config, 'vips' | 'runDir'>,
@@ -69,7 +69,7 @@ export async function readLiveDetails(
   return { flows: new Map(flows), keepalived: new Map(keepalived) };
 }
 
-/** Where connections cannot be counted, all else is told. */
+/** Where connections cannot be counted, all else is reported. */
 async function countFlows(
   kernel: Pick<Kernel, 'countFlows'>,
   vip: Endpoint,
@@ -145,11 +145,11 @@ export interface VipStatus {
   readonly isHeld: boolean;
   readonly backends: readonly BackendStatus[];
   readonly keepalived: KeepalivedView;
-  /** What state keepalived has told the agent that its instance is in, and for how long; null where it was not heard. */
+  /** The state of its instance that keepalived reported to the agent, and for how long; null where keepalived reported none. */
   readonly vrrp: { readonly state: VrrpState; readonly forMs: number } | null;
 }
 
-/** All that `vipnat status` tells. */
+/** All that `vipnat status` reports. */
 export interface HostStatus {
   readonly assessment: Assessment;
   readonly agent: OwnerInfo | null;
@@ -159,7 +159,7 @@ export interface HostStatus {
   readonly drain: Drain | null;
 }
 
-/** What was found beside the assessment. */
+/** What was found in addition to the assessment. */
 interface StatusFindings {
   readonly agent: OwnerInfo | null;
   readonly activity: AgentActivity | null;
@@ -188,13 +188,13 @@ export function toHostStatus(assessment: Assessment, findings: StatusFindings): 
   return { assessment, agent, activity, vips, drain };
 }
 
-/** Whether a keepalived is seen on this host, or has told the agent of the VIP's instance. */
+/** Whether a keepalived is seen on this host, or has reported the VIP's instance to the agent. */
 export function isKeepalivedSeen({ keepalived, vrrp }: VipStatus): boolean {
   return vrrp !== null || keepalived.isRunning;
 }
 
 /**
- * The state of a VIP's instance: as keepalived says, else MASTER where the VIP is on this host beside a keepalived. Null
+ * The state of a VIP's instance: as keepalived says, else MASTER where the VIP and a keepalived are on this host. Null
  * where neither is known: a VIP that is not here can mean BACKUP, FAULT or STOP.
  */
 export function toVrrpState({ isHeld, keepalived, vrrp }: VipStatus): VrrpState | null {
@@ -202,7 +202,7 @@ export function toVrrpState({ isHeld, keepalived, vrrp }: VipStatus): VrrpState 
   return keepalived.isRunning && isHeld ? 'MASTER' : null;
 }
 
-/** Whether something needs a person: a VIP is not balanced, or the rules are not as they should be. */
+/** Whether something needs a person: a VIP is not balanced, or the rules are not correct. */
 export function isInTrouble({ assessment }: HostStatus): boolean {
   return (
     !assessment.decisions.every(isBalanced) ||

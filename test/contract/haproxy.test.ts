@@ -253,7 +253,7 @@ describe('a unit', () => {
     const { world } = await start();
     const [host, port] = (world.settings.units[0] ?? '').split(':');
     const script = `
-      import { exchangeText } from './lib/http/tls-exchange.ts';
+      import { exchangeText } from './lib/http/client.ts';
       const clock = { now: () => 0, schedule: () => () => undefined };
       const [text, signal] = ['prompt x', new AbortController().signal];
       const exchange = { host: '${host}', port: ${port}, ca: null, text, limitMs: 1, maxBytes: 1, clock, signal };
