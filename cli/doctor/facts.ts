@@ -11,7 +11,6 @@ import type { ConnectOutcome, Serving } from '../../lib/http/client.ts';
 import type { ModuleState } from '../../lib/kernel/forwarding.ts';
 import type { OwnerInfo } from '../../lib/http/singleton.ts';
 import type { HostBalancer } from '../../lib/api/balancer.ts';
-import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import type { ServicesView, ServiceObjects } from '../services/view.ts';
 import type { VirtualIp } from '../../lib/api/vipnat.ts';
 import type { planSeats } from '../../balancer/main.ts';
