@@ -50,7 +50,7 @@ export function readIptablesInstalled(nat: Table | undefined, vip: Endpoint): In
   return isOwn ? { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) } : null;
 }
 
-/** The apiservers that vipnat's rules in the filter table name, as `readInstalled` has it; none where these rules are not intact. */
+/** The apiservers that vipnat's rules in the filter table name, as `readIptablesInstalled` has it; none where these rules are not intact. */
 export function readIptablesApiservers(filter: Table | undefined): Endpoint[] {
   const seen = filter?.get(inputChain) ?? [];
   const named = seen.flatMap((text) => {

@@ -50,7 +50,7 @@ export function readNftInstalled(table: NftTable | null, vip: Endpoint): Install
   return { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) };
 }
 
-/** The apiservers that the rules about replies in vipnat's table name, as `readInstalled` has it. */
+/** The apiservers that the rules about replies in vipnat's table name, as `readNftInstalled` has it. */
 export function readNftApiservers(family: Family, table: NftTable | null): Endpoint[] {
   const seen = table?.chains.get('input')?.rules ?? [];
   const named = seen.flatMap((rule) => {
