@@ -300,9 +300,9 @@ function sum(numbers: readonly number[]): number {
 export const signaturePrefix = 'vipnat:';
 
 /**
- * The comments that mark the rules of one chain as vipnat's, in their order: `vipnat:` and 16 characters of
- * base64url (96 bits) of a hash chained over the chain's name and the rules up to this one. The same rule has
- * another signature in another place.
+ * The comments that mark the rules of one chain as vipnat's, in their order. Each is `vipnat:` and 16 characters of
+ * base64url (96 bits) of a hash. The hash is chained over the chain's name and the rules up to this one. The same rule
+ * has another signature in another place.
  */
 export function signChain(chain: string, rules: readonly string[]): string[] {
   let link = hash(chain);

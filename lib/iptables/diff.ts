@@ -255,7 +255,7 @@ const chainToVerdict: Readonly<Record<string, string>> = { FORWARD: 'ACCEPT', IN
 
 /**
  * Chains that may precede vipnat's. Their owners put them first and always put them back there (Calico Felix
- * with ChainInsertMode Insert, Cilium, kube-router): insisting would start an endless rule conflict. What they
+ * with ChainInsertMode Insert, Cilium, kube-router). Insisting would start an endless rule conflict. What they
  * decide (network policy, floating IPs) is meant to come before any balancing, a VIP's included.
  */
 const passingChains = /^(?:cali-|CILIUM_|OLD_CILIUM_|KUBE-ROUTER-|KUBE-NWPLCY-)/;

@@ -326,12 +326,12 @@ function listEnds(balances: readonly Balance[]): (Endpoint | null)[] {
 /**
  * How a rule is recognised as vipnat's, by any later version and without any memory.
  *
- * Goal: after a crash, an upgrade or a foreign edit, the kernel alone shows which rules are vipnat's, whether
- * they are the wanted ones and whether their order is the wanted one.
+ * Goal: after a crash, an upgrade or a foreign edit, the kernel alone shows which rules are vipnat's. It also shows
+ * whether they are the wanted ones, in the wanted order.
  * Tension: printed rules are not the rules that were written (`--probability 0.3333333333` comes back as
- * 0.33333333349), `-C` answers yes for rules that are not there, and other software decides about positions.
+ * 0.33333333349). `-C` answers yes for rules that are not there. Other software decides about positions.
  * Compromise: the first comment of each rule is `vipnat:` and a hash chained over the chain's name and the
- * rules before it, so the comment alone says what the rule is and where it belongs. Own chains are those named
+ * rules before it. So the comment alone says what the rule is and where it belongs. Own chains are those named
  * VIPNAT or VIPNAT-…. In foreign chains, vipnat's rules have such a comment or a jump into those chains.
  */
 

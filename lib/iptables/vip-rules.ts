@@ -29,7 +29,7 @@ import { type Diff, deleteRules, type Change, type WantedTable } from './diff.ts
 
 /**
  * What vipnat's rules in the nat table do with a VIP's connections, where they translate: the state that the last agent
- * left. Null unless the VIP's chain is, to the letter, one that vipnat writes for these backends: rules that other
+ * left. Null unless the VIP's chain is, to the letter, one that vipnat writes for these backends. Rules that other
  * software added or edited say nothing.
  */
 export function readIptablesInstalled(nat: Table | undefined, vip: Endpoint): InstalledBalance | null {

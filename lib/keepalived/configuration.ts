@@ -252,7 +252,7 @@ const topKeywords: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The statements of a text, by the rules of keepalived's own reader (lib/parser.c, 2.2.7): braces may be anywhere on a
+ * The statements of a text, by the rules of keepalived's own reader (lib/parser.c, 2.2.7). Braces may be anywhere on a
  * line, quotes hide them, comments begin with # or !. Braces that do not balance end as they do there: one too many closes
  * nothing, and a top-level keyword within a block opens none. Pure and total.
  */

@@ -40,8 +40,8 @@ type QuickReading = () => Promise<SaveOutput | null>;
 
 /**
  * What one dialect has for one family, by the quick reading if there is one, or by one run of its save tool. A tool that fails is run
- * once more for each table that vipnat reads: most likely it met a rule that it lacks a match for, and then nobody can tell the
- * tables after that one from the tool's end. Null where there is nothing to read.
+ * once more for each table that vipnat reads. Most likely it lacks a match for some rule: its output then does not show whether
+ * later tables exist. Null where there is nothing to read.
  */
 export async function readIptables(
   toolbox: Toolbox,
@@ -313,9 +313,9 @@ const maxMs = 2000;
 
 /**
  * Makes the kernel's chains that a script for iptables-nft-restore puts rules in or takes them from, where they are missing, and
- * leaves those that are there as they are. iptables-nft would make them itself, but always with the policy ACCEPT, and it holds on
- * to that when somebody else's restore has made them a moment before, with DROP (seen with 1.8.9): whoever flushes a firewall and
- * restores it would have it open, by a repair of vipnat's in between. What nft cannot do, or is not there to do, iptables-nft does.
+ * leaves those that are there as they are. iptables-nft would make them itself, but always with the policy ACCEPT. It keeps
+ * that policy when another program's restore has made them a moment before, with DROP (seen with 1.8.9). A repair of vipnat's between
+ * the flush and the restore of a firewall would then leave it open. If nft is missing or fails, iptables-nft makes the chains.
  * Where all chains are there, which the kernel says in a moment, no nft is started: it reads all chains of the host first, and again
  * after each commit of anybody.
  */

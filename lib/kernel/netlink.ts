@@ -42,8 +42,8 @@ export async function dumpBusyList(client: NetlinkQuestioner, list: NetlinkList)
 }
 
 /**
- * Visits the same, of a list that is long, or that others change all the time, as nftables with each commit of anybody: it can lack or
- * repeat what came or went meanwhile, or the entries next to that.
+ * Visits the same, of a list that is long, or that others change all the time, as nftables with each commit of anybody. The list can
+ * lack or repeat entries that came or went meanwhile, and the entries next to these.
  */
 export async function visitList(
   client: NetlinkQuestioner,
@@ -159,8 +159,8 @@ export async function withNetlinkClient<T>(
 }
 
 /**
- * A client with no socket yet; close it when done. One for lists reads long ones quicker: the kernel makes the parts of a list as large as it
- * was last asked for, and at each part rereads all that it has sent before. 36,000 chains take 35 ms instead of 130 (Linux 6.18). But
+ * A client with no socket yet; close it when done. One for lists reads long ones quicker. The kernel makes the parts of a list as large as it
+ * was last asked for. At each part it rereads all that it has sent before. 36,000 chains take 35 ms instead of 130 (Linux 6.18). But
  * each answer, however short, takes 32 kB until it is collected.
  */
 export function createNetlinkClient(protocol: NetlinkProtocol, isForLists = false): NetlinkClient {

@@ -108,7 +108,7 @@ function findTranslation(ruleset: Ruleset, chain: string): Endpoint | null {
 
 /**
  * Without endpoints kube-proxy rejects the ClusterIP in the filter table. That half of its update succeeds even when
- * a jump of vipnat's makes the other half fail and keeps the entry rule in place (measured with kube-proxy 1.36.3).
+ * a jump of vipnat's makes the other half fail. The entry rule then stays in place (measured with kube-proxy 1.36.3).
  */
 function findUnwanted(
   ruleset: Ruleset,

@@ -237,7 +237,7 @@ function unexpected(problem: string, line: string): VipnatError {
 
 /**
  * Whether a printed rule still says what the rendered one said. nft prints numbers for some of vipnat's words, as `-n`
- * asks, in its own number of digits, and leaves out the family where it is plain; any other difference is an edit.
+ * asks, in its own number of digits. It leaves out the family where it is plain. Any other difference is an edit.
  */
 export function hasSameNftMeaning(rendered: string, printed: string): boolean {
   return rendered === printed || toMeaning(rendered) === toMeaning(printed);

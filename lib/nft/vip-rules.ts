@@ -86,8 +86,8 @@ function readTimeout({ sets }: NftTable, chain: string): number | null {
 }
 
 /**
- * The changes that take some virtual IPs out of vipnat's table of one family: their chains and sets, and their rules in the
- * chains that all share. The table goes whole when it has no other virtual IP. Nothing else is changed or repaired. Shared
+ * The changes that take some virtual IPs out of vipnat's table of one family. These are their chains and sets, and their rules
+ * in the chains that all share. The table goes whole when it has no other virtual IP. Nothing else is changed or repaired. Shared
  * chains that vipnat of this version wrote are as it would write them for the other virtual IPs (I7).
  */
 export function removeVipsFromNft({ family, table: seen }: NftRuleset, vips: readonly Endpoint[]): NftDiff {
@@ -275,8 +275,8 @@ function translate(balance: TableBalance): string[] {
 }
 
 /**
- * A rule for each backend. Not one rule with a map: a packet that is in the old chain while a new one takes
- * its place finds the old map empty, and passes vipnat's rules by (Linux 6.18).
+ * A rule for each backend, not one rule with a map. A packet that is in the old chain while a new one takes
+ * its place would find the old map empty, and skip vipnat's rules (Linux 6.18).
  */
 function chooseByChance({ backends, weights }: TableBalance, act: (backend: Endpoint) => string): string[] {
   return toChances(backends, weighWith(weights)).map(
