@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 export interface Balance {
   readonly vip: Endpoint;
   readonly route: Route;
-  /** Who rewrites the source address: our own rule, kube-proxy's KUBE-MARK-MASQ, or nobody. */
+  /** Who rewrites the source address: vipnat's own rule, kube-proxy's KUBE-MARK-MASQ, or nobody. */
   readonly masquerade: 'own' | 'kube-mark' | 'none';
   /** Who may answer its connections, also those that are open; none when left out. */
   readonly apiservers?: readonly Endpoint[];
@@ -42,7 +42,7 @@ export function weighWith(weights: Weights | undefined): (backend: Endpoint) => 
 /** Weights add up to this for each backend: so they can be read back from rules, which have them in lowest terms. */
 export const unitsPerBackend = 20;
 
-/** What rules of ours that are there do with one VIP's new connections, where they translate. */
+/** What vipnat's installed rules do with one VIP's new connections, where they translate. */
 export interface InstalledBalance {
   /** At least one. */
   readonly backends: readonly Endpoint[];
@@ -130,8 +130,8 @@ export interface SignedRule {
 }
 
 /**
- * Whether a tool is known to print the rule with this id in this way, though it reads differently from what
- * was written. Learnt from what it prints right after our own write.
+ * Whether a tool is known to print the rule with this id as `printed`, though that text differs from what
+ * was written. Learnt from what the tool prints right after vipnat's own write.
  */
 export type IsKnownRendering = (id: string, printed: string) => boolean;
 
@@ -145,7 +145,7 @@ export interface RuleLanguage {
   readonly isOwnRule: (printed: string) => boolean;
 }
 
-/** A chain of ours as it should be and as it is. */
+/** A chain of vipnat's: its wanted rules, and its rules in the kernel. */
 interface Comparison {
   readonly chain: string;
   readonly wanted: readonly SignedRule[];
@@ -153,7 +153,7 @@ interface Comparison {
   readonly isKnownRendering: IsKnownRendering;
 }
 
-/** How the rules of a chain of ours differ from the wanted ones, in content or order. Empty when they do not. Pure. */
+/** How the rules of a vipnat chain differ from the wanted ones, in content or order. Empty when they do not. Pure. */
 export function compareChain(
   { chain, wanted, seen, isKnownRendering }: Comparison,
   language: RuleLanguage,
@@ -204,7 +204,7 @@ function describeMissing(chain: string, rule: string): Drift {
   return { kind: 'missing-rule', chain, rule, message: `${chain} lacks ${rule}` };
 }
 
-/** A difference between what the kernel holds of ours and what it should hold. */
+/** A difference between vipnat's rules in the kernel and the wanted ones. */
 export interface Drift {
   readonly kind:
     | 'missing-hook'
@@ -217,12 +217,12 @@ export interface Drift {
     | 'outdated-rule'
     | 'leftover-rule'
     | 'leftover-chain'
-    /** What has our whole nftables table replaced: a flag, a hook, a set, a strange object. */
+    /** Has vipnat's whole nftables table replaced: a flag, a hook, a set, an unknown object. */
     | 'edited-table';
   readonly chain: string;
   /** The rule it is about, as printed or as wanted; absent where it is about a whole chain. */
   readonly rule?: string;
-  /** What an edited rule of ours is known by. */
+  /** The id of an edited vipnat rule. */
   readonly id?: string;
   /** One sentence for a person, without the table. */
   readonly message: string;
@@ -238,7 +238,7 @@ export function isOutdated({ kind }: Drift): boolean {
  *
  * Goal: a target that came back gets its part of the connections that last, without a step of its own.
  * Tension: counts are seconds old, connections end by themselves, and each change of shares is a write.
- * Compromise: a part of the difference is made up for, never all. Small differences are left to chance.
+ * Compromise: only a part of the difference is corrected, never all. Small differences are ignored as random.
  */
 
 /**
@@ -284,7 +284,7 @@ export function shareByCounts(targets: readonly CountedTarget[], isUneven: boole
   });
 }
 
-/** Where shares are uneven: what all of so many targets keep to by chance, in more than every other count. */
+/** Where shares are uneven: the random deviation that all of so many targets stay within, in more than every other count. */
 function findTolerance(expected: number, targets: number, isUneven: boolean): number {
   const least = Math.max(leastDifference, expected * leastRatio);
   return isUneven
@@ -296,13 +296,13 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((before, one) => before + one, 0);
 }
 
-/** What the comment of every rule of ours begins with. */
+/** What the comment of every vipnat rule begins with. */
 export const signaturePrefix = 'vipnat:';
 
 /**
- * The comments by which the rules of one chain are known as ours, in their order: `vipnat:` and 16 characters of
- * base64url (96 bits) of a hash chained over the chain's name and the rules up to this one. The same rule has
- * another signature in another place.
+ * The comments that mark the rules of one chain as vipnat's, in their order. Each is `vipnat:` and 16 characters of
+ * base64url (96 bits) of a hash. The hash is chained over the chain's name and the rules up to this one. The same rule
+ * has another signature in another place.
  */
 export function signChain(chain: string, rules: readonly string[]): string[] {
   let link = hash(chain);

@@ -15,7 +15,7 @@ export interface IptablesPlan {
   readonly changes: readonly Change[];
 }
 
-/** The changes to our own table of nftables, in one family. */
+/** The changes to vipnat's table of nftables, in one family. */
 export interface NftPlan {
   readonly family: Family;
   readonly dialect: 'nftables';

@@ -24,9 +24,9 @@ import {
 import { quoteWords } from '../text.ts';
 
 /**
- * The changes that turn what a table holds of ours into what it should hold, in an order in which one restore
- * can make them: chains are filled, stale hooks go, new ones come, and last the chains nobody refers to any
- * more are deleted. Foreign chains keep their rules and the order of these (I5). Empty when in sync (I7).
+ * The changes that turn vipnat's part of a table into the wanted one, in an order in which one restore can make
+ * them. Chains are filled first, then stale hooks are deleted and new ones added. Last, chains that nothing refers
+ * to are deleted. Foreign chains keep their rules and the order of these (I5). Empty when in sync (I7).
  */
 export function diffTable(wanted: WantedTable, seen: Table | undefined, context: HookContext): Diff {
   const table: Table = seen ?? new Map<string, readonly string[]>();
@@ -47,9 +47,9 @@ export function diffTable(wanted: WantedTable, seen: Table | undefined, context:
 const order: readonly Change['kind'][] = ['reset-chain', 'append', 'delete', 'insert', 'delete-chain'];
 
 interface Leftovers {
-  /** Chains of ours that are not wanted, emptied so that they refer to nothing. */
+  /** vipnat's chains that are not wanted, emptied so that they refer to nothing. */
   readonly chains: Diff;
-  /** Rules of ours in foreign chains that want no hook. */
+  /** vipnat's rules in foreign chains that are no wanted hook. */
   readonly rules: Diff;
   readonly deletions: readonly Change[];
 }
@@ -107,7 +107,7 @@ function diffHook(hook: Hook, seen: readonly string[], { balances, isKnownRender
   };
 }
 
-/** Removes whatever rules of ours a foreign chain holds, one delete by value each. */
+/** Removes all vipnat rules that a foreign chain has, one delete by value each. */
 export function deleteRules(chain: string, rules: readonly string[]): Change[] {
   return rules.map((rule) => ({ kind: 'delete', chain, rule }));
 }
@@ -162,8 +162,8 @@ export interface Diff {
 }
 
 /**
- * Compares a chain of ours with what it should hold. Any difference in content or order has it rewritten whole,
- * within one transaction, so that no connection ever meets half of it (I12).
+ * Compares a vipnat chain with its wanted rules. Any difference in content or order has it rewritten whole,
+ * within one transaction, so that no connection passes a half-written chain (I12).
  */
 function diffOwnChain(
   chain: string,
@@ -190,7 +190,7 @@ function describeMissing(chain: string): Drift {
 
 /** One step of a plan within a table. */
 export type Change =
-  /** Creates a chain of ours, or empties it when it exists. */
+  /** Creates a vipnat chain, or empties it when it exists. */
   | { readonly kind: 'reset-chain'; readonly chain: string; readonly exists: boolean }
   | { readonly kind: 'append'; readonly chain: string; readonly rule: string }
   /** Puts a hook before every rule of a kernel's chain. */
@@ -234,7 +234,7 @@ function toRestoreLine(change: Change): string {
   }
 }
 
-/** Targets that let the packet go on to the next rule: standing before our hook they take nothing away. */
+/** Targets after which the packet continues with the next rule: before vipnat's hook they take no packet from it. */
 const passingTargets = new Set([
   'LOG',
   'NFLOG',
@@ -254,8 +254,8 @@ const passingTargets = new Set([
 const chainToVerdict: Readonly<Record<string, string>> = { FORWARD: 'ACCEPT', INPUT: 'DROP' };
 
 /**
- * Chains that may stand before ours. Their owners put them first and put them back there for ever (Calico Felix
- * with ChainInsertMode Insert, Cilium, kube-router): insisting would start a fight that nobody wins. What they
+ * Chains that may precede vipnat's. Their owners put them first and always put them back there (Calico Felix
+ * with ChainInsertMode Insert, Cilium, kube-router). Insisting would start an endless rule conflict. What they
  * decide (network policy, floating IPs) is meant to come before any balancing, a VIP's included.
  */
 const passingChains = /^(?:cali-|CILIUM_|OLD_CILIUM_|KUBE-ROUTER-|KUBE-NWPLCY-)/;
@@ -267,8 +267,8 @@ export function leadsToPolicy(text: string): boolean {
 }
 
 /**
- * Whether a foreign rule that stands before our hook in a chain could decide about one of these packets, so that the
- * hook would not see it. This is the constraint on the hook's place; an index never is.
+ * Whether a foreign rule that precedes vipnat's hook in a chain could decide about one of these packets. The hook
+ * would then not see it. This is the constraint on the hook's place; an index never is.
  */
 export function isConflicting(text: string, chain: string, packets: readonly Packet[]): boolean {
   const rule = parseRule(text);
@@ -280,7 +280,7 @@ export function isConflicting(text: string, chain: string, packets: readonly Pac
 }
 
 /**
- * Whether others drop packets on their way through this host in these tables: by the policy of filter FORWARD or
+ * Whether other software drops packets that this host forwards, in these tables: by the policy of filter FORWARD or
  * a rule right there. No other table can overrule that: what is balanced has to be accepted in this one.
  */
 export function dropsForwarded({ tables, forwardPolicy }: Ruleset): boolean {
@@ -289,13 +289,13 @@ export function dropsForwarded({ tables, forwardPolicy }: Ruleset): boolean {
   return rules.some((text) => !isOwnRule(text) && /^(?:DROP|REJECT)$/.test(parseRule(text).target ?? ''));
 }
 
-/** A rule of ours in a chain of the kernel's. */
+/** A vipnat rule in a chain of the kernel's. */
 interface Hook {
   readonly chain: string;
   readonly rule: RuleSpec;
 }
 
-/** What one table shall hold of ours. */
+/** The wanted chains and hooks of vipnat in one table. */
 export interface WantedTable {
   readonly chains: ReadonlyMap<string, readonly RuleSpec[]>;
   readonly hooks: readonly Hook[];

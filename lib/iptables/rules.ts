@@ -163,12 +163,12 @@ export interface Ruleset {
   readonly forwardPolicy: string | null;
   /** Tables that may be there and could not be read: nothing is known of them, so nothing is written to them. */
   readonly unread: readonly TableName[];
-  /** About how many rules of others are in chains that were not read, see KernelQuery; none when left out. */
+  /** About how many foreign rules are in chains that were not read, see KernelQuery; none when left out. */
   readonly unlistedRules?: number;
 }
 
 /**
- * Whether a rule may match a packet. What it asks for beside protocol, addresses, ports, connection state and `lo` may be so: only
+ * Whether a rule may match a packet. Conditions other than protocol, addresses, ports, connection state and `lo` count as met: only
  * what cannot be is excluded. Pure and total.
  */
 export function mayMatch({ options }: Rule, packet: Packet): boolean {
@@ -279,7 +279,7 @@ const anyPacket = { source: null, destination: null, isTranslated: false, isFrom
 
 /**
  * The packets that a hook in one of the kernel's chains has to see. Translation comes in between: until then a packet asks for the
- * VIP, afterwards for an apiserver, or for the ClusterIP. Chains that have no hook of ours have none. Pure.
+ * VIP, afterwards for an apiserver, or for the ClusterIP. Chains without a vipnat hook have none. Pure.
  */
 export function listPackets(chain: string, balances: readonly Balance[]): Packet[] {
   switch (chain) {
@@ -324,18 +324,18 @@ function listEnds(balances: readonly Balance[]): (Endpoint | null)[] {
 }
 
 /**
- * How a rule is recognised as ours, by any later version and without any memory.
+ * How a rule is recognised as vipnat's, by any later version and without any memory.
  *
- * Goal: after a crash, an upgrade or a foreign edit, tell from the kernel alone which rules are ours, whether
- * they are the wanted ones and whether they stand in the wanted order.
+ * Goal: after a crash, an upgrade or a foreign edit, the kernel alone shows which rules are vipnat's. It also shows
+ * whether they are the wanted ones, in the wanted order.
  * Tension: printed rules are not the rules that were written (`--probability 0.3333333333` comes back as
- * 0.33333333349), `-C` answers yes for rules that are not there, and positions are other people's business.
+ * 0.33333333349). `-C` answers yes for rules that are not there. Other software decides about positions.
  * Compromise: the first comment of each rule is `vipnat:` and a hash chained over the chain's name and the
- * rules before it, so the comment alone says what the rule is and where it stands. Own chains are those named
- * VIPNAT or VIPNAT-…; in foreign chains ours are the rules with such a comment or with a jump into those chains.
+ * rules before it. So the comment alone says what the rule is and where it belongs. Own chains are those named
+ * VIPNAT or VIPNAT-…. In foreign chains, vipnat's rules have such a comment or a jump into those chains.
  */
 
-/** A rule as it is written, but for the comment that identifies it and stands between head and tail. */
+/** A rule as it is written, without the comment that identifies it. That comment is between head and tail. */
 export interface RuleSpec {
   /** The matches before the comment, for example `-d 10.0.0.50/32 -p tcp`; may be empty. */
   readonly head: string;
@@ -343,7 +343,7 @@ export interface RuleSpec {
   readonly tail: string;
 }
 
-/** The chain that the hooks lead to; the names of all other chains of ours begin with it. */
+/** The chain that the hooks lead to; the names of all other vipnat chains begin with it. */
 export const dispatchChain = 'VIPNAT';
 
 /** The chain of table filter, which has a rule for each VIP. */
@@ -352,7 +352,7 @@ export const forwardChain = 'VIPNAT-FORWARD';
 /** The chain of table filter that drops replies which conntrack could not translate back, see docs/adr/0033. */
 export const inputChain = 'VIPNAT-INPUT';
 
-/** The chain by which vipnat's balancer of Services accepts their connections in FORWARD; by its name it is none of ours here. */
+/** The chain by which vipnat's balancer of Services accepts their connections in FORWARD; by its name it is no own chain here. */
 export const balancerChain = 'VIPLB-FORWARD';
 
 /** Signs the rules of one chain, in their order: the same rule has another id in another place. */
@@ -370,14 +370,14 @@ ${tail}`,
   });
 }
 
-/** Whether a chain is ours by its name. */
+/** Whether a chain is vipnat's by its name. */
 export function isOwnChain(name: string): boolean {
   return name === dispatchChain || name.startsWith(`${dispatchChain}-`);
 }
 
 /**
- * Whether a rule in a foreign chain is ours: it carries our comment or leads into our chains. One with a line break is
- * another's: no version wrote such, and no restore script can delete it.
+ * Whether a rule in a foreign chain is vipnat's: it carries vipnat's comment or leads into vipnat's chains. A rule with a
+ * line break is foreign: no version wrote such, and no restore script can delete it.
  */
 export function isOwnRule(text: string): boolean {
   // Most rules of a host are foreign: do not take 100,000 of them apart.
@@ -401,7 +401,7 @@ export interface Rule {
 
 /**
  * Takes a rule's text apart, as printed by any iptables from 1.8.2 on or as rendered by vipnat. Total: text
- * that is no rule gives a rule without target whose options hold whatever stood there.
+ * that is no rule gives a rule without target whose options hold the text's words.
  */
 export function parseRule(text: string): Rule {
   const options = readOptions(splitWords(text));
@@ -439,7 +439,7 @@ function readOptions(words: readonly Word[]): Map<string, string> {
   return new Map([...optionToValues].map(([name, values]) => [name, values.join(' ')]));
 }
 
-/** A match can stand in a rule twice, for example two comments: the first keeps the plain name. */
+/** A rule can have a match twice, for example two comments: the first keeps the plain name. */
 function nameUniquely(option: string, options: ReadonlyMap<string, unknown>): string {
   return options.has(option) ? `${option}#${options.size}` : option;
 }

@@ -28,9 +28,9 @@ import {
 import { type Diff, deleteRules, type Change, type WantedTable } from './diff.ts';
 
 /**
- * What our own rules in the nat table do with a VIP's connections, where they translate: what an agent that is gone last
- * knew. Null unless the VIP's chain is, to the letter, one that vipnat writes for these backends: rules that somebody
- * else put there or edited say nothing.
+ * What vipnat's rules in the nat table do with a VIP's connections, where they translate: the state that the last agent
+ * left. Null unless the VIP's chain is, to the letter, one that vipnat writes for these backends. Rules that other
+ * software added or edited say nothing.
  */
 export function readIptablesInstalled(nat: Table | undefined, vip: Endpoint): InstalledBalance | null {
   const seen = nat?.get(vipChainName(vip)) ?? [];
@@ -50,7 +50,7 @@ export function readIptablesInstalled(nat: Table | undefined, vip: Endpoint): In
   return isOwn ? { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) } : null;
 }
 
-/** The apiservers that our own rules in the filter table name, as `readInstalled` has it; none where these rules are not intact. */
+/** The apiservers that vipnat's rules in the filter table name, as `readIptablesInstalled` has it; none where these rules are not intact. */
 export function readIptablesApiservers(filter: Table | undefined): Endpoint[] {
   const seen = filter?.get(inputChain) ?? [];
   const named = seen.flatMap((text) => {
@@ -169,8 +169,8 @@ function sign(chain: string, rules: readonly string[]): ReturnType<typeof signRu
 }
 
 /**
- * The virtual IPs that have a chain of ours, as rules in our chains name them: also those that no hook leads to now. A
- * virtual IP is named once for each rule. A foreign rule in our chains names none.
+ * The virtual IPs that have a vipnat chain, as rules in vipnat's chains name them: also those that no hook leads to now. A
+ * virtual IP is named once for each rule. A foreign rule in vipnat's chains names none.
  */
 export function readIptablesVips({ tables }: Pick<Ruleset, 'tables'>): Endpoint[] {
   const all = [...tables.values()].flatMap((table) => [...table]);
@@ -244,7 +244,7 @@ interface ChainPlan {
   readonly rules: readonly RuleSpec[];
 }
 
-/** A shared chain without rules is not wanted at all; a VIP's own chain is, for empty is how a VIP that is left to its holder looks. */
+/** A shared chain without rules is not wanted at all. A VIP's own chain is wanted: for a VIP that its VIP holder serves, it is empty. */
 function toTable(plans: readonly ChainPlan[]): WantedTable {
   const used = plans.filter(({ hooks, rules }) => hooks.length === 0 || rules.length > 0);
   return {
@@ -273,8 +273,8 @@ function dispatch(family: Family, vip: Endpoint): RuleSpec {
 }
 
 /**
- * With ports by chance, as kube-proxy has them: the kernel's own choice is the client's port, and two clients that come from the
- * same one at the same moment get the same one; the second loses its first packet, and a second. Since iptables 1.6.2.
+ * With random ports, as kube-proxy has them. The kernel's own choice is the client's port. Two clients that use the same port at the
+ * same moment would get the same one: the second loses its first packet, and a second. Since iptables 1.6.2.
  */
 const masqueradeTarget = 'MASQUERADE --random-fully';
 
@@ -296,7 +296,7 @@ function isShared(chain: string): chain is keyof typeof sharedRules {
   return Object.hasOwn(sharedRules, chain);
 }
 
-/** The rules of a VIP's own chain; none where it is left to its holder. */
+/** The rules of a VIP's own chain; none where the VIP holder's own apiserver serves it. */
 export function renderRoute({ vip, route, masquerade }: Balance): RuleSpec[] {
   const rules = translate(vip, route);
   const mark = { head: '', tail: '-j KUBE-MARK-MASQ' };
@@ -317,9 +317,9 @@ function translate(vip: Endpoint, target: Route): RuleSpec[] {
 }
 
 /**
- * Whoever is on a backend's list goes there again; whoever is on none is put on one by chance. A list is there
- * as long as a rule names it: a backend that goes takes it along, and when it comes back its clients have another place.
- * The kernel keeps the last 100 clients of a list unless told otherwise (xt_recent, ip_list_tot).
+ * A client on a backend's list goes there again; a client on none is put on one at random. A list exists as
+ * long as a rule names it. Removing a backend deletes its list: when the backend comes back, its clients have another place.
+ * The kernel keeps the last 100 clients of a list unless configured otherwise (xt_recent, ip_list_tot).
  */
 function keepPlaces(
   vip: Endpoint,
@@ -344,7 +344,7 @@ function translateTo(endpoint: Endpoint, matches = ''): RuleSpec {
   return { head: '-p tcp', tail: `${matches}-m tcp -j DNAT --to-destination ${formatEndpoint(endpoint)}` };
 }
 
-/** The match of a rule that takes connections by chance, with a space behind it; nothing for one that takes all. */
+/** The match of a rule that takes connections at random, with a space behind it; nothing for one that takes all. */
 export function matchIptablesChance({ weight, left }: Chance): string {
   if (weight === left) return '';
   return `-m statistic --mode random --probability ${(weight / left).toFixed(10)} `;

@@ -11,7 +11,7 @@ const maxFiles = 1000;
 /** Parts of patterns that are looked for. */
 const maxSearches = 10_000;
 
-/** A file that includes itself, by whatever way, is left out: keepalived itself does not start then. */
+/** A file that includes itself, directly or not, is left out: keepalived itself does not start then. */
 const maxDepth = 32;
 
 /** A configuration with the files that it includes in their places. */
@@ -196,7 +196,7 @@ function keepForHost(line: string, id: string): string {
   return name !== undefined && (name === id) === (negation === '') ? rest : '';
 }
 
-/** A line that ends with a backslash goes on in the next one. */
+/** A line that ends with a backslash continues in the next one. */
 function addToDefinition(state: State, name: string, line: string): void {
   const goesOn = line.endsWith('\\');
   const before = state.definitions.get(name);
@@ -230,7 +230,7 @@ function replaceNames(state: State, line: string): string | null {
   return replaced;
 }
 
-/** A line of keepalived.conf, with what stands in braces after it. */
+/** A line of keepalived.conf, with what it has in braces. */
 export interface Statement {
   /** At least one, without quotes; the first is the keyword, or within a list the item itself. */
   readonly words: readonly string[];
@@ -252,7 +252,7 @@ const topKeywords: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The statements of a text, by the rules of keepalived's own reader (lib/parser.c, 2.2.7): braces may stand anywhere on a
+ * The statements of a text, by the rules of keepalived's own reader (lib/parser.c, 2.2.7). Braces may be anywhere on a
  * line, quotes hide them, comments begin with # or !. Braces that do not balance end as they do there: one too many closes
  * nothing, and a top-level keyword within a block opens none. Pure and total.
  */
@@ -302,7 +302,7 @@ function removeComment(line: string): string {
   return line.trim();
 }
 
-/** Braces, each by itself, and what stands between them. */
+/** Braces, each by itself, and the text between them. */
 function splitAtBraces(line: string): string[] {
   const pieces = line.match(/[{}]|(?:"[^"]*"|[^"{}]+|")+/g) ?? [];
   return pieces.map((piece) => piece.trim()).filter((piece) => piece !== '');

@@ -58,7 +58,7 @@ function readStart(stat: string): number {
   return Number(fields[19]) * 10;
 }
 
-/** Has a running keepalived read its configuration again. Answers whether it was there to hear it. */
+/** Has a running keepalived read its configuration again. Answers whether it was running. */
 export function reloadRunning({ pid }: RunningKeepalived): boolean {
   try {
     return process.kill(pid, 'SIGHUP');
@@ -79,7 +79,7 @@ export interface KeepalivedView {
 /** What its processes are called. */
 export const keepalivedName = 'keepalived';
 
-/** Where it looks for its configuration unless it is told otherwise, see keepalived(8). */
+/** Where keepalived reads its configuration by default, see keepalived(8). */
 export const keepalivedFile = '/etc/keepalived/keepalived.conf';
 
 /** Its configuration, as far as one is found. */
@@ -92,7 +92,7 @@ export interface KeepalivedConfiguration {
   readonly files: readonly string[];
 }
 
-/** How the configuration of the keepalived begins that holds Services' addresses: a host can have it beside that of the API's virtual IP. */
+/** How the configuration of the keepalived for Services' addresses begins: a host can also have that of the API's virtual IP. */
 export const seatsMark = '# keepalived.conf by vipnat balancer';
 
 /** Which processes are of a keepalived that holds Services' addresses, and which are not. */
@@ -123,8 +123,8 @@ async function isOfSeats({ name, pid, arguments: words }: HostProcess): Promise<
 }
 
 /**
- * Looks for a running keepalived, but for one that holds Services' addresses, and for the instance of its configuration that has an
- * address; a file of the host's is read where no running one tells of its own. Never rejects.
+ * Searches for a running keepalived that does not hold Services' addresses, and for the instance of its configuration that has an
+ * address. A file of the host's is read where no running one names its own. Never rejects.
  */
 export async function findKeepalived(address: string, hostFile: string): Promise<KeepalivedView> {
   const { others: processes } = await partKeepalived(await listProcesses().catch(() => []));
@@ -261,7 +261,7 @@ function listBareAddresses(instance: Statement): string[] {
   return items.map(([word = '']) => word.replace(/\/\d+$/, ''));
 }
 
-/** How a configuration's instances reach each other: what `vipnat keepalived` is to be told so that it stays so. */
+/** How a configuration's instances reach each other: the settings that `vipnat keepalived` needs to keep that. */
 interface KeepalivedWire {
   /** The peers of unicast and, where it is named, this node's own address; empty for multicast. */
   readonly masters: readonly string[];
@@ -338,7 +338,7 @@ function ignoreEnd(error: unknown): string {
 /** An address of this host with its subnet; one that keepalived holds is among them. */
 export type HostAddress = LocalAddress & SubnetAddress;
 
-/** A host's addresses without those that keepalived holds: what its subnets are told by. Pure. */
+/** A host's addresses without those that keepalived holds: the rest shows the host's subnets. Pure. */
 export function listSubnets(hostAddresses: readonly HostAddress[]): HostAddress[] {
   return hostAddresses.filter((one) => !isWhole(one) && isUsable(one));
 }

@@ -26,7 +26,7 @@ export interface Notice {
   readonly state: VrrpState;
 }
 
-/** An instance as it was heard of last. */
+/** An instance's last known state. */
 interface InstanceState {
   readonly state: VrrpState;
   /** By the Clock. */
@@ -52,7 +52,7 @@ const pollMs = 500;
 /** Longer than any line of keepalived's: its instances' names are words of a configuration file. */
 const maxPendingLength = 4096;
 
-/** Hears what state keepalived's instances are in, from whenever keepalived runs until it ends. */
+/** Receives keepalived's notices of its instances' states, from whenever keepalived runs until it ends. */
 export class NoticeReader {
   readonly #source: NoticeSource;
   readonly #clock: Clock;
@@ -62,7 +62,7 @@ export class NoticeReader {
   #cancel: Cancel | null = null;
   #reading: Promise<void> | null = null;
 
-  /** `onChange` is told of every state that differs from the one before; that is null for the first one heard. */
+  /** `onChange` is called with every state that differs from the one before; that is null for the first one received. */
   constructor(
     source: NoticeSource,
     clock: Clock,
@@ -73,7 +73,7 @@ export class NoticeReader {
     this.#onChange = onChange;
   }
 
-  /** By the instance's name; empty where no keepalived was heard. */
+  /** By the instance's name; empty where no keepalived sent a notice. */
   get states(): ReadonlyMap<string, InstanceState> {
     return this.#states;
   }
@@ -133,7 +133,7 @@ export class NoticeReader {
  */
 const highestPriority = 250;
 
-/** From one node to the next: of two that miss the same advert, one is heard before the other's time is over. */
+/** From one node to the next: of two that miss the same advert, one sends its own before the other's time is over. */
 const step = 10;
 
 /** A node's priority, 1 to 250, by its place among those that may hold an address: 0 is the first. Pure. */
@@ -160,14 +160,14 @@ interface VrrpInstance {
   readonly addresses: readonly string[];
   /**
    * What is held besides, of any family: `10.0.0.51/32`, `fd00::51/128 dev eth1`. Adverts do not name it: nodes that differ
-   * in it for a moment agree on the holder all the same.
+   * in it for a moment still agree on the node that holds the addresses.
    */
   readonly excluded: readonly string[];
   /** Interfaces besides `device` without which this node cannot hold the addresses. */
   readonly tracked: readonly string[];
 }
 
-/** All that a keepalived of vipnat's is told. */
+/** All settings of a keepalived of vipnat's. */
 interface KeepalivedConfiguration {
   /** The first line: by it a later version knows the file. */
   readonly mark: string;
@@ -177,7 +177,7 @@ interface KeepalivedConfiguration {
   readonly globals: readonly string[];
   /** The named pipe by which keepalived says what state its instances are in: a path without blanks and quotes. */
   readonly notices: string;
-  /** The file by which vipnat says whether this node can serve, such a path too; and what a reader is told of it. */
+  /** The file by which vipnat says whether this node can serve, such a path too; and its comment for a reader. */
   readonly trackFile: { readonly path: string; readonly comment: string };
   readonly instances: readonly VrrpInstance[];
   /** Of the group all of whose instances one node holds; null for none. */
@@ -275,13 +275,13 @@ export interface SeatFiles {
   readonly checkLog: string;
   /** Where keepalived says its pid, `--pid`. */
   readonly pidFile: string;
-  /** Where it is told whether this node can serve. */
+  /** The file that says whether this node can serve. */
   readonly trackFile: string;
   /** The named pipe by which it says what state its instances are in. It makes the pipe itself. */
   readonly notices: string;
 }
 
-/** The folder that is taken when none is given: beside that of the agent, which may run on the same host. */
+/** The folder that is taken when none is given: not that of the agent, which may run on the same host. */
 export const usualRunFolder = '/run/vipnat-lb';
 
 /** Those in the folder of `--run-dir`. */
@@ -296,12 +296,12 @@ export function locateSeatFiles(runDir: string): SeatFiles {
   };
 }
 
-/** Where keepalived is told whether this node can serve, in the folder of `--run-dir`. */
+/** The file that says to keepalived whether this node can serve, in the folder of `--run-dir`. */
 export function locateServingFile(runDir: string): string {
   return join(runDir, 'keepalived', 'serving');
 }
 
-/** Where keepalived.conf is for a keepalived in a static pod: beside what it tracks, where the host sees it too. */
+/** Where keepalived.conf is for a keepalived in a static pod: next to what it tracks, where the host sees it too. */
 export function locateKeepalivedFile(runDir: string): string {
   return join(dirname(locateServingFile(runDir)), 'keepalived.conf');
 }
@@ -323,13 +323,13 @@ export function toTmpfilesFolder(folder: string): string {
 
 /** Notified of changes of the track file, and of writes to it that failed. */
 export interface ServingListener {
-  /** keepalived was told something else than before; the first word that a node can serve is not news. */
+  /** The file's value changed; a first value that says that the node can serve is no change. */
   changed(isServing: boolean): void;
-  /** It could not be told, for the first time in a row. */
+  /** The file could not be written, for the first time in a row. */
   notWritten(problem: VipnatError): void;
 }
 
-/** A folder that cannot be written is not tried at every look. */
+/** A folder that cannot be written is not tried at every sync. */
 const retryMs = 60_000;
 
 /** What keepalived reads: with weight 0, whatever is not 0 is a fault. */
@@ -358,7 +358,7 @@ export class ServingKeeper {
     return { isServing: this.#wanted, isReported: this.#written === this.#wanted };
   }
 
-  /** To be told after every look. Returns at once. */
+  /** To be called after every sync. Returns immediately. */
   keep(isServing: boolean): void {
     this.#wanted = isServing;
     if (this.#writing !== null || isServing === this.#written || this.#clock.now() < this.#nextTry) return;

@@ -17,8 +17,8 @@ import type { LocalAddress } from './port.ts';
  * Whether another host has an address already that this one is about to take.
  *
  * Goal: an address that somebody else uses is not given a second time.
- * Tension: a silent network cannot be told from a free address, and each address that is asked for waits.
- * Compromise: one question for each, ARP or neighbour discovery, many at once, and half a second for the answers: a link answers
+ * Tension: a network that does not answer cannot be distinguished from a free address, and each address that is asked for waits.
+ * Compromise: one question for each, ARP or neighbour discovery, many in parallel, and half a second for the answers: a link answers
  * within milliseconds. Whoever answers for an address of this host, too, answers for all (proxy ARP), and counts as nobody.
  */
 
@@ -28,7 +28,7 @@ const useAsksMs = [20, 80, 200, 500];
 /**
  * Who else has addresses that this host does not have: by address, the MAC of the host that answered within half a second.
  * `own` are addresses of this host, one for each device at least. Leaves nothing in the neighbour table, whose size limits how
- * many may be asked at once (gc_thresh3, 1024). Takes root. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED.
+ * many may be asked in parallel (gc_thresh3, 1024). Takes root. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED.
  */
 export async function findAddressUsers(
   questions: readonly NeighbourQuestion[],
@@ -37,7 +37,7 @@ export async function findAddressUsers(
 ): Promise<Map<string, string>> {
   const { macs: ownMacs } = await readOwnLinks();
   const devices = new Set(questions.map(({ device }) => device));
-  // For an IPv6 address of its own the kernel hears no answer.
+  // For an IPv6 address of its own the kernel receives no answer.
   const probes = own.filter(({ family, device }) => family === 'ipv4' && devices.has(device));
   const all = [...questions, ...probes];
   try {
@@ -89,13 +89,13 @@ const ownerAsksMs = [30, 200, 900];
 /** Another host that answers for an address. */
 export interface DuplicateOwner {
   readonly mac: string;
-  /** The interface that heard it. It is not the address's own where that one is keepalived's (`OwnLinks.toAsked`). */
+  /** The interface that received it. It is not the address's own where that one is keepalived's (`OwnLinks.toAsked`). */
   readonly device: string;
 }
 
 /**
  * Asks an Ethernet once, by one ARP request, which other host has an IPv4 address. An IPv6 address it asks for by neighbour
- * discovery, and never hears an answer for one of this host. Answers null when none answers within 0.9 s. Leaves nothing in
+ * discovery, and never receives an answer for one of this host. Answers null when none answers within 0.9 s. Leaves nothing in
  * the neighbour table. Takes root. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED.
  */
 export async function askDuplicateOwner(
@@ -159,7 +159,7 @@ export async function readNeighbours(): Promise<Neighbour[]> {
 
 /**
  * Has the kernel ask the links who has addresses, and forget first what it knew. For IPv4 that may be an address of this
- * host, whose other holder it never asks for by itself. Makes entries of the neighbour table, as every connection does;
+ * host: the kernel never asks by itself which other host has it. Makes entries of the neighbour table, as every connection does;
  * not for one that a person has set. Takes root. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED.
  */
 export async function askNeighbours(questions: readonly NeighbourQuestion[]): Promise<void> {
@@ -193,9 +193,9 @@ export interface OwnLinks {
   /** The link addresses of its interfaces, but for those that other hosts may have, too. */
   readonly macs: ReadonlySet<string>;
   /**
-   * Where the holders of a device's addresses are asked for. An interface of VRRP (keepalived's `use_vmac`) has the same link address on
-   * each router. So the interface below it asks: the kernel carries nothing from there to its own upper interface, and whoever answers is
-   * another host.
+   * The interface that asks which other hosts have a device's addresses. An interface of VRRP (keepalived's `use_vmac`) has the same link
+   * address on each router. So the interface below it asks: the kernel carries nothing from there to its own upper interface, and whoever
+   * answers is another host.
    */
   readonly toAsked: (device: string) => string;
 }

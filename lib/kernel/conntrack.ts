@@ -24,8 +24,8 @@ import { readAddresses } from './addresses.ts';
 
 /**
  * Deletes the conntrack entries of connections to a VIP that were sent to one backend; answers how many. The next
- * packet of such a connection is for the VIP's holder itself, which knows nothing of it and answers with a reset. A
- * first packet that is sent again is balanced anew. By the original destination, so nobody else's connections to this backend are met.
+ * packet of such a connection is for the VIP holder itself, which knows nothing of it and answers with a reset. A
+ * first packet that is sent again is balanced again. By the original destination, so nobody else's connections to this backend are met.
  */
 export async function deleteFlows({ vip, backend, isHalfOpen }: FlowSelection): Promise<number> {
   const text = formatEndpoint(backend);
@@ -37,7 +37,7 @@ export async function deleteFlows({ vip, backend, isHalfOpen }: FlowSelection): 
 
 /**
  * How many established connections to a VIP each backend has, by its text, see formatEndpoint. Where the VIP is elsewhere, only this host's
- * own can go on here. Those of others end without a word to this host, whose kernel keeps them for up to five days.
+ * own can continue here. Others end without a packet that this host sees; its kernel keeps their entries for up to five days.
  */
 export async function countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>> {
   const own = new Set((await readAddresses()).map(({ address }) => address));
@@ -194,7 +194,7 @@ export type ConnectionChoice = 'translated' | 'all' | Endpoint;
  * Shows TCP, UDP and SCTP connections of both families, whoever sent them where they go, as the
  * kernel lists them. It keeps none: a table can have millions. One that comes, goes or moves meanwhile can be lacking, or shown twice.
  * What a visit is given works until it returns. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without
- * CAP_NET_ADMIN with TOOL_NOT_PERMITTED. The kernel walks its whole table, however few connections there are: 32 ms of a processor with 262,144
+ * CAP_NET_ADMIN with TOOL_NOT_PERMITTED. The kernel reads its whole table, however few connections there are: 32 ms of a processor with 262,144
  * buckets. It hands over those of the choice only: of an endpoint since Linux 5.8, of those that were sent elsewhere since 5.15.
  */
 export async function visitConnections(
@@ -206,7 +206,7 @@ export async function visitConnections(
   const address = typeof choice === 'string' ? null : toAddressBytes(choice.address);
   await visitList(client, { ...connectionList, payload: renderChoice(choice) }, (datagram, start, end) => {
     const tuple = locateTuple(datagram, start, end, CTA_TUPLE_ORIG);
-    // The quick way past others: those of IPv6, and before Linux 5.8 all.
+    // Skips others quickly: those of IPv6, and before Linux 5.8 all.
     if (address !== null && !hasBytes(datagram, tuple.destination, address)) return;
     const connection = parseConnection({ datagram, start, end }, tuple, readAddress);
     if (connection === null || !isChosen(connection)) return;
@@ -338,14 +338,14 @@ interface Connection {
   readonly isTranslated: boolean;
 }
 
-/** Where in a datagram one connection stands. */
+/** Where one connection is in a datagram. */
 interface Message {
   readonly datagram: Buffer;
   readonly start: number;
   readonly end: number;
 }
 
-/** Null for what has no ports. No part is copied: a walk has hundreds of thousands of them. */
+/** Null for what has no ports. No part is copied: a list has hundreds of thousands of them. */
 function parseConnection(
   { datagram, start, end }: Message,
   asked: Tuple,
@@ -459,5 +459,5 @@ function createAddressReader(): ReadAddress {
   };
 }
 
-/** Some 100 kB, for the time of a walk. */
+/** Some 100 kB, while a list is read. */
 const maxKnown = 1000;

@@ -31,7 +31,7 @@ import { readNftTable, readNftProxy } from './nftables.ts';
 /**
  * Reads a few chains of iptables-nft, on a host that has many rules.
  *
- * Goal: a look takes milliseconds and ends, however many rules others have, and however often they write.
+ * Goal: a read takes milliseconds and ends, however many foreign rules there are, and however often their owners write.
  * Tension: only iptables-nft knows what its rules mean. iptables-nft-save reads all tables, and begins again at each commit of anybody
  * (1.8.9): with 17,000 rules and seven commits a second it never ends.
  * Compromise: netlink tells the chains, and the bytes of their rules, in a moment. The same bytes mean the same: what iptables-nft has printed
@@ -161,7 +161,7 @@ const fewRules = 250;
 /** Where nothing can be known, tools are asked for everything: they can say what is wrong. */
 const unsurveyed: Survey = { isLarge: false, hasTable: { vipnat: true, 'kube-proxy': true } };
 
-/** Takes a look at the host, in a millisecond for each thousand chains. Never rejects: without an answer there is nothing to be spared. */
+/** Surveys the host's rules, in a millisecond for each thousand chains. Never rejects: without an answer there is nothing to be spared. */
 async function surveyRules(family: Family): Promise<Survey> {
   try {
     const sample = async (client: NetlinkQuestioner): Promise<Survey> => {
@@ -233,7 +233,7 @@ export class RuleReader {
       ...where,
       tables: ['kube-proxy'],
     });
-    // One that fails must not leave the others' children running when we answer.
+    // One that fails must not leave the other tools' children running when this rejects.
     await Promise.allSettled([...saves, table, proxy]);
     return { saves: await Promise.all(saves), table: await table, proxy: await proxy };
   }

@@ -46,8 +46,8 @@ export async function readForwarding(): Promise<Forwarding> {
 }
 
 /**
- * How to switch a family's forwarding on by hand: a command. Interfaces that heed router advertisements keep heeding them:
- * the host would lose routes at once, and addresses when their time ends.
+ * How to switch a family's forwarding on by hand: a command. Interfaces that obey router advertisements keep obeying them:
+ * the host would lose routes immediately, and addresses when their time ends.
  */
 export function forwardingCommand(family: Family, advertised: readonly string[], device?: string): string {
   const kept = family === 'ipv6' ? advertised.map(describeAccepting) : [];
@@ -55,7 +55,7 @@ export function forwardingCommand(family: Family, advertised: readonly string[],
 }
 
 /**
- * Makes it forward a family, and heed router advertisements as before.
+ * Makes it forward a family, and obey router advertisements as before.
  * @throws VipnatError SYSCTL_NOT_WRITTEN
  */
 export async function writeForwarding(family: Family, device?: string): Promise<void> {
@@ -179,7 +179,7 @@ export function listUntranslatedProtocols(): readonly string[] {
 }
 
 /**
- * The tunnels of this host that drop IPv4 packets of which the way back is another interface, sorted. Strict is 1 (RFC 3704), and the
+ * The tunnels of this host that drop IPv4 packets whose return path is another interface, sorted. Strict is 1 (RFC 3704), and the
  * greater of the interface's value and that for all counts. Source: Documentation/networking/ip-sysctl.rst of Linux. Rejects with NETLINK_FAILED.
  */
 export async function listStrictTunnels(): Promise<string[]> {

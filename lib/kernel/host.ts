@@ -291,7 +291,7 @@ export function watchStdoutReader(onGone: () => void): Cancel {
   };
 }
 
-/** Where systemd looks for units, see systemd.unit(5). */
+/** Where systemd searches for units, see systemd.unit(5). */
 const folders = [
   '/etc/systemd/system',
   '/run/systemd/system',

@@ -35,13 +35,13 @@ import { type Family, families, refusedPorts } from '../net.ts';
 import { isNftName, listNftTable, runNft, parseObjects } from './nftables.ts';
 import { readFile } from 'node:fs/promises';
 
-/** Reads what is wanted in a quicker way than the save tool; null where it cannot. */
+/** Reads what is wanted more quickly than the save tool; null where it cannot. */
 type QuickReading = () => Promise<SaveOutput | null>;
 
 /**
- * What one dialect has for one family, by the quick way if there is one, or by one run of its save tool. A tool that fails is run
- * once more for each table that vipnat reads: most likely it met a rule that it lacks a match for, and then nobody can tell the
- * tables after that one from the tool's end. Null where there is nothing to read.
+ * What one dialect has for one family, by the quick reading if there is one, or by one run of its save tool. A tool that fails is run
+ * once more for each table that vipnat reads. Most likely it lacks a match for some rule: its output then does not show whether
+ * later tables exist. Null where there is nothing to read.
  */
 export async function readIptables(
   toolbox: Toolbox,
@@ -64,7 +64,7 @@ export async function readIptables(
 }
 
 /**
- * What the quick way reads. Null where there is none, or it cannot: that is left to the save tool, which has more to say. Rejects with
+ * What the quick reading answers. Null where there is none, or it cannot read: the save tool then reports the cause. Rejects with
  * TOOL_TIMED_OUT: the save tool would take as long again.
  */
 export async function tryQuickly(read: QuickReading | undefined): Promise<SaveOutput | null> {
@@ -111,7 +111,7 @@ async function describeRules(place: RulePlace): Promise<string | null> {
   }
 }
 
-/** Rules of others that packets pass before connections are tracked: they may keep packets from being tracked. */
+/** Foreign rules that packets pass before connections are tracked: they may keep packets from being tracked. */
 
 /** What a tool printed of one place. */
 export type EarlyRules =
@@ -280,7 +280,7 @@ async function findLegacySave(toolbox: Toolbox, family: Family): Promise<string>
   return tool;
 }
 
-/** Asking iptables-legacy for a table creates it, and with it a second set of hooks in every packet's way: ask the kernel first. */
+/** Asking iptables-legacy for a table creates it, and with it a second set of hooks that every packet passes: ask the kernel first. */
 async function hasLegacyTables(family: Family, table?: string): Promise<boolean> {
   const path = `/proc/net/${familyToNft[family]}_tables_names`;
   try {
@@ -313,9 +313,9 @@ const maxMs = 2000;
 
 /**
  * Makes the kernel's chains that a script for iptables-nft-restore puts rules in or takes them from, where they are missing, and
- * leaves those that are there as they are. iptables-nft would make them itself, but always with the policy ACCEPT, and it holds on
- * to that when somebody else's restore has made them a moment before, with DROP (seen with 1.8.9): whoever flushes a firewall and
- * restores it would have it open, by a repair of ours in between. What nft cannot do, or is not there to do, is left to iptables-nft.
+ * leaves those that are there as they are. iptables-nft would make them itself, but always with the policy ACCEPT. It keeps
+ * that policy when another program's restore has made them a moment before, with DROP (seen with 1.8.9). A repair of vipnat's between
+ * the flush and the restore of a firewall would then leave it open. If nft is missing or fails, iptables-nft makes the chains.
  * Where all chains are there, which the kernel says in a moment, no nft is started: it reads all chains of the host first, and again
  * after each commit of anybody.
  */
@@ -334,7 +334,7 @@ async function makeBaseChains(family: Family, input: string, limitMs: number): P
 interface BaseChain {
   readonly table: string;
   readonly name: string;
-  /** As nft is told it, without a policy, so that none is changed. */
+  /** As nft declares it, without a policy, so that none is changed. */
   readonly place: string;
 }
 
@@ -351,7 +351,7 @@ export function listBaseChains(input: string): BaseChain[] {
   return [...found.values()];
 }
 
-/** What nft is told to make them. Pure. */
+/** The script by which nft makes them. Pure. */
 export function renderBaseChains(family: Family, chains: readonly BaseChain[]): string {
   const layer = familyToNft[family];
   const lines = chains.flatMap(({ table, name, place }) => [

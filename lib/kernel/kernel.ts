@@ -72,7 +72,7 @@ export const usualReadLimitMs = 10_000;
 
 /** What a real kernel needs to know. */
 interface KernelOptions {
-  /** Told when a watch goes half blind: once, until it has seen again. */
+  /** Called when a watch loses a part of its sources: once, until they work again. */
   readonly onProblem: (problem: VipnatError) => void;
   /** When polls look; the machine's clock by default. */
   readonly clock?: Clock;
@@ -126,7 +126,7 @@ async function readKernel(rules: RuleReader, query: KernelQuery): Promise<Kernel
   const closedDevices = Promise.all([forwarding, addresses]).then(([{ ipv4 }, found]) =>
     ipv4 === true ? listClosedDevices(found) : [],
   );
-  // One that fails must not leave the others' children running when we answer.
+  // One that fails must not leave the other tools' children running when this rejects.
   await Promise.allSettled([reading, addresses, ipvs, advertised, closedDevices]);
   return {
     ...(await reading),
@@ -172,7 +172,7 @@ export interface BalancerKernel {
     choice: ConnectionChoice,
     isChosen: (flow: SeenFlow) => boolean,
   ): Promise<readonly ForgottenFlow[]>;
-  /** nftables' chains for packets on their way through this host, iptables-nft's included. No tool is started while these stay as they are. */
+  /** nftables' chains for packets that this host forwards, iptables-nft's included. No tool is started while these stay as they are. */
   listForwardChains(): Promise<readonly ForwardChain[]>;
   /**
    * At least these chains of table filter of one iptables: null where it is not installed, empty text where it has none. While these chains
@@ -181,7 +181,7 @@ export interface BalancerKernel {
   readFilter(family: Family, dialect: IptablesDialect, chains: readonly string[]): Promise<SaveOutput | null>;
   /** Hands one script to one iptables: all of it takes effect, or nothing. */
   restore(transaction: IptablesTransaction): Promise<void>;
-  /** Calls back after transactions of others; this kernel's own `restore` counts as theirs. */
+  /** Calls back after foreign transactions; this kernel's own `restore` counts as one. */
   watchGeneration(options: Omit<PollOptions<number>, 'sample' | 'everyMs'>): Source;
 }
 

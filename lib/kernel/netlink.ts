@@ -42,8 +42,8 @@ export async function dumpBusyList(client: NetlinkQuestioner, list: NetlinkList)
 }
 
 /**
- * Visits the same, of a list that is long, or that others change all the time, as nftables with each commit of anybody: it can lack or
- * repeat what came or went meanwhile, or what stood beside it.
+ * Visits the same, of a list that is long, or that others change all the time, as nftables with each commit of anybody. The list can
+ * lack or repeat entries that came or went meanwhile, and the entries next to these.
  */
 export async function visitList(
   client: NetlinkQuestioner,
@@ -125,7 +125,7 @@ export type NetlinkOrder = Pick<NetlinkRequest, 'type' | 'payload'> & {
 interface NetlinkTransaction {
   /** The part of netfilter that all types belong to: the high byte of each. */
   readonly subsystem: number;
-  /** At least one; altogether less than the kernel takes at once, which is 200 kB. */
+  /** At least one; altogether less than the kernel takes in one write, which is 200 kB. */
   readonly orders: readonly NetlinkOrder[];
   /** What is asked for, in words for a message. */
   readonly subject: string;
@@ -133,7 +133,7 @@ interface NetlinkTransaction {
 
 /** Opens its socket at the first request, and again after a failure. */
 export interface NetlinkClient {
-  /** The kernel's messages. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED, a second after the kernel's last word, also when another request is pending. */
+  /** The kernel's messages. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED, a second after its last message, also when another request is pending. */
   request(request: NetlinkRequest): Promise<readonly NetlinkMessage[]>;
   /** Has a transaction done. Rejects as `request` does: the kernel has done nothing then, unless it did not answer. */
   commit(transaction: NetlinkTransaction): Promise<void>;
@@ -159,8 +159,8 @@ export async function withNetlinkClient<T>(
 }
 
 /**
- * A client with no socket yet; close it when done. One for lists reads long ones quicker: the kernel makes the parts of a list as large as it
- * was last asked for, and walks over all that it has told before at each part. 36,000 chains take 35 ms instead of 130 (Linux 6.18). But
+ * A client with no socket yet; close it when done. One for lists reads long ones quicker. The kernel makes the parts of a list as large as it
+ * was last asked for. At each part it rereads all that it has sent before. 36,000 chains take 35 ms instead of 130 (Linux 6.18). But
  * each answer, however short, takes 32 kB until it is collected.
  */
 export function createNetlinkClient(protocol: NetlinkProtocol, isForLists = false): NetlinkClient {
@@ -283,7 +283,7 @@ function frame({ type, payload, isDump, isOrder = false }: NetlinkRequest, seque
  * answer says what has become of all.
  */
 function frameTransaction({ subsystem, orders }: NetlinkTransaction, sequence: number): Buffer {
-  // struct nfgenmsg: the subsystem stands in its last two bytes.
+  // struct nfgenmsg: the subsystem is in its last two bytes.
   const payload = Buffer.from([0, 0, subsystem >> 8, subsystem & 0xff]);
   const messages = orders.map(({ isCreation, ...order }, at) => {
     const answer = at === orders.length - 1 ? NLM_F_ACK : 0;
@@ -346,7 +346,7 @@ export function parseMessages(datagram: Buffer): NetlinkMessage[] {
   return messages;
 }
 
-/** Reads an answer where it stands in what the kernel sent: from `start`, after its header, to `end`. What is sent is nobody else's. */
+/** Reads an answer in place in what the kernel sent: from `start`, after its header, to `end`. What is sent is nobody else's. */
 type VisitAnswer = (datagram: Buffer, start: number, end: number) => void;
 
 /** Reads one datagram of the answers to the question of a number; answers what is no answer: their end, and all after it. */
@@ -383,8 +383,8 @@ export function parseAttributes(message: Buffer, offset: number): Map<number, Bu
 }
 
 /**
- * Visits the attributes from `start` to `end` where they stand, each whole and in their order; a type can come more than once. A malformed
- * rest is left out. The quick way where there are many messages.
+ * Visits the attributes from `start` to `end` in place, each whole and in their order; a type can come more than once. A malformed
+ * rest is left out. This is quick where there are many messages.
  */
 export function visitAttributes(message: Buffer, start: number, end: number, visit: VisitAttribute): void {
   for (let at = start; at + attributeHeaderBytes <= end;) {
@@ -417,10 +417,10 @@ export function findValueEnd(message: Buffer, at: number): number {
   return at - attributeHeaderBytes + message.readUInt16LE(at - attributeHeaderBytes);
 }
 
-/** An attribute's type, and from where to where its value stands. */
+/** An attribute's type, and where its value starts and ends. */
 type VisitAttribute = (type: number, start: number, end: number) => void;
 
-/** One message to the kernel, padded to a multiple of four. `flags` are those beside NLM_F_REQUEST. */
+/** One message to the kernel, padded to a multiple of four. `flags` are added to NLM_F_REQUEST. */
 export function renderMessage(
   { type, payload, flags }: { type: number; payload: Buffer; flags: number },
   sequence: number,
@@ -436,7 +436,7 @@ export function renderMessage(
 // linux/netlink.h
 const NLM_F_REQUEST = 0x001;
 
-/** One attribute, as it stands in a message: padded to a multiple of four. `isNested` where it is made of others. */
+/** One attribute, as a message has it: padded to a multiple of four. `isNested` where its value is made of attributes. */
 export function renderAttribute(type: number, value: Buffer, isNested = false): Buffer {
   const attribute = Buffer.alloc(align(attributeHeaderBytes + value.length));
   attribute.writeUInt16LE(attributeHeaderBytes + value.length, 0);

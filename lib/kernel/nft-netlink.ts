@@ -15,7 +15,7 @@ import { VipnatError } from '../errors.ts';
 import { endianness } from 'node:os';
 import { createHash } from 'node:crypto';
 
-/** The name of our nftables table, in each family that has one. Whatever it holds is ours: nobody else writes there. */
+/** The name of vipnat's nftables table, in each family that has one. Whatever it holds is vipnat's: nobody else writes there. */
 export const ownTable = 'vipnat';
 
 /** `ip vipnat` or `ip6 vipnat`. */
@@ -23,7 +23,7 @@ export function nameOwnTable(family: Family): string {
   return `${familyToNft[family]} ${ownTable}`;
 }
 
-/** kube-proxy writes once a second: a host where a few milliseconds are never quiet in so many tries is no host of ours. */
+/** kube-proxy writes once a second: no supported host has a commit within a few milliseconds in each of so many tries. */
 const maxTries = 10;
 
 /**
@@ -370,7 +370,7 @@ export interface NftChain {
   readonly policy: 'ACCEPT' | 'DROP' | null;
   /** What a chain with a hook is for, as nft says it: `filter`, `nat`, `route`; null for one without. */
   readonly type: string | null;
-  /** Whether packets on their way through this host pass it by its hook. */
+  /** Whether packets that this host forwards pass it by its hook. */
   readonly isForward: boolean;
   /** The place of its hook among others: the least comes first. Null for a chain without a hook. */
   readonly priority: number | null;
@@ -425,7 +425,7 @@ const numberToLayer = new Map(
 const NF_DROP = 0;
 /** The same number in the families ip, ip6, inet, bridge and arp. The family netdev has no hook of this number. */
 const NF_INET_FORWARD = 2;
-/** Where a chain is in the way of packets. */
+/** Where a chain is hooked in. */
 interface Hook {
   readonly number: number | null;
   readonly priority: number | null;

@@ -149,7 +149,7 @@ interface FeatureTools {
 
 /**
  * Asks nft and the kernel of this network namespace for each feature, in a table that is gone afterwards. Where they take no table at all, nothing
- * counts as missing: whoever writes one hears why. Rejects as nft does.
+ * counts as missing: whoever writes one gets the reason. Rejects as nft does.
  */
 export async function listMissingFeatures(tools: FeatureTools): Promise<MissingFeatures> {
   const canReadBack = await readsVerdictMaps(tools);
@@ -230,7 +230,7 @@ export async function checkScript(input: string, limitMs: number): Promise<strin
   }
 }
 
-/** What nft prints of our own table, by its name: no rule of anybody else's is loaded for that. Null where nft is missing; nft is not asked for a table that is known not to exist. */
+/** What nft prints of vipnat's table, by name: no foreign rule is loaded for that. Null where nft is missing; nft is not asked for a table that is known not to exist. */
 export async function readNftTable(
   family: Family,
   limitMs: number,
@@ -302,14 +302,14 @@ export async function runNft(
     limitMs,
   });
   if (exitCode === 0) return;
-  // nft 0.9.8 opens /dev/stdin anew, which cannot be done with the socket that Node gives it.
+  // nft 0.9.8 opens /dev/stdin again, which cannot be done with the socket that Node gives it.
   if (!stderr.includes('Could not open file "/dev/stdin"')) {
     throw toolFailed({ tool: 'nft', exitCode, stderr, input });
   }
   await runTool({ tool: 'nft', arguments: [...options, input], limitMs });
 }
 
-/** Tells the transactions of nftables that this process makes from those of others: each moves the generation by one. */
+/** Distinguishes the nftables transactions of this process from foreign ones: each moves the generation by one. */
 export class OwnTransactions {
   readonly #pending = new Set<Promise<boolean>>();
   #count = 0;
@@ -329,8 +329,8 @@ export class OwnTransactions {
   }
 
   /**
-   * A number that changes with the transactions of others. Waits for own work under way, as its transaction may count already. One
-   * that failed halfway counts as theirs.
+   * A number that changes with foreign transactions. Waits for pending own work, as its transaction may count already. One
+   * that failed halfway counts as foreign.
    */
   async countForeign(readGeneration: () => Promise<number>): Promise<number> {
     while (this.#pending.size > 0) await Promise.allSettled(this.#pending);

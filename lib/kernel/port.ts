@@ -11,7 +11,7 @@ export interface Attempt<T> {
 /** Which rules a reading is to tell. */
 type RulesToRead = Pick<UnreadRules, 'family' | 'dialect' | 'tables'>;
 
-/** Awaits a reading of rules. A VipnatError is told as what could not be read; anything else is a bug, and rejects. */
+/** Awaits a reading of rules. A VipnatError is reported as what could not be read; anything else is a bug, and rejects. */
 export async function attempt<T>(reading: Promise<T>, rules: RulesToRead): Promise<Attempt<T>> {
   try {
     return { found: await reading, unread: [] };
@@ -77,13 +77,13 @@ export function toolName(family: Family, dialect: Dialect, suffix?: 'save' | 're
   return suffix === undefined ? base : `${base}-${suffix}`;
 }
 
-/** The two implementations of iptables: the nf_tables one and the old xtables one. Both can hold rules at once. */
+/** The two implementations of iptables: the nf_tables one and the old xtables one. Both can hold rules at the same time. */
 export type IptablesDialect = 'nft' | 'legacy';
 
-/** What rules can be written to: one of iptables' dialects, or nftables itself, as a table of our own. */
+/** What rules can be written to: one of iptables' dialects, or nftables itself, as a table of vipnat's. */
 export type Dialect = IptablesDialect | 'nftables';
 
-/** Both dialects of iptables, the one preferred in doubt first. */
+/** Both dialects of iptables. The first is preferred where nothing decides. */
 export const iptablesDialects: readonly IptablesDialect[] = ['nft', 'legacy'];
 
 /**
@@ -111,13 +111,13 @@ export interface Kernel {
    * resetFlows.
    */
   countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>>;
-  /** nftables' chains for packets on their way through this host, iptables-nft's included. */
+  /** nftables' chains for packets that this host forwards, iptables-nft's included. */
   listForwardChains(): Promise<readonly ForwardChain[]>;
   /** Makes this host pass on packets of a family, or what comes by one interface. Rejects with SYSCTL_NOT_WRITTEN where that cannot be done. */
   enableForwarding(family: Family, device?: string): Promise<void>;
   /** How this host reaches its own IPv4 addresses. Rejects with NETLINK_FAILED: rules do not depend on it. */
   readLocalRoutes(): Promise<LocalRoutes>;
-  /** Puts a route of ours before the kernel's own; does nothing where it is already. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED. */
+  /** Puts a vipnat route before the kernel's own; does nothing where it is already. Rejects with TOOL_NOT_PERMITTED or NETLINK_FAILED. */
   addSourceRoute(route: SourceRoute): Promise<void>;
   /** Takes it away again; does nothing where it is not. Rejects alike. */
   removeSourceRoute(route: SourceRoute): Promise<void>;
@@ -141,7 +141,7 @@ export interface KernelQuery {
   readonly nftServiceChain: string;
   /**
    * The chains of iptables that are wanted; all when left out. Where a host has many rules, what is read of iptables-nft is these chains
-   * only: whole tables take long to list, and longer while others write. Whatever else is read may be told, too.
+   * only: whole tables take long to list, and longer while others write. The answer may have other chains, too.
    */
   readonly chains?: ChainSelection;
 }
@@ -164,7 +164,7 @@ export const iptablesTables = ['nat', 'filter', 'mangle'] as const;
 /** One of them. */
 type IptablesTable = (typeof iptablesTables)[number];
 
-/** A table that is read: one of iptables, or of nftables our own or kube-proxy's. */
+/** A table that is read: one of iptables, or of nftables vipnat's or kube-proxy's. */
 type ReadTable = IptablesTable | 'vipnat' | 'kube-proxy';
 
 /** Rules that a read was to tell and could not. Nothing is known of them, not even whether there are any. */
@@ -183,7 +183,7 @@ export interface UnreadRules {
 export interface KernelReading {
   /** Of each family and dialect that has an iptables here; none at all where only nft is installed. */
   readonly iptables: readonly SaveOutput[];
-  /** Our own table of each family; none where nft is missing. */
+  /** vipnat's table of each family; none where nft is missing. */
   readonly nftTables: readonly NftTableOutput[];
   /** Addresses on this network namespace's interfaces that can be used (not tentative, not failed DAD). */
   readonly addresses: readonly LocalAddress[];
@@ -192,7 +192,7 @@ export interface KernelReading {
   readonly forwarding: Forwarding;
   /** The interfaces with an IPv4 address that pass on nothing although the host does; none when left out. IPv6 has no such switch. */
   readonly closedDevices?: readonly string[];
-  /** The interfaces that would heed no router advertisement any more if forwarding of IPv6 were switched on, see routes.ts; none where it is on. */
+  /** The interfaces that would stop obeying router advertisements if forwarding of IPv6 were switched on, see routes.ts; none where it is on. */
   readonly advertised: readonly string[];
   /** The nftables proxy's objects, per family that has its table; empty where nft is missing. */
   readonly nftProxies: readonly NftProxyOutput[];
@@ -200,7 +200,7 @@ export interface KernelReading {
   readonly unread: readonly UnreadRules[];
 }
 
-/** Whether this host passes on packets of others, at least from one interface; null where the kernel lacks the family. */
+/** Whether this host forwards other hosts' packets, at least from one interface; null where the kernel lacks the family. */
 export type Forwarding = Readonly<Record<Family, boolean | null>>;
 
 /** What one `*tables-save` printed. */
@@ -213,7 +213,7 @@ export interface SaveOutput {
   readonly unlistedRules?: number;
 }
 
-/** A chain of nftables that packets on their way through this host pass. */
+/** A chain of nftables that forwarded packets pass. */
 export interface ForwardChain {
   /** Its table with the family: `inet firewall`. */
   readonly table: string;
@@ -222,7 +222,7 @@ export interface ForwardChain {
   readonly isDropping: boolean;
 }
 
-/** What `nft -n -t list table` printed for our own table; empty when there is none. */
+/** What `nft -n -t list table` printed for vipnat's table; empty when there is none. */
 export interface NftTableOutput {
   readonly family: Family;
   readonly text: string;

@@ -113,7 +113,7 @@ function partRules(text: string): Map<string, string[]> {
 /** A chain of iptables-nft, as netlink shows it: everything but what its rules mean. */
 export interface SeenChain extends Pick<NftChain, 'table' | 'name' | 'policy'> {
   readonly ruleCount: number;
-  /** The handles of its rules: what is written anew has another text, also where it says the same. */
+  /** The handles of its rules: a rule that is written again has another text, also where it says the same. */
   readonly handles: string;
   /** What its rules say, as a text to compare: the same for chains of this name that say the same. */
   readonly digest: string;
@@ -254,15 +254,15 @@ function toSeen({ table, name, policy }: NftChain, { handles, digest }: RawRules
 }
 
 /**
- * Chains of nftables that are hooked into the way of packets, whoever they belong to.
+ * Chains of nftables that are hooked into the path of packets, whoever they belong to.
  *
- * Goal: a look takes milliseconds and starts no tool while nothing of interest has changed.
+ * Goal: a read takes milliseconds and starts no tool while nothing of interest has changed.
  * Tension: nft reads all chains of the host first, and begins again at each commit of anybody (1.0.6). Only nft knows what a rule means.
  * Compromise: netlink tells the chains. What nft has printed of a chain that drops is remembered by the bytes of its rules. nft is asked for all
  * where netlink does not answer: it has more to say.
  */
 
-/** Lists chains for packets on their way through this host, and remembers what their rules let pass. */
+/** Lists chains for packets that this host forwards, and remembers what their rules let pass. */
 export class ForwardChains {
   readonly #limitMs: number;
   readonly #memory = new RuleMemory<boolean>();
@@ -301,7 +301,7 @@ function hasPassage(text: string): boolean {
   return /^\s+ct status dnat (?:counter packets \d+ bytes \d+ )?accept(?: comment ".*")?$/m.test(text);
 }
 
-/** The families whose connections a table of nftables translates, but for our own table and those of iptables-nft. None where nft is missing. */
+/** The families whose connections a table of nftables other than vipnat's and iptables-nft's translates. None where nft is missing. */
 export async function listTranslatedFamilies(limitMs = 10_000): Promise<ReadonlySet<Family>> {
   const others = (await listHookedChains(limitMs)).filter(
     ({ type, layer, table }) => type === 'nat' && table !== ownTable && (table !== 'nat' || layer === 'inet'),

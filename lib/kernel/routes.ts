@@ -83,7 +83,7 @@ const RTA_GATEWAY = 5;
 const familyToNumber = { ipv4: 2, ipv6: 10 } as const;
 const familyToHostBits = { ipv4: 32, ipv6: 128 } as const;
 
-/** Nobody's (RFC 5737, RFC 3849): the way there is the way to everywhere. */
+/** Nobody's (RFC 5737, RFC 3849): the route there is the default route. */
 const familyToElsewhere: Readonly<Record<Family, string>> = { ipv4: '192.0.2.1', ipv6: '2001:db8::1' };
 
 function familyOf(address: string): Family {
@@ -165,7 +165,7 @@ const routeList: NetlinkList = {
   subject: 'routes',
 };
 
-/** Nobody's (RFC 5737): the way there is the way to everywhere. */
+/** Nobody's (RFC 5737): the route there is the default route. */
 const elsewhere = '192.0.2.1';
 
 /** Null on a host that has no default route. */
@@ -226,7 +226,7 @@ function readAddress(bytes: Buffer | undefined): string | null {
 }
 
 /**
- * The routing protocol by which vipnat's routes are told from others': none that iproute2 6.14, BIRD, FRR, Cilium, kube-vip
+ * The routing protocol that marks vipnat's routes: none that iproute2 6.14, BIRD, FRR, Cilium, kube-vip
  * or keepalived uses.
  */
 const ownProtocol = 118;
@@ -241,13 +241,13 @@ export function sourceRouteCommand(
 }
 
 /**
- * Which interfaces heed router advertisements, and would no more if the host forwarded.
+ * Which interfaces obey router advertisements, and would no more if the host forwarded.
  *
  * Goal: a host that begins to forward IPv6 loses no address and no route, neither now nor when their lifetime ends.
- * Tension: with forwarding, the kernel heeds advertisements only of interfaces whose `accept_ra` is 2, and forgets their default routes at once
- * (net/ipv6/ndisc.c, rt6_purge_dflt_routers). What a host has now says little: the first advertisement may come later, and may give an address
- * without a default route. But whoever is heeded can become a host's router, and pods are at links of it, too.
- * Compromise: every interface that heeds them now goes on so, but for a pod's end: a cable into another network namespace without an address.
+ * Tension: with forwarding, the kernel obeys advertisements only of interfaces whose `accept_ra` is 2, and immediately forgets their default
+ * routes (net/ipv6/ndisc.c, rt6_purge_dflt_routers). What a host has now says little: the first advertisement may come later, and may give
+ * an address without a default route. But a sender that is obeyed can become a host's router, and pods are at links of it, too.
+ * Compromise: every interface that obeys them now continues, except a pod's end: a cable into another network namespace without an address.
  */
 
 /** Of include/uapi/linux/ipv6_route.h: a default router that was found by an advertisement, or whatever else came by one. */
@@ -263,7 +263,7 @@ const noInterface: readonly string[] = ['all', 'default', 'lo'];
 export async function listAdvertised(): Promise<string[]> {
   const names = (await readdir(switchesFolder).catch(() => [])).filter((name) => !noInterface.includes(name));
   const values = await Promise.all(names.map((name) => readFile(toAcceptPath(name), 'utf8').catch(() => '')));
-  // 0 is how a network manager says that it heeds them itself; 2 is what is wanted.
+  // 0 is how a network manager says that it handles them itself; 2 is what is wanted.
   const heeding = names.filter((_, at) => values[at]?.trim() === '1');
   if (heeding.length === 0) return [];
   const pods = await listPodsEnds();
@@ -293,7 +293,7 @@ export function readAdvertised(text: string): string[] {
   return [...new Set(devices)];
 }
 
-/** The switch that has an interface heed advertisements although the host forwards, as a path. */
+/** The switch that has an interface obey advertisements although the host forwards, as a path. */
 export function toAcceptPath(device: string): string {
   return `${switchesFolder}/${device}/accept_ra`;
 }

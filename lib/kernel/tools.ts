@@ -103,15 +103,15 @@ function isEscaped(line: string, at: number): boolean {
 }
 
 /**
- * Like Promise.all, but answers only when all have settled: after a failure nothing goes on behind the caller's
- * back. Rejects with the first failure in the given order.
+ * Like Promise.all, but answers only when all have settled: after a failure nothing continues in the
+ * background. Rejects with the first failure in the given order.
  */
 export async function settleAll<T>(promises: readonly Promise<T>[]): Promise<T[]> {
   await Promise.allSettled(promises);
   return await Promise.all(promises);
 }
 
-/** A process takes so many while it is started: three pairs for its pipes, and one by which libuv hears whether it began. */
+/** A process takes so many while it is started: three pairs for its pipes, and one by which libuv learns whether it began. */
 const descriptorsToStart = 8;
 
 /**
@@ -151,7 +151,7 @@ export function toolTimedOut(tool: string, limitMs: number): VipnatError {
   return new VipnatError('TOOL_TIMED_OUT', `${tool} had not ended after ${limitMs / 1000} s and was killed`);
 }
 
-/** DESCRIPTORS_EXHAUSTED, with the way out. `reason` is a sentence without its full stop: what could not be done, and why. */
+/** DESCRIPTORS_EXHAUSTED, with the remedy. `reason` is a sentence without its full stop: what could not be done, and why. */
 export function descriptorsExhausted(reason: string): VipnatError {
   return new VipnatError(
     'DESCRIPTORS_EXHAUSTED',
@@ -159,7 +159,7 @@ export function descriptorsExhausted(reason: string): VipnatError {
   );
 }
 
-/** TOOL_NOT_PERMITTED, with the way out. `reason` is one line of what refused. */
+/** TOOL_NOT_PERMITTED, with the remedy. `reason` is one line of what refused. */
 export function toolNotPermitted(attempt: string, reason: string): VipnatError {
   return new VipnatError(
     'TOOL_NOT_PERMITTED',
@@ -183,7 +183,7 @@ export function toolFailed({ tool, exitCode, stderr, input }: ToolFailure): Vipn
 /** iptables 1.8.9 (legacy) of a table that neither the kernel nor a module has: `unable to initialize table 'nat'`. */
 const noTable = /unable to initialize table '(\w+)'/;
 
-/** The way out for who has chosen iptables-legacy where the kernel lacks it; empty for every other failure. */
+/** The remedy for a choice of iptables-legacy where the kernel lacks it; empty for every other failure. */
 function adviseTable(tool: string, stderr: string): string {
   const table = noTable.exec(stderr)?.[1];
   if (table === undefined) return '';
@@ -198,7 +198,7 @@ function adviseTable(tool: string, stderr: string): string {
 const noPermission = /Permission denied|Operation not permitted/;
 
 /**
- * What is told of a kernel without nfnetlink, or without nf_tables behind it. iptables 1.8.9: `Failed to initialize nft:
+ * What tools print on a kernel without nfnetlink, or without nf_tables behind it. iptables 1.8.9: `Failed to initialize nft:
  * Protocol not supported`, `Could not fetch rule set generation id: Invalid argument`. nft 1.0.6: `Unable to initialize
  * Netlink socket: Protocol not supported`, `cache initialization failed: Invalid argument`.
  */
@@ -235,7 +235,7 @@ export interface Toolbox {
   find(family: Family, dialect: IptablesDialect, suffix?: 'save' | 'restore'): Promise<string | null>;
 }
 
-/** Looks for tools at every call, so tools may come and go; a plain tool is asked once which dialect it writes. */
+/** Searches for tools at every call, so tools may come and go; a plain tool is asked once which dialect it writes. */
 export function createToolbox(limitMs: number): Toolbox {
   const toolToBackend = new Map<string, IptablesDialect>();
 
@@ -372,7 +372,7 @@ async function startTool({ tool, arguments: words }: ToolCommand): Promise<Start
 function toOptions() {
   return {
     killSignal: 'SIGKILL',
-    // A tool may be a wrapper script: killed alone it would leave its child behind, holding our pipes.
+    // A tool may be a wrapper script: killed alone it would leave its child behind, holding this process's pipes.
     killDescendants: true,
     env: toolEnvironment(),
     maxBuffer: maxOutputCharacters,
@@ -452,7 +452,7 @@ export function toSearchPath(path = ''): string {
   return [...folders, ...lacking].join(':');
 }
 
-/** What every tool is started with beside this process's own environment. */
+/** What every tool is started with, in addition to this process's own environment. */
 export function toolEnvironment(): Readonly<Record<string, string>> {
   return { LC_ALL: 'C', PATH: toSearchPath(process.env['PATH']) };
 }
@@ -490,7 +490,7 @@ export class ReadyTools {
 
   /**
    * Has exactly these wait: starts those that do not, replaces those that are outdated, ends all others. The last call counts. Resolves
-   * when that is so, also where a tool cannot be found or started: whoever needs it is told. Null is left out.
+   * when that is so, also where a tool cannot be found or started: the tool's run then reports that. Null is left out.
    */
   keep(commands: Promise<readonly (ToolCommand | null)[]>): Promise<void> {
     const found = commands.catch(ignore);
@@ -541,7 +541,7 @@ function describe({ tool, arguments: words }: ToolCommand): string {
   return [tool, ...words].join(' ');
 }
 
-/** Whoever needs the tool is told by its run. */
+/** The tool's run reports it. */
 function ignore(error: unknown): undefined {
   if (error instanceof VipnatError) return undefined;
   throw error;

@@ -71,7 +71,7 @@ function watchGeneration({ clock, onTrigger, onProblem }: SourceOptions, client:
     clock,
     sample: async () => {
       const generation = await readGeneration(client);
-      // What comes too early is told by a later look.
+      // Later samples report a change that comes too early.
       if (generation === seen.generation || clock.now() - seen.at < ownRulesRestMs) return seen.generation;
       const own = await readOwnRules(client);
       trigger = own === seen.own ? 'nft-generation' : 'own-rules';
@@ -340,7 +340,7 @@ const inotifywait = [
   '/run',
 ] as const;
 
-/** In a container it is mounted from the host by itself: then its folder there hears nothing of it. */
+/** In a container it is mounted from the host by itself: then a watch of its folder there sees no change. */
 const lockFile = '/run/xtables.lock';
 
 /** With util-linux's setpriv the kernel ends the child when we die, even by SIGKILL; without, its next event does (SIGPIPE). */
@@ -359,12 +359,12 @@ async function buildCommand(): Promise<readonly [string, ...string[]]> {
 const probeLimitMs = 2000;
 
 /**
- * Tells changes of vipnat's own rules from all others.
+ * Distinguishes changes of vipnat's own rules from all others.
  *
  * Goal: what another program does to vipnat's rules is repaired soon, also while somebody writes to nftables all the time.
- * Tension: looks that find nothing come less and less often, and the generation counts the changes of everybody.
- * Compromise: after each change, the handles of a few rules: of vipnat's own chain, and of the chains that lead to it. vipnat's other chains
- * are not looked at: whoever changes these is seen by the next look.
+ * Tension: syncs that find nothing become less frequent, and the generation counts the changes of everybody.
+ * Compromise: after each change, the handles of a few rules: of vipnat's own chain, and of the chains that lead to it. Its other chains
+ * are not read here: the following sync finds changes to them.
  */
 
 /** What vipnat's rules are at the time, as a text to compare. Rejects as readRuleHandles does. */
@@ -383,17 +383,17 @@ const places: readonly RulePlace[] = (['ip', 'ip6'] as const).flatMap((family) =
 /** One thing to look at again and again. */
 export interface PollOptions<T> {
   readonly clock: Clock;
-  /** Looks once. Rejections are reported, and the next look comes all the same. */
+  /** Takes one sample. A rejection is reported, and polling continues. */
   readonly sample: () => Promise<T>;
-  /** How far apart looks are, in milliseconds: they are at multiples of it on the clock, so that several polls wake the processor together. */
+  /** Milliseconds between samples. They are at multiples of it on the clock, so that several polls wake the processor together. */
   readonly everyMs: (seen: T | undefined) => number;
-  /** Called when a look sees something else than the look before. The first one is what others are compared with. */
+  /** Called when a sample differs from the one before. The first sample is only compared with later ones. */
   readonly onChange: () => void;
   /** Called with the first of a row of failures. */
   readonly onProblem: (problem: VipnatError) => void;
 }
 
-/** Starts to poll at once. Looks never overlap: the next one is planned when the one before has ended. */
+/** Starts to poll immediately. Samples never overlap: each is planned when the one before has ended. */
 export function startPoll<T extends string | number | null>(options: PollOptions<T>): Source {
   let seen: T | undefined;
   let isFailing = false;
@@ -436,7 +436,7 @@ export function startPoll<T extends string | number | null>(options: PollOptions
   };
 }
 
-/** A timer may fire a little early: a multiple that is nearly reached counts as this look's own. */
+/** A timer may fire a little early: a multiple that is nearly reached counts as the current sample's. */
 function untilNextMultiple(nowMs: number, everyMs: number): number {
   const rest = Math.ceil(everyMs - (nowMs % everyMs));
   return rest > everyMs / 2 ? rest : rest + everyMs;
@@ -446,7 +446,7 @@ function untilNextMultiple(nowMs: number, everyMs: number): number {
 interface SourceOptions {
   readonly clock: Clock;
   readonly onTrigger: (trigger: Trigger) => void;
-  /** Told of the first of a row of failures. */
+  /** Called with the first of a row of failures. */
   readonly onProblem: (problem: VipnatError) => void;
 }
 

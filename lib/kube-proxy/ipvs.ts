@@ -33,7 +33,7 @@ export type FoundServer = Sourced<{
   readonly affinitySeconds: number | null;
 }>;
 
-/** The Service's virtual server, or why it cannot be told: one of the two is null. */
+/** The Service's virtual server, or why it is not known: one of the two is null. */
 export interface ServiceServer {
   readonly server: FoundServer | null;
   readonly reason: string | null;

@@ -18,7 +18,7 @@ export interface IptablesProxyView {
   readonly entryRule: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
   /** Whether packets from other hosts get to kube-proxy's rules at all. */
   readonly isHooked: boolean;
-  /** The Service's backends behind the live edge, sorted; null without one, or when one of them cannot be read. */
+  /** The Service's backends behind the entry rule, sorted; null without one, or when one of them cannot be read. */
   readonly backends: Sourced<readonly Endpoint[]> | null;
   /** For how long a client stays with its backend (sessionAffinity: ClientIP); null for not at all. */
   readonly affinitySeconds: number | null;
@@ -108,7 +108,7 @@ function findTranslation(ruleset: Ruleset, chain: string): Endpoint | null {
 
 /**
  * Without endpoints kube-proxy rejects the ClusterIP in the filter table. That half of its update succeeds even when
- * a jump of ours makes the other half fail and keeps the live edge in place (measured with kube-proxy 1.36.3).
+ * a jump of vipnat's makes the other half fail. The entry rule then stays in place (measured with kube-proxy 1.36.3).
  */
 function findUnwanted(
   ruleset: Ruleset,
@@ -133,7 +133,7 @@ function findMasqueradeMark(ruleset: Ruleset): IptablesProxyView['masqueradeMark
   return null;
 }
 
-/** `0x4000/0x4000` or `0x4000`; 0 for anything that does not set exactly these bits, such as kube-proxy's way to clear them. */
+/** `0x4000/0x4000` or `0x4000`; 0 for anything that does not set exactly these bits, such as kube-proxy's rule that clears them. */
 function readMark(text: string | undefined): number {
   const match = /^(0x[0-9a-f]{1,8})(?:\/(0x[0-9a-f]{1,8}))?$/.exec(text ?? '');
   const mark = Number(match?.[1] ?? 0);
@@ -154,7 +154,7 @@ function describeChain({ family, dialect }: Ruleset, table: TableName, chain: st
 export interface NftProxyView {
   /** The map element that sends the ClusterIP to the service's chain. */
   readonly entryRule: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
-  /** The Service's backends behind the live edge, sorted; null without one, or when one of them cannot be read. */
+  /** The Service's backends behind the entry rule, sorted; null without one, or when one of them cannot be read. */
   readonly backends: Sourced<readonly Endpoint[]> | null;
   /** For how long a client stays with its backend (sessionAffinity: ClientIP); null for not at all. */
   readonly affinitySeconds: number | null;
@@ -203,7 +203,7 @@ function findClusterIp(output: NftProxyOutput, service: ServicePort): string | n
   return addresses.length === 1 ? only : null;
 }
 
-/** Without the edge, its address is known from the comment only. */
+/** Without the entry rule, its address is known from the comment only. */
 function findNftUnwanted(
   output: NftProxyOutput,
   service: ServicePort,

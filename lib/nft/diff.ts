@@ -24,8 +24,8 @@ interface TablePair {
 }
 
 /**
- * The changes that turn our table into the wanted one, for one transaction. Chains that are wrong are filled anew
- * where they are: the hooks stay, and what sets hold. Only what cannot be changed, a hook or a set's declaration,
+ * The changes that turn vipnat's table into the wanted one, for one transaction. Wrong chains are filled again
+ * in place: the hooks stay, and what sets hold. Only what cannot be changed, a hook or a set's declaration,
  * has the whole table replaced. Empty when in sync (I7).
  */
 export function diffNftTable(
@@ -146,7 +146,7 @@ const hasSameRules: IsSameChain = (_, wanted, seen) =>
 
 /**
  * The changes of a table (`ip vipnat`) of which both states have the same hooks and declarations where both have an object, see
- * `listUnchangeable`. Chains that are wrong are filled anew where they are: hooks stay, and what sets hold. Pure.
+ * `listUnchangeable`. Wrong chains are filled again in place: hooks stay, and what sets hold. Pure.
  */
 export function diffObjects(
   table: string,

@@ -22,12 +22,12 @@ export function declareMemory(type: string, seconds: number): NftSet {
 /** Before kube-proxy's and iptables' nat chains at -100 (dstnat) and 100 (srcnat). Numbers: nft refuses `dstnat` in output chains. */
 export const natPriority = { translate: -105, masquerade: 95 } as const;
 
-/** What a chain is declared as that packets pass at a hook; what no rule of it decides about goes on. */
+/** A chain's declaration for packets that pass at a hook; packets that no rule of it decides about pass. */
 export function declareHook(type: 'filter' | 'nat', hook: string, priority: number): string {
   return `type ${type} hook ${hook} priority ${priority}; policy accept;`;
 }
 
-/** Our own table of a family, see `readNftTable`. */
+/** vipnat's table of a family, see `readNftTable`. */
 export function parseNftTable({ family, text }: NftTableOutput): NftRuleset {
   return { family, dialect: 'nftables', table: readNftTable(text, nameOwnTable(family)) };
 }
@@ -54,7 +54,7 @@ export function readNftTable(text: string, table: string): SeenNftTable | null {
   };
 }
 
-/** A chain's own comment stands beside its hook; we write none. */
+/** A chain's own comment is next to its hook; vipnat writes none. */
 function readChain({ statements }: NftObject): NftChain {
   const isHead = (statement: string) => statement.startsWith('type ') || statement.startsWith('comment ');
   const head = statements.filter(isHead);
@@ -108,7 +108,7 @@ function readElements(statement: string, readKey: (text: string) => string): Map
   );
 }
 
-/** What our table of one family holds; null when there is none. */
+/** What vipnat's table of one family holds; null when there is none. */
 export interface NftRuleset {
   readonly family: Family;
   readonly dialect: 'nftables';
@@ -163,7 +163,7 @@ interface NftObject {
 /** `set NAME {` and what follows up to its `}`. */
 interface OpenObject extends NftObject {
   readonly statements: string[];
-  /** The lines of a statement that goes on: nft breaks the lines of long sets. */
+  /** The lines of an unfinished statement: nft breaks the lines of long sets. */
   open: string[];
   /** How many braces of that statement are open. */
   depth: number;
@@ -222,7 +222,7 @@ function readStatement(object: OpenObject, line: string): void {
   object.depth = 0;
 }
 
-/** nft has no way to put a quote or a line break into a string. */
+/** nft cannot put a quote or a line break into a string. */
 function countOpenBraces(line: string): number {
   const bare = line.replaceAll(/"[^"]*"/g, '');
   return bare.split('{').length - bare.split('}').length;
@@ -236,8 +236,8 @@ function unexpected(problem: string, line: string): VipnatError {
 }
 
 /**
- * Whether a printed rule still says what the rendered one said. nft prints numbers for some of our words, as `-n`
- * asks, in its own number of digits, and leaves out the family where it is plain; all else that differs is somebody's edit.
+ * Whether a printed rule still says what the rendered one said. nft prints numbers for some of vipnat's words, as `-n`
+ * asks, in its own number of digits. It leaves out the family where it is plain. Any other difference is an edit.
  */
 export function hasSameNftMeaning(rendered: string, printed: string): boolean {
   return rendered === printed || toMeaning(rendered) === toMeaning(printed);
@@ -280,7 +280,7 @@ function addFlags(flags: string): number {
   return [...flags.matchAll(/\w+/g)].reduce((sum, [flag]) => sum + (flagToBit.get(flag) ?? Number(flag)), 0);
 }
 
-/** The same for what a set is declared as: nft prints `3h` where it is not told to print numbers. */
+/** The same for what a set is declared as: nft prints `3h` unless it is asked to print numbers. */
 export function hasSameDeclaration(rendered: string, printed: string): boolean {
   return toDeclared(rendered) === toDeclared(printed);
 }

@@ -31,7 +31,7 @@ import { nameOwnTable } from '../kernel/nft-netlink.ts';
 import { type NftFamily, familyToNft } from '../kernel/port.ts';
 
 /**
- * What our own table does with a VIP's connections, what an agent that is gone last knew. Null unless the VIP's chain
+ * What vipnat's table does with a VIP's connections: the state that the last agent left. Null unless the VIP's chain
  * is, to the letter, one that vipnat writes for these backends.
  */
 export function readNftInstalled(table: NftTable | null, vip: Endpoint): InstalledBalance | null {
@@ -50,7 +50,7 @@ export function readNftInstalled(table: NftTable | null, vip: Endpoint): Install
   return { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) };
 }
 
-/** The apiservers that our own table's rules about replies name, as `readInstalled` has it. */
+/** The apiservers that the rules about replies in vipnat's table name, as `readNftInstalled` has it. */
 export function readNftApiservers(family: Family, table: NftTable | null): Endpoint[] {
   const seen = table?.chains.get('input')?.rules ?? [];
   const named = seen.flatMap((rule) => {
@@ -86,8 +86,8 @@ function readTimeout({ sets }: NftTable, chain: string): number | null {
 }
 
 /**
- * The changes that take some virtual IPs out of our table of one family: their chains and sets, and their rules in the
- * chains that all share. The table goes whole when it has no other virtual IP. Nothing else is changed or repaired. Shared
+ * The changes that take some virtual IPs out of vipnat's table of one family. These are their chains and sets, and their rules
+ * in the chains that all share. The table goes whole when it has no other virtual IP. Nothing else is changed or repaired. Shared
  * chains that vipnat of this version wrote are as it would write them for the other virtual IPs (I7).
  */
 export function removeVipsFromNft({ family, table: seen }: NftRuleset, vips: readonly Endpoint[]): NftDiff {
@@ -266,7 +266,7 @@ function toChain(name: string, hooked: string | null, rules: readonly string[]):
   };
 }
 
-/** Clients whose place is kept first; all others by chance. */
+/** Clients whose place is kept first; all others at random. */
 function translate(balance: TableBalance): string[] {
   const { vip, affinitySeconds } = balance;
   // Also where a set is full, which ends a rule that would add to it.
@@ -275,8 +275,8 @@ function translate(balance: TableBalance): string[] {
 }
 
 /**
- * A rule for each backend. Not one rule with a map: a packet that is in the old chain while a new one takes
- * its place finds the old map empty, and goes past our rules (Linux 6.18).
+ * A rule for each backend, not one rule with a map. A packet that is in the old chain while a new one takes
+ * its place would find the old map empty, and skip vipnat's rules (Linux 6.18).
  */
 function chooseByChance({ backends, weights }: TableBalance, act: (backend: Endpoint) => string): string[] {
   return toChances(backends, weighWith(weights)).map(
@@ -284,7 +284,7 @@ function chooseByChance({ backends, weights }: TableBalance, act: (backend: Endp
   );
 }
 
-/** Whoever is in a backend's set goes there again; whoever is in none is put into one by chance. */
+/** A client in a backend's set goes there again; a client in none is put into one at random. */
 function keepPlaces(balance: TableBalance): string[] {
   const { vip, backends } = balance;
   const source = `${ip(vip)} saddr`;
@@ -298,7 +298,7 @@ function keepPlaces(balance: TableBalance): string[] {
   ];
 }
 
-/** A backend that goes takes its set along: when it comes back, its clients have another place. */
+/** Removing a backend deletes its set: when the backend comes back, its clients have another place. */
 function declareSets(family: Family, { vip, backends, affinitySeconds }: TableBalance): [string, NftSet][] {
   if (affinitySeconds === null) return [];
   return backends.map((backend) => [
@@ -320,7 +320,7 @@ function block(head: string, lines: readonly string[]): string[] {
   return [`\t${head} {`, ...lines.map((line) => `\t\t${line}`), '\t}'];
 }
 
-/** The virtual IPs that have a chain in our table, as its rules name them: once for each rule. */
+/** The virtual IPs that have a chain in vipnat's table, as its rules name them: once for each rule. */
 export function readNftVips({ table }: Pick<NftRuleset, 'table'>): Endpoint[] {
   const chains = table?.chains ?? new Map<string, never>();
   return [...chains.values()]
@@ -337,7 +337,7 @@ function readVip(text: string): Endpoint | null {
   return parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
 }
 
-/** The match of a rule that takes connections by chance, with a space behind it, as nft prints it; nothing for one that takes all. */
+/** The match of a rule that takes connections at random, with a space behind it, as nft prints it; nothing for one that takes all. */
 export function matchNftChance({ weight, left }: Chance): string {
   if (weight === left) return '';
   return `numgen random mod ${left} ${weight === 1 ? '0' : `< ${weight}`} `;
