@@ -4,7 +4,7 @@ import { name, objectVersion, type Resource } from '../kubernetes/client.ts';
 
 /**
  * The addresses by which keepalived knows seats. It refuses an instance without an address, so each seat has one that belongs to no
- * network: it is on the interface `lo` of the holder. Only the seat's own adverts name it.
+ * network: it is on the interface `lo` of the seat holder. Only the seat's own adverts name it.
  */
 
 /** As many for each family as there are virtual_router_ids. */
@@ -112,7 +112,7 @@ export const serviceProxyLabel = 'service.kubernetes.io/service-proxy-name';
 /** On an early EndpointSlice: weights that are not 1. See `weights.ts`. */
 export const weightsAnnotation = 'vipnat.io/weights';
 
-/** A ConfigMap in vipnat's namespace: pools that the controller creates. See `first-pools.ts`. */
+/** A ConfigMap in vipnat's namespace: pools that the controller creates. See `FirstPools`. */
 export const firstPools = 'vipnat-pools';
 
 /** On that ConfigMap: a sum of the pools that were created. */
@@ -123,11 +123,11 @@ export const firstPoolsRanges = 'vipnat.io/pools';
 
 /** On an AddressPool: what a person wants of its seats. */
 export const poolAnnotations = {
-  /** See `drained.ts`. */
+  /** See `readDrained`. */
   drained: 'vipnat.io/drained',
 } as const;
 
-/** On a node's Lease: what the balancer there has done. See `node-report.ts`. */
+/** On a node's Lease: what the balancer there has done. See `NodeReport`. */
 export const reportAnnotations = {
   programmed: 'vipnat.io/programmed',
   seats: 'vipnat.io/seats',
@@ -161,7 +161,7 @@ export const webhookName = 'vipnat-webhook';
 
 /** What the definitions ask of a field beyond what is read of it. */
 
-/** Of a schema, as OpenAPI v3 says it: a description, bounds, rules. It replaces what `definitions.ts` prints for the schema. */
+/** Of a schema, as OpenAPI v3 says it: a description, bounds, rules. It replaces what `crds.ts` prints for the schema. */
 export type Strictness = Readonly<Record<string, unknown>>;
 
 /**
@@ -188,7 +188,7 @@ const isSmall = '!isCIDR(self) || cidr(self).prefixLength() >= (cidr(self).ip().
 /** Kubernetes 1.31 takes `==` of two such values for endlessly dear, and refuses the definition. */
 const hasNoHostBits = '!isCIDR(self) || cidr(self).masked() in [cidr(self)]';
 
-/** What `judge-pools.ts` refuses, too. An expression has no IPv4 address in the form of IPv6. */
+/** What `judgePools` refuses, too. An expression has no IPv4 address in the form of IPv6. */
 const foreignBlocks = `['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3', '::/127', 'fe80::/10', 'ff00::/8']`;
 
 const first = "self.split('-')[0].trim()";
@@ -236,7 +236,7 @@ export const range = z.string().register(strict, {
   ],
 });
 
-/** No part of a millisecond: `go-duration.ts` takes all of these. */
+/** No part of a millisecond: `parseGoDuration` takes all of these. */
 const durationPattern = String.raw`^(\d{1,9}ms|\d{1,9}(\.\d{1,3})?s|\d{1,9}(\.\d{1,4})?m|\d{1,9}(\.\d{1,5})?h)+$`;
 
 /** A duration as Go writes it, in whole milliseconds. */
@@ -302,7 +302,7 @@ export type Condition = z.output<typeof condition>;
 /** Those of an object's status, as its schema has them. */
 type Conditions = z.ZodMiniOptional<z.ZodMiniNullable<z.ZodMiniArray<typeof condition>>>;
 
-/** One of each type, in the status of a kind of ours. The description names the types. */
+/** One of each type, in the status of a kind of vipnat. The description names the types. */
 export function describeConditions(description: string): Conditions {
   return z.nullish(z.array(condition)).register(strict, {
     description,
@@ -313,12 +313,12 @@ export function describeConditions(description: string): Conditions {
 
 /**
  * The objects that the controller and the balancer share, as the API has them. What is `strict` of a field is not asked of what is
- * read: only the API asks it, by the CustomResourceDefinitions that `definitions.ts` prints of these schemas.
+ * read: only the API asks it, by the CustomResourceDefinitions that `crds.ts` prints of these schemas.
  */
 
 const labelValue = z.string().register(strict, { maxLength: 63 });
 
-/** What `label-selector.ts` refuses otherwise. */
+/** What `findSelectorProblem` refuses otherwise. */
 const withValues = {
   properties: { operator: { enum: ['In', 'NotIn'] }, values: { minItems: 1 } },
   required: ['values'],
@@ -349,7 +349,7 @@ const seat = z
   .object({
     /** From 0, once in a pool. `POOL/INDEX` names the seat. */
     index: z.number(),
-    /** Of the seat's family, and of no network: see `anchors.ts`. Whoever has it on the interface lo holds the seat. */
+    /** Of the seat's family, and of no network: see `toAnchor`. Whoever has it on the interface lo holds the seat. */
     anchor: z._default(z.string(), '').register(strict, {
       description: 'An address that only the node of the seat has, on its interface lo.',
     }),
@@ -441,7 +441,7 @@ export type AddressUser = z.output<typeof user>;
 
 const absentNode = z.object({ node: z.string(), renewal: z.string() });
 
-/** A node that did not hear of an address. */
+/** A node that did not learn of an address. */
 export type AbsentNode = z.output<typeof absentNode>;
 
 const virtualIpSpec = z.object({
@@ -473,7 +473,7 @@ const virtualIpSpec = z.object({
     description:
       'The namespaces of Services that gave the address back: until reuseAfter is over, only these can name it.',
   }),
-  /** With the last renewal that was heard. As long as no other one is heard, such a node does not serve the address. */
+  /** With the last renewal that was received. As long as no other one is received, such a node does not serve the address. */
   absent: z._default(z.array(absentNode), []).register(strict, {
     maxItems: 5000,
     description: 'Nodes whose Lease was over when the address was given: they do not serve it.',
@@ -504,7 +504,7 @@ const virtualIp = z
   .object({ metadata, spec: virtualIpSpec, status: z.nullish(virtualIpStatus) })
   .register(strict, { 'x-kubernetes-validations': [isNamedForAddress] });
 
-/** An address that is given. Its name is the address (`address-name.ts`), so that one exists at most. */
+/** An address that is given. Its name is the address (`toObjectName`), so that one exists at most. */
 export type VirtualIp = z.output<typeof virtualIp>;
 
 /** As many as a pool of a /16 has. */
@@ -533,7 +533,7 @@ export const virtualIps: Resource<VirtualIp> = {
   selector: '',
   schema: virtualIp,
   limits: { ...limits, objects: maxVirtualIps },
-  // A Service may have left it: a node that says it has heard of that serves it no more.
+  // A Service may have left it: a node that says it has learned of that serves it no more.
   dropsUnreadable: true,
   absence,
 };
