@@ -234,7 +234,7 @@ export function nameEarlyOwner({ metadata: { namespace, labels } }: Pick<EarlySl
   return `${namespace}/${labels?.[earlyServiceLabel] ?? ''}`;
 }
 
-/** The share of connections of an endpoint among those of its port: an annotation of its pod, and of its early EndpointSlice. */
+/** The weight of an endpoint among those of its port: an annotation of its pod, and of the early EndpointSlice that has it. */
 
 /** The highest weight. */
 export const maxWeight = 256;
