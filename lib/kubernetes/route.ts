@@ -231,7 +231,7 @@ export interface ApiAccess {
  */
 export type ReadAccess = () => Promise<ApiAccess>;
 
-/** The environment variables, by which a pod finds the API. */
+/** The environment variables by which a pod finds the API. */
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Where a pod has its token and the CA. Source: Kubernetes, "Accessing the Kubernetes API from a Pod". */
