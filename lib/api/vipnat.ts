@@ -280,7 +280,7 @@ export const metadata = z.object({
   creationTimestamp: z.nullish(z.string()),
   deletionTimestamp: z.nullish(z.string()),
   labels: z.nullish(z.record(z.string(), z.string())),
-  /** Those that `names.ts` has. */
+  /** Those that `known` has. */
   annotations: z.nullish(z.pipe(z.record(z.string(), z.string()), z.transform(keepKnown))),
   finalizers: z.nullish(z.array(z.string())),
 });
