@@ -42,7 +42,7 @@ export interface Execution {
     | 'unknown'
     /** The API does not take it. */
     | 'refused';
-  /** What was answered, as a sentence that can go on. */
+  /** What was answered, as a sentence that can continue. */
   readonly detail: string;
   /** The version that the object has now; null where it is gone or nothing was written. */
   readonly version: string | null;
@@ -122,7 +122,7 @@ function toResult({ method }: Write, { outcome, detail, version }: WriteAnswer):
  * Takes steps: one write for one key at a time, then waits until the informer has shown it. What a step is, its kind says; here is only when one is taken.
  */
 
-/** What it needs of the world, and its listeners. */
+/** Its dependencies and listeners. */
 export interface EngineOptions extends ExecuteDependencies {
   readonly group: KindGroup;
   readonly clock: Clock;
@@ -134,9 +134,9 @@ export interface EngineOptions extends ExecuteDependencies {
   readonly onFailed: (key: StepKey, outcome: Execution, failures: number) => void;
   /** What is written for a key does not stay: others that write the object, by the names of field managers. */
   readonly onConflict: (key: StepKey, managers: readonly string[], view: ClusterView) => void;
-  /** The informer of a kind has not shown a write for long, and the API has it: what the informer knows is old. Told at each look. */
+  /** The informer of a kind has not shown a write for long, and the API has it: what the informer knows is old. Called at each check. */
   readonly onBehind: (kind: string) => void;
-  /** A fault of ours. */
+  /** A fault of vipnat itself. */
   readonly onError: (key: StepKey, error: unknown) => void;
 }
 
@@ -146,10 +146,10 @@ const workers = 4;
 /** An informer shows a write after milliseconds; one that has not after this is cut off, or its watch is frozen. */
 export const shownMs = 15_000;
 
-/** A pool that is to go waits this long between looks at writes that may have given its addresses. */
+/** A pool that is to go waits this long between two checks of writes that may have given its addresses. */
 const givenMs = 1000;
 
-/** Whatever the clocks do, a key that waits for a moment is looked at this often. */
+/** Whatever the clocks do, a key that waits for a moment is checked this often. */
 const maxWaitMs = 5 * 60_000;
 
 /** Takes steps from the first `begin` to `stop`. */
@@ -210,7 +210,7 @@ export class Engine {
     return this.#queue.statistics;
   }
 
-  /** Takes no further step, and waits for the writes under way. */
+  /** Takes no further step, and waits for the writes in progress. */
   async stop(): Promise<void> {
     this.#cancelWake();
     await this.#queue.stop();
@@ -315,7 +315,7 @@ export class Engine {
     return false;
   }
 
-  /** Null: the key may go on. What became of a write that the informer does not show is read at the API. */
+  /** Null: the key may continue. What became of a write that the informer does not show is read at the API. */
   async #awaitOwnWrite(key: StepKey, failures: number): Promise<TurnResult | null> {
     const { clock, onFailed, onBehind } = this.#options;
     const keyStatus = this.#judgeWrite(key);
@@ -351,7 +351,7 @@ function findVersion(object: string, view: ClusterView): string | null {
   return findMetadata(view, kindToSource[kind as WrittenKind], key).resourceVersion ?? null;
 }
 
-/** A key, and which object of that name it is: a new one begins anew. */
+/** A key, and which object of that name it is: a new one starts from nothing. */
 export function toLife({ source }: Kind, key: StepKey, view: ClusterView): string {
   return `${formatKey(key)} ${findMetadata(view, source, key.key).uid ?? ''}`;
 }
@@ -363,10 +363,10 @@ function listManagers({ source }: Kind, { key }: StepKey, view: ClusterView): re
 }
 
 /**
- * Which writes of ours the informer has not shown yet. A key with one of them waits: its next step would rest on the past.
+ * Which writes of this process the informer has not shown yet. A key with one of them waits: its next step would rest on the past.
  *
- * A step that writes its own object could go on all the same: the version that it knows is refused. A Service's step that writes a
- * VirtualIP has no such guard: nothing tells the next step of an address that no list has yet, and the finalizer would go. So
+ * A step that writes its own object could continue all the same: the version that it knows is refused. A Service's step that writes a
+ * VirtualIP has no such guard: the next step cannot know of an address that no list has yet, and the finalizer would go. So
  * where the answer of such a write was lost, or no list shows it in time, the object is read before the next step.
  */
 export class OwnWrites {
@@ -434,11 +434,11 @@ export interface OwnWrite {
   readonly before: string | null;
   /** The version that it got; null where it was deleted, or is not there; undefined where nobody knows whether it was written. */
   readonly after: string | null | undefined;
-  /** Where the object is read, if nothing else tells what became of it; null where the next step needs no such thing. */
+  /** Where the object is read, if nothing else says what became of it; null where the next step needs no such thing. */
   readonly readPath: string | null;
   /** The pool whose address it gives, if it gives one. */
   readonly givesOf?: string | undefined;
-  /** By the Clock: no longer than this without another look. A list that was made after a gap may not have every version. */
+  /** By the Clock: no longer than this without another check. A list that was made after a gap may not have every version. */
   readonly untilMs: number;
 }
 

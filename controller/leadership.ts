@@ -23,7 +23,7 @@ import { DrainTimes } from './report/log.ts';
 import { Devices, deviceWatchers } from './devices/devices.ts';
 import { type QueueStatistics, joinStatistics } from '../lib/queue.ts';
 
-/** What leading needs of the world, and its listeners. */
+/** The dependencies of leading, and its listeners. */
 interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onBehind'> {
   readonly route: ApiRoute;
   readonly clock: Clock;
@@ -36,7 +36,7 @@ interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onB
   readonly reserved: Reserved;
   /** Drivers of devices, by their names. */
   readonly findDriver: FindDriver;
-  /** A kind of objects cannot be followed, told after each attempt; and it is followed. */
+  /** A kind of objects cannot be followed, reported after each attempt; and it is followed. */
   readonly onLost: (kind: string, error: VipnatError) => void;
   readonly onFollowed: (kind: string) => void;
   /** An object cannot be read: it is left out. */
@@ -60,7 +60,7 @@ const apiservers = toSliceResource({ namespace: 'default', name: 'kubernetes' })
 const tickMs = 1000;
 
 /**
- * This process renews its Lease each 2 s. One whose watch has not shown that for so long is on a frozen server, or on a frozen way to
+ * This process renews its Lease each 2 s. One whose watch has not shown that for so long is on a frozen server, or on a frozen path to
  * it, and the other watches with it: a bookmark would be missed a minute later only.
  */
 const frozenMs = 10_000;
@@ -74,7 +74,7 @@ type Reported = 'leases' | 'livingReports' | 'unresponsiveNodes' | 'deviceReport
 /** What only devices need. */
 const resourcesOfDevices = { endpointSlices, deviceNodes };
 
-/** What is followed for each source of objects. Living and silent nodes follow from Leases. */
+/** What is followed for each source of objects. Living and unresponsive nodes follow from Leases. */
 type Resources = {
   readonly [S in Exclude<keyof Objects, Reported | keyof typeof resourcesOfDevices>]: Resource<Objects[S]>;
 };
@@ -116,7 +116,7 @@ export class Leadership {
   readonly #missingOfGates = new Set<string>();
   /** What only devices need: followed once there is one. Null until then. */
   #missingOfDevices: Set<string> | null = null;
-  /** Kinds, by the titles that listeners hear, to whether they are not lost. */
+  /** Kinds, by the titles that listeners receive, to whether they are not lost. */
   readonly #kinds = new Map<string, boolean>();
   #rewatchedAt = -Infinity;
   #cancelTick: Cancel = () => undefined;

@@ -73,7 +73,7 @@ export async function runController(config: Config, options: ControllerOptions):
   if (readAccess === null) throw lacksCredentials();
   const [clock, random] = [systemClock, systemRandom];
   const logger = await createLogger(config);
-  // Nothing is known beside the credentials: the controller need not be on a master.
+  // Nothing is known besides the credentials: the controller need not be on a master.
   const route = new ApiRoute(readAccess, [], null);
   const ending = new AbortController();
   const events = new EventWriter({ route, clock, random, logger, node: hostname().toLowerCase() });
@@ -156,7 +156,7 @@ export async function inspectWebhook(route: ApiRoute): Promise<WebhookFacts | nu
  * The pools that a manifest asks for.
  *
  * Goal: one `kubectl apply` of what `vipnat manifest services --pool` prints is enough.
- * Tension: kubectl asks the API for each kind before it creates anything, so it refuses an AddressPool beside its own definition.
+ * Tension: kubectl asks the API for each kind before it creates anything, so it refuses an AddressPool together with its own definition.
  * Compromise: the manifest has a ConfigMap, and the controller that leads creates its pools. It creates, and never changes: a pool is
  * its owner's from then on. The ConfigMap keeps a sum of what was created, so that a deleted pool does not come back.
  */
@@ -173,7 +173,7 @@ interface FirstPoolsOptions {
   readonly onCreated: (pool: string) => void;
   /** There was one of that name before, whose addresses stay as they are. */
   readonly onExisting: (pool: string) => void;
-  /** It did not succeed, and is tried again. Told each time. */
+  /** It did not succeed, and is tried again. Reported each time. */
   readonly onProblem: (detail: string) => void;
 }
 
@@ -209,7 +209,7 @@ export class FirstPools {
     this.#running = this.#run();
   }
 
-  /** Ends when a write under way has. */
+  /** Ends when a write in progress has. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#pause.stop();
@@ -281,7 +281,7 @@ function toSum(data: FirstPoolsMap['data']): string {
   return createHash('sha256').update(JSON.stringify(entries)).digest('hex').slice(0, 16);
 }
 
-/** What a controller needs of the world. */
+/** The dependencies of a controller. */
 interface ControllerPorts {
   readonly route: ApiRoute;
   readonly client: ObjectClient;
@@ -294,7 +294,7 @@ interface ControllerPorts {
   readonly onDrained: (seconds: number, pod: string) => void;
 }
 
-/** What a controller is told at its start. */
+/** What is configured at a controller's start. */
 interface ControllerSettings extends Settings {
   readonly namespace: string;
   /** Of this process, and of no other that ever was. */

@@ -16,10 +16,10 @@ import type { WaitsFor, Objects, Watch, Known, StepKey } from './cache/known.ts'
 import type { Regarding } from '../lib/telemetry/events.ts';
 
 /**
- * When a key writes. What only tells people what is so anyway waits for others. And what is written again and again (S8) waits ever longer.
+ * When a key writes. What only reports what is so anyway waits for others. And what is written again and again (S8) waits ever longer.
  *
- * Goal: what another program undoes, or the API drops without a word, costs a write a minute.
- * Tension: an owner who changes his mind asks for the same again, and gets it at once.
+ * Goal: what another program undoes, or the API drops without an error, costs a write a minute.
+ * Tension: an owner who changes his mind asks for the same again, and gets it immediately.
  * Compromise: five times at full pace, then ever later. Two writes are the same if they differ in nothing but versions, moments and
  * messages: a message that names other nodes each time is the same news.
  */
@@ -162,7 +162,7 @@ export function createVirtualIp(name: string, spec: VirtualIp['spec']): Write {
 }
 
 /**
- * What others see of it, and the finalizer that belongs to it then: the last one who leaves takes the finalizer along, in one write. Of one that is
+ * What others see of it, and the finalizer that belongs to it then: the last one who leaves removes the finalizer, in one write. Of one that is
  * deleted, the next write does: the API shows what is gone as it was before that write, and so without those who have left.
  */
 export function patchVirtualIp(
@@ -273,7 +273,7 @@ export type Json = string | number | boolean | null | readonly Json[] | { readon
 
 /**
  * One request to the API. Its answer, when there is one, has the new version of the object; the key is due again once the
- * informer has seen that version or a later one. 409 means that somebody else was first: the informer hears of it, then the key is due
+ * informer has seen that version or a later one. 409 means that somebody else was first: the informer receives it, then the key is due
  * again. 404 of a DELETE means that it is done.
  */
 export interface Write {
@@ -336,7 +336,7 @@ export type Step =
       readonly does: 'write';
       readonly write: Write;
       readonly event: StepEvent | null;
-      /** It only tells people what is so anyway: others' steps go first. */
+      /** It only reports what is so anyway: the steps of other keys go first. */
       readonly isLowPriority?: true;
       /** It lets this pool go: not while an address of the pool may be given that no list shows yet. */
       readonly endsPool?: string;
@@ -347,7 +347,7 @@ export type Step =
       /** For logs and people. */
       readonly why: string;
       /**
-       * A date, in milliseconds since 1970: then the key is due anyway. It is reckoned from `World.nowMs`: the key waits for the
+       * A date, in milliseconds since 1970: then the key is due anyway. It is reckoned from `ClusterView.nowMs`: the key waits for the
        * difference by a clock that does not jump. Null: never by itself.
        */
       readonly untilMs: number | null;
@@ -381,7 +381,7 @@ export interface Kind {
   readonly listKeys?: (known: Known) => Iterable<string>;
   /** What its events are about, as they name it; null where they are about nothing. */
   readonly subject: Pick<Regarding, 'apiVersion' | 'kind'> | null;
-  /** The namespace that a key is of, as each has its turns beside the others. Unless given, the one in the key. */
+  /** The namespace that a key is of: namespaces take turns. Unless given, the one in the key. */
   readonly findTenant?: (key: string, known: Known) => string;
   /**
    * Where to read what a step has written, if no list shows it; null for a step's own object. What its next step knows of that is as
@@ -392,10 +392,10 @@ export interface Kind {
   readonly mayRepeat?: true;
 }
 
-/** Kinds whose keys have their turns beside each other. They begin when all that they watch is known. */
+/** Kinds whose keys have their turns in one queue. They begin when all that they watch is known. */
 export interface KindGroup {
   readonly kinds: readonly Kind[];
-  /** For how long what keys wait for is gathered before they are looked at. */
+  /** For how long what keys wait for is gathered before they are checked. */
   readonly wakeMs: number;
 }
 

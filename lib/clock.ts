@@ -1,4 +1,4 @@
-/** How often something may happen: at once while there are tokens, then one at a time. */
+/** How often something may happen: immediately while there are tokens, then one at a time. */
 export interface Budget {
   readonly capacity: number;
   readonly refillMs: number;
@@ -65,12 +65,12 @@ export class Pause {
     });
   }
 
-  /** Ends the pause under way; does nothing when there is none. */
+  /** Ends the pause in progress; does nothing when there is none. */
   wake(): void {
     this.#wake();
   }
 
-  /** Ends the pause under way, and makes every later one end at once. */
+  /** Ends the pause in progress, and makes every later one end immediately. */
   stop(): void {
     this.#isStopped = true;
     this.#wake();
@@ -84,7 +84,7 @@ export type Cancel = () => void;
 export interface Clock {
   /** Milliseconds since an arbitrary moment: for durations only. Never goes back, whatever happens to the date. */
   now(): number;
-  /** The date and time of day: for what people and files are told. */
+  /** The date and time of day: for what people and files get. */
   date(): Date;
   /** Calls back once, `delayMs` milliseconds from now at the earliest, never within this call. */
   schedule(delayMs: number, callback: () => void): Cancel;

@@ -20,7 +20,7 @@ const usualFiles = [
   '/var/lib/rancher/k3s/server/tls/server-ca.crt',
 ];
 
-/** The CA in the given file, else in the first usual place that has one; null when none has. Read anew each time: CAs are rotated. */
+/** The CA in the given file, else in the first usual place that has one; null when none has. Read again each time: CAs are rotated. */
 export function findAuthority(file: string | null): Authority | null {
   for (const candidate of file === null ? usualFiles : [file]) {
     const certificates = readCertificates(candidate);
@@ -127,7 +127,7 @@ function toDate(text: string): Date | null {
 
 const { O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_WRONLY } = constants;
 
-/** A file that was removed meanwhile is not made again: that would drain the host anew. Its time stays, which may be its date. */
+/** A file that was removed meanwhile is not made again: that would drain the host again. Its time stays, which may be its date. */
 async function append(location: string, text: string): Promise<void> {
   const file = await open(location, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK).catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
@@ -154,7 +154,7 @@ function describe(error: unknown): string {
   return code ?? message;
 }
 
-/** More than this at once is left for the next read. */
+/** More than this in one read is left for the next. */
 const chunkBytes = 16_384;
 
 /** The reading end of a named pipe that somebody else makes, writes and removes. Never waits for a writer. */
@@ -168,7 +168,7 @@ export class Fifo {
 
   /**
    * What was written since the last read: empty when nothing was; null when nobody has it open for writing, so that what is
-   * written next begins anew. One read at a time. Never rejects: a file that is no pipe or cannot be read counts as having no writer.
+   * written next is a new beginning. One read at a time. Never rejects: a file that is no pipe or cannot be read counts as having no writer.
    */
   async read(): Promise<string | null> {
     try {
@@ -199,7 +199,7 @@ async function openFifo(path: PathLike): Promise<FileHandle> {
 }
 
 /**
- * Refuses to go on where a file of that name is somebody else's: one with something in it that does not begin with the mark.
+ * Refuses to continue where a file of that name is somebody else's: one with something in it that does not begin with the mark.
  * `command` names what writes such files.
  * @throws VipnatError OUTPUT_NOT_WRITTEN, also where the file cannot be read.
  */
@@ -227,7 +227,7 @@ export interface ReadLimits {
   readonly maxBytes?: number;
   /** A link is not followed, but refused with ELOOP. Default: false. */
   readonly refusesLink?: boolean;
-  /** Looks at the open file before it is read, and rejects if it shall not be. */
+  /** Checks the open file before it is read, and rejects if it shall not be. */
   readonly check?: (file: FileHandle) => Promise<void>;
 }
 
@@ -280,7 +280,7 @@ const mode = 0o644;
 
 /**
  * Replaces a file, whole or not at all, also where the power fails; its folder is made where there is none. The file is
- * then our own, of mode 0644, whoever had the one before. Nothing is ever written through a link, a second name, a pipe or
+ * then vipnat's own, of mode 0644, whoever had the one before. Nothing is ever written through a link, a second name, a pipe or
  * a device in its place: that is what is replaced. Rejects, as node:fs does, where it could not be; what was there stays.
  */
 export async function replaceFile(path: string, text: string, options: FolderOptions = {}): Promise<void> {

@@ -22,7 +22,7 @@ function printBlock(block: AddressRange): string {
   return `${fromNumber(family, first).text}/${length}`;
 }
 
-/** Ranges of addresses, as pools have them. An address is a number here, and its family beside it. */
+/** Ranges of addresses, as pools have them. An address is a number here, together with its family. */
 
 /** All addresses from one to another, both included. */
 export interface AddressRange {
@@ -35,8 +35,8 @@ export interface AddressRange {
 export const familyToBits: Readonly<Record<Family, number>> = { ipv4: 32, ipv6: 128 };
 
 /**
- * Reads `A-B`, `A/LENGTH` or `A`. Answers null for anything else: two families, B before A, bits of a host in a CIDR (10.0.9.5/24 may
- * be meant either way). Network and broadcast addresses belong to a range: whoever does not want them given does not list
+ * Reads `A-B`, `A/LENGTH` or `A`. Answers null for anything else: two families, B before A, bits of a host in a CIDR (10.0.9.5/24 has
+ * two meanings). Network and broadcast addresses belong to a range: whoever does not want them given does not list
  * them.
  */
 export function parseRange(text: string): AddressRange | null {
@@ -191,7 +191,7 @@ export function readAddressBytes(bytes: Buffer | undefined): string | null {
  * accepts all others (`vipnat drain`).
  *
  * Only root connects from a port below 1024. Linux gives such a port to no other program, and its address translation moves
- * no client's port there (nf_nat_l4proto_unique_tuple). So no client is refused by chance. IANA has assigned none of these ports.
+ * no client's port there (nf_nat_l4proto_unique_tuple). So no client is refused by accident. IANA has assigned none of these ports.
  */
 export const drainPorts = { first: 914, last: 952 } as const;
 

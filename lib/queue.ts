@@ -42,7 +42,7 @@ export class TokenQueue {
   }
 }
 
-/** Many at once, or one alone, in the order in which they came. */
+/** Many at the same time, or one alone, in the order in which they came. */
 export class SharedLock {
   /** The last one that was alone has ended, and all that share since then. */
   #alone: Promise<unknown> = Promise.resolve();
@@ -141,7 +141,7 @@ class WaitingKeys {
 
 /** What a turn came to. */
 export type TurnResult =
-  /** Nothing is left to do until the key is added again. Its failures are forgotten. */
+  /** Nothing remains to do until the key is added again. Its failures are forgotten. */
   | { readonly kind: 'done' }
   /** The key is to have another turn after so long, at the latest. Its failures are forgotten. */
   | { readonly kind: 'again'; readonly afterMs: number }
@@ -152,12 +152,12 @@ export type TurnResult =
 interface KeyedQueueOptions {
   readonly clock: Clock;
   readonly random: Random;
-  /** How many keys are worked on at once: asked before each turn. */
+  /** How many keys are worked on at the same time: asked before each turn. */
   readonly workers: number | (() => number);
   /** What a key is of: keys of one group keep no other group's waiting. All are of one group when left out. */
   readonly toGroup?: (key: string) => string;
   /**
-   * One turn of a key. `failures` says how many turns in a row have failed before. One that throws has failed, and `onError` is told.
+   * One turn of a key. `failures` says how many turns in a row have failed before. One that throws has failed, and `onError` is called.
    */
   readonly work: (key: string, failures: number) => Promise<TurnResult>;
   readonly onError: (key: string, error: unknown) => void;
@@ -174,7 +174,7 @@ export interface QueueStatistics {
   /** Turns that have ended, and those of them that failed. */
   readonly turns: number;
   readonly failures: number;
-  /** For how long the key that has waited longest for a worker has done so, and the turn under way that began first. */
+  /** For how long the key that has waited longest for a worker has done so, and the turn in progress that began first. */
   readonly longestWaitMs: number;
   readonly longestTurnMs: number;
 }
@@ -192,7 +192,7 @@ export function joinStatistics(one: QueueStatistics, other: QueueStatistics): Qu
   };
 }
 
-/** An API that hiccups is asked again at once. */
+/** An API that fails for a moment is asked again immediately. */
 const firstRetryMs = 50;
 
 /** The longest wait after a failure: what cannot be helped is tried twelve times an hour. */
@@ -202,7 +202,7 @@ export const maxRetryMs = 5 * 60_000;
 const freeRetries = 5;
 const retryPaceMs = 1000;
 
-/** So many are tried at once when one has succeeded that had failed: what kept them from it may be over. */
+/** So many are tried immediately when one has succeeded that had failed: what kept them from it may be over. */
 const broughtAlong = 5;
 
 /** Hands keys to workers from the start until `stop`. */
@@ -256,7 +256,7 @@ export class KeyedQueue {
     };
   }
 
-  /** Begins no further turn, and waits for those under way. */
+  /** Begins no further turn, and waits for those in progress. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#waiting.clear();
@@ -339,7 +339,7 @@ export class KeyedQueue {
     this.#delayed.set(key, cancel);
   }
 
-  /** Its turn says anew when the next one is due. */
+  /** Its turn says again when the next one is due. */
   #cancelDelay(key: string): void {
     this.#delayed.get(key)?.();
     this.#delayed.delete(key);

@@ -1,8 +1,8 @@
 import { type Clock, type Cancel, backOff } from './clock.ts';
 
 /**
- * What looking owes: two milliseconds of rest for each one that it took, so that it takes at most a third of any span
- * of time (I14). Rest is paid while no look is under way. Pure.
+ * What syncs owe: two milliseconds of rest for each one that they took, so that they take at most a third of any span
+ * of time (I14). Rest is paid while no sync is in progress. Pure.
  */
 interface Debt {
   readonly owedMs: number;
@@ -10,21 +10,21 @@ interface Debt {
   readonly at: number;
 }
 
-/** Nothing was looked at yet. */
+/** There was no sync yet. */
 const noDebt: Debt = { owedMs: 0, at: 0 };
 
 const restPerSync = 2;
 
-/** Tools that hang take their time from nobody: after however long a look, the next one is this near. */
+/** Tools that hang take their time from nobody: after however long a sync, the next one is this near. */
 const maxRestMs = 60_000;
 
-/** From when to when a look lasted, by the Clock. */
+/** From when to when a sync lasted, by the Clock. */
 interface SyncSpan {
   readonly started: number;
   readonly ended: number;
 }
 
-/** The debt after one more look, of `mostMs` at most. */
+/** The debt after one more sync, of `mostMs` at most. */
 function addSync(debt: Debt, { started, ended }: SyncSpan, mostMs: number): Debt {
   const owedMs = owedAt(debt, started) + (ended - started) * restPerSync;
   return { owedMs: Math.min(mostMs, owedMs), at: ended };
@@ -40,15 +40,15 @@ function owedAt({ owedMs, at }: Debt, now: number): number {
 }
 
 /**
- * When the loop looks. A trigger says little, so looks wait for a burst to settle, rest in proportion to what they
- * cost, and get rarer while they find nothing. A look that somebody waits for (the check of a write, a retry, an
- * apiserver's health, rules of ours that are gone) may run ahead of its rest a little; one that a death waits for does not rest at all.
+ * When the loop syncs. A trigger says little, so syncs wait for a burst to settle, rest in proportion to what they
+ * cost, and get rarer while they find nothing. A sync that somebody waits for (the check of a write, a retry, an
+ * apiserver's health, rules of vipnat that are gone) may run ahead of its rest a little; one that a death waits for does not rest at all.
  */
 
-/** What every queue has as a cause of its own: that nothing was asked for until the tick, or that a look failed. */
+/** What every queue has as a cause of its own: that nothing was asked for until the tick, or that a sync failed. */
 export type OwnCause = 'tick' | 'retry';
 
-/** When to look next, at the latest. */
+/** When to sync next, at the latest. */
 export interface Requeue<Cause extends string> {
   readonly cause: Cause | OwnCause;
   readonly delayMs: number;
@@ -57,35 +57,35 @@ export interface Requeue<Cause extends string> {
 /** A burst of changes (kube-proxy: about 20 commands and a restore) is mostly over after this; a person notices nothing. */
 const settleMs = 20;
 
-/** What says more than that something has changed waits for little: its cause may be several commands, and one look is enough. */
+/** What says more than that something has changed waits for little: its cause may be several commands, and one sync is enough. */
 const urgentSettleMs = 5;
 
-/** Where something else writes all the time, looks that find nothing come less and less often, at worst every second. */
+/** Where something else writes all the time, syncs that find nothing come less and less often, at worst every second. */
 const maxPaceMs = 1000;
 
-/** A few looks for nothing are no sign of that yet: kube-proxy's start alone takes as many. */
+/** A few syncs that find nothing are no sign of that yet: kube-proxy's start alone takes as many. */
 const freeIdleSyncs = 5;
 
 /** Catches what no trigger shows: a legacy write from a container that does not share the lock file. */
 export const tickMs = 60_000;
 
-/** So much rest may be owed when a look begins that somebody waits for: a write is checked at once while a look takes less than a second. */
+/** So much rest may be owed when a sync begins that somebody waits for: a write is checked immediately while a sync takes less than a second. */
 const aheadMs = 2000;
 
 /** What a queue needs. */
 interface QueuePorts<Cause extends string> {
   readonly clock: Clock;
-  /** Those that somebody waits for: the others are hints, or for nothing in particular. A look that failed is waited for, too. */
+  /** Those that somebody waits for: the others are hints, or for nothing in particular. A sync that failed is waited for, too. */
   readonly awaited: readonly Cause[];
-  /** Those that say more than that something has changed: they come no less often while looks find nothing. None by default. */
+  /** Those that say more than that something has changed: they come no less often while syncs find nothing. None by default. */
   readonly urgent?: readonly Cause[];
-  /** Never rejects. Answers when to look next. */
+  /** Never rejects. Answers when to sync next. */
   readonly sync: (causes: readonly (Cause | OwnCause)[]) => Promise<Requeue<Cause>>;
-  /** Milliseconds of rest that are owed at most, however long looks take; a minute by default. */
+  /** Milliseconds of rest that are owed at most, however long syncs take; a minute by default. */
   readonly mostRestMs?: number;
 }
 
-/** Calls for looks one after the other, never two at once. */
+/** Calls `sync` one time after the other, never twice at the same time. */
 export class TriggerQueue<Cause extends string> {
   readonly #clock: Clock;
   readonly #awaited: ReadonlySet<string>;
@@ -110,14 +110,14 @@ export class TriggerQueue<Cause extends string> {
     this.#sync = sync;
   }
 
-  /** Looks once the burst that this trigger may be part of is over. */
+  /** Syncs once the burst that this trigger may be part of is over. */
   trigger(cause: Cause): void {
     this.requeueAfter(cause, this.#settleTime(cause));
   }
 
-  /** Looks again in so many milliseconds and when it has rested, or earlier if that is planned already; after the look under way, if there is one. */
+  /** Syncs in so many milliseconds and when it has rested, or earlier if that is planned already; after the sync in progress, if any. */
   requeueAfter(cause: Cause | OwnCause, delayMs: number): void {
-    // A tick that is only planned is no cause of the look that comes before it.
+    // A tick that is only planned is no cause of the sync that comes before it.
     if (cause !== 'tick') this.#causes.add(cause);
     if (this.#isStopped || this.#turn !== null) return;
     const waitMs = this.waitMs(cause, delayMs);
@@ -127,7 +127,7 @@ export class TriggerQueue<Cause extends string> {
     this.#timer = { due, cancel: this.#clock.schedule(waitMs, () => void this.#startTurn()) };
   }
 
-  /** In how long a look comes that is requested now, or when the one under way ends now. */
+  /** In how long a sync comes that is requested now, or when the one in progress ends now. */
   waitMs(cause: Cause | OwnCause, delayMs: number): number {
     const now = this.#clock.now();
     const running = { started: this.#lastSyncStarted, ended: now };
@@ -136,32 +136,32 @@ export class TriggerQueue<Cause extends string> {
     return Math.max(delayMs, rest);
   }
 
-  /** Looks at once, or right after the look under way: a death waits for it. */
+  /** Syncs immediately, or right after the sync in progress: a death waits for it. */
   press(cause: Cause): void {
     this.#isPressing = true;
     this.requeueAfter(cause, 0);
   }
 
-  /** To be told of every look: whether it found nothing to do, or failed. */
+  /** To be called after every sync: whether it found nothing to do, or failed. */
   recordOutcome(isIdle: boolean): void {
     this.#idleSyncs = isIdle ? this.#idleSyncs + 1 : 0;
   }
 
-  /** For how long the look under way has lasted, or the next one is overdue; none that is planned is overdue too. */
+  /** For how long the sync in progress has lasted, or the next one is overdue; none that is planned is overdue too. */
   get behindMs(): number {
     const awaitedSince =
       this.#turn === null ? (this.#timer?.due ?? this.#lastSyncEnded) : this.#lastSyncStarted;
     return Math.max(0, this.#clock.now() - awaitedSince);
   }
 
-  /** Plans no further look, and waits for the one under way. */
+  /** Plans no further sync, and waits for the one in progress. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#timer?.cancel();
     await this.#turn;
   }
 
-  /** How long to wait after a trigger: a moment on a quiet host, longer the more looks in a row found nothing. */
+  /** How long to wait after a trigger: a moment on a quiet host, longer the more syncs in a row found nothing. */
   #settleTime(cause: string): number {
     if (this.#urgent.has(cause)) return urgentSettleMs;
     const restedMs = this.#clock.now() - this.#lastSyncEnded;
@@ -188,12 +188,12 @@ export class TriggerQueue<Cause extends string> {
   }
 
   #planAfter(next: Requeue<Cause>): void {
-    // A look that failed is tried again soon; what was asked for meanwhile comes with it.
+    // A sync that failed is tried again soon; what was asked for meanwhile comes with it.
     if (this.#isPressing || next.cause !== 'retry') this.#answerNews();
     this.requeueAfter(next.cause, next.delayMs);
   }
 
-  /** Plans what was asked for during the look that has just ended. */
+  /** Plans what was asked for during the sync that has just ended. */
   #answerNews(): void {
     for (const cause of this.#causes)
       this.requeueAfter(cause, this.#awaited.has(cause) ? 0 : this.#settleTime(cause));

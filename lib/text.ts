@@ -35,7 +35,7 @@ const unprintable = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
 /**
  * A text from elsewhere as it is safe on a terminal and in a log: what would move the cursor, colour or turn round what
- * follows stands there as its escape (`\u001b`). Lines and tabs stay.
+ * follows is printed as its escape (`\u001b`). Lines and tabs stay.
  */
 export function toPrintable(text: string): string {
   return text.replaceAll(unprintable, escapeUnprintable);
@@ -46,7 +46,7 @@ export function toPrintableJson(value: unknown, indent?: number): string {
   return toPrintable(JSON.stringify(value, null, indent));
 }
 
-/** A printable text without characters outside ASCII: those that vipnat writes have a likeness, others stand there as their escape. */
+/** A printable text without characters outside ASCII: those that vipnat writes have a likeness, others are printed as their escape. */
 export function toAscii(text: string): string {
   return text.replaceAll(
     /[^\p{ASCII}\u00a0]/gu,
@@ -93,14 +93,14 @@ export interface Sourced<T> {
 
 /**
  * The exit statuses of all commands, in one table: docs/errors.md has a row for each, and a test compares the two.
- * What a diagnostic found never looks like a diagnostic that could not look. A signal ends a command with 128 and its number.
+ * A diagnostic that found something has another status than one that could not check. A signal ends a command with 128 and its number.
  */
 export const exitStatuses = {
-  /** It is done, or all is well. */
+  /** It is done, or nothing is wrong. */
   done: 0,
-  /** It could not be done, or could not be looked at: standard error says why, with a code. */
+  /** It could not be done, or could not be checked: standard error says why, with a code. */
   failed: 1,
-  /** A diagnostic looked and found something: drift, trouble, warnings. */
+  /** A diagnostic found something: drift, trouble, warnings. */
   found: 2,
   /** Doctor found failures. */
   foundFailures: 3,

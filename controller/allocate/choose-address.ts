@@ -141,7 +141,7 @@ function chooseShared(
   return null;
 }
 
-/** The first free address of a pool. Those that wait to be given again are noted on the way. */
+/** The first free address of a pool. The search notes those that wait to be given again. */
 function chooseFree(
   { service, family }: Request,
   judged: JudgedPool,

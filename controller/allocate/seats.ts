@@ -49,7 +49,7 @@ export function assignSeats(request: SeatsRequest): Seat[] {
 
 /**
  * Seats of a family that the pool has no addresses of. Those that are used stay. If addresses are given and none of these is, they get one: a
- * controller that did not hear of them has taken theirs away.
+ * controller that did not know of them has taken theirs away.
  */
 function countLeft({ isUsed, findGiven }: SeatsRequest, family: Family, before: readonly Seat[]): number {
   const isHeld = ofFamily(before, family).some(({ index }) => isUsed(index));

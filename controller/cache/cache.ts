@@ -48,7 +48,7 @@ import type { NodeReport } from '../../lib/api/node.ts';
 /**
  * Keeps what steps are decided from, and says for which keys a change of it is news.
  *
- * Goal: one change costs what it changes, whatever else there is; and what a kind depends on stands in the kind's own file.
+ * Goal: one change costs what it changes, whatever else there is; and what a kind depends on is in the kind's own file.
  * Tension: an object matters to others that it does not name, and that do not name it.
  * Compromise: indexes find objects by what others name of them, and are kept with each change. What needs all objects of a source is
  * concluded when somebody asks, once for all changes until then.
@@ -132,9 +132,9 @@ export class Cache {
   readonly #lost = new Map<string, VirtualIp>();
   readonly #nameToGenerationMs = new Map<string, number>();
   readonly #nameToGenerationVersion = new Map<string, string>();
-  /** The date at which was looked last. */
+  /** The date of the last `view`. */
   #viewedMs = -Infinity;
-  /** VirtualIPs that are wanted as they are since nobody has looked. */
+  /** VirtualIPs whose wanted state has changed since the last `view`. */
   readonly #fresh = new Set<string>();
   readonly #judge = new PoolJudge(this.#objects.pools, (text) => this.#hasVirtualIp(text));
   readonly #exclusions: ExclusionStore;
@@ -143,7 +143,7 @@ export class Cache {
   /** Null: something changed since it was made. */
   #reservedVrids: ReadonlySet<number> | null = null;
   #candidates: CandidateNodes | null = null;
-  /** What the change under way concludes. */
+  /** What the change in progress concludes. */
   #areJudgedAgain = false;
   #changedPools: readonly string[] = [];
 
@@ -211,7 +211,7 @@ export class Cache {
     return news;
   }
 
-  /** What the objects of the API do not tell: its own virtual IPs, and their VRIDs. */
+  /** What the objects of the API do not say: its own virtual IPs, and their VRIDs. */
   reserve(addresses: readonly ReservedRange[], vrids: ReadonlySet<number>): Affected {
     const news = new News();
     this.#reserveVrids('settings', vrids);
@@ -221,7 +221,7 @@ export class Cache {
     return news;
   }
 
-  /** The world at a date. It changes with the cache. */
+  /** The objects at a date. They change with the cache. */
   view(nowMs: number): ClusterView {
     const { pools, nodes, livingReports, leases } = this.#objects;
     this.#candidates ??= new CandidateNodes(pools, nodes, livingReports, leases);
@@ -292,7 +292,7 @@ export class Cache {
           ]);
     },
     virtualIps: ({ key, before, after }) => {
-      // No step of ours deletes one that a Service has.
+      // No step of the controller deletes one that a Service has.
       put(this.#lost, key, after === null && listUsers(before).length > 0 ? before : null);
       const isOther = (before === null) !== (after === null);
       const { text = '' } = parseObjectName(key) ?? {};
@@ -360,7 +360,7 @@ export class Cache {
     this.#areJudgedAgain = true;
   }
 
-  /** These addresses are others' now, as far as this source says. */
+  /** These addresses are foreign now, as far as this source says. */
   #reserve(source: string, ranges: readonly ReservedRange[]): void {
     if (this.#judge.reserve(source, ranges)) this.#areJudgedAgain = true;
   }
@@ -400,9 +400,9 @@ export class Cache {
 
 /** All that steps are decided from. See `Cache`. */
 export interface ClusterView extends Known {
-  /** VirtualIPs to when they were first looked at as they are now wanted, as milliseconds since 1970. */
+  /** VirtualIPs to when they were first viewed as they are now wanted, as milliseconds since 1970. */
   readonly generationMs: ReadonlyMap<string, number>;
-  /** VirtualIPs to the version that was heard first of what is now wanted of them. */
+  /** VirtualIPs to the version that was received first of what is now wanted of them. */
   readonly generationVersions: ReadonlyMap<string, string>;
   /** What living nodes have programmed, pool by pool. */
   readonly candidates: CandidateNodes;

@@ -33,7 +33,7 @@ export function isWoken(waitsFor: WaitsFor, wakes: ReadonlySet<WaitsFor>): boole
   return wakes.has(waitsFor);
 }
 
-/** What is to be looked at after a change: these keys, and all keys whose last step waits for one of these. */
+/** What is to be checked after a change: these keys, and all keys whose last step waits for one of these. */
 export interface Affected {
   readonly keys: readonly StepKey[];
   readonly wakes: ReadonlySet<WaitsFor>;
@@ -41,9 +41,9 @@ export interface Affected {
 
 /** What can be watched: objects, and what the cache concludes. */
 interface Watchable extends Objects {
-  /** A pool, or what others have, has changed: all pools are judged anew. */
+  /** A pool, or what others have, has changed: all pools are judged again. */
   readonly judgements: true;
-  /** By the names of pools: other addresses of the pool are kept back. */
+  /** By the names of pools: other addresses of the pool are excluded. */
   readonly exclusions: true;
 }
 
@@ -54,11 +54,11 @@ export type Source = keyof Watchable;
 export interface Watching<T> {
   /** What of an object is of interest, to be compared as JSON: a change of anything else is no news. All of it unless given. */
   readonly part?: (object: T) => unknown;
-  /** The keys of the kind that are to be looked at. */
+  /** The keys of the kind that are to be checked. */
   readonly toKeys?: (change: Change<T>, known: Known) => Iterable<string>;
   /** Whether `toKeys` is asked before the change, too: the objects that it finds then are not to be found any more afterwards. */
   readonly isAskedBefore?: true;
-  /** Which keys that wait, of whatever kind, are to be looked at. */
+  /** Which keys that wait, of whatever kind, are to be checked. */
   readonly wakes?: (change: Change<T>, known: Known) => readonly WaitsFor[];
 }
 
@@ -99,9 +99,9 @@ export function isNews<T>({ before, after }: Change<T>, part?: (object: T) => un
   return JSON.stringify(was) !== JSON.stringify(is);
 }
 
-/** What the controller is told at its start. */
+/** What is configured at the controller's start. */
 export interface Settings {
-  /** Services without a class are ours, too. */
+  /** Services without a class are vipnat's, too. */
   readonly isDefaultClass: boolean;
   /** The types of readiness gates that wait for nodes. */
   readonly gateTypes: ReadonlySet<string>;
@@ -113,19 +113,19 @@ export interface Settings {
 
 /** A node that has said nothing since its Lease ran out. */
 interface UnresponsiveNode {
-  /** The last one that was heard. */
+  /** The last one that was received. */
   readonly renewal: string;
   readonly report: NodeReport;
 }
 
-/** The Lease of a node, as it was heard last. */
+/** The Lease of a node, as it was received last. */
 interface ReceivedLease {
   readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string };
   readonly node: string;
   readonly renewal: string;
   /** The renewal since which a controller has judged it to be over; null for none. */
   readonly noted: string | null;
-  /** Whether it was renewed since it was heard first. Else nobody knows how old it is. */
+  /** Whether it was renewed since it was received first. Else nobody knows how old it is. */
   readonly isProven: boolean;
 }
 
@@ -196,7 +196,7 @@ export interface Indexes {
 
 /** All that is known of objects. It can be behind the API: versions and confirmations of a step are for that. */
 export interface Known extends Indexes, Readonly<{ [S in keyof Objects]: ReadonlyMap<string, Objects[S]> }> {
-  /** Keys of Services of type LoadBalancer to keys of the pods that they select, and the other way round. */
+  /** Keys of Services of type LoadBalancer to keys of the pods that they select, and back. */
   readonly serviceToPods: Found;
   readonly podToServices: Found;
   /** Keys of early EndpointSlices to: endpoints, as they are now, to the first version that is known to have them so. See `toEndpointText`. */
@@ -282,7 +282,7 @@ export interface DeviceBalancer {
   readonly addresses: readonly string[];
   /** Why the device does not do what the Service wants; null where it does, or may do it soon. */
   readonly problem: DeviceProblem | null;
-  /** What of the Service's wishes it leaves out: a sentence. Null for nothing. */
+  /** What of the Service's requests it leaves out: a sentence. Null for nothing. */
   readonly remark: string | null;
   /** The uids of pods with readiness gates that it sends connections to, as far as their weights say so. */
   readonly gated: readonly string[];

@@ -8,7 +8,7 @@ import { unresponsiveAnnotation, type VirtualIp, type AbsentNode } from '../../l
 /** This process renews its own Lease each 2 s: a watch that does not show that is not up, whatever its connection says. */
 const timeoutMs = 6000;
 
-/** Hears the Leases of a namespace, and tells the cache what nodes report, and which of them live. */
+/** Receives the Leases of a namespace, and reports to the cache what nodes report, and which of them live. */
 export class NodeLeases {
   readonly #clock: Clock;
   readonly #electionLease: string;
@@ -16,7 +16,7 @@ export class NodeLeases {
   readonly #liveness = new NodeLiveness();
   /** Nodes to what they last reported, as text. */
   readonly #reports = new Map<string, string>();
-  /** Nodes to the renewal that was heard first. */
+  /** Nodes to the renewal that was received first. */
   readonly #renewals = new Map<string, string>();
   #ownReceivedAt = -Infinity;
 
@@ -29,7 +29,7 @@ export class NodeLeases {
     this.#cache = cache;
   }
 
-  /** For how long the renewals of this process's own Lease were not heard; null before the first. */
+  /** For how long the renewals of this process's own Lease were not received; null before the first. */
   get msSinceRenewal(): number | null {
     return this.#ownReceivedAt === -Infinity ? null : this.#clock.now() - this.#ownReceivedAt;
   }
@@ -67,7 +67,7 @@ export class NodeLeases {
     if (!this.#liveness.isLiving(node) || (!isBorn && this.#reports.get(node) === text)) return;
     this.#reports.set(node, text);
     news.join(this.#cache.takeReport(node, report));
-    // The leader before has heard no renewal since.
+    // The leader before has received no renewal since.
     if (first !== undefined || noted !== renewal) return;
     this.#liveness.end(node);
     this.#markUnresponsive(news, node);
@@ -87,7 +87,7 @@ export class NodeLeases {
   }
 }
 
-/** Of the time between two calls of `tick`: more than this means that this process was held up, and heard nothing meanwhile. */
+/** Of the time between two calls of `tick`: more than this means that this process was held up, and received nothing meanwhile. */
 const maxTickMs = 2000;
 
 interface LivingLease {
@@ -98,12 +98,12 @@ interface LivingLease {
 
 /**
  * Which nodes' Leases live, by this process's own clock: no two clocks are compared. A Lease is over when it was not renewed for
- * its whole duration while its renewals could have been heard. So a node does not die of a pause of the controller, of a date
+ * its whole duration while its renewals could have been received. So a node does not die of a pause of the controller, of a date
  * that jumps, or of an API that is away. A Lease that is seen for the first time counts as renewed at that moment.
  */
 export class NodeLiveness {
   readonly #living = new Map<string, LivingLease>();
-  /** Of Leases that are over: the last renewal that was heard. */
+  /** Of Leases that are over: the last renewal that was received. */
   readonly #over = new Map<string, string>();
   #tickedMs: number | null = null;
 
@@ -116,7 +116,7 @@ export class NodeLiveness {
     return known === undefined;
   }
 
-  /** The Lease was over before it was heard. */
+  /** The Lease was over before it was received. */
   end(node: string): void {
     const renewal = this.#living.get(node)?.renewal;
     if (renewal === undefined) return;
@@ -163,7 +163,7 @@ export class NodeLiveness {
 
 /**
  * Nodes that may serve an address on, although their Lease is over: a node that only the API cannot reach renews its own table. It is
- * off, or cut off: nobody here can tell. So what it had goes to no other Service before it reports again, or its Node is deleted.
+ * off, or cut off: the controller cannot know. So what it had goes to no other Service before it reports again, or its Node is deleted.
  */
 type Unresponsiveness = Pick<ClusterView, 'unresponsiveNodes' | 'nodes'>;
 
@@ -182,7 +182,7 @@ export function listUnresponsiveOwners(
 }
 
 /**
- * The nodes that will not hear of an address that is taken now. Not those that may serve it as it was: who takes again what it gives back
+ * The nodes that will not learn of an address that is taken now. Not those that may serve it as it was: who takes again what it gives back
  * knows as little of them as before. `existing` is its VirtualIP, null where it has none.
  */
 export function listAbsent(markUnresponsive: Unresponsiveness, existing: VirtualIp | null): AbsentNode[] {

@@ -115,7 +115,7 @@ export class CandidateNodes {
     });
   }
 
-  /** Those that cannot hold something. Most often none: then nothing else is looked at. */
+  /** Those that cannot hold something. Most often none: then nothing else is read. */
   #listUnable(pool: string): readonly NodeReport[] {
     const known = this.#poolToUnable.get(pool);
     if (known !== undefined) return known;
@@ -182,7 +182,7 @@ export class CandidateNodes {
     return reports.filter((one) => candidates.includes(one) && nodes?.includes(one.node) !== false);
   }
 
-  /** A Lease whose Node is gone, and that nobody was heard to renew, is one that was left behind. */
+  /** A Lease whose Node is gone, and of which no renewal was received, is one that was left behind. */
   #listSurelyLiving(): readonly NodeReport[] {
     this.#surelyLiving ??= [...this.#reports.values()].filter(
       ({ node }) => this.#nodes.has(node) || this.#leases.get(toLeaseName(node))?.isProven !== false,
@@ -256,7 +256,7 @@ export class Selection {
   readonly #serviceToPods = new MultiMap();
   readonly #podToServices = new MultiMap();
 
-  /** It looks at the maps as they are after each change. */
+  /** It reads the maps as they are after each change. */
   constructor(known: Pick<Known, 'services' | 'pods' | 'labelToServices' | 'namespaceToPods'>) {
     this.#known = known;
   }

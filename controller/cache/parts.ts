@@ -190,7 +190,7 @@ export function toTime(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
-/** What is said of how a Service stands. */
+/** What is said of a Service's readiness. */
 export function findReadiness({ status }: Pick<Service, 'status'>): Condition | null {
   return findCondition(status?.conditions ?? [], addressReady);
 }
@@ -296,7 +296,7 @@ export class DeviceAddresses implements TakenAddresses {
   readonly #taken = new Set<string>();
   readonly #deviceToStocks = new Map<string, readonly Stock[]>();
 
-  /** It looks at the maps as they are at each call. */
+  /** It reads the maps as they are at each call. */
   constructor(owners: Owners) {
     this.#owners = owners;
   }

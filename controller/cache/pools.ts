@@ -17,7 +17,7 @@ import { type JudgedPool, type PoolRefusal, put, type Known, isSameList, listDif
 import { findSelectorProblem, isSelected } from '../../lib/api/endpoints.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 
-/** Which addresses objects of the API have for others than Services of ours. */
+/** Which addresses objects of the API have for others than vipnat's Services. */
 
 /** A node's own addresses, and those of its pods. */
 export function listOfNode({ metadata: { name }, spec, status }: Node): ReservedRange[] {
@@ -41,7 +41,7 @@ export function listOfServiceCidr(cidr: ServiceCidr | null): ReservedRange[] {
   return (spec?.cidrs ?? []).map((text) => reserveRange(text, `the ServiceCIDR ${name}`)).filter(isThere);
 }
 
-/** ClusterIPs that a Service has: where the API has no ServiceCIDRs, nothing else tells of them. */
+/** ClusterIPs that a Service has: where the API has no ServiceCIDRs, nothing else says so. */
 export function listOfService(service: Service | null): ReservedRange[] {
   if (service === null) return [];
   const {
@@ -75,8 +75,8 @@ const maxRequested = 64;
 
 /**
  * Single addresses that a Service names for itself, in canonical text, each once: the `loadBalancerIP` of one that another load balancer
- * serves, and its external IPs, 64 together at most. Whoever may write a Service can name any address: so only these addresses are kept
- * back, and not their pool.
+ * serves, and its external IPs, 64 together at most. Whoever may write a Service can name any address: so only these addresses are
+ * excluded, and not their pool.
  */
 export function listRequested(service: Service, isDefaultClass: boolean): string[] {
   const { externalIPs, loadBalancerIP, type } = service.spec;
@@ -107,7 +107,7 @@ export interface ReservedRange {
 const defaultReuseMs = 60_000;
 
 /**
- * Judges all pools together. Of two that overlap the younger one is refused. `isOurs` says of an address whether a Service has it: a Node that
+ * Judges all pools together. Of two that overlap the younger one is refused. `isOwnRange` says of an address whether a Service has it: a Node that
  * reports such an address, or an anchor, takes nothing from the pool.
  */
 export function judgePools(
@@ -130,7 +130,7 @@ export function judgePools(
   return judged;
 }
 
-/** Addresses that are ours although Nodes report them, and those of others. */
+/** Addresses that are vipnat's although Nodes report them, and foreign ones. */
 function separate(
   reserved: readonly ReservedRange[],
   isOwnRange: (address: string) => boolean,
@@ -264,7 +264,7 @@ function listMissing<T>(one: ReadonlyMap<string, T>, other: ReadonlyMap<string, 
   return [...one].filter(([text]) => !other.has(text)).map(([, value]) => value);
 }
 
-/** All pools as they are judged, beside what others have. Each is judged when somebody asks: a burst of changes costs one look. */
+/** All pools as they are judged, compared with what others have. Each is judged when somebody asks: a burst of changes costs one judgement. */
 export class PoolJudge {
   readonly #pools: ReadonlyMap<string, AddressPool>;
   readonly #isOwnRange: (address: string) => boolean;
@@ -276,7 +276,7 @@ export class PoolJudge {
   /** Null: something changed since it was made. */
   #judged: ReadonlyMap<string, JudgedPool> | null = null;
 
-  /** It looks at the map as it is at each question. `isOurs`: see `judgePools`. */
+  /** It reads the map as it is at each question. `isOwnRange`: see `judgePools`. */
   constructor(pools: ReadonlyMap<string, AddressPool>, isOwnRange: (address: string) => boolean) {
     this.#pools = pools;
     this.#isOwnRange = isOwnRange;
@@ -340,11 +340,11 @@ export interface Exclusions {
   list(pool: string): readonly string[];
 }
 
-/** What is kept back of one pool. */
+/** What is excluded of one pool. */
 interface OfPool {
   /** Addresses to the first two Services that name them. */
   readonly requesters: ReadonlyMap<string, readonly string[]>;
-  /** See `listAddresses`: a list of its own, as a look that reads only its length is to cost nothing. */
+  /** See `listAddresses`: a list of its own, as reading only its length is to cost nothing. */
   readonly addresses: readonly string[];
   /** See `list`. */
   readonly texts: readonly string[];
@@ -360,7 +360,7 @@ export class ExclusionStore implements Exclusions {
   /** Null: something changed since it was made. */
   #poolToExcluded: ReadonlyMap<string, OfPool> | null = null;
 
-  /** It looks at the maps as they are at each question. */
+  /** It reads the maps as they are at each question. */
   constructor(known: Pick<Known, 'services' | 'namespaces' | 'addressToRequesters'>, judge: PoolJudge) {
     this.#known = known;
     this.#judge = judge;

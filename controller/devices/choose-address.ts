@@ -25,7 +25,7 @@ export interface AddressRequest {
   readonly present: readonly string[];
 }
 
-/** What was chosen. With an address beside it, the problem is that it is not the one that was asked for. */
+/** What was chosen. A problem together with an address means that the address is not the one that was asked for. */
 export interface AddressChoice {
   readonly address: Address | null;
   readonly problem: DeviceProblem | null;

@@ -6,7 +6,7 @@ import { serviceNameLabel } from '../../lib/api/service.ts';
 import { type WriterOptions, DeviceWriter } from './writer.ts';
 import { TokenQueue, type QueueStatistics, joinStatistics } from '../../lib/queue.ts';
 
-/** What writers are told of, besides steps: see `Affected`. Keys of `Device` are names, those of `DeviceService` are those of Services. */
+/** What writers are notified of, besides steps: see `Affected`. Keys of `Device` are names, those of `DeviceService` are those of Services. */
 export const deviceWatchers: readonly Watcher[] = [
   { name: 'Device', watches: [{ source: 'devices', part: getParts, toKeys: ({ key }) => [key] }] },
   {
@@ -68,7 +68,7 @@ function listOwnersOf(slice: string, { endpointSlices, serviceToEndpointSlices }
   return serviceToEndpointSlices.has(owner) ? [owner] : [];
 }
 
-/** What writers need, and who hears of what they know. */
+/** What writers need, and who is notified of what they know. */
 export interface DevicesOptions extends Omit<WriterOptions, 'onReport' | 'onBalancer' | 'pace'> {
   readonly onReport: (device: string, report: DeviceReport | null) => void;
   readonly onBalancer: (key: string, balancer: DeviceBalancer | null) => void;
@@ -88,7 +88,7 @@ interface Pace {
 export class Devices {
   readonly #options: DevicesOptions;
   readonly #nameToWriter = new Map<string, Written>();
-  /** By names of devices: the next writer goes on with what the one before has left, or a change of the spec would be a new budget. */
+  /** By names of devices: the next writer continues with what the one before has left, or a change of the spec would be a new budget. */
   readonly #nameToPace = new Map<string, Pace>();
   /** One writer after the other: none begins before the last call of the one before has ended. */
   readonly #nameToEnd = new Map<string, Promise<void>>();
@@ -126,7 +126,7 @@ export class Devices {
     return all.length === 0 ? null : all.reduce(joinStatistics);
   }
 
-  /** Begins nothing more, and ends when all calls under way have. */
+  /** Begins nothing more, and ends when all calls in progress have. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const name of this.#nameToWriter.keys()) this.#end(name);

@@ -187,7 +187,7 @@ export class HeldBalancer {
     return drains;
   }
 
-  /** `list` has found it. What is known to be there otherwise is compared anew. */
+  /** `list` has found it. What is known to be there otherwise is compared again. */
   find(balancer: Balancer, nowMs: number): void {
     const text = toText(balancer);
     this.#isThere = true;
@@ -246,7 +246,7 @@ export class HeldBalancer {
     [this.#addresses, this.#wanted] = [[], []];
   }
 
-  /** For how long the call has been on its way that is done again and again. */
+  /** For how long the call that is repeated until it is done has run. */
   runsMs(nowMs: number): number {
     return nowMs - (this.#runningSinceMs ?? nowMs);
   }

@@ -1,6 +1,6 @@
 /**
  * The next step of a Service that a device is to have, or has something of: the device's finalizer, then its address in the status once the device
- * serves it; and the other way round. What is done on the device itself, `controller/devices/` does and says.
+ * serves it; and the reverse. What is done on the device itself, `controller/devices/` does and says.
  *
  * A finalizer names its device. So the Service alone says, after any crash, where something of it may be; and one that moves has two until
  * the device before has nothing of it any more.
@@ -40,7 +40,7 @@ export function nextDeviceStep(service: Service, view: ClusterView): Step {
   return seatHolders.length === 0 ? nothing : release(service, seatHolders, view);
 }
 
-/** Whether an address of a Service's status is a device's: connections have another target behind a device, and kube-proxy is told so. */
+/** Whether an address of a Service's status is a device's: connections have another target there, and `ipMode` says so to kube-proxy. */
 export function isOfDevice({ ipMode }: Ingress): boolean {
   return ipMode === 'Proxy';
 }
@@ -140,7 +140,7 @@ function toAdded({ device }: DeviceBalancer, added: readonly Ingress['ip'][]): S
   };
 }
 
-/** A device that fails is told to each of its Services. */
+/** A device that fails is reported to each of its Services. */
 function isOfDeviceAlone(wanted: WantedCondition | null, before: readonly Condition[]): boolean {
   return [wanted?.reason, findReason(before)].includes('DeviceFailed');
 }

@@ -102,7 +102,7 @@ function describeRole(role: string): string {
   return role === 'unresponsive' ? 'it does not answer' : 'it does not have what the active one has';
 }
 
-/** What takes long goes on as long as the device answers; what hangs for longer ends. */
+/** What takes long continues as long as the device answers; what hangs for longer ends. */
 const timeoutMs = 120_000;
 
 /** Of one turn. */
@@ -192,7 +192,7 @@ function decode(text: string | undefined): string | null {
     .replace(/\r?\n$/, '');
 }
 
-/** A driver with its credentials: opened when it is needed, and anew when the Secret has changed. */
+/** A driver with its credentials: opened when it is needed, and again when the Secret has changed. */
 
 /** How a driver is found by its name; null for none of that name. */
 export type FindDriver = (name: string) => Promise<CreateDriver | null>;
@@ -242,7 +242,7 @@ export class DeviceSession {
     return await this.#opening;
   }
 
-  /** How many changes the driver takes at once; 1 before it is open. */
+  /** How many changes the driver takes at the same time; 1 before it is open. */
   get changesAtOnce(): number {
     return this.#driver?.capabilities.changesAtOnce ?? 1;
   }

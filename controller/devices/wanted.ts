@@ -360,7 +360,7 @@ function toNodes(query: MembersQuery, backends: readonly Backend[], view: Cluste
   return [...members, ...listDraining({ port, former, drainMs, nowMs, family }, known)];
 }
 
-/** Members that the device has, and that are to get nothing any more: as long as their connections may go on. */
+/** Members that the device has, and that are to get nothing any more: as long as their connections may last. */
 function listDraining(
   {
     port,

@@ -29,7 +29,7 @@ import type { Service } from '../../lib/api/service.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 import { formerFinalizer } from '../../lib/api/vipnat.ts';
 
-/** What a writer needs of the world, and its listeners. */
+/** The dependencies of a writer, and its listeners. */
 export interface WriterOptions extends Omit<SessionOptions, 'onCall'> {
   readonly random: Random;
   readonly view: () => ClusterView;
@@ -37,11 +37,11 @@ export interface WriterOptions extends Omit<SessionOptions, 'onCall'> {
   readonly onReport: (device: string, report: DeviceReport) => void;
   /** What it knows of one Service there; null for nothing any more. */
   readonly onBalancer: (key: string, balancer: DeviceBalancer | null) => void;
-  /** A fault of ours. */
+  /** A fault of vipnat itself. */
   readonly onError: (key: string, error: unknown) => void;
 }
 
-/** The key of a turn that looks at the device itself: no Service's is empty. */
+/** The key of a turn that reads the device itself: no Service's is empty. */
 const deviceKey = '';
 
 /** A unit that fails is known after that, at the latest. */
@@ -53,10 +53,10 @@ const resyncMs = 5 * 60_000;
 /** A Service that is gone without its finalizer: somebody took that away. Until then a list may be old. */
 const garbageMs = 60_000;
 
-/** The third failure in a row is told: a pair that changes its roles fails one or two. */
+/** The third failure in a row is reported: a pair that changes its roles fails one or two. */
 const reportedFailures = 2;
 
-/** An ensure that is on its way for so long is told. */
+/** An ensure that runs for so long is reported. */
 const longMs = 30_000;
 
 const tooLong = 'it does not answer in two minutes';
@@ -68,9 +68,9 @@ export class DeviceWriter {
   readonly #session: DeviceSession;
   readonly #queue: KeyedQueue;
   readonly #uidToHeld = new Map<string, HeldBalancer>();
-  /** Each ends a turn under way. */
+  /** Each ends a turn in progress. */
   readonly #aborting = new Set<AbortController>();
-  /** Changes are made at once where the driver takes them so. A list in the middle of one would show half of it. */
+  /** Changes are made at the same time where the driver takes them so. A list in the middle of one would show half of it. */
   readonly #lock = new SharedLock();
   #listing: Promise<void> | null = null;
   #calledMs = 0;
@@ -126,7 +126,7 @@ export class DeviceWriter {
     return this.#calls;
   }
 
-  /** Begins: the device is looked at, and each Service that it may have something of. */
+  /** Begins: the device is read, and each Service that it may have something of. */
   start(): void {
     const { deviceToServices } = this.#options.view();
     this.#queue.add(deviceKey);
@@ -145,7 +145,7 @@ export class DeviceWriter {
     }
   }
 
-  /** Begins nothing more, and ends when the call under way has. */
+  /** Begins nothing more, and ends when the call in progress has. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const aborting of this.#aborting) aborting.abort();
@@ -167,7 +167,7 @@ export class DeviceWriter {
       if (uid === deviceKey) return await this.#sync(aborting.signal);
       return await this.#settle(uid, failures, aborting.signal);
     } catch (error) {
-      // The next leader goes on from where the device stands.
+      // The next leader continues from the device's state.
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
       this.#fail(uid, failures, limit.isOver ? tooLong : describeFailure(error).message);
       return { kind: 'failed' };
@@ -177,7 +177,7 @@ export class DeviceWriter {
     }
   }
 
-  /** Reads how the device does, and what it has where that is due. Never fails: it is looked at again anyway. */
+  /** Reads how the device does, and what it has where that is due. Never fails: it is read again anyway. */
   async #sync(signal: AbortSignal): Promise<TurnResult> {
     const { random, clock } = this.#options;
     try {
@@ -216,11 +216,11 @@ export class DeviceWriter {
   async #renew(): Promise<void> {
     this.#renewedMs = this.#options.clock.now();
     try {
-      // Two drivers at once would write each in the middle of the other's change.
+      // Two drivers at the same time would write each in the middle of the other's change.
       await this.#lock.alone(() => this.#session.renew());
       this.#unread = null;
     } catch (error) {
-      // Of an API that does not answer, others tell.
+      // An API that does not answer is reported elsewhere.
       if (findErrorCode(error) !== 'API_UNREACHABLE') this.#unread = describeFailure(error);
     }
   }
@@ -356,7 +356,7 @@ export class DeviceWriter {
     return isUnrest ? { kind: 'again', afterMs: unrestMs } : { kind: 'done' };
   }
 
-  /** Between two looks at the device, for those who watch a rollout. */
+  /** Between two checks of the device, for those who watch a rollout. */
   #reportDrains(): void {
     const isDue = this.#options.clock.now() - this.#reportedMs >= unrestMs;
     if (this.#deviceStatus !== null && isDue) this.#report(this.#deviceStatus);
@@ -368,7 +368,7 @@ export class DeviceWriter {
     if (progress.result !== 'done') return this.#wait(held, progress, failures);
     held.clear();
     this.#notify(held.id.uid, { deviceStatus: 'absent', problem: null, remark: null, gated: [] });
-    // Where its Service is gone, nobody has to hear of it.
+    // Where its Service is gone, nobody has to learn of it.
     return this.#leave(held, findService(held.id, this.#options.view()));
   }
 
@@ -423,7 +423,7 @@ export class DeviceWriter {
   }
 }
 
-/** Members that drain, and addresses that others have, are looked at so often. */
+/** Members that drain, and addresses that others have, are checked so often. */
 const unrestMs = 10_000;
 
 /** How a device is called in one turn. */

@@ -119,7 +119,7 @@ function writeStatus(judged: JudgedPool, view: ClusterView): Step | null {
   );
 }
 
-/** Told once of each refusal, and when Nodes begin to report addresses of Services. */
+/** Reported once of each refusal, and when Nodes begin to report addresses of Services. */
 function toEvent(
   refusal: JudgedPool['refusal'],
   before: Condition | null,
@@ -246,7 +246,7 @@ function describeUnheld(
   };
 }
 
-/** Numbers are not told: they change with every Service. */
+/** Numbers are not reported: they change with every Service. */
 function describeFree(judged: JudgedPool, view: ClusterView): WantedCondition {
   const full = families.filter((family) => {
     const count = countOfFamily(judged.ranges, family);

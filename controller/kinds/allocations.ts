@@ -26,7 +26,7 @@ import {
 import { type Write, createVirtualIp } from '../step.ts';
 import { chooseSeat } from '../allocate/seats.ts';
 
-/** Where a Service stands with one family. */
+/** The state of a Service for one family. */
 export interface Target {
   readonly family: Family;
   /** What its status has of this family, if it is still its own. */
@@ -129,7 +129,7 @@ function toLoss({ text }: Address, { message }: AllocationProblem): TargetProble
   return { reason: 'AddressLost', message: `The Service no longer has ${text}. ${message}` };
 }
 
-/** What a Service has of ours: addresses, finalizers, and VirtualIPs that somebody deleted. */
+/** What a Service has of vipnat: addresses, finalizers, and VirtualIPs that somebody deleted. */
 
 /** An address that a Service has, or gives back. */
 export interface Allocation {
@@ -160,7 +160,7 @@ export function findAllocations(
   };
 }
 
-/** What stands in a VirtualIP for a Service. */
+/** What a VirtualIP has for a Service. */
 export function toUser({ metadata: { namespace, name, uid } }: Service): AddressUser {
   return { namespace, name, uid };
 }
@@ -188,7 +188,7 @@ export function startLeaving(
 
 /**
  * The finalizers of a Service that vipnat is about to serve; null when it has vipnat's. A Service without a class also gets the one that
- * Kubernetes names for every load balancer, so that tools which ask for it find it. It stands behind vipnat's: one that stands before is of
+ * Kubernetes names for every load balancer, so that tools which ask for it find it. It comes after vipnat's: one that comes before is of
  * another load balancer, which has not cleaned up yet, and stays.
  */
 export function addFinalizers({ metadata, spec }: Service): readonly string[] | null {
@@ -225,7 +225,7 @@ export function restoreVirtualIp(name: string, { spec }: VirtualIp, view: Cluste
 
 /**
  * Makes one that a Service's status stands for, if no object does: so that what it gives back goes to nobody before nodes have forgotten it.
- * Null where there is none to be made. No leader remembers what was deleted before its time: here it is not known which nodes heard of it.
+ * Null where there is none to be made. No leader remembers what was deleted before its time: here it is not known which nodes learned of it.
  */
 export function restoreLost(service: Service, view: ClusterView): Write | null {
   if (findCondition(service.status?.conditions ?? [], addressReady) === null) return null;

@@ -167,7 +167,7 @@ function createSlice(
 }
 
 /**
- * By its name, two controllers that make the same one at the same moment make one. What others name cannot stand in its way: they
+ * By its name, two controllers that make the same one at the same moment make one. What others name cannot collide with it: they
  * would have to know the Service's uid.
  */
 function chooseName({ metadata: { name, uid } }: Service, taken: ReadonlySet<string>): string {

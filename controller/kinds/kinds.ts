@@ -23,8 +23,8 @@ const lease: Kind = {
 };
 
 /**
- * The next step of the Lease of a node that is silent. If its Node is gone it is deleted: else each new leader would wait for that node. Otherwise
- * it notes that the Lease is over since its last renewal: the next leader begins with that.
+ * The next step of a Lease that its node does not renew. If the Node is gone it is deleted: else each new leader would wait for that node.
+ * Otherwise it notes that the Lease is over since its last renewal: the next leader begins with that.
  */
 function nextLeaseStep(name: string, view: ClusterView): Step {
   const known = view.leases.get(name);

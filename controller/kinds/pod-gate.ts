@@ -89,7 +89,7 @@ export const timeoutMs = 10 * 60_000;
 
 /**
  * The next step of a pod with gates. They open when every node that may hold an address of its Services sends connections to it, and every
- * device that has one; at once where there is none; and after ten minutes anyway. They are never closed again.
+ * device that has one; immediately where there is none; and after ten minutes anyway. They are never closed again.
  */
 function nextGateStep(key: string, view: ClusterView): Step {
   const { pods, settings, nowMs } = view;

@@ -34,7 +34,7 @@ export interface Readiness {
 /** Nodes have an address after some tenths of a second. What is said before is a write for nothing. */
 export const maxWaitMs = 5000;
 
-/** Why something is not as it should be. */
+/** Why something is not as expected. */
 interface Remark {
   readonly reason: string;
   readonly message: string;
@@ -43,7 +43,7 @@ interface Remark {
   readonly untilMs?: number;
 }
 
-/** Judges where a Service stands: all that it is to publish now, and the most important thing to say. */
+/** Judges a Service's readiness: all that it is to publish now, and the most important thing to say. */
 export function judgeReadiness(situation: Situation, view: ClusterView): Readiness {
   const { targets, requests } = situation;
   const allocations = targets.map((target) => findPublishable(target, situation, view));
@@ -293,8 +293,8 @@ function findOddity(
  * Whether somebody answers for an address: the node that holds its seat has it on an interface.
  *
  * Goal: who reads an address in a Service's status reaches it.
- * Tension: only the holder knows, nodes of an older version do not say, and a seat that moves has no holder for a second.
- * Compromise: no address is published before its holder says so. Where a node does not say such things, it is published after 10 s all the
+ * Tension: only the seat holder knows, nodes of an older version do not say, and a seat that moves has no seat holder for a second.
+ * Compromise: no address is published before its seat holder says so. Where a node does not say such things, it is published after 10 s all the
  * same: as before, keepalived has it by then. What is published stays so, and counts as lost when nobody has held its seat for 10 s.
  */
 /** A reason, and what is said of it. */

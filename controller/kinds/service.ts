@@ -73,7 +73,7 @@ const portErrors = {
   method: 'vipnat.io/MethodNotSupported',
 } as const;
 
-/** Writes them beside the addresses that the status has; null where it says just that. What comes new is an event. */
+/** Writes them next to the addresses that the status has; null where it says just that. What comes new is an event. */
 function writePortErrors(service: Service, held: readonly Allocation[], view: ClusterView): Step | null {
   const before = getIngress(service);
   const unsupported = listUnsupported(held, view);
@@ -204,8 +204,8 @@ function listConcerned({ before, after }: Change<Node>, known: Known): string[] 
 }
 
 /**
- * Who has an address that the node can hold no longer, or again; and who has a port of a protocol of which that is so, or is left to
- * kube-proxy.
+ * Who has an address that the node can hold no longer, or again; and who has a port of a protocol of which that is so, or that
+ * kube-proxy handles.
  */
 function listReported(change: Change<NodeReport>, known: Known): string[] {
   const unheld = listChangedUnheld(change).flatMap((name) => {
@@ -227,7 +227,7 @@ function listReportedOf({ before, after }: Change<NodeReport>): string[] {
   });
 }
 
-/** Of a Service that is gone: the addresses that it had are looked at for themselves. What nodes do comes before what devices do. */
+/** Of a Service that is gone: the addresses that it had are checked for themselves. What nodes do comes before what devices do. */
 function nextServiceStep(key: string, view: ClusterView): Step {
   const known = view.services.get(key);
   if (known === undefined) return nothing;
@@ -238,7 +238,7 @@ function nextServiceStep(key: string, view: ClusterView): Step {
 }
 
 /**
- * The next step of a Service that is to have no address of ours: it is being deleted, or its type or class is another one. Its
+ * The next step of a Service that is to have no address of vipnat: it is being deleted, or its type or class is another one. Its
  * addresses are withdrawn, every living node forgets them, its status loses them, the finalizer goes. What others wrote into the
  * status stays, and a Service that we have nothing in is not touched.
  */
@@ -350,7 +350,7 @@ function takeAlone(service: Service, { address, pool, existing }: Choice, view: 
   const lost = view.lostVirtualIps.get(name);
   if (existing === null && lost !== undefined) return restoreVirtualIp(name, lost, view);
   const { shareKey } = readRequests(service);
-  // A VirtualIP that somebody deleted: nothing says which nodes had heard of the address.
+  // A VirtualIP that somebody deleted: nothing says which nodes had learned of the address.
   const isUnknown = existing === null && isPublished(service, address);
   const absent = isUnknown ? [] : listAbsent(view, existing);
   const seat = chooseSeat(address, view.pools.get(pool));
@@ -390,7 +390,7 @@ function writeStatus({ service }: Situation, readiness: Readiness, view: Cluster
   return isSame && isOfSeatHolder(readiness, known) ? { ...step, isLowPriority: true } : step;
 }
 
-/** A keepalived that ends everywhere, and comes back, is told to each Service of its seats. */
+/** A keepalived that ends everywhere, and comes back, is reported to each Service of its seats. */
 function isOfSeatHolder({ published, reason }: Readiness, known: Condition | null): boolean {
   return published.length > 0 && [reason, known?.reason].includes('NoSeatHolder');
 }

@@ -163,7 +163,7 @@ function writeStatus(virtualIp: VirtualIp, view: ClusterView): Step | null {
   return reportsMore ? step : { ...step, isLowPriority: true };
 }
 
-/** Told when another host is found, when nodes are that may serve it on, and when it is deleted while Services have it. */
+/** Reported when another host is found, when nodes are that may serve it on, and when it is deleted while Services have it. */
 function describeChange({ metadata, status }: VirtualIp, changed: readonly Condition[]): StepEvent | null {
   const address = toText(metadata.name);
   const isFound = changed.some(({ type, status: is }) => type === 'AddressInUse' && is === 'True');
@@ -188,7 +188,7 @@ function awaitNodes(virtualIp: VirtualIp, view: ClusterView): Step {
 
 /**
  * Nobody has it: it goes when its time is over, no node has it, and no other host answers for it. One that is deleted goes with the last Service
- * that leaves it: what is here then has finalizers of others, or an earlier version deleted it.
+ * that leaves it: what is here then has foreign finalizers, or an earlier version deleted it.
  */
 function awaitReuse(virtualIp: VirtualIp, view: ClusterView): Step {
   const { metadata, spec } = virtualIp;
@@ -218,7 +218,7 @@ function confirmUser({ namespace, name }: AddressUser, view: ClusterView): Confi
 
 /** What it is to say. */
 export interface VirtualIpStatus {
-  /** Those that are there, if they are as they should be. */
+  /** Those that are there, if they are correct. */
   readonly conditions: readonly Condition[];
   /** The node that says it holds the seat, and how that one balances; null while none does, or several. */
   readonly seatHolder: string | null;
@@ -243,7 +243,7 @@ export function judgeVirtualIp(virtualIp: VirtualIp, view: ClusterView): Virtual
   };
 }
 
-/** Before nodes have it, nobody can hold it: one write tells both. */
+/** Before nodes have it, nobody can hold it: one write says both. */
 function isNotified(virtualIp: VirtualIp): boolean {
   return isProgrammed(virtualIp) || findCondition(virtualIp.status?.conditions ?? [], 'Announced') !== null;
 }
@@ -338,7 +338,7 @@ function describeUnresponsive(nodes: readonly string[]): string {
   return `${names} may still serve it: the Lease is over. No other Service gets it before the balancer there reports, or the Node is deleted.`;
 }
 
-/** Whoever has deleted it is told what it waits for. */
+/** Says what it waits for, to whoever has deleted it. */
 function addTerminating(
   before: readonly Condition[],
   virtualIp: VirtualIp,

@@ -25,16 +25,16 @@ import type { Execution } from '../engine.ts';
  * before is missing: milliseconds while watches work.
  */
 
-/** What it needs of the world. */
+/** Its dependencies. */
 interface DrainTimesPorts {
   readonly clock: Clock;
   /** All that is known now. */
   readonly view: () => ClusterView;
-  /** Told of each pod, once, by its UID. */
+  /** Called for each pod, once, by its UID. */
   readonly onDrained: (seconds: number, pod: string) => void;
 }
 
-/** More of them at a time tell no more, and each look goes through the endpoints of the Services of each. */
+/** More of them at a time say no more, and each check goes through the endpoints of the Services of each. */
 const maxPods = 100;
 
 /** Reports of a thousand nodes come one by one. */
@@ -62,7 +62,7 @@ export class DrainTimes {
     this.#ports = ports;
   }
 
-  /** A pod has changed, and the world knows it. */
+  /** A pod has changed, and the cache knows it. */
   take({ key, before, after }: Change<Pod>): void {
     if (before === null || after === null || before.metadata.uid !== after.metadata.uid) return;
     if (isEnding(before) || !isEnding(after)) return;
@@ -114,7 +114,7 @@ function isEnding({ metadata }: Pod): boolean {
   return typeof metadata.deletionTimestamp === 'string';
 }
 
-/** Of others, early EndpointSlices may not say that they end. */
+/** Of other pods, early EndpointSlices may not say that they end. */
 function isTimed(pod: Pod, gateTypes: ReadonlySet<string>): boolean {
   const isFollowed = listGates(pod, gateTypes).length > 0 || readPodWeight(pod.metadata.annotations) !== null;
   return isFollowed && isReadyButForUs(pod, gateTypes);
@@ -176,7 +176,7 @@ function findEnd(service: string, uid: string, count: number, view: ClusterView)
   return String(versions.reduce((last, one) => (one > last ? one : last)));
 }
 
-/** The object that events of a key are about; null where it is not known, or nothing is told of the kind. */
+/** The object that events of a key are about; null where it is not known, or nothing is reported of the kind. */
 function toRegarding({ kind, key }: StepKey, known: Known): Regarding | null {
   const { source, subject } = getKind(kind);
   const { uid } = findMetadata(known, source, key);
@@ -194,7 +194,7 @@ const outcomeToCode = new Map<string, ErrorCode>([
   ['unreachable', 'API_UNREACHABLE'],
 ]);
 
-/** What the controller tells: lines of its log, and events about Services, addresses and pools. */
+/** What the controller reports: lines of its log, and events about Services, addresses and pools. */
 export class ControllerLog {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
@@ -203,7 +203,7 @@ export class ControllerLog {
   #leaseFailedAt = -Infinity;
   /** Kinds of objects that cannot be followed. */
   readonly #lost = new Set<string>();
-  /** Why pools of the manifest could not be created, as it was told last. */
+  /** Why pools of the manifest could not be created, as it was reported last. */
   #poolsProblem = '';
   readonly #failures: ReportedFailures;
 
@@ -322,7 +322,7 @@ export class ControllerLog {
     if (regarding !== null) this.#events.record('WriteConflict', message, regarding);
   }
 
-  /** A fault of ours. */
+  /** A fault of vipnat itself. */
   broken(key: StepKey, error: unknown): void {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
     this.#logger.error(`${formatKey(key)}: a step failed. vipnat tries again`, {
@@ -332,13 +332,13 @@ export class ControllerLog {
   }
 }
 
-/** The third failure in a row is told: two can be another's writes at the same moment. */
+/** The third failure in a row is reported: two can be another's writes at the same moment. */
 const reportedFailures = 2;
 
 /** An event is kept for an hour. */
 const reportAgainMs = 3_600_000;
 
-/** As many keys as can fail at a time before one that was told may be told early. */
+/** As many keys as can fail at a time before one that was reported may be reported early. */
 const maxKeys = 10_000;
 
 interface Report {
@@ -347,7 +347,7 @@ interface Report {
   readonly failures: number;
 }
 
-/** Which failures of a key are told: the third in a row, and once an hour as long as the row goes on. */
+/** Which failures of a key are reported: the third in a row, and once an hour as long as the row continues. */
 class ReportedFailures {
   readonly #clock: Clock;
   readonly #keyToReport = new Map<string, Report>();

@@ -307,7 +307,7 @@ function listDeviceSamples(
   });
 }
 
-/** Nobody has looked at it yet. */
+/** It was not read yet. */
 const unseen = { isReady: false, balancers: null, units: [], foreignChanges: [], draining: [] };
 
 function countGates({ pods, settings: { gateTypes } }: ClusterView): number {
@@ -361,7 +361,7 @@ export function createControllerPages({ state, metrics }: ControllerPageSources)
   });
 }
 
-/** For how long the step under way has lasted. It is a few requests of at most 4 s each: one that takes two minutes hangs. */
+/** For how long the step in progress has lasted. It is a few requests of at most 4 s each: one that takes two minutes hangs. */
 export function getBehindMs({ statistics }: Pick<ControllerState, 'statistics'>): number {
   return statistics?.longestTurnMs ?? 0;
 }

@@ -41,7 +41,7 @@ export function judgeTrusted(trusted: string, nowMs: number): WebhookFacts {
  * What is to be done next for the webhook's certificate, decided from what the API has.
  *
  * Goal: the API server trusts every certificate that a controller serves with, at every moment.
- * Tension: controllers, API servers and whoever applies a manifest hear of a change one after the other.
+ * Tension: controllers, API servers and whoever applies a manifest learn of a change one after the other.
  * Compromise: a new certificate is first only trusted, then served. The one before stays trusted until the next is made.
  */
 
@@ -100,10 +100,10 @@ export type CertificateStep =
 /** A third of the time for which a certificate is valid from now on. By a date that went back, it is as old. */
 const renewMs = 120 * 86_400_000;
 
-/** Far longer than an API server takes to hear of the configuration. */
+/** Far longer than an API server takes to receive the configuration. */
 const settleMs = 30_000;
 
-/** How often the date is looked at. */
+/** How often the date is checked. */
 const restMs = 60_000;
 
 /** Decides the next step. Pure. */
@@ -173,7 +173,7 @@ export async function makePair(name: string, date: Date): Promise<KeyPair> {
   return { certificate, key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
 }
 
-/** Reads a pair for a server of this name; null for what is none, or TLS refuses. Whether it is valid today is not looked at. */
+/** Reads a pair for a server of this name; null for what is none, or TLS refuses. Whether it is valid today is not checked. */
 export function readPair(name: string, certificate: string, key: string): ReadPair | null {
   try {
     const read = new X509Certificate(certificate);
@@ -347,7 +347,7 @@ function readTrusted(object: WebhookConfiguration | null): string | null {
   return entry === undefined ? null : (entry.clientConfig.caBundle ?? '');
 }
 
-/** What keeping needs of the world, and its listeners. */
+/** The dependencies of keeping, and its listeners. */
 interface KeeperOptions {
   readonly client: ObjectClient;
   readonly clock: Clock;
@@ -358,11 +358,11 @@ interface KeeperOptions {
   readonly onPair: (pair: ReadPair) => void;
   /** A step was written. */
   readonly onStep: (step: CertificateStep['step'], pair: ReadPair | null) => void;
-  /** It was not, and is tried again. Told each time. */
+  /** It was not, and is tried again. Reported each time. */
   readonly onProblem: (detail: string) => void;
 }
 
-/** How long until a write is seen, and how often who does not lead looks whether it does. */
+/** How long until a write is seen, and how often who does not lead checks whether it does. */
 const pollMs = 1000;
 
 /** So long it waits at most after a write that failed, or that somebody undid. */
@@ -385,7 +385,7 @@ export class CertificateKeeper {
   #served: ReadPair | null = null;
   /** Writes in a row that were not taken, or only put back what another had replaced. */
   #futile = 0;
-  /** What API servers were last told to trust. */
+  /** What API servers were last configured to trust. */
   #reported: string | null = null;
   #restUntil = -Infinity;
   #isStopped = false;
@@ -402,7 +402,7 @@ export class CertificateKeeper {
     this.#running = this.#run();
   }
 
-  /** Ends when a write under way has. */
+  /** Ends when a write in progress has. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#pause.stop();
@@ -467,7 +467,7 @@ export class CertificateKeeper {
     if (limitMs === 0 || this.#isStopped) return pollMs;
     const { outcome, detail } = await client.write(write, limitMs);
     if (outcome === 'taken') onStep(step.step, pair);
-    // Another was first: what it has written is on its way here.
+    // Another was first: what it has written arrives here soon.
     const isDone = ['taken', 'conflict', 'exists', 'gone'].includes(outcome);
     if (!isDone) onProblem(detail);
     return this.#rest(step, isDone);

@@ -57,7 +57,7 @@ interface PatchOperation {
   readonly value: unknown;
 }
 
-/** Answers the patch of a new pod, beside these Services of its namespace; empty where nothing changes. Null for what is no pod. */
+/** Answers the patch of a new pod, given these Services of its namespace; empty where nothing changes. Null for what is no pod. */
 function decidePatch(pod: unknown, services: Iterable<ServedService>): PatchOperation[] | null {
   const read = podSchema.safeParse(pod);
   if (!read.success) return null;
@@ -191,7 +191,7 @@ class ServicesByNamespace {
     return this.#namespaceToServices.get(namespace)?.values() ?? [];
   }
 
-  /** Takes what an informer tells. */
+  /** Takes what an informer reports. */
   change(changes: readonly Change<ServedService>[]): void {
     for (const { key, before, after } of changes) {
       const namespace = (after ?? before)?.metadata.namespace ?? '';
@@ -212,7 +212,7 @@ class ServicesByNamespace {
  * Compromise: what decides is in memory, of the Services that vipnat serves alone. Nothing is asked while a pod waits.
  */
 
-/** What the webhook needs of the world. */
+/** The dependencies of the webhook. */
 export interface WebhookOptions {
   readonly route: ApiRoute;
   readonly client: ObjectClient;
@@ -238,7 +238,7 @@ export interface WebhookState {
   readonly answers: ReadonlyMap<ReviewAnswer['result'], number>;
 }
 
-/** Until API servers have heard that this pod ends, they go on to ask it. */
+/** Until API servers have received that this pod ends, they continue to ask it. */
 const lingerMs = 3000;
 
 /** kube-apiserver takes no request above 3 MiB (apiserver, MaxRequestBodyBytes); a review has the object once, and a little more. */
@@ -298,7 +298,7 @@ export class Webhook {
     this.#keeper.start();
   }
 
-  /** Ends when API servers have had the time to hear of it. */
+  /** Ends when API servers have had the time to learn of it. */
   async stop(): Promise<void> {
     this.#isEnding = true;
     this.#server.end();
@@ -389,7 +389,7 @@ const stepToLine: Readonly<Record<CertificateStep['step'], string>> = {
   wait: '',
 };
 
-/** What the webhook tells: lines of the controller's log. */
+/** What the webhook reports: lines of the controller's log. */
 export class WebhookLog {
   readonly #logger: Logger;
   /** Kinds of objects that cannot be followed. */

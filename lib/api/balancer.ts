@@ -34,7 +34,7 @@ export function isUsed({ balancer, tables, hasConfiguration }: HostBalancer): bo
   return balancer !== null || tables.length > 0 || hasConfiguration;
 }
 
-/** In milliseconds. A look is a few runs of nft, which ends after seconds: one that takes longer hangs, which a restart can help. */
+/** In milliseconds. A sync is a few runs of nft, which ends after seconds: one that takes longer hangs, which a restart can help. */
 export const hangingMs = 120_000;
 
 /** Why this node does not balance Services; null where it does. In a clause. */
@@ -97,7 +97,7 @@ function readActivity(json: unknown): BalancerActivity | null {
   return parsed.success ? parsed.data : null;
 }
 
-/** The name of the balancer's table. Whatever it holds is ours: nobody else writes there. */
+/** The name of the balancer's table. Whatever it holds is vipnat's: nobody else writes there. */
 export const tableName = 'vipnat-lb';
 
 /** `ip vipnat-lb` or `ip6 vipnat-lb`. */

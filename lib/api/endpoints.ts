@@ -20,7 +20,7 @@ import { name, type Resource, type NamespacedName, readJson, objectVersion } fro
 import type { ObjectWrite } from '../kubernetes/writes.ts';
 import type { Lease } from './node.ts';
 
-/** Who stands behind a Service's port, by its EndpointSlices. */
+/** The endpoints of a Service's port, by its EndpointSlices. */
 
 /** Which of a Service's ports, in which family. */
 interface PortQuery {
@@ -170,7 +170,7 @@ function toBackend(endpoint: SliceEndpoint, place: Pick<Backend, 'address' | 'po
   };
 }
 
-/** What is not said is well. Source: discovery/v1, EndpointConditions. */
+/** A condition that is not set counts as good. Source: discovery/v1, EndpointConditions. */
 function judgeConditions({
   conditions,
 }: SliceEndpoint): Pick<Backend, 'isReady' | 'isEnding' | 'isServingLast'> {
@@ -234,7 +234,7 @@ export function nameEarlyOwner({ metadata: { namespace, labels } }: Pick<EarlySl
   return `${namespace}/${labels?.[earlyServiceLabel] ?? ''}`;
 }
 
-/** How many connections an endpoint gets beside the others of its port: an annotation of its pod, and of the early EndpointSlice that has it. */
+/** The weight of an endpoint among those of its port: an annotation of its pod, and of the early EndpointSlice that has it. */
 
 /** The highest weight. */
 export const maxWeight = 256;
@@ -273,7 +273,7 @@ type GateTypes = ReadonlySet<string>;
 /** How far a kubelet's date may be ahead: so much longer a gate can wait at most. */
 const mostAheadMs = 10 * 60_000;
 
-/** Whether nothing but gates of vipnat keeps a pod from being ready: its containers are, and gates of others are open. */
+/** Whether nothing but gates of vipnat keeps a pod from being ready: its containers are, and foreign gates are open. */
 export function isReadyButForUs(pod: Pod, types: GateTypes): boolean {
   const others = (pod.spec.readinessGates ?? []).filter(({ conditionType }) => !types.has(conditionType));
   return ['ContainersReady', ...others.map(({ conditionType }) => conditionType)].every(
@@ -315,7 +315,7 @@ interface Opening {
 }
 
 /**
- * The write that opens gates of a pod. Conditions of others stay: they are merged by their types. It is refused if the pod is another one by
+ * The write that opens gates of a pod. Foreign conditions stay: they are merged by their types. It is refused if the pod is another one by
  * now, or has changed.
  */
 export function toOpeningWrite(
@@ -357,7 +357,7 @@ export function readDate(text: string | null | undefined): number | null {
 /** Pods, as far as readiness gates and weights need them. */
 
 const container = z.object({
-  /** Of an init container: `Always` for one that runs beside the others. */
+  /** Of an init container: `Always` for one that runs next to the others. */
   restartPolicy: z.nullish(z.string()),
   ports: z.nullish(
     z.array(
@@ -398,7 +398,7 @@ export type Pod = z.output<typeof pod>;
 
 /**
  * The pods of all namespaces that have a readiness gate of one of these types, or a weight, or are about to be evicted; no other one is
- * kept. Pods that have ended are not asked for: their addresses are others' soon.
+ * kept. Pods that have ended are not asked for: other pods get their addresses soon.
  */
 export function toPodResource(gateTypes: ReadonlySet<string>): Resource<Pod> {
   return {
@@ -419,7 +419,7 @@ export function listGates({ spec }: Pod, gateTypes: ReadonlySet<string>): string
 
 /**
  * What says that a pod is about to be ended by an eviction, a preemption or a taint; null for none. Source: core/v1, DisruptionTarget. The
- * kubelet's own word (TerminationByKubelet) comes when the containers have ended.
+ * kubelet's own reason (TerminationByKubelet) comes when the containers have ended.
  */
 export function findDisruption({ status }: Pod): Condition | null {
   const isSo = ({ type, status: is }: Condition) => type === 'DisruptionTarget' && is === 'True';
@@ -463,7 +463,7 @@ export function readGateTypes(leases: readonly Lease[]): ReadonlySet<string> {
 
 /** What new pods of Services get, by a policy of the API server or by a webhook: both say the same. */
 
-/** For how long a pod that ends serves on, unless it says so itself: until all nodes have heard of it. */
+/** For how long a pod that ends serves on, unless it says so itself: until all nodes have learned of it. */
 export const pauseSeconds = 2;
 
 /** On pods of a node's own files: the API has no word in these. Source: core/v1, MirrorPodAnnotationKey. */
@@ -478,7 +478,7 @@ export const webhookEntry = 'gates.vipnat.io';
 /** Where the API server asks. */
 export const webhookPath = '/gates';
 
-/** Where controllers in pods listen, beside their other port. */
+/** Where controllers in pods listen, besides their other port. */
 export const webhookPort = 10_270;
 
 /** The name that the API server expects in the certificate. Source: apiextensions/webhook, the host of a Service. */

@@ -9,7 +9,7 @@ import { type Resource, name, objectVersion } from '../kubernetes/client.ts';
 
 /**
  * Kinds whose versions a balancer reports. Versions of one kind can be compared as numbers (Kubernetes, KEP 5504). `earlyslices` are the
- * EndpointSlices of `early-slices.ts`: other objects are listed and watched by another informer.
+ * EndpointSlices of `controller/kinds/early-slices.ts`: other objects are listed and watched by another informer.
  */
 export type ReportedKind = 'virtualips' | 'services' | 'endpointslices' | 'earlyslices';
 
@@ -79,7 +79,7 @@ export interface UnresponsiveNode {
 /** So many are said: with more of them, the network is the news. */
 const maxUnresponsive = 32;
 
-/** Of how many Services a report says that they are left to kube-proxy, or lose clients, and how much it says of each. */
+/** Of how many Services a report says that kube-proxy handles them, or that they lose clients, and how much it says of each. */
 const maxServices = 16;
 const maxClause = { left: 120, dropping: 240 } as const;
 
@@ -149,7 +149,7 @@ export function isProgrammed(report: NodeReport, kind: ReportedKind, version: st
   return programmed !== undefined && toNumber(programmed) >= toNumber(version);
 }
 
-/** A balancer that has all EndpointSlices but the early ones does without them: it sends connections to whom Kubernetes calls ready. */
+/** A balancer that has all EndpointSlices but the early ones never uses those: it sends connections to whom Kubernetes calls ready. */
 export function mayFollowEarly({ programmed }: NodeReport): boolean {
   return programmed.earlyslices !== undefined || programmed.endpointslices === undefined;
 }
@@ -300,7 +300,7 @@ interface DrainedSeats {
 
 /**
  * Of some nodes those that may hold a seat. All of them where no able one would be left: a drain leaves no address without a
- * holder.
+ * seat holder.
  */
 export function dropDrained(nodes: readonly string[], { drained, seat, isAble }: DrainedSeats): string[] {
   const rest = nodes.filter(
@@ -413,7 +413,7 @@ const followedNode = z.object({
 export interface FollowedNode {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };
   readonly zone: string | null;
-  /** Null: its pods get new connections, unless it is silent and said otherwise before. */
+  /** Null: its pods get new connections, unless it is unresponsive and said otherwise before. */
   readonly ending: NodeEnding | null;
   /** Its kubelet says nothing any more: the message of Ready is kube-controller-manager's, and what the kubelet said last is lost. */
   readonly isUnresponsive: boolean;
@@ -439,7 +439,10 @@ function toFollowed({ metadata, status }: z.output<typeof followedNode>): Follow
   };
 }
 
-/** Why a node's pods are to get no new connection. A kubelet that starts again, or is silent, has Ready False or Unknown for other reasons: its pods go on. */
+/**
+ * Why a node's pods are to get no new connection. A kubelet that starts again, or is unresponsive, has Ready False or Unknown for other
+ * reasons: its pods continue.
+ */
 export function findEnding(found: z.output<typeof conditions>): NodeEnding | null {
   for (const { type, status, message } of found) {
     const ending = Object.hasOwn(typeToEnding, type) ? typeToEnding[type] : undefined;

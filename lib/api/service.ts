@@ -10,7 +10,7 @@ import { quoteTenant } from '../text.ts';
 import * as z from 'zod/mini';
 import { name, objectVersion, type Resource, type NamespacedName } from '../kubernetes/client.ts';
 
-/** How an endpoint is chosen, the default first: by chance, in turn, by the client's address, or rather one with few open connections. */
+/** How an endpoint is chosen, the default first: at random, in turn, by the client's address, or rather one with few open connections. */
 export const methods = ['random', 'rr', 'hash', 'lc'] as const;
 
 /** One of methods. */
@@ -200,7 +200,7 @@ const service = z.object({
 export type Service = z.output<typeof service>;
 
 /**
- * What tells pods apart that have the same address one after the other: a number of their UID, as 100,000 UIDs would take 10 MB. Null where
+ * What distinguishes pods that have the same address one after the other: a number of their UID, as 100,000 UIDs would take 10 MB. Null where
  * nobody says it.
  */
 export function toPodNumber(

@@ -4,7 +4,7 @@ import { name, objectVersion, type Resource } from '../kubernetes/client.ts';
 
 /**
  * The addresses by which keepalived knows seats. It refuses an instance without an address, so each seat has one that belongs to no
- * network: it is on the interface `lo` of the holder. Only the seat's own adverts name it.
+ * network: it is on the interface `lo` of the seat holder. Only the seat's own adverts name it.
  */
 
 /** As many for each family as there are virtual_router_ids. */
@@ -123,7 +123,7 @@ export const firstPoolsRanges = 'vipnat.io/pools';
 
 /** On an AddressPool: what a person wants of its seats. */
 export const poolAnnotations = {
-  /** See `Drained` in `node.ts`. */
+  /** See `readDrained`. */
   drained: 'vipnat.io/drained',
 } as const;
 
@@ -188,7 +188,7 @@ const isSmall = '!isCIDR(self) || cidr(self).prefixLength() >= (cidr(self).ip().
 /** Kubernetes 1.31 takes `==` of two such values for endlessly dear, and refuses the definition. */
 const hasNoHostBits = '!isCIDR(self) || cidr(self).masked() in [cidr(self)]';
 
-/** What `controller/cache/pools.ts` refuses, too. An expression has no IPv4 address in the form of IPv6. */
+/** What `judgePools` refuses, too. An expression has no IPv4 address in the form of IPv6. */
 const foreignBlocks = `['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3', '::/127', 'fe80::/10', 'ff00::/8']`;
 
 const first = "self.split('-')[0].trim()";
@@ -280,7 +280,7 @@ export const metadata = z.object({
   creationTimestamp: z.nullish(z.string()),
   deletionTimestamp: z.nullish(z.string()),
   labels: z.nullish(z.record(z.string(), z.string())),
-  /** Those that this file has. */
+  /** Those that `known` has. */
   annotations: z.nullish(z.pipe(z.record(z.string(), z.string()), z.transform(keepKnown))),
   finalizers: z.nullish(z.array(z.string())),
 });
@@ -302,7 +302,7 @@ export type Condition = z.output<typeof condition>;
 /** Those of an object's status, as its schema has them. */
 type Conditions = z.ZodMiniOptional<z.ZodMiniNullable<z.ZodMiniArray<typeof condition>>>;
 
-/** One of each type, in the status of a kind of ours. The description names the types. */
+/** One of each type, in the status of a kind of vipnat. The description names the types. */
 export function describeConditions(description: string): Conditions {
   return z.nullish(z.array(condition)).register(strict, {
     description,
@@ -441,7 +441,7 @@ export type AddressUser = z.output<typeof user>;
 
 const absentNode = z.object({ node: z.string(), renewal: z.string() });
 
-/** A node that did not hear of an address. */
+/** A node that did not learn of an address. */
 export type AbsentNode = z.output<typeof absentNode>;
 
 const virtualIpSpec = z.object({
@@ -473,7 +473,7 @@ const virtualIpSpec = z.object({
     description:
       'The namespaces of Services that gave the address back: until reuseAfter is over, only these can name it.',
   }),
-  /** With the last renewal that was heard. As long as no other one is heard, such a node does not serve the address. */
+  /** With the last renewal that was received. As long as no other one is received, such a node does not serve the address. */
   absent: z._default(z.array(absentNode), []).register(strict, {
     maxItems: 5000,
     description: 'Nodes whose Lease was over when the address was given: they do not serve it.',
@@ -533,7 +533,7 @@ export const virtualIps: Resource<VirtualIp> = {
   selector: '',
   schema: virtualIp,
   limits: { ...limits, objects: maxVirtualIps },
-  // A Service may have left it: a node that says it has heard of that serves it no more.
+  // A Service may have left it: a node that says it has learned of that serves it no more.
   dropsUnreadable: true,
   absence,
 };

@@ -262,7 +262,7 @@ export interface ConnectHistory {
   readonly connect: 'unknown' | ConnectResult['kind'];
   /** What it was in words, for the reason. */
   readonly connectReason: string;
-  /** When the last connect was begun that the peer answered in any way. */
+  /** When the last connect was begun that the peer answered, whatever the answer. */
   readonly reachedAt: number;
   /** Connects in a row that it did not answer. */
   readonly consecutiveTimeouts: number;
@@ -302,7 +302,7 @@ export function isAnswered({ connect }: Pick<ConnectHistory, 'connect'>): boolea
   return connect === 'open' || connect === 'refused';
 }
 
-/** Whether it is a witness of the network since a time: asked no earlier, and heard. Pure. */
+/** Whether it confirms that the network works since a time: asked no earlier, and answered. Pure. */
 export function isCorroborating(history: ConnectHistory, since: number): boolean {
   return isAnswered(history) && history.reachedAt >= since;
 }
@@ -313,7 +313,7 @@ export type ConnectOutcome =
   | { readonly kind: 'open' }
   /** A reset: the host is there and nobody listens. */
   | { readonly kind: 'refused' }
-  /** The way there failed at once; `code` is the system's word, as EHOSTUNREACH. */
+  /** The path there failed immediately; `code` is the system's error code, as EHOSTUNREACH. */
   | { readonly kind: 'unreachable'; readonly code: string }
   /** No answer within the limit. */
   | { readonly kind: 'silent' }
@@ -411,7 +411,7 @@ export interface Serving {
   readonly alternativeNames: string;
   /** Until when the certificate counts. */
   readonly validTo: Date;
-  /** How far its clock is before this host's in milliseconds, to about half a second; null when it does not tell the time. */
+  /** How far its clock is before this host's in milliseconds, to about half a second; null when its answer has no date. */
   readonly clockAheadMs: number | null;
 }
 
@@ -419,7 +419,7 @@ export interface Serving {
 const halfSecondMs = 500;
 
 /**
- * Connects once, to look and not to trust: nothing secret is sent, and no certificate is verified. Null when there was
+ * Connects once, to inspect and not to trust: nothing secret is sent, and no certificate is verified. Null when there was
  * no answer within the limit. Never rejects.
  */
 export function askServing(endpoint: Endpoint, clock: Clock, limitMs: number): Promise<Serving | null> {

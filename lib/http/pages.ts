@@ -57,7 +57,7 @@ export function canServeWith({ certificate, key }: KeyPair): boolean {
   }
 }
 
-/** What the server needs of the world, and its listeners. */
+/** The dependencies of the server, and its listeners. */
 interface PostServerOptions {
   /** At all addresses of this host. 0 takes any that is free. */
   readonly port: number;
@@ -111,7 +111,7 @@ export class PostServer {
     this.#isEnding = true;
   }
 
-  /** Ends when the port is free again; questions under way are cut off. */
+  /** Ends when the port is free again; questions in progress are cut off. */
   async stop(): Promise<void> {
     await this.#server.stop();
   }
@@ -159,7 +159,7 @@ export class PostServer {
     response.end(text);
   }
 
-  /** What is still on its way is not read. */
+  /** What still arrives is not read. */
   #refuse(response: ServerResponse, status: number): void {
     this.#options.onRefused();
     response.writeHead(status, { connection: 'close' }).end();
@@ -229,7 +229,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Makes a page anew for each question, with what stands behind its path. One that rejects is answered with 500. */
+/** Makes a page for each question, with the query of its path. One that rejects is answered with 500. */
 export type Page = (query: URLSearchParams) => Answer | Promise<Answer>;
 
 /** One line. */
@@ -245,15 +245,15 @@ export function toText(status: number, line: string): Answer {
  * Compromise: every connection has a limit in time, size and number.
  */
 
-/** What the server needs of the world, and its listeners. */
+/** The dependencies of the server, and its listeners. */
 interface StatusServerOptions {
   /** Port 0 takes any that is free. */
   readonly endpoint: Endpoint;
   readonly pages: ReadonlyMap<string, Page>;
   readonly clock: Clock;
-  /** It cannot listen, for the first time in a row: LISTEN_FAILED. It goes on trying. */
+  /** It cannot listen, for the first time in a row: LISTEN_FAILED. It keeps trying. */
   readonly onProblem: (problem: VipnatError) => void;
-  /** It listens after all. Not called when that went well at once. */
+  /** It listens after all. Not called when the first attempt succeeded. */
   readonly onRecovered: (endpoint: Endpoint) => void;
 }
 
@@ -289,7 +289,7 @@ export class StatusServer {
     await this.#server.start();
   }
 
-  /** Ends when the port is free again; questions under way are cut off. */
+  /** Ends when the port is free again; questions in progress are cut off. */
   async stop(): Promise<void> {
     await this.#server.stop();
   }

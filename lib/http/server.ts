@@ -19,7 +19,7 @@ const ofPeople: ConnectionLimits = { connections: 32, ofAddress: 8 };
  */
 const ofApiServers: ConnectionLimits = { connections: 256, ofAddress: 128 };
 
-/** A question is one packet, and its answer is ready at once: whoever takes longer is no client of ours. */
+/** A question is one packet, and its answer is ready immediately: whoever takes longer is no client of vipnat. */
 const limits = {
   headersTimeout: 3000,
   requestTimeout: 3000,
@@ -53,7 +53,7 @@ export function createBoundedServer(listener: RequestListener): Server {
   return finish(server);
 }
 
-/** What a server of TLS needs of the world, and its listener. */
+/** The dependencies of a server of TLS, and its listener. */
 interface TlsServerOptions {
   readonly certificate: string;
   readonly key: string;
@@ -134,7 +134,7 @@ class Connections {
   readonly listen = (listener: RequestListener): RequestListener => {
     return (request, response) => {
       const socket = this.#tlsToSocket.get(request.socket) ?? request.socket;
-      // No client of ours does. A packet has room for two thousand questions, and all their answers would be made at once.
+      // No client of vipnat does. A packet has room for two thousand questions, and all their answers would be made at the same time.
       if (this.#asking.has(socket)) {
         request.socket.destroy();
         return;
@@ -175,19 +175,19 @@ class Connections {
  * Compromise: it is tried again and again, said once.
  */
 
-/** What it needs of the world, and its listeners. */
+/** Its dependencies and listeners. */
 interface KeptServerOptions {
   /** Without an address: all of this host, of whatever family. Port 0 takes any that is free. */
   readonly endpoint: { readonly address?: string; readonly port: number };
   /** Makes one, for each attempt. */
   readonly create: () => Server;
   readonly clock: Clock;
-  /** What it cannot do, as a sentence goes on after `vipnat cannot`, and what a person can do. */
+  /** What it cannot do, as a sentence continues after `vipnat cannot`, and what a person can do. */
   readonly title: string;
   readonly remedy: string;
-  /** It cannot listen, for the first time in a row: LISTEN_FAILED. It goes on trying. */
+  /** It cannot listen, for the first time in a row: LISTEN_FAILED. It keeps trying. */
   readonly onProblem: (problem: VipnatError) => void;
-  /** It listens after all. Not called when that went well at once. */
+  /** It listens after all. Not called when the first attempt succeeded. */
   readonly onRecovered: () => void;
 }
 
@@ -224,7 +224,7 @@ export class KeptServer {
     await this.#listen();
   }
 
-  /** Ends when the port is free again; questions under way are cut off. */
+  /** Ends when the port is free again; questions in progress are cut off. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancelRetry();
@@ -346,7 +346,7 @@ export class Budget {
 }
 
 /**
- * A handshake takes half a millisecond of a processor, so all of them take a thirtieth of one. At once, there may be twice as many as there may be
+ * A handshake takes half a millisecond of a processor, so all of them take a thirtieth of one. One burst may have twice as many as there may be
  * connections: API servers that start again connect for each question.
  */
 const ofAll: Allowance = { capacity: 512, ofSecond: 64 };
@@ -358,7 +358,7 @@ const ofAddress: Allowance = { capacity: 256, ofSecond: 32 };
 class HandshakeBudget {
   readonly #clock: Clock;
   readonly #all: Budget;
-  /** Addresses of which a full budget is not known. There are no more than there may be connections at once. */
+  /** Addresses of which a full budget is not known. There are no more than there may be connections at the same time. */
   readonly #addressToBudget = new Map<string, Budget>();
 
   constructor(clock: Clock) {

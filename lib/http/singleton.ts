@@ -1,11 +1,11 @@
 /**
- * One program of a kind per network namespace, told from the namespace itself: an abstract Unix socket belongs to the network
+ * One program of a kind per network namespace, known from the namespace itself: an abstract Unix socket belongs to the network
  * namespace it was bound in and goes away with its process, also on kill -9. No lock file to go stale, and a program
  * in another container of the same host network is seen as well. Who is there is asked over HTTP.
  *
  * Goal: the next program takes over the moment the last one has ended, however it ended, and any number may wait.
- * Tension: nothing tells when an abstract name gets free, and its holder may be an older version, hang, or be no such program.
- * Compromise: a connection on which nothing is said ends with its holder. Holders of every version end it after some
+ * Tension: nothing reports when an abstract name gets free, and its owner may be an older version, hang, or be no such program.
+ * Compromise: a connection on which nothing is said ends with its owner. Owners of every version end it after some
  * seconds too, so each end is a hint to try, no more. The kernel gives the name to one of all who try.
  */
 import * as z from 'zod/mini';
@@ -42,7 +42,7 @@ export const balancerRole: Role = {
   code: 'BALANCER_ALREADY_RUNNING',
 };
 
-/** The holder is on this host and has its answer ready: longer means that it hangs, and more that it is no such program. */
+/** The owner is on this host and has its answer ready: longer means that it hangs, and more that it is no such program. */
 const askTimeoutMs = 1000;
 const maxAnswerLength = 1_000_000;
 
@@ -71,7 +71,7 @@ function printFind({ socketName }: Role): string {
 }
 
 /**
- * Claims a role in this network namespace. Answers what gives it back.
+ * Acquires a role in this network namespace. Answers what gives it back.
  * @throws VipnatError the role's code, naming the program that is there.
  */
 export async function acquireRole(role: Role, info: OwnerInfo, answers: Answers): Promise<Release> {
@@ -80,7 +80,7 @@ export async function acquireRole(role: Role, info: OwnerInfo, answers: Answers)
   return release;
 }
 
-/** Claims a role in this network namespace where nobody has it; null where somebody does. */
+/** Acquires a role in this network namespace where nobody has it; null where somebody does. */
 async function tryToAcquire(role: Role, info: OwnerInfo, answers: Answers): Promise<Release | null> {
   const server = createBoundedServer(({ url = '/' }, response) => {
     const answer = answers.get(url)?.() ?? info;
@@ -106,7 +106,7 @@ export function readOwnerInfo(json: unknown): OwnerInfo | null {
   return parsed.success ? parsed.data : null;
 }
 
-/** What the holder of a role answers to a path, parsed; null when there is none or it is no JSON. */
+/** What the owner of a role answers to a path, parsed; null when there is none or it is no JSON. */
 export async function askLockOwner(role: Role, path: string): Promise<unknown> {
   return parseJson((await ask(role, path).catch(() => null)) ?? '');
 }
@@ -168,12 +168,12 @@ interface LockRequest {
   readonly answers: Answers;
 }
 
-/** What waiting needs of the world, and its listener. */
+/** The dependencies of waiting, and its listener. */
 interface Waiting {
   readonly clock: Clock;
   /** Ends it. */
   readonly signal: AbortSignal;
-  /** Called once for each holder that is waited for: null for one that does not answer as such. */
+  /** Called once for each owner that is waited for: null for one that does not answer as such. */
   readonly onLockOwner: (lockOwner: OwnerInfo | null) => void;
 }
 
@@ -182,7 +182,7 @@ export interface PlaceOptions extends LockRequest {
   readonly logger: Logger;
   /** Ends the wait. */
   readonly signal: AbortSignal;
-  /** Begins to tell whoever asks why this program waits; null for nobody. Called once, when the wait begins. */
+  /** Begins to answer whoever asks why this program waits; null for nobody. Called once, when the wait begins. */
   readonly serve: (reason: () => string) => Served | null;
 }
 
@@ -222,13 +222,13 @@ function describeWait(role: Role, lockOwner: OwnerInfo | null): string {
     : `waiting for another ${role.title} of this host to end: vipnat ${lockOwner.version}, since ${lockOwner.since}, pid ${lockOwner.pid} in its pid namespace (${find}). vipnat writes nothing until then`;
 }
 
-/** A holder that closes each connection at once is asked no more often. */
+/** An owner that closes each connection immediately is asked no more often. */
 const restMs = 100;
 
-/** One that ends while it is asked answers nothing either: it counts as silent when it has been so often. */
+/** One that ends while it is asked answers nothing either: it counts as unresponsive after so many rounds. */
 const unansweredRounds = 5;
 
-/** Claims a role in this network namespace as soon as nobody holds it. Answers what gives it back; null where the signal came first. */
+/** Acquires a role in this network namespace as soon as nobody holds it. Answers what gives it back; null where the signal came first. */
 async function awaitRole(
   { role, info, answers }: LockRequest,
   { clock, signal, onLockOwner }: Waiting,
@@ -261,7 +261,7 @@ class OwnerWatch {
     this.#onLockOwner = onLockOwner;
   }
 
-  /** To be called in each round, with whether its holder is still there. Never rejects. */
+  /** To be called in each round, with whether its owner is still there. Never rejects. */
   async observe(isThere: () => boolean): Promise<void> {
     const socket = await findListeningSocket(this.#role.socketName).catch(() => null);
     const inode = socket?.inode ?? null;
@@ -288,7 +288,7 @@ interface HeldConnection {
   readonly ended: Promise<void>;
 }
 
-/** A connection to the holder, which ends with it; at once where there is none. */
+/** A connection to the owner, which ends with it; immediately where there is none. */
 function holdConnection(role: Role, signal: AbortSignal): HeldConnection {
   const socket = connect(toSocketPath(role));
   const end = () => {
@@ -301,7 +301,7 @@ function holdConnection(role: Role, signal: AbortSignal): HeldConnection {
     });
   });
   signal.addEventListener('abort', end);
-  // All that a holder says here is that it has waited long enough.
+  // All that an owner says here is that it has waited long enough.
   socket.on('data', end).on('error', () => undefined);
   return { isOpen: () => !socket.destroyed, ended };
 }

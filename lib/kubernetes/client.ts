@@ -63,7 +63,7 @@ export interface ApiMessage {
 }
 
 /**
- * A host that goes without a word is noticed after this and ten more seconds (libuv asks ten times, once a second). A process that is
+ * A host that goes without closing its connections is noticed after this and ten more seconds (libuv asks ten times, once a second). A process that is
  * frozen is not: its kernel answers.
  */
 const keepAliveMs = 15_000;
@@ -75,14 +75,14 @@ const maxStatusLength = 16_384;
 interface Receiver<T> {
   readonly onBegin?: (statusCode: number) => void;
   readonly onText: (text: string) => void;
-  /** Told at the end of a whole answer; what it returns is what the question comes to. */
+  /** Called at the end of a whole answer; what it returns is what the question comes to. */
   readonly onEnd: () => T;
 }
 
 /**
  * Sends a question and hands on the answer's body as it comes. Ends with the answer.
- * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError for 410; SilenceError by
- * `silenceMs`.
+ * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError for 410; IdleError by
+ * `idleMs`.
  */
 export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<T> {
   const { clock, limits } = call;
@@ -256,10 +256,10 @@ function nameCall({ title, server }: ApiCall): string {
   return `${title} at ${formatServer(server)}`;
 }
 
-/** The answer goes on, and no part of it comes: of a frozen server, or one that has nothing to say. */
+/** The answer has not ended, and no part of it comes: of a frozen server, or one that has nothing to say. */
 export class IdleError extends Error {}
 
-/** The version that a watch was to go on from is too old (410): everything has to be listed anew. */
+/** The version that a watch was to continue from is too old (410): everything has to be listed again. */
 export class VersionGoneError extends Error {}
 
 /** What was answered is not what was asked for; the message is a phrase for after the question's name. */
@@ -280,24 +280,24 @@ export function quoteForeign(text: string): string {
 /** An answer says more than none does, and a refusal more than a fault. */
 const urgent: readonly ErrorCode[] = ['API_FORBIDDEN', 'API_ANSWER_UNEXPECTED', 'API_UNTRUSTED'];
 
-/** Of two problems of one round, the one that tells more; the earlier one where both tell as much. */
+/** Of two problems of one round, the one that says more; the earlier one where both say as much. */
 export function chooseSpecific(before: VipnatError | null, problem: VipnatError): VipnatError {
   const rank = ({ code }: VipnatError) => (urgent.includes(code) ? urgent.indexOf(code) : urgent.length);
   return before !== null && rank(before) <= rank(problem) ? before : problem;
 }
 
-/** A fault of ours must not end the agent: the API is only one source. */
+/** A fault of vipnat itself must not end the agent: the API is only one source. */
 export function toInternal(error: unknown): VipnatError {
   const { message } = error as Error;
   return new VipnatError('API_ANSWER_UNEXPECTED', `following the API failed: ${message}`, { cause: error });
 }
 
-/** An object that is not as it should be: it is left out, and stops nothing else. */
+/** An object that does not match its schema: it is left out, and stops nothing else. */
 export interface Unreadable {
   /** `NAMESPACE/NAME`, or the name alone of an object without a namespace. */
   readonly key: string;
   readonly version: string;
-  /** The field that is not as it should be: `status.conditions.0.status`. */
+  /** The field that does not match: `status.conditions.0.status`. */
   readonly why: string;
 }
 
@@ -386,7 +386,7 @@ export type Service = z.output<typeof service>;
 export interface Resource<T extends ApiObject> {
   readonly kind: string;
   readonly path: string;
-  /** As it stands in a query; empty for all of the path. */
+  /** As it is in a query; empty for all of the path. */
   readonly selector: string;
   readonly schema: z.ZodMiniType<T>;
   readonly limits: AnswerLimits;

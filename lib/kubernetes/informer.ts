@@ -14,7 +14,7 @@ import { type Clock, type Random, Pause, backOff, type Cancel } from '../clock.t
 import { VipnatError } from '../errors.ts';
 import { type WatchEvent, PageSize, answerMs, listObjects, watchObjects, idleSeconds } from './list-watch.ts';
 
-/** What a follower needs of the world, and its listeners. */
+/** The dependencies of a follower, and its listeners. */
 export interface InformerOptions<T extends ApiObject> {
   readonly resource: Resource<T>;
   readonly route: ApiRoute;
@@ -22,18 +22,18 @@ export interface InformerOptions<T extends ApiObject> {
   readonly random: Random;
   /** What differs from before, and all objects: after each list, even when nothing does, and after each event that changes something. */
   readonly onChanges: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => void;
-  /** An object cannot be read, told once for each field that is not as it should be. All others are followed. */
+  /** An object cannot be read, reported once for each field that does not match its schema. All others are followed. */
   readonly onUnreadable: (unreadable: Unreadable) => void;
-  /** Every server has been asked, and none has done: for as long as that goes on, after each attempt. */
+  /** Every server has been asked, and none has done: for as long as that lasts, after each attempt. */
   readonly onLost: (error: VipnatError) => void;
   /** A watch is up and has lasted, on this server. */
   readonly onFollowed: (connection: Connection) => void;
 }
 
-/** A watch that goes on for ever would know of no new server; a new one costs a request. */
+/** A watch that never ends would know of no new server; a new one costs a request. */
 const watchSeconds = 120;
 
-/** A watch that lasts for so long works: whoever sends nonsense does it at once. */
+/** A watch that lasts for so long works: whoever sends nonsense does it immediately. */
 const provenMs = 1000;
 
 /** An API that does not have a kind gets it with its next version. */
@@ -157,7 +157,7 @@ class UnreadableObjects {
   #keyToWhy: ReadonlyMap<string, string> = new Map();
   readonly #onFound: (unreadable: Unreadable) => void;
 
-  /** `onFound` is told once of each object, and again where another field is not as it should be. */
+  /** `onFound` is called once for each object, and again where another field does not match its schema. */
   constructor(onFound: (unreadable: Unreadable) => void) {
     this.#onFound = onFound;
   }
@@ -192,10 +192,10 @@ class UnreadableObjects {
  * Follows the objects of one kind: lists them, then watches from there on.
  *
  * Goal: what the API says is known a moment later, for as long as any apiserver answers.
- * Tension: a watch can end, break, or fall silent without a word, and an answer can be anything.
- * Compromise: the server is told to end each watch after some minutes, and a limit of our own ends one that says nothing for long.
- * A watch goes on from the last version that was seen; after an answer that was no good, or 410, all is listed again, page by
- * page, and compared with what was known: listeners hear what differs, whichever way it was found out.
+ * Tension: a watch can end, break, or send nothing more without an error, and an answer can be anything.
+ * Compromise: the server is asked to end each watch after some minutes, and vipnat's own limit ends one that says nothing for long.
+ * A watch continues from the last version that was seen; after an answer that was no good, or 410, all is listed again, page by
+ * page, and compared with what was known: listeners receive what differs, however it was found out.
  */
 
 /** Follows one kind from `start` to `stop`. */
@@ -216,7 +216,7 @@ export class Informer<T extends ApiObject> {
   readonly #unreadable: UnreadableObjects;
   #isStopped = false;
   readonly #pause: Pause;
-  /** Ends the request under way. */
+  /** Ends the request in progress. */
   #aborting = new AbortController();
   #connection: Connection | null = null;
 
@@ -231,7 +231,7 @@ export class Informer<T extends ApiObject> {
   }
 
   /**
-   * The version up to which listeners have heard all, by lists, events and bookmarks; null before the first list. It stays while
+   * The version up to which listeners have received all, by lists, events and bookmarks; null before the first list. It stays while
    * the API is away or forgets versions.
    */
   get version(): string | null {
@@ -258,13 +258,13 @@ export class Informer<T extends ApiObject> {
     void this.#run();
   }
 
-  /** The number of the last request for a list that listeners hear, or have heard, the answer to, see `relist`; -1 before the first list. */
+  /** The number of the last request for a list whose answer listeners receive, or have received, see `relist`; -1 before the first list. */
   get listed(): number {
     return this.#listed;
   }
 
   /**
-   * Lists all objects again, by a list that begins after this call. Answers the number that `listed` has once listeners hear of it.
+   * Lists all objects again, by a list that begins after this call. Answers the number that `listed` has once listeners receive it.
    * What is known stays until then.
    */
   relist(): number {
@@ -275,12 +275,12 @@ export class Informer<T extends ApiObject> {
     return this.#asked;
   }
 
-  /** What is known was found to be old: lists all objects again, unless a list is asked for or under way. */
+  /** What is known was found to be old: lists all objects again, unless a list is asked for or in progress. */
   catchUp(): void {
     if (this.#version !== null) this.relist();
   }
 
-  /** Tries again at once if it is waiting: there is another server to ask. */
+  /** Tries again immediately if it is waiting: there is another server to ask. */
   wake(): void {
     this.#pause.wake();
   }
@@ -291,12 +291,12 @@ export class Informer<T extends ApiObject> {
     this.rewatch();
   }
 
-  /** Leaves the server: a watch elsewhere goes on from the version that is known. */
+  /** Leaves the server: a watch elsewhere continues from the version that is known. */
   rewatch(): void {
     this.#aborting.abort();
   }
 
-  /** Ends the request under way. No listener is called afterwards. */
+  /** Ends the request in progress. No listener is called afterwards. */
   stop(): void {
     this.#isStopped = true;
     this.#aborting.abort();

@@ -11,14 +11,14 @@ export function toMicroTime(date: Date): string {
 /**
  * Who of several processes may write: the one whose name a Lease has, as client-go's leader election does it.
  *
- * Goal: at any moment one process writes at most, and another goes on soon after it has gone.
+ * Goal: at any moment one process writes at most, and another continues soon after it has gone.
  * Tension: a process can be held up for any time between two of its steps, answers get lost, and dates of hosts differ.
  * Compromise: a leader counts from before its renewal was sent, and others from when they first saw it; each by its own clock, never
- * by a date. A leader begins no write later than `renewMs`, and each ends before the others' `leaseMs` are over. A process
- * whose clock stood still (a virtual machine that was paused) can be wrong: then versions of objects decide.
+ * by a date. A leader begins no write later than `renewMs`, and each ends before `leaseMs` of the other processes are over. A process
+ * whose clock did not run (a virtual machine that was paused) can be wrong: then versions of objects decide.
  */
 
-/** What an election needs of the world, and its listeners. */
+/** The dependencies of an election, and its listeners. */
 interface LeaderOptions {
   readonly client: ObjectClient;
   readonly clock: Clock;
@@ -30,11 +30,11 @@ interface LeaderOptions {
   readonly annotations?: Readonly<Record<string, string>>;
   /** It leads from now on. */
   readonly onElected: () => void;
-  /** It leads no more. What it has begun may go on for `maxWriteMs`. */
+  /** It leads no more. What it has begun may last for `maxWriteMs`. */
   readonly onLost: () => void;
   /** Another one leads, as far as is known; empty while nobody does. */
   readonly onLeader: (leader: string) => void;
-  /** The Lease could not be read or written; told each time. */
+  /** The Lease could not be read or written; reported each time. */
   readonly onProblem: (problem: { readonly outcome: string; readonly detail: string }) => void;
 }
 
@@ -105,7 +105,7 @@ export class LeaderElection {
     return this.#leader;
   }
 
-  /** Takes no further part. A leader gives the Lease back, so that another goes on at once; its own writes must have ended. */
+  /** Takes no further part. A leader gives the Lease back, so that another continues immediately; its own writes must have ended. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#pause.stop();
@@ -166,7 +166,7 @@ export class LeaderElection {
     const sentAt = clock.now();
     const answer = await client.write(write, answerMs);
     if (answer.outcome === 'taken') this.#keep(answer, sentAt);
-    // Another was faster. The next look tells who.
+    // Another was faster. The next check shows who.
     else if (answer.outcome !== 'conflict' && answer.outcome !== 'exists') onProblem(answer);
   }
 

@@ -24,7 +24,7 @@ export const answerMs = 5000;
 /**
  * kube-apiserver sends a bookmark each minute (defaultBookmarkFrequency). One that has had no event of the kind since its start
  * may send none: then a new watch from the same version costs a request. Up to a fifth more, so that not all watches of a
- * frozen server come to the others at once.
+ * frozen server come to the others at the same time.
  */
 export const idleSeconds = 75;
 
@@ -37,18 +37,18 @@ interface Watch<T> {
   readonly version: string;
   /** The server is to end it after these; some seconds later it is ended here. */
   readonly seconds: number;
-  /** If nothing comes for these, not even a bookmark, it is ended here: the server, or the way to it, is frozen. */
+  /** If nothing comes for these, not even a bookmark, it is ended here: the server, or the path to it, is frozen. */
   readonly idleSeconds: number;
-  /** Told when the server begins to answer. */
+  /** Called when the server begins to answer. */
   readonly onBegin: () => void;
   readonly onEvent: (event: WatchEvent<T>) => void;
-  /** Told when the server has ended it in order. */
+  /** Called when the server has ended it in order. */
   readonly onEnd: () => void;
 }
 
 /**
  * Watches the objects of a kind to the end, by one request.
- * @throws VipnatError as `callApi`; VersionGoneError when the version is too old; SilenceError after `silenceSeconds`
+ * @throws VipnatError as `callApi`; VersionGoneError when the version is too old; IdleError after `idleSeconds`
  */
 export async function watchObjects<T extends ApiObject>(
   resource: Resource<T>,
@@ -160,7 +160,7 @@ interface Listing<T> {
  * All objects of a kind, page by page. Of a kind that may be missing, and is: none, as of no version. Where objects are so large that a page is
  * too long, or takes too long, smaller pages are asked for.
  * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError when the list's
- * version was forgotten before its last page: it has to be listed anew.
+ * version was forgotten before its last page: it has to be listed again.
  */
 export async function listObjects<T extends ApiObject>(
   resource: Resource<T>,
@@ -387,7 +387,7 @@ function readVersion(object: unknown): string {
   return bookmark.data.metadata.resourceVersion;
 }
 
-/** How many objects a list asks for at once: as many as answers have room for. */
+/** How many objects a list asks for in one page: as many as answers have room for. */
 
 /** An object has at most 1.5 MiB: from 500 of them to one takes three answers that are too long. */
 const shrinkFactor = 8;

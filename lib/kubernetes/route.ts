@@ -39,7 +39,7 @@ export interface KnownApiservers {
 const usualPort = 6443;
 
 /**
- * Where to ask, best first, and never by a virtual IP: that would be our own rules. An address that the credentials
+ * Where to ask, best first, and never by a virtual IP: that would be vipnat's own rules. An address that the credentials
  * name; else the apiserver of this host, then the others; one of this host that nobody names after all of them; a ClusterIP
  * and a name last, for the one needs kube-proxy and the other DNS. While no apiserver is known, this host may have one. Pure.
  */
@@ -63,7 +63,7 @@ export function listApiServers(
 }
 
 /**
- * Whether probes find the apiserver there down. One at a loopback address is this host's own; what stands behind a name or
+ * Whether probes find the apiserver there down. One at a loopback address is this host's own; what is behind a name or
  * a ClusterIP nobody probes. `unwell` has those who are down by their text, see `formatEndpoint`. Pure.
  */
 export function isUnhealthy(
@@ -167,7 +167,7 @@ export class ApiRoute {
     return { access, server: server ?? { host: '127.0.0.1', port: access.port } };
   }
 
-  /** Who is down by our probes from now on, as text, see `formatEndpoint`. */
+  /** Who is down by vipnat's probes from now on, as text, see `formatEndpoint`. */
   setUnhealthy(unwell: ReadonlySet<string>): void {
     this.#unwell = unwell;
   }
@@ -204,7 +204,7 @@ function describeKnown(known: KnownApiservers | null): string {
 
 /**
  * With which credentials the API is asked. client-node reads them, as kubectl would. A kubeconfig that gets them from
- * another program is refused: that program would run with our rights (I2).
+ * another program is refused: that program would run with vipnat's rights (I2).
  */
 // Not `import { type … }`: that would load the package.
 
@@ -226,12 +226,12 @@ export interface ApiAccess {
 }
 
 /**
- * Reads the credentials anew, as tokens and certificates are rotated.
+ * Reads the credentials again, as tokens and certificates are rotated.
  * @throws VipnatError API_CREDENTIALS_INVALID
  */
 export type ReadAccess = () => Promise<ApiAccess>;
 
-/** What tells a pod where the API is. */
+/** The environment variables by which a pod finds the API. */
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Where a pod has its token and the CA. Source: Kubernetes, "Accessing the Kubernetes API from a Pod". */

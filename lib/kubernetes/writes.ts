@@ -29,7 +29,7 @@ export interface EventAnswer {
     | 'forbidden'
     /** The API will never take this one. */
     | 'refused';
-  /** What was answered, as a sentence that can go on. */
+  /** What was answered, as a sentence that can continue. */
   readonly detail: string;
 }
 
@@ -49,7 +49,7 @@ export async function createEvent(options: EventOptions, event: ApiEvent): Promi
 }
 
 /**
- * Tells how often the same has happened since an event was created. What else it says cannot be changed.
+ * Reports how often the same has happened since an event was created. What else it says cannot be changed.
  * @throws VipnatError as `createEvent`
  */
 export async function updateSeries(options: EventOptions, event: ApiEvent): Promise<EventAnswer> {
@@ -123,7 +123,7 @@ function isEvent(body: string): boolean {
  * Goal: of two writers one is refused, and a writer knows what became of its write.
  * Tension: others write fields that we do not know, and an answer can be lost after the write was done.
  * Compromise: a change is a merge patch with the version that was read, so that it keeps foreign fields and is refused after
- * any other write. A lost answer is `unreachable`: who tries again meets `exists` or `conflict`, and reads anew.
+ * any other write. A lost answer is `unreachable`: who tries again meets `exists` or `conflict`, and reads again.
  */
 
 /** A write of one object. */
@@ -160,7 +160,7 @@ export type WriteOutcome =
 /** The answer to a write. */
 export interface WriteAnswer {
   readonly outcome: WriteOutcome;
-  /** What was answered, as a sentence that can go on. */
+  /** What was answered, as a sentence that can continue. */
   readonly detail: string;
   /** The object's version after the write; null where nothing was written, or the object is gone. */
   readonly version: string | null;
@@ -269,7 +269,7 @@ export class RoutedClient implements ObjectClient {
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
 
-  /** What is under way ends when the signal comes. */
+  /** What is in progress ends when the signal comes. */
   constructor(route: ApiRoute, clock: Clock, signal: AbortSignal) {
     this.#route = route;
     this.#clock = clock;

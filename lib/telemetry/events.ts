@@ -57,10 +57,10 @@ function cutBytes(text: string, maxBytes: number): string {
 /**
  * Which events are written, and when.
  *
- * Goal: what happens on a node is told once, and a flapping apiserver cannot bury the API or the other events.
+ * Goal: what happens on a node is reported once, and a flapping apiserver cannot bury the API or the other events.
  * Tension: the API is away just when most happens, and a limit that counts everything lets repeats drown news.
  * Compromise: as client-go's EventCorrelator, but with a bucket for news and one for repeats. The same again within ten
- * minutes makes a series of the first; a repeat that finds no token is told by the next that does. The buckets bound
+ * minutes makes a series of the first; a repeat that finds no token is reported by the next that does. The buckets bound
  * what waits for an API that is away, too.
  */
 
@@ -85,7 +85,7 @@ export interface RecordedEvent {
   readonly count: number;
 }
 
-/** An event on its way: `latest` grows while it repeats. */
+/** An event that is not written yet: `latest` grows while it repeats. */
 interface QueuedEvent {
   readonly latest: RecordedEvent;
 }
@@ -114,7 +114,7 @@ export class EventQueue {
     this.#clock = clock;
   }
 
-  /** How many events, repeats apart, nobody will be told of. */
+  /** How many events, repeats apart, will never be reported. */
   get leftOut(): number {
     return this.#leftOut;
   }
@@ -207,14 +207,14 @@ function maskDurations(note: string): string {
 /** Who makes Kubernetes events of what happens. The real one is `EventWriter`. */
 export interface EventRecorder {
   /**
-   * Something happened. Returns at once and never throws, whatever becomes of the event. The note is a sentence as in
+   * Something happened. Returns immediately and never throws, whatever becomes of the event. The note is a sentence as in
    * the log; the same again, whatever durations are in it, is a repeat. It is
    * about this host's node unless it is about another object.
    */
   record(reason: EventReason, note: string, regarding?: Regarding): void;
 }
 
-/** No credentials are configured: nobody is told. */
+/** No credentials are configured: nothing is reported. */
 export const noEvents: EventRecorder = { record: () => undefined };
 
 /** The fields of an event next to its sentence. */
@@ -225,7 +225,7 @@ interface EventKind {
   readonly action: 'Balance' | 'Probe' | 'Repair' | 'Serve' | 'Run' | 'Allocate';
 }
 
-/** What the agent tells of its node. */
+/** What the agent reports of its node. */
 const ofNodes = {
   ModeChosen: { type: 'Normal', action: 'Balance' },
   Bypassing: { type: 'Warning', action: 'Balance' },
@@ -244,7 +244,7 @@ const ofNodes = {
   AgentRecovered: { type: 'Normal', action: 'Run' },
 } as const satisfies Record<string, EventKind>;
 
-/** What the controller tells of Services, addresses and pools. */
+/** What the controller reports of Services, addresses and pools. */
 const ofServices = {
   AddressAllocated: { type: 'Normal', action: 'Allocate' },
   AddressReady: { type: 'Normal', action: 'Allocate' },
@@ -264,7 +264,7 @@ const ofServices = {
   WriteConflict: { type: 'Warning', action: 'Allocate' },
 } as const satisfies Record<string, EventKind>;
 
-/** Everything that events tell. The reason is the contract. docs/events.md has a row for each, and a test compares the two. */
+/** Everything that events report. The reason is the contract. docs/events.md has a row for each, and a test compares the two. */
 const catalogue = { ...ofNodes, ...ofServices };
 
 /** Why there is an event, in CamelCase, as `kubectl get events` shows it. */
@@ -291,12 +291,12 @@ export interface Regarding {
   readonly uid: string;
 }
 
-/** A node. It is what `kubectl describe node` looks for: by the kubelet's custom, a node's uid is its name. */
+/** A node. It is what `kubectl describe node` searches for: by the kubelet's custom, a node's uid is its name. */
 export function toNodeRegarding(node: string): Regarding {
   return { apiVersion: 'v1', kind: 'Node', name: node, uid: node };
 }
 
-/** What writing events needs of the world. */
+/** The dependencies of writing events. */
 interface EventWriterOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
@@ -344,7 +344,7 @@ export class EventWriter implements EventRecorder {
     this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
   }
 
-  /** Ends a moment later, with what is under way written or given up. */
+  /** Ends a moment later, with what is in progress written or given up. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#pause.wake();

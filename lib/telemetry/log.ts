@@ -7,7 +7,7 @@ import { toPrintableJson, toPrintableLine, toPrintable } from '../text.ts';
 /**
  * How the kubelet learns whether the agent or the balancer of a pod hangs.
  *
- * Goal: it hears of this process, and of no other.
+ * Goal: it learns of this process, and of no other.
  * Tension: pods in the host's network share its ports, so a question by HTTP may come to another process, which may be frozen,
  * or to any other program that has the port. A program in the container can ask this process, but Node.js takes long to start.
  * Compromise: the process writes into memory of its own pod until when it counts as alive. The kubelet has the container's
@@ -27,12 +27,12 @@ export const heartbeatProbe = [
 const beatMs = 5000;
 
 /**
- * A look is a dozen tools, each with a limit of 10 s, so the longest takes less. Beyond that the loop hangs, which a
- * restart can help; that a tool or the API fails ends a look and is no reason to be restarted.
+ * A sync is a dozen tools, each with a limit of 10 s, so the longest takes less. Beyond that the loop hangs, which a
+ * restart can help; that a tool or the API fails ends a sync and is no reason to be restarted.
  */
 export const hangingMs = 120_000;
 
-/** What a heartbeat needs of the world, and its listener. */
+/** The dependencies of a heartbeat, and its listener. */
 interface HeartbeatOptions {
   readonly clock: Clock;
   /** Milliseconds since boot, by /proc/uptime. */
@@ -41,7 +41,7 @@ interface HeartbeatOptions {
   readonly leftMs: () => number;
   /** Replaces the file. */
   readonly write: (text: string) => Promise<void>;
-  /** It cannot be written, for the first time in a row: HEARTBEAT_NOT_WRITTEN. It goes on trying. */
+  /** It cannot be written, for the first time in a row: HEARTBEAT_NOT_WRITTEN. It keeps trying. */
   readonly onProblem: (error: VipnatError) => void;
 }
 
@@ -56,7 +56,7 @@ export class Heartbeat {
     this.#options = options;
   }
 
-  /** Writes for the first time, and goes on. Never rejects. */
+  /** Writes for the first time, and continues. Never rejects. */
   async start(): Promise<void> {
     await this.#beat();
   }
@@ -95,7 +95,7 @@ export class Heartbeat {
 }
 
 /**
- * What the kubelet of this process's pod goes by, from the process's start on; null in no pod that a manifest of ours made.
+ * What the kubelet of this process's pod goes by, from the process's start on; null outside a pod that vipnat's manifests made.
  * `pod` is what VIPNAT_POD says, and `behindMs` for how long the loop is behind.
  */
 export function createPodHeartbeat(
@@ -115,7 +115,7 @@ export function createPodHeartbeat(
   });
 }
 
-/** What a line may carry beside its sentence. Only the JSON format prints them, `code` and `details` apart. */
+/** What a line may carry besides its sentence. Only the JSON format prints them, `code` and `details` apart. */
 export interface LogFields {
   /** What a tool printed or was given, of several lines: the pretty format prints it below the sentence. */
   readonly details?: string;
@@ -131,7 +131,7 @@ type Log = (message: string, fields?: LogFields) => void;
 export interface Logger {
   /** Something failed, and is not tried again by itself. */
   readonly error: Log;
-  /** Something failed or is not as it should be, and vipnat goes on. */
+  /** Something failed or is not as expected, and vipnat continues. */
   readonly warn: Log;
   /** Something changed. */
   readonly info: Log;
@@ -148,7 +148,7 @@ export async function createLogger(
   stream: NodeJS.WritableStream & { readonly isTTY?: boolean } = process.stderr,
 ): Promise<Logger> {
   const { config, createLogger: create, format, transports } = await import('winston');
-  // The agent goes on when nobody reads its lines any more, as when journald restarts.
+  // The agent continues when nobody reads its lines any more, as when journald restarts.
   stream.on('error', () => undefined);
   const isColoured = stream.isTTY === true && (process.env['NO_COLOR'] ?? '') === '';
   const formatLine =

@@ -6,7 +6,7 @@ export interface Metrics extends Pick<Sampler<SampledName>, 'contentType' | 'pri
   readonly meter: Meter;
 }
 
-/** A look starts a few tools: tens of milliseconds on a quiet host, seconds where one waits for a lock. */
+/** A sync starts a few tools: tens of milliseconds on a quiet host, seconds where one waits for a lock. */
 const syncBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
 /** Makes them, with the library that only who serves them loads. */
@@ -112,7 +112,7 @@ export interface MetricDefinition {
   readonly help: string;
 }
 
-/** Counted and timed where it happens, from the agent's start on, see meter.ts. */
+/** Counted and timed where it happens, from the agent's start on, see `Meter`. */
 export const counted = {
   vipnat_sync_duration_seconds: {
     type: 'histogram',
@@ -151,7 +151,7 @@ export const counted = {
   },
 } as const satisfies Record<string, MetricDefinition & { type: 'counter' | 'histogram' }>;
 
-/** Read from the agent's state when somebody asks, see samples.ts. What is not known has no sample. */
+/** Read from the agent's state when somebody asks, see `agent/report/metrics.ts`. What is not known has no sample. */
 export const sampled = {
   vipnat_build_info: {
     type: 'gauge',
