@@ -2,8 +2,8 @@ import { listStartedTools, notInPods } from '../support/image/started-tools.ts';
 import { test, expect } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { toolMissing } from '../../lib/kernel/tools.ts';
-import { productFolders } from '../../lab/settings/folders.ts';
-import { packageFormat } from '../../release/images/image-sbom.ts';
+import { productFolders } from '../../tools/lab/settings/folders.ts';
+import { packageFormat } from '../../tools/release/images/image-sbom.ts';
 
 /** Started by name, and on every Debian: util-linux and coreutils are essential. */
 const onEveryDebian = ['setpriv', 'tail'];

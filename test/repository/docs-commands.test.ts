@@ -91,7 +91,7 @@ describe('every command in a document', () => {
 });
 
 describe('every option that stands alone in a sentence', () => {
-  const programs = globSync(['scripts/*', '{lab,bench,demo}/**/*.ts']).filter(
+  const programs = globSync(['scripts/*', 'tools/{lab,bench,demo}/**/*.ts']).filter(
     (path) => path !== 'scripts/lint',
   );
   const scripts = programs.map((path) => readFileSync(path, 'utf8')).join('\n');
@@ -129,7 +129,7 @@ describe('every path of the project', () => {
     ...listPaths(code, /(?<![\w/.-])scripts\/[a-z][\w.-]*/g).filter((path) => !isProgram(path)),
     ...listPaths(
       code,
-      /^(?:agent|balancer|bench|cli|config|controller|demo|devices|docs|lab|lib|manifests|release|test)\/[\w/.-]*$/g,
+      /^(?:agent|balancer|cli|config|controller|devices|docs|lib|manifests|test|tools)\/[\w/.-]*$/g,
     ).filter((path) => !existsSync(path)),
   ];
 

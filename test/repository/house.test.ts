@@ -2,10 +2,10 @@ import { makeFolder } from '../support/network/own-folder.ts';
 import { mkdirSync, writeFileSync, mkdtempSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { beforeEach, describe, test, expect } from '@jest/globals';
-import { measureHouse } from '../../prose/house/figures.ts';
-import { findCircles } from '../../prose/house/circles.ts';
-import { findPrivateWords } from '../../prose/house/private-words.ts';
-import { readSource } from '../../prose/house/source.ts';
+import { measureHouse } from '../../tools/prose/house/figures.ts';
+import { findCircles } from '../../tools/prose/house/circles.ts';
+import { findPrivateWords } from '../../tools/prose/house/private-words.ts';
+import { readSource } from '../../tools/prose/house/source.ts';
 import { execa } from 'execa';
 
 /** A small checkout with one of each that is counted. */
@@ -28,7 +28,7 @@ const tree = {
     "export const later = (judge: Judge, log: Log) => [run(judge), import('../lib/text.ts'), log];\n",
   ].join('\n'),
   'lib/text.ts': '',
-  'prose/settings/ceilings.json': '{}',
+  'tools/prose/settings/ceilings.json': '{}',
   'test/text.test.ts': "import '../lib/text.ts';\n",
 };
 
@@ -139,8 +139,8 @@ describe('private words', () => {
 });
 
 describe('scripts/lint house', () => {
-  const program = resolve('prose/house/main.ts');
-  const ceilingsFile = 'prose/settings/ceilings.json';
+  const program = resolve('tools/prose/house/main.ts');
+  const ceilingsFile = 'tools/prose/settings/ceilings.json';
 
   const run = (...words: string[]) =>
     execa(process.execPath, [program, ...words], { cwd: root, reject: false });

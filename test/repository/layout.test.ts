@@ -18,11 +18,9 @@ const numerals: Readonly<Record<number, string>> = { 4: 'four', 5: 'five', 6: 's
 
 /** Top folders to how many levels of folders the picture has of them; all where it is not said. */
 const topToDepth = new Map([
-  ...['bench', 'demo', 'docs', 'lab', 'manifests', 'release', 'scripts'].map((top): [string, number] => [
-    top,
-    2,
-  ]),
+  ...['docs', 'manifests', 'scripts'].map((top): [string, number] => [top, 2]),
   ['test', 3],
+  ['tools', 3],
 ]);
 
 /** The headings below "Where things are", with the text below each. */

@@ -27,10 +27,10 @@ const goodTree: Tree = {
   'balancer/main.ts': ['config/options.ts'],
   'controller/main.ts': ['config/options.ts', 'devices/drivers.ts'],
   'cli/main.ts': ['agent/main.ts', 'balancer/main.ts', 'controller/main.ts', 'lib/kernel/kernel.ts'],
-  'lab/machines/machine.ts': ['lib/errors.ts'],
-  'bench/soak/main.ts': ['lab/machines/machine.ts', 'test/support/fakes/kernel.ts'],
+  'tools/lab/machines/machine.ts': ['lib/errors.ts'],
+  'tools/bench/soak/main.ts': ['tools/lab/machines/machine.ts', 'test/support/fakes/kernel.ts'],
   'test/support/fakes/kernel.ts': ['lib/kernel/port.ts'],
-  'test/unit/cli/main.test.ts': ['cli/main.ts', 'bench/soak/main.ts'],
+  'test/unit/cli/main.test.ts': ['cli/main.ts', 'tools/bench/soak/main.ts'],
   'test/random/model/world.ts': ['test/support/fakes/kernel.ts'],
   'test/random/model/world.test.ts': ['test/random/model/world.ts', 'test/support/fakes/kernel.ts'],
 };
@@ -113,7 +113,7 @@ const wrongImports = [
   [
     'a product that imports the lab',
     'agent/main.ts',
-    'lab/settings/options.ts',
+    'tools/lab/settings/options.ts',
     'product-never-imports-test',
   ],
   [
@@ -124,7 +124,7 @@ const wrongImports = [
   ],
   [
     'a program that imports a test layer',
-    'bench/soak/main.ts',
+    'tools/bench/soak/main.ts',
     'test/random/model/steps.ts',
     'nobody-imports-a-layer',
   ],
@@ -136,8 +136,8 @@ const wrongImports = [
   ],
   [
     'a lab that imports a program',
-    'lab/machines/machine.ts',
-    'bench/shared/record.ts',
+    'tools/lab/machines/machine.ts',
+    'tools/bench/shared/record.ts',
     'lab-imports-no-program',
   ],
 ] as const;
@@ -176,10 +176,10 @@ describe('scripts/lint folders refuses', () => {
   beforeAll(() => {
     const tree: Record<string, readonly string[]> = {
       ...goodTree,
-      ...folderCircle('demo/stage', 'demo/screen'),
+      ...folderCircle('tools/demo/stage', 'tools/demo/screen'),
       ...typeCircle('agent/health'),
-      ...typeCircle('lab/machines'),
-      'lab/machines/unused.ts': [],
+      ...typeCircle('tools/lab/machines'),
+      'tools/lab/machines/unused.ts': [],
       ...unused,
     };
     for (const [, from, to] of wrongImports) {
@@ -199,17 +199,17 @@ describe('scripts/lint folders refuses', () => {
 
   test('folders outside of the product that import each other', () => {
     expect(verdict.text.replaceAll(/\s+/g, ' ')).toContain(
-      'error no-folder-cycle: demo/stage → demo/screen → demo/stage',
+      'error no-folder-cycle: tools/demo/stage → tools/demo/screen → tools/demo/stage',
     );
   });
 
   test('files of the product that import types of each other', () => {
     expect(verdict.text).toContain('error no-type-cycle: agent/health/one.ts');
-    expect(verdict.text).not.toContain('cycle: lab/machines/one.ts');
+    expect(verdict.text).not.toContain('cycle: tools/lab/machines/one.ts');
   });
 
   test('a file without imports that nothing imports', () => {
-    expect(verdict.text).toContain('error no-orphan: lab/machines/unused.ts');
+    expect(verdict.text).toContain('error no-orphan: tools/lab/machines/unused.ts');
   });
 
   test('a file of the product that imports others and that nothing imports', () => {

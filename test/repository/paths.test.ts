@@ -2,15 +2,13 @@ import { expect, test } from '@jest/globals';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 
-const sources = globSync(
-  '{agent,balancer,bench,cli,config,controller,demo,devices,lab,lib,release,test}/**/*.ts',
-);
+const sources = globSync('{agent,balancer,cli,config,controller,devices,lib,test,tools}/**/*.ts');
 const documents = globSync(['*.md', 'docs/**/*.md']).filter((file) => file !== 'CHANGELOG.md');
 const fileNames = new Set(sources.map((file) => basename(file)));
 
 /** Sources that a text names, as a path from the checkout's root or by name alone. */
 const namings =
-  /(?<![\w./-])(?:(?:agent|balancer|bench|cli|config|controller|demo|devices|lab|lib|release|test)\/)?[\w/-]*[\w-]\.(?:long\.)?(?:test\.)?ts\b/g;
+  /(?<![\w./-])(?:(?:agent|balancer|cli|config|controller|devices|lib|test|tools)\/)?[\w/-]*[\w-]\.(?:long\.)?(?:test\.)?ts\b/g;
 
 /** The comments of a source. Not what it imports, which the compiler knows. */
 function readComments(file: string): string {

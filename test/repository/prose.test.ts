@@ -1,10 +1,10 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
-import { execa } from 'execa';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import { lintText } from '../../prose/program/lint.ts';
+import { lintText } from '../../tools/prose/program/lint.ts';
+import { test, expect, describe, beforeAll } from '@jest/globals';
 import { formerSentences } from './former-sentences.ts';
 import { makeFolder } from '../support/network/own-folder.ts';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { execa } from 'execa';
 
 /** What the rules find in a text, by default on a page for users: the rule, and the words that its message quotes. */
 async function lint(text: string, path = 'docs/page.md'): Promise<string[]> {
@@ -144,7 +144,7 @@ describe('scripts/lint prose', () => {
     writeFileSync(join(folder, 'docs/other.md'), 'Nothing up its sleeve.\n');
   });
 
-  const program = resolve('prose/program/main.ts');
+  const program = resolve('tools/prose/program/main.ts');
   const run = (...files: string[]) =>
     execa(process.execPath, [program, ...files], { cwd: folder, reject: false });
 
@@ -168,7 +168,7 @@ describe('scripts/lint prose', () => {
       const { exitCode, stderr } = await run(file);
       expect({ exitCode, stderr }).toEqual({
         exitCode: 1,
-        stderr: `lint: ${file} is not a file that prose/settings/files.ts lists`,
+        stderr: `lint: ${file} is not a file that tools/prose/settings/files.ts lists`,
       });
     }
   });

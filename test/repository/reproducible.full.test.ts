@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, statSync, utimesSync } from 'node:fs';
+import { productFolders } from '../../tools/lab/settings/folders.ts';
+import { beforeAll, afterAll, test, expect } from '@jest/globals';
+import { mkdirSync, mkdtempSync, cpSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { productFolders } from '../../lab/settings/folders.ts';
-import { ownImages, version } from '../support/manifest/printing.ts';
+import { version, ownImages } from '../support/manifest/printing.ts';
 
 /** What a build is made from; the packages beside it. */
 const sources = [...productFolders, 'scripts', 'package.json', 'package-lock.json', 'tsconfig.json'];

@@ -1,11 +1,11 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
-import { spawnSync } from 'node:child_process';
-import { existsSync, globSync, readFileSync } from 'node:fs';
-import { execa } from 'execa';
-import { parse } from 'yaml';
+import { globSync, readFileSync, existsSync } from 'node:fs';
 import * as z from 'zod/mini';
-import { buildActionlint, locateActionlint } from '../../lab/build/build.ts';
+import { parse } from 'yaml';
+import { describe, test, expect, beforeAll } from '@jest/globals';
 import { onlyFull } from '../support/jest/extent.ts';
+import { spawnSync } from 'node:child_process';
+import { buildActionlint, locateActionlint } from '../../tools/lab/build/build.ts';
+import { execa } from 'execa';
 
 const files = globSync('.github/workflows/*.yml').sort();
 

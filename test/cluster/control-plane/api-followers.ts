@@ -1,11 +1,11 @@
-import { readFileSync } from 'node:fs';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { beforeAll, test, expect } from '@jest/globals';
 import { join } from 'node:path';
-import { beforeAll, expect, test } from '@jest/globals';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { waitForApiservers, waitForBalance } from '../../../lab/control-plane/ready.ts';
 import { masters } from '../../support/network/layout.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { waitForBalance, waitForApiservers } from '../../../tools/lab/control-plane/ready.ts';
 import { testSevenCases } from './seven-cases.ts';
+import { readFileSync } from 'node:fs';
 
 const limitMs = 400_000;
 const followedMs = 30_000;

@@ -1,7 +1,7 @@
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { type ApiAnswer } from '../../../lab/control-plane/api.ts';
-import { type KubernetesObject } from '../../support/manifest/printing.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
+import type { KubernetesObject } from '../../support/manifest/printing.ts';
+import type { ApiAnswer } from '../../../tools/lab/control-plane/api.ts';
 
 /** What `vipnat manifest` prints for a lab's VIP. */
 export async function printOn(lab: Lab, ...words: readonly string[]): Promise<string> {

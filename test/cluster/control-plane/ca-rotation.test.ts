@@ -1,17 +1,17 @@
-import { expect, jest, test } from '@jest/globals';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { jest, test, expect } from '@jest/globals';
+import { useLab } from './with-lab.ts';
+import { masters } from '../../support/network/layout.ts';
+import { waitForBalance, waitForApiservers } from '../../../tools/lab/control-plane/ready.ts';
+import { measureOutage } from './outage.ts';
+import { lostMs } from '../../support/network/witness.ts';
+import { writeFileSync, readFileSync } from 'node:fs';
+import { formatDuration } from './table.ts';
+import { tell } from '../../support/lab/test-lab.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { defaultAgentArguments } from '../../../lab/components/agent.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { waitForApiservers, waitForBalance } from '../../../lab/control-plane/ready.ts';
+import { defaultAgentArguments } from '../../../tools/lab/components/agent.ts';
 import { stopApiserver } from '../../support/lab/faults.ts';
-import { tell } from '../../support/lab/test-lab.ts';
-import { masters } from '../../support/network/layout.ts';
-import { lostMs } from '../../support/network/witness.ts';
-import { measureOutage } from './outage.ts';
-import { formatDuration } from './table.ts';
-import { useLab } from './with-lab.ts';
 
 const limitMs = 900_000;
 

@@ -1,20 +1,14 @@
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 import { afterAll, expect, test } from '@jest/globals';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { isVirtual } from '../../../lab/control-plane/make.ts';
-import { type KubeProxyMode } from '../../../lab/settings/options.ts';
-import { apiserverPort } from '../../support/network/layout.ts';
-import { waitForBalance, waitForProxyMode, waitForServices } from '../../../lab/control-plane/ready.ts';
-import {
-  countRestoreFailures,
-  limitOfSync,
-  listReferences,
-  timeNewService,
-  waitFor,
-} from '../../support/lab/kube-proxy-state.ts';
-import { formatDuration, formatTable } from './table.ts';
+import { formatTable, formatDuration } from './table.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
-import { listFinders } from '../../support/lab/witnesses.ts';
+import { countRestoreFailures, timeNewService, listReferences, limitOfSync, waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { isVirtual } from '../../../tools/lab/control-plane/make.ts';
 import { connectWitnessed, lostMs } from '../../support/network/witness.ts';
+import { apiserverPort } from '../../support/network/layout.ts';
+import { listFinders } from '../../support/lab/witnesses.ts';
+import type { KubeProxyMode } from '../../../tools/lab/settings/options.ts';
+import { waitForProxyMode, waitForServices, waitForBalance } from '../../../tools/lab/control-plane/ready.ts';
 
 /** What kube-proxy on one node suffers from us, a row for each thing that happened to it; printed after the last test. */
 export class CoexistenceTable {

@@ -1,17 +1,17 @@
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { jest, describe, expect, beforeAll, test, afterAll } from '@jest/globals';
+import { type WitnessedReport, connectWitnessed, lostMs } from '../../support/network/witness.ts';
+import type { WatchesReport } from '../../support/network/seat-watches.ts';
+import { useLab } from './with-lab.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
+import { apiserverPort, masters } from '../../support/network/layout.ts';
+import { listFinders } from '../../support/lab/witnesses.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
-import { waitForApiservers, waitForBalance } from '../../../lab/control-plane/ready.ts';
+import { formatDuration, formatTable } from './table.ts';
+import { waitForBalance, waitForApiservers } from '../../../tools/lab/control-plane/ready.ts';
+import { runShell } from '../../../tools/lab/machines/machine.ts';
 import { assignRoles, stopApiserver } from '../../support/lab/faults.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
-import { apiserverPort, masters } from '../../support/network/layout.ts';
-import type { WatchesReport } from '../../support/network/seat-watches.ts';
-import { listFinders } from '../../support/lab/witnesses.ts';
-import { connectWitnessed, lostMs, type WitnessedReport } from '../../support/network/witness.ts';
-import { formatDuration, formatTable } from './table.ts';
-import { useLab } from './with-lab.ts';
 
 const limitMs = 900_000;
 

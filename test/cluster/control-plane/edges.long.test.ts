@@ -1,15 +1,15 @@
-import { describe, expect, jest, test } from '@jest/globals';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { defaultAgentArguments } from '../../../lab/components/agent.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
-import { waitForBalance } from '../../../lab/control-plane/ready.ts';
-import { apiserverPort, masters } from '../../support/network/layout.ts';
-import { tell } from '../../support/lab/test-lab.ts';
-import { listFinders } from '../../support/lab/witnesses.ts';
-import { connectWitnessed, lostMs } from '../../support/network/witness.ts';
+import { jest, describe, test, expect } from '@jest/globals';
 import { useLab } from './with-lab.ts';
+import { join } from 'node:path';
+import { runShell } from '../../../tools/lab/machines/machine.ts';
+import { defaultAgentArguments } from '../../../tools/lab/components/agent.ts';
+import { waitForBalance } from '../../../tools/lab/control-plane/ready.ts';
+import { tell } from '../../support/lab/test-lab.ts';
+import { masters, apiserverPort } from '../../support/network/layout.ts';
+import { connectWitnessed, lostMs } from '../../support/network/witness.ts';
+import { listFinders } from '../../support/lab/witnesses.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 
 const limitMs = 20 * 60_000;
 

@@ -1,11 +1,11 @@
-import { afterAll, expect, test } from '@jest/globals';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { waitForBalance, waitForHolder } from '../../../lab/control-plane/ready.ts';
-import { assignRoles, type Fault } from '../../support/lab/faults.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { type Fault, assignRoles } from '../../support/lab/faults.ts';
+import { test, expect, afterAll } from '@jest/globals';
+import { waitForBalance, waitForHolder } from '../../../tools/lab/control-plane/ready.ts';
 import { measureOutage } from './outage.ts';
+import { lostMs } from '../../support/network/witness.ts';
 import { formatDuration, formatTable } from './table.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
-import { lostMs } from '../../support/network/witness.ts';
 
 /** To wait for an agent on a busy virtual machine, before the fault and after it, takes minutes. */
 const faultLimitMs = 900_000;

@@ -1,16 +1,16 @@
-import { afterAll, beforeAll } from '@jest/globals';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { beforeAll, afterAll } from '@jest/globals';
+import { writeChart } from '../../../tools/release/cluster/chart.ts';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
+import { print, type KubernetesObject, parse } from '../../support/manifest/printing.ts';
+import { buildHelm, locateHelm } from '../../../tools/lab/build/build.ts';
+import type { CommandResult } from '../../../tools/lab/machines/machine.ts';
 import { execa } from 'execa';
-import { buildHelm, locateHelm } from '../../../lab/build/build.ts';
-import { rootFolder } from '../../../lab/settings/folders.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { writeKubeconfig } from '../../../lab/certificates/kubeconfig.ts';
-import { type CommandResult } from '../../../lab/machines/machine.ts';
-import { apiserverPort, masters } from '../../support/network/layout.ts';
-import { writeChart } from '../../../release/cluster/chart.ts';
-import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { masters, apiserverPort } from '../../support/network/layout.ts';
+import { writeKubeconfig } from '../../../tools/lab/certificates/kubeconfig.ts';
 
 /** Where the chart of this checkout is, as a release packs it, once `useHelm` has made it. */
 export const chartFolder = mkdtempSync(join(tmpdir(), 'vipnat-chart-'));

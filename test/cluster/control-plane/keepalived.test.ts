@@ -1,15 +1,15 @@
-import { afterAll, describe, expect, jest, test } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { breakPath, cutPower, mendPath, restorePower } from '../../../lab/control-plane/faults.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { waitForApiservers, waitForBalance, waitForHolder } from '../../../lab/control-plane/ready.ts';
-import { waitUntil } from '../../../lab/machines/service.ts';
-import { masters } from '../../support/network/layout.ts';
+import { jest, describe, expect, test, afterAll } from '@jest/globals';
+import { useLab } from './with-lab.ts';
 import { measureOutage } from './outage.ts';
 import { formatDuration, formatTable } from './table.ts';
+import { waitForBalance, waitForApiservers, waitForHolder } from '../../../tools/lab/control-plane/ready.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { breakPath, mendPath, cutPower, restorePower } from '../../../tools/lab/control-plane/faults.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
-import { useLab } from './with-lab.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
+import { waitUntil } from '../../../tools/lab/machines/service.ts';
+import { masters } from '../../support/network/layout.ts';
 
 const limitMs = 400_000;
 

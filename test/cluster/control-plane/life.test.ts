@@ -1,17 +1,17 @@
-import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { jest, afterEach, describe, test, expect } from '@jest/globals';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
 import { execa } from 'execa';
-import { runFolder } from '../../../lab/components/agent.ts';
-import { LabError } from '../../../lab/settings/error.ts';
-import { rootFolder } from '../../../lab/settings/folders.ts';
-import { Lab } from '../../../lab/control-plane/lab.ts';
-import { defaultOptions } from '../../../lab/settings/options.ts';
-import { raiseLab } from '../../../lab/control-plane/raise.ts';
-import { locateLab, readState } from '../../../lab/control-plane/state.ts';
+import { readState, locateLab } from '../../../tools/lab/control-plane/state.ts';
+import { readlinkSync, openSync, readFileSync, readdirSync, closeSync, existsSync } from 'node:fs';
+import { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { runFolder } from '../../../tools/lab/components/agent.ts';
+import { spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { once } from 'node:events';
+import { raiseLab } from '../../../tools/lab/control-plane/raise.ts';
+import { defaultOptions } from '../../../tools/lab/settings/options.ts';
+import { LabError } from '../../../tools/lab/settings/error.ts';
 
 jest.setTimeout(400_000);
 

@@ -1,13 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { once } from 'node:events';
+import { Sandbox } from '../../../tools/lab/machines/sandbox.ts';
+import { type Machine, runShell } from '../../../tools/lab/machines/machine.ts';
+import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { VirtualMachine } from '../../../lab/guest/virtual-machine.ts';
-import { type Machine, runShell } from '../../../lab/machines/machine.ts';
-import { NamespaceMachine } from '../../../lab/machines/namespace-machine.ts';
-import { Sandbox } from '../../../lab/machines/sandbox.ts';
-import { Service } from '../../../lab/machines/service.ts';
+import { tmpdir } from 'node:os';
+import { NamespaceMachine } from '../../../tools/lab/machines/namespace-machine.ts';
+import { VirtualMachine } from '../../../tools/lab/guest/virtual-machine.ts';
+import { once } from 'node:events';
+import { Service } from '../../../tools/lab/machines/service.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 
 const maxWaitMs = 20_000;

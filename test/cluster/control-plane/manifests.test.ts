@@ -1,14 +1,14 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
-import { defaultAgentArguments, vipnatCommand } from '../../../lab/components/agent.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
 import { masters } from '../../support/network/layout.ts';
-import { findPodSpec, type KubernetesObject, parse } from '../../support/manifest/printing.ts';
-import { dryRun, printOn, toMirrorPod } from './apply.ts';
-import { chartFolder, helmOn, render, useHelm } from './helm.ts';
-import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { execInAgentPod, startPod } from './run-pod.ts';
-import { testServiceAccount } from './service-account.ts';
+import { useHelm, render, helmOn, chartFolder } from './helm.ts';
 import { useLab } from './with-lab.ts';
+import { printOn, toMirrorPod, dryRun } from './apply.ts';
+import { describe, test, expect, beforeAll } from '@jest/globals';
+import { parse, type KubernetesObject, findPodSpec } from '../../support/manifest/printing.ts';
+import { testServiceAccount } from './service-account.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { startPod, execInAgentPod } from './run-pod.ts';
+import { runShell } from '../../../tools/lab/machines/machine.ts';
+import { vipnatCommand, defaultAgentArguments } from '../../../tools/lab/components/agent.ts';
 
 const changeMs = 30_000;
 const names = masters.map(({ name }) => name);

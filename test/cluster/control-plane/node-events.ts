@@ -1,12 +1,12 @@
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { test, expect } from '@jest/globals';
+import { runShell } from '../../../tools/lab/machines/machine.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { expect, test } from '@jest/globals';
-import { parseAllDocuments } from 'yaml';
-import { type ApiObject } from '../../../lab/control-plane/api.ts';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
+import { parseAllDocuments } from 'yaml';
+import type { ApiObject } from '../../../tools/lab/control-plane/api.ts';
+import { join } from 'node:path';
 
 /** An event that the API takes is there at once; an agent that starts first has to read credentials and look. */
 const toldMs = 20_000;

@@ -1,11 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
 import { type Failing, measureFailing } from '../../support/lab/failing.ts';
-import { listFinders } from '../../support/lab/witnesses.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { runShell } from '../../../tools/lab/machines/machine.ts';
 import { apiserverPort, masters } from '../../support/network/layout.ts';
 import { recordHello } from '../../support/network/hello.ts';
+import { listFinders } from '../../support/lab/witnesses.ts';
 import { connectWitnessed } from '../../support/network/witness.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** What a client outside the cluster saw of a fault. */
 export interface Outage extends Failing {

@@ -1,15 +1,15 @@
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { cleanUpKubeProxy } from '../../../lab/control-plane/kube-proxy-cleanup.ts';
-import { inPod } from '../../../lab/control-plane/seats.ts';
-import { type ApiCluster } from '../../../lab/control-plane/api-cluster.ts';
-import { type Machine, runShell } from '../../../lab/machines/machine.ts';
-import { type Service, waitUntil } from '../../../lab/machines/service.ts';
-import { outsider } from '../../support/network/layout.ts';
-import { tcpServerCommand, udpClientCommand, udpServerCommand } from '../../support/network/pod-servers.ts';
-import { type Seat } from '../../support/network/seat.ts';
+import type { ProxiedPlan, ProxySetUp, ProxiedNode } from './proxied-plan.ts';
+import type { ApiCluster } from '../../../tools/lab/control-plane/api-cluster.ts';
 import { raiseTestCluster } from '../../support/lab/test-lab.ts';
-import { type ProxiedNode, type ProxiedPlan, type ProxySetUp } from './proxied-plan.ts';
-import { podPort, secondPodPort, services, writeServices } from './proxied-services.ts';
+import { outsider } from '../../support/network/layout.ts';
+import { writeServices, services, podPort, secondPodPort } from './proxied-services.ts';
+import { type Machine, runShell } from '../../../tools/lab/machines/machine.ts';
+import type { Seat } from '../../support/network/seat.ts';
+import { udpClientCommand, tcpServerCommand, udpServerCommand } from '../../support/network/pod-servers.ts';
+import { waitUntil, type Service } from '../../../tools/lab/machines/service.ts';
+import { cleanUpKubeProxy } from '../../../tools/lab/control-plane/kube-proxy-cleanup.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
+import { inPod } from '../../../tools/lab/control-plane/seats.ts';
 
 /** On a machine with more to do. */
 const startLimitMs = 60_000;

@@ -1,4 +1,4 @@
-import type { ProxySetting } from '../../../lab/components/kube-proxy.ts';
+import type { ProxySetting } from '../../../tools/lab/components/kube-proxy.ts';
 import { type Family, families } from '../../../lib/net.ts';
 import { type Host, podAddresses } from '../../support/network/layout.ts';
 

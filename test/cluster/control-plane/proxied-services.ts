@@ -1,17 +1,12 @@
 /** What a real API has of the Services of proxied-nodes.ts: all that a person, Kubernetes and vipnat's controller would write. */
 import { apiserverPort } from '../../support/network/layout.ts';
-import type { ApiCluster } from '../../../lab/control-plane/api-cluster.ts';
+import type { ApiCluster } from '../../../tools/lab/control-plane/api-cluster.ts';
 import type { ProxiedNode } from './proxied-plan.ts';
 import { definitions } from '../../../lib/api/crds.ts';
-import type { ApiObject } from '../../../lab/control-plane/api.ts';
+import type { ApiObject } from '../../../tools/lab/control-plane/api.ts';
 import { addressPools, virtualIps, apiGroup, apiVersion } from '../../../lib/api/vipnat.ts';
 import { families, type Family } from '../../../lib/net.ts';
-import {
-  makeLoadBalancer,
-  type EndpointWords,
-  type PortWords,
-  makeEndpoints,
-} from '../../support/kube-api/service-objects.ts';
+import { makeLoadBalancer, type EndpointWords, type PortWords, makeEndpoints } from '../../support/kube-api/service-objects.ts';
 
 /** What pods listen on, by TCP and UDP. */
 export const podPort = apiserverPort;

@@ -3,10 +3,10 @@
  * system that it cannot write, its capabilities and no new ones. The programs are the machine's own, not an image's, and
  * there is no seccomp profile.
  */
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { type CommandResult, runShell } from '../../../lab/machines/machine.ts';
-import { type PodSpec } from '../../support/manifest/printing.ts';
+import type { PodSpec } from '../../support/manifest/printing.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { runShell, type CommandResult } from '../../../tools/lab/machines/machine.ts';
 
 type Container = PodSpec['containers'][0];
 

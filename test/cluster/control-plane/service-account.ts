@@ -1,13 +1,13 @@
-import type { Lab } from '../../../lab/control-plane/lab.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 import { type Rule, printOn, apply, requestToken, listRights, formatRule } from './apply.ts';
 import { beforeAll, test, expect } from '@jest/globals';
 import { parse, findPodSpec } from '../../support/manifest/printing.ts';
 import { endpointSlices, services } from '../../../agent/api.ts';
-import type { ApiQuestion } from '../../../lab/control-plane/api.ts';
+import type { ApiQuestion } from '../../../tools/lab/control-plane/api.ts';
 import { listApiservers, clusterIps } from '../../support/network/layout.ts';
 import { formatEndpoint } from '../../../lib/net.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { runShell } from '../../../tools/lab/machines/machine.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { readFileSync } from 'node:fs';
 

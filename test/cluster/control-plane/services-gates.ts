@@ -6,7 +6,7 @@ import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { electionLease, gateTypesAnnotation, gateType, addressPools } from '../../../lib/api/vipnat.ts';
 import { readFileSync } from 'node:fs';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
 import { execa } from 'execa';
 
 const podsPath = '/api/v1/namespaces/default/pods';

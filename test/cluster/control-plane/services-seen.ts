@@ -1,6 +1,6 @@
 import { type ServicesWorld, namespace } from './services-world.ts';
 import { describe, beforeAll, test, expect } from '@jest/globals';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
 import { execa } from 'execa';
 import { readFileSync } from 'node:fs';
 import { parse, type KubernetesObject } from '../../support/manifest/printing.ts';

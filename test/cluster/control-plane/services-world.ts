@@ -5,11 +5,11 @@ import type { InjectionMethod } from '../../../lib/api/endpoints.ts';
 import { findFreePort } from '../../support/network/free-port.ts';
 import { virtualIps, addressPools, webhookName } from '../../../lib/api/vipnat.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
 import { join } from 'node:path';
 import { WaitedTooLong } from '../../support/jest/waiting.ts';
 import { readFileSync } from 'node:fs';
-import type { ApiAnswer } from '../../../lab/control-plane/api.ts';
+import type { ApiAnswer } from '../../../tools/lab/control-plane/api.ts';
 
 /** Where vipnat's own objects are. */
 export const namespace = 'vipnat-system';

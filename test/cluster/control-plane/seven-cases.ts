@@ -1,5 +1,5 @@
-import { afterAll, expect, test } from '@jest/globals';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { test, afterAll, expect } from '@jest/globals';
 import { apiserverPort, clusterIps, masters } from '../../support/network/layout.ts';
 import type { RequestReport } from '../../support/network/seat-tasks.ts';
 import { formatTable } from './table.ts';

@@ -1,15 +1,15 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { request } from 'node:https';
-import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
 import { execa } from 'execa';
-import { buildComponents, locateComponents } from '../../../lab/build/build.ts';
-import { type Certificates, createCertificates } from '../../../lab/certificates/certificates.ts';
-import { type ApiAnswer, type ApiQuestion, toContentType } from '../../../lab/control-plane/api.ts';
-import { defaultOptions } from '../../../lab/settings/options.ts';
-import { findFreePort } from '../../support/network/free-port.ts';
+import { type Certificates, createCertificates } from '../../../tools/lab/certificates/certificates.ts';
+import { defaultOptions } from '../../../tools/lab/settings/options.ts';
+import { buildComponents, locateComponents } from '../../../tools/lab/build/build.ts';
 import { tell } from '../../support/lab/test-lab.ts';
+import { mkdtempSync, writeFileSync, readFileSync, rmSync } from 'node:fs';
+import { join, basename } from 'node:path';
+import { tmpdir } from 'node:os';
+import { findFreePort } from '../../support/network/free-port.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { type ApiQuestion, type ApiAnswer, toContentType } from '../../../tools/lab/control-plane/api.ts';
+import { request } from 'node:https';
 
 const startMs = 60_000;
 const answerMs = 10_000;

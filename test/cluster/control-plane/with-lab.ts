@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, jest } from '@jest/globals';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { type LabOptions } from '../../../lab/settings/options.ts';
-import { type RaiseOptions } from '../../../lab/control-plane/raise.ts';
-import { raiseTestLab, tell } from '../../support/lab/test-lab.ts';
+import { jest, beforeAll, afterAll } from '@jest/globals';
 import { labLimitMs } from '../../support/lab/limits.ts';
+import type { LabOptions } from '../../../tools/lab/settings/options.ts';
+import type { RaiseOptions } from '../../../tools/lab/control-plane/raise.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { raiseTestLab, tell } from '../../support/lab/test-lab.ts';
 
 // A test file that needs longer says so after it.
 jest.setTimeout(labLimitMs);

@@ -1,15 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
-import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { type Machine, runShell } from '../../../lab/machines/machine.ts';
-import { NamespaceMachine } from '../../../lab/machines/namespace-machine.ts';
-import { Sandbox } from '../../../lab/machines/sandbox.ts';
 import { useImage } from './use-image.ts';
-import { readHealthCheck } from '../../support/image/health-check.ts';
+import { Sandbox } from '../../../tools/lab/machines/sandbox.ts';
+import { type Machine, runShell } from '../../../tools/lab/machines/machine.ts';
 import { Podman } from './podman.ts';
-import { readComponents } from '../../support/image/sbom.ts';
+import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
+import { NamespaceMachine } from '../../../tools/lab/machines/namespace-machine.ts';
 import { ownImage } from '../../support/manifest/printing.ts';
+import { readHealthCheck } from '../../support/image/health-check.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { listStartedTools, notInPods } from '../../support/image/started-tools.ts';
+import { readComponents } from '../../support/image/sbom.ts';
 
 /** Of one wait within a test. */
 const maxWaitMs = 60_000;

@@ -1,4 +1,4 @@
-import { type CommandResult, type Machine, runShell } from '../../../lab/machines/machine.ts';
+import { type Machine, runShell, type CommandResult } from '../../../tools/lab/machines/machine.ts';
 import { type BuiltImage, toStorageConfiguration } from '../../support/image/build.ts';
 
 /** In memory of the machine's own. */

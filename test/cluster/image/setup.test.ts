@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { join } from 'node:path';
-import { execa } from 'execa';
-import { rootFolder } from '../../../lab/settings/folders.ts';
+import { jest, beforeAll, afterAll, describe, test, expect } from '@jest/globals';
 import { type Bases, prepareBases } from '../../support/image/build.ts';
+import { execa } from 'execa';
+import { join } from 'node:path';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
 
 jest.setTimeout(5 * 60_000);
 

@@ -1,14 +1,14 @@
 /** The balancer beside real kube-proxies in mode ipvs, on virtual machines whose kernel has IPVS and nftables. */
-import { expect, jest, test } from '@jest/globals';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
-import { waitUntil } from '../../support/jest/waiting.ts';
-import { outsider } from '../../support/network/layout.ts';
-import { testFacts } from '../control-plane/proxied-facts.ts';
+import { jest, test, expect } from '@jest/globals';
 import { ProxiedPlan } from '../control-plane/proxied-plan.ts';
-import { services } from '../control-plane/proxied-services.ts';
-import { testTakeover } from '../control-plane/proxied-takeover.ts';
 import { useProxiedNodes } from '../control-plane/use-proxied-nodes.ts';
+import { runShell } from '../../../tools/lab/machines/machine.ts';
+import { outsider } from '../../support/network/layout.ts';
+import { services } from '../control-plane/proxied-services.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
+import { testFacts } from '../control-plane/proxied-facts.ts';
+import { testTakeover } from '../control-plane/proxied-takeover.ts';
 
 jest.setTimeout(300_000);
 

@@ -1,8 +1,8 @@
-import { writeFileSync } from 'node:fs';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 import { join } from 'node:path';
-import { haproxyPort } from '../../../lab/components/haproxy.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
+import { writeFileSync } from 'node:fs';
 import { masters } from '../../support/network/layout.ts';
+import { haproxyPort } from '../../../tools/lab/components/haproxy.ts';
 
 /** The VIP's first holder. */
 export const firstHolder = 'm1';

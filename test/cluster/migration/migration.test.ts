@@ -1,14 +1,14 @@
-import { beforeAll, describe, expect, jest, test } from '@jest/globals';
-import { haproxyPort } from '../../../lab/components/haproxy.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { apiserverPort, masters } from '../../support/network/layout.ts';
-import { type WatchesReport } from '../../support/network/seat-watches.ts';
-import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { configureKeepalived, listHolderLast } from './guide-keepalived.ts';
-import { StepTable } from './steps.ts';
+import { jest, describe, beforeAll, test, expect } from '@jest/globals';
 import { useLab } from '../control-plane/with-lab.ts';
-import { vipnatCommand } from '../../../lab/components/agent.ts';
-import { waitForAgent } from '../../../lab/control-plane/ready.ts';
+import { StepTable } from './steps.ts';
+import type { WatchesReport } from '../../support/network/seat-watches.ts';
+import { masters, apiserverPort } from '../../support/network/layout.ts';
+import { configureKeepalived, listHolderLast } from './guide-keepalived.ts';
+import { waitFor } from '../../support/lab/kube-proxy-state.ts';
+import { haproxyPort } from '../../../tools/lab/components/haproxy.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { waitForAgent } from '../../../tools/lab/control-plane/ready.ts';
+import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
 
 const limitMs = 400_000;
 

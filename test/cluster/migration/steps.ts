@@ -1,12 +1,12 @@
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 import { afterAll, expect } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { haproxyStatusUrl } from '../../../lab/components/haproxy.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { recordHello } from '../../support/network/hello.ts';
-import type { ConnectReport } from '../../support/network/seat-tasks.ts';
 import { formatTable } from '../control-plane/table.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
+import { recordHello } from '../../support/network/hello.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { firstHolder } from './guide-keepalived.ts';
+import type { ConnectReport } from '../../support/network/seat-tasks.ts';
+import { haproxyStatusUrl } from '../../../tools/lab/components/haproxy.ts';
 
 /** New connections per second from outside the cluster. */
 const perSecond = 500;

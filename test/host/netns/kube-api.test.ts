@@ -7,7 +7,7 @@ import { useCluster } from '../../support/network/use-cluster.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
-import { createCertificates } from '../../../lab/certificates/certificates.ts';
+import { createCertificates } from '../../../tools/lab/certificates/certificates.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
 import { startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { expectBalanced, expectAnswers } from './traffic.ts';

@@ -1,12 +1,12 @@
-import { afterAll, describe, expect, test } from '@jest/globals';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
-import { createCertificates } from '../../../lab/certificates/certificates.ts';
-import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { listApiservers, vips } from '../../support/network/layout.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { mkdtempSync, writeFileSync, rmSync, readFileSync } from 'node:fs';
+import { join, basename } from 'node:path';
+import { tmpdir } from 'node:os';
+import { afterAll, expect, describe, test } from '@jest/globals';
 import { startAgent, vipnat } from '../../support/host/vipnat.ts';
+import { createCertificates } from '../../../tools/lab/certificates/certificates.ts';
+import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
 
 /** What a process has loaded when it ends. */
 interface Loaded {

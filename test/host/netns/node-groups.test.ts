@@ -16,7 +16,7 @@ afterEach(() => {
 /** Waits for the end of a process as `groups` does that a lab starts. */
 function startWaiting(pid: number | undefined, since: string): ChildProcess {
   const words = ['await', String(pid), since, 'nobodys-0', join(root, 'lab')];
-  return spawn('lab/nodes/groups', words);
+  return spawn('tools/lab/nodes/groups', words);
 }
 
 /** In clock ticks since boot: the 22nd field of proc(5)'s stat. */

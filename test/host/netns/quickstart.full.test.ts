@@ -1,14 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { dirname } from 'node:path';
-import { renderSettingsFile, settingsFile } from '../../../release/packages/settings-file.ts';
-import { leaveAgentOut } from '../../support/doctor/snippets.ts';
-import { follow, listSteps } from '../../support/documents/typing.ts';
-import { readSteps } from '../../support/documents/walkthrough.ts';
 import { vips } from '../../support/network/layout.ts';
-import { type CommandResult } from '../../support/network/namespaces.ts';
-import { expectBalanced } from './traffic.ts';
 import { SickHost } from './sick-host.ts';
-import { waitUntil } from '../../support/host/vipnat.ts';
+import type { CommandResult } from '../../support/network/namespaces.ts';
+import { beforeAll, afterAll, test, expect, describe } from '@jest/globals';
+import { readSteps } from '../../support/documents/walkthrough.ts';
+import { dirname } from 'node:path';
+import { settingsFile, renderSettingsFile } from '../../../tools/release/packages/settings-file.ts';
+import { listSteps, follow } from '../../support/documents/typing.ts';
+import { expectBalanced } from './traffic.ts';
+import { leaveAgentOut } from '../../support/doctor/snippets.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
 
 const page = 'docs/quickstart.md';
 const client = { seat: 'outside client', host: vips.ipv4 } as const;

@@ -6,7 +6,7 @@ import type { Cluster } from '../../support/network/cluster.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
 import type { ChildProcess } from 'node:child_process';
 import { Agent, vipnatCommand } from '../../support/host/vipnat.ts';
-import { createCertificates } from '../../../lab/certificates/certificates.ts';
+import { createCertificates } from '../../../tools/lab/certificates/certificates.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
 import { ApiserverProcess } from '../../support/network/apiservers.ts';
 import { udpServerCommand, udpClientCommand } from '../../support/network/pod-servers.ts';

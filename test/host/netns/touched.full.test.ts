@@ -1,14 +1,15 @@
-import { afterAll, expect, test } from '@jest/globals';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { readSection, readTable, unquote } from '../../support/documents/table.ts';
-import { rootFolder } from '../../../lab/settings/folders.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
-import { locateDisk } from '../../support/network/namespaces.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
+import { mkdtempSync, rmSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
 import { startProxies } from './traffic.ts';
-import { Agent, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
+import { afterAll, test, expect } from '@jest/globals';
+import { Agent, vipnatCommand } from '../../support/host/vipnat.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
+import { locateDisk } from '../../support/network/namespaces.ts';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
+import { readTable, readSection, unquote } from '../../support/documents/table.ts';
 
 const vipArguments = ['--vip', vips.ipv4];
 

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { copyFileSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { execa } from 'execa';
-import { rootFolder } from '../../../lab/settings/folders.ts';
 import { prepareBases } from '../../support/image/build.ts';
+import { mkdtempSync, copyFileSync, rmSync, openSync, readFileSync } from 'node:fs';
+import { join, basename } from 'node:path';
+import { tmpdir } from 'node:os';
+import { execa } from 'execa';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A base and packages, which come from registries when nothing is there yet, and a boot. */
 export const bootLimitMs = 300_000;

@@ -1,8 +1,8 @@
-import { cpSync, mkdirSync, mkdtempSync } from 'node:fs';
+import { productFolders } from '../../../tools/lab/settings/folders.ts';
+import { mkdtempSync, cpSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { locateNfpm } from '../../../tools/lab/build/build.ts';
 import { execa } from 'execa';
-import { locateNfpm } from '../../../lab/build/build.ts';
-import { productFolders } from '../../../lab/settings/folders.ts';
 
 /** What a release is made of: what git has, without what only tests need. */
 const folders = [...productFolders, 'docs', 'lab', 'manifests', 'release', 'scripts'];

@@ -1,9 +1,9 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
-import { readFileSync, rmSync } from 'node:fs';
+import { beforeAll, describe, test, expect } from '@jest/globals';
+import { makeArtifacts, findArtifact, releaseLimitMs } from '../../support/release/artifacts.ts';
 import { execa } from 'execa';
-import { sentinelFuse } from '../../../release/executable/executable.ts';
+import { readFileSync, rmSync } from 'node:fs';
 import { writeDriverExample } from '../../support/documents/driver-example.ts';
-import { findArtifact, makeArtifacts, releaseLimitMs } from '../../support/release/artifacts.ts';
+import { sentinelFuse } from '../../../tools/release/executable/executable.ts';
 
 let amd64 = '';
 let arm64 = '';

@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { jest, beforeAll, afterAll, test, expect } from '@jest/globals';
 import { join } from 'node:path';
-import { execa } from 'execa';
-import { rootFolder } from '../../../lab/settings/folders.ts';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
 import { type Bases, prepareBases, toStorageConfiguration } from '../../support/image/build.ts';
 import { makeArtifacts, releaseEnvironment } from '../../support/release/artifacts.ts';
 import { copyCheckout, makeElsewhere } from './elsewhere.ts';
+import { rmSync, mkdirSync, writeFileSync, readFileSync, readdirSync } from 'node:fs';
+import { execa } from 'execa';
 
 // Two images are built twice, in stores that know nothing of each other.
 jest.setTimeout(900_000);

@@ -1,11 +1,11 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { VirtualMachine } from '../../../lab/guest/virtual-machine.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
-import { NamespaceMachine } from '../../../lab/machines/namespace-machine.ts';
-import { Sandbox } from '../../../lab/machines/sandbox.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
+import { Sandbox } from '../../../tools/lab/machines/sandbox.ts';
+import { beforeEach, afterEach, test, expect } from '@jest/globals';
+import { VirtualMachine } from '../../../tools/lab/guest/virtual-machine.ts';
+import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
+import { NamespaceMachine } from '../../../tools/lab/machines/namespace-machine.ts';
+import { runShell } from '../../../tools/lab/machines/machine.ts';
 
 let folder: TemporaryFolder;
 let sandbox: Sandbox;

@@ -1,12 +1,12 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, rmSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { chooseCpu } from '../../../tools/lab/guest/cpu.ts';
+import { umlCommand } from '../../../tools/lab/guest/uml.ts';
 import { WaitedTooLong } from '../../support/jest/waiting.ts';
+import { spawn } from 'node:child_process';
 import { atEnd } from '../../support/network/at-end.ts';
-import { chooseCpu } from '../../../lab/guest/cpu.ts';
-import { umlCommand } from '../../../lab/guest/uml.ts';
+import { once } from 'node:events';
 
 /** Booting takes 2 s and system calls are slow in there; a guest that takes this long hangs. */
 const limitMs = 300_000;

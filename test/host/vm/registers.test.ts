@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
 import { join } from 'node:path';
 import { execFileSync } from 'node:child_process';
-import { provideWholeRegisters } from '../../../lab/build/whole-registers.ts';
+import { provideWholeRegisters } from '../../../tools/lab/build/whole-registers.ts';
 
 jest.setTimeout(machineLimitMs);
 

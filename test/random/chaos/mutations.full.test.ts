@@ -1,18 +1,18 @@
-import { describe, expect, test } from '@jest/globals';
-import { vipnatCommand } from '../../support/host/vipnat.ts';
-import { changeSource } from '../../support/broken/source-change.ts';
-import { chooseWalks } from '../../support/chaos/engine/choice.ts';
-import { drawWalk } from '../../support/chaos/engine/draw-walk.ts';
-import { proveWalk } from '../../support/chaos/engine/prove-walk.ts';
-import { type Failure, type Limits, runWalk } from '../../support/chaos/engine/run-walk.ts';
-import { quiet, type Walk } from '../../support/chaos/engine/walk.ts';
-import { mutations, type Mutation } from './mutations.ts';
-import { standIn, standInLimits } from '../../support/chaos/stand-in/world.ts';
+import { productFolders, rootFolder } from '../../../tools/lab/settings/folders.ts';
+import { type Mutation, mutations } from './mutations.ts';
+import { TemporaryFolder } from '../../support/network/at-end.ts';
 import { cpSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { changeSource } from '../../support/broken/source-change.ts';
 import { execa } from 'execa';
-import { productFolders, rootFolder } from '../../../lab/settings/folders.ts';
-import { TemporaryFolder } from '../../support/network/at-end.ts';
+import { chooseWalks } from '../../support/chaos/engine/choice.ts';
+import { type Limits, type Failure, runWalk } from '../../support/chaos/engine/run-walk.ts';
+import { standInLimits, standIn } from '../../support/chaos/stand-in/world.ts';
+import { type Walk, quiet } from '../../support/chaos/engine/walk.ts';
+import { test, expect, describe } from '@jest/globals';
+import { vipnatCommand } from '../../support/host/vipnat.ts';
+import { proveWalk } from '../../support/chaos/engine/prove-walk.ts';
+import { drawWalk } from '../../support/chaos/engine/draw-walk.ts';
 
 /** What scripts/build.mjs needs. */
 const sources = [...productFolders, ...['scripts', 'package.json', 'package-lock.json', 'tsconfig.json']];

@@ -1,4 +1,4 @@
-import { type Certificates, createCertificates } from '../../../lab/certificates/certificates.ts';
+import { type Certificates, createCertificates } from '../../../tools/lab/certificates/certificates.ts';
 import { mkdtempSync, rmSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';

@@ -5,7 +5,7 @@ import { type RecordingLogger, createRecordingLogger } from '../fakes/logger.ts'
 import { KubeApi } from '../kube-api/kube-api.ts';
 import type { BalancerView } from '../../../balancer/sync.ts';
 import type { BalancedFlow } from '../../../lib/kernel/port.ts';
-import type { Certificates } from '../../../lab/certificates/certificates.ts';
+import type { Certificates } from '../../../tools/lab/certificates/certificates.ts';
 import { ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { accessByVip, settle } from './api-world.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';

@@ -2,14 +2,14 @@
  * Shows that the gate finds broken vipnats: `main.ts [--part PART]… [NAME…]`, see scripts/broken. Each is made in a copy of the
  * checkout, which goes afterwards.
  */
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { execa } from 'execa';
-import { rootFolder } from '../../../lab/settings/folders.ts';
-import { TemporaryFolder } from '../network/at-end.ts';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
+import { existsSync, mkdirSync, cpSync, symlinkSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, dirname } from 'node:path';
 import { type Broken, broken } from './broken.ts';
+import { TemporaryFolder } from '../network/at-end.ts';
 import { changeSource } from './source-change.ts';
+import { parseArgs } from 'node:util';
 
 /** The part of Jest's results that says what failed. */
 interface JestResults {

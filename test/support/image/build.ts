@@ -1,7 +1,7 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
 import { execa } from 'execa';
-import { rootFolder } from '../../../lab/settings/folders.ts';
+import { mkdirSync, writeFileSync } from 'node:fs';
 
 const folder = join(rootFolder, '.cache/image');
 

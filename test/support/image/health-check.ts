@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { rootFolder } from '../../../lab/settings/folders.ts';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
 
 /** The words of the Dockerfile's HEALTHCHECK. */
 export function readHealthCheck(): string[] {

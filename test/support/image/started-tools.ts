@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { rootFolder } from '../../../lab/settings/folders.ts';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
 import { readdirSync, readFileSync } from 'node:fs';
 import { families } from '../../../lib/net.ts';
 import { iptablesDialects, toolName } from '../../../lib/kernel/port.ts';

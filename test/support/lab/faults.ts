@@ -1,10 +1,10 @@
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { runShell } from '../../../tools/lab/machines/machine.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Component } from '../../../lab/components/component.ts';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { runShell } from '../../../lab/machines/machine.ts';
-import { waitForApiservers, waitForBalance } from '../../../lab/control-plane/ready.ts';
 import { masters } from '../network/layout.ts';
 import { isLong } from '../jest/extent.ts';
+import type { Component } from '../../../tools/lab/components/component.ts';
+import { waitForApiservers, waitForBalance } from '../../../tools/lab/control-plane/ready.ts';
 
 /** A firewall's saved rules, from before kube-proxy and vipnat came: whoever restores them removes all others. */
 const savedFirewall = `*filter

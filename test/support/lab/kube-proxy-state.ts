@@ -1,9 +1,9 @@
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
+import { isVirtual } from '../../../tools/lab/control-plane/make.ts';
+import type { Machine } from '../../../tools/lab/machines/machine.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { type Machine } from '../../../lab/machines/machine.ts';
-import { isVirtual } from '../../../lab/control-plane/make.ts';
-import { apiserverPort, masters } from '../network/layout.ts';
 import { WaitedTooLong } from '../jest/waiting.ts';
+import { apiserverPort, masters } from '../network/layout.ts';
 
 const failureMetric = 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total';
 

@@ -1,6 +1,6 @@
-import { type Lab } from '../../../lab/control-plane/lab.ts';
-import { apiserverPort, masters, outsider } from '../network/layout.ts';
+import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 import type { Target } from '../network/seat-tasks.ts';
+import { masters, outsider, apiserverPort } from '../network/layout.ts';
 
 /** The apiservers that answer a client outside at their own addresses now, but not that of a master that is about to be taken away. */
 export async function listFinders(lab: Lab, stricken?: string): Promise<Target[]> {

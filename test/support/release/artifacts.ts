@@ -1,7 +1,7 @@
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { rootFolder } from '../../../tools/lab/settings/folders.ts';
 import { execa } from 'execa';
-import { rootFolder } from '../../../lab/settings/folders.ts';
+import { readdirSync } from 'node:fs';
 
 /** Node.js and Go modules from registries, when nothing is there yet. */
 export const releaseLimitMs = 600_000;
@@ -27,7 +27,7 @@ const output = join(rootFolder, '.cache/release/tested');
 const sources = [
   'dist',
   'docs',
-  'lab/build',
+  'tools/lab/build',
   'manifests',
   'package.json',
   'release',

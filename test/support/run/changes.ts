@@ -17,13 +17,13 @@ export const additions: readonly Addition[] = [
   { paths: ['balancer/', 'lib/api/'], part: 'netns', files: 'netns/services-(handover|seen|pages)\\.full', seconds: 90 },
   { paths: ['agent/', 'lib/kernel/', 'lib/iptables/', 'lib/nft/'], part: 'netns', files: 'netns/(open-connections|departed)\\.full', seconds: 100 },
   { paths: ['manifests/', 'cli/manifest/', 'controller/', 'lib/kubernetes/'], part: 'control-plane', files: 'control-plane/(chart|services)\\.test', seconds: 240 },
-  { paths: ['lib/kube-proxy/', 'lab/build/'], part: 'control-plane', files: 'control-plane/nftables\\.test', seconds: 240 },
+  { paths: ['lib/kube-proxy/', 'tools/lab/build/'], part: 'control-plane', files: 'control-plane/nftables\\.test', seconds: 240 },
   { paths: ['cli/doctor/', 'docs/quickstart.md'], part: 'netns', files: 'netns/(newcomer|unseen-files|quickstart)\\.full', seconds: 120 },
   { paths: ['lib/keepalived/'], part: 'netns', files: 'netns/foreign-keepalived\\.full', seconds: 60 },
-  { paths: ['lab/guest/', 'lib/kube-proxy/ipvs', 'lib/kernel/watch'], part: 'vm', files: 'vm/cluster-ip', seconds: 60 },
+  { paths: ['tools/lab/guest/', 'lib/kube-proxy/ipvs', 'lib/kernel/watch'], part: 'vm', files: 'vm/cluster-ip', seconds: 60 },
   { paths: ['docs/', 'CONTRIBUTING.md', '.github/', 'scripts/', 'package'], part: 'repository', files: 'repository/(contributing|sbom|workflows)', seconds: 90 },
   { paths: ['test/support/chaos/'], part: 'chaos', files: 'chaos/mutations', seconds: 90 },
-  { paths: ['release/'], part: 'release', files: 'release/(npm|executable)', seconds: 240 },
+  { paths: ['tools/release/'], part: 'release', files: 'release/(npm|executable)', seconds: 240 },
   { paths: ['Dockerfile'], part: 'image', files: 'image/image', seconds: 300 },
 ];
 

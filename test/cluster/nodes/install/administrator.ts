@@ -1,9 +1,9 @@
+import type { TypedHost } from '../../../support/doctor/snippets.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { join } from 'node:path';
-import { vipnatCommand } from '../../../../lab/components/agent.ts';
-import { locateNodeComponents } from '../../../../lab/build/build.ts';
-import { type CommandResult, runShell } from '../../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { type TypedHost } from '../../../support/doctor/snippets.ts';
+import { runShell, type CommandResult } from '../../../../tools/lab/machines/machine.ts';
+import { locateNodeComponents } from '../../../../tools/lab/build/build.ts';
+import { vipnatCommand } from '../../../../tools/lab/components/agent.ts';
 
 /** Where an administrator is on a node: in memory, so that nothing is left on a disk. */
 const folder = '/run/administrator';

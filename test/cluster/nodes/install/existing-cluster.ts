@@ -1,14 +1,14 @@
-import { expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { insertSnippets, leaveAgentOut } from '../../../support/doctor/snippets.ts';
-import { readSection } from '../../../support/documents/table.ts';
-import { follow, listSteps } from '../../../support/documents/typing.ts';
-import { apiserverPort, masters } from '../../../support/network/layout.ts';
-import { type Administrator } from './administrator.ts';
-import { waitForPod } from '../pods/agents.ts';
-import { conf, type KeepalivedAlone } from './keepalived-alone.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { type KeepalivedAlone, conf } from './keepalived-alone.ts';
+import { test, expect } from '@jest/globals';
+import { listSteps, follow } from '../../../support/documents/typing.ts';
+import { masters, apiserverPort } from '../../../support/network/layout.ts';
+import type { Administrator } from './administrator.ts';
 import { expectShares } from '../measure/expect-shares.ts';
+import { waitForPod } from '../pods/agents.ts';
+import { leaveAgentOut, insertSnippets } from '../../../support/doctor/snippets.ts';
 import { expectNoTraces } from './traces.ts';
+import { readSection } from '../../../support/documents/table.ts';
 
 const page = 'docs/quickstart.md';
 const heading = 'An existing cluster';

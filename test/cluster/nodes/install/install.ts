@@ -1,18 +1,18 @@
-import { expect, test } from '@jest/globals';
-import { readFileSync } from 'node:fs';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitForDaemonSet, waitUntil } from '../../../../lab/nodes/ready.ts';
-import { type CommandResult } from '../../../../lab/machines/machine.ts';
-import { isLong, onlyLong } from '../../../support/jest/extent.ts';
-import { parseDocument } from '../../../support/documents/document.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import type { KeepalivedAlone } from './keepalived-alone.ts';
+import type { CommandResult } from '../../../../tools/lab/machines/machine.ts';
 import { readCommand } from '../../../support/documents/typing.ts';
+import { test, expect } from '@jest/globals';
 import { readSteps } from '../../../support/documents/walkthrough.ts';
-import { type Administrator } from './administrator.ts';
-import { findPod, listCrashes, readLog } from '../pods/agents.ts';
-import { testLooks } from '../pods/features.ts';
-import { type KeepalivedAlone } from './keepalived-alone.ts';
+import { onlyLong, isLong } from '../../../support/jest/extent.ts';
+import { waitUntil, waitForDaemonSet } from '../../../../tools/lab/nodes/ready.ts';
 import { expectShares } from '../measure/expect-shares.ts';
+import { readLog, findPod, listCrashes } from '../pods/agents.ts';
+import { testLooks } from '../pods/features.ts';
 import { expectNoTraces } from './traces.ts';
+import type { Administrator } from './administrator.ts';
+import { parseDocument } from '../../../support/documents/document.ts';
+import { readFileSync } from 'node:fs';
 
 const page = 'docs/install.md';
 

@@ -2,21 +2,21 @@
  * Masters as they are before vipnat comes: a keepalived of the host's, whose author knows no agent, holds the VIP on the first one.
  * containerd has no image of vipnat, and the node no file of it.
  */
-import { afterAll, beforeAll } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitForAgents, waitForPods, waitForVip, waitUntil } from '../../../../lab/nodes/ready.ts';
-import { leaveAgentOut } from '../../../support/doctor/snippets.ts';
-import { masters } from '../../../support/network/layout.ts';
 import { Administrator } from './administrator.ts';
-import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { beforeAll, afterAll } from '@jest/globals';
+import { masters } from '../../../support/network/layout.ts';
+import { waitUntil, waitForVip, waitForPods, waitForAgents } from '../../../../tools/lab/nodes/ready.ts';
 import { waitForQuiet } from '../measure/quiet.ts';
+import { takeStaticPod, putStaticPod } from '../pods/static-pod.ts';
+import { leaveAgentOut } from '../../../support/doctor/snippets.ts';
 import { removeFolders } from './traces.ts';
-import { join } from 'node:path';
-import { writeInstallYaml } from '../../../../release/cluster/install-yaml.ts';
-import { writeArchive } from '../../../../release/images/images.ts';
-import { readRelease } from '../../../../release/settings/release.ts';
-import { buildImage, buildKeepalivedImage, prepareBases } from '../../../support/image/build.ts';
 import { TemporaryFolder } from '../../../support/network/at-end.ts';
+import { readRelease } from '../../../../tools/release/settings/release.ts';
+import { prepareBases, buildImage, buildKeepalivedImage } from '../../../support/image/build.ts';
+import { writeArchive } from '../../../../tools/release/images/images.ts';
+import { join } from 'node:path';
+import { writeInstallYaml } from '../../../../tools/release/cluster/install-yaml.ts';
 
 /** The host's keepalived.conf. */
 export const conf = '/etc/keepalived/keepalived.conf';

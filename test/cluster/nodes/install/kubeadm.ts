@@ -1,5 +1,5 @@
-import { podNetworkFile } from '../../../../lab/bare-nodes/disk.ts';
-import { type Administrator } from './administrator.ts';
+import type { Administrator } from './administrator.ts';
+import { podNetworkFile } from '../../../../tools/lab/bare-nodes/disk.ts';
 
 /** Installs the lab's pod network, on every node at once. */
 export async function installPodNetwork(administrators: readonly Administrator[]): Promise<void> {

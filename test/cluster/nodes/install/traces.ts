@@ -1,9 +1,9 @@
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
+import type { Administrator } from './administrator.ts';
 import { expect } from '@jest/globals';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 import { readCommand } from '../../../support/documents/typing.ts';
-import { type Administrator } from './administrator.ts';
 
 /** Rules and chains of both backends, local routes by vipnat's number for routing protocols, and what is named vipnat among files. */
 const listOnNode = `

@@ -1,8 +1,8 @@
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { toUrlHost } from '../../../../lab/components/command.ts';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
+import { toUrlHost } from '../../../../tools/lab/components/command.ts';
 import { apiserverPort } from '../../../support/network/layout.ts';
 
 /** An open connection of kubelet or controller-manager to the VIP. */

@@ -1,6 +1,6 @@
-import { expect } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { apiserverPort, masters } from '../../../support/network/layout.ts';
+import { expect } from '@jest/globals';
 
 /** With shares of a third, all three are seen but once in 10^17 times, and none answers more than half but once in 10^6. */
 const connections = 240;

@@ -1,8 +1,8 @@
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { masters, apiserverPort, outsider } from '../../../support/network/layout.ts';
+import { toUrlHost } from '../../../../tools/lab/components/command.ts';
 import { createInterface } from 'node:readline';
-import { toUrlHost } from '../../../../lab/components/command.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { apiserverPort, masters, outsider } from '../../../support/network/layout.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 /** The Lease of the controller-manager that leads. */
 export const controllerManager = 'kube-system/kube-controller-manager';

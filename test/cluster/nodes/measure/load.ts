@@ -1,13 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { apiserverPort, masters } from '../../../support/network/layout.ts';
+import { masters, apiserverPort } from '../../../support/network/layout.ts';
 import { isLong } from '../../../support/jest/extent.ts';
-import { measureFailing } from '../../../support/lab/failing.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { lostMs, type WitnessedReport, connectWitnessed } from '../../../support/network/witness.ts';
 import { listFinders } from '../../../support/lab/witnesses.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { measureFailing } from '../../../support/lab/failing.ts';
+import type { WatchesReport } from '../../../support/network/seat-watches.ts';
 import type { Target } from '../../../support/network/seat-tasks.ts';
-import { type WatchesReport } from '../../../support/network/seat-watches.ts';
-import { connectWitnessed, lostMs, type WitnessedReport } from '../../../support/network/witness.ts';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
 
 /** Where the control plane is used from: outside, in a pod of a worker, and on the masters, who may hold the VIP themselves. */
 export const places = ['client', 'pod-worker', ...masters.map(({ name }) => name)];

@@ -1,5 +1,5 @@
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 /** keepalived's backups wait for less than four adverts of a second, and may all begin at the same time. */
 const quietMs = 6000;

@@ -1,10 +1,10 @@
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { masters } from '../../../support/network/layout.ts';
-import { putStaticPod, takeStaticPod, waitForProgram } from '../pods/static-pod.ts';
-import { countLiving, reconnect } from './connections.ts';
-import { controllerManager, type Leases, nameKubeletLease, scheduler } from './leases.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { type Leases, controllerManager, nameKubeletLease, scheduler } from './leases.ts';
+import { reconnect, countLiving } from './connections.ts';
 import { holdWatches } from './load.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { takeStaticPod, waitForProgram, putStaticPod } from '../pods/static-pod.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 /** What the programs of a master saw of it when the VIP was moved off it, though it lives. */
 export interface MoveReport {

@@ -1,8 +1,8 @@
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { vipnatCommand } from '../../../../tools/lab/components/agent.ts';
 import { execa } from 'execa';
-import { vipnatCommand } from '../../../../lab/components/agent.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { type Pod, listPods, waitUntil } from '../../../../lab/nodes/ready.ts';
 import { masters } from '../../../support/network/layout.ts';
+import { type Pod, listPods, waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 /** What selects every pod with an agent. */
 const selector = 'app.kubernetes.io/name=vipnat';

@@ -1,11 +1,11 @@
-import { once } from 'node:events';
-import { beforeAll, expect, test } from '@jest/globals';
-import { type CommandResult, runShell } from '../../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { type CommandResult, runShell } from '../../../../tools/lab/machines/machine.ts';
+import { test, expect, beforeAll } from '@jest/globals';
 import { readHealthCheck } from '../../../support/image/health-check.ts';
-import { apiserverPort, masters } from '../../../support/network/layout.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
+import { masters, apiserverPort } from '../../../support/network/layout.ts';
 import { readLog } from './agents.ts';
+import { once } from 'node:events';
 
 /** With a choice of three, all of them miss one apiserver once in 10,000 times. */
 const connections = 24;

@@ -1,6 +1,6 @@
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { pauseImage } from '../../../../lab/nodes/images.ts';
-import { runShell } from '../../../../lab/machines/machine.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { pauseImage } from '../../../../tools/lab/nodes/images.ts';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
 
 /**
  * Runs a pod on a node. Its network namespace is called `pod` there, as in other labs, so that `Lab.seat` finds it at

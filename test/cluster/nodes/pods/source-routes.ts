@@ -1,7 +1,7 @@
-import { expect } from '@jest/globals';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { masters } from '../../../support/network/layout.ts';
+import { expect } from '@jest/globals';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
 
 /** Fails unless vipnat's local route to the VIP is on the VIP's holder, and on no other master. */
 export async function expectSourceRoutes(lab: NodeLab): Promise<void> {

@@ -1,7 +1,7 @@
-import { manifestFolder } from '../../../../lab/nodes/disk.ts';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
+import { manifestFolder } from '../../../../tools/lab/nodes/disk.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 /** Takes a static pod off a master, as docs/operations.md says. */
 export async function takeStaticPod(lab: NodeLab, master: string, name: string): Promise<void> {

@@ -1,18 +1,18 @@
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { test } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitForAgents, waitForPods } from '../../../../lab/nodes/ready.ts';
-import { masters } from '../../../support/network/layout.ts';
 import { onlyLong } from '../../../support/jest/extent.ts';
-import { putStaticPod, takeStaticPod, waitForProgram } from '../pods/static-pod.ts';
-import { expectGoaway } from '../measure/expect-load.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { takeStaticPod, waitForProgram, putStaticPod } from '../pods/static-pod.ts';
+import { waitForPods, waitForAgents } from '../../../../tools/lab/nodes/ready.ts';
 import { underLoad } from '../measure/load.ts';
+import { expectGoaway } from '../measure/expect-load.ts';
 
 const pod = 'kube-apiserver';
 
 /**
  * Tests that clients do not notice that an apiserver's static pod goes and comes back. Its own watches are told so by the
  * apiserver itself: HTTP/2 has a word for it (GOAWAY), after which a client makes its next connection and this one ends in its
- * own time. The kubelet kills an apiserver that still has watches (lab/nodes/static-pods.ts).
+ * own time. The kubelet kills an apiserver that still has watches (tools/lab/nodes/static-pods.ts).
  */
 export function testApiserverPod(lab: () => NodeLab): void {
   test.each(["the VIP's holder", ...onlyLong('another master')])(

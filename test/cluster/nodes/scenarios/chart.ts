@@ -1,10 +1,10 @@
-import { expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitForAgents, waitUntil } from '../../../../lab/nodes/ready.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { useHelm, helmOn, chartFolder } from '../../control-plane/helm.ts';
+import { test, expect } from '@jest/globals';
+import { listCrashes, waitForWaiting, listHolderLast, waitForPod, findPod } from '../pods/agents.ts';
 import { masters } from '../../../support/network/layout.ts';
-import { chartFolder, helmOn, useHelm } from '../../control-plane/helm.ts';
-import { findPod, listHolderLast, listCrashes, waitForPod, waitForWaiting } from '../pods/agents.ts';
-import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
+import { takeStaticPod, putStaticPod } from '../pods/static-pod.ts';
+import { waitForAgents, waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 /** Tests that Helm installs the chart beside static pods, and takes it away. */
 export function testChart(lab: () => NodeLab): void {

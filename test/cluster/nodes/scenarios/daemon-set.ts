@@ -1,29 +1,14 @@
-import { describe, expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitForAgents, waitForDaemonSet } from '../../../../lab/nodes/ready.ts';
-import { isLong } from '../../../support/jest/extent.ts';
-import { masters } from '../../../support/network/layout.ts';
-import {
-  findPod,
-  listHolderLast,
-  listCrashes,
-  printManifest,
-  readLog,
-  waitForPod,
-  waitForWaiting,
-} from '../pods/agents.ts';
-import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
-import {
-  type AgentPod,
-  cannotWithLeastPrivilege,
-  leastPrivilege,
-  readProcessStatus,
-  runIn,
-  testLooks,
-} from '../pods/features.ts';
-import { expectNothingNoticed } from '../measure/expect-load.ts';
-import { testFewModules } from './few-modules.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { type AgentPod, readProcessStatus, runIn, leastPrivilege, testLooks, cannotWithLeastPrivilege } from '../pods/features.ts';
+import { findPod, listCrashes, printManifest, waitForWaiting, listHolderLast, waitForPod, readLog } from '../pods/agents.ts';
+import { test, expect, describe } from '@jest/globals';
 import { underLoad } from '../measure/load.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { takeStaticPod, putStaticPod } from '../pods/static-pod.ts';
+import { expectNothingNoticed } from '../measure/expect-load.ts';
+import { waitForAgents, waitForDaemonSet } from '../../../../tools/lab/nodes/ready.ts';
+import { testFewModules } from './few-modules.ts';
+import { isLong } from '../../../support/jest/extent.ts';
 
 /** Tests that the printed DaemonSet runs under kubelets in both its privileges, and that clients notice none of its changes. */
 export function testDaemonSet(lab: () => NodeLab): void {

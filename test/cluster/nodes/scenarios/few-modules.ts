@@ -1,8 +1,8 @@
-import { expect, test } from '@jest/globals';
-import { release } from 'node:os';
-import { type CommandResult } from '../../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { test, expect } from '@jest/globals';
 import { masters } from '../../../support/network/layout.ts';
+import { release } from 'node:os';
+import type { CommandResult } from '../../../../tools/lab/machines/machine.ts';
 import { findPod } from '../pods/agents.ts';
 
 /** Tests that a DaemonSet's privileged pods run with and without /lib/modules, and that they made no such folder. */

@@ -2,16 +2,16 @@
  * Kubernetes' own specs of load balancers, as they are, on real nodes with vipnat's Services. docs/services-conformance.md has
  * what came of each.
  */
-import { beforeAll, expect, jest, test } from '@jest/globals';
-import { buildSpecComponents } from '../../../../lab/build/build.ts';
-import { addClusterDns } from '../../../../lab/kubernetes-specs/cluster-dns.ts';
-import { buildAgnhostImage, importImage } from '../../../../lab/kubernetes-specs/agnhost.ts';
-import { addHostBehindRouter } from '../../../../lab/kubernetes-specs/host-behind-router.ts';
-import { runSpecs, type SpecResult } from '../../../../lab/kubernetes-specs/run-specs.ts';
-import { installServices } from '../../../../lab/services/install.ts';
-import { tell } from '../../../support/lab/test-lab.ts';
-import { expectedOutcomes } from '../specs/expected-outcomes.ts';
+import { jest, beforeAll, test, expect } from '@jest/globals';
 import { useNodes } from './use-nodes.ts';
+import { buildSpecComponents } from '../../../../tools/lab/build/build.ts';
+import { tell } from '../../../support/lab/test-lab.ts';
+import { importImage, buildAgnhostImage } from '../../../../tools/lab/kubernetes-specs/agnhost.ts';
+import { addClusterDns } from '../../../../tools/lab/kubernetes-specs/cluster-dns.ts';
+import { installServices } from '../../../../tools/lab/services/install.ts';
+import { addHostBehindRouter } from '../../../../tools/lab/kubernetes-specs/host-behind-router.ts';
+import { runSpecs, type SpecResult } from '../../../../tools/lab/kubernetes-specs/run-specs.ts';
+import { expectedOutcomes } from '../specs/expected-outcomes.ts';
 
 const limitMs = 60 * 60_000;
 

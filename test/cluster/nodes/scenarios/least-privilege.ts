@@ -1,20 +1,12 @@
-import { expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { manifestFolder } from '../../../../lab/nodes/disk.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { type AgentPod, readProcessStatus, leastPrivilege, runIn, testLooks, cannotWithLeastPrivilege, testRights } from '../pods/features.ts';
+import { test, expect } from '@jest/globals';
+import { readLog, listCrashes } from '../pods/agents.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { ownImage } from '../../../support/manifest/printing.ts';
-import { listCrashes, readLog } from '../pods/agents.ts';
-import {
-  type AgentPod,
-  cannotWithLeastPrivilege,
-  leastPrivilege,
-  readProcessStatus,
-  runIn,
-  testLooks,
-  testRights,
-} from '../pods/features.ts';
+import { manifestFolder } from '../../../../tools/lab/nodes/disk.ts';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 /** Tests that a static pod, which is of least privilege, does all that an agent does, and is replaced as docs/operations.md says. */
 export function testLeastPrivilege(lab: () => NodeLab): void {

@@ -1,15 +1,15 @@
-import { expect, test } from '@jest/globals';
-import { vipnatCommand } from '../../../../lab/components/agent.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitForAgents, waitUntil } from '../../../../lab/nodes/ready.ts';
-import { masters } from '../../../support/network/layout.ts';
 import { chooseRounds, onlyLong } from '../../../support/jest/extent.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { test, expect } from '@jest/globals';
+import { waitForQuiet } from '../measure/quiet.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
 import { expectSourceRoutes } from '../pods/source-routes.ts';
-import { putStaticPod, takeStaticPod } from '../pods/static-pod.ts';
-import { controllerManager, Leases } from '../measure/leases.ts';
-import { waitForQuiet } from '../measure/quiet.ts';
-import { isLeader, type MoveReport, moveVip } from '../measure/vip-move.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { takeStaticPod, putStaticPod } from '../pods/static-pod.ts';
+import { waitForAgents, waitUntil } from '../../../../tools/lab/nodes/ready.ts';
+import { type MoveReport, isLeader, moveVip } from '../measure/vip-move.ts';
+import { Leases, controllerManager } from '../measure/leases.ts';
+import { vipnatCommand } from '../../../../tools/lab/components/agent.ts';
 
 const moves = chooseRounds(2, 20);
 const movesAlone = chooseRounds(4);

@@ -1,17 +1,17 @@
 /** The quickstart for a new cluster, word by word, on nodes that have none: with the real package, systemd, keepalived and kubeadm. */
-import { beforeAll, expect, jest, test } from '@jest/globals';
-import { readFileSync } from 'node:fs';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { parseDocument } from '../../../support/documents/document.ts';
-import { follow, listSteps, readCommand } from '../../../support/documents/typing.ts';
-import { type Step } from '../../../support/documents/walkthrough.ts';
-import { masters } from '../../../support/network/layout.ts';
-import { findArtifact, makeArtifacts } from '../../../support/release/artifacts.ts';
+import { jest, beforeAll, test, expect } from '@jest/globals';
 import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
-import { Administrator } from '../install/administrator.ts';
-import { fillJoin, installPodNetwork, listReadyNodes, spareConnectionTable } from '../install/kubeadm.ts';
-import { expectShares } from '../measure/expect-shares.ts';
 import { useBareNodes } from './use-nodes.ts';
+import { Administrator } from '../install/administrator.ts';
+import { readCommand, listSteps, follow } from '../../../support/documents/typing.ts';
+import { findArtifact, makeArtifacts } from '../../../support/release/artifacts.ts';
+import { masters } from '../../../support/network/layout.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
+import { listReadyNodes, installPodNetwork, spareConnectionTable, fillJoin } from '../install/kubeadm.ts';
+import { expectShares } from '../measure/expect-shares.ts';
+import { parseDocument } from '../../../support/documents/document.ts';
+import { readFileSync } from 'node:fs';
+import type { Step } from '../../../support/documents/walkthrough.ts';
 
 jest.setTimeout(limitMs);
 

@@ -1,15 +1,15 @@
-import { expect, test } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { pickPercentile } from '../../../../bench/shared/statistics.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { listPods, waitForAgents, waitUntil } from '../../../../lab/nodes/ready.ts';
-import { outsider } from '../../../support/network/layout.ts';
 import { chooseRounds, onlyLong } from '../../../support/jest/extent.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { test, expect } from '@jest/globals';
+import { underLoad, places } from '../measure/load.ts';
+import { outsider } from '../../../support/network/layout.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
+import { pickPercentile } from '../../../../tools/bench/shared/statistics.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { waitUntil, waitForAgents, listPods } from '../../../../tools/lab/nodes/ready.ts';
+import { expectNothingNoticed } from '../measure/expect-load.ts';
 import { expectSourceRoutes } from '../pods/source-routes.ts';
 import { waitForProgram } from '../pods/static-pod.ts';
-import { expectNothingNoticed } from '../measure/expect-load.ts';
-import { places, underLoad } from '../measure/load.ts';
 
 const rounds = chooseRounds(20);
 

@@ -1,9 +1,9 @@
-import { expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { listPods } from '../../../../lab/nodes/ready.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { test, expect } from '@jest/globals';
+import { listPods } from '../../../../tools/lab/nodes/ready.ts';
 import { masters } from '../../../support/network/layout.ts';
-import { expectShares } from '../measure/expect-shares.ts';
 import { listCrashes } from '../pods/agents.ts';
+import { expectShares } from '../measure/expect-shares.ts';
 
 /** Tests that what `vipnat manifest static-pod` and `vipnat manifest keepalived` print is what a kubelet runs well. */
 export function testStaticPods(lab: () => NodeLab): void {

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, jest } from '@jest/globals';
-import { type RaiseOptions } from '../../../../lab/control-plane/raise.ts';
-import { NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { type LabOptions } from '../../../../lab/settings/options.ts';
-import { raiseTestBareNodes, raiseTestNodes, tell } from '../../../support/lab/test-lab.ts';
+import { jest, beforeAll, afterAll } from '@jest/globals';
 import { labLimitMs } from '../../../support/lab/limits.ts';
+import type { LabOptions } from '../../../../tools/lab/settings/options.ts';
+import type { RaiseOptions } from '../../../../tools/lab/control-plane/raise.ts';
+import { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { raiseTestNodes, raiseTestBareNodes, tell } from '../../../support/lab/test-lab.ts';
 
 // A test file that needs longer says so after it.
 jest.setTimeout(labLimitMs);

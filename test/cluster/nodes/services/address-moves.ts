@@ -1,5 +1,5 @@
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { once } from 'node:events';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
 
 /** Prints what becomes of addresses, until its standard input ends. */
 const script = `ip -oneline -4 monitor address &

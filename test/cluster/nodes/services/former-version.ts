@@ -1,14 +1,14 @@
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { execa } from 'execa';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { nodes } from '../../../../lab/nodes/hosts.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { printServices, servicesPool } from '../../../../lab/services/install.ts';
-import { rootFolder } from '../../../../lab/settings/folders.ts';
-import { prepareBases } from '../../../support/image/build.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import type { Administrator } from '../install/administrator.ts';
 import { findChange } from '../../../support/run/changes.ts';
-import { type Administrator } from '../install/administrator.ts';
+import { execa } from 'execa';
+import { rootFolder } from '../../../../tools/lab/settings/folders.ts';
+import { nodes } from '../../../../tools/lab/nodes/hosts.ts';
+import { servicesPool, printServices } from '../../../../tools/lab/services/install.ts';
+import { prepareBases } from '../../../support/image/build.ts';
+import { join } from 'node:path';
+import { existsSync, rmSync, mkdirSync } from 'node:fs';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
 
 /** Builds take minutes where no layer is there. */
 const buildLimitMs = 20 * 60_000;

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { serveDockerImage } from '../../../../lab/nodes/registry.ts';
-import { servicesNamespace, waitForServices } from '../../../../lab/services/install.ts';
-import { waitForAddress } from '../../../../lab/services/web.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { describe, beforeAll, afterAll, test, expect } from '@jest/globals';
+import { serveDockerImage } from '../../../../tools/lab/nodes/registry.ts';
+import { waitForAddress } from '../../../../tools/lab/services/web.ts';
+import { servicesNamespace, waitForServices } from '../../../../tools/lab/services/install.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 /** Its pods are there, and ready, long before. */
 const stateLimitMs = 90_000;

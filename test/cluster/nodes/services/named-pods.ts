@@ -1,8 +1,8 @@
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { isMaster, nodes } from '../../../../lab/nodes/hosts.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { podPort, type WebOptions } from '../../../../lab/services/web.ts';
+import { nodes, isMaster } from '../../../../tools/lab/nodes/hosts.ts';
+import { type WebOptions, podPort } from '../../../../tools/lab/services/web.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
 
 /** The nodes that have pods and addresses. */
 export const workers = nodes.filter((node) => !isMaster(node)).map(({ name }) => name);

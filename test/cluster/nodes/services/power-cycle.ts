@@ -1,6 +1,6 @@
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitForNodes, waitUntil } from '../../../../lab/nodes/ready.ts';
-import { servicesNamespace, waitForServices } from '../../../../lab/services/install.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { waitUntil, waitForNodes } from '../../../../tools/lab/nodes/ready.ts';
+import { servicesNamespace, waitForServices } from '../../../../tools/lab/services/install.ts';
 import { runPodAgain } from '../pods/run-pod.ts';
 
 /** Boots a node, and waits until its balancer has reported since: the API calls a node ready that was off for a short time. */

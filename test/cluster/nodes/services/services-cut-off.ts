@@ -1,11 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from '@jest/globals';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitForNodes, waitUntil } from '../../../../lab/nodes/ready.ts';
-import { waitForServices } from '../../../../lab/services/install.ts';
-import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { test, expect } from '@jest/globals';
+import { createWeb, waitForAddress, askWeb, removeWeb, findHolder } from '../../../../tools/lab/services/web.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { waitForServices } from '../../../../tools/lab/services/install.ts';
+import { waitForNodes, waitUntil } from '../../../../tools/lab/nodes/ready.ts';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
 
 /** On masters, which hold no address. */
 const onMasters = { 'node-role.kubernetes.io/control-plane': '' };

@@ -1,12 +1,12 @@
-import { expect, test } from '@jest/globals';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { waitForServices } from '../../../../lab/services/install.ts';
-import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
-import { type Administrator } from '../install/administrator.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import type { Administrator } from '../install/administrator.ts';
+import { waitForAddress, findHolder, createWeb, removeWeb, askWeb } from '../../../../tools/lab/services/web.ts';
+import { test, expect } from '@jest/globals';
+import { connectWhile, type AddressLoad, type AddressReport } from './services-load.ts';
+import { waitForServices } from '../../../../tools/lab/services/install.ts';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 import { bootAgain } from './power-cycle.ts';
-import { type AddressLoad, type AddressReport, connectWhile } from './services-load.ts';
 
 /** What takes longer has lost its SYN: otherwise a second one would hide until when they failed. */
 const failedMs = 1000;

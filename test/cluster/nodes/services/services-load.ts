@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { webPort } from '../../../../lab/services/web.ts';
 import { isLong } from '../../../support/jest/extent.ts';
-import { tell } from '../../../support/lab/test-lab.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { listFinders } from '../../../support/lab/witnesses.ts';
-import { connectWitnessed, lostMs, type WitnessedReport } from '../../../support/network/witness.ts';
+import { lostMs, connectWitnessed, type WitnessedReport } from '../../../support/network/witness.ts';
+import { webPort } from '../../../../tools/lab/services/web.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { tell } from '../../../support/lab/test-lab.ts';
 
 /** What a client outside saw of an address. */
 export interface AddressReport {

@@ -1,23 +1,16 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import {
-  createWeb,
-  findHolder,
-  podPort,
-  removeWeb,
-  waitForAddress,
-  webPort,
-} from '../../../../lab/services/web.ts';
-import { chooseRounds } from '../../../support/jest/extent.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
-import { tell } from '../../../support/lab/test-lab.ts';
-import { listFinders } from '../../../support/lab/witnesses.ts';
-import { connectWitnessed, lostMs } from '../../../support/network/witness.ts';
-import { changeReadiness, listNamedPods, namedPods, replacePods, workers } from './named-pods.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { changeReadiness, listNamedPods, replacePods, namedPods, workers } from './named-pods.ts';
 import { bootAgain } from './power-cycle.ts';
+import { describe, beforeAll, afterAll, test, expect } from '@jest/globals';
+import { createWeb, removeWeb, waitForAddress, findHolder, webPort, podPort } from '../../../../tools/lab/services/web.ts';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { chooseRounds } from '../../../support/jest/extent.ts';
 import { connectToEachWhile } from './services-load.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
+import { lostMs, connectWitnessed } from '../../../support/network/witness.ts';
+import { listFinders } from '../../../support/lab/witnesses.ts';
+import { tell } from '../../../support/lab/test-lab.ts';
 
 const inDefault = ['--namespace', 'default'];
 

@@ -1,9 +1,9 @@
-import { expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { servicesPool } from '../../../../lab/services/install.ts';
-import { findHolder, waitForAddress } from '../../../../lab/services/web.ts';
 import { masters } from '../../../support/network/layout.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { test, expect } from '@jest/globals';
+import { waitForAddress, findHolder } from '../../../../tools/lab/services/web.ts';
+import { servicesPool } from '../../../../tools/lab/services/install.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 import { connectWhile } from './services-load.ts';
 
 const pool = 'default';

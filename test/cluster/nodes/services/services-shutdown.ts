@@ -1,26 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import {
-  makeOrderly,
-  shutDown,
-  unmakeOrderly,
-  waitForInhibitor,
-  waitForOff,
-} from '../../../../lab/nodes/orderly.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import {
-  createWeb,
-  findHolder,
-  podPort,
-  removeWeb,
-  waitForAddress,
-  webPort,
-} from '../../../../lab/services/web.ts';
-import { tell } from '../../../support/lab/test-lab.ts';
-import { listNamedPods, type NamedPod, namedPods, replacePods, workers } from './named-pods.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { describe, beforeAll, afterAll, test, expect } from '@jest/globals';
+import { workers, namedPods, replacePods, listNamedPods, type NamedPod } from './named-pods.ts';
+import { makeOrderly, waitForInhibitor, unmakeOrderly, shutDown, waitForOff } from '../../../../tools/lab/nodes/orderly.ts';
 import { bootAgain } from './power-cycle.ts';
+import { createWeb, removeWeb, waitForAddress, findHolder, webPort, podPort } from '../../../../tools/lab/services/web.ts';
 import { connectWhile } from './services-load.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
+import { tell } from '../../../support/lab/test-lab.ts';
 
 const name = 'orderly';
 

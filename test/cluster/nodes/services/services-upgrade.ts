@@ -1,17 +1,17 @@
-import { beforeAll, describe, expect, test } from '@jest/globals';
-import { parseAllDocuments, stringify } from 'yaml';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { printServices, servicesNamespace, waitForServices } from '../../../../lab/services/install.ts';
-import { askWeb, createWeb, findHolder, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
+import { servicesNamespace, printServices, waitForServices } from '../../../../tools/lab/services/install.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import type { Administrator } from '../install/administrator.ts';
 import { onlyLong } from '../../../support/jest/extent.ts';
+import { test, describe, beforeAll, expect } from '@jest/globals';
+import { type FormerVersion, importFormerVersion, tagImage } from './former-version.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
-import { type Administrator } from '../install/administrator.ts';
+import { waitForAddress, findHolder, createWeb, askWeb, removeWeb } from '../../../../tools/lab/services/web.ts';
+import { connectWhile, connectToEachWhile } from './services-load.ts';
 import { listCrashes } from '../pods/agents.ts';
 import { AddressMoves } from './address-moves.ts';
-import { type FormerVersion, importFormerVersion, tagImage } from './former-version.ts';
 import { workers } from './named-pods.ts';
-import { connectToEachWhile, connectWhile } from './services-load.ts';
+import { parseAllDocuments, stringify } from 'yaml';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 /** Building and importing an image takes minutes. */
 const importLimitMs = 30 * 60_000;

@@ -1,13 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { nodes } from '../../../../lab/nodes/hosts.ts';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { waitUntil } from '../../../../lab/nodes/ready.ts';
-import { createWeb, podPort, removeWeb, waitForAddress } from '../../../../lab/services/web.ts';
-import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
-import { tell } from '../../../support/lab/test-lab.ts';
+import { podPort, createWeb, waitForAddress, removeWeb } from '../../../../tools/lab/services/web.ts';
+import { nodes } from '../../../../tools/lab/nodes/hosts.ts';
+import { workers, replacePods } from './named-pods.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
+import { describe, beforeAll, afterAll, test, expect } from '@jest/globals';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
 import { outsider } from '../../../support/network/layout.ts';
-import { replacePods, workers } from './named-pods.ts';
+import { tell } from '../../../support/lab/test-lab.ts';
+import { labLimitMs as limitMs } from '../../../support/lab/limits.ts';
+import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 const name = 'ways';
 

@@ -1,30 +1,22 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { readFileSync } from 'node:fs';
-import { type NodeLab } from '../../../../lab/nodes/node-lab.ts';
-import { nodes } from '../../../../lab/nodes/hosts.ts';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { excludeMasters, hastenReuse, waitForServices } from '../../../../lab/services/install.ts';
-import {
-  askWeb,
-  createPods,
-  createWeb,
-  findHolder,
-  removeWeb,
-  waitForAddress,
-  waitForNoHolder,
-} from '../../../../lab/services/web.ts';
-import { parseDocument } from '../../../support/documents/document.ts';
-import { follow, listSteps, readCommand } from '../../../support/documents/typing.ts';
+import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { Administrator } from '../install/administrator.ts';
+import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
+import { excludeMasters, waitForServices, hastenReuse } from '../../../../tools/lab/services/install.ts';
+import { createPods, waitForAddress, askWeb, findHolder, createWeb, removeWeb, waitForNoHolder } from '../../../../tools/lab/services/web.ts';
+import { listSteps, follow, readCommand } from '../../../support/documents/typing.ts';
 import { listCrashes } from '../pods/agents.ts';
-import { testGatedDeployment } from './gated-deployment.ts';
-import { testCutOffNode } from './services-cut-off.ts';
 import { testServicesFaults } from './services-faults.ts';
-import { testLocalPolicy } from './services-local.ts';
+import { testCutOffNode } from './services-cut-off.ts';
 import { testRefusedPool } from './services-refused-pool.ts';
+import { testGatedDeployment } from './gated-deployment.ts';
+import { testLocalPolicy } from './services-local.ts';
+import { testWays } from './services-ways.ts';
 import { testOrderlyShutdown } from './services-shutdown.ts';
 import { testUpgrade } from './services-upgrade.ts';
-import { testWays } from './services-ways.ts';
+import { nodes } from '../../../../tools/lab/nodes/hosts.ts';
+import { parseDocument } from '../../../support/documents/document.ts';
+import { readFileSync } from 'node:fs';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
 
 const page = 'docs/quickstart-services.md';
 

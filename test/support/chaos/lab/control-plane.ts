@@ -1,14 +1,14 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { cutPower, restorePower } from '../../../../lab/control-plane/faults.ts';
-import { cleanUpKubeProxy } from '../../../../lab/control-plane/kube-proxy-cleanup.ts';
-import { runShell } from '../../../../lab/machines/machine.ts';
-import { type Lab } from '../../../../lab/control-plane/lab.ts';
-import { apiserverPort, masters as hosts } from '../../network/layout.ts';
-import { openBlackhole } from '../world/blackhole.ts';
-import { Ejections } from '../world/ejections.ts';
+import { masters as hosts, apiserverPort } from '../../network/layout.ts';
+import type { Lab } from '../../../../tools/lab/control-plane/lab.ts';
 import { Firewall } from './firewall.ts';
-import { listUsable, type MasterState, planRemedies, type Remedy, remedy, soundMaster } from './masters.ts';
+import { type MasterState, soundMaster, listUsable, type Remedy, remedy, planRemedies } from './masters.ts';
+import { Ejections } from '../world/ejections.ts';
+import { cleanUpKubeProxy } from '../../../../tools/lab/control-plane/kube-proxy-cleanup.ts';
+import { cutPower, restorePower } from '../../../../tools/lab/control-plane/faults.ts';
 import { WaitedTooLong } from '../../jest/waiting.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { runShell } from '../../../../tools/lab/machines/machine.ts';
+import { openBlackhole } from '../world/blackhole.ts';
 
 /** The masters' names. */
 export const masterNames: readonly string[] = hosts.map(({ name }) => name);

@@ -1,13 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { timeNewService } from '../../lab/kube-proxy-state.ts';
-import { runFolder, vipnatCommand } from '../../../../lab/components/agent.ts';
-import { apiserverPort } from '../../network/layout.ts';
-import { dumpScript, listTraces } from '../../foreign/dump.ts';
-import { judgeRemains } from '../world/judge.ts';
 import { type ControlPlane, masterNames } from './control-plane.ts';
-import { type Knowledge } from './knowledge.ts';
+import type { Knowledge } from './knowledge.ts';
 import { listRemedies } from './masters.ts';
 import { WaitedTooLong } from '../../jest/waiting.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { timeNewService } from '../../lab/kube-proxy-state.ts';
+import { apiserverPort } from '../../network/layout.ts';
+import { vipnatCommand, runFolder } from '../../../../tools/lab/components/agent.ts';
+import { dumpScript, listTraces } from '../../foreign/dump.ts';
+import { judgeRemains } from '../world/judge.ts';
 
 /**
  * An endpoint comes within 10 s, kube-proxy's watch may hang for 45 s on an apiserver that was frozen, and after a write that

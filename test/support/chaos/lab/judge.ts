@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
-import { vipnatCommand } from '../../../../lab/components/agent.ts';
-import { judgeCheck } from '../world/judge.ts';
 import { type ControlPlane, masterNames } from './control-plane.ts';
 import { listHolders } from './knowledge.ts';
+import { vipnatCommand } from '../../../../tools/lab/components/agent.ts';
+import { judgeCheck } from '../world/judge.ts';
+import { readFileSync } from 'node:fs';
 import { isReachable } from './masters.ts';
 
 /** Complaints about who holds the VIP: one, of those that others reach. */

@@ -1,16 +1,16 @@
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { type Lab } from '../../../../lab/control-plane/lab.ts';
-import { writeKubeconfig } from '../../../../lab/certificates/kubeconfig.ts';
-import { apiserverPort } from '../../network/layout.ts';
-import { type Step } from '../engine/walk.ts';
-import { type World } from '../engine/world.ts';
+import type { World } from '../engine/world.ts';
 import { ControlPlane, masterNames } from './control-plane.ts';
-import { judgeCleanup, judgeServices, restoreAll } from './end.ts';
-import { performStep } from './perform.ts';
-import { judgeAgents, judgeFirewalls, judgeHolders, ProxyJudge } from './judge.ts';
 import { Knowledge } from './knowledge.ts';
+import { ProxyJudge, judgeHolders, judgeAgents, judgeFirewalls } from './judge.ts';
+import type { Lab } from '../../../../tools/lab/control-plane/lab.ts';
+import { apiserverPort } from '../../network/layout.ts';
+import { join } from 'node:path';
+import { writeKubeconfig } from '../../../../tools/lab/certificates/kubeconfig.ts';
+import type { Step } from '../engine/walk.ts';
+import { performStep } from './perform.ts';
+import { restoreAll, judgeServices, judgeCleanup } from './end.ts';
 import { judgeSeats } from './seats.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** What vipnat promises, on a machine whose two cores run all of this: see engine/run-walk.ts. */
 const promisedMs = 10_000;

@@ -1,15 +1,15 @@
-import { type Component } from '../../../../lab/components/component.ts';
-import { agentCommand } from '../../../../lab/components/agent.ts';
-import { runShell, type Machine } from '../../../../lab/machines/machine.ts';
-import { Service } from '../../../../lab/machines/service.ts';
-import { pick, findOwnRules, renderDamage, type tidyDamages } from '../../foreign/damage.ts';
-import { masters as hosts } from '../../network/layout.ts';
-import { type Step } from '../engine/walk.ts';
-import { renderBlackhole } from '../world/blackhole.ts';
-import { type LabFaultName } from '../world/faults.ts';
-import { type ControlPlane, usesLegacy } from './control-plane.ts';
-import { listRemedies, type Remedy } from './masters.ts';
+import { type tidyDamages, findOwnRules, renderDamage, pick } from '../../foreign/damage.ts';
+import { type Machine, runShell } from '../../../../tools/lab/machines/machine.ts';
 import { findTableRules, renderTableDamage } from '../../foreign/damage-table.ts';
+import { type ControlPlane, usesLegacy } from './control-plane.ts';
+import type { Step } from '../engine/walk.ts';
+import { masters as hosts } from '../../network/layout.ts';
+import { renderBlackhole } from '../world/blackhole.ts';
+import type { LabFaultName } from '../world/faults.ts';
+import { Service } from '../../../../tools/lab/machines/service.ts';
+import { agentCommand } from '../../../../tools/lab/components/agent.ts';
+import type { Component } from '../../../../tools/lab/components/component.ts';
+import { type Remedy, listRemedies } from './masters.ts';
 
 /** What can be done to a rule of vipnat's. */
 type Tampering = (typeof tidyDamages)[number];

@@ -3,7 +3,7 @@ import type { Cluster } from '../../network/cluster.ts';
 import { type Truth, type Apiserver, type ApiManner, type Condition, isGood } from './truth.ts';
 import { TemporaryFolder } from '../../network/at-end.ts';
 import type { ChildProcess } from 'node:child_process';
-import { createCertificates } from '../../../../lab/certificates/certificates.ts';
+import { createCertificates } from '../../../../tools/lab/certificates/certificates.ts';
 import { addressOf } from '../../network/layout.ts';
 import { once } from 'node:events';
 import { writeKubeconfig } from '../../network/kubeconfig.ts';

@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals';
-import { changeEndpoint, toService } from '../../../../bench/beside/objects.ts';
+import { test, expect } from '@jest/globals';
+import { toService, changeEndpoint } from '../../../../tools/bench/beside/objects.ts';
 
 test('Services have addresses and endpoints of their own, also those that come and go', () => {
   const services = Array.from({ length: 1200 }, (_, number) => toService(number));

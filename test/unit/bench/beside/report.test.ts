@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
-import { type RoundRecord } from '../../../../bench/beside/record.ts';
-import { renderReport } from '../../../../bench/beside/report.ts';
+import type { RoundRecord } from '../../../../tools/bench/beside/record.ts';
+import { test, expect } from '@jest/globals';
+import { renderReport } from '../../../../tools/bench/beside/report.ts';
 
 const round: RoundRecord = {
   setUp: 'none',

@@ -1,5 +1,5 @@
-import { describe, expect, test } from '@jest/globals';
-import { type Chart, chooseTicks, renderChart } from '../../../../bench/datapath/chart.ts';
+import { type Chart, renderChart, chooseTicks } from '../../../../tools/bench/datapath/chart.ts';
+import { test, expect, describe } from '@jest/globals';
 
 const spread = (median: number) => ({ median, min: median - 0.5, max: median + 0.5 });
 const chart: Chart = {

@@ -1,12 +1,5 @@
-import { describe, expect, test } from '@jest/globals';
-import {
-  compareLocations,
-  measureMemory,
-  measureOwnPart,
-  measureProcessor,
-  type Point,
-  summarize,
-} from '../../../../bench/datapath/figures.ts';
+import { type Point, summarize, measureProcessor, compareLocations, measureOwnPart, measureMemory } from '../../../../tools/bench/datapath/figures.ts';
+import { describe, test, expect } from '@jest/globals';
 import { makeWindow, p50 } from './windows.ts';
 
 const vipnat: Point = {

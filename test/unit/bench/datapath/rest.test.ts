@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
-import { renderUnrest } from '../../../../bench/datapath/rest.ts';
+import { test, expect } from '@jest/globals';
 import { makeWindow } from './windows.ts';
+import { renderUnrest } from '../../../../tools/bench/datapath/rest.ts';
 
 test('figures of a machine that did something else say so', () => {
   const windows = [0.1, 1.7, 1.9].map((rest) => makeWindow({ rest }));

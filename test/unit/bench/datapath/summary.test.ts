@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals';
-import { renderSummary } from '../../../../bench/datapath/summary.ts';
+import { test, expect } from '@jest/globals';
+import { renderSummary } from '../../../../tools/bench/datapath/summary.ts';
 import { makeWindow, p50 } from './windows.ts';
 
 test('what was measured is compared with the aims, and nothing else is', () => {

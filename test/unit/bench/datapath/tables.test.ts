@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
-import { formatTime, renderTables } from '../../../../bench/datapath/tables.ts';
+import { renderTables, formatTime } from '../../../../tools/bench/datapath/tables.ts';
 import { makeWindow, p50 } from './windows.ts';
+import { test, expect } from '@jest/globals';
 
 const tables = renderTables([
   makeWindow({ requests: 10_000 }),

@@ -1,4 +1,4 @@
-import { type WindowRecord } from '../../../../bench/datapath/record.ts';
+import type { WindowRecord } from '../../../../tools/bench/datapath/record.ts';
 
 /** A window of 100 clients with new connections, by the VIP's holder m1 and by m2, in a second of two busy processors. */
 export function makeWindow(given: Partial<WindowRecord>): WindowRecord {

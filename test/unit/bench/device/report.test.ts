@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
-import { type RoundRecord } from '../../../../bench/device/record.ts';
-import { renderReport } from '../../../../bench/device/report.ts';
+import type { RoundRecord } from '../../../../tools/bench/device/record.ts';
+import { test, expect } from '@jest/globals';
+import { renderReport } from '../../../../tools/bench/device/report.ts';
 
 const round: RoundRecord = {
   ...{ setUp: 'kill', at: '2026-11-27T18:00:00.000Z', sent: 1000, failed: 8, failedMs: 20, slowed: 30 },

@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
-import { type RoundRecord } from '../../../../bench/pod-node/record.ts';
-import { renderReport } from '../../../../bench/pod-node/report.ts';
+import type { RoundRecord } from '../../../../tools/bench/pod-node/record.ts';
+import { test, expect } from '@jest/globals';
+import { renderReport } from '../../../../tools/bench/pod-node/report.ts';
 
 const round: RoundRecord = {
   setUp: 'vipnat-power',

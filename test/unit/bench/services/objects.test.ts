@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals';
-import { listChanges, toService } from '../../../../bench/services/objects.ts';
+import { test, expect } from '@jest/globals';
+import { toService, listChanges } from '../../../../tools/bench/services/objects.ts';
 
 test('no two Services share an endpoint or an address', () => {
   const services = Array.from({ length: 1000 }, (_, number) => toService(number));

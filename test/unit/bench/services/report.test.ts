@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
-import { renderReport } from '../../../../bench/services/report.ts';
-import { type RoundRecord } from '../../../../bench/services/record.ts';
+import type { RoundRecord } from '../../../../tools/bench/services/record.ts';
+import { test, expect } from '@jest/globals';
+import { renderReport } from '../../../../tools/bench/services/report.ts';
 
 const round: RoundRecord = {
   setUp: 'vipnat',

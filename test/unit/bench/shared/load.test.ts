@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
+import { test, expect } from '@jest/globals';
+import { describeLoad } from '../../../../tools/bench/shared/load.ts';
 import { cpus } from 'node:os';
-import { describeLoad } from '../../../../bench/shared/load.ts';
 
 test('the load is told, and what follows where others kept the processors busy', () => {
   expect(describeLoad([1.2, 0.4])).toBe("The machine's load was 0 to 1 during these rounds.");

@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
-import { drawSteps, soakFaults } from '../../../../bench/soak/faults.ts';
-import { parseSoakOptions } from '../../../../bench/soak/options.ts';
+import { test, expect } from '@jest/globals';
+import { drawSteps, soakFaults } from '../../../../tools/bench/soak/faults.ts';
+import { parseSoakOptions } from '../../../../tools/bench/soak/options.ts';
 
 test('a seed draws the same faults again, another one others, and an hour has all of them', () => {
   expect(drawSteps(1, 360)).toEqual(drawSteps(1, 360));

@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals';
-import { renderGraph } from '../../../../bench/soak/graph.ts';
+import { renderGraph } from '../../../../tools/bench/soak/graph.ts';
+import { test, expect } from '@jest/globals';
 
 const graph = renderGraph(
   [

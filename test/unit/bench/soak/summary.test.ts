@@ -1,6 +1,6 @@
-import { describe, expect, test } from '@jest/globals';
-import { type Sample } from '../../../../bench/soak/record.ts';
-import { findLeaks, findTrends } from '../../../../bench/soak/summary.ts';
+import type { Sample } from '../../../../tools/bench/soak/record.ts';
+import { describe, test, expect } from '@jest/globals';
+import { findLeaks, findTrends } from '../../../../tools/bench/soak/summary.ts';
 
 const mebibyte = 1024 ** 2;
 const stepSeconds = 5;

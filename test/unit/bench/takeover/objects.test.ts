@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals';
-import { findFirst, listServices, nodeNames } from '../../../../bench/takeover/objects.ts';
+import { test, expect } from '@jest/globals';
+import { listServices, findFirst, nodeNames } from '../../../../tools/bench/takeover/objects.ts';
 
 test('the first node has all addresses by the rule of MetalLB, which spreads others over all nodes', () => {
   const services = listServices(1000);

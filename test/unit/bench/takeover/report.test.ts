@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
-import { type RoundRecord } from '../../../../bench/takeover/record.ts';
-import { renderReport } from '../../../../bench/takeover/report.ts';
+import type { RoundRecord } from '../../../../tools/bench/takeover/record.ts';
+import { test, expect } from '@jest/globals';
+import { renderReport } from '../../../../tools/bench/takeover/report.ts';
 
 const round: RoundRecord = {
   setUp: 'vipnat',

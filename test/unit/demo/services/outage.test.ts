@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
-import { measureOutage } from '../../../../demo/services/outage.ts';
 import type { ConnectReport } from '../../../support/network/seat-tasks.ts';
+import { test, expect } from '@jest/globals';
+import { measureOutage } from '../../../../tools/demo/services/outage.ts';
 
 /** A load that began at 1,000 and failed at these times of its own. */
 const report = (failedAtMs: readonly number[], error = 'timeout'): ConnectReport => ({

@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals';
-import { findSilence } from '../../../../demo/services/silence.ts';
+import { test, expect } from '@jest/globals';
+import { findSilence } from '../../../../tools/demo/services/silence.ts';
 
 test('an address that answers all the time was never silent, also where single requests are given up', () => {
   expect(findSilence([])).toBeNull();

@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals';
-import { listTraces } from '../../../../demo/services/traces.ts';
+import { test, expect } from '@jest/globals';
+import { listTraces } from '../../../../tools/demo/services/traces.ts';
 
 const pool = '10.77.0.200-10.77.0.219';
 

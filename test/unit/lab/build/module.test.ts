@@ -1,18 +1,6 @@
-import { describe, expect, test } from '@jest/globals';
-import {
-  actionlintModule,
-  coreDnsModule,
-  etcdModule,
-  helmModule,
-  kubeadmModule,
-  kubernetesModule,
-  nodeModule,
-  readLockedSums,
-  renderGoMod,
-  renderTools,
-  specsModule,
-} from '../../../../lab/build/module.ts';
-import { defaultKubernetes } from '../../../../lab/settings/options.ts';
+import { describe, test, expect } from '@jest/globals';
+import { renderGoMod, kubernetesModule, etcdModule, renderTools, nodeModule, specsModule, readLockedSums, kubeadmModule, helmModule, actionlintModule, coreDnsModule } from '../../../../tools/lab/build/module.ts';
+import { defaultKubernetes } from '../../../../tools/lab/settings/options.ts';
 
 const upstream = {
   Go: '1.26.0',

@@ -1,5 +1,5 @@
-import { expect, test } from '@jest/globals';
-import { hasLargeRegisters } from '../../../../lab/build/whole-registers.ts';
+import { test, expect } from '@jest/globals';
+import { hasLargeRegisters } from '../../../../tools/lab/build/whole-registers.ts';
 
 test('only processors with AMX have more registers than user-mode Linux has room for', () => {
   const describe = (flags: string) => `processor\t: 0\nflags\t\t: fpu vme${flags} sse2\nbugs\t\t:\n`;

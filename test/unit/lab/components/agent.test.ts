@@ -1,6 +1,6 @@
-import { describe, expect, test } from '@jest/globals';
-import { defaultAgentArguments } from '../../../../lab/components/agent.ts';
-import { defaultOptions } from '../../../../lab/settings/options.ts';
+import { describe, test, expect } from '@jest/globals';
+import { defaultAgentArguments } from '../../../../tools/lab/components/agent.ts';
+import { defaultOptions } from '../../../../tools/lab/settings/options.ts';
 
 describe('what the agents of a lab are given by themselves', () => {
   test.each(['iptables', 'ipvs', 'nftables'] as const)(

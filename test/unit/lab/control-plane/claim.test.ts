@@ -1,14 +1,14 @@
 import { fileURLToPath } from 'node:url';
 import { spawn } from 'node:child_process';
 import { describe, test, expect } from '@jest/globals';
-import { claimLab } from '../../../../lab/control-plane/claim.ts';
-import { LabError } from '../../../../lab/settings/error.ts';
+import { claimLab } from '../../../../tools/lab/control-plane/claim.ts';
+import { LabError } from '../../../../tools/lab/settings/error.ts';
 import { once } from 'node:events';
 
 /** No other run of this file has these. */
 const [name, otherName] = [`claim-${process.pid}`, `claim-${process.pid}-other`];
 
-const program = fileURLToPath(new URL('../../../../lab/control-plane/claim.ts', import.meta.url));
+const program = fileURLToPath(new URL('../../../../tools/lab/control-plane/claim.ts', import.meta.url));
 
 /** A process that claims the lab as `up`, and then does whatever a statement says. */
 function startClaiming(statement: string) {

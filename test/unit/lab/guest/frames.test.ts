@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
+import { test, expect } from '@jest/globals';
 import { fc } from '../../../support/random/fc.ts';
-import { createFrameReader, encodeFrame } from '../../../../lab/guest/frames.ts';
+import { encodeFrame, createFrameReader } from '../../../../tools/lab/guest/frames.ts';
 
 test('frames arrive whole and in order, however their bytes are cut', () => {
   const frame = fc.tuple(fc.integer({ min: 1, max: 3 }), fc.uint8Array({ maxLength: 40 }));

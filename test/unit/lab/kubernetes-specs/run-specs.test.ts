@@ -1,8 +1,8 @@
-import { expect, test } from '@jest/globals';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { readReport } from '../../../../lab/kubernetes-specs/run-specs.ts';
+import { test, expect } from '@jest/globals';
 import { TemporaryFolder } from '../../../support/network/at-end.ts';
+import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
+import { readReport } from '../../../../tools/lab/kubernetes-specs/run-specs.ts';
 
 const spec = (text: string, state: string, message?: string, type = 'It') => ({
   ContainerHierarchyTexts:

@@ -1,13 +1,13 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Machine } from '../../../../tools/lab/machines/machine.ts';
 import { execa } from 'execa';
-import { type Machine } from '../../../../lab/machines/machine.ts';
-import { Service, waitUntil } from '../../../../lab/machines/service.ts';
-import { WaitedTooLong } from '../../../../lab/settings/error.ts';
+import { spawn } from 'node:child_process';
+import { Service, waitUntil } from '../../../../tools/lab/machines/service.ts';
+import { beforeEach, afterEach, test, expect } from '@jest/globals';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { WaitedTooLong } from '../../../../tools/lab/settings/error.ts';
 
 /** This machine itself, which can be too busy to run anything. */
 class ThisMachine implements Machine {

@@ -1,7 +1,7 @@
-import { afterEach, expect, test } from '@jest/globals';
 import { type ChildProcess, spawn } from 'node:child_process';
+import { afterEach, test, expect } from '@jest/globals';
 import { once } from 'node:events';
-import { countInotifyInstances } from '../../../../lab/settings/inotify.ts';
+import { countInotifyInstances } from '../../../../tools/lab/settings/inotify.ts';
 
 let child: ChildProcess | undefined;
 

@@ -1,6 +1,6 @@
-import { describe, expect, test } from '@jest/globals';
-import { LabError } from '../../../../lab/settings/error.ts';
-import { defaultOptions, parseOptions } from '../../../../lab/settings/options.ts';
+import { describe, test, expect } from '@jest/globals';
+import { parseOptions, defaultOptions } from '../../../../tools/lab/settings/options.ts';
+import { LabError } from '../../../../tools/lab/settings/error.ts';
 
 describe('what kind of lab is asked for', () => {
   test('nothing said is a current Kubernetes in iptables mode', () => {

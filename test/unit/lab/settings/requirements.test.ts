@@ -1,6 +1,6 @@
-import { describe, expect, test } from '@jest/globals';
-import { defaultOptions } from '../../../../lab/settings/options.ts';
-import { type HostFacts, requireHost } from '../../../../lab/settings/requirements.ts';
+import { type HostFacts, requireHost } from '../../../../tools/lab/settings/requirements.ts';
+import { describe, test, expect } from '@jest/globals';
+import { defaultOptions } from '../../../../tools/lab/settings/options.ts';
 
 const enough: HostFacts = {
   isRoot: true,

@@ -2,7 +2,7 @@ import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
 import { mkdtempSync, rmSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
-import { writeChart } from '../../../../release/cluster/chart.ts';
+import { writeChart } from '../../../../tools/release/cluster/chart.ts';
 import { print, parse, type KubernetesObject } from '../../../support/manifest/printing.ts';
 import { definitions } from '../../../../lib/api/crds.ts';
 

@@ -1,6 +1,6 @@
-import { expect, test } from '@jest/globals';
-import { toInstallYaml } from '../../../../release/cluster/install-yaml.ts';
-import { findPodSpec, parse, print } from '../../../support/manifest/printing.ts';
+import { print, findPodSpec, parse } from '../../../support/manifest/printing.ts';
+import { toInstallYaml } from '../../../../tools/release/cluster/install-yaml.ts';
+import { test, expect } from '@jest/globals';
 
 const printed = await print(['daemonset', '--vip', '192.0.2.1']);
 const text = toInstallYaml(printed, { version: '1.2.3' });

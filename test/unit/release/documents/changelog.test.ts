@@ -1,10 +1,10 @@
-import { describe, expect, test } from '@jest/globals';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { readChangelogSection, requireTag } from '../../../../release/documents/changelog.ts';
-import { writeReleaseNotes } from '../../../../release/documents/release-notes.ts';
-import { ReleaseError } from '../../../../release/settings/error.ts';
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
+import { writeFileSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test, expect } from '@jest/globals';
+import { readChangelogSection, requireTag } from '../../../../tools/release/documents/changelog.ts';
+import { ReleaseError } from '../../../../tools/release/settings/error.ts';
+import { writeReleaseNotes } from '../../../../tools/release/documents/release-notes.ts';
 
 const released = `# Changelog
 

@@ -1,9 +1,9 @@
-import { expect, test } from '@jest/globals';
-import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { removeStageIds } from '../../../../release/images/history.ts';
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { mkdirSync, writeFileSync, readdirSync, readFileSync } from 'node:fs';
+import { test, expect } from '@jest/globals';
+import { removeStageIds } from '../../../../tools/release/images/history.ts';
 
 let folder: string;
 makeFolderEach('layout', (path) => {

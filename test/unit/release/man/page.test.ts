@@ -1,8 +1,8 @@
-import { renderManualPage } from '../../../../release/man/page.ts';
+import { renderManualPage } from '../../../../tools/release/man/page.ts';
 import { describe, test, expect } from '@jest/globals';
 import { commandNames } from '../../../../cli/table.ts';
 import { optionNames, nameFlag, nameVariable } from '../../../../config/options.ts';
-import { escapeRoff, paragraphs } from '../../../../release/man/roff.ts';
+import { escapeRoff, paragraphs } from '../../../../tools/release/man/roff.ts';
 
 const page = await renderManualPage({ version: '1.2.3', epoch: 1_767_225_600 });
 

@@ -13,7 +13,7 @@ makeFolderEach('package', (path) => {
 
 /** Purges the package of a host whose root is this test's folder, and on which no agent runs. */
 function purge(): void {
-  const script = readFileSync('release/package-scripts/functions.sh', 'utf8');
+  const script = readFileSync('tools/release/package-scripts/functions.sh', 'utf8');
   const here = script.replaceAll(/\/(?:run|var\/lib)\/vipnat|\/etc\/keepalived/g, `${root}$&`);
   execFileSync('sh', ['-ec', `${here}\nagent_runs() { return 1; }\nremove_folders`]);
 }

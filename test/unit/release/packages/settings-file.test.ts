@@ -1,10 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
+import { join } from 'node:path';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { readConfig } from '../../../../config/load.ts';
+import { renderSettingsFile } from '../../../../tools/release/packages/settings-file.ts';
 import { optionNames } from '../../../../config/options.ts';
-import { renderSettingsFile } from '../../../../release/packages/settings-file.ts';
 
 let file: string;
 beforeEach(() => {

@@ -1,9 +1,9 @@
-import { describe, expect, test } from '@jest/globals';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { execaSync } from 'execa';
-import { makeRelease } from '../../../../release/program/make.ts';
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
+import { join } from 'node:path';
+import { mkdirSync, writeFileSync, readdirSync, readFileSync } from 'node:fs';
+import { describe, test, expect } from '@jest/globals';
+import { makeRelease } from '../../../../tools/release/program/make.ts';
+import { execaSync } from 'execa';
 
 let root: string;
 let output: string;

@@ -1,6 +1,6 @@
-import { describe, expect, test } from '@jest/globals';
-import { requirePrograms } from '../../../../release/program/requirements.ts';
-import { steps } from '../../../../release/program/steps.ts';
+import { describe, test, expect } from '@jest/globals';
+import { requirePrograms } from '../../../../tools/release/program/requirements.ts';
+import { steps } from '../../../../tools/release/program/steps.ts';
 
 const all = [
   { name: 'npm' },

@@ -1,9 +1,9 @@
-import { describe, expect, test } from '@jest/globals';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
+import { writeFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { listSummed, writeSums } from '../../../../release/program/sums.ts';
-import { makeFolderEach } from '../../../support/network/own-folder.ts';
+import { describe, test, expect } from '@jest/globals';
+import { writeSums, listSummed } from '../../../../tools/release/program/sums.ts';
 
 let folder: string;
 makeFolderEach('sums', (path) => {

@@ -1,9 +1,9 @@
-import { expect, test } from '@jest/globals';
-import { chmodSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { execa } from 'execa';
-import { packTar } from '../../../../release/settings/pack.ts';
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
+import { join } from 'node:path';
+import { mkdirSync, writeFileSync, chmodSync, utimesSync } from 'node:fs';
+import { test, expect } from '@jest/globals';
+import { packTar } from '../../../../tools/release/settings/pack.ts';
+import { execa } from 'execa';
 
 let folder: string;
 makeFolderEach('pack', (path) => {

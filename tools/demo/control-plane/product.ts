@@ -1,0 +1,54 @@
+import { fileURLToPath } from 'node:url';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import type { Stage, DemoAgent } from './stage.ts';
+import type { CommandResult } from '../../../test/support/network/namespaces.ts';
+
+const program = fileURLToPath(new URL('../../../dist/vipnat.js', import.meta.url));
+
+/** An agent needs two looks to converge: longer means that it does not. */
+const convergeLimitMs = 10_000;
+
+/** vipnat as people run it: its command line, as built, on the hosts of a stage. */
+export class Product {
+  /** Where the agents log to, one file per host. */
+  readonly logFolder = mkdtempSync(join(tmpdir(), 'vipnat-demo-'));
+  readonly #stage: Stage;
+  readonly #agents: DemoAgent[] = [];
+
+  constructor(stage: Stage) {
+    this.#stage = stage;
+  }
+
+  /** One command to its end. */
+  run(host: string, words: readonly string[]): Promise<CommandResult> {
+    return this.#stage.run(host, [process.execPath, program, ...words]);
+  }
+
+  /** Starts `vipnat run`, which then runs until `stopAgents`. */
+  async startAgent(host: string, words: readonly string[]): Promise<void> {
+    const command = [process.execPath, program, 'run', ...words];
+    this.#agents.push(await this.#stage.startAgent(host, command, join(this.logFolder, `${host}.log`)));
+  }
+
+  /** Runs `vipnat check` until it is in sync in the given way; answers its last result, also when time is over. */
+  async waitForSync(host: string, vip: string, mode: string): Promise<CommandResult> {
+    const until = performance.now() + convergeLimitMs;
+    for (;;) {
+      const result = await this.run(host, ['check', '--vip', vip]);
+      const isDone = result.exitCode === 0 && result.stdout.includes(mode);
+      if (isDone || performance.now() > until) return result;
+    }
+  }
+
+  /** SIGTERM to every agent; answers for each whether it ended as it should. */
+  stopAgents(): Promise<boolean[]> {
+    return Promise.all(this.#agents.map((agent) => agent.stop()));
+  }
+
+  /** Removes the logs. */
+  removeLogs(): void {
+    rmSync(this.logFolder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,75 @@
+import type { Release } from '../settings/release.ts';
+import { mkdtempSync, writeFileSync, rmSync, cpSync, mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { printManifest } from './print-manifest.ts';
+import { packTar } from '../settings/pack.ts';
+import { gzipSync } from 'node:zlib';
+import { readImageName } from '../settings/image-names.ts';
+
+/** What the templates change by the chart's values: as `vipnat manifest` prints it. */
+const bases = {
+  'daemonset.yaml': ['daemonset', '--vip', '10.0.0.50'],
+  'daemonset-least-privilege.yaml': ['daemonset', '--vip', '10.0.0.50', '--least-privilege'],
+  'services.yaml': ['services', '--inject-gates'],
+  'services-webhook.yaml': ['services', '--inject-gates=webhook'],
+} as const;
+
+/** Packs the chart as `helm install` takes it, whatever the image of this release is called. */
+export async function makeChart(release: Release): Promise<readonly string[]> {
+  const file = `vipnat-chart-${release.version}.tgz`;
+  const folder = mkdtempSync(join(tmpdir(), 'vipnat-chart-'));
+  try {
+    const chart = join(folder, 'vipnat');
+    await writeChart(release.root, chart, (words) => printManifest(release, words));
+    nameImage(release, chart);
+    // Chart.yaml first, as helm package has it; by the pinned Node.js, whose zlib is the same everywhere.
+    const tar = await packTar(release, folder, ['vipnat/Chart.yaml', ...listRest()]);
+    writeFileSync(join(release.output, file), gzipSync(tar, { level: 9 }));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  return [file];
+}
+
+/**
+ * Writes the whole chart into a folder: what a checkout has of it, and the objects that `vipnat manifest` prints (ADR 47). Definitions
+ * are in `crds/`, because Helm installs these before all else.
+ */
+export async function writeChart(
+  root: string,
+  folder: string,
+  print: (words: readonly string[]) => Promise<string>,
+): Promise<void> {
+  cpSync(join(root, 'manifests/chart'), folder, { recursive: true });
+  for (const name of ['base', 'crds']) mkdirSync(join(folder, name), { recursive: true });
+  for (const [name, words] of Object.entries(bases)) {
+    const documents = (await print(words)).trimEnd().split('\n---\n');
+    const isDefinition = (text: string) => /^kind: CustomResourceDefinition$/m.test(text);
+    const others = documents.filter((text) => !isDefinition(text));
+    writeFileSync(join(folder, 'base', name), joinDocuments(others));
+    if (name === 'services.yaml')
+      writeFileSync(join(folder, 'crds', name), joinDocuments(documents.filter(isDefinition)));
+  }
+}
+
+const joinDocuments = (documents: readonly string[]) => `${documents.join('\n---\n')}\n`;
+
+const listRest = () =>
+  ['README.md', 'values.yaml', 'values.schema.json', 'base', 'crds', 'templates'].map(
+    (name) => `vipnat/${name}`,
+  );
+
+/** Where the chart's values and their table name the image of a checkout, they name this release's. */
+function nameImage(release: Release, chart: string): void {
+  const { config } = JSON.parse(readFileSync(join(release.root, 'package.json'), 'utf8')) as {
+    readonly config: { readonly image: string };
+  };
+  const { repository, tag } = readImageName(release, 'vipnat');
+  for (const name of ['values.yaml', 'README.md']) {
+    const path = join(chart, name);
+    const text = readFileSync(path, 'utf8').replaceAll(config.image, repository);
+    const isOther = name === 'values.yaml' && tag !== release.version;
+    writeFileSync(path, isOther ? text.replace(/^ {2}tag: ''$/m, `  tag: '${tag}'`) : text);
+  }
+}

@@ -1,0 +1,69 @@
+import { type PackagedFile, type Packager, maintainer } from './contents.ts';
+import type { Release, Architecture } from '../settings/release.ts';
+
+/** What nfpm is told of a package: a file as it lies on this machine, by each path, and the scripts by their names. */
+export interface PackageParts {
+  readonly files: readonly (PackagedFile & { readonly source: string })[];
+  readonly scripts: Readonly<Record<'postinstall' | 'preremove' | 'postremove', string | undefined>>;
+}
+
+/** Names of the packages with what vipnat starts. Node.js itself takes the C++ library. */
+const packagerToRelations = {
+  deb: {
+    depends: ['libc6 (>= 2.28)', 'libstdc++6', 'iptables | nftables', 'inotify-tools'],
+    recommends: ['keepalived', 'nftables', 'kmod'],
+    suggests: ['tcpdump', 'bash-completion'],
+  },
+  rpm: {
+    depends: ['glibc >= 2.28', 'libstdc++', 'iptables'],
+    // Red Hat has the first in EPEL only.
+    recommends: ['inotify-tools', 'keepalived', 'nftables', 'kmod'],
+    suggests: ['tcpdump', 'bash-completion'],
+  },
+} as const satisfies Record<Packager, object>;
+
+/** What nfpm makes a package of. */
+export function describePackage(
+  release: Release,
+  architecture: Architecture,
+  packager: Packager,
+  { files, scripts }: PackageParts,
+): object {
+  const homepage = process.env['RELEASE_REPOSITORY'];
+  return {
+    name: 'vipnat',
+    arch: architecture,
+    platform: 'linux',
+    version: release.version,
+    release: '1',
+    maintainer,
+    license: 'Apache-2.0',
+    section: 'net',
+    priority: 'optional',
+    description,
+    ...(homepage !== undefined && homepage !== '' && { homepage }),
+    ...packagerToRelations[packager],
+    contents: [...files.map(describeFile), ...ownFolders.map((dst) => ({ dst, type: 'dir' }))],
+    scripts,
+    // One name for whoever builds it: rpm would have this machine's. zstd: dpkg knows it since 1.21.18 of Debian 12.
+    rpm: { buildhost: 'localhost', compression: 'zstd', summary: description.split('\n', 1)[0] },
+    deb: { compression: 'zstd' },
+  };
+}
+
+/** What nobody else brings: rpm leaves a folder that no package owns. */
+const ownFolders = ['/etc/vipnat', '/usr/lib/systemd/system/keepalived.service.d', '/usr/share/doc/vipnat'];
+
+function describeFile({ path, source, isConfiguration }: PackageParts['files'][number]): object {
+  return {
+    src: source,
+    dst: path,
+    ...(isConfiguration && { type: 'config|noreplace' }),
+    file_info: { mode: path.startsWith('/usr/bin/') ? 0o755 : 0o644, owner: 'root', group: 'root' },
+  };
+}
+
+const description = `balances a Kubernetes control plane's virtual IP in the kernel
+vipnat runs beside keepalived on each control-plane node. netfilter sends each new
+connection to the virtual IP to one of the apiservers. vipnat keeps these rules
+right, follows kube-proxy, and takes out an apiserver that dies.`;

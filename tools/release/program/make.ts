@@ -1,0 +1,63 @@
+import type { Release } from '../settings/release.ts';
+import { steps, type Step } from './steps.ts';
+import { requirePrograms } from './requirements.ts';
+import { join } from 'node:path';
+import { rmSync, mkdirSync, renameSync, statSync } from 'node:fs';
+import { listSummed, writeSums, listFiles } from './sums.ts';
+import { ReleaseError } from '../settings/error.ts';
+
+/** Where steps write, in the folder of the release: one that was killed leaves what it had begun in nothing that is summed up. */
+const draftName = '.draft';
+
+/**
+ * Runs the named steps, all when none is named, and sums up everything in the folder. Answers a line for each file, with its
+ * size. A whole release takes away what an earlier one left there. Where a step fails, the folder stays as it was.
+ */
+export async function makeRelease(release: Release, names: readonly string[]): Promise<string> {
+  const { output } = release;
+  const chosen = steps.filter(({ name }) => names.length === 0 || names.includes(name));
+  requirePrograms(chosen);
+  const draft = join(output, draftName);
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { recursive: true });
+  try {
+    const files = await runSteps(chosen, { ...release, output: draft });
+    if (names.length === 0)
+      for (const name of listSummed(output)) rmSync(join(output, name), { force: true });
+    publish(draft, output);
+    return files.map((file) => `${describeSize(join(output, file))}  ${file}\n`).join('');
+  } finally {
+    rmSync(draft, { recursive: true, force: true });
+  }
+}
+
+/** The sums come first: where this is cut short, they fit nothing, and the next whole release knows what is to go. */
+function publish(draft: string, output: string): void {
+  writeSums(output, draft);
+  for (const name of listFiles(draft)) renameSync(join(draft, name), join(output, name));
+}
+
+async function runSteps(chosen: readonly Step[], release: Release): Promise<readonly string[]> {
+  const made = new Map<string, string>();
+  for (const step of chosen) {
+    for (const file of await runStep(step, release)) {
+      const other = made.get(file);
+      if (other !== undefined) throw new ReleaseError(`both steps ${other} and ${step.name} make ${file}`);
+      made.set(file, step.name);
+    }
+  }
+  return [...made.keys()];
+}
+
+async function runStep({ name, make }: Step, release: Release): Promise<readonly string[]> {
+  const started = performance.now();
+  const files = await make(release);
+  release.say(`${name}: ${((performance.now() - started) / 1000).toFixed(1)} s`);
+  return files;
+}
+
+function describeSize(path: string): string {
+  const { size } = statSync(path);
+  const text = size < 1e5 ? `${(size / 1e3).toFixed(1)} kB` : `${(size / 1e6).toFixed(1)} MB`;
+  return text.padStart(9);
+}
