@@ -112,12 +112,7 @@ export default defineConfig(
     },
   },
   {
-    files: [
-      'lib/kubernetes/**/*.ts',
-      'lib/http/**/*.ts',
-      'lib/probe/**/*.ts',
-      'agent/health/*.ts',
-    ],
+    files: ['lib/kubernetes/**/*.ts', 'lib/http/**/*.ts', 'lib/probe/**/*.ts', 'agent/health/*.ts'],
     rules: { ...forbid(processModules, 'Only lib/kernel starts processes (I2).') },
   },
   {

@@ -17,7 +17,10 @@ else askAgent();
 function askAgent() {
   ask({ socketPath: '\0vipnat-agent', path: '/activity' }, 'no agent runs here', (_, text) => {
     const { syncedMsAgo } = JSON.parse(text);
-    end(syncedMsAgo !== null && syncedMsAgo < longestMs, `its last sync was ${syncedMsAgo ?? 'never'} ms ago`);
+    end(
+      syncedMsAgo !== null && syncedMsAgo < longestMs,
+      `its last sync was ${syncedMsAgo ?? 'never'} ms ago`,
+    );
   });
 }
 

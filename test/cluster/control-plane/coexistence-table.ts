@@ -2,7 +2,13 @@ import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 import { afterAll, expect, test } from '@jest/globals';
 import { formatTable, formatDuration } from './table.ts';
 import { nameLab } from '../../support/lab/test-lab.ts';
-import { countRestoreFailures, timeNewService, listReferences, limitOfSync, waitFor } from '../../support/lab/kube-proxy-state.ts';
+import {
+  countRestoreFailures,
+  timeNewService,
+  listReferences,
+  limitOfSync,
+  waitFor,
+} from '../../support/lab/kube-proxy-state.ts';
 import { isVirtual } from '../../../tools/lab/control-plane/make.ts';
 import { connectWitnessed, lostMs } from '../../support/network/witness.ts';
 import { apiserverPort } from '../../support/network/layout.ts';

@@ -1,10 +1,19 @@
 import { jest, describe, test, expect } from '@jest/globals';
 import { useLab } from './with-lab.ts';
 import { CoexistenceTable, testModeChanges } from './coexistence-table.ts';
-import { countRestoreFailures, waitFor, listServiceChains, listReferences } from '../../support/lab/kube-proxy-state.ts';
+import {
+  countRestoreFailures,
+  waitFor,
+  listServiceChains,
+  listReferences,
+} from '../../support/lab/kube-proxy-state.ts';
 import { masters } from '../../support/network/layout.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { waitForApiservers, waitForBalance, waitForServices } from '../../../tools/lab/control-plane/ready.ts';
+import {
+  waitForApiservers,
+  waitForBalance,
+  waitForServices,
+} from '../../../tools/lab/control-plane/ready.ts';
 import { cleanUpKubeProxy } from '../../../tools/lab/control-plane/kube-proxy-cleanup.ts';
 
 jest.setTimeout(480_000);

@@ -6,7 +6,12 @@ import { definitions } from '../../../lib/api/crds.ts';
 import type { ApiObject } from '../../../tools/lab/control-plane/api.ts';
 import { addressPools, virtualIps, apiGroup, apiVersion } from '../../../lib/api/vipnat.ts';
 import { families, type Family } from '../../../lib/net.ts';
-import { makeLoadBalancer, type EndpointWords, type PortWords, makeEndpoints } from '../../support/kube-api/service-objects.ts';
+import {
+  makeLoadBalancer,
+  type EndpointWords,
+  type PortWords,
+  makeEndpoints,
+} from '../../support/kube-api/service-objects.ts';
 
 /** What pods listen on, by TCP and UDP. */
 export const podPort = apiserverPort;

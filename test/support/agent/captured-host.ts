@@ -2,7 +2,12 @@ import { FakeClock } from '../fakes/clock.ts';
 import { FakeKernel } from '../fakes/kernel.ts';
 import { readFileSync } from 'node:fs';
 import type { Config } from '../../../config/options.ts';
-import { emptyState, type ReconcileState, type Assessment, type Decision } from '../../../agent/decide/decision.ts';
+import {
+  emptyState,
+  type ReconcileState,
+  type Assessment,
+  type Decision,
+} from '../../../agent/decide/decision.ts';
 import { observeAndAssess } from '../../../agent/read-host.ts';
 import { nobodyProbes } from '../fakes/health.ts';
 import { noApi } from '../../../agent/api.ts';

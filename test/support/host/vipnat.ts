@@ -1,4 +1,4 @@
-import { sleep, waitUntil } from '../jest/waiting.ts';
+import { waitUntil } from '../jest/waiting.ts';
 import { fileURLToPath } from 'node:url';
 import type { Cluster } from '../network/cluster.ts';
 import type { CommandResult } from '../network/namespaces.ts';

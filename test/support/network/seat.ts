@@ -2,7 +2,21 @@ import { fileURLToPath } from 'node:url';
 import type { ChildProcess } from 'node:child_process';
 import { keepOutput } from '../jest/evidence.ts';
 import { createInterface } from 'node:readline';
-import { requestLimitMs, type RequestReport, type Target, type RateReport, type HoldTask, type HoldReport, type ConnectTask, type ConnectReport, type WatchTask, type WatchReport, type WriteTask, type Task, type Word } from './seat-tasks.ts';
+import {
+  requestLimitMs,
+  type RequestReport,
+  type Target,
+  type RateReport,
+  type HoldTask,
+  type HoldReport,
+  type ConnectTask,
+  type ConnectReport,
+  type WatchTask,
+  type WatchReport,
+  type WriteTask,
+  type Task,
+  type Word,
+} from './seat-tasks.ts';
 import type { WatchesTask, WatchesReport } from './seat-watches.ts';
 
 const program = fileURLToPath(new URL('seat-program.ts', import.meta.url));

@@ -3,7 +3,7 @@ import { globSync } from 'node:fs';
 import { additions, budgetSeconds, chooseAdditions } from '../../support/run/changes.ts';
 
 const sources = globSync(
-  '{.github,agent,balancer,cli,controller,docs,lab,lib,manifests,release,scripts,test}/**/*',
+  '{.github,agent,balancer,cli,controller,docs,lib,manifests,scripts,test,tools}/**/*',
 );
 const paths = [...sources, ...globSync('*')];
 const tests = globSync('test/**/*.test.ts');

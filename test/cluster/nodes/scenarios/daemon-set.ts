@@ -1,6 +1,21 @@
 import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
-import { type AgentPod, readProcessStatus, runIn, leastPrivilege, testLooks, cannotWithLeastPrivilege } from '../pods/features.ts';
-import { findPod, listCrashes, printManifest, waitForWaiting, listHolderLast, waitForPod, readLog } from '../pods/agents.ts';
+import {
+  type AgentPod,
+  readProcessStatus,
+  runIn,
+  leastPrivilege,
+  testLooks,
+  cannotWithLeastPrivilege,
+} from '../pods/features.ts';
+import {
+  findPod,
+  listCrashes,
+  printManifest,
+  waitForWaiting,
+  listHolderLast,
+  waitForPod,
+  readLog,
+} from '../pods/agents.ts';
 import { test, expect, describe } from '@jest/globals';
 import { underLoad } from '../measure/load.ts';
 import { masters } from '../../../support/network/layout.ts';

@@ -1,5 +1,13 @@
 import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
-import { type AgentPod, readProcessStatus, leastPrivilege, runIn, testLooks, cannotWithLeastPrivilege, testRights } from '../pods/features.ts';
+import {
+  type AgentPod,
+  readProcessStatus,
+  leastPrivilege,
+  runIn,
+  testLooks,
+  cannotWithLeastPrivilege,
+  testRights,
+} from '../pods/features.ts';
 import { test, expect } from '@jest/globals';
 import { readLog, listCrashes } from '../pods/agents.ts';
 import { isLong } from '../../../support/jest/extent.ts';

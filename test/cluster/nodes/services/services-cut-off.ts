@@ -1,6 +1,12 @@
 import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { test, expect } from '@jest/globals';
-import { createWeb, waitForAddress, askWeb, removeWeb, findHolder } from '../../../../tools/lab/services/web.ts';
+import {
+  createWeb,
+  waitForAddress,
+  askWeb,
+  removeWeb,
+  findHolder,
+} from '../../../../tools/lab/services/web.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { waitForServices } from '../../../../tools/lab/services/install.ts';

@@ -1,6 +1,12 @@
 import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import type { Administrator } from '../install/administrator.ts';
-import { waitForAddress, findHolder, createWeb, removeWeb, askWeb } from '../../../../tools/lab/services/web.ts';
+import {
+  waitForAddress,
+  findHolder,
+  createWeb,
+  removeWeb,
+  askWeb,
+} from '../../../../tools/lab/services/web.ts';
 import { test, expect } from '@jest/globals';
 import { connectWhile, type AddressLoad, type AddressReport } from './services-load.ts';
 import { waitForServices } from '../../../../tools/lab/services/install.ts';

@@ -2,7 +2,14 @@ import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { changeReadiness, listNamedPods, replacePods, namedPods, workers } from './named-pods.ts';
 import { bootAgain } from './power-cycle.ts';
 import { describe, beforeAll, afterAll, test, expect } from '@jest/globals';
-import { createWeb, removeWeb, waitForAddress, findHolder, webPort, podPort } from '../../../../tools/lab/services/web.ts';
+import {
+  createWeb,
+  removeWeb,
+  waitForAddress,
+  findHolder,
+  webPort,
+  podPort,
+} from '../../../../tools/lab/services/web.ts';
 import { runShell } from '../../../../tools/lab/machines/machine.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { chooseRounds } from '../../../support/jest/extent.ts';

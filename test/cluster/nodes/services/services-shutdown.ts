@@ -1,9 +1,22 @@
 import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { describe, beforeAll, afterAll, test, expect } from '@jest/globals';
 import { workers, namedPods, replacePods, listNamedPods, type NamedPod } from './named-pods.ts';
-import { makeOrderly, waitForInhibitor, unmakeOrderly, shutDown, waitForOff } from '../../../../tools/lab/nodes/orderly.ts';
+import {
+  makeOrderly,
+  waitForInhibitor,
+  unmakeOrderly,
+  shutDown,
+  waitForOff,
+} from '../../../../tools/lab/nodes/orderly.ts';
 import { bootAgain } from './power-cycle.ts';
-import { createWeb, removeWeb, waitForAddress, findHolder, webPort, podPort } from '../../../../tools/lab/services/web.ts';
+import {
+  createWeb,
+  removeWeb,
+  waitForAddress,
+  findHolder,
+  webPort,
+  podPort,
+} from '../../../../tools/lab/services/web.ts';
 import { connectWhile } from './services-load.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';

@@ -5,7 +5,13 @@ import { onlyLong } from '../../../support/jest/extent.ts';
 import { test, describe, beforeAll, expect } from '@jest/globals';
 import { type FormerVersion, importFormerVersion, tagImage } from './former-version.ts';
 import { tell } from '../../../support/lab/test-lab.ts';
-import { waitForAddress, findHolder, createWeb, askWeb, removeWeb } from '../../../../tools/lab/services/web.ts';
+import {
+  waitForAddress,
+  findHolder,
+  createWeb,
+  askWeb,
+  removeWeb,
+} from '../../../../tools/lab/services/web.ts';
 import { connectWhile, connectToEachWhile } from './services-load.ts';
 import { listCrashes } from '../pods/agents.ts';
 import { AddressMoves } from './address-moves.ts';

@@ -2,7 +2,15 @@ import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { Administrator } from '../install/administrator.ts';
 import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
 import { excludeMasters, waitForServices, hastenReuse } from '../../../../tools/lab/services/install.ts';
-import { createPods, waitForAddress, askWeb, findHolder, createWeb, removeWeb, waitForNoHolder } from '../../../../tools/lab/services/web.ts';
+import {
+  createPods,
+  waitForAddress,
+  askWeb,
+  findHolder,
+  createWeb,
+  removeWeb,
+  waitForNoHolder,
+} from '../../../../tools/lab/services/web.ts';
 import { listSteps, follow, readCommand } from '../../../support/documents/typing.ts';
 import { listCrashes } from '../pods/agents.ts';
 import { testServicesFaults } from './services-faults.ts';

@@ -1,10 +1,24 @@
 import { readFileSync } from 'node:fs';
 import { describe, test, expect } from '@jest/globals';
-import { type ServiceQuestion, findKubernetesServer, type ProxyModeEvidence, decideProxyMode, type ServiceState, emptyServiceState, recallFamily, createProxyAbsence } from '../../../../agent/observe/kube-proxy.ts';
+import {
+  type ServiceQuestion,
+  findKubernetesServer,
+  type ProxyModeEvidence,
+  decideProxyMode,
+  type ServiceState,
+  emptyServiceState,
+  recallFamily,
+  createProxyAbsence,
+} from '../../../../agent/observe/kube-proxy.ts';
 import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
 import { formatEndpoint } from '../../../../lib/net.ts';
 import type { IptablesDialect } from '../../../../lib/kernel/port.ts';
-import { type IptablesProxyView, readIptablesProxy, kubernetesService, type ServicePort } from '../../../../lib/kube-proxy/read.ts';
+import {
+  type IptablesProxyView,
+  readIptablesProxy,
+  kubernetesService,
+  type ServicePort,
+} from '../../../../lib/kube-proxy/read.ts';
 import { parseSave } from '../../../../lib/iptables/rules.ts';
 import type { Observation } from '../../../../agent/observe/observe.ts';
 import { restoreCaptures, lookOnce } from '../../../support/agent/captured-host.ts';

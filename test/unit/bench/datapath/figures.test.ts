@@ -1,4 +1,11 @@
-import { type Point, summarize, measureProcessor, compareLocations, measureOwnPart, measureMemory } from '../../../../tools/bench/datapath/figures.ts';
+import {
+  type Point,
+  summarize,
+  measureProcessor,
+  compareLocations,
+  measureOwnPart,
+  measureMemory,
+} from '../../../../tools/bench/datapath/figures.ts';
 import { describe, test, expect } from '@jest/globals';
 import { makeWindow, p50 } from './windows.ts';
 

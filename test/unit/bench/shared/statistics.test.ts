@@ -1,5 +1,10 @@
 import { test, expect } from '@jest/globals';
-import { median, measureSpread, pickPercentile, boundMedian } from '../../../../tools/bench/shared/statistics.ts';
+import {
+  median,
+  measureSpread,
+  pickPercentile,
+  boundMedian,
+} from '../../../../tools/bench/shared/statistics.ts';
 
 test('the median is the middle one, or the mean of the middle two', () => {
   expect(median([5, 1, 30])).toBe(5);

@@ -1,5 +1,17 @@
 import { describe, test, expect } from '@jest/globals';
-import { renderGoMod, kubernetesModule, etcdModule, renderTools, nodeModule, specsModule, readLockedSums, kubeadmModule, helmModule, actionlintModule, coreDnsModule } from '../../../../tools/lab/build/module.ts';
+import {
+  renderGoMod,
+  kubernetesModule,
+  etcdModule,
+  renderTools,
+  nodeModule,
+  specsModule,
+  readLockedSums,
+  kubeadmModule,
+  helmModule,
+  actionlintModule,
+  coreDnsModule,
+} from '../../../../tools/lab/build/module.ts';
 import { defaultKubernetes } from '../../../../tools/lab/settings/options.ts';
 
 const upstream = {

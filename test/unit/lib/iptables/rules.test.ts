@@ -1,7 +1,15 @@
 import type { SaveOutput } from '../../../../lib/kernel/port.ts';
 import { readFileSync } from 'node:fs';
 import type { VipnatError } from '../../../../lib/errors.ts';
-import { parseSave, toIncompatible, parseRule, isOwnRule, signRules, isOwnChain, hasSameIptablesMeaning } from '../../../../lib/iptables/rules.ts';
+import {
+  parseSave,
+  toIncompatible,
+  parseRule,
+  isOwnRule,
+  signRules,
+  isOwnChain,
+  hasSameIptablesMeaning,
+} from '../../../../lib/iptables/rules.ts';
 import { describe, test, expect } from '@jest/globals';
 import { timeProcessor } from '../../../support/host/processor-time.ts';
 

@@ -1,5 +1,11 @@
 import { test, expect, describe } from '@jest/globals';
-import { isMounted, parseListeners, isReachedBy, readListeningAddresses, listUnits } from '../../../../lib/kernel/host.ts';
+import {
+  isMounted,
+  parseListeners,
+  isReachedBy,
+  readListeningAddresses,
+  listUnits,
+} from '../../../../lib/kernel/host.ts';
 import { parseAddress } from '../../../../lib/net.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { createServer, type AddressInfo } from 'node:net';

@@ -1,5 +1,13 @@
 import { describe, beforeEach, afterEach, test, expect } from '@jest/globals';
-import { type ToolCommand, ReadyTools, toolFailed, toolMissing, toolTimedOut, createToolbox, runTool } from '../../../../lib/kernel/tools.ts';
+import {
+  type ToolCommand,
+  ReadyTools,
+  toolFailed,
+  toolMissing,
+  toolTimedOut,
+  createToolbox,
+  runTool,
+} from '../../../../lib/kernel/tools.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { mkdtemp, rm, writeFile, rename, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

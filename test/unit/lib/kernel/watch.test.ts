@@ -1,6 +1,11 @@
 import { describe, test, expect, beforeEach, afterEach } from '@jest/globals';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { startPoll, type Source, startLockWatch, withoutConnectionCounts } from '../../../../lib/kernel/watch.ts';
+import {
+  startPoll,
+  type Source,
+  startLockWatch,
+  withoutConnectionCounts,
+} from '../../../../lib/kernel/watch.ts';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { test, expect, describe } from '@jest/globals';
-import { type ServicePortName, isNftAffinitySet, kubernetesService, nftServiceChain, nftServiceChainName, nftEndpointChainName } from '../../../../lib/kube-proxy/read.ts';
+import {
+  type ServicePortName,
+  isNftAffinitySet,
+  kubernetesService,
+  nftServiceChain,
+  nftServiceChainName,
+  nftEndpointChainName,
+} from '../../../../lib/kube-proxy/read.ts';
 import { webService } from '../../../support/kube-proxy/rules.ts';
 import type { Endpoint } from '../../../../lib/net.ts';
 

@@ -1,5 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { type ServicePortName, endpointChainName, formatServicePort, kubernetesService, serviceChain, serviceChainName } from '../../../../lib/kube-proxy/read.ts';
+import {
+  type ServicePortName,
+  endpointChainName,
+  formatServicePort,
+  kubernetesService,
+  serviceChain,
+  serviceChainName,
+} from '../../../../lib/kube-proxy/read.ts';
 import { parseEndpoint } from '../../../../lib/net.ts';
 import { describe, test, expect } from '@jest/globals';
 

@@ -1,6 +1,10 @@
 import { readFileSync } from 'node:fs';
 import type { SaveOutput } from '../../../../lib/kernel/port.ts';
-import { type IptablesProxyView, readIptablesProxy, kubernetesService } from '../../../../lib/kube-proxy/read.ts';
+import {
+  type IptablesProxyView,
+  readIptablesProxy,
+  kubernetesService,
+} from '../../../../lib/kube-proxy/read.ts';
 import { parseSave } from '../../../../lib/iptables/rules.ts';
 import { formatEndpoint } from '../../../../lib/net.ts';
 import { describe, test, expect } from '@jest/globals';
