@@ -296,7 +296,7 @@ function reset(file: string): string {
   return `echo 0 > ${quoteWords([file])}`;
 }
 
-/** See docs/adr/0018-a-dead-agents-word.md. */
+/** See docs/adr/0018-track-file-of-a-killed-agent.md. */
 function findStale(facts: HostFacts): ReturnType<Check['find']> {
   return given([facts.keepalived, facts.trackFile], ({ text }, { content, isWatched }) => {
     const file = locateServingFile(facts.config.runDir);
