@@ -58,7 +58,7 @@ import { converge } from './sync.ts';
 import { observeAndAssess } from './read-host.ts';
 import { switchOnForwarding } from './forwarding.ts';
 import type { ForwardingListener } from './report/events.ts';
-import type { planOffline } from './decide/offline.ts';
+import type { planOffline } from './decide/mode.ts';
 import { type HostStatus, readLiveDetails, toHostStatus } from './report/status.ts';
 import { type DrainRequest, type HostDrainPlan, drainThisHost, undrainThisHost } from './drain.ts';
 

@@ -10,11 +10,10 @@ import {
   toAnnotations,
 } from '../lib/api/node.ts';
 import { forwardChain, parseSave, isOwnChain } from '../lib/iptables/rules.ts';
-import { ownTable } from '../lib/kernel/nft-netlink.ts';
+import { ownTable, type SaveOutput } from '../lib/kernel/port.ts';
 import { families, type Family } from '../lib/net.ts';
 import { readNftVips } from '../lib/nft/vip-rules.ts';
 import { parseNftTable } from '../lib/nft/table.ts';
-import type { SaveOutput } from '../lib/kernel/port.ts';
 import { readVip } from '../lib/iptables/vip-rules.ts';
 import type { NodeEndings, NodeOutages } from './services/backends.ts';
 import type { NodeHealth } from './nodes/health.ts';

@@ -13,9 +13,8 @@ import {
   mayMatch,
 } from '../lib/iptables/rules.ts';
 import type { Balance } from '../lib/dialect.ts';
-import { toolName, type ForwardChain, familyToNft } from '../lib/kernel/port.ts';
+import { toolName, type ForwardChain, familyToNft, ownTable } from '../lib/kernel/port.ts';
 import { quoteWords } from '../lib/text.ts';
-import { ownTable } from '../lib/kernel/nft-netlink.ts';
 import { readIptablesVips as readFromIptables } from '../lib/iptables/vip-rules.ts';
 import { readNftVips as readFromNft } from '../lib/nft/vip-rules.ts';
 

@@ -1,9 +1,14 @@
 import type { Family } from './net.ts';
-import { type IptablesDialect, type Transaction, familyToNft, toolName } from './kernel/port.ts';
+import {
+  type IptablesDialect,
+  type ownTable,
+  type Transaction,
+  familyToNft,
+  toolName,
+} from './kernel/port.ts';
 import type { writtenTables } from './iptables/vip-rules.ts';
 import type { Drift } from './dialect.ts';
 import type { Change } from './iptables/diff.ts';
-import type { ownTable } from './kernel/nft-netlink.ts';
 import type { NftChange } from './nft/diff.ts';
 
 /** The changes to one table of iptables, in one dialect and family. */

@@ -1,10 +1,9 @@
-import type { Dialect, Transaction } from '../../lib/kernel/port.ts';
+import { type Dialect, ownTable, type Transaction } from '../../lib/kernel/port.ts';
 import type { Balance, IsKnownRendering } from '../../lib/dialect.ts';
 import type { Ruleset } from '../../lib/iptables/rules.ts';
 import type { NftRuleset } from '../../lib/nft/table.ts';
 import type { Plan, TablePlan, NftPlan, IptablesPlan } from '../../lib/plan.ts';
 import { type Endpoint, formatEndpoint, families } from '../../lib/net.ts';
-import { ownTable } from '../../lib/kernel/nft-netlink.ts';
 import { removeVipsFromNft, renderNftTable, toTableBalance } from '../../lib/nft/vip-rules.ts';
 import { readIptablesVips, writtenTables, removeVips, renderTables } from '../../lib/iptables/vip-rules.ts';
 import { diffNftTable } from '../../lib/nft/diff.ts';

@@ -8,7 +8,7 @@ import { formatAge } from '../../lib/text.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Cause, LoopObserver, LocalClientListener } from './events.ts';
 import type { Assessment, MissingSwitch, Decision } from '../decide/decision.ts';
-import { describeWanted, describeMode } from '../decide/offline.ts';
+import { describeWanted, describeMode } from '../decide/mode.ts';
 import { describeDrift, type Plan } from '../../lib/plan.ts';
 import { isOutdated } from '../../lib/dialect.ts';
 import { VipnatError, findErrorCode } from '../../lib/errors.ts';

@@ -11,11 +11,10 @@ import {
 import type { BalancingMode } from '../../config/options.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
 import { type Assessment, type Decision, findShares } from '../decide/decision.ts';
-import { describeWanted } from '../decide/offline.ts';
+import { describeWanted, modes } from '../decide/mode.ts';
 import { isOutdated } from '../../lib/dialect.ts';
 import { type EndpointHealth, healthStates } from '../health/judge.ts';
 import type { DrainState } from '../ask.ts';
-import { modes } from '../decide/mode.ts';
 
 /** What a write was for. */
 const writeReasons = ['decision', 'repair', 'update'] as const;

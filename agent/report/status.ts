@@ -13,7 +13,7 @@ import type { AgentActivity } from '../ask.ts';
 import type { Drain } from '../../lib/files.ts';
 import { describeDrift } from '../../lib/plan.ts';
 import type { Health } from '../health/usable.ts';
-import type { PlannedState } from '../decide/offline.ts';
+import type { PlannedState } from '../decide/mode.ts';
 
 /** Remembers what the loop last saw and how it fared, for whoever asks how things are. */
 export class LastSync implements Partial<LoopObserver> {

@@ -12,14 +12,13 @@ import {
 } from '../command.ts';
 import { type Family, families } from '../../lib/net.ts';
 import { nameNode } from '../../config/load.ts';
-import { planOffline, chooseOfflineMode } from '../../agent/decide/offline.ts';
+import { planOffline, type ModeEntry, modeToEntry, chooseOfflineMode } from '../../agent/decide/mode.ts';
 import { selectFamily, formatNft, formatRestore, formatCommands } from '../screens/plan.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
 import { formatErrorLine, type Screen, formatJson } from '../output.ts';
 import { describeInSync } from '../findings.ts';
 import type { PlannedRules } from '../../agent/main.ts';
 import type { Config, OptionName } from '../../config/options.ts';
-import { type ModeEntry, modeToEntry } from '../../agent/decide/mode.ts';
 
 /** What the balancer of this host would write now. */
 interface ServicesPlan {

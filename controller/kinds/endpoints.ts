@@ -1,4 +1,3 @@
-/** Pods as endpoints of early EndpointSlices: which there are to be, and how a slice has them. */
 import { type Family, parseAddress } from '../../lib/net.ts';
 import {
   type Pod,
@@ -11,13 +10,24 @@ import {
   readOpenSince,
   type EarlySlice,
   formatWeights,
+  nameEarlyOwner,
+  earlySlices as resource,
 } from '../../lib/api/endpoints.ts';
 import type { Service } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { readZone } from '../../lib/api/node.ts';
-import { isJudged, findReadiness, listPublished } from '../cache/parts.ts';
-import type { Json } from '../step.ts';
-import { weightsAnnotation } from '../../lib/api/vipnat.ts';
+import { isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
+import { type Json, type Kind, type Step, nothing, toStep, type Write } from '../step.ts';
+import {
+  weightsAnnotation,
+  managedByLabel,
+  apiGroup,
+  earlyServiceLabel,
+  serviceProxyLabel,
+} from '../../lib/api/vipnat.ts';
+import { createHash } from 'node:crypto';
+
+/** Pods as endpoints of early EndpointSlices: which there are to be, and how a slice has them. */
 
 /** A pod as an endpoint of a Service, in one family. */
 export interface WantedEndpoint {
@@ -64,7 +74,7 @@ const disruptedMs = 1000;
  * From when a pod that is about to be evicted counts as one that ends, as milliseconds since 1970; null for any other. Where nobody deletes
  * the pod, kube-controller-manager takes the condition back after two minutes.
  */
-export function findDisruptedMs(pod: Pod, nowMs: number): number | null {
+function findDisruptedMs(pod: Pod, nowMs: number): number | null {
   const disruption = findDisruption(pod);
   if (disruption === null) return null;
   const sinceMs = readDate(disruption.lastTransitionTime);
@@ -81,7 +91,7 @@ function isDisrupted(pod: Pod, nowMs: number): boolean {
  * and for a while afterwards. With a gate, one that ends is there again until it is gone: nodes stop to send it connections, and report it. One
  * that is about to be evicted is there until it is gone, too, unless it was deleted before it was written.
  */
-export function findLastMs(pod: Pod, { settings, nowMs }: ClusterView, isWritten: boolean): number {
+function findLastMs(pod: Pod, { settings, nowMs }: ClusterView, isWritten: boolean): number {
   const isGated = listGates(pod, settings.gateTypes).length > 0;
   const isEnding = isDeleted(pod)
     ? isGated || (isWritten && isDisrupted(pod, nowMs))
@@ -121,7 +131,7 @@ function listAddresses({ status }: Pod, { spec }: Service): { family: Family; te
 }
 
 /** A port as an EndpointSlice has it. */
-export interface SlicePort {
+interface SlicePort {
   readonly name: string;
   readonly protocol: string;
   readonly port: number;
@@ -133,7 +143,7 @@ type Container = Pod['spec']['containers'][number];
  * The ports of a Service on one pod, in the Service's order. A target port that is a name is the pod's own; ports that no container has
  * by that name are left out, as Kubernetes does (component-helpers, FindPort).
  */
-export function resolvePorts({ spec }: Service, pod: Pod): SlicePort[] {
+function resolvePorts({ spec }: Service, pod: Pod): SlicePort[] {
   return (spec.ports ?? []).flatMap(({ name, protocol, port, targetPort }) => {
     const target = targetPort ?? port;
     const found = typeof target === 'number' ? target : findNamed(pod, target, protocol);
@@ -150,7 +160,7 @@ function findNamed({ spec }: Pod, wanted: string, protocol: string): number | nu
 }
 
 /** What endpoints have in common that are in one slice. */
-export type Group = Pick<WantedEndpoint, 'family' | 'ports'>;
+type Group = Pick<WantedEndpoint, 'family' | 'ports'>;
 
 const familyToType: Readonly<Record<Family, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' };
 
@@ -169,7 +179,7 @@ export function readGroupText({ addressType, ports }: EarlySlice): string {
 }
 
 /** The fields that do not change. */
-export function toGroupFields({ family, ports }: Group): { readonly [field: string]: Json } {
+function toGroupFields({ family, ports }: Group): { readonly [field: string]: Json } {
   return {
     addressType: familyToType[family],
     ports: ports.map(({ name, protocol, port }) => ({ name, protocol, port })),
@@ -177,7 +187,7 @@ export function toGroupFields({ family, ports }: Group): { readonly [field: stri
 }
 
 /** The field `endpoints`. */
-export function toEndpointFields(endpoints: readonly WantedEndpoint[], namespace: string): Json {
+function toEndpointFields(endpoints: readonly WantedEndpoint[], namespace: string): Json {
   return endpoints.map(({ address, ready, serving, terminating, node, zone, pod }) => ({
     addresses: [address],
     conditions: { ready, serving, terminating },
@@ -188,12 +198,12 @@ export function toEndpointFields(endpoints: readonly WantedEndpoint[], namespace
 }
 
 /** The annotation of the weights; null where all are usual. */
-export function toWeights(endpoints: readonly WantedEndpoint[]): string | null {
+function toWeights(endpoints: readonly WantedEndpoint[]): string | null {
   return formatWeights(new Map(endpoints.map(({ address, weight }) => [address, weight])));
 }
 
 /** Whether a slice has these endpoints, in this order, and their weights. Nobody asks whether one that ends still serves: that is no reason to write. */
-export function hasEndpoints(slice: EarlySlice, endpoints: readonly WantedEndpoint[]): boolean {
+function hasEndpoints(slice: EarlySlice, endpoints: readonly WantedEndpoint[]): boolean {
   const known = (slice.endpoints ?? []).map(({ addresses, conditions, nodeName, zone, targetRef }) => {
     const { ready, serving, terminating } = conditions ?? {};
     const serves = terminating === true || serving;
@@ -204,4 +214,234 @@ export function hasEndpoints(slice: EarlySlice, endpoints: readonly WantedEndpoi
   });
   const weights = slice.metadata.annotations?.[weightsAnnotation] ?? null;
   return JSON.stringify(known) === JSON.stringify(wanted) && weights === toWeights(endpoints);
+}
+
+/** The early EndpointSlices of Services, by the keys of these. */
+export const earlySliceKind: Kind = {
+  name: 'EarlySlices',
+  source: 'services',
+  listKeys: ({ serviceToSlices, serviceToPods }) =>
+    new Set([...serviceToSlices.keys(), ...serviceToPods.keys()]),
+  subject: { apiVersion: 'v1', kind: 'Service' },
+  watches: [
+    {
+      source: 'services',
+      part: getGateParts,
+      isAskedBefore: true,
+      toKeys: ({ key }, { serviceToPods, serviceToSlices }) =>
+        serviceToPods.has(key) || serviceToSlices.has(key) ? [key] : [],
+    },
+    {
+      source: 'pods',
+      isAskedBefore: true,
+      toKeys: ({ key }, { podToServices }) => podToServices.get(key) ?? [],
+    },
+    {
+      source: 'earlySlices',
+      toKeys: ({ before, after }) =>
+        [before, after].flatMap((slice) => (slice === null ? [] : [nameEarlyOwner(slice)])),
+    },
+    {
+      source: 'nodes',
+      part: readZone,
+      toKeys: ({ key }, { nodeToPods, podToServices }) =>
+        [...(nodeToPods.get(key) ?? [])].flatMap((name) => [...(podToServices.get(name) ?? [])]),
+    },
+  ],
+  next: nextEarlySlicesStep,
+  mayRepeat: true,
+};
+
+/**
+ * The next step of a Service's early EndpointSlices: those that are there get their endpoints, then others are made, then those that have
+ * none go. A Service that is not served has none.
+ */
+function nextEarlySlicesStep(key: string, view: ClusterView): Step {
+  const slices = listSlices(key, view);
+  const service = view.services.get(key);
+  if (service === undefined || !isServed(service, view.settings.isDefaultClass))
+    return slices[0] === undefined ? nothing : toStep(deleteSlice(slices[0]));
+  const own = slices.filter((slice) => isOf(slice, service));
+  const { endpoints, untilMs } = listWanted(service, own, view);
+  const plan = planSlices(endpoints, own);
+  return (
+    changeSlice(plan) ?? createSlice(service, plan, slices) ?? dropSlice(slices, own, plan) ?? wait(untilMs)
+  );
+}
+
+function wait(untilMs: number): Step {
+  if (untilMs === Infinity) return nothing;
+  return { does: 'wait', waitsFor: 'time', why: 'pods that are to come or go', untilMs };
+}
+
+/** In the order of their names. One that is being deleted is not there. */
+function listSlices(key: string, { serviceToSlices, earlySlices: known }: ClusterView): EarlySlice[] {
+  const names = [...(serviceToSlices.get(key) ?? [])].sort();
+  return names
+    .flatMap((name) => known.get(name) ?? [])
+    .filter(({ metadata }) => {
+      return typeof metadata.deletionTimestamp !== 'string';
+    });
+}
+
+/** One of a Service that had the name before goes with that one. */
+function isOf({ metadata }: EarlySlice, service: Service): boolean {
+  return metadata.ownerReferences?.some(({ uid }) => uid === service.metadata.uid) === true;
+}
+
+interface Wanted {
+  readonly endpoints: readonly WantedEndpoint[];
+  /** When the first of them is to come, to go, or to end, by itself. */
+  readonly untilMs: number;
+}
+
+function listWanted(service: Service, own: readonly EarlySlice[], view: ClusterView): Wanted {
+  const { namespace, name: owner } = service.metadata;
+  const written = new Set(
+    own.flatMap(({ endpoints }) => (endpoints ?? []).map(({ targetRef }) => targetRef?.uid)),
+  );
+  let untilMs = Infinity;
+  const wait = (ms: number | null) => {
+    if (ms !== null && ms > view.nowMs) untilMs = Math.min(untilMs, ms);
+  };
+  const endpoints = [...(view.serviceToPods.get(`${namespace}/${owner}`) ?? [])].flatMap((name) => {
+    const pod = view.pods.get(name);
+    if (pod === undefined) return [];
+    const lastMs = findLastMs(pod, view, written.has(pod.metadata.uid));
+    wait(lastMs);
+    wait(findDisruptedMs(pod, view.nowMs));
+    return lastMs <= view.nowMs ? [] : listEndpointsOf(pod, service, view);
+  });
+  return { endpoints, untilMs };
+}
+
+function changeSlice({ kept }: SlicesPlan): Step | null {
+  const found = kept.find(({ slice, endpoints }) => endpoints.length > 0 && !hasEndpoints(slice, endpoints));
+  if (found === undefined) return null;
+  const { slice, endpoints } = found;
+  const { namespace, resourceVersion } = slice.metadata;
+  const annotations = { [weightsAnnotation]: toWeights(endpoints) };
+  const body = {
+    metadata: { resourceVersion, annotations },
+    endpoints: toEndpointFields(endpoints, namespace),
+  };
+  return toStep({ ...toTarget(slice), method: 'PATCH', body });
+}
+
+function createSlice(
+  service: Service,
+  { created: [first] }: SlicesPlan,
+  slices: readonly EarlySlice[],
+): Step | null {
+  if (first === undefined) return null;
+  const { namespace, name: owner, uid } = service.metadata;
+  const name = chooseName(service, new Set(slices.map(({ metadata }) => metadata.name)));
+  const weights = toWeights(first.endpoints);
+  const labels = { [managedByLabel]: apiGroup, [earlyServiceLabel]: owner, [serviceProxyLabel]: apiGroup };
+  const metadata = {
+    name,
+    labels,
+    ...(weights === null ? {} : { annotations: { [weightsAnnotation]: weights } }),
+    ownerReferences: [{ apiVersion: 'v1', kind: 'Service', name: owner, uid }],
+  };
+  const body = {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata,
+    ...toGroupFields(first.group),
+    endpoints: toEndpointFields(first.endpoints, namespace),
+  };
+  const key = `${namespace}/${name}`;
+  return toStep({ method: 'POST', path: toPath(namespace), body, kind: 'EndpointSlice', key, confirm: [] });
+}
+
+/**
+ * By its name, two controllers that make the same one at the same moment make one. What others name cannot collide with it: they
+ * would have to know the Service's uid.
+ */
+function chooseName({ metadata: { name, uid } }: Service, taken: ReadonlySet<string>): string {
+  const prefix = `${name}-vipnat-${createHash('sha256').update(uid).digest('hex').slice(0, 10)}`;
+  for (let index = 0; ; index += 1) if (!taken.has(`${prefix}-${index}`)) return `${prefix}-${index}`;
+}
+
+function dropSlice(
+  slices: readonly EarlySlice[],
+  own: readonly EarlySlice[],
+  { kept }: SlicesPlan,
+): Step | null {
+  const empty = kept.find(({ endpoints }) => endpoints.length === 0)?.slice;
+  const surplus = slices.find((slice) => !own.includes(slice)) ?? empty;
+  return surplus === undefined ? null : toStep(deleteSlice(surplus));
+}
+
+function deleteSlice(slice: EarlySlice): Write {
+  const { uid, resourceVersion } = slice.metadata;
+  const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
+  return { ...toTarget(slice), method: 'DELETE', body };
+}
+
+function toTarget({
+  metadata: { namespace, name },
+}: EarlySlice): Pick<Write, 'path' | 'kind' | 'key' | 'confirm'> {
+  return {
+    path: `${toPath(namespace)}/${name}`,
+    kind: 'EndpointSlice',
+    key: `${namespace}/${name}`,
+    confirm: [],
+  };
+}
+
+const [root = ''] = resource.path.split('/endpointslices');
+
+function toPath(namespace: string): string {
+  return `${root}/namespaces/${namespace}/endpointslices`;
+}
+
+/** What the early EndpointSlices of a Service are to have. */
+interface SlicesPlan {
+  /** Slices that are there, with their endpoints in the order of the addresses; none for one that is to go. */
+  readonly kept: readonly { readonly slice: EarlySlice; readonly endpoints: readonly WantedEndpoint[] }[];
+  /** Slices that are to be made. */
+  readonly created: readonly { readonly group: Group; readonly endpoints: readonly WantedEndpoint[] }[];
+}
+
+/** As many as Kubernetes puts into one: a change of one pod writes all of them. */
+const maxEndpoints = 100;
+
+/** Plans the early EndpointSlices of one Service. Endpoints stay in the slice that has them, so that a change writes one. Pure. */
+function planSlices(wanted: readonly WantedEndpoint[], existing: readonly EarlySlice[]): SlicesPlan {
+  const textToLeft = new Map(
+    [...Map.groupBy(wanted, toGroupText)].map(([text, group]) => [text, new Set(group)]),
+  );
+  const take = (slice: EarlySlice, most: number, isTaken: (endpoint: WantedEndpoint) => boolean) => {
+    const left = textToLeft.get(readGroupText(slice)) ?? new Set();
+    const taken = [...left].filter(isTaken).slice(0, most);
+    for (const endpoint of taken) left.delete(endpoint);
+    return taken;
+  };
+  const stayed = existing.map((slice) => {
+    const uids = new Set((slice.endpoints ?? []).map(({ targetRef }) => targetRef?.uid ?? ''));
+    return { slice, endpoints: take(slice, maxEndpoints, ({ pod }) => uids.has(pod.uid)) };
+  });
+  const kept = stayed.map(({ slice, endpoints }) => {
+    const added = take(slice, maxEndpoints - endpoints.length, () => true);
+    return { slice, endpoints: sort([...endpoints, ...added]) };
+  });
+  const created = [...textToLeft.values()].flatMap((left) => cut(sort([...left])));
+  return { kept, created };
+}
+
+function cut(endpoints: readonly WantedEndpoint[]): { group: Group; endpoints: WantedEndpoint[] }[] {
+  const [group] = endpoints;
+  if (group === undefined) return [];
+  const count = Math.ceil(endpoints.length / maxEndpoints);
+  return Array.from({ length: count }, (_, index) => {
+    return { group, endpoints: endpoints.slice(index * maxEndpoints, (index + 1) * maxEndpoints) };
+  });
+}
+
+/** Pods of the host's network can have one address: then by their names. */
+function sort(endpoints: readonly WantedEndpoint[]): WantedEndpoint[] {
+  const toText = ({ address, pod }: WantedEndpoint) => `${address} ${pod.uid}`;
+  return endpoints.toSorted((one, other) => (toText(one) < toText(other) ? -1 : 1));
 }

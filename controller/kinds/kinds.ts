@@ -6,7 +6,7 @@ import { addressPool } from './address-pool.ts';
 import { virtualIp } from './virtual-ip.ts';
 import { loadBalancerDevice } from '../devices/kind.ts';
 import { service } from './service.ts';
-import { earlySliceKind } from './early-slices.ts';
+import { earlySliceKind } from './endpoints.ts';
 import { pod } from './pod-gate.ts';
 import type { StepKey } from '../cache/known.ts';
 

@@ -9,7 +9,7 @@ import { type Resource, name, objectVersion } from '../kubernetes/client.ts';
 
 /**
  * Kinds whose versions a balancer reports. Versions of one kind can be compared as numbers (Kubernetes, KEP 5504). `earlyslices` are the
- * EndpointSlices of `controller/kinds/early-slices.ts`: other objects are listed and watched by another informer.
+ * EndpointSlices of `controller/kinds/endpoints.ts`: other objects are listed and watched by another informer.
  */
 export type ReportedKind = 'virtualips' | 'services' | 'endpointslices' | 'earlyslices';
 

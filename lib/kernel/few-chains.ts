@@ -3,6 +3,7 @@ import {
   type ChainSelection,
   type SaveOutput,
   familyToNft,
+  ownTable,
   type KernelReading,
   type KernelQuery,
   attempt,
@@ -23,7 +24,7 @@ import {
   listChainTexts,
 } from './printed-chains.ts';
 import { type NetlinkQuestioner, withNetlinkClient } from './netlink.ts';
-import { listChains, readTableHandles, ownTable } from './nft-netlink.ts';
+import { listChains, readTableHandles } from './nft-netlink.ts';
 import { VipnatError } from '../errors.ts';
 import { hasIptables, readIptables } from './iptables.ts';
 import { readNftTable, readNftProxy } from './nftables.ts';

@@ -11,6 +11,8 @@ import {
   type IptablesDialect,
   type SaveOutput,
   familyToNft,
+  ownTable,
+  nameOwnTable,
 } from './port.ts';
 import {
   createToolbox,
@@ -57,8 +59,6 @@ import { readAddresses } from './addresses.ts';
 import type { Family } from '../net.ts';
 import {
   type ElementChange,
-  ownTable,
-  nameOwnTable,
   readTableHandles,
   countRules,
   renderElementChanges,

@@ -1,5 +1,3 @@
-import { type Family, toAddressBytes } from '../net.ts';
-import { familyToNft, type NftFamily } from './port.ts';
 import {
   type NetlinkQuestioner,
   parseAttributes,
@@ -12,16 +10,10 @@ import {
   visitAttributes,
 } from './netlink.ts';
 import { VipnatError } from '../errors.ts';
+import { type Family, toAddressBytes } from '../net.ts';
 import { endianness } from 'node:os';
 import { createHash } from 'node:crypto';
-
-/** The name of vipnat's nftables table, in each family that has one. Whatever it holds is vipnat's: nobody else writes there. */
-export const ownTable = 'vipnat';
-
-/** `ip vipnat` or `ip6 vipnat`. */
-export function nameOwnTable(family: Family): string {
-  return `${familyToNft[family]} ${ownTable}`;
-}
+import type { NftFamily } from './port.ts';
 
 /** kube-proxy writes once a second: no supported host has a commit within a few milliseconds in each of so many tries. */
 const maxTries = 10;

@@ -1,5 +1,11 @@
 import { type Family, families } from '../net.ts';
-import { type NftProxyOutput, familyToNft, type NftTableOutput, type Transaction } from './port.ts';
+import {
+  type NftProxyOutput,
+  familyToNft,
+  type NftTableOutput,
+  nameOwnTable,
+  type Transaction,
+} from './port.ts';
 import {
   isInPath,
   settleAll,
@@ -11,7 +17,6 @@ import {
   runTool,
 } from './tools.ts';
 import { VipnatError } from '../errors.ts';
-import { nameOwnTable } from './nft-netlink.ts';
 
 /** Whose chain to read, and for how long each nft may take. */
 interface NftProxySource {

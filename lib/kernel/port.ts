@@ -1,5 +1,13 @@
-import { VipnatError, type ErrorCode } from '../errors.ts';
 import type { Family, Endpoint } from '../net.ts';
+import { VipnatError, type ErrorCode } from '../errors.ts';
+
+/** The name of vipnat's nftables table, in each family that has one. Whatever it holds is vipnat's: nobody else writes there. */
+export const ownTable = 'vipnat';
+
+/** `ip vipnat` or `ip6 vipnat`. */
+export function nameOwnTable(family: Family): string {
+  return `${familyToNft[family]} ${ownTable}`;
+}
 
 /** What came of a reading that may fail. */
 export interface Attempt<T> {

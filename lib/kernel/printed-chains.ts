@@ -5,7 +5,6 @@ import {
   listChains,
   type RawRules,
   readRawRules,
-  ownTable,
   type NftLayer,
 } from './nft-netlink.ts';
 import { type NetlinkQuestioner, withNetlinkClient } from './netlink.ts';
@@ -16,6 +15,7 @@ import {
   type NftFamily,
   iptablesTables,
   type ForwardChain,
+  ownTable,
 } from './port.ts';
 import { RuleMemory } from './iptables.ts';
 import { isNftName, parseObjects } from './nftables.ts';

@@ -1,5 +1,5 @@
 import { type KnownForwarding, readForwarding } from './forwarding.ts';
-import type { Watch, Trigger } from './port.ts';
+import { type Watch, type Trigger, ownTable } from './port.ts';
 import {
   createNetlinkClient,
   type NetlinkClient,
@@ -8,7 +8,7 @@ import {
   visitWith,
   visitAttributes,
 } from './netlink.ts';
-import { readGeneration, readRuleHandles, type RulePlace, ownTable } from './nft-netlink.ts';
+import { readGeneration, readRuleHandles, type RulePlace } from './nft-netlink.ts';
 import { addressList } from './addresses.ts';
 import { readFile } from 'node:fs/promises';
 import type { Cancel, Clock } from '../clock.ts';

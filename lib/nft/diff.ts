@@ -8,7 +8,7 @@ import {
   nftLanguage,
   hasSameDeclaration,
 } from './table.ts';
-import { nameOwnTable } from '../kernel/nft-netlink.ts';
+import { nameOwnTable } from '../kernel/port.ts';
 
 /** What to change in a table, and why: nothing in both lists when it is as wanted. */
 export interface NftDiff {

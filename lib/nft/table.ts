@@ -1,6 +1,5 @@
 import { type Family, parseRange, listBlocks, toPrefix } from '../net.ts';
-import type { NftTableOutput } from '../kernel/port.ts';
-import { nameOwnTable } from '../kernel/nft-netlink.ts';
+import { type NftTableOutput, nameOwnTable } from '../kernel/port.ts';
 import { isNftName } from '../kernel/nftables.ts';
 import { VipnatError } from '../errors.ts';
 import { type RuleLanguage, signaturePrefix } from '../dialect.ts';

@@ -27,8 +27,7 @@ import {
   type Chance,
 } from '../dialect.ts';
 import { type NftDiff, diffNftTable, orderChanges, diffObjects } from './diff.ts';
-import { nameOwnTable } from '../kernel/nft-netlink.ts';
-import { type NftFamily, familyToNft } from '../kernel/port.ts';
+import { nameOwnTable, type NftFamily, familyToNft } from '../kernel/port.ts';
 
 /**
  * What vipnat's table does with a VIP's connections: the state that the last agent left. Null unless the VIP's chain

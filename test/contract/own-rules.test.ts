@@ -1,7 +1,7 @@
 import { type Family, families, formatEndpoint } from '../../lib/net.ts';
 import type { Balance, InstalledBalance } from '../../lib/dialect.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
-import { iptablesDialects, type Dialect } from '../../lib/kernel/port.ts';
+import { iptablesDialects, type Dialect, nameOwnTable } from '../../lib/kernel/port.ts';
 import { describeKernels, everything } from './kinds.ts';
 import { type Ruleset, parseSave } from '../../lib/iptables/rules.ts';
 import { type NftRuleset, parseNftTable } from '../../lib/nft/table.ts';
@@ -10,7 +10,6 @@ import { readIptablesInstalled as readFromIptables } from '../../lib/iptables/vi
 import type { Plan } from '../../lib/plan.ts';
 import { plan } from '../../agent/decide/plan.ts';
 import { describe, test, expect } from '@jest/globals';
-import { nameOwnTable } from '../../lib/kernel/nft-netlink.ts';
 import { watchChange, sleep } from './watching.ts';
 
 const familyToHosts = {

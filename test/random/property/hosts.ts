@@ -1,7 +1,7 @@
 import { type Script, type Edit, source, foreignScript, leftoverScript, edit, runEdit } from './strangers.ts';
 import { type Source, listChains } from './tables.ts';
 import { type Endpoint, type Family, families } from '../../../lib/net.ts';
-import { type Dialect, iptablesDialects } from '../../../lib/kernel/port.ts';
+import { type Dialect, iptablesDialects, nameOwnTable } from '../../../lib/kernel/port.ts';
 import type { Balance } from '../../../lib/dialect.ts';
 import { type NftCapture, setNftCapture, setIpvsCapture } from '../../support/kube-proxy/other-modes.ts';
 import { fc } from '../../support/random/fc.ts';
@@ -13,7 +13,6 @@ import { nobodyProbes } from '../../support/fakes/health.ts';
 import { noApi } from '../../../agent/api.ts';
 import { VipnatError } from '../../../lib/errors.ts';
 import { syncKubeProxy, removeKubeProxy } from '../../support/kube-proxy/in-memory.ts';
-import { nameOwnTable } from '../../../lib/kernel/nft-netlink.ts';
 import { parseNftTable } from '../../../lib/nft/table.ts';
 import { parseSave } from '../../../lib/iptables/rules.ts';
 import { plan } from '../../../agent/decide/plan.ts';

@@ -1,7 +1,6 @@
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import type { Transaction } from '../../../lib/kernel/port.ts';
+import { type Transaction, nameOwnTable } from '../../../lib/kernel/port.ts';
 import { isForIptables } from '../../../lib/kernel/iptables.ts';
-import { nameOwnTable } from '../../../lib/kernel/nft-netlink.ts';
 import { describe, test, expect } from '@jest/globals';
 import { chooseRuns } from '../../support/random/runs.ts';
 import { fc } from '../../support/random/fc.ts';

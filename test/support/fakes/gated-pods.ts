@@ -11,7 +11,7 @@ import {
 import type { NodeReport } from '../../../lib/api/node.ts';
 import type { Pod } from '../../../lib/api/endpoints.ts';
 import type { ClusterView } from '../../../controller/cache/cache.ts';
-import { earlySliceKind } from '../../../controller/kinds/early-slices.ts';
+import { earlySliceKind } from '../../../controller/kinds/endpoints.ts';
 
 /** Of the Service of a pod with a gate. */
 export const gatedSelector = { app: 'web' };

@@ -11,6 +11,7 @@ import {
   type Trigger,
   type Watch,
   type IptablesDialect,
+  nameOwnTable,
   type NftProxyOutput,
 } from '../../../lib/kernel/port.ts';
 import { type Endpoint, formatEndpoint, type Family, families } from '../../../lib/net.ts';
@@ -23,7 +24,6 @@ import { FakeNft, NftRefusal } from './nft.ts';
 import { readRules } from './kernel-reads.ts';
 import { runRestore } from '../xtables/restore.ts';
 import { toolFailed } from '../../../lib/kernel/tools.ts';
-import { nameOwnTable } from '../../../lib/kernel/nft-netlink.ts';
 import { selectServiceObjects } from './nft-proxy.ts';
 import { findBreaches } from './protocol.ts';
 import type { TableName } from '../../../lib/iptables/rules.ts';

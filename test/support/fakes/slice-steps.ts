@@ -3,7 +3,7 @@ import { makeService, makeNode, makeWorld, makeEarlySlice, makePod } from './ser
 import type { Service } from '../../../lib/api/service.ts';
 import type { EarlySlice, Pod } from '../../../lib/api/endpoints.ts';
 import type { Step } from '../../../controller/step.ts';
-import { earlySliceKind } from '../../../controller/kinds/early-slices.ts';
+import { earlySliceKind } from '../../../controller/kinds/endpoints.ts';
 
 /** Of the Service of these tests. */
 export const selector = { app: 'web' };

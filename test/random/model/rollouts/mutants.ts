@@ -6,7 +6,7 @@ import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import { EarlyEndpoints, ServiceIndex } from '../../../../balancer/services/index.ts';
 import { Drains, FlowCleaner } from '../../../../balancer/table/stale-flows.ts';
 import type { ServiceSlice } from '../../../../lib/api/service.ts';
-import { earlySliceKind } from '../../../../controller/kinds/early-slices.ts';
+import { earlySliceKind } from '../../../../controller/kinds/endpoints.ts';
 import { nothing } from '../../../../controller/step.ts';
 import { noOutages, noEndings } from '../../../../balancer/services/backends.ts';
 import { SlowStarts } from '../../../../balancer/services/follow.ts';

@@ -3,7 +3,7 @@ import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { describe, test, expect } from '@jest/globals';
 import { selectFamily, formatRestore, formatNft } from '../../../../cli/screens/plan.ts';
-import { planOffline } from '../../../../agent/decide/offline.ts';
+import { planOffline } from '../../../../agent/decide/mode.ts';
 import { restoreCaptures, lookOnce } from '../../../support/agent/captured-host.ts';
 import { findMissingSwitches } from '../../../../agent/forwarding.ts';
 

@@ -6,7 +6,7 @@ import { describe, test, expect } from '@jest/globals';
 import { restoreCaptures, lookOnce } from '../../../support/agent/captured-host.ts';
 import { applyPlan } from '../../../../agent/sync.ts';
 import { formatCommands } from '../../../../cli/screens/plan.ts';
-import { planOffline } from '../../../../agent/decide/offline.ts';
+import { planOffline } from '../../../../agent/decide/mode.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 
 const offline: Config = { ...ordinaryConfig, proxyMode: 'iptables' };

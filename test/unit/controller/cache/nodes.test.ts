@@ -10,7 +10,7 @@ import {
   makeReport,
 } from '../../../support/fakes/service-objects.ts';
 import type { Pod, EarlySlice } from '../../../../lib/api/endpoints.ts';
-import { earlySliceKind as kind } from '../../../../controller/kinds/early-slices.ts';
+import { earlySliceKind as kind } from '../../../../controller/kinds/endpoints.ts';
 import { test, expect } from '@jest/globals';
 import { CandidateNodes } from '../../../../controller/cache/nodes.ts';
 

@@ -15,7 +15,7 @@ import type { Cache } from '../../../../controller/cache/cache.ts';
 import { DrainTimes } from '../../../../controller/report/log.ts';
 import { makeEarlyReport } from '../../../support/fakes/gated-pods.ts';
 import { beforeEach, describe, test, expect } from '@jest/globals';
-import { earlySliceKind } from '../../../../controller/kinds/early-slices.ts';
+import { earlySliceKind } from '../../../../controller/kinds/endpoints.ts';
 import type { NodeReport } from '../../../../lib/api/node.ts';
 
 const selector = { app: 'web' };

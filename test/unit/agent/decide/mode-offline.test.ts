@@ -2,7 +2,7 @@ import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { vipChainName } from '../../../../lib/dialect.ts';
 import type { Config } from '../../../../config/options.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
-import { planOffline, describeMode } from '../../../../agent/decide/offline.ts';
+import { planOffline, describeMode } from '../../../../agent/decide/mode.ts';
 import { describe, test, expect } from '@jest/globals';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
