@@ -1,7 +1,7 @@
-import { type Examination, type NextStep, examine } from '../doctor/stage.ts';
+import { type Examination, type NextStep, examine } from '../doctor/examine.ts';
 import { toPrintableJson, exitStatuses, toPrintableLine, version, quoteWords } from '../../lib/text.ts';
 import { type Screen, plainScreen, proseWidth, layOutText, type Tone, paint } from '../output.ts';
-import type { TopicOutcome, Outcome } from '../doctor/checks/diagnose.ts';
+import type { TopicOutcome, Outcome } from '../doctor/examine.ts';
 import {
   json,
   toggle,

@@ -17,8 +17,6 @@ import type { planSeats } from '../../balancer/main.ts';
 
 /** One thing that is looked at. */
 export interface Check {
-  /** What a finding of it is called, for good: in kebab case. */
-  readonly code: string;
   /** How bad its findings can be. docs/doctor.md has a row for each check with these and the meaning. */
   readonly levels: readonly Finding['level'][];
   /** When there is a finding, in a sentence or two of Markdown. */
@@ -26,6 +24,9 @@ export interface Check {
   /** Pure; facts that are unknown make it NotChecked, and nothing else fails by them. */
   readonly find: (facts: HostFacts) => Verdict;
 }
+
+/** Checks in the order in which they are reported, by their codes: what a finding is called, for good, in kebab case. */
+export type Checks = Readonly<Record<string, Check>>;
 
 /** Whether one of these processes is this host's keepalived, as far as it may be known. */
 export function isKeepalivedHere(processes: readonly HostProcess[]): boolean {
@@ -44,22 +45,20 @@ export function isHeldWithoutVrrp(vip: Endpoint, facts: HostFacts): boolean {
 
 /** Whether neither this host nor another one has it, as far as that can be asked at all. */
 export function isSurelyFree(vip: Endpoint, facts: HostFacts): boolean {
-  const { adverts, linkHolders } = facts;
-  const isUnresponsive = 'value' in linkHolders && linkHolders.value.get(vip.address) === null;
-  return 'value' in adverts && isUnresponsive && !isHeldElsewhere(vip, facts);
+  const isUnresponsive = findValue(facts.linkHolders)?.get(vip.address) === null;
+  return 'value' in facts.adverts && isUnresponsive && !isHeldElsewhere(vip, facts);
 }
 
 function isAdvertisedElsewhere({ address }: Endpoint, { adverts, assessment }: HostFacts): boolean {
-  const local = 'value' in assessment ? assessment.value.observation.addresses : [];
+  const local = findValue(assessment)?.observation.addresses ?? [];
   const isOwn = (source: string) => local.some((own) => own.address === source);
-  return (
-    'value' in adverts && adverts.value.some((advert) => advertises(advert, address) && !isOwn(advert.source))
-  );
+  const seen = findValue(adverts) ?? [];
+  return seen.some((advert) => advertises(advert, address) && !isOwn(advert.source));
 }
 
 function isAnsweredFor({ address }: Endpoint, { vipHolderAnswers, linkHolders }: HostFacts): boolean {
   const kind = vipHolderAnswers.get(address)?.kind;
-  const isOnLink = 'value' in linkHolders && (linkHolders.value.get(address) ?? null) !== null;
+  const isOnLink = (findValue(linkHolders)?.get(address) ?? null) !== null;
   return isOnLink || kind === 'open' || kind === 'refused';
 }
 
@@ -251,6 +250,22 @@ export type WebhookFacts = NonNullable<Awaited<ReturnType<typeof inspectWebhook>
 /** What was found out about this host, or one phrase that says why it could not be. */
 export type Fact<T> = { readonly value: T } | NotChecked;
 
+/** What is known of a fact; null where nothing is. */
+export function findValue<T>(fact: Fact<T>): T | null {
+  return 'value' in fact ? fact.value : null;
+}
+
+/** A file of filePaths: null for one that is not there. */
+export function findFile({ files }: Pick<HostFacts, 'files'>, path: string): Fact<string | null> {
+  return files.get(path) ?? { unknown: `${path} was not read` };
+}
+
+/** Whether a file of filePaths is surely not there. */
+export function isAbsent(facts: Pick<HostFacts, 'files'>, path: string): boolean {
+  const text = findFile(facts, path);
+  return 'value' in text && text.value === null;
+}
+
 /** Something that a person should see to. */
 export interface Finding {
   readonly level: 'warn' | 'fail';
@@ -267,6 +282,9 @@ export interface NotChecked {
   readonly unknown: string;
 }
 
+/** Why virtual IPs were not checked. */
+export const noVip: NotChecked = { unknown: 'no virtual IP is configured' };
+
 /** What is looked for cannot be on this host: why, in one phrase. That is as good as all being well. */
 export interface NotHere {
   readonly notHere: string;
@@ -279,30 +297,32 @@ interface Checked {
   readonly gaps: readonly string[];
 }
 
-/** The outcome of a check. `checkEach` and `checkHost` make it, so that a check without any subject is never reported as passed. */
-export type Verdict = Checked | NotChecked | NotHere;
+/**
+ * The outcome of a check: what there is to say of the host as a whole, null where nothing is, or what `checkEach` and `checkHost` make of
+ * lists, so that a check without any subject is never reported as passed.
+ */
+export type Verdict = Finding | null | Checked | NotChecked | NotHere;
 
 /**
- * Checks things one by one. Each gives findings, none when it is correct, or why it could not be checked.
+ * Checks things one by one. Each gives findings, none or null when it is correct, or why it could not be checked.
  * Without any the verdict is `otherwise`. Pure.
  */
 export function checkEach<T>(
   subjects: readonly T[],
   otherwise: NotChecked | NotHere,
-  find: (subject: T) => readonly Finding[] | NotChecked,
+  find: (subject: T) => Finding | null | readonly Finding[] | NotChecked,
 ): Verdict {
   if (subjects.length === 0) return otherwise;
-  const all = subjects.map(find);
+  const all = subjects.map((subject) => find(subject) ?? []);
   return {
     findings: all.flatMap((one) => ('unknown' in one ? [] : one)),
     gaps: [...new Set(all.flatMap((one) => ('unknown' in one ? [one.unknown] : [])))],
   };
 }
 
-/** Looks at the host as a whole, where there is always something to look at. */
-export function checkHost(find: () => readonly Finding[] | NotChecked): Verdict {
-  const found = find();
-  return 'unknown' in found ? found : { findings: found, gaps: [] };
+/** All findings about the host as a whole, where there is always something to look at. */
+export function checkHost(findings: readonly Finding[]): Verdict {
+  return { findings, gaps: [] };
 }
 
 type Values<T extends readonly Fact<unknown>[]> = {
@@ -310,10 +330,10 @@ type Values<T extends readonly Fact<unknown>[]> = {
 };
 
 /** What comes of facts that are all known, or else why the first unknown one is. */
-export function given<const T extends readonly Fact<unknown>[], R>(
+export function given<const T extends readonly Fact<unknown>[]>(
   facts: T,
-  find: (...values: Values<T>) => R,
-): R | NotChecked {
+  find: (...values: Values<T>) => Verdict,
+): Verdict {
   const gap = facts.find((fact) => 'unknown' in fact);
   if (gap !== undefined && 'unknown' in gap) return { unknown: gap.unknown };
   const values = facts.map((fact) => ('value' in fact ? fact.value : undefined));

@@ -96,11 +96,11 @@ const check: Addition = {
     [
       'cli/doctor/checks/rules.ts',
       insertAfter(
-        'find: findKubeVip },\n',
-        "{ code: 'example-found', levels: ['warn'], meaning: 'An example.', find: () => ({ findings: [], gaps: [] }) },\n",
+        'export const ruleChecks: Checks = {\n',
+        "  'example-found': { levels: ['warn'], meaning: 'An example.', find: () => null },\n",
       ),
     ],
-    ['docs/doctor.md', insertRowAfter('kube-vip-running', '| `example-found` | warn | An example. |')],
+    ['docs/doctor.md', insertRowAfter('ipvs-excludes-vip', '| `example-found` | warn | An example. |')],
     [
       'test/host/netns/doctor-faults.ts',
       insertAfter("name: 'rules',\n    faults: [\n", "{ code: 'example-found', seed: shell('true') },\n"),

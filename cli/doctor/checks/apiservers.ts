@@ -1,88 +1,220 @@
 import {
-  type Check,
+  type Checks,
+  noVip,
   type HostFacts,
   given,
   filePaths,
+  findFile,
+  findValue,
   checkHost,
   checkEach,
-  type Fact,
   type Finding,
   type NotChecked,
   type Verdict,
 } from '../facts.ts';
-import {
-  parseEndpoint,
-  formatEndpoint,
-  type Family,
-  isAtVip,
-  parseAddress,
-  type Endpoint,
-} from '../../../lib/net.ts';
+import { parseEndpoint, formatEndpoint, type Family, isAtVip, parseAddress } from '../../../lib/net.ts';
 import { isBalanced } from '../../../config/options.ts';
 import type { HostReading, ApiserverHealth } from '../../../agent/main.ts';
 import { findLiveSources } from '../../../agent/endpoints.ts';
 import { quoteWords } from '../../../lib/text.ts';
 import type { Serving } from '../../../lib/http/client.ts';
 
-/** Whether the API, kube-proxy or `--endpoints` names an apiserver that vipnat does not use. */
-const endpointsRefusedCheck: Check = {
-  code: 'endpoints-refused',
-  levels: ['warn'],
-  meaning: 'The API, kube-proxy or `--endpoints` names an apiserver that vipnat does not use.',
-  find: findRefused,
-};
-
-function findRefused({ assessment }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ refused }) => ({
-    gaps: [],
-    findings: [...new Set(refused)].map((sentence) => ({
-      level: 'warn',
-      title: sentence,
-      why: 'Two sources contradict each other, or one of them is wrong. So vipnat may balance over too few apiservers.',
-      remedy: [
-        '# compare both sources, and correct the wrong one. This names the apiservers of the API:',
-        '# kubectl get endpointslices --namespace default --selector kubernetes.io/service-name=kubernetes',
-        '# the API and kube-proxy outrank --endpoints: take the option away, or name the same apiservers',
-      ],
-    })),
-  }));
-}
-
-/** Whether this node's apiserver says that it goes before it closes its port. */
-const shutdownDelayCheck: Check = {
-  code: 'no-shutdown-delay',
-  levels: ['warn'],
-  meaning: 'The kube-apiserver of this node has no `--shutdown-delay-duration`.',
-  find: findAbruptEnd,
-};
-
-/** Source: kube-apiserver --help; the listener closes immediately when it is 0, while others still send connections. */
-function findAbruptEnd({ processes, files }: HostFacts): ReturnType<Check['find']> {
-  const manifest = files.get(filePaths.apiserverManifest);
-  const text = manifest !== undefined && 'value' in manifest ? manifest.value : null;
-  const words = findFlags(processes) ?? text?.split(/[\s"']+/);
-  if (words === undefined) {
-    if (manifest !== undefined && 'unknown' in manifest) return manifest;
-    return { unknown: 'this node shows no kube-apiserver, and no manifest of one' };
-  }
-  return checkHost(() => {
-    const delay = findDelay(words);
-    if (delay !== null && !/^0(?:ms|s|m|h)?$/.test(delay)) return [];
-    return [
-      {
+/** How the apiservers are that the virtual IPs lead to. */
+export const apiserverChecks: Checks = {
+  'no-apiserver-known': {
+    levels: ['fail'],
+    meaning: "vipnat knows no apiserver, so only the VIP holder's own apiserver answers.",
+    /** Whether the VIP holder's own apiserver answers for a virtual IP, as no apiserver is known that could be balanced over. */
+    find: ({ assessment, flags }) =>
+      given([assessment], (assessed) =>
+        checkEach(assessed.decisions, noVip, (decision) => {
+          const { vip, reason } = decision;
+          const { missingSwitches, health } = assessed;
+          const isClosed = missingSwitches.some(({ family }) => family === vip.family);
+          const isAnyKnown = [...health.keys()].some((text) => parseEndpoint(text)?.family === vip.family);
+          if (isBalanced(decision) || (isClosed && isAnyKnown)) return null;
+          return {
+            level: 'fail',
+            title: `${formatEndpoint(vip)} is not balanced: the apiserver of the VIP holder answers`,
+            why:
+              isClosed && !reason.startsWith(nobodyKnown.unknown)
+                ? `No apiserver is known, and ${reason}.`
+                : `The reason: ${reason}.`,
+            remedy: [
+              ...(isAnyAtVip(vip.family, assessed) ? advertiseOwn : []),
+              '# name the apiservers, here and in the options of the agent',
+              `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
+            ],
+          };
+        }),
+      ),
+  },
+  'apiserver-down': {
+    levels: ['warn', 'fail'],
+    meaning: 'An apiserver is dead, or draining without `vipnat drain`. If all are, it is a failure.',
+    find: ({ assessment, flags, units }) =>
+      given([assessment], (assessed) => {
+        // One that is draining because its host is drained still serves, and is used where no other one is left.
+        const isDown = ({ state, isDrained = false }: ApiserverHealth) =>
+          state === 'dead' || (state === 'draining' && !isDrained);
+        const isAnyUp = [...assessed.health.values()].some((one) => !isDown(one));
+        return checkEach([...assessed.health], nobodyKnown, ([text, health]) => {
+          if (!isDown(health)) return null;
+          return {
+            level: isAnyUp ? 'warn' : 'fail',
+            title: `${text} is ${health.state}: ${health.reason}`,
+            why: 'The VIP sends no new connections to this apiserver. Fewer apiservers are left if another one fails.',
+            remedy: onHost(text, { assessment, flags }, [
+              'crictl logs --tail 50 $(crictl ps -a --name kube-apiserver -q | head -1)',
+              units.has('kubelet')
+                ? 'systemctl restart kubelet'
+                : '# this host has no kubelet unit: start the apiserver as before',
+            ]),
+          };
+        });
+      }),
+  },
+  'liveness-only': {
+    levels: ['warn'],
+    meaning: 'An apiserver answers `GET /readyz` with 401 or 403, so vipnat cannot see whether it is ready.',
+    find: ({ assessment }) =>
+      given([assessment], ({ health }) =>
+        checkEach([...health], nobodyKnown, ([text, { livenessOnly }]) =>
+          livenessOnly === undefined
+            ? null
+            : {
+                level: 'warn',
+                title: `vipnat sees only whether ${text} lives: ${livenessOnly}`,
+                why: 'An apiserver that shuts down, or has lost its etcd, still gets new connections.',
+                remedy: [
+                  "# FILE: a kubeconfig whose user may read /readyz, with the CA that signed the apiservers' certificates. It prints ok:",
+                  '# kubectl --kubeconfig FILE get --raw /readyz',
+                  '# start the agent with the option --kubeconfig FILE',
+                ],
+              },
+        ),
+      ),
+  },
+  'endpoints-refused': {
+    levels: ['warn'],
+    meaning: 'The API, kube-proxy or `--endpoints` names an apiserver that vipnat does not use.',
+    find: ({ assessment }) =>
+      given([assessment], ({ refused }) =>
+        checkHost(
+          [...new Set(refused)].map((sentence) => ({
+            level: 'warn',
+            title: sentence,
+            why: 'Two sources contradict each other, or one of them is wrong. So vipnat may balance over too few apiservers.',
+            remedy: [
+              '# compare both sources, and correct the wrong one. This names the apiservers of the API:',
+              '# kubectl get endpointslices --namespace default --selector kubernetes.io/service-name=kubernetes',
+              '# the API and kube-proxy outrank --endpoints: take the option away, or name the same apiservers',
+            ],
+          })),
+        ),
+      ),
+  },
+  'certificate-lacks-vip': {
+    levels: ['fail'],
+    meaning: 'The certificate of an apiserver is not valid for the VIP.',
+    find: (facts) =>
+      overAnswering(facts, (text, { alternativeNames }) => {
+        const names = listNames(alternativeNames);
+        const lacking = facts.config.vips.filter(
+          ({ family, address }) => family === parseEndpoint(text)?.family && !names.includes(address),
+        );
+        return lacking.map(({ address }) => ({
+          level: 'fail',
+          title: `the certificate of ${text} is not valid for ${address}`,
+          why: 'Clients of this address refuse the connection: x509: certificate is valid for other names.',
+          // All names that it has now stay: kubeadm adds its own, and knows none that somebody added.
+          remedy: onHost(text, facts, renewCertificate([...names, address])),
+        }));
+      }),
+  },
+  'certificate-expires': {
+    levels: ['warn', 'fail'],
+    meaning: 'The certificate of an apiserver expires within 7 days. If it has expired, it is a failure.',
+    find: (facts) =>
+      overAnswering(facts, (text, { validTo }) => {
+        const days = Math.floor((validTo.getTime() - facts.now.getTime()) / dayMs);
+        if (!(days < expiryWarningDays)) return null;
+        return {
+          level: days < 0 ? 'fail' : 'warn',
+          title: `the certificate of ${text} ${days < 0 ? 'has expired' : `expires in ${days} days`}`,
+          why: 'From then on every client refuses this apiserver.',
+          remedy: onHost(text, facts, [
+            // An apiserver whose certificate could not be renewed is not restarted: what runs still has the old one in its memory.
+            'kubeadm certs renew apiserver && crictl stop $(crictl ps --name kube-apiserver -q)',
+          ]),
+        };
+      }),
+  },
+  'clock-off': {
+    levels: ['warn'],
+    meaning: 'The clocks of an apiserver and of this node differ by 3 s or more.',
+    find: (facts) =>
+      overAnswering(facts, (text, { clockAheadMs }) => {
+        if (clockAheadMs === null) return { unknown: `${text} does not report its time` };
+        if (Math.abs(clockAheadMs) < clockWarningMs) return null;
+        const seconds = Math.round(Math.abs(clockAheadMs) / 1000);
+        return {
+          level: 'warn',
+          title: `the clock of ${text} is ${seconds} s ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this node's`,
+          why: 'One of the two clocks is wrong. Tokens, certificates and leases then start and expire at the wrong time.',
+          remedy: ['# on both hosts', 'timedatectl set-ntp true'],
+        };
+      }),
+  },
+  'no-shutdown-delay': {
+    levels: ['warn'],
+    meaning: 'The kube-apiserver of this node has no `--shutdown-delay-duration`.',
+    /** Source: kube-apiserver --help; the listener closes immediately when it is 0, while others still send connections. */
+    find: (facts) => {
+      const manifest = findFile(facts, filePaths.apiserverManifest);
+      const text = findValue(manifest);
+      const words = findFlags(facts) ?? text?.split(/[\s"']+/);
+      if (words === undefined) {
+        if ('unknown' in manifest) return manifest;
+        return { unknown: 'this node shows no kube-apiserver, and no manifest of one' };
+      }
+      const delay = findDelay(words);
+      if (delay !== null && !/^0(?:ms|s|m|h)?$/.test(delay)) return null;
+      return {
         level: 'warn',
         title: `this node's apiserver stops without a delay (shutdown-delay-duration ${delay ?? '0s'})`,
         why: 'At each restart, new connections fail until every agent notices that the apiserver stops. A delay of 10s or more is safe.',
         remedy: describeDelay(text !== null, delay !== null),
-      },
-    ];
+      };
+    },
+  },
+};
+
+/** Why a check of apiservers was not made. */
+const nobodyKnown = { unknown: 'no apiserver is known' };
+
+/** Whether the API or kube-proxy names an apiserver at a virtual IP now. */
+function isAnyAtVip(family: Family, { observation, memory, decisions }: HostReading): boolean {
+  const { api, kubeProxy } = findLiveSources(family, {
+    observation,
+    memory,
+    config: { endpoints: [], vips: [] },
   });
+  const vips = decisions.map(({ vip }) => vip);
+  return [api, kubeProxy].some(
+    (source) => source?.value.some((endpoint) => isAtVip(endpoint, vips)) === true,
+  );
 }
 
+const advertiseOwn = [
+  '# on each master in turn: give kube-apiserver the own address of its host by',
+  `# --advertise-address in ${filePaths.apiserverManifest}; until then`,
+];
+
 /** Those of the running one; a process that has changed its command line tells nothing, nor one that may be another host's. */
-function findFlags(processes: HostFacts['processes']): readonly string[] | null {
-  if ('unknown' in processes) return null;
-  const running = processes.value.find(({ name, isSurelyHere }) => name === 'kube-apiserver' && isSurelyHere);
+function findFlags({ processes }: HostFacts): readonly string[] | null {
+  const all = findValue(processes) ?? [];
+  const running = all.find(({ name, isSurelyHere }) => name === 'kube-apiserver' && isSurelyHere);
   return running?.arguments.some((word) => word.startsWith('--')) === true ? running.arguments : null;
 }
 
@@ -105,170 +237,6 @@ function findDelay(words: readonly string[]): string | null {
   const index = words.findIndex((word) => word === flag || word.startsWith(`${flag}=`));
   const word = words[index];
   return word === undefined ? null : (word.split('=')[1] ?? words[index + 1] ?? null);
-}
-
-/** Why a check of apiservers was not made. */
-const nobodyKnown = { unknown: 'no apiserver is known' };
-
-/** Whether the VIP holder's own apiserver answers for a virtual IP, as no apiserver is known that could be balanced over. */
-function findNobodyKnown({ assessment, flags }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], (assessed) =>
-    checkEach(assessed.decisions, { unknown: 'no virtual IP is configured' }, (decision) => {
-      const { vip, reason } = decision;
-      const { missingSwitches, health } = assessed;
-      const isClosed = missingSwitches.some(({ family }) => family === vip.family);
-      const isAnyKnown = [...health.keys()].some((text) => parseEndpoint(text)?.family === vip.family);
-      if (isBalanced(decision) || (isClosed && isAnyKnown)) return [];
-      return [
-        {
-          level: 'fail',
-          title: `${formatEndpoint(vip)} is not balanced: the apiserver of the VIP holder answers`,
-          why:
-            isClosed && !reason.startsWith(nobodyKnown.unknown)
-              ? `No apiserver is known, and ${reason}.`
-              : `The reason: ${reason}.`,
-          remedy: [
-            ...describeRemedy(isAnyAtVip(vip.family, assessed)),
-            '# name the apiservers, here and in the options of the agent',
-            `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
-          ],
-        },
-      ];
-    }),
-  );
-}
-
-/** Whether the API or kube-proxy names an apiserver at a virtual IP now. */
-function isAnyAtVip(family: Family, { observation, memory, decisions }: HostReading): boolean {
-  const { api, kubeProxy } = findLiveSources(family, {
-    observation,
-    memory,
-    config: { endpoints: [], vips: [] },
-  });
-  const vips = decisions.map(({ vip }) => vip);
-  return [api, kubeProxy].some(
-    (source) => source?.value.some((endpoint) => isAtVip(endpoint, vips)) === true,
-  );
-}
-
-function describeRemedy(isAtVip: boolean): string[] {
-  return isAtVip
-    ? [
-        '# on each master in turn: give kube-apiserver the own address of its host by',
-        `# --advertise-address in ${filePaths.apiserverManifest}; until then`,
-      ]
-    : [];
-}
-
-/** Whether apiservers say nothing to probes but that they live: RKE2, k3s and hardened clusters forbid anonymous requests. */
-const livenessOnlyCheck: Check = {
-  code: 'liveness-only',
-  levels: ['warn'],
-  meaning: 'An apiserver answers `GET /readyz` with 401 or 403, so vipnat cannot see whether it is ready.',
-  find: findBlind,
-};
-
-function findBlind({ assessment }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ health }) =>
-    checkEach([...health], nobodyKnown, ([text, { livenessOnly }]) =>
-      livenessOnly === undefined
-        ? []
-        : [
-            {
-              level: 'warn',
-              title: `vipnat sees only whether ${text} lives: ${livenessOnly}`,
-              why: 'An apiserver that shuts down, or has lost its etcd, still gets new connections.',
-              remedy: [
-                "# FILE: a kubeconfig whose user may read /readyz, with the CA that signed the apiservers' certificates. It prints ok:",
-                '# kubectl --kubeconfig FILE get --raw /readyz',
-                '# start the agent with the option --kubeconfig FILE',
-              ],
-            },
-          ],
-    ),
-  );
-}
-
-/** How the apiservers are that the virtual IPs lead to. */
-export const apiserverChecks: readonly Check[] = [
-  {
-    code: 'no-apiserver-known',
-    levels: ['fail'],
-    meaning: "vipnat knows no apiserver, so only the VIP holder's own apiserver answers.",
-    find: findNobodyKnown,
-  },
-  {
-    code: 'apiserver-down',
-    levels: ['warn', 'fail'],
-    meaning: 'An apiserver is dead, or draining without `vipnat drain`. If all are, it is a failure.',
-    find: findDown,
-  },
-  livenessOnlyCheck,
-  endpointsRefusedCheck,
-  {
-    code: 'certificate-lacks-vip',
-    levels: ['fail'],
-    meaning: 'The certificate of an apiserver is not valid for the VIP.',
-    find: findLackingNames,
-  },
-  {
-    code: 'certificate-expires',
-    levels: ['warn', 'fail'],
-    meaning: 'The certificate of an apiserver expires within 7 days. If it has expired, it is a failure.',
-    find: findExpiry,
-  },
-  {
-    code: 'clock-off',
-    levels: ['warn'],
-    meaning: 'The clocks of an apiserver and of this node differ by 3 s or more.',
-    find: findClockOff,
-  },
-  shutdownDelayCheck,
-];
-
-function findDown({ assessment, flags, units }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], (assessed) => {
-    // One that is draining because its host is drained still serves, and is used where no other one is left.
-    const isDown = ({ state, isDrained = false }: ApiserverHealth) =>
-      state === 'dead' || (state === 'draining' && !isDrained);
-    const isAnyUp = [...assessed.health.values()].some((one) => !isDown(one));
-    return checkEach([...assessed.health], nobodyKnown, ([text, health]) => {
-      if (!isDown(health)) return [];
-      return [
-        {
-          level: isAnyUp ? 'warn' : 'fail',
-          title: `${text} is ${health.state}: ${health.reason}`,
-          why: 'The VIP sends no new connections to this apiserver. Fewer apiservers are left if another one fails.',
-          remedy: onHost(isLocal(text, assessed), { text, flags }, [
-            'crictl logs --tail 50 $(crictl ps -a --name kube-apiserver -q | head -1)',
-            units.has('kubelet')
-              ? 'systemctl restart kubelet'
-              : '# this host has no kubelet unit: start the apiserver as before',
-          ]),
-        },
-      ];
-    });
-  });
-}
-
-function findLackingNames({ config, assessment, serving, flags }: HostFacts): ReturnType<Check['find']> {
-  return overAnswering({ assessment, serving }, (endpoint, { alternativeNames }, assessed) => {
-    const names = listNames(alternativeNames);
-    const lacking = config.vips.filter(
-      ({ family, address }) => family === endpoint.family && !names.includes(address),
-    );
-    return lacking.map(({ address }) => ({
-      level: 'fail',
-      title: `the certificate of ${formatEndpoint(endpoint)} is not valid for ${address}`,
-      why: 'Clients of this address refuse the connection: x509: certificate is valid for other names.',
-      remedy: onHost(
-        isLocal(formatEndpoint(endpoint), assessed),
-        { text: formatEndpoint(endpoint), flags },
-        // All names that it has now stay: kubeadm adds its own, and knows none that somebody added.
-        renewCertificate([...names, address]),
-      ),
-    }));
-  });
 }
 
 const pki = '/etc/kubernetes/pki';
@@ -298,75 +266,28 @@ function listNames(alternativeNames: string): string[] {
 const dayMs = 24 * 60 * 60 * 1000;
 /** As Kubernetes' own alert KubeClientCertificateExpiration (kubernetes-mixin). */
 const expiryWarningDays = 7;
-
-function findExpiry({ now, assessment, serving, flags }: HostFacts): ReturnType<Check['find']> {
-  return overAnswering({ assessment, serving }, (endpoint, { validTo }, assessed) => {
-    const days = Math.floor((validTo.getTime() - now.getTime()) / dayMs);
-    if (!(days < expiryWarningDays)) return [];
-    const text = formatEndpoint(endpoint);
-    return [
-      {
-        level: days < 0 ? 'fail' : 'warn',
-        title:
-          days < 0
-            ? `the certificate of ${text} has expired`
-            : `the certificate of ${text} expires in ${days} days`,
-        why: 'From then on every client refuses this apiserver.',
-        remedy: onHost(isLocal(text, assessed), { text, flags }, [
-          // An apiserver whose certificate could not be renewed is not restarted: what runs still has the old one in its memory.
-          'kubeadm certs renew apiserver && crictl stop $(crictl ps --name kube-apiserver -q)',
-        ]),
-      },
-    ];
-  });
-}
-
 /** Leases last 10 to 15 s; a clock that is kept by NTP is off by milliseconds. */
 const clockWarningMs = 3000;
 
-function findClockOff({ assessment, serving }: HostFacts): ReturnType<Check['find']> {
-  return overAnswering({ assessment, serving }, (endpoint, { clockAheadMs }) => {
-    const text = formatEndpoint(endpoint);
-    if (clockAheadMs === null) return { unknown: `${text} does not report its time` };
-    if (Math.abs(clockAheadMs) < clockWarningMs) return [];
-    const seconds = Math.round(Math.abs(clockAheadMs) / 1000);
-    return [
-      {
-        level: 'warn',
-        title: `the clock of ${text} is ${seconds} s ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this node's`,
-        why: 'One of the two clocks is wrong. Tokens, certificates and leases then start and expire at the wrong time.',
-        remedy: ['# on both hosts', 'timedatectl set-ntp true'],
-      },
-    ];
-  });
-}
-
-/** Checks each apiserver that is known. One that did not answer is never reported as healthy. */
+/** Checks each apiserver that is known, by its endpoint's text. One that did not answer is never reported as healthy. */
 function overAnswering(
-  {
-    assessment,
-    serving,
-  }: { assessment: Fact<HostReading>; serving: Fact<ReadonlyMap<string, Serving | null>> },
-  find: (endpoint: Endpoint, serving: Serving, assessed: HostReading) => Finding[] | NotChecked,
+  { assessment, serving }: HostFacts,
+  find: (text: string, serving: Serving) => Finding | null | readonly Finding[] | NotChecked,
 ): Verdict {
-  return given([assessment, serving], (assessed, answers) =>
-    checkEach([...answers], nobodyKnown, ([text, answer]) => {
-      const endpoint = parseEndpoint(text);
-      if (endpoint === null || answer === null) return { unknown: `${text} did not answer` };
-      return find(endpoint, answer, assessed);
-    }),
+  return given([assessment, serving], (_, answers) =>
+    checkEach([...answers], nobodyKnown, ([text, answer]) =>
+      answer === null ? { unknown: `${text} did not answer` } : find(text, answer),
+    ),
   );
-}
-
-function isLocal(text: string, { observation }: HostReading): boolean {
-  return observation.addresses.some(({ address }) => address === parseEndpoint(text)?.address);
 }
 
 /** The fix for an apiserver of this host. For another host it names that host's own doctor: pasted here, the fix would change this one. */
 function onHost(
-  isHere: boolean,
-  { text, flags }: { readonly text: string; readonly flags: string },
+  text: string,
+  { assessment, flags }: Pick<HostFacts, 'assessment' | 'flags'>,
   remedy: readonly string[],
 ): readonly string[] {
-  return isHere ? remedy : [`# on ${parseEndpoint(text)?.address ?? text}: vipnat doctor ${flags}`];
+  const host = parseEndpoint(text)?.address ?? text;
+  const local = findValue(assessment)?.observation.addresses ?? [];
+  return local.some(({ address }) => address === host) ? remedy : [`# on ${host}: vipnat doctor ${flags}`];
 }

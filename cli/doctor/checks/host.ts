@@ -1,5 +1,6 @@
 import {
-  type Check,
+  type Checks,
+  noVip,
   type HostFacts,
   given,
   checkEach,
@@ -21,53 +22,126 @@ import { quoteWords } from '../../../lib/text.ts';
 import { packageOf } from '../../../lib/kernel/tools.ts';
 import { findUntrackedPackets, type UntrackedPackets } from '../untracked.ts';
 
-/** Whether what is balanced to another node gets there, and back. */
-export const forwardingChecks: readonly Check[] = [
-  {
-    code: 'forwarding-off',
+/** Whether what is balanced to another node gets there and back, and connection tracking sees it. */
+export const forwardingChecks: Checks = {
+  'forwarding-off': {
     levels: ['fail'],
     meaning: 'IP forwarding is off for a family that has a VIP.',
-    find: findClosedSwitch,
+    find: ({ config, assessment }) =>
+      given([assessment], ({ observation, missingSwitches }) =>
+        checkEach(listFamilies(config.vips), noVip, (family) => {
+          if (observation.forwarding[family] === null)
+            return { unknown: `${forwardingSwitch(family)} cannot be read` };
+          const missing = missingSwitches.filter((one) => one.family === family);
+          return missing.map(({ name, command, isOwn }) => ({
+            level: 'fail',
+            title: `IP forwarding is off (${name} is 0)`,
+            why: `The kernel drops connections to apiservers on other nodes. ${isOwn ? 'A running agent switches IP forwarding on.' : 'With --sysctls check, the agent leaves it off.'}`,
+            remedy: [command],
+          }));
+        }),
+      ),
   },
-  {
-    code: 'forward-dropped',
+  'forward-dropped': {
     levels: ['fail'],
     meaning:
       "iptables drops forwarded packets, and vipnat's rule that accepts balanced connections is missing.",
-    find: findDropPolicy,
+    /** vipnat's own rule lets it pass: only where that rule is missing anything is lost. */
+    find: ({ config, assessment, agent, flags, units }) =>
+      given([assessment], (assessed) =>
+        checkEach(listFamilies(config.vips), noVip, (family) => {
+          const dropping = assessed.observation.rulesets.filter(
+            (seen) => seen.family === family && dropsForwarded(seen),
+          );
+          if (dropping.length === 0) return null;
+          const isLacking = assessed.plan.tables.some(
+            ({ family: own, dialect, table, drift }) =>
+              own === family &&
+              table === 'filter' &&
+              dropping.some((seen) => seen.dialect === dialect) &&
+              drift.some(({ kind }) => kind.startsWith('missing')),
+          );
+          if (!isLacking) return findDeclined(assessed, family);
+          return {
+            level: 'fail',
+            title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops forwarded packets, and the rule by which vipnat accepts balanced connections is missing`,
+            why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
+            remedy: converge({ agent, assessment, flags, units }),
+          };
+        }),
+      ),
   },
-  {
-    code: 'forward-dropped-elsewhere',
+  'forward-dropped-elsewhere': {
     levels: ['fail'],
     meaning:
       'A chain of other software in nftables drops forwarded packets. No rule of vipnat can overrule it.',
-    find: findForeignDrop,
+    find: ({ config, assessment, forwardChains }) =>
+      given([assessment, forwardChains], (assessed, chains) => {
+        const dropping = chains.filter(({ isDropping }) => isDropping);
+        return checkEach(dropping, { notHere: 'no chain drops forwarded packets' }, (chain) => {
+          if (findForeignDrops([chain], assessed).length > 0) return describeForeignDrop(chain);
+          const declined = listFamilies(config.vips).map((family) => findDeclined(assessed, family));
+          return declined.find((one) => one !== null) ?? null;
+        });
+      }),
   },
-  {
-    code: 'rp-filter-strict',
+  'rp-filter-strict': {
     levels: ['warn'],
     meaning: "Reverse path filtering is strict on the VIP's interface, and the host is in several networks.",
-    find: findStrictFilter,
+    /**
+     * Strict is 1 (RFC 3704), and the greater of the interface's value and that for all counts, so 2 for all is loose
+     * everywhere. Source: Documentation/networking/ip-sysctl.rst of Linux. With one network there is only one return path.
+     */
+    find: ({ config, interfaces, sysctls }) => {
+      const value = (device: string) => Number(sysctls.get(nameReversePathFilter(device)) ?? 0);
+      const vips = config.vips.filter(({ family }) => family === 'ipv4');
+      const isVip = (address: string) => vips.some((vip) => vip.address === address);
+      const own = interfaces.filter(({ address, family }) => family === 'ipv4' && !isVip(address));
+      const devices = [...new Set(own.map(({ device }) => device))];
+      const strict = devices.filter(
+        (device) =>
+          Math.max(value('all'), value(device)) === 1 &&
+          own.some((local) => local.device === device && vips.some((vip) => isInSubnet(vip.address, local))),
+      );
+      if (vips.length === 0) return { notHere: 'no virtual IP is IPv4' };
+      if (devices.length < 2) return { notHere: 'this host is in one network' };
+      return checkEach(devices, noVip, (device) => {
+        const names = ['all', device].map(nameReversePathFilter);
+        if (!names.some((name) => sysctls.has(name))) return { unknown: `${names[1] ?? ''} cannot be read` };
+        return strict.filter((one) => one === device).map((one) => describeStrict(one, devices));
+      });
+    },
   },
-];
-
-function findClosedSwitch({ config, assessment }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ observation, missingSwitches }) =>
-    checkEach(listFamilies(config.vips), noVip, (family) => {
-      if (observation.forwarding[family] === null)
-        return { unknown: `${forwardingSwitch(family)} cannot be read` };
-      const missing = missingSwitches.filter((one) => one.family === family);
-      return missing.map(({ name, command, isOwn }) => ({
-        level: 'fail',
-        title: `IP forwarding is off (${name} is 0)`,
-        why: `The kernel drops connections to apiservers on other nodes. ${isOwn ? 'A running agent switches IP forwarding on.' : 'With --sysctls check, the agent leaves it off.'}`,
-        remedy: [command],
-      }));
-    }),
-  );
-}
-
-const noVip = { unknown: 'no virtual IP is configured' };
+  'packets-not-tracked': {
+    levels: ['warn', 'fail'],
+    meaning:
+      'A foreign rule keeps packets of balanced connections from being tracked (`NOTRACK`, `notrack`). If it may, and does not surely, it is a warning.',
+    find: ({ assessment, earlyRules }) =>
+      given([assessment, earlyRules], (assessed, rules) =>
+        checkEach(rules, { notHere: 'no rule comes before connection tracking' }, (one) =>
+          findUntrackedPackets([one], assessed).map(describeUntracked),
+        ),
+      ),
+  },
+  'dropped-by-rule': {
+    levels: ['fail'],
+    meaning:
+      "A foreign rule in iptables' table mangle drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.",
+    find: ({ assessment }) =>
+      given([assessment], (assessed) =>
+        checkEach(
+          findDropRules(assessed),
+          { notHere: 'no such rule is here' },
+          ({ place, rule, deletion }) => ({
+            level: 'fail',
+            title: `${place} drops balanced connections: ${quoteText(rule)}`,
+            why: 'Connections to the VIP or to an apiserver hang. Remove the rule from the configuration of its owner too: a reload writes it again.',
+            remedy: [deletion],
+          }),
+        ),
+      ),
+  },
+};
 
 /** Why nothing of a family is balanced; null where something is. */
 function findDeclined({ decisions }: HostReading, family: Family): NotChecked | null {
@@ -75,45 +149,6 @@ function findDeclined({ decisions }: HostReading, family: Family): NotChecked | 
   const [first] = own;
   if (first === undefined || own.some(isBalanced)) return null;
   return { unknown: `nothing is balanced: ${first.reason}` };
-}
-
-/** vipnat's own rule lets it pass: only where that rule is missing anything is lost. */
-function findDropPolicy({ config, assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], (assessed) =>
-    checkEach(listFamilies(config.vips), noVip, (family): Finding[] | NotChecked => {
-      const dropping = assessed.observation.rulesets.filter(
-        (seen) => seen.family === family && dropsForwarded(seen),
-      );
-      if (dropping.length === 0) return [];
-      const isLacking = assessed.plan.tables.some(
-        ({ family: own, dialect, table, drift }) =>
-          own === family &&
-          table === 'filter' &&
-          dropping.some((seen) => seen.dialect === dialect) &&
-          drift.some(({ kind }) => kind.startsWith('missing')),
-      );
-      if (!isLacking) return findDeclined(assessed, family) ?? [];
-      return [
-        {
-          level: 'fail',
-          title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops forwarded packets, and the rule by which vipnat accepts balanced connections is missing`,
-          why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
-          remedy: converge({ agent, assessment, flags, units }),
-        },
-      ];
-    }),
-  );
-}
-
-function findForeignDrop({ config, assessment, forwardChains }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment, forwardChains], (assessed, chains) => {
-    const dropping = chains.filter(({ isDropping }) => isDropping);
-    return checkEach(dropping, { notHere: 'no chain drops forwarded packets' }, (chain) => {
-      if (findForeignDrops([chain], assessed).length > 0) return [describeForeignDrop(chain)];
-      const declined = listFamilies(config.vips).map((family) => findDeclined(assessed, family));
-      return declined.find((one) => one !== null) ?? [];
-    });
-  });
 }
 
 function describeForeignDrop({ table, name }: ForwardChain): Finding {
@@ -127,30 +162,6 @@ function describeForeignDrop({ table, name }: ForwardChain): Finding {
   };
 }
 
-/**
- * Strict is 1 (RFC 3704), and the greater of the interface's value and that for all counts, so 2 for all is loose
- * everywhere. Source: Documentation/networking/ip-sysctl.rst of Linux. With one network there is only one return path.
- */
-function findStrictFilter({ config, interfaces, sysctls }: HostFacts): ReturnType<Check['find']> {
-  const value = (device: string) => Number(sysctls.get(nameReversePathFilter(device)) ?? 0);
-  const vips = config.vips.filter(({ family }) => family === 'ipv4');
-  const isVip = (address: string) => vips.some((vip) => vip.address === address);
-  const own = interfaces.filter(({ address, family }) => family === 'ipv4' && !isVip(address));
-  const devices = [...new Set(own.map(({ device }) => device))];
-  const strict = devices.filter(
-    (device) =>
-      Math.max(value('all'), value(device)) === 1 &&
-      own.some((local) => local.device === device && vips.some((vip) => isInSubnet(vip.address, local))),
-  );
-  if (vips.length === 0) return { notHere: 'no virtual IP is IPv4' };
-  if (devices.length < 2) return { notHere: 'this host is in one network' };
-  return checkEach(devices, noVip, (device) => {
-    const names = ['all', device].map(nameReversePathFilter);
-    if (!names.some((name) => sysctls.has(name))) return { unknown: `${names[1] ?? ''} cannot be read` };
-    return strict.filter((one) => one === device).map((one) => describeStrict(one, devices));
-  });
-}
-
 function describeStrict(device: string, devices: readonly string[]): Finding {
   return {
     level: 'warn',
@@ -161,126 +172,123 @@ function describeStrict(device: string, devices: readonly string[]): Finding {
 }
 
 /** Whether vipnat can do its work here at all. */
-export const toolChecks: readonly Check[] = [
-  {
-    code: 'not-permitted',
+export const toolChecks: Checks = {
+  'not-permitted': {
     levels: ['fail'],
     meaning: 'The process has no `CAP_NET_ADMIN` or no `CAP_NET_RAW`.',
-    find: findLackingRights,
-  },
-  {
-    code: 'no-firewall-tool',
-    levels: ['fail'],
-    meaning: 'Neither iptables nor nft is in `PATH`.',
-    find: findMissingFirewallTool,
-  },
-  {
-    code: 'inotifywait-missing',
-    levels: ['warn'],
-    meaning:
-      '`inotifywait` is not in `PATH`, and this host uses iptables-legacy. The agent detects changes late.',
-    find: findMissingInotifywait,
-  },
-  {
-    code: 'host-unreadable',
-    levels: ['fail'],
-    meaning: 'vipnat could not read a table or a list of addresses. The finding names it, with the reason.',
-    find: findUnreadableHost,
-  },
-  {
-    code: 'rules-unread',
-    levels: ['warn'],
-    meaning:
-      'vipnat could not read some rules that it does not need. The finding names them, with the reason and the effect.',
-    find: findUnreadRules,
-  },
-  {
-    code: 'conntrack-nearly-full',
-    levels: ['warn', 'fail'],
-    meaning: 'The connection table is at least 80 % full. From 95 %, it is a failure.',
-    find: findFullConntrack,
-  },
-  {
-    code: 'conntrack-not-loose',
-    levels: ['warn'],
-    meaning:
-      '`nf_conntrack_tcp_loose` is 0. Connections without an entry in the connection table hang instead of being reset.',
-    find: findStrictConntrack,
-  },
-];
-
-function findLackingRights({ rights, flags }: HostFacts): ReturnType<Check['find']> {
-  return given([rights], ({ hasNetAdmin, hasNetRaw }) =>
-    checkHost(() => {
-      const lacking = [...(hasNetAdmin ? [] : ['CAP_NET_ADMIN']), ...(hasNetRaw ? [] : ['CAP_NET_RAW'])];
-      if (lacking.length === 0) return [];
-      return [
-        {
+    find: ({ rights, flags }) =>
+      given([rights], ({ hasNetAdmin, hasNetRaw }) => {
+        const lacking = [...(hasNetAdmin ? [] : ['CAP_NET_ADMIN']), ...(hasNetRaw ? [] : ['CAP_NET_RAW'])];
+        if (lacking.length === 0) return null;
+        return {
           level: 'fail',
           title: `this process has no ${lacking.join(' and no ')}`,
           why: 'vipnat can neither read nor write the firewall. Checks that need the firewall are listed as not checked.',
           remedy: [`sudo vipnat doctor ${flags}`],
-        },
-      ];
-    }),
-  );
-}
-
-/** Whether no program is here that reads or writes rules. */
-export function lacksFirewallTool(tools: ReadonlySet<string>): boolean {
-  return !tools.has('nft') && [...tools].every((tool) => !tool.includes('tables'));
-}
-
-function findMissingFirewallTool({ tools }: HostFacts): ReturnType<Check['find']> {
-  return checkHost(() => {
-    if (!lacksFirewallTool(tools)) return [];
-    return [
-      {
+        };
+      }),
+  },
+  'no-firewall-tool': {
+    levels: ['fail'],
+    meaning: 'Neither iptables nor nft is in `PATH`.',
+    find: ({ tools }) => {
+      if (!lacksFirewallTool(tools)) return null;
+      return {
         level: 'fail',
         title: 'neither iptables nor nft is in PATH',
         why: 'vipnat cannot write rules without one of these tools.',
         remedy: install('iptables', { tools }),
-      },
-    ];
-  });
-}
-
-/** Changes of legacy tables are noticed by their lock; nft counts its own changes. */
-function findMissingInotifywait({ tools, assessment }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ observation }) =>
-    observation.dialect.value === 'legacy'
-      ? checkHost(() =>
-          findMissing(
-            tools,
-            'inotifywait',
-            'The agent cannot watch legacy tables. It finds changes there only at its next periodic sync.',
-          ),
-        )
-      : { notHere: 'legacy tables are not used' },
-  );
-}
-
-function findMissing(tools: ReadonlySet<string>, tool: string, why: string): Finding[] {
-  if (tools.has(tool)) return [];
-  return [
-    { level: 'warn', title: `${tool} is not in PATH`, why, remedy: install(packageOf(tool), { tools }) },
-  ];
-}
-
-/** All that rests on it says so for itself: here only that it is so, once. */
-function findUnreadableHost(facts: HostFacts): ReturnType<Check['find']> {
-  const { assessment } = facts;
-  return checkHost(() => {
-    if (!('unknown' in assessment)) return [];
-    return [
-      {
+      };
+    },
+  },
+  'inotifywait-missing': {
+    levels: ['warn'],
+    meaning:
+      '`inotifywait` is not in `PATH`, and this host uses iptables-legacy. The agent detects changes late.',
+    /** Changes of legacy tables are noticed by their lock; nft counts its own changes. */
+    find: ({ tools, assessment }) =>
+      given([assessment], ({ observation }) => {
+        if (observation.dialect.value !== 'legacy') return { notHere: 'legacy tables are not used' };
+        if (tools.has('inotifywait')) return null;
+        return {
+          level: 'warn',
+          title: 'inotifywait is not in PATH',
+          why: 'The agent cannot watch legacy tables. It finds changes there only at its next periodic sync.',
+          remedy: install(packageOf('inotifywait'), { tools }),
+        };
+      }),
+  },
+  'host-unreadable': {
+    levels: ['fail'],
+    meaning: 'vipnat could not read a table or a list of addresses. The finding names it, with the reason.',
+    /** All that rests on it says so for itself: here only that it is so, once. */
+    find: (facts) => {
+      const { assessment } = facts;
+      if (!('unknown' in assessment)) return null;
+      return {
         level: 'fail',
         title: `vipnat could not read the whole host: ${assessment.unknown}`,
         why: 'vipnat writes no rules before it can read everything.',
         remedy: describeReading(facts),
-      },
-    ];
-  });
+      };
+    },
+  },
+  'rules-unread': {
+    levels: ['warn'],
+    meaning:
+      'vipnat could not read some rules that it does not need. The finding names them, with the reason and the effect.',
+    /** What nothing depends on: vipnat works without it. */
+    find: ({ assessment }) =>
+      given([assessment], ({ observation }) =>
+        checkHost(
+          describeUnread(observation.unread).map(({ code, text }) => ({
+            level: 'warn',
+            title: `vipnat cannot read all rules [${code}]`,
+            why: `${text} Everything else works.`,
+            remedy: [`# docs/errors.md says what to do about ${code}`],
+          })),
+        ),
+      ),
+  },
+  'conntrack-nearly-full': {
+    levels: ['warn', 'fail'],
+    meaning: 'The connection table is at least 80 % full. From 95 %, it is a failure.',
+    find: ({ sysctls }) => {
+      const count = Number(sysctls.get(sysctlNames.conntrackCount) ?? NaN);
+      const max = Number(sysctls.get(sysctlNames.conntrackMax) ?? NaN);
+      if (Number.isNaN(count) || Number.isNaN(max)) return noConntrack;
+      // 0 is no limit.
+      if (max === 0 || count < warnShare * max) return null;
+      return {
+        level: count < failShare * max ? 'warn' : 'fail',
+        title: `the connection table is ${Math.floor((100 * count) / max)} % full (${count} of ${max})`,
+        why: 'If the table is full, the kernel drops new connections, also to the virtual IP.',
+        remedy: [`sysctl -w ${sysctlNames.conntrackMax}=${2 * max}`],
+      };
+    },
+  },
+  'conntrack-not-loose': {
+    levels: ['warn'],
+    meaning:
+      '`nf_conntrack_tcp_loose` is 0. Connections without an entry in the connection table hang instead of being reset.',
+    /** A connection whose entry was deleted is picked up in its middle only then, and so gets its reset. */
+    find: ({ sysctls }) => {
+      const loose = sysctls.get(sysctlNames.conntrackLoose);
+      if (loose === undefined) return noConntrack;
+      if (loose !== '0') return null;
+      return {
+        level: 'warn',
+        title: `${sysctlNames.conntrackLoose} is 0`,
+        why: 'If an apiserver dies or the VIP moves, connections hang instead of being reset.',
+        remedy: [`sysctl -w ${sysctlNames.conntrackLoose}=1`],
+      };
+    },
+  },
+};
+
+/** Whether no program is here that reads or writes rules. */
+export function lacksFirewallTool(tools: ReadonlySet<string>): boolean {
+  return !tools.has('nft') && [...tools].every((tool) => !tool.includes('tables'));
 }
 
 /** If another finding fixes the cause, no longer log is proposed. */
@@ -292,86 +300,10 @@ function describeReading({ rights, tools, flags }: HostFacts): string[] {
     : [`vipnat plan ${flags} --log-level debug`];
 }
 
-/** What nothing depends on: vipnat works without it. */
-function findUnreadRules({ assessment }: HostFacts): ReturnType<Check['find']> {
-  return checkHost(() =>
-    given([assessment], ({ observation }) =>
-      describeUnread(observation.unread).map(({ code, text }) => ({
-        level: 'warn' as const,
-        title: `vipnat cannot read all rules [${code}]`,
-        why: `${text} Everything else works.`,
-        remedy: [`# docs/errors.md says what to do about ${code}`],
-      })),
-    ),
-  );
-}
-
 /** The kernel drops new connections of a full table; at this share there is time left to do something. */
 const warnShare = 0.8;
 const failShare = 0.95;
-
-function findFullConntrack({ sysctls }: HostFacts): ReturnType<Check['find']> {
-  const count = Number(sysctls.get(sysctlNames.conntrackCount) ?? NaN);
-  const max = Number(sysctls.get(sysctlNames.conntrackMax) ?? NaN);
-  if (Number.isNaN(count) || Number.isNaN(max)) return noConntrack;
-  return checkHost(() => {
-    // 0 is no limit.
-    if (max === 0 || count < warnShare * max) return [];
-    return [
-      {
-        level: count < failShare * max ? 'warn' : 'fail',
-        title: `the connection table is ${Math.floor((100 * count) / max)} % full (${count} of ${max})`,
-        why: 'If the table is full, the kernel drops new connections, also to the virtual IP.',
-        remedy: [`sysctl -w ${sysctlNames.conntrackMax}=${2 * max}`],
-      },
-    ];
-  });
-}
-
 const noConntrack = { unknown: 'nf_conntrack is not loaded, or its sysctls are hidden' };
-
-/** A connection whose entry was deleted is picked up in its middle only then, and so gets its reset. */
-function findStrictConntrack({ sysctls }: HostFacts): ReturnType<Check['find']> {
-  const loose = sysctls.get(sysctlNames.conntrackLoose);
-  if (loose === undefined) return noConntrack;
-  return checkHost(() => {
-    if (loose !== '0') return [];
-    return [
-      {
-        level: 'warn',
-        title: `${sysctlNames.conntrackLoose} is 0`,
-        why: 'If an apiserver dies or the VIP moves, connections hang instead of being reset.',
-        remedy: [`sysctl -w ${sysctlNames.conntrackLoose}=1`],
-      },
-    ];
-  });
-}
-
-/** Whether connection tracking sees what is balanced, and nobody drops it where vipnat has no rule. */
-export const trackingChecks: readonly Check[] = [
-  {
-    code: 'packets-not-tracked',
-    levels: ['warn', 'fail'],
-    meaning:
-      'A foreign rule keeps packets of balanced connections from being tracked (`NOTRACK`, `notrack`). If it may, and does not surely, it is a warning.',
-    find: findUntracked,
-  },
-  {
-    code: 'dropped-by-rule',
-    levels: ['fail'],
-    meaning:
-      "A foreign rule in iptables' table mangle drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.",
-    find: findDrops,
-  },
-];
-
-function findUntracked({ assessment, earlyRules }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment, earlyRules], (assessed, rules) =>
-    checkEach(rules, { notHere: 'no rule comes before connection tracking' }, (one) =>
-      findUntrackedPackets([one], assessed).map(describeUntracked),
-    ),
-  );
-}
 
 function describeUntracked({ place, rule, packets, isSure, exemptions }: UntrackedPackets): Finding {
   const [first = '', ...more] = packets;
@@ -385,17 +317,4 @@ function describeUntracked({ place, rule, packets, isSure, exemptions }: Untrack
       ...exemptions,
     ],
   };
-}
-
-function findDrops({ assessment }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], (assessed) =>
-    checkEach(findDropRules(assessed), { notHere: 'no such rule is here' }, ({ place, rule, deletion }) => [
-      {
-        level: 'fail',
-        title: `${place} drops balanced connections: ${quoteText(rule)}`,
-        why: 'Connections to the VIP or to an apiserver hang. Remove the rule from the configuration of its owner too: a reload writes it again.',
-        remedy: [deletion],
-      },
-    ]),
-  );
 }

@@ -1,5 +1,6 @@
 import {
-  type Check,
+  type Checks,
+  noVip,
   type HostFacts,
   given,
   checkHost,
@@ -35,54 +36,137 @@ import type { Endpoint } from '../../../lib/net.ts';
 import type { HostProcess } from '../../../lib/kernel/host.ts';
 import type { Drain } from '../../../lib/files.ts';
 
-/** Whether keepalived can bring the virtual IPs here, and nothing prevents it. */
-export const keepalivedChecks: readonly Check[] = [
-  {
-    code: 'keepalived-not-running',
+/** Whether keepalived can bring the virtual IPs here, nothing prevents it, and its track file is that of an agent that runs. */
+export const keepalivedChecks: Checks = {
+  'keepalived-not-running': {
     levels: ['warn'],
     meaning: 'keepalived does not run here. The VIP cannot come to this node.',
-    find: findNoKeepalived,
-  },
-  {
-    code: 'keepalived-lacks-vip',
-    levels: ['warn'],
-    meaning: 'keepalived runs, but its configuration has no instance with the VIP.',
-    find: findUnknownVip,
-  },
-  {
-    code: 'keepalived-untracked',
-    levels: ['warn'],
-    meaning:
-      'keepalived does not follow the track file. The agent cannot report that this node cannot serve.',
-    find: findUntracked,
-  },
-  {
-    code: 'vrid-clash',
-    levels: ['fail'],
-    meaning:
-      "Another host uses the VIP's `virtual_router_id` for other addresses. The finding names that host.",
-    find: findVridClash,
-  },
-];
-
-function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
-  return given([facts.processes], (running) => {
-    const vipHolders = running.filter((process) => process.name === keepalivedName || isKubeVip(process));
-    const [hidden] = vipHolders;
-    return checkHost(() => {
-      if (vipHolders.some(({ isSurelyHere }) => isSurelyHere)) return [];
-      if (hidden !== undefined) return describeElsewhere(hidden);
-      return [
-        {
+    find: (facts) =>
+      given([facts.processes], (running) => {
+        const vipHolders = running.filter((process) => process.name === keepalivedName || isKubeVip(process));
+        const [hidden] = vipHolders;
+        if (vipHolders.some(({ isSurelyHere }) => isSurelyHere)) return null;
+        if (hidden !== undefined) return describeElsewhere(hidden);
+        return {
           level: 'warn',
           title: 'keepalived does not run on this node',
           why: `If the VIP holder fails, this node cannot take over ${listAddresses(facts.config)}.`,
           remedy: describeStart(facts),
+        };
+      }),
+  },
+  'keepalived-lacks-vip': {
+    levels: ['warn'],
+    meaning: 'keepalived runs, but its configuration has no instance with the VIP.',
+    find: ({ config, flags, keepalived, processes }) =>
+      given([processes, keepalived], (running, { path, text, files }) => {
+        if (!isKeepalivedHere(running)) return notRunning;
+        if (text === null) return { unknown: `${path} is not there` };
+        return checkEach(config.vips, noVip, ({ address }) => {
+          if (findInstance(text, address) !== null) return null;
+          return {
+            level: 'warn',
+            title: `${path} has no vrrp_instance with ${address}`,
+            why: 'If the VIP holder fails, keepalived does not bring the VIP to this node.',
+            remedy: addInstance({ path, files, text, processes: running }, address, flags, config.runDir),
+          };
+        });
+      }),
+  },
+  'keepalived-untracked': {
+    levels: ['warn'],
+    meaning:
+      'keepalived does not follow the track file. The agent cannot report that this node cannot serve.',
+    find: ({ config, keepalived, processes }) =>
+      given([processes, keepalived], (running, { path, text, files }) => {
+        const file = locateServingFile(config.runDir);
+        if (!isKeepalivedHere(running)) return notRunning;
+        if (text === null) return { unknown: `${path} is not there` };
+        if (!config.vips.some(({ address }) => findInstance(text, address) !== null))
+          return { unknown: `${path} has no vrrp_instance with ${listAddresses(config)}` };
+        if (text.includes(file)) return null;
+        return {
+          level: 'warn',
+          title: `keepalived does not follow ${file}`,
+          why: 'The VIP stays on this node even if the agent reports that this node cannot serve.',
+          remedy: trackServing(
+            { path, files, text, processes: running },
+            listOwn(config.vips),
+            config.runDir,
+          ),
+        };
+      }),
+  },
+  'vrid-clash': {
+    levels: ['fail'],
+    meaning:
+      "Another host uses the VIP's `virtual_router_id` for other addresses. The finding names that host.",
+    /** An id belongs to one set of addresses on a link, per family (RFC 9568, section 5.2.3). A master may hold more addresses than asked about. */
+    find: (facts) => {
+      const { config, adverts, assessment, keepalived, processes } = facts;
+      return given(
+        [adverts, assessment, keepalived],
+        (seen, { observation, health }, { path, text, files }) => {
+          const running = 'value' in processes ? processes.value : [];
+          const known = new Set(
+            [...observation.addresses, ...config.endpoints].map(({ address }) => address),
+          );
+          const masters = [...health.keys()].map((endpoint) => endpoint.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
+          const foreign = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
+          return checkEach(config.vips, noVip, (vip) => {
+            const vrid = findVrid(vip, text);
+            if (vrid === null) return { unknown: `the virtual_router_id of ${vip.address} is not known` };
+            const clash = foreign.find(
+              (advert) =>
+                advert.family === vip.family &&
+                advert.vrid === vrid &&
+                !advert.addresses.includes(vip.address),
+            );
+            if (clash === undefined) return null;
+            const free = findFreeVrid(seen, vrid);
+            return {
+              level: 'fail',
+              title: `${clash.source} uses virtual_router_id ${vrid} of ${vip.address} for ${clash.addresses.join(', ')}`,
+              why: 'Each group treats the other’s adverts as its own. One virtual IP may have no VIP holder, or both may keep moving.',
+              remedy: changeVrid({ path, files, text: text ?? '', processes: running }, vip.address, {
+                from: vrid,
+                to: free,
+              }),
+            };
+          });
         },
-      ];
-    });
-  });
-}
+      );
+    },
+  },
+  'track-file-dropped': {
+    levels: ['warn'],
+    meaning:
+      'keepalived is configured to follow the track file, but ignores it. The folder did not exist when keepalived started.',
+    find: (facts) =>
+      given([facts.processes, facts.keepalived, facts.trackFile], (running, { text }, { isWatched }) => {
+        const file = locateServingFile(facts.config.runDir);
+        if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
+        return isWatched ? null : describeDropped(facts, running, file);
+      }),
+  },
+  'track-file-stale': {
+    levels: ['fail'],
+    meaning: 'The track file says that this node cannot serve, and no agent runs that could reset it.',
+    /** See docs/adr/0018-track-file-of-a-killed-agent.md. */
+    find: (facts) =>
+      given([facts.keepalived, facts.trackFile], ({ text }, { content, isWatched }) => {
+        const file = locateServingFile(facts.config.runDir);
+        if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
+        if (facts.agent !== null || content === null || Number(content) === 0) return null;
+        return {
+          level: 'fail',
+          title: `${file} says ${content.slice(0, 8)}, and no agent runs that could reset the file`,
+          why: 'keepalived does not take the VIP on this node, even if all other masters fail.',
+          remedy: [reset(file)],
+        };
+      }),
+  },
+};
 
 /**
  * What starts keepalived on this host. If it does not receive or understand the VIP holder's adverts, it
@@ -137,83 +221,7 @@ function writeFile(path: string, flags: string, { runDir }: Config): string[] {
   ];
 }
 
-function findUnknownVip({ config, flags, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
-  return given([processes, keepalived], (running, { path, text, files }) => {
-    if (!isKeepalivedHere(running)) return notRunning;
-    if (text === null) return { unknown: `${path} is not there` };
-    return checkEach(config.vips, noVip, ({ address }) => {
-      if (findInstance(text, address) !== null) return [];
-      return [
-        {
-          level: 'warn',
-          title: `${path} has no vrrp_instance with ${address}`,
-          why: 'If the VIP holder fails, keepalived does not bring the VIP to this node.',
-          remedy: addInstance({ path, files, text, processes: running }, address, flags, config.runDir),
-        },
-      ];
-    });
-  });
-}
-
-function findUntracked({ config, keepalived, processes }: HostFacts): ReturnType<Check['find']> {
-  return given([processes, keepalived], (running, { path, text, files }) => {
-    const file = locateServingFile(config.runDir);
-    if (!isKeepalivedHere(running)) return notRunning;
-    if (text === null) return { unknown: `${path} is not there` };
-    if (!config.vips.some(({ address }) => findInstance(text, address) !== null))
-      return { unknown: `${path} has no vrrp_instance with ${listAddresses(config)}` };
-    return checkHost(() => {
-      if (text.includes(file)) return [];
-      return [
-        {
-          level: 'warn',
-          title: `keepalived does not follow ${file}`,
-          why: 'The VIP stays on this node even if the agent reports that this node cannot serve.',
-          remedy: trackServing(
-            { path, files, text, processes: running },
-            listOwn(config.vips),
-            config.runDir,
-          ),
-        },
-      ];
-    });
-  });
-}
-
 const notRunning = { unknown: 'no keepalived is seen on this node' };
-const noVip = { unknown: 'no virtual IP is configured' };
-
-/** An id belongs to one set of addresses on a link, per family (RFC 9568, section 5.2.3). A master may hold more addresses than asked about. */
-function findVridClash(facts: HostFacts): ReturnType<Check['find']> {
-  const { config, adverts, assessment, keepalived, processes } = facts;
-  return given([adverts, assessment, keepalived], (seen, { observation, health }, { path, text, files }) => {
-    const running = 'value' in processes ? processes.value : [];
-    const known = new Set([...observation.addresses, ...config.endpoints].map(({ address }) => address));
-    const masters = [...health.keys()].map((endpoint) => endpoint.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
-    const foreign = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
-    return checkEach(config.vips, noVip, (vip): Finding[] | NotChecked => {
-      const vrid = findVrid(vip, text);
-      if (vrid === null) return { unknown: `the virtual_router_id of ${vip.address} is not known` };
-      const clash = foreign.find(
-        (advert) =>
-          advert.family === vip.family && advert.vrid === vrid && !advert.addresses.includes(vip.address),
-      );
-      if (clash === undefined) return [];
-      const free = findFreeVrid(seen, vrid);
-      return [
-        {
-          level: 'fail',
-          title: `${clash.source} uses virtual_router_id ${vrid} of ${vip.address} for ${clash.addresses.join(', ')}`,
-          why: 'Each group treats the other’s adverts as its own. One virtual IP may have no VIP holder, or both may keep moving.',
-          remedy: changeVrid({ path, files, text: text ?? '', processes: running }, vip.address, {
-            from: vrid,
-            to: free,
-          }),
-        },
-      ];
-    });
-  });
-}
 
 function findVrid({ family, address }: Endpoint, text: string | null): number | null {
   const configured = findInstance(text ?? '', address)?.vrid;
@@ -238,31 +246,6 @@ function listOwn(vips: readonly Endpoint[]): string[] {
 
 function listAddresses(config: Config): string {
   return listOwn(config.vips).join(', ');
-}
-
-/** Whether keepalived follows the track file, and the file is not left over from an agent that has ended. */
-export const trackFileChecks: readonly Check[] = [
-  {
-    code: 'track-file-dropped',
-    levels: ['warn'],
-    meaning:
-      'keepalived is configured to follow the track file, but ignores it. The folder did not exist when keepalived started.',
-    find: findDropped,
-  },
-  {
-    code: 'track-file-stale',
-    levels: ['fail'],
-    meaning: 'The track file says that this node cannot serve, and no agent runs that could reset it.',
-    find: findStale,
-  },
-];
-
-function findDropped(facts: HostFacts): ReturnType<Check['find']> {
-  return given([facts.processes, facts.keepalived, facts.trackFile], (running, { text }, { isWatched }) => {
-    const file = locateServingFile(facts.config.runDir);
-    if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
-    return checkHost(() => (isWatched ? [] : [describeDropped(facts, running, file)]));
-  });
 }
 
 /** A reload keeps the VIP, as long as the file does not tell it to go. */
@@ -296,25 +279,6 @@ function reset(file: string): string {
   return `echo 0 > ${quoteWords([file])}`;
 }
 
-/** See docs/adr/0018-track-file-of-a-killed-agent.md. */
-function findStale(facts: HostFacts): ReturnType<Check['find']> {
-  return given([facts.keepalived, facts.trackFile], ({ text }, { content, isWatched }) => {
-    const file = locateServingFile(facts.config.runDir);
-    if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
-    return checkHost(() => {
-      if (facts.agent !== null || content === null || Number(content) === 0) return [];
-      return [
-        {
-          level: 'fail',
-          title: `${file} says ${content.slice(0, 8)}, and no agent runs that could reset the file`,
-          why: 'keepalived does not take the VIP on this node, even if all other masters fail.',
-          remedy: [reset(file)],
-        },
-      ];
-    });
-  });
-}
-
 function isFollowed({ config }: HostFacts, text: string | null): boolean {
   const file = locateServingFile(config.runDir);
   return text !== null && config.vips.some(({ address }) => followsFile(text, address, file) === true);
@@ -325,32 +289,25 @@ function notFollowed(file: string): NotChecked {
 }
 
 /** Whether a drain of this host was forgotten, or does not work. */
-export const hostDrainedChecks: readonly Check[] = [
-  {
-    code: 'host-drained',
+export const hostDrainedChecks: Checks = {
+  'host-drained': {
     levels: ['warn'],
     meaning:
       'This host has been drained (`vipnat drain`) for more than a day. Or no other host took its VIP.',
-    find: findDrained,
+    find: ({ drain, now }) =>
+      given([drain], (drained) => {
+        if (drained === null) return null;
+        const ageMs = now.getTime() - drained.since.getTime();
+        return checkHost([
+          ...(drained.vipStaysSince === null ? [] : [vipStays]),
+          ...(ageMs <= forgottenMs ? [] : [toForgotten(ageMs, drained)]),
+        ]);
+      }),
   },
-];
+};
 
 /** Maintenance takes hours. */
 const forgottenMs = 86_400_000;
-
-function findDrained({ drain, now }: HostFacts): ReturnType<Check['find']> {
-  return given([drain], (drained) =>
-    checkHost(() => {
-      if (drained === null) return [];
-      const ageMs = now.getTime() - drained.since.getTime();
-      return [
-        ...(drained.vipStaysSince === null ? [] : [vipStays]),
-        ...(ageMs <= forgottenMs ? [] : [toForgotten(ageMs, drained)]),
-      ];
-    }),
-  );
-}
-
 const vipStays: Finding = {
   level: 'warn',
   title: 'this host is drained, but no other host took its VIP',

@@ -1,16 +1,19 @@
 import {
-  type Check,
+  type Checks,
+  noVip,
+  type Verdict,
   type HostFacts,
   given,
-  checkHost,
   type NotHere,
   checkEach,
   filePaths,
+  findFile,
+  isAbsent,
+  findValue,
+  ipvsModules,
+  sysctlNames,
   type Finding,
-  type NotChecked,
-  type Fact,
 } from '../facts.ts';
-import { ipvsChecks } from './ipvs.ts';
 import { restartProxy, describeElsewhere, converge, removeRules } from '../remedies.ts';
 import { findProxies, serviceChain } from '../../../lib/kube-proxy/read.ts';
 import type { HostObservation, HostReading } from '../../../agent/main.ts';
@@ -24,79 +27,199 @@ import {
   parseAddress,
   type Address,
 } from '../../../lib/net.ts';
+import type { HostProcess } from '../../../lib/kernel/host.ts';
+import { areServicesUsed } from '../services-facts.ts';
+import { basename } from 'node:path';
+import ipaddr from 'ipaddr.js';
 import * as z from 'zod/mini';
 import { parse } from 'yaml';
 
-/** Whether kube-proxy does its work, and leaves the VIP alone. */
-export const kubeProxyChecks: readonly Check[] = [
-  {
-    code: 'kube-proxy-down',
+/** Whether kube-proxy does its work, has what its ipvs mode needs, and leaves the VIP alone. */
+export const kubeProxyChecks: Checks = {
+  'kube-proxy-down': {
     levels: ['warn'],
     meaning: "kube-proxy's rules are here, but kube-proxy does not run.",
-    find: findDown,
-  },
-  {
-    code: 'kube-proxy-unhealthy',
-    levels: ['fail'],
-    meaning: "kube-proxy's health check answers with an error.",
-    find: findUnhealthy,
-  },
-  {
-    code: 'kube-proxy-blocked',
-    levels: ['fail'],
-    meaning: 'A rule that jumps into a chain of kube-proxy prevents all updates of the nat table.',
-    find: findBlocked,
-  },
-  {
-    code: 'iptables-backends-mixed',
-    levels: ['warn'],
-    meaning: "kube-proxy's chains are in both backends of iptables.",
-    find: findMixedBackends,
-  },
-  ...ipvsChecks,
-];
-
-const restart = restartProxy;
-
-function findDown({ assessment, kubeProxy, processes }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment, processes], ({ observation }, running) => {
-    if (observation.proxyMode.value === 'none') return noProxy(observation);
-    const candidates = findProxies(running);
-    return checkHost(() => {
-      if (kubeProxy.status !== null || candidates.some(({ isSurelyHere }) => isSurelyHere)) return [];
-      const [first] = candidates;
-      if (first !== undefined) return describeElsewhere(first);
-      return [
-        {
+    find: ({ assessment, kubeProxy, processes }) =>
+      given([assessment, processes], ({ observation }, running) => {
+        if (observation.proxyMode.value === 'none') return noProxy(observation);
+        const candidates = findProxies(running);
+        if (kubeProxy.status !== null || candidates.some(({ isSurelyHere }) => isSurelyHere)) return null;
+        const [first] = candidates;
+        if (first !== undefined) return describeElsewhere(first);
+        return {
           level: 'warn',
           title: `kube-proxy's rules are here (${observation.proxyMode.seenIn}), but kube-proxy does not run`,
           why: 'Services on this node keep their last endpoints. If another program such as Cilium replaced kube-proxy, do not restart kube-proxy. These rules are left over: give vipnat --endpoints or credentials. The commands restart only a kube-proxy that is installed.',
-          remedy: [restart],
-        },
-      ];
-    });
-  });
-}
-
-/** 503: its last update of rules has failed for two minutes. Source: pkg/proxy/healthcheck, proxyHealthServer. */
-function findUnhealthy({ kubeProxy: { status }, assessment }: HostFacts): ReturnType<Check['find']> {
-  if (status === null) {
-    const isAbsent = 'value' in assessment && assessment.value.observation.proxyMode.value === 'none';
-    if (isAbsent) return noProxy(assessment.value.observation);
-    return { unknown: 'no program answers at 127.0.0.1:10256/healthz' };
-  }
-  return checkHost(() => {
-    if (status === 200) return [];
-    return [
-      {
+          remedy: [restartProxy],
+        };
+      }),
+  },
+  'kube-proxy-unhealthy': {
+    levels: ['fail'],
+    meaning: "kube-proxy's health check answers with an error.",
+    /** 503: its last update of rules has failed for two minutes. Source: pkg/proxy/healthcheck, proxyHealthServer. */
+    find: ({ kubeProxy: { status }, assessment }) => {
+      if (status === null) {
+        const observation = findValue(assessment)?.observation;
+        if (observation?.proxyMode.value === 'none') return noProxy(observation);
+        return { unknown: 'no program answers at 127.0.0.1:10256/healthz' };
+      }
+      if (status === 200) return null;
+      return {
         level: 'fail',
         title: `kube-proxy reports that it is not healthy (${status} on 127.0.0.1:10256)`,
         why: 'kube-proxy cannot write its rules. Services on this node may lead to endpoints that are gone.',
-        remedy: ['kubectl -n kube-system logs -l k8s-app=kube-proxy --tail 20', restart],
-      },
-    ];
-  });
-}
+        remedy: ['kubectl -n kube-system logs -l k8s-app=kube-proxy --tail 20', restartProxy],
+      };
+    },
+  },
+  'kube-proxy-blocked': {
+    levels: ['fail'],
+    meaning: 'A rule that jumps into a chain of kube-proxy prevents all updates of the nat table.',
+    /** Measured with kube-proxy 1.36.3: one foreign jump into a chain that it wants to delete fails its whole update of nat. */
+    find: ({ assessment, agent, flags, units }) =>
+      given([assessment], ({ observation }) =>
+        checkEach(observation.rulesets, noIptables, (ruleset) => {
+          const seen = observation.views[ruleset.family].iptables.find(
+            ({ dialect }) => dialect === ruleset.dialect,
+          );
+          const isOver = seen !== undefined && (seen.view.unwanted !== null || !seen.view.isHooked);
+          const pinned = listPinners(ruleset);
+          if (!isOver || pinned.length === 0) return null;
+          return {
+            level: 'fail',
+            title: `kube-proxy cannot delete ${serviceChain}: ${pinned.join(', ')} jumps there`,
+            why: 'kube-proxy’s whole update of the nat table fails. No Service on this node is updated any more.',
+            remedy: converge({ agent, assessment, flags, units }),
+          };
+        }),
+      ),
+  },
+  'iptables-backends-mixed': {
+    levels: ['warn'],
+    meaning: "kube-proxy's chains are in both backends of iptables.",
+    /** kubernetes#71305: packets meet the rules of both, and each tool shows only its own. */
+    find: ({ assessment }) =>
+      given([assessment], ({ observation }) => {
+        const used = observation.dialect.value;
+        const hasProxy = ({ tables }: Ruleset) => tables.get('nat')?.has('KUBE-SERVICES') ?? false;
+        return checkEach(observation.rulesets, noIptables, (ruleset) => {
+          const { dialect, family } = ruleset;
+          const others = observation.rulesets.filter(
+            (other) => other.family === family && other.dialect === used,
+          );
+          if (dialect === used || !hasProxy(ruleset) || !others.some(hasProxy)) return null;
+          const tool = toolName(family, dialect);
+          return {
+            level: 'warn',
+            title: `kube-proxy's chains are in both backends of iptables; vipnat uses ${used} (${observation.dialect.seenIn})`,
+            why: `The kernel applies both. Old rules in ${tool} can send connections to apiservers and pods that are gone.`,
+            remedy: removeRules(ruleset, tool),
+          };
+        });
+      }),
+  },
+  'ipvs-modules-missing': {
+    levels: ['fail'],
+    meaning: "kube-proxy's proxy mode is `ipvs`, and the kernel lacks ip_vs, ip_vs_rr or nf_conntrack.",
+    /** kube-proxy then ends immediately, or falls back to iptables mode before 1.26. Source: cmd/kube-proxy/app/server_linux.go. */
+    find: (facts) => {
+      const { assessment, ipvs, modules, processes } = facts;
+      return given([assessment, ipvs], ({ observation }) => {
+        const running = findValue(processes) ?? [];
+        const isAsked = running.some(isConfiguredIpvs);
+        if (observation.proxyMode.value !== 'ipvs' && !isAsked) return noIpvs(observation);
+        return checkEach(ipvsModules, noIpvs(observation), (name) => {
+          const state = isSeen(name, facts) ? 'here' : (modules.get(name) ?? 'unknown');
+          // The kernel loads a scheduler by itself when one is asked for.
+          if (state === 'here' || (name !== 'ip_vs' && state === 'loadable')) return null;
+          if (name !== 'ip_vs' && state === 'unknown')
+            return { unknown: `cannot see whether this kernel has the module ${name}` };
+          return {
+            level: 'fail',
+            title: `kube-proxy is configured for proxy mode ipvs, but this kernel has no ${name}`,
+            why: 'kube-proxy exits, or falls back to proxy mode iptables. Services on this node may not work.',
+            remedy:
+              state === 'loadable'
+                ? [`modprobe ${name}`, restartProxy]
+                : [
+                    `# install this kernel's modules (Ubuntu: linux-modules-extra, RHEL: kernel-modules), then: modprobe ${name}`,
+                    '# or set mode: iptables in the ConfigMap kube-proxy of kube-system. Then restart kube-proxy:',
+                    restartProxy,
+                  ],
+          };
+        });
+      });
+    },
+  },
+  'strict-arp-off': {
+    levels: ['warn', 'fail'],
+    meaning: "kube-proxy's proxy mode is `ipvs`, without strictARP. If Services are used, it is a failure.",
+    /** Source: cmd/kube-proxy, ipvs.strictARP; kube-ipvs0 has every Service's address on every node, and ARP tells of them all. */
+    find: ({ assessment, sysctls, services }) =>
+      given([assessment], ({ observation }) => {
+        if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
+        const isUsed = areServicesUsed(services);
+        const [ignore, announce] = [sysctls.get(sysctlNames.arpIgnore), sysctls.get(sysctlNames.arpAnnounce)];
+        if (ignore === undefined || announce === undefined)
+          return { unknown: `${sysctlNames.arpIgnore} cannot be read` };
+        if (Number(ignore) >= 1 && Number(announce) >= 2) return null;
+        return {
+          level: isUsed ? 'fail' : 'warn',
+          title: `kube-proxy runs in proxy mode ipvs without strictARP (arp_ignore ${ignore}, arp_announce ${announce})`,
+          why: isUsed
+            ? describeServiceArp(observation)
+            : `${everybodyAnswers} If a Service has the VIP as an external address, every node answers for the VIP.`,
+          remedy: [
+            `sysctl -w ${sysctlNames.arpIgnore}=1 ${sysctlNames.arpAnnounce}=2`,
+            '# permanently: set strictARP: true under ipvs: in the ConfigMap kube-proxy of kube-system',
+          ],
+        };
+      }),
+  },
+  'ipvs-conntrack-off': {
+    levels: ['fail'],
+    meaning: '`net.ipv4.vs.conntrack` is 0, and the balancing mode is `cluster-ip`.',
+    /** Without it IPVS forgets that vipnat translated: the mode cluster-ip is not possible. kube-proxy sets it when it starts. */
+    find: ({ assessment, sysctls }) =>
+      given([assessment], ({ observation, decisions }) => {
+        const value = sysctls.get(sysctlNames.ipvsConntrack);
+        if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
+        if (value === undefined) return { unknown: `${sysctlNames.ipvsConntrack} cannot be read` };
+        const isUsed = decisions.some(({ mode }) => mode === 'cluster-ip');
+        if (!isUsed || value !== '0') return null;
+        return {
+          level: 'fail',
+          title: `${sysctlNames.ipvsConntrack} is 0`,
+          why: 'Connections through kube-proxy’s virtual server get no answer.',
+          remedy: [`sysctl -w ${sysctlNames.ipvsConntrack}=1`],
+        };
+      }),
+  },
+  'ipvs-excludes-vip': {
+    levels: ['warn'],
+    meaning: '`--ipvs-exclude-cidrs` contains the ClusterIP.',
+    /** A network that kube-proxy keeps its hands off, with the ClusterIP in it: its virtual servers there are never cleaned up. */
+    find: ({ assessment, kubeProxy }) =>
+      given([assessment], ({ observation, decisions }) => {
+        if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
+        if (kubeProxy.ipvs === null) return { unknown: 'no program answers at 127.0.0.1:10249/configz' };
+        const { excludeCidrs } = kubeProxy.ipvs;
+        return checkEach(decisions, noVip, ({ clusterIp }) => {
+          if (excludeCidrs.length === 0) return null;
+          if (clusterIp === null) return { unknown: 'the ClusterIP of default/kubernetes is not known' };
+          const cidr = excludeCidrs.find((network) => isIn(clusterIp, network));
+          if (cidr === undefined) return null;
+          return {
+            level: 'warn',
+            title: `--ipvs-exclude-cidrs of kube-proxy has ${cidr}, which contains the ClusterIP ${clusterIp}`,
+            why: 'kube-proxy never removes virtual servers in that network. The option is meant for virtual servers of other software.',
+            remedy: ['kubectl -n kube-system edit configmap kube-proxy', restartProxy],
+          };
+        });
+      }),
+  },
+};
 
 function noProxy({ proxyMode }: HostObservation): NotHere {
   return { notHere: `kube-proxy does not run here (${proxyMode.seenIn})` };
@@ -104,26 +227,37 @@ function noProxy({ proxyMode }: HostObservation): NotHere {
 
 const noIptables = { notHere: 'no table of iptables is here' };
 
-/** Measured with kube-proxy 1.36.3: one foreign jump into a chain that it wants to delete fails its whole update of nat. */
-function findBlocked({ assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ observation }) =>
-    checkEach(observation.rulesets, noIptables, (ruleset) => {
-      const seen = observation.views[ruleset.family].iptables.find(
-        ({ dialect }) => dialect === ruleset.dialect,
-      );
-      const isOver = seen !== undefined && (seen.view.unwanted !== null || !seen.view.isHooked);
-      const pinned = listPinners(ruleset);
-      if (!isOver || pinned.length === 0) return [];
-      return [
-        {
-          level: 'fail',
-          title: `kube-proxy cannot delete ${serviceChain}: ${pinned.join(', ')} jumps there`,
-          why: 'kube-proxy’s whole update of the nat table fails. No Service on this node is updated any more.',
-          remedy: converge({ agent, assessment, flags, units }),
-        },
-      ];
-    }),
-  );
+/** By its own command line; its file is not read. */
+function isConfiguredIpvs({ name, arguments: words, isSurelyHere }: HostProcess): boolean {
+  return name === 'kube-proxy' && isSurelyHere && words.includes('--proxy-mode=ipvs');
+}
+
+/** What only a kernel that has it shows. */
+function isSeen(name: string, { ipvs, sysctls }: HostFacts): boolean {
+  if (name === 'nf_conntrack') return sysctls.has(sysctlNames.conntrackMax);
+  const table = findValue(ipvs);
+  return name === 'ip_vs' ? table !== null : / rr\b/.test(table ?? '');
+}
+
+const everybodyAnswers = 'Nodes answer ARP for every address on kube-ipvs0.';
+
+/** kube-proxy has each address of `status.loadBalancer` there, unless its ipMode is Proxy. */
+function describeServiceArp({ addresses }: HostObservation): string {
+  const dummy = addresses.filter(({ device }) => device === 'kube-ipvs0').length;
+  return `${everybodyAnswers} It has ${dummy} here, with the addresses of Services of type LoadBalancer. So each node answers for an address, whichever node holds it.`;
+}
+
+function noIpvs({ proxyMode }: HostObservation): NotHere {
+  return { notHere: `kube-proxy is not in proxy mode ipvs (${proxyMode.seenIn})` };
+}
+
+function isIn(address: string, network: string): boolean {
+  try {
+    const [parsed, [base, length]] = [ipaddr.parse(address), ipaddr.parseCIDR(network)];
+    return parsed.kind() === base.kind() && parsed.match(base, length);
+  } catch {
+    return false;
+  }
 }
 
 /** Chains that are not kube-proxy's, but lead to its chain of the Service. */
@@ -134,46 +268,20 @@ function listPinners({ tables }: Ruleset): string[] {
     .map(([chain]) => chain);
 }
 
-/** kubernetes#71305: packets meet the rules of both, and each tool shows only its own. */
-function findMixedBackends({ assessment }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ observation }) => {
-    const used = observation.dialect.value;
-    const hasProxy = ({ tables }: Ruleset) => tables.get('nat')?.has('KUBE-SERVICES') ?? false;
-    return checkEach(observation.rulesets, noIptables, (ruleset) => {
-      const { dialect, family } = ruleset;
-      const others = observation.rulesets.filter(
-        (other) => other.family === family && other.dialect === used,
-      );
-      if (dialect === used || !hasProxy(ruleset) || !others.some(hasProxy)) return [];
-      const tool = toolName(family, dialect);
-      return [
-        {
-          level: 'warn',
-          title: `kube-proxy's chains are in both backends of iptables; vipnat uses ${used} (${observation.dialect.seenIn})`,
-          why: `The kernel applies both. Old rules in ${tool} can send connections to apiservers and pods that are gone.`,
-          remedy: removeRules(ruleset, tool),
-        },
-      ];
-    });
-  });
-}
-
 /** Whether what runs on this node asks the API where it should. */
-export const kubeconfigChecks: readonly Check[] = [
-  {
-    code: 'kubeconfig-at-vip',
+export const kubeconfigChecks: Checks = {
+  'kubeconfig-at-vip': {
     levels: ['warn'],
     meaning:
       'The kubelet, controller manager or scheduler of this node connects to the VIP instead of its own apiserver.',
     find: (facts) => findServers(facts, describeAtVip),
   },
-  {
-    code: 'kubeconfig-past-vip',
+  'kubeconfig-past-vip': {
     levels: ['warn'],
     meaning: 'A kubeconfig names another master instead of the VIP.',
     find: (facts) => findServers(facts, describePastVip),
   },
-];
+};
 
 /**
  * Who reads a file, and what has to be done for it to be read again. A program that works for this node only asks its own
@@ -221,16 +329,14 @@ interface Asked {
   readonly vips: readonly Endpoint[];
 }
 
-function findServers(
-  { config, assessment, files }: HostFacts,
-  describe: (asked: Asked) => Finding[],
-): ReturnType<Check['find']> {
-  return given([assessment, readText(files, filePaths.hosts)], (assessed, hosts) =>
+function findServers(facts: HostFacts, describe: (asked: Asked) => Finding | null): Verdict {
+  const { assessment, config } = facts;
+  return given([assessment, findFile(facts, filePaths.hosts)], (assessed, hosts) =>
     checkEach(
-      readers.filter(({ path }) => !isMissing(readText(files, path))),
+      readers.filter(({ path }) => !isAbsent(facts, path)),
       { unknown: "none of kubeadm's kubeconfigs is in /etc/kubernetes" },
-      (reader): Finding[] | NotChecked => {
-        const text = readText(files, reader.path);
+      (reader) => {
+        const text = findFile(facts, reader.path);
         if ('unknown' in text) return text;
         const server = readServer(text.value ?? '', hosts ?? '');
         if (server !== null) return describe({ reader, server, assessed, vips: config.vips });
@@ -241,46 +347,37 @@ function findServers(
 }
 
 /** Whom the kubeconfigs of this host ask, as far as their addresses are known here. */
-export function listServers({ files }: HostFacts): Endpoint[] {
-  const hosts = readText(files, filePaths.hosts);
-  return readers.flatMap(({ path }) => {
-    const text = readText(files, path);
-    const known = 'value' in text ? (text.value ?? '') : '';
-    const server = readServer(known, 'value' in hosts ? (hosts.value ?? '') : '');
-    return server === null ? [] : [server.endpoint];
-  });
+export function listServers(facts: HostFacts): Endpoint[] {
+  const read = (path: string) => findValue(findFile(facts, path)) ?? '';
+  return readers.flatMap(({ path }) => readServer(read(path), read(filePaths.hosts))?.endpoint ?? []);
 }
 
-function describeAtVip({ reader, server, assessed, vips }: Asked): Finding[] {
+function describeAtVip({ reader, server, assessed, vips }: Asked): Finding | null {
   const local = findLocal(assessed, server.endpoint);
-  if (!reader.isNodes || local === null || !isOneOf(vips, server.endpoint)) return [];
-  return [
-    {
-      level: 'warn',
-      title: `${baseName(reader.path)} points at ${formatEndpoint(server.endpoint)}`,
-      why: `${reader.why} Point the file at this node.`,
-      remedy: redirect(reader, server, local),
-    },
-  ];
+  if (!reader.isNodes || local === null || !isOneOf(vips, server.endpoint)) return null;
+  return {
+    level: 'warn',
+    title: `${basename(reader.path)} points at ${formatEndpoint(server.endpoint)}`,
+    why: `${reader.why} Point the file at this node.`,
+    remedy: redirect(reader, server, local),
+  };
 }
 
 /** An apiserver of another node is one that no VIP covers for. */
-function describePastVip({ reader, server, assessed, vips }: Asked): Finding[] {
+function describePastVip({ reader, server, assessed, vips }: Asked): Finding | null {
   const { endpoint } = server;
   const isHere = assessed.observation.addresses.some(({ address }) => address === endpoint.address);
-  if (isHere || isOneOf(vips, endpoint) || isLoopback(endpoint)) return [];
+  if (isHere || isOneOf(vips, endpoint) || isLoopback(endpoint)) return null;
   const isApiserver = assessed.health.has(formatEndpoint(endpoint));
   const local = reader.isNodes ? findLocal(assessed, endpoint) : null;
   const better = local ?? vips.find(({ family }) => family === endpoint.family);
-  if (!isApiserver || better === undefined) return [];
-  return [
-    {
-      level: 'warn',
-      title: `${baseName(reader.path)} points at ${formatEndpoint(endpoint)}, not at the VIP`,
-      why: 'The file names one other master. If that master fails, programs with this file reach no apiserver.',
-      remedy: redirect(reader, server, better),
-    },
-  ];
+  if (!isApiserver || better === undefined) return null;
+  return {
+    level: 'warn',
+    title: `${basename(reader.path)} points at ${formatEndpoint(endpoint)}, not at the VIP`,
+    why: 'The file names one other master. If that master fails, programs with this file reach no apiserver.',
+    remedy: redirect(reader, server, better),
+  };
 }
 
 function redirect({ path, restart }: Reader, { url }: Server, to: Endpoint): string[] {
@@ -323,22 +420,10 @@ function resolve(name: string, hosts: string): Address | null {
   return parseAddress(address);
 }
 
-function readText(files: HostFacts['files'], path: string): Fact<string | null> {
-  return files.get(path) ?? { unknown: `${path} was not read` };
-}
-
-function isMissing(text: Fact<string | null>): boolean {
-  return 'value' in text && text.value === null;
-}
-
 function parseYaml(text: string): unknown {
   try {
     return parse(text) as unknown;
   } catch {
     return null;
   }
-}
-
-function baseName(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1);
 }

@@ -1,11 +1,11 @@
 import {
-  type Check,
+  type Checks,
+  noVip,
   type HostFacts,
   checkHost,
   given,
   checkEach,
   type Finding,
-  type NotChecked,
   isKeepalivedHere,
 } from '../facts.ts';
 import {
@@ -29,40 +29,15 @@ import { quoteWords } from '../../../lib/text.ts';
 import { parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';
 import { findLocalClientWarnings } from '../../findings.ts';
 
-/** Whether vipnat's own rules are correct. */
-export const ruleChecks: readonly Check[] = [
-  {
-    code: 'agent-not-running',
+/** Whether vipnat's own rules are correct, and nobody else balances the same virtual IPs. */
+export const ruleChecks: Checks = {
+  'agent-not-running': {
     levels: ['warn'],
     meaning: 'No agent runs on this node. No program repairs the rules.',
-    find: findNoAgent,
-  },
-  {
-    code: 'agent-other-version',
-    levels: ['warn'],
-    meaning: 'The agent has another version than this command.',
-    find: findOtherVersion,
-  },
-  {
-    code: 'rules-differ',
-    levels: ['fail'],
-    meaning: "vipnat's rules differ from the wanted rules.",
-    find: findDifferences,
-  },
-  {
-    code: 'stale-rules',
-    levels: ['warn'],
-    meaning: 'Rules of an earlier version or configuration are left.',
-    find: findLeftovers,
-  },
-];
-
-function findNoAgent({ agent, assessment, units }: HostFacts): ReturnType<Check['find']> {
-  return checkHost(() => {
-    if (agent !== null) return [];
-    const isInstalled = 'value' in assessment && hasOwnRules(assessment.value.observation);
-    return [
-      {
+    find: ({ agent, assessment, units }) => {
+      if (agent !== null) return null;
+      const isInstalled = 'value' in assessment && hasOwnRules(assessment.value.observation);
+      return {
         level: 'warn',
         title: 'no vipnat agent runs on this node',
         why: isInstalled
@@ -73,36 +48,34 @@ function findNoAgent({ agent, assessment, units }: HostFacts): ReturnType<Check[
           : [
               '# vipnat is not installed as a service here. docs/install.md: as a DaemonSet, a static pod or a service',
             ],
-      },
-    ];
-  });
-}
-
-function findOtherVersion({ agent, version, units }: HostFacts): ReturnType<Check['find']> {
-  if (agent === null) return { notHere: 'no agent runs' };
-  return checkHost(() => {
-    if (agent.version === version) return [];
-    return [
-      {
+      };
+    },
+  },
+  'agent-other-version': {
+    levels: ['warn'],
+    meaning: 'The agent has another version than this command.',
+    find: ({ agent, version, units }) => {
+      if (agent === null) return { notHere: 'no agent runs' };
+      if (agent.version === version) return null;
+      return {
         level: 'warn',
         title: `the agent has version ${agent.version}, and this command has version ${version}`,
         why: 'This report compares with the rules of this version. The agent’s version may write other rules.',
         remedy: restartAgent({ units }),
-      },
-    ];
-  });
-}
-
-function findDifferences({ assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ observation, plan }) => {
-    if (agent === null && !hasOwnRules(observation)) {
-      return { unknown: 'vipnat is not installed yet: no agent runs, and no rule of vipnat is here' };
-    }
-    return checkHost(() => {
-      const drift = listDrift(plan, (one) => !isOutdated(one));
-      if (drift.length === 0) return [];
-      return [
-        {
+      };
+    },
+  },
+  'rules-differ': {
+    levels: ['fail'],
+    meaning: "vipnat's rules differ from the wanted rules.",
+    find: ({ assessment, agent, flags, units }) =>
+      given([assessment], ({ observation, plan }) => {
+        if (agent === null && !hasOwnRules(observation)) {
+          return { unknown: 'vipnat is not installed yet: no agent runs, and no rule of vipnat is here' };
+        }
+        const drift = listDrift(plan, (one) => !isOutdated(one));
+        if (drift.length === 0) return null;
+        return {
           level: 'fail',
           title: `vipnat's rules differ from the wanted rules: ${describe(drift)}`,
           why:
@@ -110,29 +83,113 @@ function findDifferences({ assessment, agent, flags, units }: HostFacts): Return
               ? 'The VIP may not be balanced, and no agent runs here that could repair the rules.'
               : 'The agent has not repaired them yet. Run vipnat doctor again in a second. If they still differ, the agent’s log names what changes them.',
           remedy: converge({ agent, assessment, flags, units }),
-        },
-      ];
-    });
-  });
-}
-
-/** I4: whatever any version wrote is recognised, and goes. */
-function findLeftovers({ assessment, agent, flags, units }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ plan }) =>
-    checkHost(() => {
-      const drift = listDrift(plan, isOutdated);
-      if (drift.length === 0) return [];
-      return [
-        {
+        };
+      }),
+  },
+  'stale-rules': {
+    levels: ['warn'],
+    meaning: 'Rules of an earlier version or configuration are left.',
+    /** I4: whatever any version wrote is recognised, and goes. */
+    find: ({ assessment, agent, flags, units }) =>
+      given([assessment], ({ plan }) => {
+        const drift = listDrift(plan, isOutdated);
+        if (drift.length === 0) return null;
+        return {
           level: 'warn',
           title: `rules of an earlier version or configuration are left: ${describe(drift)}`,
           why: 'These rules still match connections: to a VIP that no --vip names, or to apiservers that are gone.',
           remedy: convergeOrRemove({ agent, assessment, flags, units }),
-        },
-      ];
-    }),
-  );
-}
+        };
+      }),
+  },
+  'foreign-dnat': {
+    levels: ['fail'],
+    meaning: 'A foreign rule in the nat table translates the VIP.',
+    /** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are not examined. */
+    find: (facts) => {
+      const { config } = facts;
+      return given([facts.assessment], ({ observation }) =>
+        checkEach(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
+          config.vips
+            .filter(({ family }) => family === ruleset.family)
+            .flatMap((vip) => findTranslations(ruleset, vip, isBalancedHere(vip, facts))),
+        ),
+      );
+    },
+  },
+  'foreign-virtual-server': {
+    levels: ['warn'],
+    meaning: 'IPVS has a virtual server for the VIP.',
+    /** kube-vip's load balancer, or a virtual_server of keepalived. vipnat's rules come first: IPVS sees what is for this host. */
+    find: (facts) => {
+      const { config, assessment, ipvs, kubeProxy } = facts;
+      return given([ipvs, assessment], (text, { observation }) => {
+        if (text === null) return { notHere: 'this kernel has no IPVS' };
+        const servers = parseIpvs(text).map(({ address }) =>
+          address === null ? '' : formatEndpoint(address),
+        );
+        return checkEach(config.vips, noVip, (vip) => {
+          const name = formatEndpoint(vip);
+          if (!servers.includes(name)) return null;
+          const isPruned =
+            observation.proxyMode.value === 'ipvs' && kubeProxy.ipvs?.excludeCidrs.length === 0;
+          return {
+            level: 'warn',
+            title: `IPVS has a virtual server for ${name}`,
+            why: isPruned
+              ? 'Other software (kube-vip, keepalived) balances the same VIP. kube-proxy deletes that virtual server every 30 s, because --ipvs-exclude-cidrs does not contain the VIP.'
+              : 'Other software (kube-vip, keepalived) balances the same VIP. It takes over whenever vipnat’s rules are gone.',
+            remedy: isBalancedHere(vip, facts)
+              ? [
+                  `ipvsadm -D -t ${name}`,
+                  '# and switch it off in its configuration: lb_enable of kube-vip, virtual_server of keepalived',
+                ]
+              : migrateFirst,
+          };
+        });
+      });
+    },
+  },
+  'foreign-listener': {
+    levels: ['fail'],
+    meaning: "A process other than an apiserver listens where the VIP's connections arrive.",
+    find: (facts) => {
+      const { config, listeners, processes } = facts;
+      return given([listeners, processes], (sockets, running) => {
+        const reached = config.vips.flatMap((vip) =>
+          sockets.filter((socket) => isReachedBy(vip, socket)).map((socket) => ({ vip, socket })),
+        );
+        return checkEach(reached, { notHere: 'no process listens there' }, ({ vip, socket }) => {
+          const owner = running.find(({ pid }) => pid === socket.pid);
+          const name = formatEndpoint(socket);
+          if (owner === undefined)
+            return { unknown: `this user cannot see which process listens on ${name}` };
+          return isApiserver(owner) ? null : describeListener(owner, socket, vip, facts);
+        });
+      });
+    },
+  },
+  'kube-vip-running': {
+    levels: ['warn'],
+    meaning: 'kube-vip runs on this node.',
+    find: (facts) => {
+      const { config, processes } = facts;
+      return given([processes], (running) =>
+        checkEach(running.filter(isKubeVip), { notHere: 'no kube-vip runs' }, (process) => {
+          if (!process.isSurelyHere) return describeElsewhere(process);
+          const isReplaced =
+            isKeepalivedHere(running) && config.vips.every((vip) => isBalancedHere(vip, facts));
+          return {
+            level: 'warn',
+            title: `kube-vip (pid ${process.pid}) runs on this node`,
+            why: 'kube-vip assigns virtual IPs by leases of the API. If keepalived runs too, both can hold the VIP. The load balancer of kube-vip competes with vipnat.',
+            remedy: isReplaced ? stop(process, facts) : migrateFirst,
+          };
+        }),
+      );
+    },
+  },
+};
 
 function listDrift({ tables }: Plan, isMeant: (drift: Drift) => boolean): string[] {
   return tables.flatMap((table) =>
@@ -152,44 +209,9 @@ export function hasOwnRules({ rulesets, nftRulesets }: HostObservation): boolean
   );
 }
 
-/** Whether somebody else balances the same virtual IPs. */
-export const foreignChecks: readonly Check[] = [
-  {
-    code: 'foreign-dnat',
-    levels: ['fail'],
-    meaning: 'A foreign rule in the nat table translates the VIP.',
-    find: findForeignRules,
-  },
-  {
-    code: 'foreign-virtual-server',
-    levels: ['warn'],
-    meaning: 'IPVS has a virtual server for the VIP.',
-    find: findVirtualServers,
-  },
-  {
-    code: 'foreign-listener',
-    levels: ['fail'],
-    meaning: "A process other than an apiserver listens where the VIP's connections arrive.",
-    find: findForeignListeners,
-  },
-  { code: 'kube-vip-running', levels: ['warn'], meaning: 'kube-vip runs on this node.', find: findKubeVip },
-];
-
 /** Whether a process is kube-vip, which holds and balances virtual IPs by itself. */
 export function isKubeVip({ name }: HostProcess): boolean {
   return name === 'kube-vip';
-}
-
-/** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are not examined. */
-function findForeignRules(facts: HostFacts): ReturnType<Check['find']> {
-  const { config } = facts;
-  return given([facts.assessment], ({ observation }) =>
-    checkEach(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
-      config.vips
-        .filter(({ family }) => family === ruleset.family)
-        .flatMap((vip) => findTranslations(ruleset, vip, isBalancedHere(vip, facts))),
-    ),
-  );
 }
 
 function findTranslations(
@@ -225,37 +247,6 @@ function isTranslation(text: string, { family, address, port }: Endpoint): boole
   return isForVip && isForPort && isElsewhere && !(target ?? '').startsWith('KUBE-');
 }
 
-/** kube-vip's load balancer, or a virtual_server of keepalived. vipnat's rules come first: IPVS sees what is for this host. */
-function findVirtualServers(facts: HostFacts): ReturnType<Check['find']> {
-  const { config, assessment, ipvs, kubeProxy } = facts;
-  return given([ipvs, assessment], (text, { observation }) => {
-    if (text === null) return { notHere: 'this kernel has no IPVS' };
-    const servers = parseIpvs(text).map(({ address }) => (address === null ? '' : formatEndpoint(address)));
-    return checkEach(config.vips, noVip, (vip) => {
-      const name = formatEndpoint(vip);
-      if (!servers.includes(name)) return [];
-      const isPruned = observation.proxyMode.value === 'ipvs' && kubeProxy.ipvs?.excludeCidrs.length === 0;
-      return [
-        {
-          level: 'warn',
-          title: `IPVS has a virtual server for ${name}`,
-          why: isPruned
-            ? 'Other software (kube-vip, keepalived) balances the same VIP. kube-proxy deletes that virtual server every 30 s, because --ipvs-exclude-cidrs does not contain the VIP.'
-            : 'Other software (kube-vip, keepalived) balances the same VIP. It takes over whenever vipnat’s rules are gone.',
-          remedy: isBalancedHere(vip, facts)
-            ? [
-                `ipvsadm -D -t ${name}`,
-                '# and switch it off in its configuration: lb_enable of kube-vip, virtual_server of keepalived',
-              ]
-            : migrateFirst,
-        },
-      ];
-    });
-  });
-}
-
-const noVip = { unknown: 'no virtual IP is configured' };
-
 /** What kube-apiserver is called, also where it is one program with others: k3s and RKE2, microk8s, hyperkube. */
 const apiserverNames = new Set([
   'kube-apiserver',
@@ -270,21 +261,6 @@ const apiserverNames = new Set([
 /** Whether a process is an apiserver, by what it is called. */
 export function isApiserver({ name }: HostProcess): boolean {
   return apiserverNames.has(name);
-}
-
-function findForeignListeners(facts: HostFacts): ReturnType<Check['find']> {
-  const { config, listeners, processes } = facts;
-  return given([listeners, processes], (sockets, running) => {
-    const reached = config.vips.flatMap((vip) =>
-      sockets.filter((socket) => isReachedBy(vip, socket)).map((socket) => ({ vip, socket })),
-    );
-    return checkEach(reached, { notHere: 'no process listens there' }, ({ vip, socket }) => {
-      const owner = running.find(({ pid }) => pid === socket.pid);
-      const name = formatEndpoint(socket);
-      if (owner === undefined) return { unknown: `this user cannot see which process listens on ${name}` };
-      return isApiserver(owner) ? [] : [describeListener(owner, socket, vip, facts)];
-    });
-  });
 }
 
 function describeListener(owner: HostProcess, socket: Listener, vip: Endpoint, facts: HostFacts): Finding {
@@ -309,29 +285,6 @@ function findCheck({ keepalived }: HostFacts): string[] | null {
   ];
 }
 
-function findKubeVip(facts: HostFacts): ReturnType<Check['find']> {
-  const { config, processes } = facts;
-  return given([processes], (running) =>
-    checkEach(
-      running.filter(isKubeVip),
-      { notHere: 'no kube-vip runs' },
-      (process): Finding[] | NotChecked => {
-        if (!process.isSurelyHere) return describeElsewhere(process);
-        const isReplaced =
-          isKeepalivedHere(running) && config.vips.every((vip) => isBalancedHere(vip, facts));
-        return [
-          {
-            level: 'warn',
-            title: `kube-vip (pid ${process.pid}) runs on this node`,
-            why: 'kube-vip assigns virtual IPs by leases of the API. If keepalived runs too, both can hold the VIP. The load balancer of kube-vip competes with vipnat.',
-            remedy: isReplaced ? stop(process, facts) : migrateFirst,
-          },
-        ];
-      },
-    ),
-  );
-}
-
 /** As whoever started it does: systemd, the kubelet from a static pod, or somebody by hand. What may be an apiserver is not ended. */
 function stop(process: HostProcess, { assessment, listeners }: HostFacts): string[] {
   const { pid, name, group } = process;
@@ -352,26 +305,22 @@ function stop(process: HostProcess, { assessment, listeners }: HostFacts): strin
 }
 
 /** The routes by which this host's own connections to a VIP outlive its move. */
-export const localRouteChecks: readonly Check[] = [
-  {
-    code: 'vip-route-left-over',
+export const localRouteChecks: Checks = {
+  'vip-route-left-over': {
     levels: ['warn'],
     meaning: 'A killed agent left its local route of a VIP behind, and the VIP is on another host.',
-    find: findLeftOver,
+    /** Reported also while an agent runs: it removes such routes within a moment, so one that is seen stays. */
+    find: ({ assessment }) =>
+      given([assessment], (seen) => {
+        if (seen.localRoutes === null) return { unknown: 'the routes of table local cannot be read' };
+        return checkHost(
+          findLocalClientWarnings(seen, false).map(({ text, command }) => ({
+            level: 'warn',
+            title: text,
+            why: 'Linux answers ARP for every address with a local route. Other hosts may treat this host as the VIP holder.',
+            remedy: command === null ? [] : [command],
+          })),
+        );
+      }),
   },
-];
-
-/** Reported also while an agent runs: it removes such routes within a moment, so one that is seen stays. */
-function findLeftOver({ assessment }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], (seen) => {
-    if (seen.localRoutes === null) return { unknown: 'the routes of table local cannot be read' };
-    return checkHost(() =>
-      findLocalClientWarnings(seen, false).map(({ text, command }) => ({
-        level: 'warn',
-        title: text,
-        why: 'Linux answers ARP for every address with a local route. Other hosts may treat this host as the VIP holder.',
-        remedy: command === null ? [] : [command],
-      })),
-    );
-  });
-}
+};

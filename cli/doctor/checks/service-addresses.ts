@@ -1,5 +1,5 @@
 import {
-  type Check,
+  type Checks,
   type HostFacts,
   given,
   checkHost,
@@ -19,111 +19,93 @@ import { servicesNamespace } from '../../manifest/request.ts';
 import { chooseDevice, listCurrentOwners, toDeviceFinalizer } from '../../../lib/api/device.ts';
 
 /** What the API says of pools and Services. Each is to be asked only where Services are used. */
-export const poolChecks: readonly Check[] = [
-  {
-    code: 'pool-off-network',
+export const poolChecks: Checks = {
+  'pool-off-network': {
     levels: ['warn'],
     meaning:
       'The API has a seat for this node that the node cannot hold, such as one outside of its networks.',
-    find: findOffNetwork,
+    /** By the same rules as the balancer's. */
+    find: ({ services: { cluster } }) =>
+      given([cluster], ({ plan, node }) =>
+        checkHost(
+          plan.problems.map((problem) => ({
+            level: 'warn',
+            title: problem,
+            why: `If ${node} is the last living node of such a seat, no node holds its addresses.`,
+            remedy: [
+              '# take the node out of nodeSelector of the pool, or give the pool the interface: kubectl edit addresspool NAME',
+              '# the addresses of a pool have to be in a network of each node that may hold them: docs/services.md',
+            ],
+          })),
+        ),
+      ),
   },
-  {
-    code: 'pool-address-in-use',
+  'pool-address-in-use': {
     levels: ['fail'],
     meaning: 'Another host on the network answers for an address of a pool.',
-    find: findInUse,
+    /** By what balancers found on the networks of their nodes, and by this host's own question for free addresses. */
+    find: ({ services: { cluster, host, poolUsers } }) => {
+      const reported = 'value' in cluster ? cluster.value.view.reports : [];
+      const addressToText = new Map([
+        ...(host.activity?.inUse ?? []).map(
+          (address) => [address, 'the balancer of this node found it'] as const,
+        ),
+        ...reported
+          .filter(({ isLiving }) => isLiving)
+          .flatMap(({ node, inUse }) => inUse.map((address) => [address, `${node} found it`] as const)),
+        ...('value' in poolUsers ? [...poolUsers.value] : []).map(
+          ([address, mac]) => [address, `MAC ${mac} answers on a network of this host`] as const,
+        ),
+      ]);
+      if (addressToText.size === 0 && 'unknown' in poolUsers) return poolUsers;
+      return checkHost(
+        [...addressToText].map(([address, words]) => ({
+          level: 'fail',
+          title: `another host has ${address}, which is an address of a pool: ${words}`,
+          why: 'As long as that host answers, no Service gets the address. vipnat withdraws it from a Service that has it.',
+          remedy: [
+            '# find that host, and take the address off it. Or take the address out of the pool: kubectl edit addresspool NAME',
+          ],
+        })),
+      );
+    },
   },
-  {
-    code: 'node-reports-service-address',
+  'node-reports-service-address': {
     levels: ['warn'],
     meaning: 'A Node of the API reports the address of a Service as its own.',
-    find: findMisreported,
+    /** As the controller judges it: it follows Nodes. */
+    find: ({ services: { cluster } }) =>
+      given([cluster], ({ view: { pools } }) =>
+        checkHost(
+          pools.flatMap(({ metadata: { name }, status }): Finding[] => {
+            const detail = status?.conditions?.find(({ type }) => type === 'Accepted');
+            if (detail?.reason !== 'NodeReportsAddress') return [];
+            return [
+              {
+                level: 'warn',
+                title: `a Node reports addresses of Services as its own, of the AddressPool ${name}`,
+                why: `A connection to the Node by this address reaches the Service. The controller says: ${detail.message}`,
+                remedy: [
+                  '# on each node that the message names, tell the kubelet its own address: --node-ip=ADDRESS',
+                  '# with kubeadm: KUBELET_EXTRA_ARGS=--node-ip=ADDRESS in /etc/default/kubelet, or in /etc/sysconfig/kubelet',
+                  '# then, on the node: systemctl restart kubelet',
+                ],
+              },
+            ];
+          }),
+        ),
+      ),
   },
-  {
-    code: 'service-without-class',
+  'service-without-class': {
     levels: ['warn'],
     meaning: 'A Service of type LoadBalancer has no class, and no controller serves such Services.',
-    find: findNoClass,
-  },
-];
-
-/** By the same rules as the balancer's. */
-function findOffNetwork({ services: { cluster } }: HostFacts): ReturnType<Check['find']> {
-  return given([cluster], ({ plan, node }) =>
-    checkHost(() =>
-      plan.problems.map((problem) => ({
-        level: 'warn' as const,
-        title: problem,
-        why: `If ${node} is the last living node of such a seat, no node holds its addresses.`,
-        remedy: [
-          '# take the node out of nodeSelector of the pool, or give the pool the interface: kubectl edit addresspool NAME',
-          '# the addresses of a pool have to be in a network of each node that may hold them: docs/services.md',
-        ],
-      })),
-    ),
-  );
-}
-
-/** By what balancers found on the networks of their nodes, and by this host's own question for free addresses. */
-function findInUse({ services: { cluster, host, poolUsers } }: HostFacts): ReturnType<Check['find']> {
-  const reported = 'value' in cluster ? cluster.value.view.reports : [];
-  const addressToText = new Map([
-    ...(host.activity?.inUse ?? []).map(
-      (address) => [address, 'the balancer of this node found it'] as const,
-    ),
-    ...reported
-      .filter(({ isLiving }) => isLiving)
-      .flatMap(({ node, inUse }) => inUse.map((address) => [address, `${node} found it`] as const)),
-    ...('value' in poolUsers ? [...poolUsers.value] : []).map(
-      ([address, mac]) => [address, `MAC ${mac} answers on a network of this host`] as const,
-    ),
-  ]);
-  if (addressToText.size === 0 && 'unknown' in poolUsers) return poolUsers;
-  return checkHost(() =>
-    [...addressToText].map(([address, words]) => ({
-      level: 'fail' as const,
-      title: `another host has ${address}, which is an address of a pool: ${words}`,
-      why: 'As long as that host answers, no Service gets the address. vipnat withdraws it from a Service that has it.',
-      remedy: [
-        '# find that host, and take the address off it. Or take the address out of the pool: kubectl edit addresspool NAME',
-      ],
-    })),
-  );
-}
-
-/** As the controller judges it: it follows Nodes. */
-function findMisreported({ services: { cluster } }: HostFacts): ReturnType<Check['find']> {
-  return given([cluster], ({ view: { pools } }) =>
-    checkHost(() =>
-      pools.flatMap(({ metadata: { name }, status }) => {
-        const detail = status?.conditions?.find(({ type }) => type === 'Accepted');
-        if (detail?.reason !== 'NodeReportsAddress') return [];
-        return [
-          {
-            level: 'warn' as const,
-            title: `a Node reports addresses of Services as its own, of the AddressPool ${name}`,
-            why: `A connection to the Node by this address reaches the Service. The controller says: ${detail.message}`,
-            remedy: [
-              '# on each node that the message names, tell the kubelet its own address: --node-ip=ADDRESS',
-              '# with kubeadm: KUBELET_EXTRA_ARGS=--node-ip=ADDRESS in /etc/default/kubelet, or in /etc/sysconfig/kubelet',
-              '# then, on the node: systemctl restart kubelet',
-            ],
-          },
-        ];
-      }),
-    ),
-  );
-}
-
-function findNoClass({ services: { cluster } }: HostFacts): ReturnType<Check['find']> {
-  return given([cluster], ({ view: { services } }) =>
-    checkHost(() => {
-      const waiting = services.filter(({ reason }) => reason === 'NoClass').map(({ key }) => key);
-      const [first] = waiting;
-      if (first === undefined) return [];
-      const more = waiting.length === 1 ? '' : ` and ${waiting.length - 1} more`;
-      return [
-        {
+    find: ({ services: { cluster } }) =>
+      given([cluster], ({ view: { services } }) => {
+        const waiting = services.filter(({ reason }) => reason === 'NoClass').map(({ key }) => key);
+        const [first] = waiting;
+        if (first === undefined) return null;
+        const more = waiting.length === 1 ? '' : ` and ${waiting.length - 1} more`;
+        return {
           level: 'warn',
           title: `no controller serves ${first}${more}: no loadBalancerClass`,
           why: 'A Service of type LoadBalancer without a class gets an address only if the controller runs with --default-class.',
@@ -131,50 +113,23 @@ function findNoClass({ services: { cluster } }: HostFacts): ReturnType<Check['fi
             '# if vipnat shall serve it: create it again with loadBalancerClass: vipnat.io/lb. The class of a Service cannot be added later',
             '# if vipnat alone shall serve all such Services, add this to your options: vipnat manifest services --default-class',
           ],
-        },
-      ];
-    }),
-  );
-}
+        };
+      }),
+  },
+};
 
 /** Whether keepalived can hold the seats of this node. Each is to be asked only where Services are used. */
-export const seatChecks: readonly Check[] = [
-  {
-    code: 'seats-keepalived-not-running',
+export const seatChecks: Checks = {
+  'seats-keepalived-not-running': {
     levels: ['fail'],
     meaning:
       'This node may hold addresses of Services, and the keepalived that would hold them does not run.',
-    find: findNoKeepalived,
-  },
-  {
-    code: 'seats-configuration-refused',
-    levels: ['fail'],
-    meaning: 'keepalived refused the configuration of the balancer, and keeps the one before it.',
-    find: findRefused,
-  },
-  {
-    code: 'seat-vrid-clash',
-    levels: ['fail'],
-    meaning:
-      'Another host, or another keepalived of this host, uses the `virtual_router_id` of a seat for other addresses.',
-    find: findVridClash,
-  },
-];
-
-const noSeats: NotHere = { notHere: 'this node may hold no address of a Service' };
-
-function readSeats({ services: { keepalived } }: HostFacts): readonly InstanceView[] {
-  return 'value' in keepalived ? viewInstances(keepalived.value.text ?? '') : [];
-}
-
-function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
-  return given([facts.services.keepalived, facts.seatProcesses], ({ path }, running) => {
-    const seats = readSeats(facts);
-    if (seats.length === 0) return noSeats;
-    return checkHost(() => {
-      if (running.length > 0) return [];
-      return [
-        {
+    find: (facts) =>
+      given([facts.services.keepalived, facts.seatProcesses], ({ path }, running) => {
+        const seats = readSeats(facts);
+        if (seats.length === 0) return noSeats;
+        if (running.length > 0) return null;
+        return {
           level: 'fail',
           title: `no keepalived runs with ${path}`,
           why: `This node holds none of the ${seats.length} seats that it may hold. If no other node does, their Services have no address.`,
@@ -182,40 +137,47 @@ function findNoKeepalived(facts: HostFacts): ReturnType<Check['find']> {
             '# see why its container does not run: kubectl -n vipnat-system describe pod -l app.kubernetes.io/name=vipnat-balancer',
             '# without a pod: docs/seats.md says how to start it. If a pod runs it, do not start it by hand',
           ],
-        },
-      ];
-    });
-  });
-}
-
-function findRefused(facts: HostFacts): ReturnType<Check['find']> {
-  return given([facts.services.keepalived], ({ path, refusal }) => {
-    if (readSeats(facts).length === 0 && refusal === '') return noSeats;
-    return checkHost(() => {
-      if (refusal === '') return [];
-      const [line = ''] = refusal.split('\n');
-      return [
-        {
+        };
+      }),
+  },
+  'seats-configuration-refused': {
+    levels: ['fail'],
+    meaning: 'keepalived refused the configuration of the balancer, and keeps the one before it.',
+    find: (facts) =>
+      given([facts.services.keepalived], ({ path, refusal }) => {
+        if (readSeats(facts).length === 0 && refusal === '') return noSeats;
+        if (refusal === '') return null;
+        const [line = ''] = refusal.split('\n');
+        return {
           level: 'fail',
           title: `keepalived refused ${path}: ${toPrintableLine(line)}`,
           why: 'keepalived keeps its former configuration: addresses that came since are not held here, and addresses that went still are.',
           remedy: [`keepalived --config-test --use-file=${path}`],
-        },
-      ];
-    });
-  });
-}
+        };
+      }),
+  },
+  'seat-vrid-clash': {
+    levels: ['fail'],
+    meaning:
+      'Another host, or another keepalived of this host, uses the `virtual_router_id` of a seat for other addresses.',
+    /** An id belongs to one set of addresses on a link (RFC 9568, section 5.2.3). Adverts of a seat name its anchor alone. */
+    find: (facts) => {
+      const { adverts, keepalived, services } = facts;
+      const other = 'value' in keepalived ? keepalived.value : { path: '', text: null };
+      return given([services.keepalived, adverts], (_, seen) =>
+        checkEach(readSeats(facts), noSeats, (seat) => {
+          const who = describeHere(seat, other) ?? describeAdvert(seat, seen);
+          return who === null ? null : describeClash(seat, who);
+        }),
+      );
+    },
+  },
+};
 
-/** An id belongs to one set of addresses on a link (RFC 9568, section 5.2.3). Adverts of a seat name its anchor alone. */
-function findVridClash(facts: HostFacts): ReturnType<Check['find']> {
-  const { adverts, keepalived, services } = facts;
-  const other = 'value' in keepalived ? keepalived.value : { path: '', text: null };
-  return given([services.keepalived, adverts], (_, seen) =>
-    checkEach(readSeats(facts), noSeats, (seat) => {
-      const who = describeHere(seat, other) ?? describeAdvert(seat, seen);
-      return who === null ? [] : [describeClash(seat, who)];
-    }),
-  );
+const noSeats: NotHere = { notHere: 'this node may hold no address of a Service' };
+
+function readSeats({ services: { keepalived } }: HostFacts): readonly InstanceView[] {
+  return 'value' in keepalived ? viewInstances(keepalived.value.text ?? '') : [];
 }
 
 function describeHere(
@@ -233,8 +195,7 @@ function describeAdvert(seat: InstanceView, adverts: readonly VrrpAdvert[]): str
 
 function isClash(one: InstanceView, seat: InstanceView): boolean {
   const isSameLink = one.device === seat.device || one.device === '';
-  const isSameFamily = familyOf(one) === familyOf(seat);
-  return one.vrid === seat.vrid && isSameLink && isSameFamily;
+  return one.vrid === seat.vrid && isSameLink && familyOf(one) === familyOf(seat);
 }
 
 /** Its adverts go by the family of its first address. */
@@ -265,44 +226,67 @@ function describeClash({ name, vrid }: InstanceView, who: string): Finding {
 }
 
 /** What the API says of load balancers outside of the cluster. To be asked only where the API was. */
-export const deviceChecks: readonly Check[] = [
-  {
-    code: 'device-not-ready',
+export const deviceChecks: Checks = {
+  'device-not-ready': {
     levels: ['warn', 'fail'],
     meaning:
       'The condition `Ready` of a LoadBalancerDevice is not true. If it is true, but a unit or the Secret is away, it is a warning.',
     find: of(({ devices }) => devices.filter(({ reason }) => reason !== secretMissing).flatMap(judgeDevice)),
   },
-  {
-    code: 'device-secret-missing',
+  'device-secret-missing': {
     levels: ['fail'],
     meaning: 'A LoadBalancerDevice names a Secret that does not exist.',
     find: of(({ devices }) => devices.filter(({ reason }) => reason === secretMissing).map(describeSecret)),
   },
-  {
-    code: 'device-missing',
+  'device-missing': {
     levels: ['fail'],
     meaning: 'The class of a Service names a LoadBalancerDevice that does not exist.',
-    find: of(findMissing),
+    find: of(({ services, devices }) => {
+      const names = new Set(devices.map(({ name }) => name));
+      const nameToKeys = Map.groupBy(
+        services.filter(
+          ({ devices: own, service }) => own.length > 0 && chooseDevice(service, undefined) !== null,
+        ),
+        ({ service }) => chooseDevice(service, undefined) ?? '',
+      );
+      return [...nameToKeys]
+        .filter(([name]) => !names.has(name))
+        .map(([name, all]) => ({
+          level: 'fail',
+          title: `there is no LoadBalancerDevice ${toPrintableLine(name)}: ${shorten(all.map(({ key }) => key))}`,
+          why: 'The class of these Services names it. A Service without its device gets no address, and its device does not follow it.',
+          remedy: [
+            '# see which devices there are: kubectl get loadbalancerdevices',
+            '# create it, or create the Service again with another loadBalancerClass: docs/services-reference.md#loadbalancerdevice',
+          ],
+        }));
+    }),
   },
-  {
-    code: 'device-finalizer-left',
+  'device-finalizer-left': {
     levels: ['fail'],
     meaning: 'A Service has the finalizer of a LoadBalancerDevice that does not exist, so it cannot end.',
-    find: of(findLeftFinalizers),
+    /** Where the class names the device, it is missing: that is another finding, and its remedy fixes both. */
+    find: of(({ services, devices }) => {
+      const names = new Set(devices.map(({ name }) => name));
+      return services.flatMap((view) =>
+        listCurrentOwners(view.service)
+          .filter((name) => !names.has(name) && chooseDevice(view.service, undefined) !== name)
+          .map((name) => describeFinalizer(view, name)),
+      );
+    }),
   },
-];
+};
 
 /** Of the controller's condition. */
 const secretMissing = 'SecretMissing';
 
 const notUsed: NotHere = { notHere: 'the cluster has no LoadBalancerDevice, and no Service of one' };
 
-function of(find: (view: ServicesView) => readonly Finding[]): Check['find'] {
+function of(find: (view: ServicesView) => readonly Finding[]): Checks[string]['find'] {
   return ({ services: { cluster } }: HostFacts) =>
     given([cluster], ({ view }) => {
       const isUsed = view.devices.length > 0 || view.services.some(({ devices }) => devices.length > 0);
-      return isUsed ? checkHost(() => find(view)) : notUsed;
+      return isUsed ? checkHost(find(view)) : notUsed;
     });
 }
 
@@ -310,45 +294,33 @@ function judgeDevice(device: DeviceView): Finding[] {
   const { name, isReady, reason, why } = device;
   if (isReady === true && reason === 'Ready') return [];
   const detail = toPrintableLine(why);
+  const word = toPrintableLine(reason);
   const see = [
     '# see its units, and what waits there: vipnat services',
-    `# what to do for the reason ${toPrintableLine(reason)}: docs/services-reference.md#conditions`,
+    `# what to do for the reason ${word}: docs/services-reference.md#conditions`,
+  ];
+  const warn = (title: string, effect: string, remedy = see): Finding[] => [
+    { level: 'warn', title, why: effect, remedy },
   ];
   if (isReady === true && reason === 'CredentialsUnread')
-    return [
-      {
-        level: 'warn',
-        title: `the credentials of the LoadBalancerDevice ${name} are gone: ${detail}`,
-        why: 'The controller still has them. If another one leads, the device no longer follows its Services.',
-        remedy: see,
-      },
-    ];
+    return warn(
+      `the credentials of the LoadBalancerDevice ${name} are gone: ${detail}`,
+      'The controller still has them. If another one leads, the device no longer follows its Services.',
+    );
   if (isReady === true)
-    return [
-      {
-        level: 'warn',
-        title: `the LoadBalancerDevice ${name} has no unit that could take over: ${detail}`,
-        why: 'The active unit works. If it fails, connections to the addresses of the device may end.',
-        remedy: see,
-      },
-    ];
+    return warn(
+      `the LoadBalancerDevice ${name} has no unit that could take over: ${detail}`,
+      'The active unit works. If it fails, connections to the addresses of the device may end.',
+    );
   if (isReady === null)
-    return [
-      {
-        level: 'warn',
-        title: `no controller has looked at the LoadBalancerDevice ${name}`,
-        why: 'Its Services get no address.',
-        remedy: ['# see whether a controller leads: vipnat services', ...readLog],
-      },
-    ];
-  return [
-    {
-      level: 'fail',
-      title: `the LoadBalancerDevice ${name} is not ready: ${toPrintableLine(reason)}`,
-      why: `${detail}. Until then, the device does not follow its Services.`,
-      remedy: see,
-    },
-  ];
+    return warn(
+      `no controller has looked at the LoadBalancerDevice ${name}`,
+      'Its Services get no address.',
+      ['# see whether a controller leads: vipnat services', ...readLog],
+    );
+  const title = `the LoadBalancerDevice ${name} is not ready: ${word}`;
+  const effect = `${detail}. Until then, the device does not follow its Services.`;
+  return [{ level: 'fail', title, why: effect, remedy: see }];
 }
 
 const readLog = [
@@ -368,37 +340,6 @@ function describeSecret({ name, why }: DeviceView): Finding {
   };
 }
 
-function findMissing({ services, devices }: ServicesView): Finding[] {
-  const names = new Set(devices.map(({ name }) => name));
-  const nameToKeys = Map.groupBy(
-    services.filter(
-      ({ devices: own, service }) => own.length > 0 && chooseDevice(service, undefined) !== null,
-    ),
-    ({ service }) => chooseDevice(service, undefined) ?? '',
-  );
-  return [...nameToKeys]
-    .filter(([name]) => !names.has(name))
-    .map(([name, all]) => ({
-      level: 'fail',
-      title: `there is no LoadBalancerDevice ${toPrintableLine(name)}: ${shorten(all.map(({ key }) => key))}`,
-      why: 'The class of these Services names it. A Service without its device gets no address, and its device does not follow it.',
-      remedy: [
-        '# see which devices there are: kubectl get loadbalancerdevices',
-        '# create it, or create the Service again with another loadBalancerClass: docs/services-reference.md#loadbalancerdevice',
-      ],
-    }));
-}
-
-/** Where the class names the device, it is missing: that is another finding, and its remedy fixes both. */
-function findLeftFinalizers({ services, devices }: ServicesView): Finding[] {
-  const names = new Set(devices.map(({ name }) => name));
-  return services.flatMap((view) =>
-    listCurrentOwners(view.service)
-      .filter((name) => !names.has(name) && chooseDevice(view.service, undefined) !== name)
-      .map((name) => describeFinalizer(view, name)),
-  );
-}
-
 function describeFinalizer({ key, service }: ServiceView, name: string): Finding {
   const { namespace, name: own, finalizers } = service.metadata;
   const finalizer = toDeviceFinalizer(name);
@@ -408,17 +349,8 @@ function describeFinalizer({ key, service }: ServiceView, name: string): Finding
     { op: 'test', path, value: finalizer },
     { op: 'remove', path },
   ]);
-  const command = quoteWords([
-    'kubectl',
-    '-n',
-    namespace,
-    'patch',
-    'service',
-    own,
-    '--type=json',
-    '-p',
-    patch,
-  ]);
+  const change = ['patch', 'service', own, '--type=json', '-p', patch];
+  const command = quoteWords(['kubectl', '-n', namespace, ...change]);
   return {
     level: 'fail',
     title: `the Service ${key} has the finalizer ${toPrintableLine(finalizer)}, and there is no such LoadBalancerDevice`,

@@ -1,12 +1,12 @@
 import {
+  type Checks,
   type Check,
-  type HostFacts,
+  type ServicesFacts,
   type Verdict,
   given,
   checkHost,
   type GateWait,
   type Finding,
-  type NotHere,
   type ServicesCluster,
 } from '../facts.ts';
 import { nameTunnelFilter } from '../../../lib/kernel/forwarding.ts';
@@ -17,108 +17,189 @@ import { areServicesUsed } from '../services-facts.ts';
 import { isUsed, type HostBalancer, aliveSeconds, nameTable, hangingMs } from '../../../lib/api/balancer.ts';
 import { install } from '../remedies.ts';
 
-/** Whether something of a network plugin takes or drops packets of connections to Services before the tables of the balancer. */
-const dataplaneChecks: readonly Check[] = [
-  {
-    code: 'services-beside-cilium',
+/** Whether this host balances Services. */
+const balancerChecks: Checks = {
+  'balancer-not-running': {
+    levels: ['warn', 'fail'],
+    meaning:
+      'Services have tables or a configuration here, but no balancer runs. If the tables still count, it is a warning.',
+    find: ({ services: { host, cluster } }) => {
+      const isExpected = 'value' in cluster && mayHold(cluster.value);
+      if (host.unread !== null && !isUsed(host) && !isExpected) return { unknown: host.unread.message };
+      if (host.balancer !== null || !(isUsed(host) || isExpected)) return null;
+      const left = listAlive(host);
+      return {
+        level: left === null ? 'fail' : 'warn',
+        title: 'no vipnat balancer runs on this node',
+        why: describeTables(host, left),
+        remedy: startBalancer,
+      };
+    },
+  },
+  'balancer-tables-off': {
+    levels: ['fail'],
+    meaning: "The balancer runs, but its tables do not count. kube-proxy's rules get the connections.",
+    find: ({ services: { host } }) =>
+      withActivity(host, ({ mode }) => {
+        const off = host.tables.filter((table) => table.aliveSeconds === null);
+        if (off.length === 0 && (mode === 'direct' || mode === null)) return null;
+        const what =
+          off.length === 0
+            ? `it reports mode ${mode ?? ''}`
+            : `no balancer renewed ${nameTables(off)} for ${aliveSeconds} s`;
+        return {
+          level: 'fail',
+          title: `the balancer's tables do not count on this node: ${what}`,
+          why: "kube-proxy's rules, if any, get the connections. The balancer lets its tables run out if it cannot write them for a minute.",
+          remedy: readLog,
+        };
+      }),
+  },
+  'balancer-hangs': {
+    levels: ['fail'],
+    meaning: 'The sync of the balancer has lasted for more than two minutes.',
+    find: ({ services: { host } }) =>
+      withActivity(host, ({ behindMs }) => {
+        if (behindMs < hangingMs) return null;
+        return {
+          level: 'fail',
+          title: `the balancer hangs: its sync has lasted for ${formatAge(behindMs)}`,
+          why: "Its tables run out. kube-proxy's rules, if any, get the connections then.",
+          remedy: [
+            ...readLog,
+            '# the kubelet restarts a container that hangs. Without a pod, restart it yourself',
+          ],
+        };
+      }),
+  },
+  'balancer-without-api': {
+    levels: ['warn'],
+    meaning: 'The balancer does not follow the Kubernetes API. Its tables stay as they are.',
+    find: ({ services: { host } }) =>
+      withActivity(host, ({ isFollowing }) => {
+        if (isFollowing) return null;
+        return {
+          level: 'warn',
+          title: 'the balancer does not follow the Kubernetes API',
+          why: 'Its tables stay as they are: pods that are new get no connections, and pods that are gone still do.',
+          remedy: readLog,
+        };
+      }),
+  },
+  'node-never-answered': {
+    levels: ['warn'],
+    meaning: 'A node does not answer the connects of the balancer of this node, and never has.',
+    find: ({ services: { host } }) =>
+      withActivity(host, ({ unheard = [] }) =>
+        checkHost(
+          unheard.map((place) => ({
+            level: 'warn',
+            title: `node ${place} has never answered a connect of the balancer of this node`,
+            why: 'A firewall may drop the connects. If the node dies, its pods stay in use until Kubernetes marks them as not ready.',
+            remedy: [
+              '# let this TCP port pass from node to node, or let the firewall refuse it by a reset',
+              '# for another port of all balancers, add this to your options: vipnat manifest services --node-probe-port PORT',
+            ],
+          })),
+        ),
+      ),
+  },
+  'balancer-lacks-nft': {
+    levels: ['fail'],
+    meaning: 'The balancer does not write its tables, and nft is missing here or older than 1.0.6.',
+    /** A balancer that writes has its own nft, as in its image: this host's is of no matter then. */
+    find: ({ services: { host, nftVersion }, tools }) => {
+      if (host.activity?.mode === 'direct') return { notHere: 'the balancer writes its tables' };
+      if (nftVersion !== null && isAtLeast(nftVersion, oldestNft)) return null;
+      if (tools.has('nft') && nftVersion === null) return { unknown: 'nft does not say its version' };
+      return {
+        level: 'fail',
+        title: nftVersion === null ? 'nft is not in PATH' : `nft is version ${nftVersion}`,
+        why: 'A balancer outside of a pod needs nft 1.0.6 or later. The image of vipnat has its own.',
+        remedy: ['# if the balancer runs outside of a pod:', ...install('nftables', { tools })],
+      };
+    },
+  },
+  'services-beside-cilium': {
     levels: ['warn'],
     meaning: 'Cilium replaces kube-proxy on this node, and takes connections before nftables.',
-    find: findCilium,
+    /** Source: Documentation/network/kubernetes/kubeproxy-free of Cilium 1.18: its programs are at the devices, before netfilter. */
+    find: ({ assessment, services: { cilium } }) => {
+      if (cilium === null) return { notHere: 'nothing of Cilium is here' };
+      return given([assessment], ({ observation: { proxyMode } }) => {
+        if (proxyMode.value !== 'none') return { notHere: `kube-proxy runs here (${proxyMode.seenIn})` };
+        return {
+          level: 'warn',
+          title: `Cilium replaces kube-proxy here: there are no chains of kube-proxy, and ${cilium} is there`,
+          why:
+            "Cilium's programs may take a Service's connections before vipnat's table. Then methods, source ranges and affinity are Cilium's. " +
+            'If the balancer ends, no rules of kube-proxy take over.',
+          remedy: [
+            '# see whether Cilium serves the addresses: cilium-dbg service list (in a pod of Cilium, on this node)',
+            '# docs/doctor.md, services-beside-cilium, says what follows',
+          ],
+        };
+      });
+    },
   },
-  {
-    code: 'services-beside-calico-ebpf',
+  'services-beside-calico-ebpf': {
     levels: ['warn'],
     meaning: "Calico's eBPF dataplane runs on this node, and takes connections before nftables.",
-    find: findCalicoEbpf,
+    /**
+     * Source: felix/config/config_params.go and felix/rules/static.go of Calico 3.29: BPFHostConntrackBypass, true by default, keeps
+     * packets of pods out of connection tracking. With it, a translation of netfilter to a pod of this node gets no answer.
+     */
+    find: ({ services: { calicoEbpf } }) => {
+      if (calicoEbpf === null) return { notHere: "nothing of Calico's eBPF dataplane is here" };
+      return {
+        level: 'warn',
+        title: `Calico's eBPF dataplane replaces kube-proxy here: ${calicoEbpf} is there`,
+        why:
+          "Calico's programs may take a Service's connections before vipnat's table. Connections that vipnat sends to a pod of this node may get no " +
+          'answer, because Calico keeps packets of pods out of connection tracking (bpfHostConntrackBypass).',
+        remedy: [
+          '# for all nodes: let the kernel track packets of pods',
+          `# kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"bpfHostConntrackBypass":false}}'`,
+          '# docs/doctor.md, services-beside-calico-ebpf, says what follows',
+        ],
+      };
+    },
   },
-  {
-    code: 'services-behind-strict-tunnel',
+  'services-behind-strict-tunnel': {
     levels: ['warn'],
     meaning: 'Services have policy `Local`, and a tunnel of this node drops what other nodes send on.',
-    find: findStrictTunnel,
+    /** The client's packet comes by the tunnel, and the path back to the client is another interface. */
+    find: ({ services: { strictTunnels } }) =>
+      given([strictTunnels], (devices) =>
+        checkHost(
+          devices.map((device) => ({
+            level: 'warn',
+            title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
+            why:
+              'With policy Local, other nodes send the packets of clients on to pods of this node. If these packets come by a tunnel, this node ' +
+              'drops them, and the clients get no answer.',
+            remedy: [`sysctl -w ${nameTunnelFilter(device)}=2`],
+          })),
+        ),
+      ),
   },
-];
-
-/** Source: Documentation/network/kubernetes/kubeproxy-free of Cilium 1.18: its programs are at the devices, before netfilter. */
-function findCilium({ assessment, services: { cilium } }: HostFacts): Verdict {
-  if (cilium === null) return { notHere: 'nothing of Cilium is here' };
-  return given([assessment], ({ observation: { proxyMode } }) => {
-    if (proxyMode.value !== 'none') return { notHere: `kube-proxy runs here (${proxyMode.seenIn})` };
-    return checkHost(() => [
-      {
-        level: 'warn',
-        title: `Cilium replaces kube-proxy here: there are no chains of kube-proxy, and ${cilium} is there`,
-        why:
-          "Cilium's programs may take a Service's connections before vipnat's table. Then methods, source ranges and affinity are Cilium's. " +
-          'If the balancer ends, no rules of kube-proxy take over.',
-        remedy: [
-          '# see whether Cilium serves the addresses: cilium-dbg service list (in a pod of Cilium, on this node)',
-          '# docs/doctor.md, services-beside-cilium, says what follows',
-        ],
-      },
-    ]);
-  });
-}
-
-/**
- * Source: felix/config/config_params.go and felix/rules/static.go of Calico 3.29: BPFHostConntrackBypass, true by default, keeps
- * packets of pods out of connection tracking. With it, a translation of netfilter to a pod of this node gets no answer.
- */
-function findCalicoEbpf({ services: { calicoEbpf } }: HostFacts): Verdict {
-  if (calicoEbpf === null) return { notHere: "nothing of Calico's eBPF dataplane is here" };
-  return checkHost(() => [
-    {
-      level: 'warn',
-      title: `Calico's eBPF dataplane replaces kube-proxy here: ${calicoEbpf} is there`,
-      why:
-        "Calico's programs may take a Service's connections before vipnat's table. Connections that vipnat sends to a pod of this node may get no " +
-        'answer, because Calico keeps packets of pods out of connection tracking (bpfHostConntrackBypass).',
-      remedy: [
-        '# for all nodes: let the kernel track packets of pods',
-        `# kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"bpfHostConntrackBypass":false}}'`,
-        '# docs/doctor.md, services-beside-calico-ebpf, says what follows',
-      ],
-    },
-  ]);
-}
-
-/** The client's packet comes by the tunnel, and the path back to the client is another interface. */
-function findStrictTunnel({ services: { strictTunnels } }: HostFacts): Verdict {
-  return given([strictTunnels], (devices) =>
-    checkHost(() =>
-      devices.map((device) => ({
-        level: 'warn',
-        title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
-        why:
-          'With policy Local, other nodes send the packets of clients on to pods of this node. If these packets come by a tunnel, this node ' +
-          'drops them, and the clients get no answer.',
-        remedy: [`sysctl -w ${nameTunnelFilter(device)}=2`],
-      })),
-    ),
-  );
-}
+};
 
 /** Nodes report within seconds, also if many pods start together. */
 const longMs = 60_000;
 
 /** Whether pods wait for their readiness gates. To be asked only where Services are used. */
-const gateChecks: readonly Check[] = [
-  {
-    code: 'pod-waits-for-gate',
+const gateChecks: Checks = {
+  'pod-waits-for-gate': {
     levels: ['warn'],
     meaning: 'A pod has waited for a readiness gate of vipnat for more than a minute.',
-    find: findWaiting,
+    find: ({ services: { cluster, gateWaits } }) =>
+      given([cluster, gateWaits], ({ view }, waits) => {
+        const long = waits.filter(({ waitedMs }) => waitedMs > longMs);
+        return long.length === 0 ? null : describeGates(long, view.controller.isLeading);
+      }),
   },
-];
-
-function findWaiting({ services: { cluster, gateWaits } }: HostFacts): ReturnType<Check['find']> {
-  return given([cluster, gateWaits], ({ view }, waits) =>
-    checkHost(() => {
-      const long = waits.filter(({ waitedMs }) => waitedMs > longMs);
-      return long.length === 0 ? [] : [describeGates(long, view.controller.isLeading)];
-    }),
-  );
-}
+};
 
 function describeGates(waits: readonly GateWait[], isLeading: boolean): Finding {
   const names = shorten(waits.map(({ pod, waitedMs }) => `${pod} (${formatAge(waitedMs)})`));
@@ -156,41 +237,32 @@ const remedyOfController = [
 ];
 
 /** What the API says of the webhook. To be asked only where Services are used. */
-const webhookChecks: readonly Check[] = [
-  {
-    code: 'webhook-not-trusted',
+const webhookChecks: Checks = {
+  'webhook-not-trusted': {
     levels: ['warn'],
     meaning:
       'API servers trust no certificate of the webhook that gives pods their gate, or it ends within two months.',
-    find: findUntrusted,
+    find: ({ services: { webhook } }) =>
+      given([webhook], (facts) => {
+        if (facts === null) return { notHere: 'the cluster has no webhook of vipnat' };
+        const { leftMs } = facts;
+        if (leftMs !== null && leftMs > soonMs) return null;
+        return {
+          level: 'warn',
+          title: `the certificate of the webhook ${describeWebhook(leftMs)}`,
+          why: 'The controller that leads makes and renews it. Without it, new pods get no readiness gate.',
+          remedy: [
+            '# see whether a controller leads: vipnat services',
+            '# see whether it may write: kubectl -n vipnat-system logs -l app.kubernetes.io/name=vipnat-controller --tail 50 --prefix',
+            '# a controller without --webhook-port makes none. Add this to your options, and apply the manifest again: vipnat manifest services --inject-gates=webhook',
+          ],
+        };
+      }),
   },
-];
+};
 
 /** Four months after it should have been renewed, and two before it ends. */
 const soonMs = 60 * 86_400_000;
-
-function findUntrusted({ services: { webhook } }: HostFacts): ReturnType<Check['find']> {
-  return given([webhook], (facts) => {
-    if (facts === null) return { notHere: 'the cluster has no webhook of vipnat' };
-    const { leftMs } = facts;
-    return checkHost(() =>
-      leftMs !== null && leftMs > soonMs
-        ? []
-        : [
-            {
-              level: 'warn',
-              title: `the certificate of the webhook ${describeWebhook(leftMs)}`,
-              why: 'The controller that leads makes and renews it. Without it, new pods get no readiness gate.',
-              remedy: [
-                '# see whether a controller leads: vipnat services',
-                '# see whether it may write: kubectl -n vipnat-system logs -l app.kubernetes.io/name=vipnat-controller --tail 50 --prefix',
-                '# a controller without --webhook-port makes none. Add this to your options, and apply the manifest again: vipnat manifest services --inject-gates=webhook',
-              ],
-            },
-          ],
-    );
-  });
-}
 
 function describeWebhook(leftMs: number | null): string {
   if (leftMs === null) return 'is not known to API servers';
@@ -198,63 +270,23 @@ function describeWebhook(leftMs: number | null): string {
 }
 
 /** Whether this host balances Services. On a host, and in a cluster, without them nothing of it is looked at. */
-export const serviceChecks: readonly Check[] = [
-  {
-    code: 'balancer-not-running',
-    levels: ['warn', 'fail'],
-    meaning:
-      'Services have tables or a configuration here, but no balancer runs. If the tables still count, it is a warning.',
-    find: ifUsed(findNoBalancer),
-  },
-  {
-    code: 'balancer-tables-off',
-    levels: ['fail'],
-    meaning: "The balancer runs, but its tables do not count. kube-proxy's rules get the connections.",
-    find: ifUsed(findTablesOff),
-  },
-  {
-    code: 'balancer-hangs',
-    levels: ['fail'],
-    meaning: 'The sync of the balancer has lasted for more than two minutes.',
-    find: ifUsed(findHanging),
-  },
-  {
-    code: 'balancer-without-api',
-    levels: ['warn'],
-    meaning: 'The balancer does not follow the Kubernetes API. Its tables stay as they are.',
-    find: ifUsed(findNoApi),
-  },
-  {
-    code: 'node-never-answered',
-    levels: ['warn'],
-    meaning: 'A node does not answer the connects of the balancer of this node, and never has.',
-    find: ifUsed(findUnheard),
-  },
-  {
-    code: 'balancer-lacks-nft',
-    levels: ['fail'],
-    meaning: 'The balancer does not write its tables, and nft is missing here or older than 1.0.6.',
-    find: ifUsed(findOldNft),
-  },
-  ...dataplaneChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
-  ...seatChecks.map((check) => ({ ...check, find: ifUsed(check.find) })),
-  ...[...gateChecks, ...poolChecks, ...webhookChecks].map((check) => ({
-    ...check,
-    find: ifUsed(check.find),
-  })),
-  ...deviceChecks.map((check) => ({ ...check, find: ifKnown(check.find) })),
-];
+export const serviceChecks: Checks = {
+  ...limit(
+    { ...balancerChecks, ...seatChecks, ...gateChecks, ...poolChecks, ...webhookChecks },
+    areServicesUsed,
+  ),
+  // Devices need no balancer and no pool: where the API was asked, they are looked at.
+  ...limit(deviceChecks, (services) => areServicesUsed(services) || 'value' in services.cluster),
+};
 
-const notUsed: NotHere = { notHere: 'Services have no balancer on this host' };
-
-function ifUsed(find: Check['find']): Check['find'] {
-  return (facts) => (areServicesUsed(facts.services) ? find(facts) : notUsed);
-}
-
-/** Devices need no balancer and no pool: where the API was asked, they are looked at. */
-function ifKnown(find: Check['find']): Check['find'] {
-  return (facts) =>
-    areServicesUsed(facts.services) || 'value' in facts.services.cluster ? find(facts) : notUsed;
+/** Looks at nothing where a condition does not hold. */
+function limit(checks: Checks, isMet: (services: ServicesFacts) => boolean): Checks {
+  const notUsed = { notHere: 'Services have no balancer on this host' };
+  const limited = Object.entries(checks).map(([code, check]): [string, Check] => [
+    code,
+    { ...check, find: (facts) => (isMet(facts.services) ? check.find(facts) : notUsed) },
+  ]);
+  return Object.fromEntries(limited);
 }
 
 /** What puts a balancer back, or takes away what is left of it: which of both is wanted, a person has to say. */
@@ -262,23 +294,6 @@ const startBalancer = [
   '# see why its pod does not run: kubectl -n vipnat-system describe pod -l app.kubernetes.io/name=vipnat-balancer',
   '# without a pod: docs/balancer.md. If this host serves no Services any more, see what is left: vipnat cleanup --dry-run',
 ];
-
-function findNoBalancer({ services: { host, cluster } }: HostFacts): Verdict {
-  const isExpected = 'value' in cluster && mayHold(cluster.value);
-  if (host.unread !== null && !isUsed(host) && !isExpected) return { unknown: host.unread.message };
-  return checkHost(() => {
-    if (host.balancer !== null || !(isUsed(host) || isExpected)) return [];
-    const left = listAlive(host);
-    return [
-      {
-        level: left === null ? 'fail' : 'warn',
-        title: 'no vipnat balancer runs on this node',
-        why: describeTables(host, left),
-        remedy: startBalancer,
-      },
-    ];
-  });
-}
 
 /** Whether the controller lets this node hold addresses, as far as it has said. */
 function mayHold({ node, view: { pools } }: ServicesCluster): boolean {
@@ -305,85 +320,17 @@ function nameTables(tables: HostBalancer['tables']): string {
   return tables.map(({ family }) => nameTable(family)).join(', ');
 }
 
-function findTablesOff({ services: { host } }: HostFacts): Verdict {
-  const { balancer, activity, tables } = host;
-  if (balancer === null) return { notHere: 'no balancer runs' };
-  if (activity === null) return { unknown: `the balancer (pid ${balancer.pid}) does not say how it does` };
-  return checkHost(() => {
-    const off = tables.filter((table) => table.aliveSeconds === null);
-    const { mode } = activity;
-    if (off.length === 0 && (mode === 'direct' || mode === null)) return [];
-    const what =
-      off.length === 0
-        ? `it reports mode ${mode ?? ''}`
-        : `no balancer renewed ${nameTables(off)} for ${aliveSeconds} s`;
-    return [
-      {
-        level: 'fail',
-        title: `the balancer's tables do not count on this node: ${what}`,
-        why: "kube-proxy's rules, if any, get the connections. The balancer lets its tables run out if it cannot write them for a minute.",
-        remedy: readLog,
-      },
-    ];
-  });
-}
-
 const readLog = [
   '# the log of the balancer says why: kubectl -n vipnat-system logs -l app.kubernetes.io/name=vipnat-balancer -c balancer --tail 20 --prefix',
 ];
 
-function findHanging({ services: { host } }: HostFacts): Verdict {
-  return withActivity(host, ({ behindMs }) => {
-    if (behindMs < hangingMs) return [];
-    return [
-      {
-        level: 'fail',
-        title: `the balancer hangs: its sync has lasted for ${formatAge(behindMs)}`,
-        why: "Its tables run out. kube-proxy's rules, if any, get the connections then.",
-        remedy: [
-          ...readLog,
-          '# the kubelet restarts a container that hangs. Without a pod, restart it yourself',
-        ],
-      },
-    ];
-  });
-}
-
-function findNoApi({ services: { host } }: HostFacts): Verdict {
-  return withActivity(host, ({ isFollowing }) => {
-    if (isFollowing) return [];
-    return [
-      {
-        level: 'warn',
-        title: 'the balancer does not follow the Kubernetes API',
-        why: 'Its tables stay as they are: pods that are new get no connections, and pods that are gone still do.',
-        remedy: readLog,
-      },
-    ];
-  });
-}
-
-function findUnheard({ services: { host } }: HostFacts): Verdict {
-  return withActivity(host, ({ unheard = [] }) =>
-    unheard.map((place) => ({
-      level: 'warn',
-      title: `node ${place} has never answered a connect of the balancer of this node`,
-      why: 'A firewall may drop the connects. If the node dies, its pods stay in use until Kubernetes marks them as not ready.',
-      remedy: [
-        '# let this TCP port pass from node to node, or let the firewall refuse it by a reset',
-        '# for another port of all balancers, add this to your options: vipnat manifest services --node-probe-port PORT',
-      ],
-    })),
-  );
-}
-
 function withActivity(
   { balancer, activity }: HostBalancer,
-  find: (activity: NonNullable<HostBalancer['activity']>) => readonly Finding[],
+  find: (activity: NonNullable<HostBalancer['activity']>) => Verdict,
 ): Verdict {
   if (balancer === null) return { notHere: 'no balancer runs' };
   if (activity === null) return { unknown: `the balancer (pid ${balancer.pid}) does not say how it does` };
-  return checkHost(() => find(activity));
+  return find(activity);
 }
 
 /** nft 1.0.2 cannot read its own maps of verdicts. */
@@ -394,21 +341,4 @@ function isAtLeast(version: string, oldest: string): boolean {
   const [given, wanted] = [version, oldest].map((text) => text.split('.').map(Number));
   const at = (wanted ?? []).findIndex((number, place) => number !== (given?.[place] ?? 0));
   return at < 0 || (given?.[at] ?? 0) > (wanted?.[at] ?? 0);
-}
-
-/** A balancer that writes has its own nft, as in its image: this host's is of no matter then. */
-function findOldNft({ services: { host, nftVersion }, tools }: HostFacts): Verdict {
-  if (host.activity?.mode === 'direct') return { notHere: 'the balancer writes its tables' };
-  return checkHost(() => {
-    if (nftVersion !== null && isAtLeast(nftVersion, oldestNft)) return [];
-    if (tools.has('nft') && nftVersion === null) return { unknown: 'nft does not say its version' };
-    return [
-      {
-        level: 'fail',
-        title: nftVersion === null ? 'nft is not in PATH' : `nft is version ${nftVersion}`,
-        why: 'A balancer outside of a pod needs nft 1.0.6 or later. The image of vipnat has its own.',
-        remedy: ['# if the balancer runs outside of a pod:', ...install('nftables', { tools })],
-      },
-    ];
-  });
 }

@@ -1,10 +1,10 @@
 import {
-  type Check,
+  type Checks,
+  noVip,
   type HostFacts,
   given,
   checkEach,
   type Finding,
-  type NotChecked,
   isHeldElsewhere,
   advertises,
   type LinkHolder,
@@ -18,56 +18,134 @@ import { isKubeVip } from './rules.ts';
 import { toolName } from '../../../lib/kernel/port.ts';
 
 /** Whether each virtual IP is somewhere, and only there. */
-export const virtualIpChecks: readonly Check[] = [
-  {
-    code: 'vip-nowhere',
+export const virtualIpChecks: Checks = {
+  'vip-nowhere': {
     levels: ['warn', 'fail'],
     meaning: 'No host has the VIP. If a firewall may hide the VIP holder, it is a warning.',
-    find: findNobody,
+    find: (facts) =>
+      given([facts.assessment], ({ observation }) =>
+        checkEach(facts.config.vips, noVip, (vip) => {
+          if (observation.addresses.some(({ address }) => address === vip.address)) return null;
+          const answer = facts.vipHolderAnswers.get(vip.address);
+          if (isHeldElsewhere(vip, facts)) return null;
+          if (answer === undefined) return { unknown: `no host was asked for ${vip.address}` };
+          if (answer.kind === 'untried')
+            return { unknown: `no connection to ${vip.address} could be tried (${answer.code})` };
+          return describeNobody(vip, facts);
+        }),
+      ),
   },
-  {
-    code: 'vip-off-network',
+  'vip-off-network': {
     levels: ['warn'],
     meaning:
       'No interface of this host is in a network with the VIP, and keepalived has no instance with it.',
-    find: findStrayAddress,
+    /** Hosts without a network in common with it do not ask for it by ARP. Where keepalived's interface was configured, that is intended. */
+    find: ({ config, interfaces, keepalived, flags }) => {
+      const text = 'value' in keepalived ? (keepalived.value.text ?? '') : '';
+      return checkEach(config.vips, noVip, ({ address, family }) => {
+        const around = interfaces.filter((one) => one.family === family);
+        const isPlaced = around.some((local) => isInSubnet(address, local));
+        if (isPlaced || findInstance(text, address) !== null) return null;
+        const networks = around.map((one) => `${one.device} ${one.address}/${one.prefixLength}`).join(', ');
+        const [first = { device: 'eth0' }] = around;
+        return {
+          level: 'warn',
+          title: `${address} is in no network of this host (${networks === '' ? `no ${family} address` : networks})`,
+          why: 'Neighbours do not ask for the address by ARP. Clients reach it only if a route leads to the VIP holder.',
+          remedy: [
+            '# if this is a mistake: choose a free address of one of these networks',
+            `# if this is intended: vipnat keepalived ${flags} --interface ${quoteWords([first.device])}`,
+          ],
+        };
+      });
+    },
   },
-  {
-    code: 'vip-held-twice',
+  'vip-held-twice': {
     levels: ['fail'],
     meaning: "Two hosts advertise the VIP at the same time. The finding names the other host's address.",
-    find: findSeveralVipHolders,
+    /** Two that send at the same time do not receive each other's adverts: what is captured here was not through this host's firewall yet. */
+    find: ({ config, assessment, adverts, processes, keepalived }) => {
+      const file = 'value' in keepalived ? keepalived.value.path : keepalivedFile;
+      return given([adverts, assessment, processes], (seen, { observation }, running) =>
+        checkEach(config.vips, noVip, (vip) => {
+          const local = new Set(observation.addresses.map(({ address }) => address));
+          const others = findDoubles(seen, vip.address, local);
+          const [first] = others;
+          if (first === undefined) return null;
+          const device = observation.addresses.find(({ address }) => address === vip.address)?.device;
+          const isLocal = device !== undefined;
+          const dialect = observation.dialect.value === 'nftables' ? 'nft' : observation.dialect.value;
+          const tool = toolName(vip.family, dialect);
+          const prefix = vip.family === 'ipv6' ? 128 : 32;
+          const names = others.join(', ');
+          return {
+            level: 'fail',
+            title: isLocal
+              ? `${vip.address} is held twice: by this node and by ${names}`
+              : `${vip.address} is held twice: by ${names}`,
+            why: 'Each client reaches one of the hosts at random. Connections break when the network switches to the other host.',
+            remedy: describeSeparation({
+              isLocal,
+              isRunning: isKeepalivedHere(running),
+              others,
+              tool,
+              device,
+              own: `${vip.address}/${prefix}`,
+              file,
+            }),
+          };
+        }),
+      );
+    },
   },
-  {
-    code: 'vip-held-without-vrrp',
+  'vip-held-without-vrrp': {
     levels: ['warn', 'fail'],
     meaning: 'A host that sends no VRRP answers for the VIP. If this node has the VIP too, it is a failure.',
-    find: findForeignVipHolder,
+    /** Only members of the group give an address up when another one takes it. */
+    find: (facts) => {
+      const { config, adverts, assessment, linkHolders, processes } = facts;
+      return given(
+        [adverts, assessment, linkHolders, processes],
+        (seen, { observation }, vipHolders, running) => {
+          const local = new Set(observation.addresses.map(({ address }) => address));
+          return checkEach(config.vips, noVip, (vip) => {
+            const vipHolder = vipHolders.get(vip.address);
+            if (vipHolder === undefined)
+              return { unknown: `this host cannot ask who else has ${vip.address}` };
+            const isHere = local.has(vip.address);
+            const isMember = seen.some(
+              (advert) => advertises(advert, vip.address) && !local.has(advert.source),
+            );
+            if (vipHolder === null || isMember || (!isHere && running.some(isKubeVip))) return null;
+            return describeForeignVipHolder(vip, vipHolder, isHere);
+          });
+        },
+      );
+    },
   },
-  {
-    code: 'vip-on-kube-ipvs0',
+  'vip-on-kube-ipvs0': {
     levels: ['fail'],
     meaning: 'A Service has the VIP as an external address.',
-    find: findServiceAddress,
+    /** kube-proxy's ipvs mode binds what Services call externalIPs and load-balancer addresses, on every node (kubernetes#66966). */
+    find: ({ config, assessment }) =>
+      given([assessment], ({ observation }) =>
+        checkEach(config.vips, noVip, ({ address }) => {
+          const bound = observation.addresses.filter(
+            (local) => local.address === address && local.device === 'kube-ipvs0',
+          );
+          return bound.map(() => ({
+            level: 'fail',
+            title: `${address} is bound to kube-ipvs0: a Service has it as an external address`,
+            why: 'Every node then treats the VIP as its own address. Only the VIP holder reaches apiservers through it.',
+            remedy: [
+              `kubectl get services -A | grep -wF ${address}`,
+              '# then remove the VIP from that Service: spec.externalIPs, or status.loadBalancer',
+            ],
+          }));
+        }),
+      ),
   },
-];
-
-function findNobody(facts: HostFacts): ReturnType<Check['find']> {
-  const { config, vipHolderAnswers } = facts;
-  return given([facts.assessment], ({ observation }) =>
-    checkEach(config.vips, noVip, (vip): Finding[] | NotChecked => {
-      if (observation.addresses.some(({ address }) => address === vip.address)) return [];
-      const answer = vipHolderAnswers.get(vip.address);
-      if (isHeldElsewhere(vip, facts)) return [];
-      if (answer === undefined) return { unknown: `no host was asked for ${vip.address}` };
-      if (answer.kind === 'untried')
-        return { unknown: `no connection to ${vip.address} could be tried (${answer.code})` };
-      return [describeNobody(vip, facts)];
-    }),
-  );
-}
-
-const noVip = { unknown: 'no virtual IP is configured' };
+};
 
 /** A firewall can keep back every answer but that to ARP, or to neighbour discovery. */
 function describeNobody({ address }: Endpoint, facts: HostFacts): Finding {
@@ -102,48 +180,6 @@ function describeRevival(isSure: boolean, { units, keepalived, flags }: HostFact
   ];
 }
 
-/** Hosts without a network in common with it do not ask for it by ARP. Where keepalived's interface was configured, that is intended. */
-function findStrayAddress({ config, interfaces, keepalived, flags }: HostFacts): ReturnType<Check['find']> {
-  const text = 'value' in keepalived ? (keepalived.value.text ?? '') : '';
-  return checkEach(config.vips, noVip, ({ address, family }) => {
-    const around = interfaces.filter((one) => one.family === family);
-    const isPlaced = around.some((local) => isInSubnet(address, local));
-    if (isPlaced || findInstance(text, address) !== null) return [];
-    const networks = around.map((one) => `${one.device} ${one.address}/${one.prefixLength}`).join(', ');
-    const [first = { device: 'eth0' }] = around;
-    return [
-      {
-        level: 'warn',
-        title: `${address} is in no network of this host (${networks === '' ? `no ${family} address` : networks})`,
-        why: 'Neighbours do not ask for the address by ARP. Clients reach it only if a route leads to the VIP holder.',
-        remedy: [
-          '# if this is a mistake: choose a free address of one of these networks',
-          `# if this is intended: vipnat keepalived ${flags} --interface ${quoteWords([first.device])}`,
-        ],
-      },
-    ];
-  });
-}
-
-/** Only members of the group give an address up when another one takes it. */
-function findForeignVipHolder(facts: HostFacts): ReturnType<Check['find']> {
-  const { config, adverts, assessment, linkHolders, processes } = facts;
-  return given(
-    [adverts, assessment, linkHolders, processes],
-    (seen, { observation }, vipHolders, running) => {
-      const local = new Set(observation.addresses.map(({ address }) => address));
-      return checkEach(config.vips, noVip, (vip): Finding[] | NotChecked => {
-        const vipHolder = vipHolders.get(vip.address);
-        if (vipHolder === undefined) return { unknown: `this host cannot ask who else has ${vip.address}` };
-        const isHere = local.has(vip.address);
-        const isMember = seen.some((advert) => advertises(advert, vip.address) && !local.has(advert.source));
-        if (vipHolder === null || isMember || (!isHere && running.some(isKubeVip))) return [];
-        return [describeForeignVipHolder(vip, vipHolder, isHere)];
-      });
-    },
-  );
-}
-
 function describeForeignVipHolder({ address }: Endpoint, vipHolder: LinkHolder, isHere: boolean): Finding {
   const name = [...vipHolder.addresses, `MAC ${vipHolder.mac}`].join(', ');
   return {
@@ -159,49 +195,6 @@ function describeForeignVipHolder({ address }: Endpoint, vipHolder: LinkHolder, 
       `# if kube-vip runs there: docs/migrate.md. Otherwise find out on that host what adds the address: ip addr show to ${address}`,
     ],
   };
-}
-
-/** Two that send at the same time do not receive each other's adverts: what is captured here was not through this host's firewall yet. */
-function findSeveralVipHolders({
-  config,
-  assessment,
-  adverts,
-  processes,
-  keepalived,
-}: HostFacts): ReturnType<Check['find']> {
-  const file = 'value' in keepalived ? keepalived.value.path : keepalivedFile;
-  return given([adverts, assessment, processes], (seen, { observation }, running) =>
-    checkEach(config.vips, noVip, (vip): Finding[] => {
-      const local = new Set(observation.addresses.map(({ address }) => address));
-      const others = findDoubles(seen, vip.address, local);
-      const [first] = others;
-      if (first === undefined) return [];
-      const device = observation.addresses.find(({ address }) => address === vip.address)?.device;
-      const isLocal = device !== undefined;
-      const dialect = observation.dialect.value === 'nftables' ? 'nft' : observation.dialect.value;
-      const tool = toolName(vip.family, dialect);
-      const prefix = vip.family === 'ipv6' ? 128 : 32;
-      const names = others.join(', ');
-      return [
-        {
-          level: 'fail',
-          title: isLocal
-            ? `${vip.address} is held twice: by this node and by ${names}`
-            : `${vip.address} is held twice: by ${names}`,
-          why: 'Each client reaches one of the hosts at random. Connections break when the network switches to the other host.',
-          remedy: describeSeparation({
-            isLocal,
-            isRunning: isKeepalivedHere(running),
-            others,
-            tool,
-            device,
-            own: `${vip.address}/${prefix}`,
-            file,
-          }),
-        },
-      ];
-    }),
-  );
 }
 
 interface Separation {
@@ -228,24 +221,4 @@ function describeSeparation({ isLocal, isRunning, others, tool, device, own, fil
     ...others.map((other) => `${tool} -I INPUT -p vrrp -s ${other} -j ACCEPT`),
     `# otherwise ${file} differs from the file of the other node: authentication, version, peers`,
   ];
-}
-
-/** kube-proxy's ipvs mode binds what Services call externalIPs and load-balancer addresses, on every node (kubernetes#66966). */
-function findServiceAddress({ config, assessment }: HostFacts): ReturnType<Check['find']> {
-  return given([assessment], ({ observation }) =>
-    checkEach(config.vips, noVip, ({ address }) => {
-      const bound = observation.addresses.filter(
-        (local) => local.address === address && local.device === 'kube-ipvs0',
-      );
-      return bound.map(() => ({
-        level: 'fail',
-        title: `${address} is bound to kube-ipvs0: a Service has it as an external address`,
-        why: 'Every node then treats the VIP as its own address. Only the VIP holder reaches apiservers through it.',
-        remedy: [
-          `kubectl get services -A | grep -wF ${address}`,
-          '# then remove the VIP from that Service: spec.externalIPs, or status.loadBalancer',
-        ],
-      }));
-    }),
-  );
 }

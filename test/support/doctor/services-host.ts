@@ -7,7 +7,7 @@ import type { BalancerActivity, HostBalancer } from '../../../lib/api/balancer.t
 import { makeObjects } from '../fakes/service-view.ts';
 import { viewServices } from '../../../cli/services/read-view.ts';
 import { planSeats } from '../../../balancer/seats/plan.ts';
-import type { Outcome } from '../../../cli/doctor/checks/diagnose.ts';
+import type { Outcome } from '../../../cli/doctor/examine.ts';
 
 /** It waits for whoever serves Services without a class. */
 export const classless = makeService('shop/old', {
@@ -15,7 +15,7 @@ export const classless = makeService('shop/old', {
   spec: { loadBalancerClass: null },
 });
 /** Those of all checks of Services. */
-export const codes = serviceChecks.map(({ code }) => code);
+export const codes = Object.keys(serviceChecks);
 /** A host that differs in these. */
 export const services = (parts: Partial<ServicesFacts>): Partial<HostFacts> => ({
   services: { ...noServices, ...parts },

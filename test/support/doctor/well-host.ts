@@ -6,7 +6,7 @@ import { restoreCaptures, lookOnce } from '../agent/captured-host.ts';
 import { applyPlan } from '../../../agent/sync.ts';
 import type { Health } from '../../../agent/health/usable.ts';
 import { type ServicesFacts, type HostFacts, sysctlNames } from '../../../cli/doctor/facts.ts';
-import { type Outcome, diagnose } from '../../../cli/doctor/checks/diagnose.ts';
+import { type Outcome, diagnose } from '../../../cli/doctor/examine.ts';
 
 export const config = { ...ordinaryConfig, vips: [toEndpoint('10.77.0.50:6443')] };
 

@@ -1,5 +1,5 @@
 import { fillSection } from './sections.ts';
-import { topics } from '../../../cli/doctor/checks/diagnose.ts';
+import { topics } from '../../../cli/doctor/examine.ts';
 import { listChecks } from '../../../devices/conformance/steady-checks.ts';
 import { errorCodes, describeError } from '../../../lib/errors.ts';
 import { definitions } from '../../../lib/api/crds.ts';
@@ -40,11 +40,11 @@ function formatTable({ heads, rows }: GeneratedTable): string {
 }
 
 function listFindings(): GeneratedTable {
-  const checks = topics.flatMap((topic) => topic.checks);
+  const checks = topics.flatMap((topic) => Object.entries(topic.checks));
   return {
     name: 'findings',
     heads: ['Code', 'Level', 'Meaning'],
-    rows: checks.map(({ code, levels, meaning }) => [`\`${code}\``, levels.join(', '), meaning]),
+    rows: checks.map(([code, { levels, meaning }]) => [`\`${code}\``, levels.join(', '), meaning]),
   };
 }
 

@@ -19,7 +19,7 @@ import {
   makeFacts,
 } from '../../../support/doctor/well-host.ts';
 import { mutateText } from '../engine/mutate.ts';
-import { examine } from '../../../../cli/doctor/stage.ts';
+import { examine } from '../../../../cli/doctor/examine.ts';
 import { formatExamination, formatDoctorJson } from '../../../../cli/commands/doctor.ts';
 import { PassThrough } from 'node:stream';
 import { createLogger } from '../../../../lib/telemetry/log.ts';

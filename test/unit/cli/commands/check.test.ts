@@ -4,7 +4,7 @@ import { restoreCaptures, lookOnce } from '../../../support/agent/captured-host.
 import { applyPlan } from '../../../../agent/sync.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { formatCheckJson, type CheckFindings, formatCheck } from '../../../../cli/commands/check.ts';
-import type { TopicOutcome } from '../../../../cli/doctor/checks/diagnose.ts';
+import type { TopicOutcome } from '../../../../cli/doctor/examine.ts';
 import { type HostStatus, toHostStatus } from '../../../../agent/report/status.ts';
 import { plainScreen } from '../../../../cli/output.ts';
 import { formatStatus } from '../../../../cli/commands/status.ts';

@@ -1,4 +1,4 @@
-import type { TopicOutcome } from '../../../../cli/doctor/checks/diagnose.ts';
+import type { TopicOutcome } from '../../../../cli/doctor/examine.ts';
 import { describe, test, expect } from '@jest/globals';
 import { formatDoctor, formatDoctorJson, chooseDoctorStatus } from '../../../../cli/commands/doctor.ts';
 

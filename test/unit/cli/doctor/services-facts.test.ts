@@ -1,5 +1,5 @@
 import { describe, test, expect } from '@jest/globals';
-import { diagnose } from '../../../../cli/doctor/checks/diagnose.ts';
+import { diagnose } from '../../../../cli/doctor/examine.ts';
 import { makeFacts, assessWell, tell, advert } from '../../../support/doctor/well-host.ts';
 import {
   codes,

@@ -4,7 +4,7 @@ import { planSourceRoutes } from '../../../../../agent/local-clients.ts';
 import { ordinaryConfig } from '../../../../support/agent/running-agent.ts';
 import { assessWell, makeFacts } from '../../../../support/doctor/well-host.ts';
 
-const [check] = localRouteChecks;
+const check = localRouteChecks['vip-route-left-over'];
 const left = { address: '10.0.0.99', device: 'eth0', source: '10.0.0.11', isOwn: true };
 const localRoutes = { addresses: [], routes: [left], usualSource: null };
 

@@ -1,12 +1,24 @@
-import { type TopicOutcome, diagnose, type Outcome } from './checks/diagnose.ts';
-import { type HostFacts, filePaths, isKeepalivedHere } from './facts.ts';
-import { lacksFirewallTool } from './checks/host.ts';
-import { describeStart } from './checks/keepalived.ts';
+import {
+  type HostFacts,
+  type Checks,
+  type Finding,
+  type Verdict,
+  filePaths,
+  isKeepalivedHere,
+  findFile,
+  isAbsent,
+  findValue,
+} from './facts.ts';
+import { lacksFirewallTool, toolChecks, forwardingChecks } from './checks/host.ts';
+import { virtualIpChecks } from './checks/vip.ts';
+import { describeStart, keepalivedChecks, hostDrainedChecks } from './checks/keepalived.ts';
+import { apiserverChecks } from './checks/apiservers.ts';
 import { formatEndpoint, type Endpoint } from '../../lib/net.ts';
-import { hasOwnRules, isApiserver } from './checks/rules.ts';
+import { hasOwnRules, isApiserver, localRouteChecks, ruleChecks } from './checks/rules.ts';
 import type { HostProcess } from '../../lib/kernel/host.ts';
 import { findInstance } from '../../lib/keepalived/read.ts';
-import { listServers } from './checks/kube-proxy.ts';
+import { listServers, kubeconfigChecks, kubeProxyChecks } from './checks/kube-proxy.ts';
+import { serviceChecks } from './checks/services.ts';
 
 /** All that doctor has to tell of a host. */
 export interface Examination {
@@ -24,6 +36,72 @@ export function examine(facts: HostFacts): Examination {
   if (stage !== 'before-installation') return { stage, topics: found, next: [] };
   const topics = foresee(found, facts);
   return { stage, topics, next: listNextSteps(facts, topics) };
+}
+
+/** Checks that a person thinks of together. */
+interface Topic {
+  readonly name: string;
+  readonly checks: Checks;
+}
+
+/** All checks, in the order in which they are reported. */
+export const topics: readonly Topic[] = [
+  { name: 'rights, tools, kernel', checks: toolChecks },
+  { name: 'forwarding', checks: forwardingChecks },
+  {
+    name: 'virtual IP, keepalived',
+    checks: { ...virtualIpChecks, ...localRouteChecks, ...keepalivedChecks },
+  },
+  { name: 'apiservers', checks: { ...apiserverChecks, ...hostDrainedChecks, ...kubeconfigChecks } },
+  { name: 'kube-proxy', checks: kubeProxyChecks },
+  { name: "vipnat's rules, foreign rules", checks: ruleChecks },
+  { name: 'Services', checks: serviceChecks },
+];
+
+/** The topics that are looked at on a host that has Services, and no virtual IP of the API. */
+const withoutVips: readonly string[] = ['rights, tools, kernel', 'kube-proxy', 'Services'];
+
+/** All codes, in that order. */
+export const findingCodes: readonly string[] = topics.flatMap(({ checks }) => Object.keys(checks));
+
+/** What became of one check. */
+export type Outcome =
+  | { readonly code: string; readonly level: 'ok' }
+  | ({ readonly code: string } & Finding)
+  | {
+      readonly code: string;
+      readonly level: 'skipped';
+      /** One phrase. */
+      readonly reason: string;
+      /** Only where what it is about is not there yet, as before an installation. */
+      readonly pending?: true;
+    };
+
+/** What became of a topic's checks. */
+export interface TopicOutcome {
+  readonly name: string;
+  readonly outcomes: readonly Outcome[];
+}
+
+/** Makes every check; without a virtual IP of the API those that are about none. Pure. */
+export function diagnose(facts: HostFacts): TopicOutcome[] {
+  const isChecked = ({ name }: Topic) => facts.config.vips.length > 0 || withoutVips.includes(name);
+  return topics.filter(isChecked).map(({ name, checks }) => ({
+    name,
+    outcomes: Object.entries(checks).flatMap(([code, { find }]) => toOutcomes(code, find(facts))),
+  }));
+}
+
+function toOutcomes(code: string, verdict: Verdict): Outcome[] {
+  if (verdict === null || 'notHere' in verdict) return [{ code, level: 'ok' }];
+  if ('unknown' in verdict) return [{ code, level: 'skipped', reason: verdict.unknown }];
+  if ('level' in verdict) return [{ code, ...verdict }];
+  const { findings, gaps } = verdict;
+  const results: Outcome[] = [
+    ...findings.map((finding) => ({ code, ...finding })),
+    ...gaps.map((reason): Outcome => ({ code, level: 'skipped', reason })),
+  ];
+  return results.length === 0 ? [{ code, level: 'ok' }] : results;
 }
 
 /** Something to do next. */
@@ -125,7 +203,7 @@ function createCluster(facts: HostFacts): NextStep[] {
 
 /** An agent with few rights cannot do it. */
 function openForwarding({ assessment }: HostFacts): NextStep[] {
-  const missing = 'unknown' in assessment ? [] : assessment.value.missingSwitches;
+  const missing = findValue(assessment)?.missingSwitches ?? [];
   if (missing.length === 0) return [];
   return [
     {
@@ -159,41 +237,39 @@ type Stage = 'before-installation' | 'installed' | 'unknown';
 
 /** By what an agent leaves behind: itself, its rules, what it remembers; or by its static pod, which the kubelet starts. */
 function findStage(facts: HostFacts): Stage {
-  const { agent, assessment, files, hasMemory } = facts;
-  const manifest = files.get(filePaths.agentManifest);
-  const hasManifest = manifest !== undefined && 'value' in manifest && manifest.value !== null;
-  const remembers = 'value' in hasMemory && hasMemory.value;
-  if (agent !== null || hasManifest || remembers) return 'installed';
+  const { agent, assessment, hasMemory } = facts;
+  const hasTraces = hasFile(facts, filePaths.agentManifest) || findValue(hasMemory) === true;
+  if (agent !== null || hasTraces) return 'installed';
   if ('unknown' in assessment) return lacksFirewallTool(facts.tools) ? 'before-installation' : 'unknown';
   return hasOwnRules(assessment.value.observation) ? 'installed' : 'before-installation';
 }
 
 /** Whether an apiserver of this host is seen, by its process or by its static pod. */
-function hasApiserver({ processes, files }: HostFacts): boolean {
-  const running = 'value' in processes ? processes.value : [];
-  return running.some((process) => process.isSurelyHere && isApiserver(process)) || hasFile(files, manifest);
+function hasApiserver(facts: HostFacts): boolean {
+  const running = findValue(facts.processes) ?? [];
+  return running.some((process) => process.isSurelyHere && isApiserver(process)) || hasFile(facts, manifest);
 }
 
 /** Whether this host belongs to a cluster and surely runs no apiserver. */
 function isWorker(facts: HostFacts): boolean {
-  const unseen = [facts.processes, facts.files.get(manifest) ?? { unknown: '' }];
+  const unseen = [facts.processes, findFile(facts, manifest)];
   return unseen.every((fact) => 'value' in fact) && hasCluster(facts) && !hasApiserver(facts);
 }
 
 /** Whether this host belongs to a cluster. A kubelet that waits for `kubeadm init` runs on others too. */
 function hasCluster(facts: HostFacts): boolean {
-  const { assessment, files, processes } = facts;
+  const { assessment, processes } = facts;
   const isProxied = 'value' in assessment && assessment.value.observation.proxyMode.value !== 'none';
-  const running = 'value' in processes ? processes.value : [];
+  const running = findValue(processes) ?? [];
   const isAgent = ({ name, isSurelyHere }: HostProcess) => isSurelyHere && name === 'k3s-agent';
-  const hasKubeconfig = [filePaths.kubelet, filePaths.admin].some((path) => hasFile(files, path));
+  const hasKubeconfig = [filePaths.kubelet, filePaths.admin].some((path) => hasFile(facts, path));
   return isProxied || hasKubeconfig || hasApiserver(facts) || running.some(isAgent);
 }
 
 /** Whether keepalived runs here and its configuration has an instance with every virtual IP. */
 function isHeldByKeepalived({ config, keepalived, processes }: HostFacts): boolean {
-  const text = 'value' in keepalived ? (keepalived.value.text ?? '') : '';
-  const isHere = 'value' in processes && isKeepalivedHere(processes.value);
+  const text = findValue(keepalived)?.text ?? '';
+  const isHere = isKeepalivedHere(findValue(processes) ?? []);
   return isHere && config.vips.every(({ address }) => findInstance(text, address) !== null);
 }
 
@@ -205,9 +281,8 @@ function isInUse(vips: readonly Endpoint[], facts: HostFacts): boolean {
 
 const manifest = filePaths.apiserverManifest;
 
-function hasFile(files: HostFacts['files'], path: string): boolean {
-  const text = files.get(path);
-  return text !== undefined && 'value' in text && text.value !== null;
+function hasFile(facts: HostFacts, path: string): boolean {
+  return findValue(findFile(facts, path)) !== null;
 }
 
 /**
@@ -264,7 +339,7 @@ const harmless = new Map<string, Condition>([
 ]);
 
 const lacksApiserver: Condition = (facts) =>
-  'value' in facts.assessment && facts.assessment.value.health.size === 0 && !hasApiserver(facts);
+  findValue(facts.assessment)?.health.size === 0 && !hasApiserver(facts);
 const lacksKeepalived: Condition = ({ processes }) =>
   'value' in processes && !isKeepalivedHere(processes.value);
 const lacksTrackFile: Condition = ({ processes, trackFile }) => 'value' in processes && 'value' in trackFile;
@@ -282,7 +357,7 @@ const notToBeSeen = new Map<string, Condition>([
   ['clock-off', lacksApiserver],
   [
     'no-shutdown-delay',
-    (facts) => 'value' in facts.processes && isAbsent(facts, [filePaths.apiserverManifest]),
+    (facts) => 'value' in facts.processes && isAbsent(facts, filePaths.apiserverManifest),
   ],
   ['kubeconfig-at-vip', hasNoKubeconfig],
   ['kubeconfig-past-vip', hasNoKubeconfig],
@@ -290,17 +365,10 @@ const notToBeSeen = new Map<string, Condition>([
 ]);
 
 function hasNoConfiguration({ keepalived }: HostFacts): boolean {
-  return 'value' in keepalived && keepalived.value.text === null;
+  return findValue(keepalived)?.text === null;
 }
 
 function hasNoKubeconfig(facts: HostFacts): boolean {
   const { controllerManager, scheduler, kubelet, admin, superAdmin } = filePaths;
-  return isAbsent(facts, [controllerManager, scheduler, kubelet, admin, superAdmin]);
-}
-
-function isAbsent({ files }: HostFacts, paths: readonly string[]): boolean {
-  return paths.every((path) => {
-    const text = files.get(path);
-    return text !== undefined && 'value' in text && text.value === null;
-  });
+  return [controllerManager, scheduler, kubelet, admin, superAdmin].every((path) => isAbsent(facts, path));
 }

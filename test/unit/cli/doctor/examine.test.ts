@@ -7,9 +7,9 @@ import {
   withSysctl,
   advert,
   own,
-} from '../../../../support/doctor/well-host.ts';
-import { findingCodes, diagnose } from '../../../../../cli/doctor/checks/diagnose.ts';
-import type { HostFacts } from '../../../../../cli/doctor/facts.ts';
+} from '../../../support/doctor/well-host.ts';
+import { findingCodes, diagnose } from '../../../../cli/doctor/examine.ts';
+import type { HostFacts } from '../../../../cli/doctor/facts.ts';
 
 test('a host that lacks nothing is told nothing', async () => {
   expect(await tell()).toEqual([]);
