@@ -15,9 +15,8 @@ import {
   formatDrained,
   type Drained,
   type Lease,
-  type NodeMode,
-  type NodeReport,
-  parseNodeLease,
+  type LeaseReport,
+  readReports,
 } from '../lib/api/node.ts';
 import { type ErrorCode, VipnatError } from '../lib/errors.ts';
 
@@ -199,14 +198,10 @@ export interface SeatView {
 }
 
 /** A node with a balancer. */
-export interface NodeView {
-  readonly node: string;
-  readonly mode: NodeMode;
-  /** Since its Lease was renewed, by this host's date; null where it has no time. */
-  readonly msSinceRenewal: number | null;
-  /** Whether its Lease lasts, by this host's date. */
-  readonly isLiving: boolean;
-  readonly inUse: readonly string[];
+export interface NodeView extends Pick<
+  LeaseReport,
+  'node' | 'mode' | 'msSinceRenewal' | 'isLiving' | 'inUse'
+> {
   /** Seats and addresses that it may hold and cannot, to clauses that say why. */
   readonly unheld: Readonly<Record<string, string>>;
 }
@@ -271,33 +266,4 @@ export function listMisplaced({ seats, nodes }: SeatsView): SeatView[] {
     ({ seatHolders: [seatHolder, ...others], nodes: [first = ''] }) =>
       seatHolder !== undefined && others.length === 0 && seatHolder !== first && able.has(first),
   );
-}
-
-/** What a node's balancer said last. */
-export interface LeaseReport extends NodeReport {
-  /** Since its Lease was renewed, by this host's date; null where it has no time. */
-  readonly msSinceRenewal: number | null;
-  /** Whether the Lease lasts, by this host's date. */
-  readonly isLiving: boolean;
-}
-
-/** What balancers say in their Leases, in the order of the nodes' names. Pure. */
-export function readReports(leases: readonly Lease[], nowMs: number): LeaseReport[] {
-  const reports = leases.flatMap((lease) => {
-    const parsed = parseNodeLease(lease);
-    if (parsed === null) return [];
-    return [{ ...parsed.report, ...judgeRenewal(parsed.renewal, parsed.durationMs, nowMs) }];
-  });
-  return reports.sort((one, other) => (one.node < other.node ? -1 : 1));
-}
-
-/** How long ago a Lease was renewed, and whether it lasts. */
-export function judgeRenewal(
-  renewal: string,
-  durationMs: number,
-  nowMs: number,
-): Pick<LeaseReport, 'msSinceRenewal' | 'isLiving'> {
-  const renewedAt = Date.parse(renewal);
-  const msSinceRenewal = Number.isNaN(renewedAt) ? null : Math.max(0, nowMs - renewedAt);
-  return { msSinceRenewal, isLiving: (msSinceRenewal ?? Infinity) <= durationMs };
 }

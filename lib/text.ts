@@ -162,3 +162,9 @@ function countEdits(from: string, to: string): number {
 function at(row: readonly number[], column: number): number {
   return row[column] ?? Infinity;
 }
+
+/** The first three, and how many more. */
+export function shorten(names: readonly string[]): string {
+  const rest = names.length - 3;
+  return `${names.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}

@@ -9,11 +9,9 @@ import {
   formatRunOnce,
   formatRemoveOnly,
   findLocalClientWarnings,
-  findDropRules,
-  describeDropRule,
   type LocalClientWarning,
-  findForeignDrops,
 } from '../findings.ts';
+import { findDropRules, describeDropRule, findForeignDrops } from '../foreign-rules.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { toPrintableLine, quoteWords, toPrintableJson, exitStatuses } from '../../lib/text.ts';
 import { type TablePlan, describeTable } from '../../lib/plan.ts';

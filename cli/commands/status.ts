@@ -6,7 +6,6 @@ import {
   isInTrouble,
   formatStatusJson,
 } from '../../agent/report/status.ts';
-import type { UntrackedPackets } from '../doctor/untracked.ts';
 import {
   type Screen,
   plainScreen,
@@ -22,13 +21,8 @@ import {
 import { isBalanced, type Config } from '../../config/options.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { describeDrift } from '../../lib/plan.ts';
-import {
-  describeKubeProxy,
-  describeSources,
-  findDropRules,
-  describeDropRule,
-  findLocalClientWarnings,
-} from '../findings.ts';
+import { describeKubeProxy, describeSources, findLocalClientWarnings } from '../findings.ts';
+import { findDropRules, describeDropRule, type UntrackedPackets } from '../foreign-rules.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
 import { toPrintableLine, formatAge, toPrintableJson, exitStatuses } from '../../lib/text.ts';
 import { type ApiserverState, type BackendStatus, readStatus } from '../../agent/main.ts';

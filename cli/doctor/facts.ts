@@ -10,7 +10,7 @@ import type { Drain } from '../../lib/files.ts';
 import type { ConnectOutcome, Serving } from '../../lib/http/client.ts';
 import type { ModuleState } from '../../lib/kernel/forwarding.ts';
 import type { OwnerInfo } from '../../lib/http/singleton.ts';
-import type { HostBalancer } from '../../lib/api/balancer.ts';
+import { isUsed, type HostBalancer } from '../../lib/api/balancer.ts';
 import type { ServicesView, ServiceObjects } from '../services/view.ts';
 import type { VirtualIp } from '../../lib/api/vipnat.ts';
 import type { planSeats } from '../../balancer/main.ts';
@@ -233,6 +233,11 @@ export interface ServicesFacts {
   readonly webhook: Fact<WebhookFacts | null>;
   /** By address of a pool that nobody has: the MAC of the host that answers for it. */
   readonly poolUsers: Fact<ReadonlyMap<string, string>>;
+}
+
+/** Whether Services are used: here, or in the cluster whose API was asked. Pure. */
+export function areServicesUsed({ host, cluster }: ServicesFacts): boolean {
+  return isUsed(host) || ('value' in cluster && cluster.value.view.pools.length > 0);
 }
 
 /** The keepalived of the seats. */

@@ -36,13 +36,6 @@ import {
 } from '../../lib/net.ts';
 import type { ServiceObjects } from '../services/view.ts';
 
-/** What checks of Services rest on. */
-
-/** Whether Services are used: here, or in the cluster whose API was asked. Pure. */
-export function areServicesUsed({ host, cluster }: ServicesFacts): boolean {
-  return isUsed(host) || ('value' in cluster && cluster.value.view.pools.length > 0);
-}
-
 /** What reading takes. */
 interface ServicesNeeds {
   readonly clock: Clock;

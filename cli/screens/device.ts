@@ -1,4 +1,5 @@
-import { type DeviceView, shorten } from '../services/view.ts';
+import type { DeviceView } from '../services/view.ts';
+import { shorten } from '../../lib/text.ts';
 import { type Screen, layOutTable, layOutText, type Part, formatSince } from '../output.ts';
 
 const columns = [

@@ -18,14 +18,13 @@ import {
   type ServiceView,
   type PodView,
   type NodeDrain,
-  shorten,
   type DeviceView,
   type ServiceState,
   type ServicesView,
   type AddressView,
   type GateView,
 } from '../services/view.ts';
-import { formatAge } from '../../lib/text.ts';
+import { formatAge, shorten } from '../../lib/text.ts';
 import { describeNoAnswer } from '../commands/seats.ts';
 
 const margin = '  ';

@@ -10,7 +10,6 @@ import {
   type ControllerView,
   type PodView,
 } from './view.ts';
-import { readReports, judgeRenewal, type LeaseReport } from '../seats.ts';
 import {
   nameEarlyOwner,
   readGateTypes,
@@ -31,7 +30,15 @@ import {
 } from '../../lib/api/vipnat.ts';
 import { parseAddress, parseObjectName, parseRange, contains } from '../../lib/net.ts';
 import { type LoadBalancerDevice, listCurrentOwners, chooseDevice } from '../../lib/api/device.ts';
-import { type Lease, isProgrammed, type NodeReport, mayFollowEarly } from '../../lib/api/node.ts';
+import {
+  readReports,
+  judgeRenewal,
+  type LeaseReport,
+  type Lease,
+  isProgrammed,
+  type NodeReport,
+  mayFollowEarly,
+} from '../../lib/api/node.ts';
 import type { Resource } from '../../lib/kubernetes/client.ts';
 
 /** How Services do, by what the API has; nodes and controller count as long as their Leases last by this host's date. Pure. */

@@ -7,8 +7,8 @@ import {
   type AddressPool,
 } from '../../lib/api/vipnat.ts';
 import { chooseDevice, type LoadBalancerDevice, type DeviceUnit } from '../../lib/api/device.ts';
-import type { LeaseReport } from '../seats.ts';
-import { isProgrammed, type Lease, type NodeMode } from '../../lib/api/node.ts';
+import { shorten } from '../../lib/text.ts';
+import { isProgrammed, type Lease, type LeaseReport, type NodeMode } from '../../lib/api/node.ts';
 import { isAwaited, type Service, type ServiceSlice } from '../../lib/api/service.ts';
 import type { EarlySlice, Pod } from '../../lib/api/endpoints.ts';
 
@@ -242,12 +242,6 @@ function findLack({ service, addresses, pods, slices }: ServiceFacts): Problem |
     reason: 'NoLocalPod',
     why: `${lacking} holds the address and has no ready pod, and externalTrafficPolicy is Local`,
   };
-}
-
-/** The first three, and how many more. */
-export function shorten(names: readonly string[]): string {
-  const rest = names.length - 3;
-  return `${names.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
 /** `no pods`: it has its address, and nobody behind it. `leaving`: it is deleted, or is of another type or class by now. */

@@ -451,3 +451,32 @@ export function findEnding(found: z.output<typeof conditions>): NodeEnding | nul
   }
   return null;
 }
+
+/** What a node's balancer said last. */
+export interface LeaseReport extends NodeReport {
+  /** Since its Lease was renewed, by this host's date; null where it has no time. */
+  readonly msSinceRenewal: number | null;
+  /** Whether the Lease lasts, by this host's date. */
+  readonly isLiving: boolean;
+}
+
+/** What balancers say in their Leases, in the order of the nodes' names. Pure. */
+export function readReports(leases: readonly Lease[], nowMs: number): LeaseReport[] {
+  const reports = leases.flatMap((lease) => {
+    const parsed = parseNodeLease(lease);
+    if (parsed === null) return [];
+    return [{ ...parsed.report, ...judgeRenewal(parsed.renewal, parsed.durationMs, nowMs) }];
+  });
+  return reports.sort((one, other) => (one.node < other.node ? -1 : 1));
+}
+
+/** How long ago a Lease was renewed, and whether it lasts. */
+export function judgeRenewal(
+  renewal: string,
+  durationMs: number,
+  nowMs: number,
+): Pick<LeaseReport, 'msSinceRenewal' | 'isLiving'> {
+  const renewedAt = Date.parse(renewal);
+  const msSinceRenewal = Number.isNaN(renewedAt) ? null : Math.max(0, nowMs - renewedAt);
+  return { msSinceRenewal, isLiving: (msSinceRenewal ?? Infinity) <= durationMs };
+}

@@ -16,11 +16,15 @@ import type { HostReading } from '../../../agent/main.ts';
 import { type Family, isInSubnet } from '../../../lib/net.ts';
 import { isBalanced, quoteText } from '../../../config/options.ts';
 import { dropsForwarded } from '../../../lib/iptables/diff.ts';
-import { findForeignDrops, findDropRules } from '../../findings.ts';
+import {
+  findForeignDrops,
+  findDropRules,
+  findUntrackedPackets,
+  type UntrackedPackets,
+} from '../../foreign-rules.ts';
 import { type ForwardChain, describeUnread } from '../../../lib/kernel/port.ts';
 import { quoteWords } from '../../../lib/text.ts';
 import { packageOf } from '../../../lib/kernel/tools.ts';
-import { findUntrackedPackets, type UntrackedPackets } from '../untracked.ts';
 
 /** Whether what is balanced to another node gets there and back, and connection tracking sees it. */
 export const forwardingChecks: Checks = {

@@ -4,6 +4,7 @@ import {
   type Verdict,
   type HostFacts,
   given,
+  areServicesUsed,
   type NotHere,
   checkEach,
   filePaths,
@@ -28,7 +29,6 @@ import {
   type Address,
 } from '../../../lib/net.ts';
 import type { HostProcess } from '../../../lib/kernel/host.ts';
-import { areServicesUsed } from '../services-facts.ts';
 import { basename } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import * as z from 'zod/mini';

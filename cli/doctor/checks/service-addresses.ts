@@ -13,8 +13,8 @@ import {
   type KeepalivedConfiguration,
   type VrrpAdvert,
 } from '../../../lib/keepalived/read.ts';
-import { toPrintableLine, quoteWords } from '../../../lib/text.ts';
-import { type ServicesView, type DeviceView, shorten, type ServiceView } from '../../services/view.ts';
+import { toPrintableLine, quoteWords, shorten } from '../../../lib/text.ts';
+import { type ServicesView, type DeviceView, type ServiceView } from '../../services/view.ts';
 import { servicesNamespace } from '../../manifest/request.ts';
 import { chooseDevice, listCurrentOwners, toDeviceFinalizer } from '../../../lib/api/device.ts';
 

@@ -4,16 +4,15 @@ import {
   type ServicesFacts,
   type Verdict,
   given,
+  areServicesUsed,
   checkHost,
   type GateWait,
   type Finding,
   type ServicesCluster,
 } from '../facts.ts';
 import { nameTunnelFilter } from '../../../lib/kernel/forwarding.ts';
-import { shorten } from '../../services/view.ts';
-import { formatAge } from '../../../lib/text.ts';
+import { formatAge, shorten } from '../../../lib/text.ts';
 import { seatChecks, poolChecks, deviceChecks } from './service-addresses.ts';
-import { areServicesUsed } from '../services-facts.ts';
 import { isUsed, type HostBalancer, aliveSeconds, nameTable, hangingMs } from '../../../lib/api/balancer.ts';
 import { install } from '../remedies.ts';
 

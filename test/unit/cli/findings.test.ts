@@ -1,19 +1,10 @@
 import { describe, test, expect } from '@jest/globals';
 import { ordinaryConfig } from '../../support/agent/running-agent.ts';
-import {
-  listUnnamedVips,
-  formatRunOnce,
-  findForeignDrops,
-  findDropRules,
-  describeInSync,
-  describeKubeProxy,
-} from '../../../cli/findings.ts';
+import { listUnnamedVips, formatRunOnce, describeInSync, describeKubeProxy } from '../../../cli/findings.ts';
 import { assessUnnamed } from '../agent/report/unnamed-host.ts';
 import { formatEndpoint } from '../../../lib/net.ts';
 import type { HostFacts } from '../../../cli/doctor/facts.ts';
 import { tell } from '../../support/doctor/well-host.ts';
-import type { ForwardChain } from '../../../lib/kernel/port.ts';
-import { restoreCaptures, lookOnce } from '../../support/agent/captured-host.ts';
 import type { Decision } from '../../../agent/decide/decision.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 
@@ -81,80 +72,6 @@ test('a remedy for rules that differ keeps what no --vip names', async () => {
   expect(told.find(({ code }) => code === 'rules-differ')).toMatchObject({
     remedy: ['vipnat run --once --vip=10.0.0.50:6443 --vip=10.0.0.60:6443'],
   });
-});
-
-const chains: ForwardChain[] = [
-  { table: 'inet firewall', name: 'forward', isDropping: true },
-  { table: 'inet polite', name: 'forward', isDropping: false },
-  { table: 'ip filter', name: 'FORWARD', isDropping: true },
-  { table: 'ip6 filter', name: 'FORWARD', isDropping: true },
-  { table: 'ip filter', name: 'forward', isDropping: true },
-  { table: 'ip6 filter', name: 'forward', isDropping: true },
-  { table: 'ip vipnat', name: 'forward', isDropping: true },
-];
-
-async function namesAt(capture: string, hasIptables: boolean): Promise<string[]> {
-  const kernel = restoreCaptures([capture]);
-  kernel.hasIptables = hasIptables;
-  return findForeignDrops(chains, await lookOnce(kernel, ordinaryConfig)).map(
-    ({ table, name }) => `${table} ${name}`,
-  );
-}
-
-test("chains of the VIP's family that drop and are not ours to write to are named", async () => {
-  expect(await namesAt('nft-kube-proxy.three-endpoints.json', true)).toEqual([
-    'inet firewall forward',
-    // iptables has a chain of another name in that table.
-    'ip filter forward',
-  ]);
-});
-
-test("where no iptables is installed, iptables' own chain is one of them", async () => {
-  expect(await namesAt('nft-kube-proxy.three-endpoints.json', false)).toEqual([
-    'inet firewall forward',
-    'ip filter FORWARD',
-    'ip filter forward',
-  ]);
-});
-
-test('what is not balanced is not dropped on its way', async () => {
-  expect(await namesAt('nft-kube-proxy.no-endpoints.json', true)).toEqual([]);
-});
-
-/** The rules that are found on a host whose VIP 10.0.0.50:6443 is balanced over 10.77.0.11 to 13. */
-async function findWith(...rules: readonly string[]): Promise<string[]> {
-  const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-  kernel.run('ipv4', 'nft', `*mangle\n${rules.map((rule) => `-A ${rule}\n`).join('')}COMMIT\n`);
-  return findDropRules(await lookOnce(kernel, ordinaryConfig)).map(({ place }) => place);
-}
-
-test.each([
-  ['FORWARD', 'FORWARD -d 10.77.0.12/32 -p tcp -m tcp --dport 6443 -j DROP'],
-  ['FORWARD', 'FORWARD -s 10.77.0.0/24 -p tcp -m tcp --sport 6443 -j DROP'],
-  ['PREROUTING', 'PREROUTING -d 10.0.0.50/32 -j DROP'],
-  ['POSTROUTING', 'POSTROUTING -p tcp -m multiport --dports 443,6443 -j DROP'],
-])('what drops all connections in %s is found: %s', async (chain, rule) => {
-  expect(await findWith(rule)).toEqual([`mangle ${chain} of iptables-nft`]);
-});
-
-test.each([
-  'PREROUTING -s 192.0.2.0/24 -d 10.0.0.50/32 -j DROP',
-  'PREROUTING -m conntrack --ctstate INVALID -j DROP',
-  'FORWARD -d 10.0.0.50/32 -j DROP',
-  'FORWARD -d 10.77.0.12/32 -p udp -j DROP',
-  'FORWARD -d 10.77.0.12/32 -j MARK --set-xmark 0x1/0x1',
-])('what drops others, or those of some clients, is none: %s', async (rule) => {
-  expect(await findWith(rule)).toEqual([]);
-});
-
-test.each([
-  [[], ['PREROUTING -i eth0 -j ACCEPT', 'PREROUTING -m set --match-set friends src -j RETURN']],
-  [
-    ['mangle PREROUTING of iptables-nft'],
-    ['PREROUTING -p udp -j ACCEPT', 'PREROUTING -i eth0 -j MARK --set-xmark 0x1/0x1'],
-  ],
-])('behind what may let connections pass, a rule does not drop all: found %j', async (found, before) => {
-  expect(await findWith(...before, 'PREROUTING -j DROP')).toEqual(found);
 });
 
 const direct: Decision = {

@@ -1,12 +1,115 @@
-import type { EarlyRules } from '../../lib/kernel/iptables.ts';
-import type { Assessment } from '../../agent/decide/decision.ts';
-import { isBalanced } from '../../config/options.ts';
-import { type Packet, surelyMatches, mayMatch, type Rule, parseRule } from '../../lib/iptables/rules.ts';
-import { type Endpoint, formatEndpoint, type Family } from '../../lib/net.ts';
-import { quoteWords } from '../../lib/text.ts';
-import { toolName, familyToNft } from '../../lib/kernel/port.ts';
-import { splitLines } from '../../lib/kernel/tools.ts';
-import { readNftObjects } from '../../lib/nft/table.ts';
+import type { HostReading, VipDecision } from '../agent/main.ts';
+import type { EarlyRules } from '../lib/kernel/iptables.ts';
+import { isBalanced } from '../config/options.ts';
+import {
+  type Packet,
+  listPackets,
+  type Ruleset,
+  splitRule,
+  surelyMatches,
+  mayMatch,
+  type Rule,
+  parseRule,
+} from '../lib/iptables/rules.ts';
+import type { Balance } from '../lib/dialect.ts';
+import { type Endpoint, formatEndpoint, type Family } from '../lib/net.ts';
+import { quoteWords } from '../lib/text.ts';
+import { toolName, familyToNft, type ForwardChain, ownTable } from '../lib/kernel/port.ts';
+import { splitLines } from '../lib/kernel/tools.ts';
+import { readNftObjects } from '../lib/nft/table.ts';
+
+/** Foreign rules that keep balanced connections from their apiservers, and that no rule of vipnat can overrule. */
+
+/** A foreign rule that drops connections, in a chain where vipnat has no rule. */
+interface DropRule {
+  /** For people: `mangle FORWARD of iptables-nft`. */
+  readonly place: string;
+  readonly rule: string;
+  /** The command that deletes it. */
+  readonly deletion: string;
+}
+
+/** One sentence, without its full stop. */
+export function describeDropRule({ place, rule }: DropRule): string {
+  return `${place} drops balanced connections: ${rule}`;
+}
+
+/** The chains of table mangle that balanced packets pass, whatever the tables behind decide. */
+const chains = ['PREROUTING', 'FORWARD', 'POSTROUTING'] as const;
+
+/**
+ * Rules right in the kernel's chains of table mangle that drop all connections to a VIP or to an apiserver, or its replies. A rule that
+ * drops those of some clients is meant, and so is one behind an ACCEPT or RETURN that some may meet. Rules in other chains are not looked
+ * for. Pure.
+ */
+export function findDropRules({
+  decisions,
+  observation: { rulesets },
+}: Pick<HostReading, 'decisions'> & {
+  readonly observation: Pick<HostReading['observation'], 'rulesets'>;
+}): DropRule[] {
+  return rulesets.flatMap((ruleset) => {
+    const balances = decisions
+      .filter((one) => isBalanced(one) && one.vip.family === ruleset.family)
+      .map(toBalance);
+    return chains.flatMap((chain) => findIn(ruleset, chain, listPackets(chain, balances)));
+  });
+}
+
+function toBalance({ vip, backends }: VipDecision): Balance {
+  const apiservers: readonly Endpoint[] = backends;
+  return { vip, apiservers, masquerade: 'own', route: { kind: 'translate', backends } };
+}
+
+function findIn({ family, dialect, tables }: Ruleset, chain: string, packets: readonly Packet[]): DropRule[] {
+  const tool = toolName(family, dialect);
+  const rules = (tables.get('mangle')?.get(chain) ?? []).map(parseRule);
+  return rules
+    .filter(
+      (rule, index) =>
+        rule.target === 'DROP' &&
+        packets.some((packet) => surelyMatches(rule, packet) && !mayPass(rules.slice(0, index), packet)),
+    )
+    .map(({ text }) => ({
+      place: `mangle ${chain} of ${tool}`,
+      rule: text,
+      deletion: quoteWords([tool, '-t', 'mangle', '-D', chain, ...splitRule(text)]),
+    }));
+}
+
+/** Whether one of these rules may let a packet pass by all that follow. */
+function mayPass(rules: readonly Rule[], packet: Packet): boolean {
+  return rules.some((rule) => ['ACCEPT', 'RETURN'].includes(rule.target ?? '') && mayMatch(rule, packet));
+}
+
+/** The chain of iptables-nft for what is forwarded. Any other chain of that table was made by nft, and iptables cannot show it. */
+const iptablesChains = { ipv4: 'ip filter FORWARD', ipv6: 'ip6 filter FORWARD' } as const;
+
+/**
+ * Foreign chains that drop what is balanced and sent to apiservers on other hosts, and that no rule of vipnat can
+ * overrule: an accept counts in its own chain only, and vipnat does not write to these (docs/adr/0013). Rules that
+ * drop are not examined, only policies.
+ */
+export function findForeignDrops(
+  chains: readonly ForwardChain[],
+  { decisions, observation }: Pick<HostReading, 'decisions' | 'observation'>,
+): ForwardChain[] {
+  const families = new Set(decisions.filter(isBalanced).map(({ vip }) => vip.family));
+  const kinds: readonly string[] = [...families].map((family) => familyToNft[family]);
+  // Where an iptables is, vipnat makes its chain accept.
+  const written = [...families]
+    .filter((family) =>
+      observation.rulesets.some(
+        (seen) => seen.family === family && seen.dialect === 'nft' && !seen.unread.includes('filter'),
+      ),
+    )
+    .map((family): string => iptablesChains[family]);
+  return chains.filter(({ table, name, isDropping }) => {
+    const [kind = ''] = table.split(' ');
+    const isMet = kind === 'inet' ? families.size > 0 : kinds.includes(kind);
+    return isDropping && isMet && !written.includes(`${table} ${name}`) && !table.endsWith(` ${ownTable}`);
+  });
+}
 
 /**
  * Packets of balanced connections that foreign rules keep from being tracked: before connection tracking, by NOTRACK in iptables or notrack in
@@ -29,7 +132,7 @@ export interface UntrackedPackets {
 /** Of the VIPs that are balanced, on this host. Pure. Rejects as parseEarlyRules does. */
 export function findUntrackedPackets(
   rules: readonly EarlyRules[],
-  { decisions, observation }: Pick<Assessment, 'decisions' | 'observation'>,
+  { decisions, observation }: Pick<HostReading, 'decisions' | 'observation'>,
 ): UntrackedPackets[] {
   const local = new Set(observation.addresses.map(({ address }) => address));
   const probes = decisions.filter(isBalanced).flatMap(({ vip, backends }) => [
