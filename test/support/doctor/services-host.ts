@@ -62,6 +62,16 @@ export function makeCluster(parts: Parameters<typeof makeObjects>[0], address = 
   };
 }
 
+/** A host that is well, but for these facts of Services. */
+export const wellBut = (parts: Partial<ServicesFacts>): Partial<HostFacts> => ({
+  ...wellHost,
+  ...services({ ...well, ...parts }),
+});
+
+/** A host that is well, with these objects in the API. */
+export const inCluster = (parts: Parameters<typeof makeObjects>[0], address?: string): Partial<HostFacts> =>
+  wellBut({ cluster: { value: makeCluster(parts, address) }, poolUsers: { value: new Map() } });
+
 /** What is said of Services alone. */
 export async function tellServices(changes: Partial<HostFacts>): Promise<readonly Outcome[]> {
   return (await tell(changes)).filter(({ code }) => codes.includes(code));

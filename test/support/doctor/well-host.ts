@@ -154,6 +154,18 @@ export const makeProcess = (name: string, rest: object = {}) => ({
   group: '',
   ...rest,
 });
+export const apiserver = makeProcess('kube-apiserver', {
+  pid: 8,
+  arguments: ['x', '--shutdown-delay-duration=9s'],
+});
+/** What runs beside keepalived and the apiserver. */
+export const withProcesses = (...others: readonly ReturnType<typeof makeProcess>[]): Partial<HostFacts> => ({
+  processes: { value: [keepalived, apiserver, ...others] },
+});
+/** A virtual server of IPVS for the VIP. */
+export const withServer: Partial<HostFacts> = {
+  ipvs: { value: 'TCP  0A4D0032:192B rr\n  -> 0A4D000D:192B      Masq    1      0          0         \n' },
+};
 export const advert = {
   family: 'ipv4',
   source: '10.77.0.12',
@@ -175,4 +187,10 @@ export const withSysctl = (name: string, value: string) => ({
 export async function tell(changes: Partial<HostFacts> = {}): Promise<readonly Outcome[]> {
   const outcomes = diagnose(await makeFacts(changes)).flatMap((topic) => topic.outcomes);
   return outcomes.filter(({ level }) => level !== 'ok');
+}
+
+/** A table of text: a line for each row, with `|` between cells. */
+export function readTable(text: string): string[][] {
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  return lines.map((line) => line.split('|').map((cell) => cell.trim()));
 }
