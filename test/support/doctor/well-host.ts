@@ -53,6 +53,31 @@ export async function assessWell(): Promise<Assessment> {
   };
 }
 
+/** A host that is well, but for this of what was read. */
+export async function assessing(parts: Partial<Assessment>): Promise<Pick<HostFacts, 'assessment'>> {
+  return { assessment: { value: { ...(await assessWell()), ...parts } } };
+}
+
+/** The same of what was observed. */
+export async function observing(
+  parts: Partial<Assessment['observation']>,
+): Promise<Pick<HostFacts, 'assessment'>> {
+  return await assessing({ observation: { ...(await assessWell()).observation, ...parts } });
+}
+
+/** The VIP is on no interface of it. */
+export async function withoutVip(): Promise<Pick<HostFacts, 'assessment'>> {
+  const { addresses } = (await assessWell()).observation;
+  return await observing({ addresses: addresses.filter(({ address }) => address !== '10.77.0.50') });
+}
+
+/** The first of its apiservers is so. */
+export async function withFirst(first: Partial<Health>): Promise<Pick<HostFacts, 'assessment'>> {
+  const { health } = await assessWell();
+  const ready: Health = { state: 'ready', reason: 'x', staleConnections: 'none' };
+  return await assessing({ health: new Map([...health, ['10.77.0.11:6443', { ...ready, ...first }]]) });
+}
+
 /** Services have nothing on this host, and nobody asked the API for them. */
 export const noServices: ServicesFacts = {
   host: {

@@ -17,6 +17,7 @@ import {
   withFile,
   kubeconfig,
   assessWell,
+  assessing,
   tell,
   readTable,
 } from '../../../support/doctor/well-host.ts';
@@ -147,9 +148,9 @@ describe('who serves the API at the VIP is left alone, and docs/migrate.md named
   });
 
   test.each(cases)('while the agent leaves the VIP to its holder: %s', async (code, changes) => {
-    const assessment = await assessWell();
-    const decisions = assessment.decisions.map((one) => ({ ...one, mode: 'passthrough' as const }));
-    const facts = { ...changes, assessment: { value: { ...assessment, decisions } } };
+    const { decisions } = await assessWell();
+    const passing = decisions.map((one) => ({ ...one, mode: 'passthrough' as const }));
+    const facts = { ...changes, ...(await assessing({ decisions: passing })) };
     expect(commandsIn(await remedyOf(code, facts))).toEqual([]);
   });
 
@@ -229,8 +230,8 @@ const localRoutes = { addresses: [], routes: [left], usualSource: null };
 
 test('a local route that outlived its VIP is a warning, with the command that removes it', async () => {
   const sourceRoutes = planSourceRoutes(localRoutes, ordinaryConfig);
-  const assessment = { value: { ...(await assessWell()), localRoutes, sourceRoutes } };
-  expect(await find('vip-route-left-over', { assessment })).toMatchObject([
+  const facts = await assessing({ localRoutes, sourceRoutes });
+  expect(await find('vip-route-left-over', facts)).toMatchObject([
     {
       level: 'warn',
       title: expect.stringContaining('to 10.0.0.99 from 10.0.0.11'),
@@ -240,8 +241,7 @@ test('a local route that outlived its VIP is a warning, with the command that re
 });
 
 test('what an agent has yet to add is no finding, and routes that cannot be read are not checked', async () => {
-  const assessment = { ...(await assessWell()), localRoutes: null };
-  expect(await find('vip-route-left-over', { assessment: { value: assessment } })).toMatchObject([
+  expect(await find('vip-route-left-over', await assessing({ localRoutes: null }))).toMatchObject([
     { level: 'skipped', reason: 'the routes of table local cannot be read' },
   ]);
   expect(await find('vip-route-left-over', {})).toEqual([]);

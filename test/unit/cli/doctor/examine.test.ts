@@ -2,6 +2,10 @@ import { test, expect, describe } from '@jest/globals';
 import {
   tell,
   assessWell,
+  assessing,
+  observing,
+  withoutVip,
+  withFirst,
   makeFacts,
   serving,
   withSysctl,
@@ -25,37 +29,28 @@ test.each([
   ['draining' as const, false, ['apiserver-down']],
   ['dead' as const, true, ['apiserver-down']],
 ])('an apiserver that is %s, on a drained host: %s, is told of as %j', async (state, isDrained, codes) => {
-  const assessment = await assessWell();
-  const [first = ''] = assessment.health.keys();
-  const health = new Map(assessment.health);
-  health.set(first, { state, reason: 'x', staleConnections: 'none', isDrained });
-  const told = await tell({ assessment: { value: { ...assessment, health } } });
+  const told = await tell(await withFirst({ state, isDrained }));
   expect(told.map(({ code }) => code)).toEqual(codes);
 });
 
 test('an apiserver that answers no probe is told of with the way out', async () => {
-  const assessment = await assessWell();
-  const [first = ''] = assessment.health.keys();
-  const health = new Map(assessment.health);
   const livenessOnly = '/readyz answers 401 without credentials, and vipnat has none';
-  health.set(first, { state: 'ready', reason: '', staleConnections: 'none', livenessOnly });
-  expect(await tell({ assessment: { value: { ...assessment, health } } })).toMatchObject([
+  expect(await tell(await withFirst({ livenessOnly }))).toMatchObject([
     {
       code: 'liveness-only',
       level: 'warn',
-      title: `vipnat sees only whether ${first} lives: ${livenessOnly}`,
+      title: `vipnat sees only whether 10.77.0.11:6443 lives: ${livenessOnly}`,
       remedy: expect.arrayContaining(['# start the agent with the option --kubeconfig FILE']),
     },
   ]);
 });
 
 test('what a source names and vipnat does not use is told of once', async () => {
-  const assessment = await assessWell();
   const sentence =
     '--endpoints names 10.77.0.14:6443, and nat KUBE-SVC-X does not. vipnat uses the list of nat KUBE-SVC-X';
-  expect(
-    await tell({ assessment: { value: { ...assessment, refused: [sentence, sentence] } } }),
-  ).toMatchObject([{ code: 'endpoints-refused', level: 'warn', title: sentence }]);
+  expect(await tell(await assessing({ refused: [sentence, sentence] }))).toMatchObject([
+    { code: 'endpoints-refused', level: 'warn', title: sentence },
+  ]);
 });
 
 test('what is unknown keeps only the checks from being made that rest on it', async () => {
@@ -108,24 +103,21 @@ describe('is told, with the command that mends it:', () => {
   });
 });
 
-const other = { mac: '02:42:0a:4d:00:0c', addresses: ['10.77.0.12'] };
+const linkHolders = {
+  value: new Map([['10.77.0.50', { mac: '02:42:0a:4d:00:0c', addresses: ['10.77.0.12'] }]]),
+};
 
 test('the VIP is held twice when it is here and another host answers for it that sends no VRRP', async () => {
-  const told = await tell({ linkHolders: { value: new Map([['10.77.0.50', other]]) } });
+  const told = await tell({ linkHolders });
   expect(told).toMatchObject([{ code: 'vip-held-without-vrrp', level: 'fail' }]);
 });
 
 describe('the VIP that is on no interface of this host', () => {
-  const absent = async (changes: Partial<HostFacts>) => {
-    const assessment = await assessWell();
-    const { observation } = assessment;
-    const addresses = observation.addresses.filter(({ address }) => address !== '10.77.0.50');
-    return await tell({
-      assessment: { value: { ...assessment, observation: { ...observation, addresses } } },
-      ...changes,
-    });
-  };
+  const absent = async (changes: Partial<HostFacts>) => await tell({ ...(await withoutVip()), ...changes });
   const answer = (kind: 'refused' | 'silent') => ({ vipHolderAnswers: new Map([['10.77.0.50', { kind }]]) });
+  const unreachable = {
+    vipHolderAnswers: new Map([['10.77.0.50', { kind: 'unreachable', code: 'EHOSTUNREACH' } as const]]),
+  };
 
   test('is somewhere when a host refuses a connection to it, or advertises it', async () => {
     expect(await absent(answer('refused'))).toEqual([]);
@@ -133,16 +125,12 @@ describe('the VIP that is on no interface of this host', () => {
   });
 
   test('is nowhere when nobody does, which is less sure when adverts were not listened to', async () => {
-    const unreachable = {
-      vipHolderAnswers: new Map([['10.77.0.50', { kind: 'unreachable', code: 'EHOSTUNREACH' } as const]]),
-    };
     expect(await absent(unreachable)).toMatchObject([{ code: 'vip-nowhere', level: 'fail' }]);
   });
 
   test('may be somewhere when its network cannot be asked, whatever a firewall answered', async () => {
-    const rejected = { kind: 'unreachable', code: 'EHOSTUNREACH' } as const;
     const told = await absent({
-      vipHolderAnswers: new Map([['10.77.0.50', rejected]]),
+      ...unreachable,
       linkHolders: { unknown: 'asking the kernel is not permitted' },
     });
     expect(told).toMatchObject([
@@ -154,19 +142,13 @@ describe('the VIP that is on no interface of this host', () => {
   test.each(['silent', 'unreachable'] as const)(
     'is held by whoever answers on its network, also behind a firewall that lets a connect be %s',
     async (kind) => {
-      const told = await absent({
-        vipHolderAnswers: new Map([
-          ['10.77.0.50', kind === 'silent' ? { kind } : { kind, code: 'EHOSTUNREACH' }],
-        ]),
-        linkHolders: { value: new Map([['10.77.0.50', other]]) },
-        adverts: { value: [advert] },
-      });
-      expect(told).toEqual([]);
+      const asked = kind === 'silent' ? answer(kind) : unreachable;
+      expect(await absent({ ...asked, linkHolders, adverts: { value: [advert] } })).toEqual([]);
     },
   );
 
   test('is held by a host that sends no VRRP, when it answers and nobody advertises it', async () => {
-    const told = await absent({ linkHolders: { value: new Map([['10.77.0.50', other]]) } });
+    const told = await absent({ linkHolders });
     expect(told).toMatchObject([{ code: 'vip-held-without-vrrp', level: 'warn' }]);
     expect(told[0]).toMatchObject({ title: expect.stringContaining('10.77.0.12, MAC 02:42:0a:4d:00:0c') });
   });
@@ -178,8 +160,7 @@ test('a handover is no double: one gives up before the other begins', async () =
 });
 
 test('a stranger’s rule is quoted so that its text cannot run anything', async () => {
-  const assessment = await assessWell();
-  const { observation } = assessment;
+  const { observation } = await assessWell();
   const text = `-d 10.77.0.50/32 -p tcp -m tcp --dport 6443 -m comment --comment "it's $(reboot)" -j DNAT --to-destination 10.0.0.9:6443`;
   const rulesets = observation.rulesets.map((ruleset) =>
     ruleset.family === 'ipv4' && ruleset.dialect === 'nft'
@@ -192,10 +173,7 @@ test('a stranger’s rule is quoted so that its text cannot run anything', async
         }
       : ruleset,
   );
-  const told = await tell({
-    assessment: { value: { ...assessment, observation: { ...observation, rulesets } } },
-  });
-  expect(told).toMatchObject([
+  expect(await tell(await observing({ rulesets }))).toMatchObject([
     {
       code: 'foreign-dnat',
       remedy: [

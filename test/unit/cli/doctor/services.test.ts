@@ -1,6 +1,13 @@
 import { describe, test, expect } from '@jest/globals';
 import { diagnose } from '../../../../cli/doctor/examine.ts';
-import { makeFacts, assessWell, tell, advert, readTable } from '../../../support/doctor/well-host.ts';
+import {
+  makeFacts,
+  assessWell,
+  observing,
+  tell,
+  advert,
+  readTable,
+} from '../../../support/doctor/well-host.ts';
 import {
   codes,
   makeCluster,
@@ -134,7 +141,9 @@ const say = (reason: string, message: string, status = 'False') => ({
   devices: [makeDevice('edge', {}, {}, { status, reason, message })],
 });
 const left = { finalizers: ['x', 'device.vipnat.io/gone'], deletionTimestamp: ago(5) };
-const ofGone = (metadata: object) => ({ services: [makeDeviceService('shop/web', 'gone', { metadata })] });
+const ofGone = (metadata: Readonly<Record<string, unknown>>) => ({
+  services: [makeDeviceService('shop/web', 'gone', { metadata })],
+});
 
 async function findOfDevices(parts: Partial<ServiceObjects> = {}) {
   const cluster = { value: makeCluster({ pools: [], ...parts }) };
@@ -230,13 +239,11 @@ describe('on a host with Services', () => {
   );
 
   test('Cilium is told of where it replaces kube-proxy, and not beside it', async () => {
-    const assessment = await assessWell();
     const proxyMode = { value: 'none', seenIn: 'no chains of kube-proxy' } as const;
-    const replaced = { ...assessment, observation: { ...assessment.observation, proxyMode } };
     const cilium = '/sys/class/net/cilium_host';
     const peers = await tellServices(wellBut({ cilium }));
     expect(peers.map(({ code }) => code)).not.toContain('services-beside-cilium');
-    const told = await tellServices({ ...wellBut({ cilium }), assessment: { value: replaced } });
+    const told = await tellServices({ ...wellBut({ cilium }), ...(await observing({ proxyMode })) });
     expect(told.find(({ code }) => code === 'services-beside-cilium')).toMatchObject({ level: 'warn' });
   });
 
@@ -262,13 +269,11 @@ describe('on a host with Services', () => {
   });
 
   test('loose ARP beside IPVS is a failure: each node answers for the addresses of Services', async () => {
-    const assessment = await assessWell();
+    const { observation } = await assessWell();
     const proxyMode = { value: 'ipvs', seenIn: 'kube-proxy' } as const;
     const dummy = { family: 'ipv4', address: '10.0.9.12', device: 'kube-ipvs0' } as const;
-    const addresses = [...assessment.observation.addresses, dummy];
-    const ipvs = { ...assessment, observation: { ...assessment.observation, proxyMode, addresses } };
     const loose = {
-      assessment: { value: ipvs },
+      ...(await observing({ proxyMode, addresses: [...observation.addresses, dummy] })),
       sysctls: new Map([
         [sysctlNames.arpIgnore, '0'],
         [sysctlNames.arpAnnounce, '0'],

@@ -18,14 +18,9 @@ import { makeDeviceService, makeDevice, publishOf } from '../../../support/fakes
 import type { ServiceObjects } from '../../../../cli/services/view.ts';
 import { viewServices, isInTrouble } from '../../../../cli/services/read-view.ts';
 import { describe, test, expect } from '@jest/globals';
+import { readTable } from '../../../support/doctor/well-host.ts';
 import { listGateWaits } from '../../../../cli/doctor/services-facts.ts';
-import {
-  makeCluster,
-  tellServices,
-  wellHost,
-  services,
-  well,
-} from '../../../support/doctor/services-host.ts';
+import { makeCluster, tellServices, wellBut } from '../../../support/doctor/services-host.ts';
 
 const key = 'shop/web';
 const published = makeService(key, { status: publish('10.0.9.10') });
@@ -41,6 +36,60 @@ function withCondition(condition: object, status: object = {}) {
   const ready = { type: 'vipnat.io/AddressReady', lastTransitionTime: ago(120), ...condition };
   return makeService(key, { status: { ...status, conditions: [ready] } });
 }
+
+const sliceOf = (...endpoints: Parameters<typeof makeSlice>[1]) => ({ slices: [makeSlice(key, endpoints)] });
+const seats = { seats: ['pool/0'] };
+const local = makeService(key, { spec: { externalTrafficPolicy: 'Local' }, status: publish('10.0.9.10') });
+
+/** By the reason that is found: what the API has of a Service that does not work. */
+const causes: Readonly<Record<string, Partial<ServiceObjects>>> = {
+  PoolExhausted: {
+    services: [withCondition({ status: 'False', reason: 'PoolExhausted', message: 'No address is free.' })],
+  },
+  AddressInUse: {
+    ...works,
+    services: [
+      withCondition(
+        { status: 'False', reason: 'AddressInUse', message: 'Another host answers.' },
+        publish('10.0.9.10'),
+      ),
+    ],
+  },
+  NoClass: {
+    services: [makeService(key, { metadata: { finalizers: [] }, spec: { loadBalancerClass: null } })],
+  },
+  NoController: { services: [waiting], leases: [makeElection(60)] },
+  'NoController, as it has ended': { services: [waiting], leases: [makeElection(0, '')] },
+  NoPool: { services: [waiting], pools: [] },
+  NotSeen: { services: [waiting] },
+  WaitingForNodes: {
+    services: [waiting],
+    virtualIps: [makeVirtualIp('10.0.9.10', [key], { status: {} })],
+  },
+  NotAnnounced: { services: [waiting], virtualIps },
+  NoSeatHolder: { services: [waiting], virtualIps, leases: [makeElection(), w1({ seats: [] })] },
+  NoLivingNode: {
+    services: [waiting],
+    virtualIps,
+    leases: [makeElection(), makeNodeLease('w1', 41), makeNodeLease('w9')],
+  },
+  NoVirtualIP: { ...works, virtualIps: [] },
+  'NoSeatHolder, once it had one': { ...works, leases: [makeElection(), w1({ seats: ['pool/1'] })] },
+  'NoLivingNode, once it had one': { ...works, leases: [makeElection(), makeNodeLease('w1', 41, seats)] },
+  TwoSeatHolders: { ...works, leases: [makeElection(), w1(), makeNodeLease('w2', 1, seats)] },
+  NoDevice: { ...onDevice, devices: [makeDevice('other')] },
+  DeviceNotReady: {
+    ...onDevice,
+    devices: [makeDevice('edge', {}, {}, { status: 'False', message: 'No route.' })],
+  },
+  'NoEndpoints, of a device': {
+    services: [makeDeviceService(key, 'edge', { status: publishOf('10.9.0.1') })],
+    devices: [edge],
+  },
+  NoEndpoints: { ...works, slices: [] },
+  NoReadyPod: { ...works, ...sliceOf(['not ready', 'w1'], ['ending', 'w2']) },
+  NoLocalPod: { ...works, services: [local], ...sliceOf(['ready', 'w2']) },
+};
 
 function judge(parts: Partial<ServiceObjects>) {
   const view = viewServices(makeObjects(parts), nowMs);
@@ -66,137 +115,32 @@ describe('a Service', () => {
     expect(judge({ ...works, services })).toMatchObject({ state: 'ready', why: 'The Service keeps it' });
   });
 
-  test.each<[string, Partial<ServiceObjects>, string, string, string]>([
-    [
-      'the controller says why it has no address',
-      {
-        services: [
-          withCondition({ status: 'False', reason: 'PoolExhausted', message: 'No address is free.' }),
-        ],
-      },
-      ...(['pending', 'PoolExhausted', 'No address is free'] as const),
-    ],
-    [
-      'the controller says that another host answers',
-      {
-        ...works,
-        services: [
-          withCondition(
-            { status: 'False', reason: 'AddressInUse', message: 'Another host answers.' },
-            publish('10.0.9.10'),
-          ),
-        ],
-      },
-      ...(['not served', 'AddressInUse', 'Another host answers'] as const),
-    ],
-    [
-      'it has no class',
-      { services: [makeService(key, { metadata: { finalizers: [] }, spec: { loadBalancerClass: null } })] },
-      ...(['pending', 'NoClass', 'loadBalancerClass: vipnat.io/lb'] as const),
-    ],
-    [
-      'no controller leads',
-      { services: [waiting], leases: [makeElection(60)] },
-      ...(['pending', 'NoController', 'no controller leads'] as const),
-    ],
-    [
-      'a controller has ended',
-      { services: [waiting], leases: [makeElection(0, '')] },
-      ...(['pending', 'NoController', 'no controller leads'] as const),
-    ],
-    [
-      'there is no pool',
-      { services: [waiting], pools: [] },
-      ...(['pending', 'NoPool', 'no AddressPool'] as const),
-    ],
-    ['nobody has seen it yet', { services: [waiting] }, 'pending', 'NotSeen', 'not given it an address yet'],
-    [
-      'nodes have not programmed it',
-      { services: [waiting], virtualIps: [makeVirtualIp('10.0.9.10', [key], { status: {} })] },
-      ...(['pending', 'WaitingForNodes', '10.0.9.10: nodes have not'] as const),
-    ],
-    [
-      'no interface has it yet',
-      { services: [waiting], virtualIps },
-      ...(['pending', 'NotAnnounced', '10.0.9.10: no interface of w1 has it yet'] as const),
-    ],
-    [
-      'nodes have programmed it, and none holds it',
-      { services: [waiting], virtualIps, leases: [makeElection(), w1({ seats: [] })] },
-      ...(['pending', 'NoSeatHolder', 'no node holds 10.0.9.10 (seat pool/0)'] as const),
-    ],
-    [
-      'no balancer lives',
-      {
-        services: [waiting],
-        virtualIps,
-        leases: [makeElection(), makeNodeLease('w1', 41), makeNodeLease('w9')],
-      },
-      ...(['pending', 'NoLivingNode', 'no balancer lives on a node that may hold it: w1, w2'] as const),
-    ],
-    [
-      'its VirtualIP was deleted',
-      { ...works, virtualIps: [] },
-      ...(['not served', 'NoVirtualIP', '10.0.9.10 has no VirtualIP'] as const),
-    ],
-    [
-      'no node holds the address',
-      { ...works, leases: [makeElection(), w1({ seats: ['pool/1'] })] },
-      ...(['not served', 'NoSeatHolder', 'no node holds 10.0.9.10 (seat pool/0)'] as const),
-    ],
-    [
-      'its holder says nothing any more',
-      { ...works, leases: [makeElection(), makeNodeLease('w1', 41, { seats: ['pool/0'] })] },
-      ...(['not served', 'NoLivingNode', '10.0.9.10: no balancer lives'] as const),
-    ],
-    [
-      'two nodes hold the address',
-      { ...works, leases: [makeElection(), w1(), makeNodeLease('w2', 1, { seats: ['pool/0'] })] },
-      ...(['not served', 'TwoSeatHolders', 'w1 and w2 both hold 10.0.9.10'] as const),
-    ],
-    [
-      'its device is not there',
-      { ...onDevice, devices: [makeDevice('other')] },
-      ...(['pending', 'NoDevice', 'there is no LoadBalancerDevice edge'] as const),
-    ],
-    [
-      'its device cannot be asked',
-      { ...onDevice, devices: [makeDevice('edge', {}, {}, { status: 'False', message: 'No route.' })] },
-      ...(['pending', 'DeviceNotReady', 'the device edge is not ready: No route'] as const),
-    ],
-    [
-      'its device serves it, and no pod is there',
-      { services: [makeDeviceService(key, 'edge', { status: publishOf('10.9.0.1') })], devices: [edge] },
-      ...(['no pods', 'NoEndpoints', 'it has no selector'] as const),
-    ],
-    ['it has no EndpointSlice', { ...works, slices: [] }, 'no pods', 'NoEndpoints', 'it has no selector'],
-    [
-      'no pod is ready',
-      {
-        ...works,
-        slices: [
-          makeSlice(key, [
-            ['not ready', 'w1'],
-            ['ending', 'w2'],
-          ]),
-        ],
-      },
-      ...(['no pods', 'NoReadyPod', 'none of its 2 pods is ready'] as const),
-    ],
-    [
-      'policy Local, and no pod on the holder',
-      {
-        ...works,
-        services: [
-          makeService(key, { spec: { externalTrafficPolicy: 'Local' }, status: publish('10.0.9.10') }),
-        ],
-        slices: [makeSlice(key, [['ready', 'w2']])],
-      },
-      ...(['no pods', 'NoLocalPod', 'w1 holds the address and has no ready pod'] as const),
-    ],
-  ])('does not work where %s', (...[, objects, state, reason, why]) => {
-    expect(judge(objects)).toMatchObject({
-      ...{ state, reason, why: expect.stringContaining(why), isTrouble: true },
+  test.each(
+    readTable(`
+      PoolExhausted   | pending    | No address is free
+      AddressInUse    | not served | Another host answers
+      NoClass         | pending    | loadBalancerClass: vipnat.io/lb
+      NoController    | pending    | no controller leads
+      NoController, as it has ended | pending | no controller leads
+      NoPool          | pending    | no AddressPool
+      NotSeen         | pending    | not given it an address yet
+      WaitingForNodes | pending    | 10.0.9.10: nodes have not
+      NotAnnounced    | pending    | 10.0.9.10: no interface of w1 has it yet
+      NoSeatHolder    | pending    | no node holds 10.0.9.10 (seat pool/0)
+      NoLivingNode    | pending    | no balancer lives on a node that may hold it: w1, w2
+      NoVirtualIP     | not served | 10.0.9.10 has no VirtualIP
+      NoSeatHolder, once it had one | not served | no node holds 10.0.9.10 (seat pool/0)
+      NoLivingNode, once it had one | not served | 10.0.9.10: no balancer lives
+      TwoSeatHolders  | not served | w1 and w2 both hold 10.0.9.10
+      NoDevice        | pending    | there is no LoadBalancerDevice edge
+      DeviceNotReady  | pending    | the device edge is not ready: No route
+      NoEndpoints, of a device | no pods | it has no selector
+      NoEndpoints     | no pods    | it has no selector
+      NoReadyPod      | no pods    | none of its 2 pods is ready
+      NoLocalPod      | no pods    | w1 holds the address and has no ready pod`),
+  )('does not work: %s', (cause, state, why) => {
+    expect(judge(causes[cause] ?? {})).toMatchObject({
+      ...{ state, reason: cause?.split(',')[0], why: expect.stringContaining(why ?? ''), isTrouble: true },
     });
   });
 
@@ -252,13 +196,8 @@ describe('a Service', () => {
   });
 
   test('of two families has the pods of one, each once for all its slices', () => {
-    const all = [
-      makeSlice(key, [
-        ['ready', 'w1'],
-        ['ready', 'w2'],
-      ]),
-      makeSlice(key, [['ready', 'w1']], { family: 'IPv6' }),
-    ];
+    const { slices: both } = sliceOf(['ready', 'w1'], ['ready', 'w2']);
+    const all = [...both, makeSlice(key, [['ready', 'w1']], { family: 'IPv6' })];
     expect(judge({ ...works, slices: [...all, ...all] }).pods).toHaveLength(2);
   });
 
@@ -314,10 +253,7 @@ async function tellOf(pods: ServiceObjects['pods'], parts: Partial<ServiceObject
   };
   const gateWaits = { value: listGateWaits(makeObjects(given), pods, nowMs) };
   const cluster = { value: makeCluster(given) };
-  const all = await tellServices({
-    ...wellHost,
-    ...services({ ...well, cluster, poolUsers: { value: new Map() }, gateWaits }),
-  });
+  const all = await tellServices(wellBut({ cluster, poolUsers: { value: new Map() }, gateWaits }));
   return all.filter(({ code, level }) => code === 'pod-waits-for-gate' && level !== 'ok');
 }
 

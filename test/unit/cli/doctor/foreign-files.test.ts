@@ -2,7 +2,7 @@ import {
   conf,
   tell,
   makeProcess,
-  assessWell,
+  withoutVip,
   advert,
   keepalived,
   keepalivedText,
@@ -50,14 +50,6 @@ const commandsOf = async (changes: Partial<HostFacts>) =>
 const noKeepalived = {
   value: [makeProcess('kube-apiserver', { arguments: ['x', '--shutdown-delay-duration=5s'] })],
 };
-
-/** The VIP is on no interface here. */
-async function assessAway(): Promise<Partial<HostFacts>> {
-  const assessment = await assessWell();
-  const { observation } = assessment;
-  const addresses = observation.addresses.filter(({ address }) => address !== '10.77.0.50');
-  return { assessment: { value: { ...assessment, observation: { ...observation, addresses } } } };
-}
 
 describe('a keepalived.conf that somebody wrote', () => {
   test.each<[string, Partial<HostFacts>]>([
@@ -126,9 +118,9 @@ describe('where no keepalived.conf is', () => {
   const started = 'systemctl enable --now keepalived';
 
   test('one is written whole or not at all when nobody has the VIP', async () => {
-    const commands = await commandsOf({ ...(await assessAway()), ...missing });
+    const commands = await commandsOf({ ...(await withoutVip()), ...missing });
     expect(commands).toEqual([
-      ...(await commandsOf({ ...(await assessAway()) })),
+      ...(await commandsOf({ ...(await withoutVip()) })),
       'mkdir -p /etc/keepalived /run/vipnat/keepalived',
       `vipnat keepalived --vip=10.77.0.50:6443 > ${conf}.new && mv ${conf}.new ${conf}`,
       started,
@@ -136,7 +128,7 @@ describe('where no keepalived.conf is', () => {
   });
 
   test('it is copied from the master that advertises the VIP, and nothing is started before', async () => {
-    const held = { ...(await assessAway()), ...missing, adverts: { value: [advert] } };
+    const held = { ...(await withoutVip()), ...missing, adverts: { value: [advert] } };
     expect(await commandsOf(held)).toEqual([]);
     expect((await remediesOf(held)).join('\n')).toContain('from another master');
   });
@@ -144,14 +136,14 @@ describe('where no keepalived.conf is', () => {
   test('nothing is started beside a host that has the VIP without VRRP', async () => {
     const holder = { mac: '02:42:0a:4d:00:0c', addresses: [] };
     const held = { ...missing, linkHolders: { value: new Map([['10.77.0.50', holder]]) } };
-    expect(await commandsOf({ ...(await assessAway()), ...held })).toEqual([]);
+    expect(await commandsOf({ ...(await withoutVip()), ...held })).toEqual([]);
   });
 });
 
 test('keepalived is not started by the example of its package, which holds other addresses', async () => {
   const example =
     'vrrp_instance VI_1 {\n virtual_router_id 51\n virtual_ipaddress {\n 192.168.200.16\n }\n}\n';
-  const facts = { ...(await assessAway()), ...withFile(example), processes: noKeepalived };
+  const facts = { ...(await withoutVip()), ...withFile(example), processes: noKeepalived };
   expect(await commandsOf(facts)).not.toContain('systemctl enable --now keepalived');
   expect((await remediesOf(facts)).join('\n')).toContain(
     `move it away, and run vipnat doctor again: mv ${conf}`,
