@@ -15,7 +15,7 @@ import { type DeviceSettings, isClusterName, type Balancer } from '../../devices
 import { type Environment, credentialsVariables } from '../../config/load.ts';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type AddressRange, parseRange, type Address, parseAddress, parseEndpoint } from '../../lib/net.ts';
+import { type AddressRange, parseRange, parseAddress, parseEndpoint } from '../../lib/net.ts';
 import * as z from 'zod/mini';
 import { apiGroup, apiVersion } from '../../lib/api/vipnat.ts';
 import { readIfThere } from '../../lib/files.ts';
@@ -197,18 +197,26 @@ const textField = (example: string) =>
     .string({ error: `is missing, or not a text. Example: ${example}` })
     .check(z.minLength(1, { error: `is empty. Example: ${example}` }));
 
-const addressRange = z.pipe(
+/** A text that can be read as something, and what it is not where it cannot. */
+const parsed = <Value>(
+  schema: z.ZodMiniType<string>,
+  parse: (word: string) => Value | null,
+  explain: (word: string) => string,
+) =>
+  z.pipe(
+    schema,
+    z.transform((word: string, context): Value => {
+      const found = parse(word);
+      if (found !== null) return found;
+      context.issues.push({ code: 'custom', input: word, message: explain(word) });
+      return z.NEVER;
+    }),
+  );
+
+const addressRange = parsed(
   textField('10.0.9.10-10.0.9.99'),
-  z.transform((word: string, context) => {
-    const range = parseRange(word);
-    if (range !== null) return range;
-    context.issues.push({
-      code: 'custom',
-      input: word,
-      message: `is not a range of addresses: ${quoteText(word)}. Example: 10.0.9.10-10.0.9.99`,
-    });
-    return z.NEVER;
-  }),
+  parseRange,
+  (word) => `is not a range of addresses: ${quoteText(word)}. Example: 10.0.9.10-10.0.9.99`,
 );
 
 const descriptionSchema = z.object({
@@ -293,14 +301,10 @@ const label = (example: string) =>
     }),
   );
 
-const address = z.pipe(
+const address = parsed(
   z.string({ error: 'is missing, or not a text. Example: 10.0.9.10' }),
-  z.transform((text: string, context): Address => {
-    const found = parseAddress(text);
-    if (found !== null) return found;
-    context.issues.push({ code: 'custom', input: text, message: 'is not an IP address. Example: 10.0.9.10' });
-    return z.NEVER;
-  }),
+  parseAddress,
+  () => 'is not an IP address. Example: 10.0.9.10',
 );
 
 const port = z
@@ -318,19 +322,14 @@ const memberMap = z.object({
   ),
 });
 
-const memberText = z.pipe(
+const memberText = parsed(
   z.string(),
-  z.transform((text: string, context) => {
+  (text) => {
     const endpoint = parseEndpoint(text);
-    if (endpoint !== null)
-      return { address: { family: endpoint.family, text: endpoint.address }, port: endpoint.port, weight: 1 };
-    context.issues.push({
-      code: 'custom',
-      input: text,
-      message: 'is not an address with its port. Example: 10.1.2.3:8080',
-    });
-    return z.NEVER;
-  }),
+    if (endpoint === null) return null;
+    return { address: { family: endpoint.family, text: endpoint.address }, port: endpoint.port, weight: 1 };
+  },
+  () => 'is not an address with its port. Example: 10.1.2.3:8080',
 );
 
 const wantedSchema = z.object({

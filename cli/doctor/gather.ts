@@ -100,35 +100,43 @@ const rulesLimitMs = usualReadLimitMs + 2000;
 export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
   const { config, flags, version, clock, kernel } = needs;
   const within = <T>(promise: Promise<T>, limit = limitMs) => toFact(promise, clock, limit);
-  const services = readServicesFacts({ ...needs, within });
   const seen = within(needs.readHost(), rulesLimitMs);
   const people = within(observeProcesses());
-  const installed = findInstalled();
-  const onDisk = people.then((found) => readDisk(needs, found));
-  const earlyRules = within(readEarlyRules());
-  const [assessment, rights, forwardChains, sysctls, ipvs, adverts, kubeProxy, agent, asked] =
-    await Promise.all([
-      seen,
-      within(readRights()),
-      within(kernel.listForwardChains(), rulesLimitMs),
-      readAllSysctls(),
-      within(readIpvs()),
-      captureAdverts(needs),
-      askProxyHealth(),
-      findLockOwner(agentRole),
-      seen.then((found) => askOthers(needs, found)),
-    ]);
+  const { found, onDisk, asked, ...parts } = await waitForAll({
+    assessment: seen,
+    rights: within(readRights()),
+    forwardChains: within(kernel.listForwardChains(), rulesLimitMs),
+    earlyRules: within(readEarlyRules()),
+    sysctls: readAllSysctls(),
+    ipvs: within(readIpvs()),
+    adverts: captureAdverts(needs),
+    kubeProxy: askProxyHealth(),
+    agent: findLockOwner(agentRole),
+    units: listUnits(unitNames),
+    modules: readModules(ipvsModules),
+    services: readServicesFacts({ ...needs, within }),
+    found: people,
+    onDisk: people.then((all) => readDisk(needs, all)),
+    asked: seen.then((reading) => askOthers(needs, reading)),
+  });
+  const pick = <Key extends keyof Processes>(key: Key): Fact<Processes[Key]> =>
+    'unknown' in found ? found : { value: found.value[key] };
   return {
     ...{ config, flags, version, now: clock.date(), tools: new Set(toolNames.filter(isInPath)) },
-    earlyRules: await earlyRules,
-    ...{ assessment, rights, forwardChains, sysctls, ipvs, adverts, kubeProxy, agent },
-    ...asked,
-    ...splitProcesses(await people),
-    ...(await installed),
-    ...(await onDisk),
-    interfaces: readInterfaces(),
-    services: await services,
+    ...{ ...parts, ...onDisk, ...asked, interfaces: readInterfaces() },
+    ...{ processes: pick('processes'), seatProcesses: pick('seatProcesses'), listeners: pick('listeners') },
   };
+}
+
+/** What each promise resolves to. Rejects as the first one that does. */
+async function waitForAll<T extends object>(promises: {
+  readonly [Name in keyof T]: Promise<T[Name]>;
+}): Promise<T> {
+  const all = Object.entries<Promise<unknown>>(promises).map(async ([name, promise]) => [
+    name,
+    await promise,
+  ]);
+  return Object.fromEntries(await Promise.all(all)) as T;
 }
 
 /** Files, which in a container are seen in part. */
@@ -208,23 +216,6 @@ async function observeProcesses(): Promise<Processes> {
   }
   const { seats, others } = await partKeepalived(processes);
   return { processes: others, seatProcesses: seats, listeners };
-}
-
-function splitProcesses(
-  found: Fact<Processes>,
-): Pick<HostFacts, 'processes' | 'seatProcesses' | 'listeners'> {
-  if ('unknown' in found) return { processes: found, seatProcesses: found, listeners: found };
-  const { processes, seatProcesses, listeners } = found.value;
-  return {
-    processes: { value: processes },
-    seatProcesses: { value: seatProcesses },
-    listeners: { value: listeners },
-  };
-}
-
-async function findInstalled(): Promise<Pick<HostFacts, 'units' | 'modules'>> {
-  const [units, modules] = await Promise.all([listUnits(unitNames), readModules(ipvsModules)]);
-  return { units, modules };
 }
 
 async function readAllSysctls(): Promise<ReadonlyMap<string, string>> {

@@ -3,6 +3,7 @@ import {
   noVip,
   type HostFacts,
   given,
+  findValue,
   checkHost,
   isHeldWithoutVrrp,
   isSurelyFree,
@@ -107,7 +108,7 @@ export const keepalivedChecks: Checks = {
       return given(
         [adverts, assessment, keepalived],
         (seen, { observation, health }, { path, text, files }) => {
-          const running = 'value' in processes ? processes.value : [];
+          const running = findValue(processes) ?? [];
           const known = new Set(
             [...observation.addresses, ...config.endpoints].map(({ address }) => address),
           );

@@ -4,6 +4,7 @@ import {
   type HostFacts,
   checkHost,
   given,
+  findValue,
   checkEach,
   type Finding,
   isKeepalivedHere,
@@ -106,33 +107,30 @@ export const ruleChecks: Checks = {
     levels: ['fail'],
     meaning: 'A foreign rule in the nat table translates the VIP.',
     /** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are not examined. */
-    find: (facts) => {
-      const { config } = facts;
-      return given([facts.assessment], ({ observation }) =>
+    find: (facts) =>
+      given([facts.assessment], ({ observation }) =>
         checkEach(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
-          config.vips
+          facts.config.vips
             .filter(({ family }) => family === ruleset.family)
             .flatMap((vip) => findTranslations(ruleset, vip, isBalancedHere(vip, facts))),
         ),
-      );
-    },
+      ),
   },
   'foreign-virtual-server': {
     levels: ['warn'],
     meaning: 'IPVS has a virtual server for the VIP.',
     /** kube-vip's load balancer, or a virtual_server of keepalived. vipnat's rules come first: IPVS sees what is for this host. */
-    find: (facts) => {
-      const { config, assessment, ipvs, kubeProxy } = facts;
-      return given([ipvs, assessment], (text, { observation }) => {
+    find: (facts) =>
+      given([facts.ipvs, facts.assessment], (text, { observation }) => {
         if (text === null) return { notHere: 'this kernel has no IPVS' };
         const servers = parseIpvs(text).map(({ address }) =>
           address === null ? '' : formatEndpoint(address),
         );
-        return checkEach(config.vips, noVip, (vip) => {
+        return checkEach(facts.config.vips, noVip, (vip) => {
           const name = formatEndpoint(vip);
           if (!servers.includes(name)) return null;
           const isPruned =
-            observation.proxyMode.value === 'ipvs' && kubeProxy.ipvs?.excludeCidrs.length === 0;
+            observation.proxyMode.value === 'ipvs' && facts.kubeProxy.ipvs?.excludeCidrs.length === 0;
           return {
             level: 'warn',
             title: `IPVS has a virtual server for ${name}`,
@@ -147,16 +145,14 @@ export const ruleChecks: Checks = {
               : migrateFirst,
           };
         });
-      });
-    },
+      }),
   },
   'foreign-listener': {
     levels: ['fail'],
     meaning: "A process other than an apiserver listens where the VIP's connections arrive.",
-    find: (facts) => {
-      const { config, listeners, processes } = facts;
-      return given([listeners, processes], (sockets, running) => {
-        const reached = config.vips.flatMap((vip) =>
+    find: (facts) =>
+      given([facts.listeners, facts.processes], (sockets, running) => {
+        const reached = facts.config.vips.flatMap((vip) =>
           sockets.filter((socket) => isReachedBy(vip, socket)).map((socket) => ({ vip, socket })),
         );
         return checkEach(reached, { notHere: 'no process listens there' }, ({ vip, socket }) => {
@@ -166,19 +162,17 @@ export const ruleChecks: Checks = {
             return { unknown: `this user cannot see which process listens on ${name}` };
           return isApiserver(owner) ? null : describeListener(owner, socket, vip, facts);
         });
-      });
-    },
+      }),
   },
   'kube-vip-running': {
     levels: ['warn'],
     meaning: 'kube-vip runs on this node.',
-    find: (facts) => {
-      const { config, processes } = facts;
-      return given([processes], (running) =>
+    find: (facts) =>
+      given([facts.processes], (running) =>
         checkEach(running.filter(isKubeVip), { notHere: 'no kube-vip runs' }, (process) => {
           if (!process.isSurelyHere) return describeElsewhere(process);
           const isReplaced =
-            isKeepalivedHere(running) && config.vips.every((vip) => isBalancedHere(vip, facts));
+            isKeepalivedHere(running) && facts.config.vips.every((vip) => isBalancedHere(vip, facts));
           return {
             level: 'warn',
             title: `kube-vip (pid ${process.pid}) runs on this node`,
@@ -186,8 +180,7 @@ export const ruleChecks: Checks = {
             remedy: isReplaced ? stop(process, facts) : migrateFirst,
           };
         }),
-      );
-    },
+      ),
   },
 };
 
@@ -278,11 +271,9 @@ function describeListener(owner: HostProcess, socket: Listener, vip: Endpoint, f
 
 /** A check of keepalived's that asks whoever is stopped moves the VIP for nothing. */
 function findCheck({ keepalived }: HostFacts): string[] | null {
-  if ('unknown' in keepalived || !/\b(?:vrrp_script|track_script)\b/.test(keepalived.value.text ?? ''))
-    return null;
-  return [
-    `# first follow its step 2: a vrrp_script of ${quoteText(keepalived.value.path)} may check this process`,
-  ];
+  const { text, path } = findValue(keepalived) ?? { text: '', path: '' };
+  if (!/\b(?:vrrp_script|track_script)\b/.test(text ?? '')) return null;
+  return [`# first follow its step 2: a vrrp_script of ${quoteText(path)} may check this process`];
 }
 
 /** As whoever started it does: systemd, the kubelet from a static pod, or somebody by hand. What may be an apiserver is not ended. */
@@ -296,8 +287,8 @@ function stop(process: HostProcess, { assessment, listeners }: HostFacts): strin
       quoteWords(['mv', `/etc/kubernetes/manifests/${name}.yaml`, '/etc/kubernetes/']),
     ];
   }
-  const ports = 'value' in listeners ? listeners.value.filter((one) => one.pid === pid) : [];
-  const health = 'value' in assessment ? [...assessment.value.health.keys()] : [];
+  const ports = (findValue(listeners) ?? []).filter((one) => one.pid === pid);
+  const health = [...(findValue(assessment)?.health.keys() ?? [])];
   const mayServe = ports.some(({ port }) => health.some((text) => text.endsWith(`:${port}`)));
   return [
     mayServe ? `# if pid ${pid} is not an apiserver, stop it by the program that started it` : `kill ${pid}`,

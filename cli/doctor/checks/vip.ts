@@ -3,6 +3,7 @@ import {
   noVip,
   type HostFacts,
   given,
+  findValue,
   checkEach,
   type Finding,
   isHeldElsewhere,
@@ -41,7 +42,7 @@ export const virtualIpChecks: Checks = {
       'No interface of this host is in a network with the VIP, and keepalived has no instance with it.',
     /** Hosts without a network in common with it do not ask for it by ARP. Where keepalived's interface was configured, that is intended. */
     find: ({ config, interfaces, keepalived, flags }) => {
-      const text = 'value' in keepalived ? (keepalived.value.text ?? '') : '';
+      const text = findValue(keepalived)?.text ?? '';
       return checkEach(config.vips, noVip, ({ address, family }) => {
         const around = interfaces.filter((one) => one.family === family);
         const isPlaced = around.some((local) => isInSubnet(address, local));
@@ -64,64 +65,51 @@ export const virtualIpChecks: Checks = {
     levels: ['fail'],
     meaning: "Two hosts advertise the VIP at the same time. The finding names the other host's address.",
     /** Two that send at the same time do not receive each other's adverts: what is captured here was not through this host's firewall yet. */
-    find: ({ config, assessment, adverts, processes, keepalived }) => {
-      const file = 'value' in keepalived ? keepalived.value.path : keepalivedFile;
-      return given([adverts, assessment, processes], (seen, { observation }, running) =>
-        checkEach(config.vips, noVip, (vip) => {
-          const local = new Set(observation.addresses.map(({ address }) => address));
-          const others = findDoubles(seen, vip.address, local);
-          const [first] = others;
-          if (first === undefined) return null;
-          const device = observation.addresses.find(({ address }) => address === vip.address)?.device;
-          const isLocal = device !== undefined;
+    find: (facts) =>
+      given([facts.adverts, facts.assessment, facts.processes], (seen, { observation }, running) =>
+        checkEach(facts.config.vips, noVip, (vip) => {
+          const { address } = vip;
+          const own = observation.addresses.find((local) => local.address === address);
+          const local = new Set(observation.addresses.map((one) => one.address));
+          const others = findDoubles(seen, address, local);
+          if (others.length === 0) return null;
           const dialect = observation.dialect.value === 'nftables' ? 'nft' : observation.dialect.value;
-          const tool = toolName(vip.family, dialect);
-          const prefix = vip.family === 'ipv6' ? 128 : 32;
-          const names = others.join(', ');
+          const place = `${address}/${vip.family === 'ipv6' ? 128 : 32}`;
           return {
             level: 'fail',
-            title: isLocal
-              ? `${vip.address} is held twice: by this node and by ${names}`
-              : `${vip.address} is held twice: by ${names}`,
+            title: `${address} is held twice: by ${own === undefined ? '' : 'this node and by '}${others.join(', ')}`,
             why: 'Each client reaches one of the hosts at random. Connections break when the network switches to the other host.',
-            remedy: describeSeparation({
-              isLocal,
-              isRunning: isKeepalivedHere(running),
-              others,
-              tool,
-              device,
-              own: `${vip.address}/${prefix}`,
-              file,
-            }),
+            remedy:
+              own === undefined
+                ? others.map((other) => `# on ${other}: vipnat doctor`)
+                : isKeepalivedHere(running)
+                  ? admit(others, toolName(vip.family, dialect), facts)
+                  : [
+                      '# no keepalived runs here: another program added the address',
+                      quoteWords(['ip', 'addr', 'del', place, 'dev', own.device]),
+                    ],
           };
         }),
-      );
-    },
+      ),
   },
   'vip-held-without-vrrp': {
     levels: ['warn', 'fail'],
     meaning: 'A host that sends no VRRP answers for the VIP. If this node has the VIP too, it is a failure.',
     /** Only members of the group give an address up when another one takes it. */
-    find: (facts) => {
-      const { config, adverts, assessment, linkHolders, processes } = facts;
-      return given(
-        [adverts, assessment, linkHolders, processes],
-        (seen, { observation }, vipHolders, running) => {
-          const local = new Set(observation.addresses.map(({ address }) => address));
-          return checkEach(config.vips, noVip, (vip) => {
-            const vipHolder = vipHolders.get(vip.address);
-            if (vipHolder === undefined)
-              return { unknown: `this host cannot ask who else has ${vip.address}` };
-            const isHere = local.has(vip.address);
-            const isMember = seen.some(
-              (advert) => advertises(advert, vip.address) && !local.has(advert.source),
-            );
-            if (vipHolder === null || isMember || (!isHere && running.some(isKubeVip))) return null;
-            return describeForeignVipHolder(vip, vipHolder, isHere);
-          });
-        },
-      );
-    },
+    find: ({ config, adverts, assessment, linkHolders, processes }) =>
+      given([adverts, assessment, linkHolders, processes], (seen, { observation }, vipHolders, running) => {
+        const local = new Set(observation.addresses.map(({ address }) => address));
+        return checkEach(config.vips, noVip, (vip) => {
+          const vipHolder = vipHolders.get(vip.address);
+          if (vipHolder === undefined) return { unknown: `this host cannot ask who else has ${vip.address}` };
+          const isHere = local.has(vip.address);
+          const isMember = seen.some(
+            (advert) => advertises(advert, vip.address) && !local.has(advert.source),
+          );
+          if (vipHolder === null || isMember || (!isHere && running.some(isKubeVip))) return null;
+          return describeForeignVipHolder(vip, vipHolder, isHere);
+        });
+      }),
   },
   'vip-on-kube-ipvs0': {
     levels: ['fail'],
@@ -149,8 +137,7 @@ export const virtualIpChecks: Checks = {
 
 /** A firewall can keep back every answer but that to ARP, or to neighbour discovery. */
 function describeNobody({ address }: Endpoint, facts: HostFacts): Finding {
-  const { linkHolders } = facts;
-  const isSure = 'value' in linkHolders && linkHolders.value.get(address) === null;
+  const isSure = findValue(facts.linkHolders)?.get(address) === null;
   return {
     level: isSure ? 'fail' : 'warn',
     title: isSure
@@ -163,10 +150,9 @@ function describeNobody({ address }: Endpoint, facts: HostFacts): Finding {
 
 /** If keepalived is started and does not receive the VIP holder's adverts, it holds the address as well. */
 function describeRevival(isSure: boolean, { units, keepalived, flags }: HostFacts): string[] {
-  if ('value' in keepalived && keepalived.value.text === null) {
-    return [
-      `# this host has no ${keepalived.value.path}. On each control-plane node: vipnat doctor ${flags}`,
-    ];
+  const configuration = findValue(keepalived);
+  if (configuration?.text === null) {
+    return [`# this host has no ${configuration.path}. On each control-plane node: vipnat doctor ${flags}`];
   }
   if (!units.has('keepalived')) {
     return [
@@ -197,25 +183,9 @@ function describeForeignVipHolder({ address }: Endpoint, vipHolder: LinkHolder, 
   };
 }
 
-interface Separation {
-  readonly isLocal: boolean;
-  readonly isRunning: boolean;
-  readonly others: readonly string[];
-  readonly tool: string;
-  readonly device: string | undefined;
-  readonly own: string;
-  /** keepalived's configuration. */
-  readonly file: string;
-}
-
-function describeSeparation({ isLocal, isRunning, others, tool, device, own, file }: Separation): string[] {
-  if (!isLocal) return others.map((other) => `# on ${other}: vipnat doctor`);
-  if (!isRunning && device !== undefined) {
-    return [
-      '# no keepalived runs here: another program added the address',
-      quoteWords(['ip', 'addr', 'del', own, 'dev', device]),
-    ];
-  }
+/** Lets adverts of others through to the keepalived that runs here. */
+function admit(others: readonly string[], tool: string, { keepalived }: HostFacts): string[] {
+  const file = findValue(keepalived)?.path ?? keepalivedFile;
   return [
     '# its adverts arrive here. Most often a firewall, here or there, drops them before keepalived',
     ...others.map((other) => `${tool} -I INPUT -p vrrp -s ${other} -j ACCEPT`),

@@ -18,7 +18,6 @@ import {
   wellBut,
   inCluster,
   activity,
-  well,
   running,
   path,
   seatText,
@@ -163,16 +162,17 @@ const deviceToObjects: Readonly<Record<string, Partial<ServiceObjects>>> = {
 
 test.each(
   readTable(`
-    is not ready                             | device-not-ready      | fail | edge is not ready: Unreachable | reason Unreachable: docs
-    has no unit that could take over         | device-not-ready      | warn | u2 is behind                   | vipnat services
-    works with credentials that are gone     | device-not-ready      | warn | There is no Secret             | reason CredentialsUnread: docs
-    was never looked at                      | device-not-ready      | warn | no controller has looked       | logs -l
-    names a Secret that is not there         | device-secret-missing | fail | no Secret vipnat-system/x      | create secret generic NAME
-    is not there, and a Service names it     | device-missing        | fail | no LoadBalancerDevice gone: shop/web | get loadbalancerdevices
-    is gone, and a Service has its finalizer | device-finalizer-left | fail | shop/web has the finalizer     | "test","path":"/metadata/finalizers/1"`),
-)('a device that %s is told as %s', async (device, code, level, title, remedy) => {
+    is not ready                             | device-not-ready fail | edge is not ready: Unreachable | reason Unreachable: docs
+    has no unit that could take over         | device-not-ready warn | u2 is behind                   | vipnat services
+    works with credentials that are gone     | device-not-ready warn | There is no Secret             | reason CredentialsUnread: docs
+    was never looked at                      | device-not-ready warn | no controller has looked       | logs -l
+    names a Secret that is not there         | device-secret-missing fail | no Secret vipnat-system/x      | create secret generic NAME
+    is not there, and a Service names it     | device-missing fail | no LoadBalancerDevice gone: shop/web | get loadbalancerdevices
+    is gone, and a Service has its finalizer | device-finalizer-left fail | shop/web has the finalizer     | "test","path":"/metadata/finalizers/1"`),
+)('a device that %s is told as %s', async (device, finding, title, remedy) => {
+  const [code, level] = finding.split(' ');
   const told = await findOfDevices(deviceToObjects[device]);
-  expect(told).toMatchObject([{ code, level, title: expect.stringContaining(title ?? '') }]);
+  expect(told).toMatchObject([{ code, level, title: expect.stringContaining(title) }]);
   const lines = told.flatMap((one) => ('remedy' in one ? one.remedy : []));
   expect(lines.join('\n')).toContain(remedy);
   expect(lines.filter((line) => !line.startsWith('# '))).toEqual([]);

@@ -140,7 +140,7 @@ describe('a Service', () => {
       NoLocalPod      | no pods    | w1 holds the address and has no ready pod`),
   )('does not work: %s', (cause, state, why) => {
     expect(judge(causes[cause] ?? {})).toMatchObject({
-      ...{ state, reason: cause?.split(',')[0], why: expect.stringContaining(why ?? ''), isTrouble: true },
+      ...{ state, reason: cause.split(',')[0], why: expect.stringContaining(why), isTrouble: true },
     });
   });
 
