@@ -37,24 +37,17 @@ function withCondition(condition: object, status: object = {}) {
   return makeService(key, { status: { ...status, conditions: [ready] } });
 }
 
+const refuse = (reason: string, message: string, status = {}) => ({
+  services: [withCondition({ status: 'False', reason, message }, status)],
+});
 const sliceOf = (...endpoints: Parameters<typeof makeSlice>[1]) => ({ slices: [makeSlice(key, endpoints)] });
 const seats = { seats: ['pool/0'] };
 const local = makeService(key, { spec: { externalTrafficPolicy: 'Local' }, status: publish('10.0.9.10') });
 
 /** By the reason that is found: what the API has of a Service that does not work. */
 const causes: Readonly<Record<string, Partial<ServiceObjects>>> = {
-  PoolExhausted: {
-    services: [withCondition({ status: 'False', reason: 'PoolExhausted', message: 'No address is free.' })],
-  },
-  AddressInUse: {
-    ...works,
-    services: [
-      withCondition(
-        { status: 'False', reason: 'AddressInUse', message: 'Another host answers.' },
-        publish('10.0.9.10'),
-      ),
-    ],
-  },
+  PoolExhausted: refuse('PoolExhausted', 'No address is free.'),
+  AddressInUse: { ...works, ...refuse('AddressInUse', 'Another host answers.', publish('10.0.9.10')) },
   NoClass: {
     services: [makeService(key, { metadata: { finalizers: [] }, spec: { loadBalancerClass: null } })],
   },
