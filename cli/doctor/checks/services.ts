@@ -278,7 +278,7 @@ export const serviceChecks: Checks = {
   ...limit(deviceChecks, (services) => areServicesUsed(services) || 'value' in services.cluster),
 };
 
-/** Looks at nothing where a condition does not hold. */
+/** Makes each check only where a condition holds. */
 function limit(checks: Checks, isMet: (services: ServicesFacts) => boolean): Checks {
   const notUsed = { notHere: 'Services have no balancer on this host' };
   const limited = Object.entries(checks).map(([code, check]): [string, Check] => [

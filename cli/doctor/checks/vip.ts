@@ -183,7 +183,7 @@ function describeForeignVipHolder({ address }: Endpoint, vipHolder: LinkHolder, 
   };
 }
 
-/** Lets adverts of others through to the keepalived that runs here. */
+/** Lets adverts of the other hosts through to the keepalived that runs here. */
 function admit(others: readonly string[], tool: string, { keepalived }: HostFacts): string[] {
   const file = findValue(keepalived)?.path ?? keepalivedFile;
   return [
