@@ -1,7 +1,7 @@
 import type { Logger } from '../lib/telemetry/log.ts';
 import { LoopMetrics, type AgentState } from './report/metrics.ts';
 import { type PersisterListener, type EndpointStore, EndpointPersister } from './state.ts';
-import { type LoopObserver, notifyAll } from './report/events.ts';
+import type { LoopObserver } from './report/events.ts';
 import type { Assessment, ReconcileState } from './decide/decision.ts';
 import { describeUnread, type Kernel } from '../lib/kernel/port.ts';
 import type { Apiserver } from './health/apiserver.ts';
@@ -20,9 +20,10 @@ import {
 } from './vip-holder.ts';
 import type { FollowedApi } from './api.ts';
 import type { EventRecorder } from '../lib/telemetry/events.ts';
-import { Loop, rateUrgency } from './sync.ts';
+import { Loop } from './sync.ts';
+import { isUrgent } from './health/judge.ts';
 import { HealthMonitor } from './health/monitor.ts';
-import { UnlistedHealth } from './health/unlisted.ts';
+import { UnlistedHealth } from './flows.ts';
 import { LocalClients, LocalClientsLog } from './local-clients.ts';
 import { ConnectionWeights, createWeightsLog } from './weights.ts';
 import { LoopLog, HealthLog } from './report/log.ts';
@@ -67,6 +68,21 @@ class UnreadLog implements Partial<LoopObserver> {
     if (first === undefined) this.#logger.info('vipnat can read all rules again');
     else this.#logger.warn(text, { code: first.code });
   }
+}
+
+/** One observer that notifies several, in their order. An observer without a method is left out of that notice. */
+export function notifyAll(observers: readonly Partial<LoopObserver>[]): LoopObserver {
+  return new Proxy({} as LoopObserver, {
+    get:
+      (_, name) =>
+      (...detail: unknown[]) => {
+        for (const observer of observers) {
+          const receive = observer[name as keyof LoopObserver] as
+            ((...content: unknown[]) => void) | undefined;
+          receive?.apply(observer, detail);
+        }
+      },
+  });
 }
 
 /** All dependencies of an agent. */
@@ -124,14 +140,14 @@ export class Agent {
     const healthReport = new HealthLog(logger, events);
     const metrics = new LoopMetrics(ports.meter, config.vips);
     const syncSoon = () => {
-      this.#loop.onHealthChange('calm');
+      this.#loop.onHealthChange();
     };
     this.#monitor = new HealthMonitor({
       apiserver,
       clock,
       settings: toProbeSettings(config),
       onChange: (before, after) => {
-        this.#loop.onHealthChange(rateUrgency(before, after));
+        this.#loop.onHealthChange(isUrgent(before, after));
         this.#api.setUnhealthy(listDown(this.#monitor.view));
         healthReport.report(before, after);
         metrics.healthChanged(before, after);

@@ -9,9 +9,8 @@ import { serveWaiting, createAgentPages, type WaitingAgent } from './serve.ts';
 import { exitStatuses, version } from '../lib/text.ts';
 import type { VipnatError } from '../lib/errors.ts';
 import { createKernel } from '../lib/kernel/kernel.ts';
-import { createApiserver } from './health/prober.ts';
 import { findAuthority, createDrainStore, Fifo } from '../lib/files.ts';
-import { createCredentialsReader } from './health/connection.ts';
+import { createCredentialsReader, createApiserver } from './health/connection.ts';
 import { findAccess, findRoute } from '../lib/kubernetes/route.ts';
 import { createEndpointStore, recallApiservers } from './state.ts';
 import { createDrainRule } from '../lib/kernel/iptables.ts';
@@ -53,8 +52,7 @@ import {
   leaveOwn,
   removeDrain,
 } from './one-shot.ts';
-import { WriteBudget } from './write-budget.ts';
-import { converge } from './sync.ts';
+import { converge, WriteBudget } from './sync.ts';
 import { observeAndAssess } from './read-host.ts';
 import { switchOnForwarding } from './forwarding.ts';
 import type { ForwardingListener } from './report/events.ts';

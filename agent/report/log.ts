@@ -1,4 +1,4 @@
-import type { UnlistedListener } from '../health/unlisted.ts';
+import type { UnlistedListener } from '../flows.ts';
 import type { Logger, LogFields } from '../../lib/telemetry/log.ts';
 import type { EventRecorder, EventReason } from '../../lib/telemetry/events.ts';
 import { type EndpointHealth, isEndLasting, type UnconfirmedFailure, endVerdict } from '../health/judge.ts';

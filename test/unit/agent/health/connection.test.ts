@@ -8,10 +8,9 @@ import { TLSSocket } from 'node:tls';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import type { ApiAccess } from '../../../../lib/kubernetes/route.ts';
 import type { HeldConnection } from '../../../../agent/health/apiserver.ts';
-import { createApiserver } from '../../../../agent/health/prober.ts';
 import { systemClock } from '../../../../lib/clock.ts';
 import { findAuthority } from '../../../../lib/files.ts';
-import { createCredentialsReader } from '../../../../agent/health/connection.ts';
+import { createCredentialsReader, createApiserver } from '../../../../agent/health/connection.ts';
 
 /** No measurement, but the end of a question that hangs. */
 const limitMs = 60_000;

@@ -3,7 +3,7 @@ import { makeIdentity, LocalApiservers } from './local-apiservers.ts';
 import { afterEach, test, expect } from '@jest/globals';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
-import { createApiserver } from '../../../../agent/health/prober.ts';
+import { createApiserver } from '../../../../agent/health/connection.ts';
 import { waitUntil } from '../../../support/jest/waiting.ts';
 import { endVerdict } from '../../../../agent/health/judge.ts';
 

@@ -6,7 +6,7 @@ import { type Endpoint, formatEndpoint } from '../../../../lib/net.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
-import { createApiserver } from '../../../../agent/health/prober.ts';
+import { createApiserver } from '../../../../agent/health/connection.ts';
 import { systemClock } from '../../../../lib/clock.ts';
 import { waitUntil, sleep, WaitedTooLong } from '../../../support/jest/waiting.ts';
 import { connect } from 'node:net';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { LocalApiservers, type Answering, makeIdentity, makeFutureIdentity } from './local-apiservers.ts';
 import { afterEach, test, expect } from '@jest/globals';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
-import { createApiserver } from '../../../../agent/health/prober.ts';
+import { createApiserver } from '../../../../agent/health/connection.ts';
 import { systemClock } from '../../../../lib/clock.ts';
 import { findAuthority } from '../../../../lib/files.ts';
 import { formatEndpoint } from '../../../../lib/net.ts';

@@ -6,7 +6,7 @@ import { type Clock, systemClock, sleep } from '../../../../lib/clock.ts';
 import type { Endpoint } from '../../../../lib/net.ts';
 import type { HeldConnection } from '../../../../agent/health/apiserver.ts';
 import { findAuthority } from '../../../../lib/files.ts';
-import { createApiserver } from '../../../../agent/health/prober.ts';
+import { createApiserver } from '../../../../agent/health/connection.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { join } from 'node:path';
 

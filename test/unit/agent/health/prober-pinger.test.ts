@@ -1,6 +1,6 @@
 import { type PingListener, ProbeBudget } from '../../../../agent/health/apiserver.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { Pinger } from '../../../../agent/health/pinger.ts';
+import { Pinger } from '../../../../agent/health/prober.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { test, expect } from '@jest/globals';
 import { advanceUntil } from '../../advance-until.ts';

@@ -3,12 +3,11 @@ import { makeIdentity, LocalApiservers } from './local-apiservers.ts';
 import { afterEach, test, expect } from '@jest/globals';
 import type { PingConnection } from '../../../../agent/health/apiserver.ts';
 import type { Endpoint } from '../../../../lib/net.ts';
-import { openPingConnection } from '../../../../agent/health/pinger.ts';
 import { type Server, createServer as createHttpsServer } from 'node:https';
 import { readFileSync } from 'node:fs';
 import { createServer, connect } from 'node:net';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { createApiserver } from '../../../../agent/health/prober.ts';
+import { createApiserver, openPingConnection } from '../../../../agent/health/connection.ts';
 
 const folder = makeFolder('ping');
 const own = makeIdentity(folder, 'tls');

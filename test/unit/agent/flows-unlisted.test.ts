@@ -1,8 +1,8 @@
-import { type Host, flowTo, toText, vip } from '../host.ts';
+import { type Host, flowTo, toText, vip } from './host.ts';
 import { describe, test, expect } from '@jest/globals';
-import { testAgent, forEach, play } from '../timeline.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { formatEndpoint } from '../../../../lib/net.ts';
+import { testAgent, forEach, play } from './timeline.ts';
+import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
 
 const minuteMs = 60_000;
 
