@@ -6,6 +6,7 @@ import { VipnatError } from '../lib/errors.ts';
 import { type DrainState, askAgentDrain, askAgentHealth } from './ask.ts';
 import type { Assessment } from './decide/decision.ts';
 import type { HealthView, Health } from './health/usable.ts';
+import type { Config } from '../config/options.ts';
 import { parseEndpoint } from '../lib/net.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import { readInterfaces } from '../lib/kernel/host.ts';
@@ -264,8 +265,7 @@ const maxWaitMs = 15_000;
 const pauseMs = 100;
 
 /** How this host is to be drained. */
-export interface DrainRequest {
-  readonly stateDir: string;
+interface DrainRequest {
   /** Also where no other apiserver takes new connections. */
   readonly force: boolean;
   /** Find out what would be done, and change nothing. */
@@ -283,10 +283,13 @@ export interface HostDrainPlan {
 }
 
 /**
- * Writes into the state folder that this host is drained, and waits until its agent keeps it so.
+ * Drains this host: its agent keeps its apiserver out of new connections. Writes that into the state folder, and ends when the agent does so.
  * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent says
  */
-export async function drainThisHost({ stateDir, force, dryRun }: DrainRequest): Promise<HostDrainPlan> {
+export async function drainHost(
+  { stateDir }: Pick<Config, 'stateDir'>,
+  { force, dryRun }: DrainRequest,
+): Promise<HostDrainPlan> {
   const store = createDrainStore(stateDir);
   const { location } = store;
   const [state, health] = await Promise.all([askAgentDrain(), askAgentHealth()]);
@@ -306,10 +309,10 @@ export async function drainThisHost({ stateDir, force, dryRun }: DrainRequest): 
 }
 
 /**
- * Takes it back. Without an agent it removes the rule itself. Answers whether this host was drained.
+ * Ends the drain of this host. Without an agent it removes the rule itself. Answers whether this host was drained.
  * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent or nft says
  */
-export async function undrainThisHost(stateDir: string): Promise<boolean> {
+export async function undrainHost({ stateDir }: Pick<Config, 'stateDir'>): Promise<boolean> {
   const store = createDrainStore(stateDir);
   const wasDrained = (await store.load()) !== null;
   await store.save(null);

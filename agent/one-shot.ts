@@ -81,8 +81,8 @@ export async function recallMemory({ stateDir }: Config): Promise<ReconcileState
   return { ...emptyState, ...known, proxyOnly: (await askAgentApi())?.proxyOnly ?? {} };
 }
 
-/** One reading of all of this host by a process that has just begun. */
-export async function readThisHost(config: Config, notify: Notify): Promise<Assessment> {
+/** One reading of all of this host by a process that has just begun, for `plan`, `check` and `doctor`. Writes nothing. */
+export async function readHost(config: Config, notify: Notify): Promise<Assessment> {
   return await observeAndAssess(createPorts(config, notify), config, await recallMemory(config), everything);
 }
 
@@ -187,17 +187,12 @@ async function remove(
   const tables: TablePlan[] = [];
   const problems: UnreadText[] = [];
   for (const { family, dialect } of transactions) {
-    const findPart = async () =>
-      selectPart(
-        (await findOwn(kernel, vips)).plan,
-        (one) => one.family === family && one.dialect === dialect,
-      );
-    try {
+    const isMeant = (one: Place) => one.family === family && one.dialect === dialect;
+    const findPart = async () => selectPart((await findOwn(kernel, vips)).plan, isMeant);
+    const found = await attempt(async () => {
       tables.push(...(await converge(kernel, findPart)).tables);
-    } catch (error) {
-      if (!(error instanceof VipnatError)) throw error;
-      problems.push({ code: error.code, text: error.message });
-    }
+    });
+    problems.push(...found);
   }
   const isGone = (one: Place) =>
     tables.some(({ family, dialect }) => family === one.family && dialect === one.dialect);
@@ -212,23 +207,26 @@ async function removeRoutes(
 ): Promise<{ changes: readonly RouteChange[]; problems: readonly UnreadText[] }> {
   const changes: RouteChange[] = [];
   const problems: UnreadText[] = [];
-  const attempt = async (act: () => Promise<void>) => {
-    try {
-      await act();
-    } catch (error) {
-      if (!(error instanceof VipnatError)) throw error;
-      problems.push({ code: error.code, text: error.message });
-    }
+  const removeOne = async (change: RouteChange) => {
+    if (!dryRun) await kernel.removeSourceRoute(change.route);
+    changes.push(change);
   };
-  await attempt(async () => {
-    for (const change of planRouteRemoval(await kernel.readLocalRoutes(), vips)) {
-      await attempt(async () => {
-        if (!dryRun) await kernel.removeSourceRoute(change.route);
-        changes.push(change);
-      });
-    }
+  const unread = await attempt(async () => {
+    for (const change of planRouteRemoval(await kernel.readLocalRoutes(), vips))
+      problems.push(...(await attempt(() => removeOne(change))));
   });
-  return { changes, problems };
+  return { changes, problems: [...problems, ...unread] };
+}
+
+/** Answers what keeps it from being done; only what is no error of vipnat's is thrown. */
+async function attempt(act: () => Promise<void>): Promise<readonly UnreadText[]> {
+  try {
+    await act();
+    return [];
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    return [{ code: error.code, text: error.message }];
+  }
 }
 
 interface Place {
@@ -264,33 +262,22 @@ export async function removeDrain(circumstances: DrainCircumstances): Promise<Dr
   const { stateDir, dryRun, isNarrowed, hasAgent } = circumstances;
   if (isNarrowed || (hasAgent && !dryRun)) return { tables: [], files: [], problems: [] };
   const store = createDrainStore(stateDir);
+  const gone = { tables: [] as string[], files: [] as string[] };
   // The file first: no drain needs a table without it.
-  const files = await attempt(store.location, async () => {
-    if ((await store.load()) === null) return false;
+  const ofFile = await attempt(async () => {
+    if ((await store.load()) === null) return;
     if (!dryRun) await store.save(null);
-    return true;
+    gone.files.push(store.location);
   });
-  const tables = await attempt(drainTable, async () => {
+  const ofTable = await attempt(async () => {
     // Without nft nobody has written it.
-    if (!isInPath('nft')) return false;
+    if (!isInPath('nft')) return;
     const rule = createDrainRule();
-    if ((await rule.read())?.length === 0) return false;
+    if ((await rule.read())?.length === 0) return;
     if (!dryRun) await rule.write([]);
-    return true;
+    gone.tables.push(drainTable);
   });
-  return { tables: tables.gone, files: files.gone, problems: [...files.problems, ...tables.problems] };
-}
-
-async function attempt(
-  name: string,
-  remove: () => Promise<boolean>,
-): Promise<{ gone: readonly string[]; problems: readonly UnreadText[] }> {
-  try {
-    return { gone: (await remove()) ? [name] : [], problems: [] };
-  } catch (error) {
-    if (!(error instanceof VipnatError)) throw error;
-    return { gone: [], problems: [{ code: error.code, text: error.message }] };
-  }
+  return { ...gone, problems: [...ofFile, ...ofTable] };
 }
 
 /** Targets of iptables for which the kernel tracks and translates connections; the names are iptables-extensions(8)'s. */

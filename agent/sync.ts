@@ -311,7 +311,7 @@ export class Loop {
     });
   }
 
-  /** To be called when an apiserver's health has changed. One that is not urgent is left to the next sync. */
+  /** To be called when an apiserver's health has changed. The next sync acts on one that is not urgent. */
   onHealthChange(isUrgent = false): void {
     this.#flows.onHealthChange();
     this.#without.goOn();
