@@ -26,7 +26,7 @@ export interface DrainPorts {
   readonly rule: DrainRule;
   readonly clock: Clock;
   readonly askLink: GivenUpVipsPorts['askLink'];
-  readonly report: DrainListener;
+  readonly logger: Logger;
   /** Called when the VIPs are to leave this host, or no longer: whether it may hold them has to be judged. */
   readonly onChange: () => void;
 }
@@ -118,7 +118,7 @@ export class HostDrain {
   }
 
   async #load(): Promise<void> {
-    const { store, clock, report, onChange } = this.#ports;
+    const { store, clock, logger, onChange } = this.#ports;
     const before = this.#drain;
     this.#drain = keepReason(before, await store.load());
     const isNews = (before === null) !== (this.#drain === null);
@@ -131,10 +131,10 @@ export class HostDrain {
     this.#isLoaded = true;
     this.#followVips();
     this.#wasDrained ||= this.#drain !== null;
-    if (isNews && this.#drain === null) report.undrained();
+    if (isNews && this.#drain === null) logger.info('this host is no longer drained');
     if (this.#drain === null || clock.now() - this.#reportedAt < dayMs) return;
     this.#reportedAt = clock.now();
-    report.drained(this.#drain);
+    logger.warn(describeDrain(this.#drain));
   }
 
   #followVips(): void {
@@ -143,17 +143,19 @@ export class HostDrain {
 
   /** No other host has taken this VIP: one that is drained is better than none. */
   #letVipsStay(vip: string): void {
-    const { store, clock, report, onChange } = this.#ports;
+    const { store, clock, logger, onChange } = this.#ports;
     if (this.#drain === null || !isLeaving(this.#drain)) return;
     const vipStaysSince = clock.date();
     this.#drain = { ...this.#drain, vipStaysSince };
-    report.vipStays(vip);
+    logger.warn(
+      `no other host has taken ${vip}: this host may hold it until vipnat undrain. vipnat doctor says what to do`,
+    );
     onChange();
     void this.#attempt(() => store.addVipStays(vipStaysSince));
   }
 
   async #keep(): Promise<void> {
-    const { rule, report } = this.#ports;
+    const { rule, logger } = this.#ports;
     const isDrained = this.#drain !== null;
     // Where no apiserver is known, a rule that is there is the best that can be.
     if ((!isDrained && this.#isKept) || this.#apiserverPorts === null) return;
@@ -162,7 +164,11 @@ export class HostDrain {
     const seen = await this.#readRule();
     if (seen?.join() !== wanted.join()) {
       await rule.write(wanted);
-      report.drainRuleWritten(wanted);
+      logger.info(
+        isDrained
+          ? `wrote the table vipnat-drain: drain checks at port ${wanted.join(', ')} are refused`
+          : 'removed the table vipnat-drain: drain checks are accepted',
+      );
     }
     this.#isKept = true;
   }
@@ -184,10 +190,16 @@ export class HostDrain {
     } catch (error) {
       if (!(error instanceof VipnatError)) throw error;
       this.#isKept = false;
-      if (this.#problem === null) this.#ports.report.drainFailed(error);
+      const { message, code } = error;
+      if (this.#problem === null) this.#ports.logger.warn(message, { code });
       this.#problem = error;
     }
   }
+}
+
+function describeDrain({ since, vipStaysSince }: Drain): string {
+  const vip = vipStaysSince === null ? 'the VIP leaves' : 'the VIP may stay, because no other host took it';
+  return `this host is drained since ${since.toISOString()}: its apiserver gets no new connections, and ${vip}. vipnat undrain ends that`;
 }
 
 function isLeaving(drain: Drain | null): boolean {
@@ -206,58 +218,6 @@ function findPorts(health: HealthView, local: ReadonlySet<string>): number[] {
   const own = all.filter(({ address }) => local.has(address));
   const ports = (own.length > 0 ? own : all).map(({ port }) => port);
   return [...new Set(ports)].toSorted((one, other) => one - other);
-}
-
-/** Notified of what becomes of a drain. */
-interface DrainListener {
-  /** This host is drained: at the start, when it begins, and once a day. */
-  drained(drain: Drain): void;
-  /** No other host has taken a VIP that this one gave up: it may hold the VIPs again until the drain ends. */
-  vipStays(vip: string): void;
-  /** It is drained no longer. */
-  undrained(): void;
-  /** The rule was written, or removed: another program had changed it, or the first time. */
-  drainRuleWritten(ports: readonly number[]): void;
-  /** The file or the rule cannot be read or written, for the first time in a row. */
-  drainFailed(problem: VipnatError): void;
-}
-
-/** What becomes of this host's drain, as log lines. */
-export class DrainLog implements DrainListener {
-  readonly #logger: Logger;
-
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
-
-  drained({ since, vipStaysSince }: Drain): void {
-    const vip = vipStaysSince === null ? 'the VIP leaves' : 'the VIP may stay, because no other host took it';
-    this.#logger.warn(
-      `this host is drained since ${since.toISOString()}: its apiserver gets no new connections, and ${vip}. vipnat undrain ends that`,
-    );
-  }
-
-  vipStays(vip: string): void {
-    this.#logger.warn(
-      `no other host has taken ${vip}: this host may hold it until vipnat undrain. vipnat doctor says what to do`,
-    );
-  }
-
-  undrained(): void {
-    this.#logger.info('this host is no longer drained');
-  }
-
-  drainRuleWritten(ports: readonly number[]): void {
-    this.#logger.info(
-      ports.length === 0
-        ? 'removed the table vipnat-drain: drain checks are accepted'
-        : `wrote the table vipnat-drain: drain checks at port ${ports.join(', ')} are refused`,
-    );
-  }
-
-  drainFailed({ message, code }: VipnatError): void {
-    this.#logger.warn(message, { code });
-  }
 }
 
 /** One sync on a busy host, and a write. */
