@@ -26,7 +26,7 @@ const countRestMs = 60_000;
 const maxUncountedMs = 900_000;
 
 /** Notified of departures. */
-export interface UnlistedListener {
+interface UnlistedListener {
   /** An unlisted apiserver has this many connections: it is probed from now on. */
   departed(endpoint: Endpoint, connections: number): void;
   /** The one of this text has none any more, or is listed again. */

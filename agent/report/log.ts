@@ -1,4 +1,3 @@
-import type { UnlistedListener } from '../flows.ts';
 import type { Logger, LogFields } from '../../lib/telemetry/log.ts';
 import type { EventRecorder, EventReason } from '../../lib/telemetry/events.ts';
 import { type EndpointHealth, isEndLasting, type UnconfirmedFailure, endVerdict } from '../health/judge.ts';
@@ -19,7 +18,7 @@ import { isBalanced } from '../../config/options.ts';
  * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
  * debug. Falls and returns become events too.
  */
-export class HealthLog implements UnlistedListener {
+export class HealthLog {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
