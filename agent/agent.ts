@@ -1,30 +1,24 @@
 import type { Logger } from '../lib/telemetry/log.ts';
 import { LoopMetrics, type AgentState } from './report/metrics.ts';
-import { type PersisterListener, type EndpointStore, EndpointPersister } from './state.ts';
-import { type LoopObserver, notifyAll } from './report/events.ts';
-import type { Assessment, ReconcileState } from './decide/decision.ts';
-import { describeUnread, type Kernel } from '../lib/kernel/port.ts';
+import { type EndpointStore, EndpointPersister } from './state.ts';
+import type { LoopObserver } from './report/events.ts';
+import type { ReconcileState } from './decide/decision.ts';
+import type { Kernel } from '../lib/kernel/port.ts';
 import type { Apiserver } from './health/apiserver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Meter } from '../lib/telemetry/metrics.ts';
 import type { AskProxyAbsence } from './observe/kube-proxy.ts';
-import { type DrainPorts, HostDrain, DrainLog } from './drain.ts';
+import { type DrainPorts, HostDrain } from './drain.ts';
 import { type TrackFile, type NoticeSource, ServingKeeper, NoticeReader } from '../lib/keepalived/write.ts';
-import {
-  type ServingPorts,
-  type AskDuplicateOwner,
-  DuplicateOwners,
-  reportNotice,
-  DuplicateOwnerLog,
-  ListeningLog,
-} from './vip-holder.ts';
+import { type ServingPorts, type AskDuplicateOwner, DuplicateOwners, reportNotice } from './vip-holder.ts';
 import type { FollowedApi } from './api.ts';
 import type { EventRecorder } from '../lib/telemetry/events.ts';
-import { Loop, rateUrgency } from './sync.ts';
+import { Loop } from './sync.ts';
+import { isUrgent } from './health/judge.ts';
 import { HealthMonitor } from './health/monitor.ts';
-import { UnlistedHealth } from './health/unlisted.ts';
-import { LocalClients, LocalClientsLog } from './local-clients.ts';
-import { ConnectionWeights, createWeightsLog } from './weights.ts';
+import { UnlistedHealth } from './flows.ts';
+import { LocalClients } from './local-clients.ts';
+import { ConnectionWeights } from './weights.ts';
 import { LoopLog, HealthLog } from './report/log.ts';
 import { LastSync } from './report/status.ts';
 import type { Config } from '../config/options.ts';
@@ -33,40 +27,19 @@ import type { DrainState, AgentActivity, ApiSnapshot } from './ask.ts';
 import { formatEndpoint } from '../lib/net.ts';
 import type { ProbeSettings } from './health/prober.ts';
 
-/** What becomes of the state file, as log lines and as counts of failures. */
-function createPersisterLog(logger: Logger, metrics: LoopMetrics): PersisterListener {
-  return {
-    notSaved: (problem) => {
-      logger.warn(problem.message, { code: problem.code });
-      metrics.failure(problem);
-    },
-    savedAgain: (location) => {
-      logger.info(`vipnat can write ${location} again`);
-    },
-    lost: (location) => {
-      logger.warn(`another program removed or changed ${location}. vipnat writes the file again`);
-    },
-  };
-}
-
-/** Says in the log what of the rules cannot be read, in one line whenever that changes. */
-class UnreadLog implements Partial<LoopObserver> {
-  readonly #logger: Logger;
-  #reported = '';
-
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
-
-  synced({ observation }: Pick<Assessment, 'observation'>): void {
-    const found = describeUnread(observation.unread);
-    const text = found.map((one) => one.text).join(' ');
-    if (text === this.#reported) return;
-    this.#reported = text;
-    const [first] = found;
-    if (first === undefined) this.#logger.info('vipnat can read all rules again');
-    else this.#logger.warn(text, { code: first.code });
-  }
+/** One observer that notifies several, in their order. An observer without a method is left out of that notice. */
+export function notifyAll(observers: readonly Partial<LoopObserver>[]): LoopObserver {
+  return new Proxy({} as LoopObserver, {
+    get:
+      (_, name) =>
+      (...detail: unknown[]) => {
+        for (const observer of observers) {
+          const receive = observer[name as keyof LoopObserver] as
+            ((...content: unknown[]) => void) | undefined;
+          receive?.apply(observer, detail);
+        }
+      },
+  });
 }
 
 /** All dependencies of an agent. */
@@ -124,14 +97,14 @@ export class Agent {
     const healthReport = new HealthLog(logger, events);
     const metrics = new LoopMetrics(ports.meter, config.vips);
     const syncSoon = () => {
-      this.#loop.onHealthChange('calm');
+      this.#loop.onHealthChange();
     };
     this.#monitor = new HealthMonitor({
       apiserver,
       clock,
       settings: toProbeSettings(config),
       onChange: (before, after) => {
-        this.#loop.onHealthChange(rateUrgency(before, after));
+        this.#loop.onHealthChange(isUrgent(before, after));
         this.#api.setUnhealthy(listDown(this.#monitor.view));
         healthReport.report(before, after);
         metrics.healthChanged(before, after);
@@ -142,19 +115,19 @@ export class Agent {
       onDepartedChange: syncSoon,
     });
     this.#unlisted = new UnlistedHealth(this.#monitor, { kernel, clock, report: healthReport }, config.vips);
-    this.#keeper = createPersister(ports, memory, metrics);
+    this.#keeper = new EndpointPersister(ports.store, clock, { saved: memory, logger, metrics });
     this.#report = new LoopLog(logger, clock, events);
-    this.#duplicateOwners = createDuplicateOwners(ports, config);
-    this.#localClients = createLocalClients(ports, config, metrics);
-    this.#drain = createHostDrain(ports, syncSoon);
-    this.#weights = createConnectionWeights(ports, config, syncSoon);
+    this.#duplicateOwners = new DuplicateOwners(ports, config.vips);
+    const logs = notifyAll([this.#report, metrics]);
+    this.#localClients = new LocalClients({ kernel, report: logs }, config);
+    const effects = { kernel, clock, logger, onChange: syncSoon };
+    this.#drain = new HostDrain({ ...ports.drain, ...effects, askLink: ports.askDuplicateOwner });
+    this.#weights = config.method === 'lc' ? new ConnectionWeights(effects) : null;
     const report = notifyAll([
       this.#drain,
       this.#localClients,
       ...(this.#weights === null ? [] : [this.#weights]),
-      this.#report,
-      ...createSyncLogs(logger),
-      metrics,
+      logs,
       this.#lastSync,
       this.#duplicateOwners,
     ]);
@@ -263,69 +236,11 @@ export class Agent {
   }
 }
 
-/** Who keeps the state file; `memory` is what it has. */
-function createPersister(
-  { store, clock, logger }: AgentPorts,
-  memory: ReconcileState,
-  metrics: LoopMetrics,
-): EndpointPersister {
-  return new EndpointPersister(store, clock, { saved: memory, report: createPersisterLog(logger, metrics) });
-}
-
 /** Reads keepalived's reports, and logs them. */
 function createNoticeReader({ notices, clock, logger }: AgentPorts): NoticeReader {
   return new NoticeReader(notices, clock, (notice, before) => {
     reportNotice(logger, notice, before);
   });
-}
-
-/** Who asks whether another host has a VIP, and its log. */
-function createDuplicateOwners(
-  { askDuplicateOwner, clock, logger, events }: AgentPorts,
-  { vips }: Config,
-): DuplicateOwners {
-  return new DuplicateOwners(
-    { askDuplicateOwner, clock, report: new DuplicateOwnerLog(logger, events) },
-    vips,
-  );
-}
-
-/** Who keeps local clients, with its log and its counts. */
-function createLocalClients(
-  { kernel, logger }: AgentPorts,
-  config: Config,
-  metrics: LoopMetrics,
-): LocalClients {
-  return new LocalClients({ kernel, report: notifyAll([new LocalClientsLog(logger), metrics]) }, config);
-}
-
-/** Who keeps the drain of this host, and its log. */
-function createHostDrain(
-  { drain, clock, logger, askDuplicateOwner }: AgentPorts,
-  onChange: () => void,
-): HostDrain {
-  return new HostDrain({
-    ...drain,
-    clock,
-    askLink: askDuplicateOwner,
-    report: new DrainLog(logger),
-    onChange,
-  });
-}
-
-/** Logs rules that a sync cannot read, and what listens. */
-function createSyncLogs(logger: Logger): [UnreadLog, ListeningLog] {
-  return [new UnreadLog(logger), new ListeningLog(logger)];
-}
-
-/** Who counts connections for the method `lc`, and its log; null with another method, where nobody counts. */
-function createConnectionWeights(
-  { kernel, clock, logger }: AgentPorts,
-  { method }: Config,
-  onChange: () => void,
-): ConnectionWeights | null {
-  if (method !== 'lc') return null;
-  return new ConnectionWeights({ kernel, clock, onChange, onTrouble: createWeightsLog(logger) });
 }
 
 /** How apiservers are probed, as configured. */

@@ -6,6 +6,7 @@ import { VipnatError } from '../lib/errors.ts';
 import { type DrainState, askAgentDrain, askAgentHealth } from './ask.ts';
 import type { Assessment } from './decide/decision.ts';
 import type { HealthView, Health } from './health/usable.ts';
+import type { Config } from '../config/options.ts';
 import { parseEndpoint } from '../lib/net.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import { readInterfaces } from '../lib/kernel/host.ts';
@@ -25,7 +26,7 @@ export interface DrainPorts {
   readonly rule: DrainRule;
   readonly clock: Clock;
   readonly askLink: GivenUpVipsPorts['askLink'];
-  readonly report: DrainListener;
+  readonly logger: Logger;
   /** Called when the VIPs are to leave this host, or no longer: whether it may hold them has to be judged. */
   readonly onChange: () => void;
 }
@@ -117,7 +118,7 @@ export class HostDrain {
   }
 
   async #load(): Promise<void> {
-    const { store, clock, report, onChange } = this.#ports;
+    const { store, clock, logger, onChange } = this.#ports;
     const before = this.#drain;
     this.#drain = keepReason(before, await store.load());
     const isNews = (before === null) !== (this.#drain === null);
@@ -130,10 +131,10 @@ export class HostDrain {
     this.#isLoaded = true;
     this.#followVips();
     this.#wasDrained ||= this.#drain !== null;
-    if (isNews && this.#drain === null) report.undrained();
+    if (isNews && this.#drain === null) logger.info('this host is no longer drained');
     if (this.#drain === null || clock.now() - this.#reportedAt < dayMs) return;
     this.#reportedAt = clock.now();
-    report.drained(this.#drain);
+    logger.warn(describeDrain(this.#drain));
   }
 
   #followVips(): void {
@@ -142,17 +143,19 @@ export class HostDrain {
 
   /** No other host has taken this VIP: one that is drained is better than none. */
   #letVipsStay(vip: string): void {
-    const { store, clock, report, onChange } = this.#ports;
+    const { store, clock, logger, onChange } = this.#ports;
     if (this.#drain === null || !isLeaving(this.#drain)) return;
     const vipStaysSince = clock.date();
     this.#drain = { ...this.#drain, vipStaysSince };
-    report.vipStays(vip);
+    logger.warn(
+      `no other host has taken ${vip}: this host may hold it until vipnat undrain. vipnat doctor says what to do`,
+    );
     onChange();
     void this.#attempt(() => store.addVipStays(vipStaysSince));
   }
 
   async #keep(): Promise<void> {
-    const { rule, report } = this.#ports;
+    const { rule, logger } = this.#ports;
     const isDrained = this.#drain !== null;
     // Where no apiserver is known, a rule that is there is the best that can be.
     if ((!isDrained && this.#isKept) || this.#apiserverPorts === null) return;
@@ -161,7 +164,11 @@ export class HostDrain {
     const seen = await this.#readRule();
     if (seen?.join() !== wanted.join()) {
       await rule.write(wanted);
-      report.drainRuleWritten(wanted);
+      logger.info(
+        isDrained
+          ? `wrote the table vipnat-drain: drain checks at port ${wanted.join(', ')} are refused`
+          : 'removed the table vipnat-drain: drain checks are accepted',
+      );
     }
     this.#isKept = true;
   }
@@ -183,10 +190,16 @@ export class HostDrain {
     } catch (error) {
       if (!(error instanceof VipnatError)) throw error;
       this.#isKept = false;
-      if (this.#problem === null) this.#ports.report.drainFailed(error);
+      const { message, code } = error;
+      if (this.#problem === null) this.#ports.logger.warn(message, { code });
       this.#problem = error;
     }
   }
+}
+
+function describeDrain({ since, vipStaysSince }: Drain): string {
+  const vip = vipStaysSince === null ? 'the VIP leaves' : 'the VIP may stay, because no other host took it';
+  return `this host is drained since ${since.toISOString()}: its apiserver gets no new connections, and ${vip}. vipnat undrain ends that`;
 }
 
 function isLeaving(drain: Drain | null): boolean {
@@ -207,65 +220,12 @@ function findPorts(health: HealthView, local: ReadonlySet<string>): number[] {
   return [...new Set(ports)].toSorted((one, other) => one - other);
 }
 
-/** Notified of what becomes of a drain. */
-interface DrainListener {
-  /** This host is drained: at the start, when it begins, and once a day. */
-  drained(drain: Drain): void;
-  /** No other host has taken a VIP that this one gave up: it may hold the VIPs again until the drain ends. */
-  vipStays(vip: string): void;
-  /** It is drained no longer. */
-  undrained(): void;
-  /** The rule was written, or removed: another program had changed it, or the first time. */
-  drainRuleWritten(ports: readonly number[]): void;
-  /** The file or the rule cannot be read or written, for the first time in a row. */
-  drainFailed(problem: VipnatError): void;
-}
-
-/** What becomes of this host's drain, as log lines. */
-export class DrainLog implements DrainListener {
-  readonly #logger: Logger;
-
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
-
-  drained({ since, vipStaysSince }: Drain): void {
-    const vip = vipStaysSince === null ? 'the VIP leaves' : 'the VIP may stay, because no other host took it';
-    this.#logger.warn(
-      `this host is drained since ${since.toISOString()}: its apiserver gets no new connections, and ${vip}. vipnat undrain ends that`,
-    );
-  }
-
-  vipStays(vip: string): void {
-    this.#logger.warn(
-      `no other host has taken ${vip}: this host may hold it until vipnat undrain. vipnat doctor says what to do`,
-    );
-  }
-
-  undrained(): void {
-    this.#logger.info('this host is no longer drained');
-  }
-
-  drainRuleWritten(ports: readonly number[]): void {
-    this.#logger.info(
-      ports.length === 0
-        ? 'removed the table vipnat-drain: drain checks are accepted'
-        : `wrote the table vipnat-drain: drain checks at port ${ports.join(', ')} are refused`,
-    );
-  }
-
-  drainFailed({ message, code }: VipnatError): void {
-    this.#logger.warn(message, { code });
-  }
-}
-
 /** One sync on a busy host, and a write. */
 const maxWaitMs = 15_000;
 const pauseMs = 100;
 
 /** How this host is to be drained. */
-export interface DrainRequest {
-  readonly stateDir: string;
+interface DrainRequest {
   /** Also where no other apiserver takes new connections. */
   readonly force: boolean;
   /** Find out what would be done, and change nothing. */
@@ -283,10 +243,13 @@ export interface HostDrainPlan {
 }
 
 /**
- * Writes into the state folder that this host is drained, and waits until its agent keeps it so.
+ * Drains this host: its agent keeps its apiserver out of new connections. Writes that into the state folder, and ends when the agent does so.
  * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent says
  */
-export async function drainThisHost({ stateDir, force, dryRun }: DrainRequest): Promise<HostDrainPlan> {
+export async function drainHost(
+  { stateDir }: Pick<Config, 'stateDir'>,
+  { force, dryRun }: DrainRequest,
+): Promise<HostDrainPlan> {
   const store = createDrainStore(stateDir);
   const { location } = store;
   const [state, health] = await Promise.all([askAgentDrain(), askAgentHealth()]);
@@ -306,10 +269,10 @@ export async function drainThisHost({ stateDir, force, dryRun }: DrainRequest): 
 }
 
 /**
- * Takes it back. Without an agent it removes the rule itself. Answers whether this host was drained.
+ * Ends the drain of this host. Without an agent it removes the rule itself. Answers whether this host was drained.
  * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent or nft says
  */
-export async function undrainThisHost(stateDir: string): Promise<boolean> {
+export async function undrainHost({ stateDir }: Pick<Config, 'stateDir'>): Promise<boolean> {
   const store = createDrainStore(stateDir);
   const wasDrained = (await store.load()) !== null;
   await store.save(null);

@@ -1,6 +1,5 @@
 import type { Kernel, LocalRoutes } from '../lib/kernel/port.ts';
 import type { ForwardingListener } from './report/events.ts';
-import type { WriteBudget } from './write-budget.ts';
 import type { MissingSwitch, ReconcileState } from './decide/decision.ts';
 import type { Config } from '../config/options.ts';
 import { type Family, families, type Endpoint, isInSubnet } from '../lib/net.ts';
@@ -12,7 +11,8 @@ import { forwardingSwitch, forwardingCommand } from '../lib/kernel/forwarding.ts
 interface SwitchingPorts {
   readonly kernel: Pick<Kernel, 'enableForwarding'>;
   readonly report: ForwardingListener;
-  readonly budget: Pick<WriteBudget, 'waitToSwitch' | 'noteSwitch'>;
+  /** How long to wait before a family may be switched on again (0 is now), and what counts that it was. */
+  readonly budget: { waitToSwitch(family: Family): number; noteSwitch(family: Family): void };
 }
 
 /**

@@ -3,15 +3,14 @@ import { setFlagsFromString } from 'node:v8';
 import { createLogger, createPodHeartbeat, type Logger } from '../lib/telemetry/log.ts';
 import { createMetrics, noMeter, type Meter } from '../lib/telemetry/metrics.ts';
 import { waitForSignal, systemClock, type Clock, systemRandom } from '../lib/clock.ts';
-import { podVariable, readTick, nameNode, type ConfigSources } from '../config/load.ts';
+import { podVariable, readTick, nameNode } from '../config/load.ts';
 import { takePlace, agentRole, type OwnerInfo, acquireRole, findLockOwner } from '../lib/http/singleton.ts';
 import { serveWaiting, createAgentPages, type WaitingAgent } from './serve.ts';
 import { exitStatuses, version } from '../lib/text.ts';
 import type { VipnatError } from '../lib/errors.ts';
 import { createKernel } from '../lib/kernel/kernel.ts';
-import { createApiserver } from './health/prober.ts';
 import { findAuthority, createDrainStore, Fifo } from '../lib/files.ts';
-import { createCredentialsReader } from './health/connection.ts';
+import { createCredentialsReader, createApiserver } from './health/connection.ts';
 import { findAccess, findRoute } from '../lib/kubernetes/route.ts';
 import { createEndpointStore, recallApiservers } from './state.ts';
 import { createDrainRule } from '../lib/kernel/iptables.ts';
@@ -31,9 +30,6 @@ import {
   optionsPath,
   toOptionsAnswer,
   askAgentActivity,
-  type Scope,
-  type DiagnosticReading,
-  readDiagnosticConfig,
 } from './ask.ts';
 import { type Page, StatusServer } from '../lib/http/pages.ts';
 import { formatEndpoint, type Endpoint } from '../lib/net.ts';
@@ -45,7 +41,7 @@ import {
   type Notify,
   createPorts,
   recallMemory,
-  readThisHost,
+  readHost,
   createHostKernel,
   type OwnRemoval,
   type DrainRemoval,
@@ -53,14 +49,12 @@ import {
   leaveOwn,
   removeDrain,
 } from './one-shot.ts';
-import { WriteBudget } from './write-budget.ts';
-import { converge } from './sync.ts';
+import { converge, WriteBudget } from './sync.ts';
 import { observeAndAssess } from './read-host.ts';
 import { switchOnForwarding } from './forwarding.ts';
 import type { ForwardingListener } from './report/events.ts';
 import type { planOffline } from './decide/mode.ts';
 import { type HostStatus, readLiveDetails, toHostStatus } from './report/status.ts';
-import { type DrainRequest, type HostDrainPlan, drainThisHost, undrainThisHost } from './drain.ts';
 
 /**
  * The agent: runs until SIGTERM or SIGINT. While another agent runs on this host it waits for that one to end. The rules stay
@@ -297,11 +291,18 @@ function notifyForwarding(notify: Notify): ForwardingListener {
   };
 }
 
-/** One reading of all of this host: what is there, what is wanted, and what differs. */
-export type HostReading = Awaited<ReturnType<typeof readHost>>;
+export { readHost } from './one-shot.ts';
+export { drainHost, undrainHost } from './drain.ts';
+export { readDiagnosticConfig as readConfigWithAgent } from './ask.ts';
 
-/** The balancing mode of one VIP, and why. */
-export type VipDecision = HostReading['decisions'][number];
+/** One reading of all of this host: what is there, what is wanted, and what differs. */
+export type HostReading = Assessment;
+
+export type {
+  Decision as VipDecision,
+  MissingSwitch as ClosedSwitch,
+  RouteChange as LocalRouteChange,
+} from './decide/decision.ts';
 
 /** What was seen of this host. */
 export type HostObservation = HostReading['observation'];
@@ -312,19 +313,8 @@ export type ApiserverHealth = NonNullable<ReturnType<HostReading['health']['get'
 /** Its state, as one word. */
 export type ApiserverState = ApiserverHealth['state'];
 
-/** A switch of the kernel that is off, and keeps this host from passing on what is balanced. */
-export type ClosedSwitch = HostReading['missingSwitches'][number];
-
-/** A change of this host's route to a VIP. */
-export type LocalRouteChange = HostReading['sourceRoutes'][number];
-
 /** What a plan is printed from: a reading of the host, or what options alone say. */
 export type PlannedRules = ReturnType<typeof planOffline>;
-
-/** One reading by a process that has just begun, for `plan`, `check` and `doctor`. Writes nothing. */
-export async function readHost(config: Config, notify: Notify): Promise<Assessment> {
-  return await readThisHost(config, notify);
-}
 
 /** How this host is, for `status`. Writes nothing. */
 export async function readStatus(config: Config, notify: Notify): Promise<HostStatus> {
@@ -367,28 +357,4 @@ export async function cleanUpRules({ vips, dryRun, stateDir }: CleanupRequest): 
   const isNarrowed = vips !== null;
   const drain = await removeDrain({ stateDir, dryRun, isNarrowed, hasAgent: agent !== null });
   return { ...own, agent, drain };
-}
-
-/**
- * Drains this host: its agent keeps its apiserver out of new connections. Ends when the agent does so.
- * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent says
- */
-export async function drainHost(
-  { stateDir }: Config,
-  request: Omit<DrainRequest, 'stateDir'>,
-): Promise<HostDrainPlan> {
-  return await drainThisHost({ ...request, stateDir });
-}
-
-/**
- * Ends the drain of this host. Answers whether it was drained.
- * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent or nft says
- */
-export async function undrainHost({ stateDir }: Config): Promise<boolean> {
-  return await undrainThisHost(stateDir);
-}
-
-/** Reads the configuration for a diagnostic: what nobody gives is what the running agent has, see readDiagnosticConfig. */
-export async function readConfigWithAgent(sources: ConfigSources, scope: Scope): Promise<DiagnosticReading> {
-  return await readDiagnosticConfig(sources, scope);
 }

@@ -1,7 +1,7 @@
 import {
+  describeUnread,
   type Kernel,
   type UnreadText,
-  describeUnread,
   type UnreadRules,
   type Dialect,
 } from '../lib/kernel/port.ts';
@@ -14,27 +14,27 @@ import { askProxyMode, createProxyAbsence } from './observe/kube-proxy.ts';
 import { askAgentHealth, askAgentApi } from './ask.ts';
 import { probeOnce } from './health/monitor.ts';
 import type { Apiserver } from './health/apiserver.ts';
-import { createApiserver } from './health/prober.ts';
 import { findAuthority, createDrainStore } from '../lib/files.ts';
-import { createCredentialsReader } from './health/connection.ts';
+import { createCredentialsReader, createApiserver } from './health/connection.ts';
 import { findAccess, findRoute } from '../lib/kubernetes/route.ts';
-import { type ReconcileState, emptyState, type Assessment, type RouteChange } from './decide/decision.ts';
+import { emptyState, type ReconcileState, type Assessment, type RouteChange } from './decide/decision.ts';
 import { createEndpointStore, recallApiservers } from './state.ts';
 import { type ClusterApi, noApi, ListedApi } from './api.ts';
 import { VipnatError } from '../lib/errors.ts';
 import type { Plan, TablePlan } from '../lib/plan.ts';
-import type { Endpoint, Family } from '../lib/net.ts';
+import { type Endpoint, type Family, formatEndpoint } from '../lib/net.ts';
 import type { OwnerInfo } from '../lib/http/singleton.ts';
-import type { Ruleset } from '../lib/iptables/rules.ts';
+import { type Ruleset, isOwnChain, parseRule } from '../lib/iptables/rules.ts';
 import type { NftRuleset } from '../lib/nft/table.ts';
 import { understandRules } from './observe/observe.ts';
 import { plan as makePlan, planRemoval } from './decide/plan.ts';
 import { listTranslatedFamilies } from '../lib/kernel/printed-chains.ts';
-import { findUntracked } from './decide/foreign-rules.ts';
 import { converge } from './sync.ts';
 import { planRouteRemoval } from './local-clients.ts';
 import { drainTable, createDrainRule } from '../lib/kernel/iptables.ts';
 import { isInPath } from '../lib/kernel/tools.ts';
+import { readNftVips } from '../lib/nft/vip-rules.ts';
+import { readIptablesVips } from '../lib/iptables/vip-rules.ts';
 
 /** The kernel of this host, for a command that reads or writes a few times and ends. */
 export function createHostKernel(): Kernel {
@@ -81,8 +81,8 @@ export async function recallMemory({ stateDir }: Config): Promise<ReconcileState
   return { ...emptyState, ...known, proxyOnly: (await askAgentApi())?.proxyOnly ?? {} };
 }
 
-/** One reading of all of this host by a process that has just begun. */
-export async function readThisHost(config: Config, notify: Notify): Promise<Assessment> {
+/** One reading of all of this host by a process that has just begun, for `plan`, `check` and `doctor`. Writes nothing. */
+export async function readHost(config: Config, notify: Notify): Promise<Assessment> {
   return await observeAndAssess(createPorts(config, notify), config, await recallMemory(config), everything);
 }
 
@@ -187,17 +187,12 @@ async function remove(
   const tables: TablePlan[] = [];
   const problems: UnreadText[] = [];
   for (const { family, dialect } of transactions) {
-    const findPart = async () =>
-      selectPart(
-        (await findOwn(kernel, vips)).plan,
-        (one) => one.family === family && one.dialect === dialect,
-      );
-    try {
+    const isMeant = (one: Place) => one.family === family && one.dialect === dialect;
+    const findPart = async () => selectPart((await findOwn(kernel, vips)).plan, isMeant);
+    const found = await attempt(async () => {
       tables.push(...(await converge(kernel, findPart)).tables);
-    } catch (error) {
-      if (!(error instanceof VipnatError)) throw error;
-      problems.push({ code: error.code, text: error.message });
-    }
+    });
+    problems.push(...found);
   }
   const isGone = (one: Place) =>
     tables.some(({ family, dialect }) => family === one.family && dialect === one.dialect);
@@ -212,23 +207,26 @@ async function removeRoutes(
 ): Promise<{ changes: readonly RouteChange[]; problems: readonly UnreadText[] }> {
   const changes: RouteChange[] = [];
   const problems: UnreadText[] = [];
-  const attempt = async (act: () => Promise<void>) => {
-    try {
-      await act();
-    } catch (error) {
-      if (!(error instanceof VipnatError)) throw error;
-      problems.push({ code: error.code, text: error.message });
-    }
+  const removeOne = async (change: RouteChange) => {
+    if (!dryRun) await kernel.removeSourceRoute(change.route);
+    changes.push(change);
   };
-  await attempt(async () => {
-    for (const change of planRouteRemoval(await kernel.readLocalRoutes(), vips)) {
-      await attempt(async () => {
-        if (!dryRun) await kernel.removeSourceRoute(change.route);
-        changes.push(change);
-      });
-    }
+  const unread = await attempt(async () => {
+    for (const change of planRouteRemoval(await kernel.readLocalRoutes(), vips))
+      problems.push(...(await attempt(() => removeOne(change))));
   });
-  return { changes, problems };
+  return { changes, problems: [...problems, ...unread] };
+}
+
+/** Answers what keeps it from being done; only what is no error of vipnat's is thrown. */
+async function attempt(act: () => Promise<void>): Promise<readonly UnreadText[]> {
+  try {
+    await act();
+    return [];
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    return [{ code: error.code, text: error.message }];
+  }
 }
 
 interface Place {
@@ -264,31 +262,59 @@ export async function removeDrain(circumstances: DrainCircumstances): Promise<Dr
   const { stateDir, dryRun, isNarrowed, hasAgent } = circumstances;
   if (isNarrowed || (hasAgent && !dryRun)) return { tables: [], files: [], problems: [] };
   const store = createDrainStore(stateDir);
+  const gone = { tables: [] as string[], files: [] as string[] };
   // The file first: no drain needs a table without it.
-  const files = await attempt(store.location, async () => {
-    if ((await store.load()) === null) return false;
+  const ofFile = await attempt(async () => {
+    if ((await store.load()) === null) return;
     if (!dryRun) await store.save(null);
-    return true;
+    gone.files.push(store.location);
   });
-  const tables = await attempt(drainTable, async () => {
+  const ofTable = await attempt(async () => {
     // Without nft nobody has written it.
-    if (!isInPath('nft')) return false;
+    if (!isInPath('nft')) return;
     const rule = createDrainRule();
-    if ((await rule.read())?.length === 0) return false;
+    if ((await rule.read())?.length === 0) return;
     if (!dryRun) await rule.write([]);
-    return true;
+    gone.tables.push(drainTable);
   });
-  return { tables: tables.gone, files: files.gone, problems: [...files.problems, ...tables.problems] };
+  return { ...gone, problems: [...ofFile, ...ofTable] };
 }
 
-async function attempt(
-  name: string,
-  remove: () => Promise<boolean>,
-): Promise<{ gone: readonly string[]; problems: readonly UnreadText[] }> {
-  try {
-    return { gone: (await remove()) ? [name] : [], problems: [] };
-  } catch (error) {
-    if (!(error instanceof VipnatError)) throw error;
-    return { gone: [], problems: [{ code: error.code, text: error.message }] };
-  }
+/** Targets of iptables for which the kernel tracks and translates connections; the names are iptables-extensions(8)'s. */
+const translations: ReadonlySet<string | null> = new Set([
+  ...['DNAT', 'SNAT', 'MASQUERADE', 'REDIRECT', 'NETMAP'],
+]);
+
+/**
+ * The virtual IPs whose open connections the kernel forgets when their rules go, because nothing that stays translates
+ * connections of their family. `vips` are those whose rules go; null for all. `translated` has the families that other tables
+ * of nftables translate. Rules that could not be read count as such rules: nothing is known of them. Pure.
+ */
+export function findUntracked(
+  seen: readonly (Ruleset | NftRuleset)[],
+  vips: readonly Endpoint[] | null,
+  translated: ReadonlySet<Family>,
+): Endpoint[] {
+  const textToVip = new Map(seen.flatMap(listVips).map((vip) => [formatEndpoint(vip), vip]));
+  const named = vips?.map(formatEndpoint);
+  const all = [...textToVip].map(([text, vip]) => ({ vip, goes: named?.includes(text) ?? true }));
+  const tracked = new Set([
+    ...translated,
+    ...all.filter(({ goes }) => !goes).map(({ vip }) => vip.family),
+    ...seen.filter(translatesForOthers).map(({ family }) => family),
+  ]);
+  return all.filter(({ vip, goes }) => goes && !tracked.has(vip.family)).map(({ vip }) => vip);
+}
+
+function listVips(ruleset: Ruleset | NftRuleset): Endpoint[] {
+  return ruleset.dialect === 'nftables' ? readNftVips(ruleset) : readIptablesVips(ruleset);
+}
+
+function translatesForOthers(ruleset: Ruleset | NftRuleset): boolean {
+  if (ruleset.dialect === 'nftables') return false;
+  if (ruleset.unread.includes('nat')) return true;
+  const chains = [...(ruleset.tables.get('nat') ?? [])];
+  return chains.some(
+    ([chain, rules]) => !isOwnChain(chain) && rules.some((text) => translations.has(parseRule(text).target)),
+  );
 }

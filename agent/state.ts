@@ -9,6 +9,7 @@ import {
   classifyAddress,
 } from '../lib/net.ts';
 import type { Clock } from '../lib/clock.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { join, dirname } from 'node:path';
 import { replaceFile, readIfThere } from '../lib/files.ts';
@@ -29,21 +30,20 @@ import type { Config } from '../config/options.ts';
 import { type ServiceState, recallFamily } from './observe/kube-proxy.ts';
 import type { Sourced } from '../lib/text.ts';
 
-/** Notified of how saving went. */
-export interface PersisterListener {
-  /** It failed, for the first time in a row. */
-  notSaved(problem: VipnatError): void;
-  /** It works again. */
-  savedAgain(location: string): void;
-  /** The saved file was removed, torn or changed by another program: it is saved again. */
-  lost(location: string): void;
-}
-
 /** A full disk is not tried at every sync. */
 const retryMs = 60_000;
 
 /** Nor is what was saved read at every sync. */
 const checkMs = 60_000;
+
+/** Who says how saving goes. */
+interface PersisterOptions {
+  /** What the store holds already. */
+  readonly saved: LastingState;
+  readonly logger: Logger;
+  /** Counts that saving failed, for the first time in a row. */
+  readonly metrics: { failure(problem: VipnatError): void };
+}
 
 /** The state that an agent starts with: what the agent before it has saved. */
 export async function recallApiservers(
@@ -83,22 +83,17 @@ function groupByFamily<T>(
 export class EndpointPersister {
   readonly #store: EndpointStore;
   readonly #clock: Clock;
-  readonly #report: PersisterListener;
+  readonly #options: PersisterOptions;
   #saved: Saved;
   #isFailing = false;
   #nextTry = -Infinity;
   #nextCheck: number;
   #saving: Promise<void> | null = null;
 
-  /** `saved` is what the store holds already. */
-  constructor(
-    store: EndpointStore,
-    clock: Clock,
-    options: { saved: LastingState; report: PersisterListener },
-  ) {
+  constructor(store: EndpointStore, clock: Clock, options: PersisterOptions) {
     this.#store = store;
     this.#clock = clock;
-    this.#report = options.report;
+    this.#options = options;
     this.#saved = toSaved(options.saved);
     this.#nextCheck = clock.now() + checkMs;
   }
@@ -133,7 +128,10 @@ export class EndpointPersister {
       this.#recover();
       return;
     }
-    if (!this.#isFailing) this.#report.lost(this.#store.location);
+    if (!this.#isFailing)
+      this.#options.logger.warn(
+        `another program removed or changed ${this.#store.location}. vipnat writes the file again`,
+      );
     await this.#save(this.#saved);
   }
 
@@ -144,14 +142,17 @@ export class EndpointPersister {
       this.#recover();
     } catch (error) {
       if (!(error instanceof VipnatError)) throw error;
-      if (!this.#isFailing) this.#report.notSaved(error);
+      if (!this.#isFailing) {
+        this.#options.logger.warn(error.message, { code: error.code });
+        this.#options.metrics.failure(error);
+      }
       this.#isFailing = true;
       this.#nextTry = this.#clock.now() + retryMs;
     }
   }
 
   #recover(): void {
-    if (this.#isFailing) this.#report.savedAgain(this.#store.location);
+    if (this.#isFailing) this.#options.logger.info(`vipnat can write ${this.#store.location} again`);
     this.#isFailing = false;
   }
 }

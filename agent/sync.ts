@@ -1,7 +1,21 @@
 import { type Plan, describeDrift } from '../lib/plan.ts';
-import { renderingKey, type ReconcileState, type Assessment, type LastingState } from './decide/decision.ts';
+import {
+  renderingKey,
+  type ReconcileState,
+  type Assessment,
+  type LastingState,
+  type Decision,
+} from './decide/decision.ts';
 import type { Config } from '../config/options.ts';
-import { type Clock, sleep, backOff } from '../lib/clock.ts';
+import {
+  type Clock,
+  backOff,
+  type Budget,
+  type Bucket,
+  fillBucket,
+  takeToken,
+  type Grant,
+} from '../lib/clock.ts';
 import {
   type ReconcileInput,
   assess,
@@ -11,18 +25,18 @@ import {
   observeAndAssess,
   listWritten,
   isUndecided,
+  Foresight,
 } from './read-host.ts';
 import type { HealthView } from './health/usable.ts';
-import { endVerdict, type EndpointHealth } from './health/judge.ts';
 import { type ServingPorts, judgeServing } from './vip-holder.ts';
 import type { LoopObserver, LoopCause, Cause } from './report/events.ts';
 import type { Kernel, Watch } from '../lib/kernel/port.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { type Requeue, tickMs, TriggerQueue } from '../lib/sync-queue.ts';
-import { WriteBudget } from './write-budget.ts';
-import { FlowResets } from './flow-resets.ts';
+import { FlowResets } from './flows.ts';
 import { WithoutSyncs, type Learnt } from './sync-sources.ts';
 import { switchOnForwarding } from './forwarding.ts';
+import type { Family } from '../lib/net.ts';
 
 /** Rules that carried vipnat's id but read differently, right after a write of vipnat's; by `renderingKey`. */
 type UnknownRenderings = ReadonlyMap<string, string>;
@@ -96,83 +110,73 @@ export class UnverifiedWrites {
   }
 }
 
+const repairBudget: Budget = { capacity: 10, refillMs: 5000 };
+const decisionBudget: Budget = { capacity: 20, refillMs: 1000 };
+
+/** New connections hang for up to a second after each time: five are somebody's start or mistake, more are a rule conflict. */
+const switchBudget: Budget = { capacity: 5, refillMs: 60_000 };
+
 /**
- * What would be decided if an apiserver's process ended, decided in advance.
- *
- * Goal: a write begins a moment after an end was seen.
- * Tension: on a busy machine a decision takes milliseconds, most of all one that is rare. What was decided in advance may be outdated.
- * Compromise: a decision depends on its input alone. So it counts for exactly the input that it was made for. One is made at a time, and probes are
- * read in between: with 20,000 rules a decision takes 50 ms.
+ * How often the kernel may be written to (I9): repairs draw on one budget, changed decisions on another, so that a rule conflict
+ * cannot hold up a decision. Each family's forwarding switch has one of its own.
  */
-
-/** Assessments of ends that may come: one for each apiserver that is ready, from the last sync that found all in sync. */
-export class Foresight {
-  readonly #config: Config;
+export class WriteBudget {
   readonly #clock: Clock;
-  #input: ReconcileInput | null = null;
-  readonly #keyToAssessment = new Map<string, Assessment>();
+  #repairs: Bucket;
+  #decisions: Bucket;
+  readonly #familyToSwitches = new Map<Family, Bucket>();
+  #writtenFor = '';
 
-  constructor(config: Config, clock: Clock) {
-    this.#config = config;
+  constructor(clock: Clock) {
     this.#clock = clock;
+    this.#repairs = fillBucket(repairBudget, clock.now());
+    this.#decisions = fillBucket(decisionBudget, clock.now());
   }
 
-  /** Decides ahead, in place of what was decided before. Takes as long as so many decisions. It ends early where another one begins, or by `forget`. */
-  async foresee(input: ReconcileInput): Promise<void> {
-    this.forget();
-    this.#input = input;
-    for (const health of listEnds(input.health)) {
-      await sleep(this.#clock, 0);
-      if (this.#input !== input) return;
-      const ended = { ...input, health };
-      this.#keyToAssessment.set(describe(ended), assess(ended, this.#config));
+  /** Whether the last rules that were written, or begun to be, were for other decisions. */
+  isNew(decisions: readonly Decision[]): boolean {
+    return toText(decisions) !== this.#writtenFor;
+  }
+
+  /** Answers how long to wait before rules for these decisions may be written; 0 is now, and then it is counted. */
+  take(decisions: readonly Decision[]): number {
+    const now = this.#clock.now();
+    if (this.isNew(decisions)) {
+      const { bucket, waitMs } = takeToken(decisionBudget, this.#decisions, now);
+      this.#decisions = bucket;
+      if (waitMs === 0) this.#writtenFor = toText(decisions);
+      return waitMs;
     }
+    const { bucket, waitMs } = takeToken(repairBudget, this.#repairs, now);
+    this.#repairs = bucket;
+    return waitMs;
   }
 
-  /** Forgets what was decided ahead. */
-  forget(): void {
-    this.#input = null;
-    this.#keyToAssessment.clear();
+  /** How often rules for these decisions are written at most once the budget is used up: from one write to the next, in milliseconds. */
+  getPaceMs(decisions: readonly Decision[]): number {
+    return (this.isNew(decisions) ? decisionBudget : repairBudget).refillMs;
   }
 
-  /** What `assess` would answer, if that was decided ahead; else null. */
-  find(input: ReconcileInput): Assessment | null {
-    const { observation, localRoutes, candidates, memory } = input;
-    const before = this.#input;
-    const isSame =
-      before !== null &&
-      before.observation === observation &&
-      before.localRoutes === localRoutes &&
-      before.candidates === candidates &&
-      before.memory === memory;
-    return isSame ? (this.#keyToAssessment.get(describe(input)) ?? null) : null;
+  /** How long to wait before a family's forwarding may be switched on again; 0 is now. */
+  waitToSwitch(family: Family): number {
+    return this.#takeSwitch(family).waitMs;
+  }
+
+  /** To be called when a family's forwarding was off and has been switched on: that is counted. */
+  noteSwitch(family: Family): void {
+    this.#familyToSwitches.set(family, this.#takeSwitch(family).bucket);
+  }
+
+  #takeSwitch(family: Family): Grant {
+    const now = this.#clock.now();
+    return takeToken(switchBudget, this.#familyToSwitches.get(family) ?? fillBucket(switchBudget, now), now);
   }
 }
 
-/** The health of all after the end of one. */
-function listEnds(health: HealthView): HealthView[] {
-  return [...health].flatMap(([text, one]) =>
-    one.state === 'ready' ? [new Map([...health, [text, { ...one, ...endVerdict }]])] : [],
+function toText(decisions: readonly Decision[]): string {
+  return JSON.stringify(
+    decisions.map(({ vip, mode, backends, weights = [] }) => [vip, mode, backends, [...weights]]),
   );
-}
-
-/** Another text for another input, of what is made again for each. */
-function describe({ health, weights, open }: ReconcileInput): string {
-  const shares = [...(weights ?? [])].map(([vip, byApiserver]) => [vip, byApiserver && [...byApiserver]]);
-  return JSON.stringify([[...health], shares, weights === undefined, open && [...open]]);
-}
-
-/** How soon a change of an apiserver's health has to be acted on. */
-export type Urgency =
-  /** New connections must go elsewhere, or open ones be reset: now. */
-  | 'urgent'
-  /** The next sync is soon enough. */
-  | 'calm';
-
-/** Whether a change cannot wait for the next sync: connections go to, or hang on, an apiserver that does not answer. */
-export function rateUrgency(before: EndpointHealth, after: EndpointHealth): Urgency {
-  const isEjection = before.state === 'ready' && after.state !== 'ready';
-  return isEjection || (after.hasStaleConnections && !before.hasStaleConnections) ? 'urgent' : 'calm';
 }
 
 /** The dependencies of the loop. */
@@ -228,24 +232,6 @@ function toNotConverging(plan: Plan): VipnatError {
 const firstRetryMs = 50;
 const maxRetryMs = 10_000;
 
-/** When to sync again after failures in a row. */
-class Retries {
-  #failures = 0;
-
-  /** To be called after each sync or write that failed. Answers in how long to try again, and whether it is worth a line. */
-  fail(error: unknown): { readonly delayMs: number; readonly isWorthALine: boolean } {
-    const delayMs = backOff(this.#failures, firstRetryMs, maxRetryMs);
-    this.#failures += 1;
-    // A refused transaction is how a race is lost; the second one in a row is no accident.
-    return { delayMs, isWorthALine: !isRace(error) || this.#failures > 1 };
-  }
-
-  /** To be called after each sync that did not fail. */
-  succeed(): void {
-    this.#failures = 0;
-  }
-}
-
 /** Writes a plan, one transaction after the other; the first that fails ends it. */
 export async function applyPlan(kernel: Kernel, { transactions }: Plan): Promise<void> {
   for (const transaction of transactions) await kernel.apply(transaction);
@@ -280,7 +266,8 @@ export class Loop {
   #memory: ReconcileState;
   readonly #budget: WriteBudget;
   readonly #unverified = new UnverifiedWrites();
-  readonly #retries = new Retries();
+  /** In a row: of syncs and writes. */
+  #failures = 0;
   #watch: Watch | null = null;
   #isStopped = false;
   /** What the last sync saw and found; null when it may have been written to since. */
@@ -324,11 +311,11 @@ export class Loop {
     });
   }
 
-  /** To be called when an apiserver's health has changed. */
-  onHealthChange(urgency: Urgency): void {
+  /** To be called when an apiserver's health has changed. The next sync acts on one that is not urgent. */
+  onHealthChange(isUrgent = false): void {
     this.#flows.onHealthChange();
     this.#without.goOn();
-    if (urgency === 'calm') {
+    if (!isUrgent) {
       this.#queue.requeueAfter('health', 0);
       return;
     }
@@ -371,7 +358,7 @@ export class Loop {
       if (this.#writes !== writes) return { cause: 'verify', delayMs: 0 };
       this.#ports.serving.keep(isServing);
       const next = await this.#follow(assessment, { causes, started });
-      this.#retries.succeed();
+      this.#failures = 0;
       return next;
     } catch (error) {
       return this.#isStopped && this.#writes === writes ? lastSync : this.#fail(error);
@@ -492,8 +479,11 @@ export class Loop {
   #fail(error: unknown): Requeue<LoopCause> {
     this.#unverified.reset();
     this.#queue.recordOutcome(true);
-    const { delayMs, isWorthALine } = this.#retries.fail(error);
-    if (isWorthALine) this.#ports.report.failure(error, this.#queue.waitMs('retry', delayMs));
+    const delayMs = backOff(this.#failures, firstRetryMs, maxRetryMs);
+    this.#failures += 1;
+    // A refused transaction is how a race is lost; the second one in a row is no accident.
+    if (!isRace(error) || this.#failures > 1)
+      this.#ports.report.failure(error, this.#queue.waitMs('retry', delayMs));
     this.#without.syncFailed();
     return { cause: 'retry', delayMs };
   }

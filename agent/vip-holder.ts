@@ -11,34 +11,6 @@ import type { Clock, Cancel } from '../lib/clock.ts';
 import type { Endpoint } from '../lib/net.ts';
 import type { DuplicateOwner } from '../lib/kernel/addresses.ts';
 
-/** Says in the log, and by events, when another host answers for a VIP that this node holds, and when none does any more. */
-export class DuplicateOwnerLog implements DuplicateOwnerListener {
-  readonly #logger: Logger;
-  readonly #events: EventRecorder;
-
-  constructor(logger: Logger, events: EventRecorder) {
-    this.#logger = logger;
-    this.#events = events;
-  }
-
-  conflict(address: string, mac: string): void {
-    const line = `two hosts hold ${address}: this node, and the host with MAC ${mac}, which answers ARP for it`;
-    this.#logger.error(`${line}. Clients reach either host at random. vipnat doctor says what to do`);
-    this.#events.record('VipConflict', line);
-  }
-
-  uncontested(address: string): void {
-    const line = `only this node holds ${address} again: no other host answers ARP for it`;
-    this.#logger.info(line);
-    this.#events.record('VipUncontested', line);
-  }
-
-  notAsked(error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error);
-    this.#logger.debug(`vipnat cannot ask whether another host holds the virtual IP: ${reason}`);
-  }
-}
-
 /** Logs the state that keepalived reports for an instance. */
 export function reportNotice(logger: Logger, { instance, state }: Notice, before: VrrpState | null): void {
   const change = before === null ? `is ${state}` : `${before} -> ${state}`;
@@ -81,25 +53,6 @@ export async function judgeServing(
   const listening = await readListening();
   report.listeningRead(listening !== null);
   return judge(listening);
-}
-
-/** Says in the log that it cannot be known what listens here, once while that lasts. */
-export class ListeningLog implements ListeningListener {
-  readonly #logger: Logger;
-  #isRead = true;
-
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
-
-  listeningRead(isRead: boolean): void {
-    const isNews = !isRead && this.#isRead;
-    this.#isRead = isRead;
-    if (!isNews) return;
-    this.#logger.warn(
-      "vipnat cannot read the listening ports (/proc/net/tcp). It assumes that a process listens on the VIP's port",
-    );
-  }
 }
 
 /** Whether other hosts can have the address too: nobody else is on a loopback or a dummy of kube-proxy's. */
@@ -264,21 +217,12 @@ export class GivenUpVips {
 /** Asks the link of a device which other host has an address; IPv6 only of one that this host lacks. Answers null for nobody. */
 export type AskDuplicateOwner = (question: LocalAddress) => Promise<DuplicateOwner | null>;
 
-/** Notified of VIPs that two hosts have. */
-interface DuplicateOwnerListener {
-  /** Another host answers for an address that this node holds. */
-  conflict(address: string, mac: string): void;
-  /** It does not any more. */
-  uncontested(address: string): void;
-  /** It could not be asked, for the first time in a row. */
-  notAsked(error: unknown): void;
-}
-
 /** The dependencies of asking. */
 interface DuplicateOwnerPorts {
   readonly askDuplicateOwner: AskDuplicateOwner;
   readonly clock: Clock;
-  readonly report: DuplicateOwnerListener;
+  readonly logger: Logger;
+  readonly events: EventRecorder;
 }
 
 /** The previous VIP holder gives up the address when it receives the new one's advert: within a second. */
@@ -287,7 +231,7 @@ const settleMs = 2000;
 /** So many answers in a row are a conflict, and so many questions without an answer its end. */
 const ownerProofs = 2;
 
-/** Asks as long as this node holds a VIP. */
+/** Asks as long as this node holds a VIP. The log and events say when another host answers for one, and when none does any more. */
 export class DuplicateOwners {
   readonly #ports: DuplicateOwnerPorts;
   readonly #vips: readonly string[];
@@ -350,7 +294,7 @@ export class DuplicateOwners {
   }
 
   async #ask(held: Held): Promise<void> {
-    const { askDuplicateOwner, clock, report } = this.#ports;
+    const { askDuplicateOwner, clock } = this.#ports;
     this.#askedAt.set(held.address, clock.now());
     held.nextAt = clock.now() + intervalMs;
     try {
@@ -359,7 +303,7 @@ export class DuplicateOwners {
       this.#isFailing = false;
       if (!this.#isStopped && this.#held.get(held.address) === held) this.#note(held, mac);
     } catch (error) {
-      if (!this.#isFailing && !this.#isStopped) report.notAsked(error);
+      if (!this.#isFailing && !this.#isStopped) this.#reportNotAsked(error);
       this.#isFailing = true;
     }
   }
@@ -374,18 +318,34 @@ export class DuplicateOwners {
   }
 
   #note(held: Held, mac: string | null): void {
-    const { clock, report } = this.#ports;
     const isNews = (mac === null) !== (held.duplicateMac === null);
     held.row = isNews ? held.row + 1 : 0;
     if (held.row === 0) return;
     if (held.row < ownerProofs) {
-      held.nextAt = clock.now() + settleMs;
+      held.nextAt = this.#ports.clock.now() + settleMs;
       return;
     }
     held.row = 0;
     held.duplicateMac = mac;
-    if (mac === null) report.uncontested(held.address);
-    else report.conflict(held.address, mac);
+    this.#report(held);
+  }
+
+  #report({ address, duplicateMac: mac }: Held): void {
+    const { logger, events } = this.#ports;
+    if (mac === null) {
+      const line = `only this node holds ${address} again: no other host answers ARP for it`;
+      logger.info(line);
+      events.record('VipUncontested', line);
+      return;
+    }
+    const line = `two hosts hold ${address}: this node, and the host with MAC ${mac}, which answers ARP for it`;
+    logger.error(`${line}. Clients reach either host at random. vipnat doctor says what to do`);
+    events.record('VipConflict', line);
+  }
+
+  #reportNotAsked(error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    this.#ports.logger.debug(`vipnat cannot ask whether another host holds the virtual IP: ${reason}`);
   }
 }
 

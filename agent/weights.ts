@@ -7,21 +7,6 @@ import type { Clock, Cancel } from '../lib/clock.ts';
 import type { Assessment } from './decide/decision.ts';
 import type { LoopObserver } from './report/events.ts';
 
-/** Says once that connections cannot be counted, and once that they can be again: null. */
-export function createWeightsLog(logger: Logger): (error: unknown) => void {
-  return (error) => {
-    if (error === null) {
-      logger.info('vipnat counts open connections again: apiservers with fewer get more new ones');
-      return;
-    }
-    const text = error instanceof Error ? error.message : 'an unknown error';
-    logger.warn(
-      `vipnat cannot count open connections: ${text}. Until it can, each apiserver gets as many new connections`,
-      { code: findErrorCode(error) },
-    );
-  };
-}
-
 /** What new connections each apiserver gets with the method `lc`, as weights of rules: docs/adr/0028. */
 
 /**
@@ -80,8 +65,7 @@ interface ConnectionWeightsPorts {
   readonly clock: Clock;
   /** Apiservers are to get other shares of new connections. */
   readonly onChange: () => void;
-  /** Connections could not be counted, and were before; null when they can be again. */
-  readonly onTrouble: (error: unknown) => void;
+  readonly logger: Logger;
 }
 
 type Held = Assessment['decisions'][number];
@@ -140,14 +124,28 @@ export class ConnectionWeights implements Partial<LoopObserver> {
   }
 
   async #countAll(): Promise<void> {
-    const { clock, onTrouble } = this.#ports;
+    const { clock } = this.#ports;
     const startedAt = clock.now();
     let trouble: unknown = null;
     for (const { vip } of this.#held) trouble = (await this.#count(vip)) ?? trouble;
-    if ((trouble === null) === this.#hasTrouble) onTrouble(trouble);
+    if ((trouble === null) === this.#hasTrouble) this.#report(trouble);
     this.#hasTrouble = trouble !== null;
     this.#cancel = null;
     if (this.#held.length > 0) this.#countAfter(Math.max(pauseMs, (clock.now() - startedAt) * restPerWork));
+  }
+
+  /** Says once that connections cannot be counted, and once that they can be again: null. */
+  #report(trouble: unknown): void {
+    const { logger } = this.#ports;
+    if (trouble === null) {
+      logger.info('vipnat counts open connections again: apiservers with fewer get more new ones');
+      return;
+    }
+    const text = trouble instanceof Error ? trouble.message : 'an unknown error';
+    logger.warn(
+      `vipnat cannot count open connections: ${text}. Until it can, each apiserver gets as many new connections`,
+      { code: findErrorCode(trouble) },
+    );
   }
 
   /** Why it cannot; null where it can. */

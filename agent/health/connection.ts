@@ -1,16 +1,24 @@
 import { type Clock, scheduleLimit } from '../../lib/clock.ts';
-import { type Endpoint, drainPorts, drainPortCount } from '../../lib/net.ts';
-import { type DrainOutcome, drainCheckMs, type ReadyzOutcome, type HeldConnection } from './apiserver.ts';
+import { type Endpoint, drainPorts, drainPortCount, formatEndpoint } from '../../lib/net.ts';
 import {
+  type DrainOutcome,
+  drainCheckMs,
+  type ReadyzOutcome,
+  type HeldConnection,
+  type Apiserver,
+  type PingConnection,
+  type PingListener,
+} from './apiserver.ts';
+import {
+  toRequest,
   connectOnce,
   type ConnectOutcome,
   type HttpsGet,
   apiserverProbe,
-  toRequest,
 } from '../../lib/http/client.ts';
 import type { Authority } from '../../lib/files.ts';
 import { Agent, get } from 'node:https';
-import { checkServerIdentity, TLSSocket, type PeerCertificate } from 'node:tls';
+import { checkServerIdentity, TLSSocket, type PeerCertificate, connect } from 'node:tls';
 import type { ApiAccess, ReadAccess } from '../../lib/kubernetes/route.ts';
 import type { IncomingMessage } from 'node:http';
 
@@ -421,4 +429,70 @@ export class TlsConnection implements HeldConnection {
     this.#agent?.destroy();
     this.#agent = null;
   }
+}
+
+/** What the real apiservers are made with. */
+interface ApiserverOptions {
+  readonly clock: Clock;
+  /** Called for each question; null when no CA can be read. */
+  readonly findAuthority: () => Authority | null;
+  /** Asked for each question to an apiserver that refuses those without; none when left out. */
+  readonly readCredentials?: ReadCredentials;
+  /** Called once when this process may not make drain checks. */
+  readonly onNoDrainCheck?: () => void;
+}
+
+/** The real apiservers, over TCP and TLS. */
+export function createApiserver({
+  clock,
+  findAuthority,
+  readCredentials = noCredentials,
+  onNoDrainCheck = () => undefined,
+}: ApiserverOptions): Apiserver {
+  const drainChecks = new DrainChecks(clock, onNoDrainCheck);
+  return {
+    // In order: its end takes nothing from the peer's kernel. kube-apiserver counts either as a TLS handshake error (docs/adr/0029).
+    connect: (endpoint, limitMs) => connectOnce(clock, endpoint, { limitMs, end: 'close' }),
+    checkDrain: (endpoint, limitMs) => drainChecks.check(endpoint, limitMs),
+    openPingConnection,
+    hold: (endpoint, onClose) =>
+      new TlsConnection({ clock, endpoint, findAuthority, readCredentials, onClose }),
+  };
+}
+
+/** Opens a connection for signs of life. No certificate is verified: nothing is sent but the smallest request. */
+export function openPingConnection(endpoint: Endpoint, listener: PingListener): PingConnection {
+  const { address, port } = endpoint;
+  const socket = connect({ host: address, port, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] });
+  socket.setNoDelay(true);
+  listen(socket, listener);
+  // RFC 9110, section 9.3.7: useful as a "ping". Go's net/http answers it before any handler: no etcd, no audit, no queue.
+  const request = `OPTIONS * HTTP/1.1\r\nHost: ${formatEndpoint(endpoint)}\r\n\r\n`;
+  return {
+    get isConnected() {
+      return !socket.connecting;
+    },
+    send: () => {
+      socket.write(request);
+    },
+    close: () => {
+      socket.removeAllListeners().on('error', () => undefined);
+      socket.destroy();
+    },
+  };
+}
+
+function listen(socket: TLSSocket, { onReceived, onEnd }: PingListener): void {
+  const receive = () => {
+    onReceived(false);
+  };
+  socket
+    // After the server's first message of the handshake: one that is slow takes several.
+    .on('keylog', receive)
+    .on('secureConnect', receive)
+    .on('data', () => {
+      onReceived(true);
+    })
+    .on('error', () => undefined)
+    .on('close', onEnd);
 }

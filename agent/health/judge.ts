@@ -483,3 +483,9 @@ export function isWell({ state, unconfirmedFailure, history }: EndpointHealth, s
   const isUsable = state === 'ready' || state === 'warming';
   return isUsable && unconfirmedFailure === null && (since === -Infinity || history.readyAt > since);
 }
+
+/** Whether a change cannot wait for the next sync: connections go to, or hang on, an apiserver that does not answer. */
+export function isUrgent(before: EndpointHealth, after: EndpointHealth): boolean {
+  const isEjection = before.state === 'ready' && after.state !== 'ready';
+  return isEjection || (after.hasStaleConnections && !before.hasStaleConnections);
+}

@@ -31,39 +31,6 @@ export interface LoopObserver
   failure(error: unknown, retryMs: number): void;
 }
 
-/** One observer that notifies several, in their order. An observer without a method is left out of that notice. */
-export function notifyAll(observers: readonly Partial<LoopObserver>[]): LoopObserver {
-  const notify =
-    <Name extends keyof LoopObserver>(name: Name) =>
-    (...detail: Parameters<LoopObserver[Name]>) => {
-      for (const observer of observers) {
-        const receive = observer[name] as ((...content: unknown[]) => void) | undefined;
-        receive?.apply(observer, detail);
-      }
-    };
-  return {
-    triggered: notify('triggered'),
-    synced: notify('synced'),
-    drift: notify('drift'),
-    written: notify('written'),
-    inSync: notify('inSync'),
-    ruleConflict: notify('ruleConflict'),
-    failure: notify('failure'),
-    flowsReset: notify('flowsReset'),
-    flowsNotReset: notify('flowsNotReset'),
-    switchedOn: notify('switchedOn'),
-    conflict: notify('conflict'),
-    notSwitched: notify('notSwitched'),
-    sourceRouteChanged: notify('sourceRouteChanged'),
-    ownConnectionsEnded: notify('ownConnectionsEnded'),
-    localClientsKept: notify('localClientsKept'),
-    localClientsNotKept: notify('localClientsNotKept'),
-    changed: notify('changed'),
-    notWritten: notify('notWritten'),
-    listeningRead: notify('listeningRead'),
-  };
-}
-
 /** Notified of resets of connections that hung. */
 export interface FlowListener {
   /** Connections to a VIP were reset that hung on a dead apiserver: at least one. */

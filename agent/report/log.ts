@@ -1,4 +1,3 @@
-import type { UnlistedListener } from '../health/unlisted.ts';
 import type { Logger, LogFields } from '../../lib/telemetry/log.ts';
 import type { EventRecorder, EventReason } from '../../lib/telemetry/events.ts';
 import { type EndpointHealth, isEndLasting, type UnconfirmedFailure, endVerdict } from '../health/judge.ts';
@@ -6,8 +5,9 @@ import { formatEndpoint, type Endpoint } from '../../lib/net.ts';
 import { isLivenessOnly } from '../health/usable.ts';
 import { formatAge } from '../../lib/text.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { Cause, LoopObserver, LocalClientListener } from './events.ts';
-import type { Assessment, MissingSwitch, Decision } from '../decide/decision.ts';
+import type { Cause, LoopObserver } from './events.ts';
+import { describeUnread, type UnreadRules } from '../../lib/kernel/port.ts';
+import type { Assessment, MissingSwitch, Decision, RouteChange } from '../decide/decision.ts';
 import { describeWanted, describeMode } from '../decide/mode.ts';
 import { describeDrift, type Plan } from '../../lib/plan.ts';
 import { isOutdated } from '../../lib/dialect.ts';
@@ -18,7 +18,7 @@ import { isBalanced } from '../../config/options.ts';
  * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
  * debug. Falls and returns become events too.
  */
-export class HealthLog implements UnlistedListener {
+export class HealthLog {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
   readonly #endpointToFall = new Map<string, number>();
@@ -191,10 +191,7 @@ interface Pending {
  * What the loop has to say, as log lines: one for each change, with its cause and reason, one for each kind of
  * trouble however long it lasts, and nothing while in sync (I7). What concerns an administrator becomes a Kubernetes event, too.
  */
-export class LoopLog implements Omit<
-  LoopObserver,
-  'listeningRead' | 'triggered' | keyof LocalClientListener
-> {
+export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #events: EventRecorder;
@@ -206,6 +203,9 @@ export class LoopLog implements Omit<
   readonly #ruleConflict: RuleConflict;
   #flowProblem = '';
   #forwardingProblem = '';
+  #localClientsProblem = '';
+  #unread = '';
+  #isListeningRead = true;
   readonly #refused = new Set<string>();
   #failure: { readonly text: string; readonly since: number } | null = null;
 
@@ -221,8 +221,9 @@ export class LoopLog implements Omit<
     return this.#ruleConflict.isOn;
   }
 
-  synced({ refused }: Assessment): void {
+  synced({ refused, observation }: Pick<Assessment, 'refused' | 'observation'>): void {
     this.#reportRefused(refused);
+    this.#reportUnread(observation.unread);
   }
 
   drift(assessment: Assessment, causes: readonly Cause[]): void {
@@ -330,6 +331,53 @@ export class LoopLog implements Omit<
 
   notWritten({ message, code }: VipnatError): void {
     this.#logger.warn(message, { code });
+  }
+
+  sourceRouteChanged({ kind, route: { address, source }, reason }: RouteChange): void {
+    const what =
+      kind === 'add'
+        ? `local clients now connect to ${address} from ${source}`
+        : `vipnat removed the local route of ${address} with the source ${source}`;
+    this.#logger.info(`${what}: ${reason}`);
+  }
+
+  ownConnectionsEnded(vip: Endpoint, count: number): void {
+    const connections = `${count} stale connection${count === 1 ? '' : 's'} of local clients`;
+    this.#logger.info(`${vip.address} left this node: vipnat ended ${connections} to ${formatEndpoint(vip)}`);
+  }
+
+  localClientsKept(): void {
+    this.#localClientsProblem = '';
+  }
+
+  localClientsNotKept(error: unknown): void {
+    const text = error instanceof Error ? error.message : String(error);
+    if (this.#localClientsProblem === text) return;
+    this.#localClientsProblem = text;
+    this.#logger.warn(`${text}. Connections of local clients may hang when a VIP leaves this node`, {
+      code: findErrorCode(error),
+    });
+  }
+
+  /** Said once while it cannot be known. */
+  listeningRead(isRead: boolean): void {
+    const isNews = !isRead && this.#isListeningRead;
+    this.#isListeningRead = isRead;
+    if (!isNews) return;
+    this.#logger.warn(
+      "vipnat cannot read the listening ports (/proc/net/tcp). It assumes that a process listens on the VIP's port",
+    );
+  }
+
+  /** What of the rules cannot be read, in one line whenever that changes. */
+  #reportUnread(unread: readonly UnreadRules[]): void {
+    const found = describeUnread(unread);
+    const text = found.map((one) => one.text).join(' ');
+    if (text === this.#unread) return;
+    this.#unread = text;
+    const [first] = found;
+    if (first === undefined) this.#logger.info('vipnat can read all rules again');
+    else this.#logger.warn(text, { code: first.code });
   }
 
   /** Who was named as an apiserver and is not used as one: each is said once. */

@@ -54,12 +54,12 @@ export const broken = {
   },
   stuck: {
     name: 'resets no stuck connection',
-    file: 'agent/flow-resets.ts',
+    file: 'agent/flows.ts',
     from: '.filter(isUndone)\n',
     to: '.filter((episode) => isUndone(episode) && this.#isStopped)\n',
     caughtBy: [
       ['netns', 'netns/health'],
-      ['unit', 'agent/flow-resets'],
+      ['unit', 'agent/flows'],
     ],
   },
   draining: {

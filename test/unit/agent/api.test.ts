@@ -1,7 +1,7 @@
 import { listTexts, toText } from './host.ts';
 import { testAgent, play } from './timeline.ts';
-import { test, expect, describe } from '@jest/globals';
-import { type ApiView, type ClusterApi, toApiView } from '../../../agent/api.ts';
+import { test, expect, describe, beforeEach, afterEach } from '@jest/globals';
+import { type ApiView, type ClusterApi, toApiView, ListedApi } from '../../../agent/api.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { observeAndAssess } from '../../../agent/read-host.ts';
 import { restoreCaptures } from '../../support/agent/captured-host.ts';
@@ -11,8 +11,12 @@ import { emptyState } from '../../../agent/decide/decision.ts';
 import { makeSlice, makeService } from '../../support/kube-api/kube-store.ts';
 import type { EndpointSlice, Service } from '../../../lib/kubernetes/client.ts';
 import { formatEndpoint } from '../../../lib/net.ts';
+import { useCertificates, ApiWorld, accessByVip, three, eventually } from '../../support/api/api-world.ts';
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { vips } from '../../support/network/layout.ts';
 
-const three = listTexts('m1 m2 m3');
+const masters = listTexts('m1 m2 m3');
 const source = "the API's EndpointSlice kubernetes";
 
 testAgent({
@@ -34,7 +38,7 @@ testAgent({
 
 test('an apiserver that goes down is named to the API as one not to follow, until it is back', async () => {
   const down = await play('api m1 m2 m3; wait 2000; m1 refusing; wait 1000');
-  expect([...down.running.api.unwell]).toEqual(three.slice(0, 1));
+  expect([...down.running.api.unwell]).toEqual(masters.slice(0, 1));
   down.set(toText('m1'), 'healthy');
   await down.clock.advance(10_000);
   expect([...down.running.api.unwell]).toEqual([]);
@@ -43,7 +47,7 @@ test('an apiserver that goes down is named to the API as one not to follow, unti
 test('what the API lists and no apiserver can be at gets no connection, and is said once', async () => {
   const host = await play('api m1 m2 m3; wait 2000');
   const hostile = ['10.0.0.50:6443', '127.0.0.1:6443', '224.0.0.1:6443', '169.254.1.1:6443'];
-  host.running.api.list('ipv4', [...hostile, ...three], { refused: ['"x" is no IPv4 address'] });
+  host.running.api.list('ipv4', [...hostile, ...masters], { refused: ['"x" is no IPv4 address'] });
   await host.clock.advance(120_000);
   expect(host.targets).toBe('proxy');
   expect(host.lines('warn')).toEqual([
@@ -71,7 +75,7 @@ test('an API that lists more than any control plane has is not believed', async 
 describe('the reason', () => {
   const said = (more: Partial<ApiView> = {}): ClusterApi => ({
     getView: () => ({
-      endpoints: { ipv4: { value: three.map((text) => toEndpoint(text)), seenIn: source } },
+      endpoints: { ipv4: { value: masters.map((text) => toEndpoint(text)), seenIn: source } },
       clusterIps: {},
       affinitySeconds: null,
       refused: [],
@@ -240,4 +244,80 @@ describe('the Service', () => {
     const { affinitySeconds, refused } = toApiView(null, service(spec), true);
     expect([affinitySeconds, refused.length]).toEqual([seconds, refusals]);
   });
+});
+
+const certificates = useCertificates();
+
+let world: ApiWorld;
+let problems: string[] = [];
+beforeEach(async () => {
+  world = new ApiWorld(certificates());
+  problems = [];
+  await world.startServer();
+  await world.startServer();
+});
+afterEach(() => world.close());
+
+/** One that a command asks. */
+function createListedApi(clock = new FakeClock()): {
+  api: ListedApi;
+  known: Parameters<ListedApi['getView']>[0];
+} {
+  const access = accessByVip(certificates().authority);
+  const route = new ApiRoute(() => Promise.resolve(access), [toEndpoint(`${vips.ipv4}:6443`)]);
+  const onProblem = ({ message }: Error) => problems.push(message);
+  const endpoints = world.servers.map(({ port }, index) => toEndpoint(`127.0.0.${index + 1}:${port}`));
+  return {
+    api: new ListedApi({ route, clock, onProblem }),
+    known: { endpoints, localAddresses: new Set<string>() },
+  };
+}
+
+test('a command lists once, however often it looks', async () => {
+  const { api, known } = createListedApi();
+  const view = await api.getView(known);
+  expect(view?.endpoints.ipv4?.value.map(formatEndpoint)).toEqual(three);
+  expect(await api.getView(known)).toBe(view);
+  expect(world.servers.map(({ questions }) => questions.length)).toEqual([2, 0]);
+  expect(problems).toEqual([]);
+});
+
+test('asks the next apiserver when one does not answer as it should', async () => {
+  const { api, known } = createListedApi();
+  if (world.servers[0] !== undefined) world.servers[0].manner = 'failing';
+  expect((await api.getView(known))?.clusterIps).toEqual({ ipv4: '10.96.0.1' });
+  expect(problems).toEqual([]);
+});
+
+test('lists the apiservers where the Service may not be read, with one sentence', async () => {
+  const { api, known } = createListedApi();
+  for (const server of world.servers) server.forbids = 'Service';
+  const view = await api.getView(known);
+  expect(view?.endpoints.ipv4?.value.map(formatEndpoint)).toEqual(three);
+  expect(problems).toEqual([expect.stringContaining('may not read the Service kubernetes')]);
+});
+
+test.each(['forbidding', 'page'] as const)(
+  'goes on without the API, with one sentence: %s',
+  async (manner) => {
+    const { api, known } = createListedApi();
+    for (const server of world.servers) server.manner = manner;
+    expect(await api.getView(known)).toBeNull();
+    expect(await api.getView(known)).toBeNull();
+    expect(problems).toHaveLength(1);
+  },
+);
+
+test('goes on after two seconds where nobody answers, with one sentence', async () => {
+  const clock = new FakeClock();
+  const { api, known } = createListedApi(clock);
+  for (const server of world.servers) server.manner = 'hanging';
+  const view = api.getView(known);
+  for (const { questions } of world.servers) {
+    await eventually('both kinds are asked for', () => questions.length === 2);
+    await clock.advance(1000);
+  }
+  expect(await view).toBeNull();
+  expect(clock.now()).toBe(2000);
+  expect(problems).toHaveLength(1);
 });

@@ -69,7 +69,7 @@ test('a flapping apiserver falls four times a minute at first, then once in half
     world.apiservers.set(third, 'healthy');
     await world.clock.advance(1200);
   }
-  const ejections = world.changes.filter(({ urgency }) => urgency === 'urgent');
+  const ejections = world.changes.filter(({ isUrgent }) => isUrgent);
   // Ten minutes of it.
   expect(ejections.length).toBeLessThanOrEqual(4 + 20);
   expect(ejections.length).toBeGreaterThanOrEqual(4);

@@ -1,10 +1,17 @@
-import { listTexts, toText } from './host.ts';
+import { listTexts, toText, nft, Host, vip } from './host.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import type { Config } from '../../../config/options.ts';
 import type { Behaviour } from '../../support/fakes/apiserver.ts';
 import { type Beginning, testAgent, forEach, play } from './timeline.ts';
 import { test, expect, describe } from '@jest/globals';
 import { formatEndpoint } from '../../../lib/net.ts';
+import { ordinaryConfig, startAgent, linesOf } from '../../support/agent/running-agent.ts';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { FakeClock } from '../../support/fakes/clock.ts';
+import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
+import { lookOnce } from '../../support/agent/captured-host.ts';
+import { formatCommands } from '../../../cli/screens/plan.ts';
+import { formatJson } from '../../../cli/output.ts';
 
 /** The old apiservers are m1, m2 and m3; m9 is at this host's own address, and nobody lists it. */
 const old = listTexts('m1 m2 m3');
@@ -135,3 +142,170 @@ testAgent(
   },
   onMaster({ saved: [] }),
 );
+
+const [firstVip] = ordinaryConfig.vips;
+const [one, two, three] = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map(toEndpoint);
+const all = [one, two, three].flatMap((endpoint) => endpoint ?? []);
+
+/** The apiservers whose invalid replies are dropped, in the order of the rules. */
+function listDropped(kernel: FakeKernel, dialect: 'nft' | 'none'): string[] {
+  const text = dialect === 'nft' ? kernel.show('ipv4', 'nft') : kernel.showNft('ipv4');
+  const found = text.matchAll(/(?:-A VIPNAT-INPUT -s |ip saddr )([\d.]+).* (?:--sport|tcp sport) (\d+) /g);
+  return [...found].map(([, address = '', port = '']) => `${address}:${port}`);
+}
+
+test.each(['nft', 'none'] as const)(
+  'an apiserver that leaves the list stays in the rules about its replies until nobody has a connection to it, also for a new agent: --iptables %s',
+  async (dialect) => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    syncKubeProxy(kernel, nft, all.slice(0, 2));
+    const config = { ...ordinaryConfig, iptables: dialect };
+    const { agent, ...running } = startAgent({ clock, kernel, config });
+    await clock.advance(10_000);
+    expect(listDropped(kernel, dialect)).toEqual(all.slice(0, 2).map(formatEndpoint));
+    if (firstVip === undefined || one === undefined) throw new Error('no VIP');
+    const open = { vip: firstVip, backend: one, isHalfOpen: false };
+    kernel.trackFlow(open);
+
+    // Another one comes, and nobody has interfered.
+    syncKubeProxy(kernel, nft, all);
+    await clock.advance(2000);
+    expect(listDropped(kernel, dialect)).toEqual(all.map(formatEndpoint));
+    // This one leaves.
+    syncKubeProxy(kernel, nft, all.slice(1));
+    await clock.advance(180_000);
+    expect(listDropped(kernel, dialect)).toEqual(all.map(formatEndpoint));
+
+    // An agent that remembers nothing finds all in sync.
+    await agent.stop();
+    const writes = kernel.applied.length;
+    const fresh = startAgent({ clock, kernel, config });
+    await clock.advance(180_000);
+    expect(kernel.applied.length).toBe(writes);
+    await kernel.resetFlows(open);
+    await clock.advance(180_000);
+    expect(listDropped(kernel, dialect)).toEqual(all.slice(1).map(formatEndpoint));
+
+    for (const logger of [running.logger, fresh.logger]) expect(linesOf({ logger }, 'warn')).toEqual([]);
+    for (const { recorded } of [running.events, fresh.events])
+      expect(JSON.stringify(recorded)).not.toContain('RulesRepaired');
+  },
+);
+
+/** The last one restarts, and none of the others gets a connection meanwhile. */
+const restart = 'm3 refusing; wait 100; only m3 for 19900; m3 healthy; wait 10000; targets proxy;';
+
+/** All did well, and for minutes there is only the last one. */
+const removed = 'proxy m3; wait 300000; targets proxy;';
+
+/** The others die: who gets the connections? */
+const others = 'm2 m3 refusing; wait 10000;';
+
+describe('an apiserver that was taken from the list while all did well', () => {
+  testAgent({
+    'gets nothing when the last one restarts, however well it answers': `${removed} ${restart}`,
+    'gets nothing from an agent that was started since either': `${removed} stop; start; wait 5000; ${restart}`,
+    'gets nothing although it still has connections': `m1 has a connection; ${removed} ${restart}`,
+    'gets nothing although the last one restarted within the first seconds, too': `proxy m3; wait 5000; m3 refusing; wait 20000; m3 healthy; wait 130000; ${restart}`,
+    'is asked for nothing a minute later': 'proxy m3; wait 63000; watched m3; m1 unprobed',
+    'is a fallback again when it was listed again and died':
+      'proxy m3; wait 120000; proxy m1 m2 m3; wait 10000; m1 refusing; wait 20000; proxy m2 m3; wait 10000;' +
+      `m1 healthy; ${others} targets m1`,
+  });
+});
+
+describe('these stay a fallback', () => {
+  testAgent({
+    ...forEach(['refusing', 'silent', 'frozen', 'failing', 'ailing'], (behaviour) => [
+      `one that was ${behaviour} when it left, and does well for minutes`,
+      `m1 ${behaviour}; wait 20000; proxy m2 m3; wait 10000; m1 healthy; wait 300000; ${others} targets m1`,
+    ]),
+    ...forEach(['refusing', 'silent', 'frozen', 'failing', 'ailing'], (behaviour) => [
+      `one that was ${behaviour} ten seconds after it had left, and does well since: it shut down`,
+      `proxy m2 m3; wait 10000; m1 ${behaviour}; wait 20000; m1 healthy; wait 300000; ${others} targets m1`,
+    ]),
+    ...forEach(['refusing', 'silent', 'frozen', 'ailing'], (behaviour) => [
+      `those that left while the last one that is listed was ${behaviour}, as it stays`,
+      `m3 ${behaviour}; proxy m3; wait 600000; targets m1 m2`,
+    ]),
+    'those that left while no agent ran':
+      'stop; proxy m3; start; wait 300000; m3 refusing; wait 10000; targets m1 m2',
+    'those that were remembered alone when kube-proxy came to name another':
+      'stop; clear; start; wait 60000; targets m1 m2 m3; proxy m3; wait 300000; m3 refusing; wait 10000; targets m1 m2',
+  });
+
+  testAgent(
+    { 'those that --endpoints names': `${removed} m3 refusing; wait 10000; targets m1 m2` },
+    { config: { endpoints: listTexts('m1 m2 m3').map(toEndpoint) } },
+  );
+});
+
+describe.each([
+  { family: 'ipv4', texts: ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] },
+  { family: 'ipv6', texts: ['[fd77::11]:6443', '[fd77::12]:6443', '[fd77::13]:6443'] },
+] as const)('apiservers that the API took from its $family list while all did well', ({ family, texts }) => {
+  test('get nothing when the last one restarts, also from an agent that was started since', async () => {
+    const host = new Host();
+    host.config = { ...host.config, vips: [vip, toEndpoint('[fd77::50]:6443')] };
+    const [first, second, last] = texts;
+    const listTargets = () =>
+      texts.filter((text) => host.kernel.show(family, 'nft').includes(`--to-destination ${text}`));
+    const list = async (listed: readonly string[], ms: number) => {
+      host.running.api.list(family, listed);
+      await host.clock.advance(ms);
+    };
+    await host.start();
+    await host.clock.advance(10);
+    await list([first, second, last], 5000);
+    expect(listTargets()).toEqual(texts);
+    await list([last], 300_000);
+    for (const process of ['this', 'the next']) {
+      host.set(last, 'refusing');
+      for (let passed = 0; passed < 20; passed += 1) {
+        await host.clock.advance(1000);
+        expect([process, listTargets()]).toEqual([process, [last]]);
+      }
+      host.set(last, 'healthy');
+      await host.running.agent.stop();
+      await host.start();
+      await list([last], 5000);
+    }
+    host.expectNoBreach();
+  });
+});
+
+test('what is refused is in the plan, for people and for programs', async () => {
+  const kernel = new FakeKernel(new FakeClock());
+  const endpoints = ['10.77.0.11:6443', '127.0.0.1:6443'].map((text) => toEndpoint(text));
+  syncKubeProxy(kernel, { family: 'ipv4', dialect: 'nft' }, endpoints);
+  const state = await lookOnce(kernel, ordinaryConfig);
+  const sentence =
+    '127.0.0.1:6443 is a loopback address, so vipnat does not use it as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))';
+  expect(formatCommands(state, 'm1')).toContain(`# Left out: ${sentence}.`);
+  expect(JSON.parse(formatJson(state, 'm1'))).toMatchObject({ refused: [sentence] });
+});
+
+test('what kube-proxy lists and no apiserver can be at gets no connection, is said once, and is never saved', async () => {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  const [good, atVip, loopback] = ['10.77.0.11:6443', '10.0.0.50:6443', '127.0.0.1:6443'].map((text) =>
+    toEndpoint(text),
+  );
+  syncKubeProxy(
+    kernel,
+    { family: 'ipv4', dialect: 'nft' },
+    [good, atVip, loopback].filter((one) => one !== undefined),
+  );
+  const running = startAgent({ clock, kernel });
+  await clock.advance(600_000);
+  const targets = [...kernel.show('ipv4', 'nft').matchAll(/-A VIPNAT-\w+ .*--to-destination (\S+)/g)];
+  expect(targets.map(([, target]) => target)).toEqual(['10.77.0.11:6443']);
+  expect(linesOf(running, 'warn')).toEqual([
+    "10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft)). Set --advertise-address of each kube-apiserver to its own host's address",
+    '127.0.0.1:6443 is a loopback address, so vipnat does not use it as an apiserver (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))',
+  ]);
+  expect(running.store.saves.map(({ endpoints }) => endpoints.map(formatEndpoint))).toEqual([
+    ['10.77.0.11:6443'],
+  ]);
+});

@@ -1,7 +1,13 @@
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { describe, test, expect } from '@jest/globals';
 import { makeFolder } from '../../support/network/own-folder.ts';
-import { createEndpointStore } from '../../../agent/state.ts';
+import {
+  createEndpointStore,
+  type SavedEndpoints,
+  formatEndpointFile,
+  parseEndpointFile,
+  recallApiservers,
+} from '../../../agent/state.ts';
 import { join } from 'node:path';
 import {
   readdirSync,
@@ -14,6 +20,12 @@ import {
   readFileSync,
 } from 'node:fs';
 import { execFileSync } from 'node:child_process';
+import { fc } from '../../support/random/fc.ts';
+import { listTexts, type Host, nft } from './host.ts';
+import { testAgent, play } from './timeline.ts';
+import { removeKubeProxy } from '../../support/kube-proxy/in-memory.ts';
+import { VipnatError } from '../../../lib/errors.ts';
+import { FakeStore } from '../../support/fakes/store.ts';
 
 const toSaved = (...texts: string[]) => ({
   savedAt: '2026-11-21T15:04:05.678Z',
@@ -118,5 +130,207 @@ describe('the store of the last known apiservers, in a folder', () => {
       message: expect.stringContaining(`writing ${join(root, 'file', 'endpoints.json')} failed (EEXIST)`),
     });
     expect(readFileSync(join(root, 'file'), 'utf8')).toBe('somebody’s');
+  });
+});
+
+const savedFile: SavedEndpoints = {
+  savedAt: '2026-11-21T15:04:05.678Z',
+  endpoints: ['10.0.0.11:6443', '10.0.0.12:6443', '[fd00::13]:6443'].map((text) => toEndpoint(text)),
+};
+const text = formatEndpointFile(savedFile);
+
+/** A file with a right checksum, whatever it says: as somebody would make it who knows how. */
+function forge(endpoints: readonly string[]): string {
+  return formatEndpointFile({
+    savedAt: savedFile.savedAt,
+    endpoints: endpoints.map((address) => ({ family: 'ipv4', address, port: 6443 })),
+  });
+}
+
+describe('the file of the last known apiservers', () => {
+  test('says what was saved', () => {
+    expect(parseEndpointFile(text)).toEqual(savedFile);
+    expect(text.split('\n')).toHaveLength(2);
+  });
+
+  test('says who was an apiserver before, as long as that could be one', () => {
+    const former = [toEndpoint('10.0.0.9:6443')];
+    expect(parseEndpointFile(formatEndpointFile({ ...savedFile, former }))).toEqual({ ...savedFile, former });
+    const odd = [{ family: 'ipv4', address: '127.0.0.1', port: 6443 } as const];
+    expect(parseEndpointFile(formatEndpointFile({ ...savedFile, former: odd }))).toBe(
+      'names "127.0.0.1:6443", which cannot be the address of an apiserver',
+    );
+  });
+
+  test('cut off anywhere, it says nothing', () => {
+    expect(parseEndpointFile('')).toBe('is empty');
+    for (let length = 1; length < text.length; length += 1) {
+      expect(parseEndpointFile(text.slice(0, length))).toBe('is cut off, or is not a file of vipnat');
+    }
+  });
+
+  test('with any byte changed, it says nothing or the same', () => {
+    const index = fc.integer({ min: 0, max: text.length - 1 });
+    fc.assert(
+      fc.property(index, fc.string({ minLength: 0, maxLength: 3, unit: 'binary' }), (at, replacement) => {
+        const found = parseEndpointFile(text.slice(0, at) + replacement + text.slice(at + 1));
+        if (typeof found !== 'string') expect(found).toEqual(savedFile);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  test('with an apiserver changed by hand, it is refused by its checksum', () => {
+    expect(parseEndpointFile(text.replace('10.0.0.12', '10.0.0.66'))).toBe(
+      'is damaged or was edited: its checksum does not match',
+    );
+  });
+
+  test('of a newer version, it says so', () => {
+    expect(parseEndpointFile('{"version":2,"anything":true}\n')).toBe('is from a newer vipnat (version 2)');
+  });
+
+  test.each(['null\n', '[]\n', '"text"\n', '{}\n', '{"version":1}\n', '{"version":0}\n'])(
+    'of somebody else, it is refused: %j',
+    (foreign) => {
+      expect(parseEndpointFile(foreign)).toBe('is not a file of vipnat');
+    },
+  );
+
+  test.each([
+    '0.0.0.0',
+    '127.0.0.1',
+    '169.254.1.1',
+    '224.0.0.1',
+    '255.255.255.255',
+    'm1.example',
+    '10.0.0.1 -j ACCEPT',
+  ])('no rule comes of %s, though the checksum is right', (address) => {
+    expect(parseEndpointFile(forge(['10.0.0.11', address]))).toBe(
+      `names "${address}:6443", which cannot be the address of an apiserver`,
+    );
+  });
+
+  test('more apiservers than anybody runs are refused', () => {
+    const many = Array.from({ length: 101 }, (_, index) => `10.0.1.${index}`);
+    expect(parseEndpointFile(forge(many))).toBe('is not a file of vipnat');
+    expect(parseEndpointFile(forge([]))).toBe('is not a file of vipnat');
+  });
+});
+
+const three = listTexts('m1 m2 m3').map(toEndpoint);
+const two = three.slice(0, 2);
+const savedAt = '2026-11-21T15:04:05.678Z';
+
+/** What an earlier agent has saved. */
+const saved = (endpoints: typeof three) => ({
+  prepare: ({ store }: Host) => void store.save({ savedAt, endpoints }),
+});
+
+describe('the apiservers that were last known', () => {
+  testAgent(
+    {
+      'are balanced over after a reboot, with neither API nor kube-proxy, and not saved again':
+        'before; start; wait 2000; targets m1 m2 m3; saved m1 m2 m3',
+    },
+    saved(three),
+  );
+
+  testAgent(
+    {
+      // The third is warmed up first.
+      'give way to what kube-proxy has, as soon as it has any':
+        'before; start; wait 2000; targets m1 m2; proxy m1 m2 m3; wait 10000; targets proxy; saved m1 m2, m1 m2 m3',
+    },
+    saved(two),
+  );
+
+  testAgent(
+    {
+      'are saved as given by --endpoints where there is no kube-proxy':
+        'before; start; wait 120000; saved m1 m2 m3; targets m1 m2 m3',
+    },
+    { config: { endpoints: three } },
+  );
+
+  testAgent(
+    { 'are those of kube-proxy, not of --endpoints, where both name some': 'wait 120000; saved m1 m2 m3' },
+    { config: { endpoints: two } },
+  );
+
+  testAgent(
+    {
+      'given by --endpoints are saved as far as they can be apiservers':
+        'before; start; wait 2000; saved m1 m2',
+    },
+    { config: { endpoints: [...two, toEndpoint('127.0.0.1:6443')] } },
+  );
+
+  test('are saved once, again when kube-proxy has others, and not when it is gone', async () => {
+    const { clock, kernel, ...host } = await play('wait 120000; saved m1 m2 m3; proxy m1 m2; wait 2000');
+    // Its first try fails, as our jump pins its chain, and makes us let go.
+    expect(() => {
+      removeKubeProxy(kernel, nft);
+    }).toThrow(VipnatError);
+    await clock.advance(2000);
+    removeKubeProxy(kernel, nft);
+    await clock.advance(120_000);
+    expect(host.store.saves.map(({ endpoints }) => endpoints)).toEqual([three, two]);
+  });
+
+  test('are saved anew within two minutes of their loss, and that is said', async () => {
+    const host = await play('wait 120000');
+    const { store, clock } = host;
+    store.saves.splice(0);
+    await clock.advance(130_000);
+    expect(host.saves).toEqual(['m1 m2 m3']);
+    expect(host.lines('warn')).toEqual([
+      'another program removed or changed /var/lib/vipnat/endpoints.json. vipnat writes the file again',
+    ]);
+    store.saves.push({ savedAt, endpoints: two });
+    await clock.advance(130_000);
+    expect(host.saves.at(-1)).toBe('m1 m2 m3');
+  });
+
+  test('are named with the file and its age as the reason', async () => {
+    const store = new FakeStore();
+    const sixth = toEndpoint('[fd00::11]:6443');
+    await store.save({ savedAt, endpoints: [...three, sixth] });
+    const seenIn = '/var/lib/vipnat/endpoints.json of 2026-11-21 15:04';
+    const { endpoints } = await recallApiservers(store, (problem) => {
+      throw problem;
+    });
+    expect(endpoints).toEqual({ ipv4: { value: three, seenIn }, ipv6: { value: [sixth], seenIn } });
+  });
+
+  test('of a torn file count for nothing, and that is said', async () => {
+    const store = new FakeStore();
+    store.problem = new VipnatError('STATE_UNREADABLE', 'it is torn');
+    const problems: VipnatError[] = [];
+    const recalled = await recallApiservers(store, (problem) => problems.push(problem));
+    expect(recalled).toEqual({ endpoints: {}, previousEndpoints: {} });
+    expect(problems).toEqual([store.problem]);
+  });
+
+  test('that cannot be read any more in a folder that cannot be written are said to be lost once', async () => {
+    const host = await play('wait 120000');
+    host.store.problem = new VipnatError('STATE_NOT_WRITTEN', 'the disk is broken');
+    await host.clock.advance(600_000);
+    expect(host.lines('warn')).toHaveLength(2);
+  });
+});
+
+describe('a folder that cannot be written', () => {
+  test('is said once and tried once a minute; everything else works', async () => {
+    const problem = new VipnatError('STATE_NOT_WRITTEN', 'the disk is full');
+    const host = await play('wait 595000; hooked; 1 line of warn .; 1 line of warn ^the disk is full$', {
+      prepare: ({ store }) => void (store.problem = problem),
+    });
+    expect(host.store.attempts).toBeGreaterThan(5);
+    expect(host.store.attempts).toBeLessThanOrEqual(11);
+    host.store.problem = null;
+    await host.clock.advance(120_000);
+    expect(host.saves).toEqual(['m1 m2 m3']);
+    expect(host.lines('info').at(-1)).toBe('vipnat can write /var/lib/vipnat/endpoints.json again');
   });
 });

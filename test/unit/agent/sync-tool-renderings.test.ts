@@ -6,11 +6,10 @@ import { FakeClock } from '../../support/fakes/clock.ts';
 import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { noApi } from '../../../agent/api.ts';
-import { observeAndAssess, assess, everything } from '../../../agent/read-host.ts';
+import { observeAndAssess, assess, everything, Foresight } from '../../../agent/read-host.ts';
 import { ordinaryConfig as config } from '../../support/agent/running-agent.ts';
 import { emptyState, renderingKey } from '../../../agent/decide/decision.ts';
 import {
-  Foresight,
   Loop,
   converge,
   isRace,
@@ -18,7 +17,7 @@ import {
   learnRenderings,
   UnverifiedWrites,
 } from '../../../agent/sync.ts';
-import { notifyAll } from '../../../agent/report/events.ts';
+import { notifyAll } from '../../../agent/agent.ts';
 import type { Balance } from '../../../lib/dialect.ts';
 import type { Plan } from '../../../lib/plan.ts';
 import { plan } from '../../../agent/decide/plan.ts';
@@ -99,7 +98,7 @@ test('the loop writes what was decided ahead, and decides nothing then', async (
   let askedBefore = NaN;
   kernel.faults.beforeApply(() => (askedBefore = health.asked));
   health = new CountingMap([...health, [three, ended]]);
-  loop.onHealthChange('urgent');
+  loop.onHealthChange(true);
   await clock.advance(0);
   expect([kernel.applied.length - writes, askedBefore]).toEqual([1, 0]);
   await loop.stop();

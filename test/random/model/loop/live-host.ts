@@ -99,7 +99,7 @@ export class LiveHost {
   async setHealth(index: number, state: HealthState): Promise<void> {
     const isEjection = this.#health[index] === 'ready';
     this.#health = this.#health.with(index, state);
-    this.#process.loop.onHealthChange(isEjection ? 'urgent' : 'calm');
+    this.#process.loop.onHealthChange(isEjection);
     await this.#clock.advance(0);
   }
 

@@ -6,7 +6,7 @@ import { type LoopPorts, Loop } from '../../../../agent/sync.ts';
 import type { Watch, Kernel } from '../../../../lib/kernel/port.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { noApi } from '../../../../agent/api.ts';
-import { notifyAll } from '../../../../agent/report/events.ts';
+import { notifyAll } from '../../../../agent/agent.ts';
 
 /** Calls that wait until the model lets them pass: the places at which the world can change, or the process end. */
 class Gate {

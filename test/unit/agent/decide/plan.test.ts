@@ -7,6 +7,10 @@ import { parseNftTable } from '../../../../lib/nft/table.ts';
 import { applyPlan } from '../../../../agent/sync.ts';
 import { plan, planRemoval } from '../../../../agent/decide/plan.ts';
 import { describe, test, expect } from '@jest/globals';
+import { type Family, families } from '../../../../lib/net.ts';
+import { type IptablesDialect, iptablesDialects, type Dialect } from '../../../../lib/kernel/port.ts';
+import { describeDrift } from '../../../../lib/plan.ts';
+import { readFileSync } from 'node:fs';
 
 const toBalance = (vip: string, backend: string, more: Partial<Balance> = {}): Balance => ({
   vip: toEndpoint(vip),
@@ -125,5 +129,97 @@ test.each([
     expect(kernel.show('ipv4', 'nft')).toContain('-j VIPNAT-INPUT');
     await remove(kernel, second);
     expect(kernel.show('ipv4', 'nft')).not.toContain('VIPNAT-INPUT');
+  },
+);
+
+const readSave = (family: Family, dialect: IptablesDialect, text = '') =>
+  parseSave({ family, dialect, text });
+const everywhere = families.flatMap((family) => iptablesDialects.map((dialect) => readSave(family, dialect)));
+
+const toPlainBalance = (vip: string, backend: string): Balance => ({
+  vip: toEndpoint(vip),
+  route: { kind: 'translate', backends: [toEndpoint(backend)] },
+  masquerade: 'own',
+});
+const both = [
+  toPlainBalance('10.0.0.50:6443', '10.0.0.11:6443'),
+  toPlainBalance('[fd00::50]:6443', '[fd00::11]:6443'),
+];
+const leftover = '*nat\n:VIPNAT - [0:0]\nCOMMIT\n';
+
+describe('plan', () => {
+  test('has one transaction for each family, both tables in it, filter first', () => {
+    const { transactions } = plan({ dialect: 'legacy', balances: both }, everywhere);
+    expect(transactions.map(({ family, dialect }) => `${family} ${dialect}`)).toEqual([
+      'ipv4 legacy',
+      'ipv6 legacy',
+    ]);
+    for (const { input } of transactions) {
+      expect(input.match(/^(\*\w+|COMMIT)$/gm)).toEqual(['*filter', 'COMMIT', '*nat', 'COMMIT']);
+    }
+  });
+
+  test('writes the wanted backend before it clears the other one', () => {
+    const seen = [readSave('ipv4', 'nft', leftover), readSave('ipv4', 'legacy')];
+    const { transactions } = plan({ dialect: 'legacy', balances: both }, seen);
+    expect(transactions.map(({ dialect }) => dialect)).toEqual(['legacy', 'nft']);
+    expect(transactions[1]?.input).toBe('*nat\n:VIPNAT - [0:0]\n-X VIPNAT\nCOMMIT\n');
+  });
+
+  test('touches nothing that was not read (I1)', () => {
+    const { transactions } = plan({ dialect: 'nft', balances: both }, [readSave('ipv6', 'nft')]);
+    expect(transactions.map(({ family }) => family)).toEqual(['ipv6']);
+  });
+
+  test('a table without changes is left out of the script', () => {
+    const { transactions } = plan({ dialect: 'nft', balances: [] }, [readSave('ipv4', 'nft', leftover)]);
+    expect(transactions[0]?.input).not.toContain('*filter');
+  });
+
+  test('nothing wanted and nothing there is nothing to do', () => {
+    expect(plan({ dialect: 'nft', balances: [] }, everywhere)).toEqual({ tables: [], transactions: [] });
+  });
+});
+
+test('drift is described with its table and tool', () => {
+  const seen = [readSave('ipv6', 'legacy', leftover)];
+  expect(describeDrift(plan({ dialect: 'nft', balances: [] }, seen))).toEqual([
+    'VIPNAT is left over (nat, ip6tables-legacy)',
+  ]);
+});
+
+/** By what printed them, where that is not the backend alone: nft 1.0 prints flags of TCP in another way than 0.9 and 1.1, and 0.9 times as `3h`. */
+const prints: readonly (readonly [string, Dialect])[] = [
+  ...iptablesDialects.map((dialect) => [dialect, dialect] as const),
+  ['nftables', 'nftables'],
+  ['nftables-0.9', 'nftables'],
+  ['nftables-1.1', 'nftables'],
+];
+const cases = families.flatMap((family) => prints.map(([print, dialect]) => ({ family, print, dialect })));
+
+/** What was written when these were captured. */
+function balancesOf(family: Family): Balance[] {
+  const [vip, other, ...apiservers] = [50, 51, 11, 12, 13].map((host) =>
+    toEndpoint(`${family === 'ipv6' ? `[fd00:77::${host}]` : `10.77.0.${host}`}:6443`),
+  );
+  if (vip === undefined || other === undefined) throw new Error('no VIPs');
+  return [
+    { vip, masquerade: 'own', route: { kind: 'translate', backends: apiservers, affinitySeconds: 10_800 } },
+    { vip: { ...other, port: 8443 }, masquerade: 'none', route: { kind: 'translate', backends: apiservers } },
+  ];
+}
+
+function readPrinted({ family, print, dialect }: (typeof cases)[number]) {
+  const url = new URL(`../../../support/fixtures/captures/own-rules.${print}.${family}.txt`, import.meta.url);
+  const text = readFileSync(url, 'utf8');
+  return dialect === 'nftables' ? parseNftTable({ family, text }) : parseSave({ family, dialect, text });
+}
+
+test.each(cases)(
+  'what every known version of the tools prints of our rules is in sync: $print, $family',
+  ({ family, print, dialect }) => {
+    const seen = [readPrinted({ family, print, dialect })];
+    expect(plan({ dialect, balances: balancesOf(family) }, seen).tables).toEqual([]);
+    expect(plan({ dialect, balances: balancesOf(family).slice(1) }, seen).tables).not.toEqual([]);
   },
 );

@@ -3,12 +3,18 @@ import { join } from 'node:path';
 import { LocalApiservers, type Answering, makeIdentity, makeFutureIdentity } from './local-apiservers.ts';
 import { afterEach, test, expect } from '@jest/globals';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
-import { createApiserver } from '../../../../agent/health/prober.ts';
+import { createApiserver } from '../../../../agent/health/connection.ts';
 import { systemClock } from '../../../../lib/clock.ts';
 import { findAuthority } from '../../../../lib/files.ts';
-import { formatEndpoint } from '../../../../lib/net.ts';
-import { waitUntil } from '../../../support/jest/waiting.ts';
+import { formatEndpoint, type Endpoint } from '../../../../lib/net.ts';
+import { waitUntil, sleep, WaitedTooLong } from '../../../support/jest/waiting.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { endVerdict } from '../../../../agent/health/judge.ts';
+import { fileURLToPath } from 'node:url';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 
 const folder = makeFolder('trust');
 const authority = join(folder, 'ca.crt');
@@ -132,3 +138,104 @@ function isGood({ all }: World): boolean {
     ({ history, unconfirmedFailure }) => history.readyAnswers > 0 && unconfirmedFailure === null,
   );
 }
+
+const own = makeIdentity(folder, 'tls');
+
+test('a server that closes its connections, and still accepts others, is out until it answers again', async () => {
+  const [witness, ending] = [await apiservers.answer(own, 200), await apiservers.answer(own, 200)];
+  // Sockets are real, and time is not: so no machine is too slow.
+  const clock = new FakeClock();
+  const reasons: string[] = [];
+  const monitor = new HealthMonitor({
+    apiserver: createApiserver({ clock, findAuthority: () => null }),
+    clock,
+    settings: { intervalMs: 250, timeoutMs: 250 },
+    onChange: (_before, { state, reason }) => reasons.push(`${state}: ${reason}`),
+  });
+  monitor.watch({ endpoints: [witness.endpoint, ending.endpoint], localAddresses: new Set() });
+  apiservers.atEnd(() => {
+    monitor.stop();
+  });
+  const waitFor = (isSo: () => boolean) =>
+    waitUntil(
+      () => Promise.resolve(isSo()),
+      () => JSON.stringify([reasons, monitor.all]),
+    );
+  for (let answers = 1; answers <= 4; answers += 1) {
+    await waitFor(() => monitor.all.every(({ history }) => history.readyAnswers >= answers));
+    for (let tick = 0; tick < 4; tick += 1) await clock.advance(250);
+  }
+  await waitFor(() => monitor.all.every(({ history }) => history.readyAnswers >= 5));
+  ending.server.closeAllConnections();
+  await waitFor(() => reasons.length > 0);
+  expect(reasons).toEqual([`draining: ${endVerdict.reason}`]);
+  await clock.advance(1000);
+  await waitFor(() => reasons.length > 1);
+  expect(reasons[1]).toMatch(/^warming: /);
+});
+
+const program = fileURLToPath(new URL('../../../support/network/apiserver.ts', import.meta.url));
+
+/** After five seconds its connections would be lost. */
+const longestStopMs = 4500;
+
+test('an apiserver that stands still for 1.5 s with a full accept queue gets no new connections, and keeps its open ones', async () => {
+  const witness = await apiservers.answer(own, 200);
+  const stopped: Endpoint = { ...witness.endpoint, address: '127.0.0.2' };
+  const { key, certificate } = own;
+  const child = spawn(
+    process.execPath,
+    [program, 'm2', String(stopped.port), certificate, key, stopped.address],
+    {
+      env: { ...process.env, BACKLOG: '8' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
+  apiservers.atEnd(() => {
+    child.kill('SIGKILL');
+  });
+  await once(child.stdout, 'data');
+  const seen = new Set<string>();
+  const monitor = new HealthMonitor({
+    apiserver: createApiserver({ clock: systemClock, findAuthority: () => null }),
+    clock: systemClock,
+    settings: { intervalMs: 250, timeoutMs: 250 },
+    onChange: () => undefined,
+    onResult: () => {
+      const one = monitor.view.get(formatEndpoint(stopped));
+      seen.add(`${one?.state} ${one?.staleConnections}`);
+    },
+  });
+  monitor.watch({ endpoints: [witness.endpoint, stopped], localAddresses: new Set() });
+  apiservers.atEnd(() => {
+    monitor.stop();
+  });
+  const isThere = (...states: string[]) =>
+    waitUntil(
+      () => Promise.resolve(states.some((state) => seen.has(state))),
+      () => JSON.stringify([...seen]),
+    );
+  await waitUntil(
+    () => Promise.resolve(monitor.all.every(({ history }) => history.readyAnswers > 0)),
+    () => JSON.stringify(monitor.all),
+  );
+
+  const stoppedAt = performance.now();
+  child.kill('SIGSTOP');
+  for (let client = 0; client < 20; client += 1) {
+    const socket = connect(stopped.port, stopped.address).on('error', () => undefined);
+    apiservers.atEnd(() => {
+      socket.destroy();
+    });
+  }
+  await isThere('dead half-open');
+  await sleep(Math.max(0, 1500 - (performance.now() - stoppedAt)));
+  const stoppedSeen = [...seen];
+  seen.clear();
+  child.kill('SIGCONT');
+  const lastedMs = performance.now() - stoppedAt;
+  if (lastedMs > longestStopMs) throw new WaitedTooLong(`it stood still for ${lastedMs} ms`);
+  // One that a busy machine found dead late was so for under a second, and is ready at once.
+  await isThere('warming none', 'ready none');
+  expect([...stoppedSeen, ...seen].filter((state) => state.endsWith(' all'))).toEqual([]);
+});

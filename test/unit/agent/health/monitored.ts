@@ -1,5 +1,4 @@
-import type { HealthState, EndpointHealth } from '../../../../agent/health/judge.ts';
-import { type Urgency, rateUrgency } from '../../../../agent/sync.ts';
+import { type HealthState, type EndpointHealth, isUrgent } from '../../../../agent/health/judge.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { FakeApiservers } from '../../../support/fakes/apiserver.ts';
 import { HealthMonitor } from '../../../../agent/health/monitor.ts';
@@ -19,7 +18,7 @@ export interface Change {
   readonly atMs: number;
   readonly endpoint: string;
   readonly state: HealthState;
-  readonly urgency: Urgency | null;
+  readonly isUrgent: boolean;
   readonly reason: string;
 }
 
@@ -101,7 +100,7 @@ export class Monitored {
       atMs: this.clock.now(),
       endpoint,
       state,
-      urgency: rateUrgency(before, after),
+      isUrgent: isUrgent(before, after),
       reason,
     });
   }

@@ -113,8 +113,8 @@ function listChecks(world: Monitored): Verb[] {
 
 /** What is told of it. */
 function listReports(world: Monitored): Verb[] {
-  const toChange = ({ endpoint, state, urgency }: Monitored['changes'][number]) =>
-    `${toName(endpoint)} ${state} ${urgency === 'urgent' ? 'at once' : ''}`.trim();
+  const toChange = ({ endpoint, state, isUrgent }: Monitored['changes'][number]) =>
+    `${toName(endpoint)} ${state} ${isUrgent ? 'at once' : ''}`.trim();
   return [
     [/^no change$/, () => [world.changes, []]],
     [/^changes (.*)$/, (changes) => [world.changes.map(toChange).join(', '), changes]],

@@ -1,13 +1,13 @@
-import type { Balance } from '../../../../lib/dialect.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { everything } from '../../../../agent/read-host.ts';
-import { parseSave } from '../../../../lib/iptables/rules.ts';
-import { parseNftTable } from '../../../../lib/nft/table.ts';
-import { applyPlan } from '../../../../agent/sync.ts';
-import { plan } from '../../../../agent/decide/plan.ts';
-import { findUntracked } from '../../../../agent/decide/foreign-rules.ts';
-import { formatEndpoint } from '../../../../lib/net.ts';
+import type { Balance } from '../../../lib/dialect.ts';
+import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { everything } from '../../../agent/read-host.ts';
+import { parseSave } from '../../../lib/iptables/rules.ts';
+import { parseNftTable } from '../../../lib/nft/table.ts';
+import { applyPlan } from '../../../agent/sync.ts';
+import { plan } from '../../../agent/decide/plan.ts';
+import { findUntracked } from '../../../agent/one-shot.ts';
+import { formatEndpoint } from '../../../lib/net.ts';
 import { describe, test, expect } from '@jest/globals';
 
 const toBalance = (vip: string, backend: string): Balance => ({
