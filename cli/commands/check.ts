@@ -1,4 +1,4 @@
-import { type HostReading, type ClosedSwitch, type VipDecision, readHost } from '../../agent/main.ts';
+import type { HostReading, ClosedSwitch, VipDecision } from '../../agent/main.ts';
 import { type ForwardChain, type UnreadText, describeUnread } from '../../lib/kernel/port.ts';
 import type { Config } from '../../config/options.ts';
 import { type OwnerInfo, findLockOwner, agentRole } from '../../lib/http/singleton.ts';
@@ -17,7 +17,7 @@ import {
 import { formatEndpoint } from '../../lib/net.ts';
 import { toPrintableLine, quoteWords, toPrintableJson, exitStatuses } from '../../lib/text.ts';
 import { type TablePlan, describeTable } from '../../lib/plan.ts';
-import { type ServicesCheck, checkServices } from '../../balancer/main.ts';
+import type { ServicesCheck } from '../../balancer/main.ts';
 import { isUsed } from '../../lib/api/balancer.ts';
 import { describeBalancer, formatBalancerJson } from './status.ts';
 import { toHostAnswer } from '../../agent/report/status.ts';
@@ -25,7 +25,6 @@ import { type Drift, vipChainName } from '../../lib/dialect.ts';
 import { json, color, type CommandContext, type OptionsOf, defineCommand, hostOptions } from '../command.ts';
 import { findRoute } from '../../lib/kubernetes/route.ts';
 import { nameNode, toArguments } from '../../config/load.ts';
-import { createKernel } from '../../lib/kernel/kernel.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
 /** What `check` has found. */
@@ -284,6 +283,7 @@ Exit status: 0 in sync, 1 failed, 2 drift, 78 bad configuration.`,
  */
 async function compare(context: CheckContext): Promise<number> {
   const { config } = context;
+  const { checkServices } = await import('../../balancer/main.ts');
   const services = await checkServices({ route: findRoute({ ...config, vips: [] }), node: nameNode(config) });
   if (config.vips.length === 0) return reportServices(services, context);
   const isInSync = await checkVips(services, context);
@@ -305,6 +305,7 @@ async function checkVips(
   services: ServicesCheck,
   { config, given, options, screen, stdout, stderr }: CheckContext,
 ): Promise<boolean> {
+  const { readHost } = await import('../../agent/main.ts');
   const [assessment, agent] = await Promise.all([readHost(config, stderr), findLockOwner(agentRole)]);
   const { drops, problems } = await findDrops(assessment);
   const flags = quoteWords(toArguments(config, given));
@@ -322,6 +323,7 @@ async function checkVips(
 async function findDrops(
   assessment: HostReading,
 ): Promise<{ drops: readonly ForwardChain[]; problems: readonly UnreadText[] }> {
+  const { createKernel } = await import('../../lib/kernel/kernel.ts');
   try {
     const chains = await createKernel({ onProblem: () => undefined }).listForwardChains();
     return { drops: findForeignDrops(chains, assessment), problems: [] };

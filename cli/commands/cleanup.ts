@@ -1,4 +1,4 @@
-import { type RulesRemoval, cleanUpRules } from '../../agent/main.ts';
+import type { RulesRemoval } from '../../agent/main.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
 import { balancerChain } from '../../lib/iptables/rules.ts';
 import { countChanges, formatTables, formatRoutes } from '../screens/plan.ts';
@@ -6,7 +6,6 @@ import { quoteWords, toPrintableJson, exitStatuses, toPrintableLine } from '../.
 import { toolName, type UnreadText } from '../../lib/kernel/port.ts';
 import { type TablePlan, describeTable } from '../../lib/plan.ts';
 import { toggle, json, defineCommand, type CommandContext, type OptionsOf } from '../command.ts';
-import { cleanUpServices } from '../../balancer/main.ts';
 import { nameNode } from '../../config/load.ts';
 import { formatErrorLine } from '../output.ts';
 
@@ -196,6 +195,8 @@ async function removeAll({
   // A variable or a file says what the agent balances, and does not count.
   const isNarrowed = given['vip'] !== undefined;
   const vips = isNarrowed ? config.vips : null;
+  const { cleanUpRules } = await import('../../agent/main.ts');
+  const { cleanUpServices } = await import('../../balancer/main.ts');
   const { agent, drain, ...own } = await cleanUpRules({ vips, dryRun, stateDir: config.stateDir });
   const balancer = isNarrowed ? nothing : await cleanUpServices({ dryRun });
   const more = [...balancer.problems, ...drain.problems];

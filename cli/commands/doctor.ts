@@ -1,4 +1,4 @@
-import { type Examination, type NextStep, examine } from '../doctor/stage.ts';
+import type { Examination, NextStep } from '../doctor/stage.ts';
 import { toPrintableJson, exitStatuses, toPrintableLine, version, quoteWords } from '../../lib/text.ts';
 import { type Screen, plainScreen, proseWidth, layOutText, type Tone, paint } from '../output.ts';
 import type { TopicOutcome, Outcome } from '../doctor/checks/diagnose.ts';
@@ -14,13 +14,8 @@ import {
   type OptionsOf,
 } from '../command.ts';
 import { duration } from '../../config/options.ts';
-import { gatherFacts } from '../doctor/gather.ts';
 import { toArguments, nameNode } from '../../config/load.ts';
 import { systemClock } from '../../lib/clock.ts';
-import { createKernel } from '../../lib/kernel/kernel.ts';
-import { connectOnce } from '../../lib/http/client.ts';
-import { readHost } from '../../agent/main.ts';
-import { findRoute } from '../../lib/kubernetes/route.ts';
 import { hostname } from 'node:os';
 
 /**
@@ -231,6 +226,16 @@ async function examineHost({
   stdout,
   stderr,
 }: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
+  // Help and mistakes load this file, too.
+  const [{ gatherFacts }, { examine }, { readHost }, { createKernel }, { connectOnce }, { findRoute }] =
+    await Promise.all([
+      import('../doctor/gather.ts'),
+      import('../doctor/stage.ts'),
+      import('../../agent/main.ts'),
+      import('../../lib/kernel/kernel.ts'),
+      import('../../lib/http/client.ts'),
+      import('../../lib/kubernetes/route.ts'),
+    ]);
   const facts = await gatherFacts({
     config,
     version,

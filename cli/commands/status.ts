@@ -19,7 +19,7 @@ import {
   clearScreen,
   waitForNext,
 } from '../output.ts';
-import { isBalanced, type Config } from '../../config/options.ts';
+import { isBalanced } from '../../config/options.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { describeDrift } from '../../lib/plan.ts';
 import {
@@ -31,7 +31,7 @@ import {
 } from '../findings.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
 import { toPrintableLine, formatAge, toPrintableJson, exitStatuses } from '../../lib/text.ts';
-import { type ApiserverState, type BackendStatus, readStatus } from '../../agent/main.ts';
+import type { ApiserverState, BackendStatus } from '../../agent/main.ts';
 import { type HostBalancer, isUsed, findTrouble, nameTable } from '../../lib/api/balancer.ts';
 import {
   json,
@@ -42,7 +42,6 @@ import {
   defineCommand,
   hostOptions,
 } from '../command.ts';
-import { inspectBalancer } from '../../balancer/main.ts';
 import { nameNode } from '../../config/load.ts';
 import { systemClock } from '../../lib/clock.ts';
 
@@ -371,8 +370,13 @@ Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad co
  */
 async function printStatus({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
   const { json: isJson, watch: watchMs } = options;
+  // Help and mistakes load this file, too.
+  const { readStatus } = await import('../../agent/main.ts');
+  const { inspectBalancer } = await import('../../balancer/main.ts');
+  // Null on a host that has Services alone.
+  const readVips = async () => (config.vips.length === 0 ? null : await readStatus(config, stderr));
   for (;;) {
-    const [found, services] = await Promise.all([readVipsStatus(config, stderr), inspectBalancer()]);
+    const [found, services] = await Promise.all([readVips(), inspectBalancer()]);
     const text = isJson
       ? formatAllJson(found, services, nameNode(config))
       : formatAll(found, services, screen());
@@ -392,10 +396,4 @@ function formatAll(found: StatusView | null, services: HostBalancer, screen: Scr
   const lines = formatHostServices(services, screen).map((line) => `${line}\n`);
   const blocks = [...(found === null ? [] : [formatStatus(found, screen)]), lines.join('')];
   return blocks.filter((block) => block !== '').join('\n');
-}
-
-/** Of the VIPs; null without any, on a host that has Services alone. */
-async function readVipsStatus(config: Config, stderr: (text: string) => void): Promise<StatusView | null> {
-  if (config.vips.length === 0) return null;
-  return await readStatus(config, stderr);
 }
