@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Environment } from '../../../config/load.ts';
 import { checkCall } from '../documents/call.ts';
 import type { ManifestOptions } from '../../../cli/manifest/request.ts';
-import { printManifest } from '../../../cli/commands/manifest.ts';
+import { printManifest } from '../../../cli/manifest/agent.ts';
 import { parseAllDocuments } from 'yaml';
 
 /** package.json's version, and the image of a build that names no other. */
