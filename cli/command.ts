@@ -45,13 +45,17 @@ interface OptionHelp {
 
 /** All options that a command takes, its own first; `kind` is what its help is about, where it has kinds. */
 export function listOptions({ row, command }: LoadedCommand, kind = ''): CommandOption[] {
-  const heading = nameOwnGroup(row.name);
+  // commander's own, for what reads nothing but one word.
+  const heading = command.argument === undefined ? nameOwnGroup(row.name) : 'Options:';
   const own = Object.entries(command.flags).flatMap(([name, flag]) =>
     toOwnOptions(name, flag, heading, kind),
   );
   if (command.configOptions === undefined) return own;
   return [...own, ...listConfigOptions(listFollowed(command, kind)), fileOption];
 }
+
+/** What `vipnat manifest` can print. */
+export const manifestKinds = ['daemonset', 'static-pod', 'keepalived', 'systemd', 'services'] as const;
 
 /** What a command's own help says that it does. */
 export function describeCommand({ row, command }: LoadedCommand): string {
@@ -63,10 +67,10 @@ export function nameOwnGroup(name: string): string {
   return `Options of ${name}:`;
 }
 
-/** The options of the configuration that make a difference. */
-function listFollowed(command: Command, kind: string): readonly OptionName[] {
-  if (command.configOptions === undefined) return [];
-  return command.kinds?.get(kind) ?? command.configOptions;
+/** The options of the configuration that make a difference: to a command without kinds, whose next word is one, all. */
+function listFollowed({ configOptions, kinds }: ConfiguredCommand, kind: string): readonly OptionName[] {
+  if (kinds === undefined && kind !== '') return optionNames;
+  return kinds?.get(kind) ?? configOptions;
 }
 
 function toOwnOptions(name: string, flag: Flag, heading: string, kind: string): CommandOption[] {
@@ -265,8 +269,6 @@ export function definePlainCommand<FlagsOf extends FlagSet, WordsOf extends obje
 /** What the program knows of a command before it loads it. */
 export interface CommandRow {
   readonly name: string;
-  /** Its heading in the program's help. */
-  readonly group: string;
   /** What it does, as a phrase. */
   readonly summary: string;
   readonly load: () => Promise<Command>;

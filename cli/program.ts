@@ -26,6 +26,7 @@ import {
   type LoadedCommand,
   type Given,
   readFlags,
+  manifestKinds,
 } from './command.ts';
 import { table, createGrammar, commandNames } from './table.ts';
 import { VipnatError } from '../lib/errors.ts';
@@ -262,15 +263,13 @@ export async function parseCommandLine(
         found.push(command);
       },
     },
-    loaded === null ? null : { ...loaded, kind: findKind(loaded, args[1]), isHelp },
+    loaded === null
+      ? null
+      : { ...loaded, kind: manifestKinds.find((kind) => kind === args[1]) ?? '', isHelp },
   );
   const text = parse(grammar, args, loaded);
   const [called] = found;
   return loaded === null || called === undefined ? { kind: 'text', text } : toInvocation(loaded, called);
-}
-
-function findKind({ command }: LoadedCommand, word = ''): string {
-  return command.configOptions !== undefined && command.kinds?.has(word) === true ? word : '';
 }
 
 /** Lets commander read the words; answers what it prints. */

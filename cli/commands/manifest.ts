@@ -1,13 +1,12 @@
 import {
   type ManifestKind,
-  manifestKinds,
   manifestFlags,
   findManifestProblems,
   type ManifestOptions,
   ownImages,
   ownProgram,
 } from '../manifest/request.ts';
-import { type Words, defineCommand, type CommandContext } from '../command.ts';
+import { type Words, defineCommand, type CommandContext, manifestKinds } from '../command.ts';
 import { type OptionName, optionNames, quoteText } from '../../config/options.ts';
 import { findNearest, exitStatuses } from '../../lib/text.ts';
 

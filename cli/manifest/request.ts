@@ -15,7 +15,7 @@ import { isSafePath } from '../../lib/keepalived/read.ts';
 import { usualRunFolder } from '../../lib/keepalived/write.ts';
 import { vrrpFlags, toKeepalivedArguments } from '../keepalived.ts';
 import * as z from 'zod/mini';
-import { forKinds, list, toggle, text, optional, type OptionsOf } from '../command.ts';
+import { forKinds, list, type manifestKinds, toggle, text, optional, type OptionsOf } from '../command.ts';
 import { isSea } from 'node:sea';
 
 /** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each; flags that are `unread` left out. */
@@ -275,9 +275,6 @@ export const ownImages: OwnImages =
   typeof VIPNAT_IMAGES === 'undefined'
     ? { vipnat: 'localhost/vipnat:latest', keepalived: 'localhost/vipnat-keepalived:latest' }
     : VIPNAT_IMAGES;
-
-/** What `vipnat manifest` can print. */
-export const manifestKinds = ['daemonset', 'static-pod', 'keepalived', 'systemd', 'services'] as const;
 
 /** One of manifestKinds. */
 export type ManifestKind = (typeof manifestKinds)[number];

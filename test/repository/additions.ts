@@ -194,11 +194,12 @@ export const example = definePlainCommand({
     ],
     [
       'cli/table.ts',
-      insertAfter(
-        "(await import('./commands/version.ts')).printVersion,\n  },\n",
-        `{ name: 'example', group: itself, summary: 'an example',
+      (text) =>
+        insertAfter(
+          "(await import('./commands/version.ts')).printVersion,\n  },\n",
+          `{ name: 'example', summary: 'an example',
   load: async () => (await import('./commands/example.ts')).example },\n`,
-      ),
+        )(insertAfter("'help', 'version'", ", 'example'")(text)),
     ],
     ['docs/commands.md', insertRowAfter('vipnat version', '| `vipnat example` | prints an example | 0 |')],
   ]),
