@@ -96,7 +96,7 @@ function listConfigOptions(followed: readonly OptionName[]): CommandOption[] {
     (groupToNames.get(group) ?? []).map((name) => ({
       flag: nameFlag(name),
       takes: 'value',
-      isList: describeOption(name).isList,
+      isList: describeOption(name).isList === true,
       isConfigured: true,
       explain: () => ({
         ...explainConfigOption(name),

@@ -1,14 +1,4 @@
-import type { PlannedRules } from '../agent/main.ts';
-import { toolName } from '../lib/kernel/port.ts';
-import {
-  toPrintableJson,
-  exitStatuses,
-  toPrintable,
-  toPrintableLine,
-  formatAge,
-  toAscii,
-} from '../lib/text.ts';
-import { toHostAnswer } from '../agent/report/status.ts';
+import { exitStatuses, toPrintable, toPrintableLine, formatAge, toAscii } from '../lib/text.ts';
 import { writeSync } from 'node:fs';
 import { VipnatError, findErrorCode, type ErrorCode } from '../lib/errors.ts';
 import { descriptorsExhausted } from '../lib/kernel/tools.ts';
@@ -17,16 +7,6 @@ import { formatJsonLine } from '../lib/telemetry/log.ts';
 import { styleText } from 'node:util';
 import type { Environment } from '../config/load.ts';
 import { watchStdoutReader } from '../lib/kernel/host.ts';
-
-/** `plan --json`, with what the balancer of this host would run, or null. Ends with a newline. */
-export function formatJson(state: PlannedRules, node: string, balancer: object | null = null): string {
-  const transactions = state.plan.transactions.map(({ family, dialect, input }) => ({
-    tool: toolName(family, dialect, 'restore'),
-    family,
-    input,
-  }));
-  return `${toPrintableJson({ ...toHostAnswer(state, node), transactions, balancer }, 2)}\n`;
-}
 
 /**
  * Writes all of a text to standard output before it returns. Not by process.stdout: opening that stream takes a tenth of the
@@ -151,6 +131,16 @@ function formatErrorJson(lines: readonly string[], code: ErrorCode, details: str
       return `${formatJsonLine({ level: 'error', message, timestamp, fields })}\n`;
     })
     .join('');
+}
+
+/** `1 check`, `2 checks`. */
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}
+
+/** Each with a newline. */
+export function joinLines(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('');
 }
 
 /** How long ago something was that the API has the date of. */

@@ -2,7 +2,7 @@ import type { HostReading, ClosedSwitch, VipDecision } from '../../agent/main.ts
 import { type ForwardChain, type UnreadText, describeUnread } from '../../lib/kernel/port.ts';
 import type { Config } from '../../config/options.ts';
 import { type OwnerInfo, findLockOwner, agentRole } from '../../lib/http/singleton.ts';
-import { type Screen, plainScreen, layOutText, paint, keepTogether } from '../output.ts';
+import { type Screen, plainScreen, layOutText, paint, keepTogether, joinLines, count } from '../output.ts';
 import {
   describeInSync,
   listUnnamedVips,
@@ -44,7 +44,7 @@ export interface CheckFindings {
 /** What `check` says: each difference with its consequence, then what it warns of. */
 export function formatCheck(findings: CheckFindings, screen: Screen = plainScreen): string {
   const lines = [...formatDrift(findings, screen), ...formatWarnings(findings, screen)];
-  return lines.map((line) => `${line}\n`).join('');
+  return joinLines(lines);
 }
 
 function formatDrift(findings: CheckFindings, screen: Screen): string[] {
@@ -230,14 +230,13 @@ function formatServicesCheck(found: ServicesCheck, screen: Screen): string {
     ...formatServicesDrift(found, screen),
     ...found.unread.flatMap((text) => layOutWarning(text, screen)),
   ];
-  return lines.map((line) => `${line}\n`).join('');
+  return joinLines(lines);
 }
 
 function formatServicesDrift({ host, drift, commands }: ServicesCheck, screen: Screen): string[] {
   const { activity, balancer } = host;
   if (drift.length === 0) {
-    const count = activity?.services ?? 0;
-    const services = `${count} Service${count === 1 ? '' : 's'}`;
+    const services = count(activity?.services ?? 0, 'Service');
     const words = commands === null ? 'are balanced' : 'are balanced, and the tables are in sync';
     const text = `Services ${words} (${activity?.mode ?? ''}, ${services}). Nothing to change.`;
     return layOutText('', text, screen).map((line) => paint(line, 'good', screen));

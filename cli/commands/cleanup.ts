@@ -7,7 +7,7 @@ import { toolName, type UnreadText } from '../../lib/kernel/port.ts';
 import { type TablePlan, describeTable } from '../../lib/plan.ts';
 import { toggle, json, defineCommand, type CommandContext, type OptionsOf } from '../command.ts';
 import { nameNode } from '../../config/load.ts';
-import { formatErrorLine } from '../output.ts';
+import { formatErrorLine, joinLines, count } from '../output.ts';
 
 /** What `vipnat cleanup` removed, or would remove. */
 interface Removal extends Omit<RulesRemoval, 'agent' | 'drain'> {
@@ -46,7 +46,7 @@ export function formatRemoval(removal: Removal): string {
     ...parts.map((part) => `${verb} ${part}`),
     ...resets.map((reset) => describeReset(reset, dryRun)),
   ];
-  return lines.map((line) => `${line}\n`).join('');
+  return joinLines(lines);
 }
 
 /** The same as commands that a person can read, and run one by one; empty when there is nothing to remove. */
@@ -153,10 +153,6 @@ function countParts({ changes, dialect }: TablePlan): { chains: number; hooks: n
   const chains = ofKind('delete-chain');
   const emptied = dialect === 'nftables' ? ofKind('flush-chain') : ofKind('reset-chain');
   return { chains, hooks: ofKind('delete'), rules: Math.max(0, emptied - chains) };
-}
-
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
 const flags = { dryRun: toggle('print what cleanup would remove, and change nothing'), json };

@@ -6,7 +6,16 @@ import {
   type DeviceState,
   type LoadBalancerDriver,
 } from '../../devices/driver.ts';
-import { type Screen, formatTable, type Part, clean, type Tone, layOutText, paint } from '../output.ts';
+import {
+  type Screen,
+  formatTable,
+  type Part,
+  clean,
+  type Tone,
+  layOutText,
+  paint,
+  joinLines,
+} from '../output.ts';
 import { type CheckResult, type ConformanceReport, runConformance } from '../../devices/conformance/run.ts';
 import { type OpenDevice, chooseSites, configure, openDevice, isStateInTrouble } from '../device/site.ts';
 import { type DeviceContext, deviceActions, deviceFlags, deviceWords, readWanted } from '../device/files.ts';
@@ -30,7 +39,7 @@ const listColumns = [
 /** What `vipnat device list` prints: a row for each listener. */
 function formatList(owned: readonly Owned[], screen: Screen): string {
   if (owned.length === 0) return 'no balancer: the device has none of this cluster\n';
-  return toLines(formatTable(listColumns, owned.flatMap(toRows), screen));
+  return joinLines(formatTable(listColumns, owned.flatMap(toRows), screen));
 }
 
 function toRows({ balancer, memberToSessions }: Owned): Part[][] {
@@ -57,7 +66,7 @@ function toRows({ balancer, memberToSessions }: Owned): Part[][] {
 function formatPlan(changes: readonly Change[], screen: Screen): string {
   if (changes.length === 0) return 'Nothing to change.\n';
   const count = changes.length === 1 ? '1 change' : `${changes.length} changes`;
-  return toLines([
+  return joinLines([
     ...changes.map((change) => clean(describeChange(change), screen)),
     '',
     `${count}. vipnat wrote nothing.`,
@@ -92,11 +101,7 @@ function formatState({ units, foreignChanges }: DeviceState, screen: Screen): st
   const foreign = foreignChanges.flatMap((line) => layOutText('  ', line, screen));
   const notes =
     foreign.length === 0 ? [] : ['', 'Changes of other users that wait to be applied:', ...foreign];
-  return toLines([...formatTable(stateColumns, rows, screen), ...notes]);
-}
-
-function toLines(lines: readonly string[]): string {
-  return lines.map((line) => `${line}\n`).join('');
+  return joinLines([...formatTable(stateColumns, rows, screen), ...notes]);
 }
 
 const outcomeToTone: Readonly<Record<CheckResult['outcome'], Tone | undefined>> = {
@@ -112,7 +117,7 @@ function formatResult(result: CheckResult, screen: Screen): string {
   const gap = ' '.repeat('not run'.length - outcome.length);
   const [first = '', ...more] = layOutText('         ', `${name}: ${explain(result, title)}`, screen);
   const why = result.outcome === 'failed' ? layOutText('         ', result.why, screen) : [];
-  return [`${word}${gap}  ${first.trimStart()}`, ...more, ...why].map((line) => `${line}\n`).join('');
+  return joinLines([`${word}${gap}  ${first.trimStart()}`, ...more, ...why]);
 }
 
 function explain(result: CheckResult, title: string): string {
@@ -125,7 +130,7 @@ function formatSummary({ results, interruption }: ConformanceReport, screen: Scr
     `${results.filter((result) => result.outcome === outcome).length} ${outcome}`;
   const end = interruption === null ? [] : layOutText('', `ended early: ${interruption}`, screen);
   const counts = (['passed', 'failed', 'not run'] as const).map(count).join(', ');
-  return [...end, counts].map((line) => `${line}\n`).join('');
+  return joinLines([...end, counts]);
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Examination, NextStep } from '../doctor/stage.ts';
 import { toPrintableJson, exitStatuses, toPrintableLine, version, quoteWords } from '../../lib/text.ts';
-import { type Screen, plainScreen, proseWidth, layOutText, type Tone, paint } from '../output.ts';
+import { type Screen, plainScreen, proseWidth, layOutText, type Tone, paint, count } from '../output.ts';
 import type { TopicOutcome, Outcome } from '../doctor/checks/diagnose.ts';
 import {
   json,
@@ -46,12 +46,12 @@ interface OutcomeCounts {
 /** Counts what became of all checks. */
 function countOutcomes(topics: readonly TopicOutcome[]): OutcomeCounts {
   const all = topics.flatMap(({ outcomes }) => outcomes);
-  const count = (level: Outcome['level']) => all.filter((outcome) => outcome.level === level).length;
+  const ofLevel = (level: Outcome['level']) => all.filter((outcome) => outcome.level === level).length;
   return {
-    failures: count('fail'),
-    warnings: count('warn'),
-    ok: count('ok'),
-    skipped: count('skipped'),
+    failures: ofLevel('fail'),
+    warnings: ofLevel('warn'),
+    ok: ofLevel('ok'),
+    skipped: ofLevel('skipped'),
     pending: all.filter(isPending).length,
   };
 }
@@ -125,9 +125,9 @@ function formatWell({ name, outcomes }: TopicOutcome, isAll: boolean, screen: Pa
   if (well.length === 0) return [];
   const mark = formatMark('ok', 'good', screen);
   if (isAll) return [`${mark}${name}`, ...well.map(({ code }) => `${wide}${code}`)];
-  const count = `${well.length} check${well.length === 1 ? '' : 's'}`;
+  const sum = count(well.length, 'check');
   const width = Math.min(sumColumn, screen.width) - indent.length;
-  return [`${mark}${name}${count.padStart(width - name.length)}`];
+  return [`${mark}${name}${sum.padStart(width - name.length)}`];
 }
 
 function formatOutcome(outcome: Outcome, screen: Page): string[] {
@@ -170,10 +170,9 @@ function formatSkipped(outcomes: readonly Outcome[], screen: Page): string[] {
 }
 
 function formatSum({ failures, warnings, ok, skipped, pending }: OutcomeCounts): string {
-  const plural = (count: number, word: string) => `${count} ${word}${count === 1 ? '' : 's'}`;
   return [
-    plural(failures, 'failure'),
-    plural(warnings, 'warning'),
+    count(failures, 'failure'),
+    count(warnings, 'warning'),
     `${ok} ok`,
     ...(pending === 0 ? [] : [`${pending} not there yet`]),
     ...(skipped === pending ? [] : [`${skipped - pending} not checked`]),

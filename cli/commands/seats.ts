@@ -9,7 +9,15 @@ import {
   undrainNode,
   rebalanceSeats,
 } from '../seats.ts';
-import { type Screen, plainScreen, formatTable, layOutText, type Part, keepTogether } from '../output.ts';
+import {
+  type Screen,
+  plainScreen,
+  formatTable,
+  layOutText,
+  type Part,
+  keepTogether,
+  joinLines,
+} from '../output.ts';
 import { formatDrained } from '../../lib/api/node.ts';
 import { formatAge, toPrintableJson, findNearest, exitStatuses } from '../../lib/text.ts';
 import {
@@ -42,7 +50,7 @@ export function formatSeats(view: SeatsView, screen: Screen = plainScreen): stri
       ? ['no seat: no AddressPool has one']
       : formatTable(columns, view.seats.map(toRow), screen);
   const notes = listNotes(view).flatMap((note) => layOutText('', note, screen));
-  return [...lines, ...(notes.length === 0 ? [] : ['', ...notes])].map((line) => `${line}\n`).join('');
+  return joinLines([...lines, ...(notes.length === 0 ? [] : ['', ...notes])]);
 }
 
 function toRow(seat: SeatView): Part[] {

@@ -18,6 +18,8 @@ import {
   clean,
   clearScreen,
   waitForNext,
+  count,
+  joinLines,
 } from '../output.ts';
 import { isBalanced } from '../../config/options.ts';
 import { formatEndpoint } from '../../lib/net.ts';
@@ -71,9 +73,9 @@ function formatVip({ decision, isHeld, backends }: VipStatus, status: StatusView
 }
 
 function describeSync({ assessment }: HostStatus): Part {
-  const count = describeDrift(assessment.plan).length + assessment.missingSwitches.length;
-  if (count === 0) return { text: 'in sync', tone: 'good' };
-  return { text: `NOT IN SYNC (${count} difference${count === 1 ? '' : 's'})`, tone: 'bad' };
+  const differences = describeDrift(assessment.plan).length + assessment.missingSwitches.length;
+  if (differences === 0) return { text: 'in sync', tone: 'good' };
+  return { text: `NOT IN SYNC (${count(differences, 'difference')})`, tone: 'bad' };
 }
 
 /** What a line of the foot is about. Lines are below each other. */
@@ -118,7 +120,7 @@ function describeAgent({ agent, activity }: HostStatus): Part[] {
     ...(syncedMsAgo === null
       ? []
       : [`last sync ${syncedMsAgo < 1000 ? `${Math.round(syncedMsAgo)} ms` : formatAge(syncedMsAgo)} ago`]),
-    ...(activity === null ? [] : [`${activity.writes} write${activity.writes === 1 ? '' : 's'}`]),
+    ...(activity === null ? [] : [count(activity.writes, 'write')]),
   ];
   return parts.map((text) => ({ text }));
 }
@@ -255,9 +257,8 @@ function describeServices(host: HostBalancer): Part[] {
 type Activity = NonNullable<HostBalancer['activity']>;
 
 function describeCounts({ services, elements, isFollowing, inUse }: Activity): Part[] {
-  const plural = (count: number, word: string) => `${count} ${word}${count === 1 ? '' : 's'}`;
   return [
-    { text: `${plural(services, 'Service')}, ${plural(elements, 'element')}` },
+    { text: `${count(services, 'Service')}, ${count(elements, 'element')}` },
     isFollowing ? { text: 'follows the API' } : { text: 'THE API IS AWAY: tables stay', tone: 'doubtful' },
     ...(inUse.length === 0
       ? []
@@ -283,7 +284,7 @@ function describeHostBalancer({ balancer, activity, tables }: HostBalancer): Par
   return [
     { text: `running, pid ${balancer.pid}, since ${balancer.since}` },
     ...(syncedMsAgo === null ? [] : [{ text: `last sync ${formatAge(syncedMsAgo)} ago` }]),
-    ...(repairs === 0 ? [] : [{ text: `${repairs} repair${repairs === 1 ? '' : 's'}` }]),
+    ...(repairs === 0 ? [] : [{ text: count(repairs, 'repair') }]),
   ];
 }
 
@@ -393,7 +394,7 @@ function formatAllJson(found: StatusView | null, services: HostBalancer, node: s
 }
 
 function formatAll(found: StatusView | null, services: HostBalancer, screen: Screen): string {
-  const lines = formatHostServices(services, screen).map((line) => `${line}\n`);
-  const blocks = [...(found === null ? [] : [formatStatus(found, screen)]), lines.join('')];
+  const lines = joinLines(formatHostServices(services, screen));
+  const blocks = [...(found === null ? [] : [formatStatus(found, screen)]), lines];
   return blocks.filter((block) => block !== '').join('\n');
 }

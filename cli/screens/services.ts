@@ -11,6 +11,8 @@ import {
   type Tone,
   layOutTable,
   keepTogether,
+  joinLines,
+  count,
 } from '../output.ts';
 import { listNodes, type NodeOfService } from '../services/read-view.ts';
 import { formatDevices } from './device.ts';
@@ -110,9 +112,7 @@ function describeDrain({ draining }: PodView, nowMs: number): string[] {
   if (draining === null) return [];
   const { since, connections, nodes } = draining;
   const left =
-    connections === null
-      ? []
-      : [`${connections} connection${connections === 1 ? '' : 's'} left${describeNodes(nodes)}`];
+    connections === null ? [] : [`${count(connections, 'connection')} left${describeNodes(nodes)}`];
   return [`no new connections for ${formatSince(since, nowMs)}`, ...left];
 }
 
@@ -135,7 +135,7 @@ function listMemberRows({ devices }: ServiceView, nowMs: number): Part[][] {
 }
 
 function describeMember(sessions: number | null, age: string): string {
-  const left = sessions === null ? '' : `, ${sessions} session${sessions === 1 ? '' : 's'} left`;
+  const left = sessions === null ? '' : `, ${count(sessions, 'session')} left`;
   return `no new connections for ${age}${left}`;
 }
 
@@ -191,7 +191,7 @@ export function formatServices(view: ServicesView, nowMs: number, screen: Screen
   const foot = [...notes, summarize(view)].flatMap((note) => layOutText('', note, screen));
   const table = view.services.length === 0 ? [] : [...formatRows(view, nowMs, screen), ''];
   const devices = view.devices.length === 0 ? [] : [...formatDevices(view.devices, nowMs, screen), ''];
-  return [...table, ...devices, ...foot].map((line) => `${line}\n`).join('');
+  return joinLines([...table, ...devices, ...foot]);
 }
 
 function formatRows({ services }: ServicesView, nowMs: number, screen: Screen): string[] {
@@ -249,13 +249,13 @@ function nameSeatHolder({ seatHolders, device }: AddressView): string {
 }
 
 function countPods(pods: ServiceView['pods'], devices: ServiceView['devices']): string {
-  const count = (wanted: string) => pods.filter(({ state }) => state === wanted).length;
-  const [ready, ending] = [count('ready'), count('ending')];
-  const all = ready + count('not ready');
+  const ofState = (wanted: string) => pods.filter(({ state }) => state === wanted).length;
+  const [ready, ending] = [ofState('ready'), ofState('ending')];
+  const all = ready + ofState('not ready');
   const gated = pods.filter(({ gate }) => gate !== null).length;
   const onDevices = devices.flatMap(({ draining }) => draining.map(({ sessions }) => sessions ?? 0));
   const onNodes = pods.map(({ draining }) => draining?.connections ?? 0);
-  const left = [...onNodes, ...onDevices].reduce((sum, count) => sum + count, 0);
+  const left = [...onNodes, ...onDevices].reduce((sum, open) => sum + open, 0);
   return [
     ready === all ? String(ready) : `${ready} of ${all}`,
     ...(gated === 0 ? [] : [`${gated} gated`]),
@@ -299,7 +299,7 @@ function summarize({ services }: ServicesView): string {
   const counts = [...Map.groupBy(services, ({ state }) => state)].map(
     ([state, some]) => `${some.length} ${state}`,
   );
-  return `${services.length} Service${services.length === 1 ? '' : 's'}: ${counts.join(', ')}`;
+  return `${count(services.length, 'Service')}: ${counts.join(', ')}`;
 }
 
 /** What Services depend on, as far as something is wrong with it. */

@@ -6,7 +6,7 @@ import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
 import { lookOnce } from '../../support/agent/captured-host.ts';
 import { ordinaryConfig, startAgent, linesOf } from '../../support/agent/running-agent.ts';
 import { formatCommands } from '../../../cli/screens/plan.ts';
-import { formatJson } from '../../../cli/output.ts';
+import { formatJson } from '../../../cli/commands/plan.ts';
 import { formatEndpoint } from '../../../lib/net.ts';
 
 test('what is refused is in the plan, for people and for programs', async () => {
