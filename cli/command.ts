@@ -396,7 +396,7 @@ export function bySchema<Value>(
     const result = safeParse(schema, given);
     if (result.success) return result.data;
     for (const { message } of result.error.issues) {
-      report(`${flag} ${quoteText(given)} ${message}. Example: ${flag} ${example}`);
+      report(refuseValue(flag, given, message, example));
     }
     return preset;
   };
@@ -421,7 +421,12 @@ export function reportChoice(
   { choices, example }: { readonly choices: readonly string[]; readonly example: string },
   { flag, report }: FlagReading,
 ): void {
-  report(`${flag} ${quoteText(given)} is none of ${choices.join(', ')}. Example: ${flag} ${example}`);
+  report(refuseValue(flag, given, `is none of ${choices.join(', ')}`, example));
+}
+
+/** What is said of a value that a flag cannot have: a sentence with its fault, and another with a value that works. */
+export function refuseValue(flag: string, given: string, fault: string, example: string | number): string {
+  return `${flag} ${quoteText(given)} ${fault}. Example: ${flag} ${example}`;
 }
 
 /** Reads all flags, in their order; `unread` has the names of those with a problem. */

@@ -49,12 +49,6 @@ function writeWhole(descriptor: number, text: string): void {
   }
 }
 
-/** What a failed command prints to standard error, ending with a newline, and its exit status. */
-interface ErrorText {
-  readonly text: string;
-  readonly exitCode: number;
-}
-
 /** How an error is printed. */
 export interface ErrorForm {
   /** Whether the whole story is asked for: what a tool printed, or the stack of a bug. */
@@ -68,17 +62,22 @@ export interface ErrorForm {
  * log. What a tool printed follows only at debug. A lack of file descriptors has its own code, wherever it occurs. Anything
  * else is a bug of vipnat: the line says what to do about it, and its stack follows at debug.
  */
-export function formatError(error: unknown, form: ErrorForm): ErrorText {
+export function formatError(
+  error: unknown,
+  form: ErrorForm,
+): { readonly text: string; readonly exitCode: number } {
   if (isShortage(error)) return formatError(toShortage(error), form);
-  const failure = error instanceof VipnatError ? readFailure(error) : readBug(error, form.isDebug);
-  const { lines, details } = failure;
+  const { lines, details } = error instanceof VipnatError ? readFailure(error) : readBug(error, form.isDebug);
   const code = findErrorCode(error);
   const exitCode = error instanceof VipnatError ? error.exitCode : exitStatuses.failed;
   const shown = form.isDebug ? details : undefined;
-  return {
-    text: form.isJson ? formatErrorJson(lines, code, shown) : formatPlain(lines, code, shown),
-    exitCode,
-  };
+  const text = form.isJson
+    ? formatErrorJson(lines, code, shown)
+    : joinLines([
+        ...lines.map((line) => formatErrorLine(code, line)),
+        ...(shown === undefined ? [] : [shown]),
+      ]);
+  return { text, exitCode };
 }
 
 /** The first line of an error as every command prints it, without a newline: `vipnat: [CODE] message`. */
@@ -92,10 +91,7 @@ interface Failure {
 }
 
 function readFailure({ message, details }: VipnatError): Failure {
-  return {
-    lines: message.split('\n'),
-    details: details === undefined ? undefined : toPrintable(details.trimEnd()),
-  };
+  return { lines: message.split('\n'), details: details && toPrintable(details.trimEnd()) };
 }
 
 /** Node says it in words where it reads its packages, by EMFILE and ENFILE elsewhere; both hold these. */
@@ -117,20 +113,14 @@ function readBug(error: unknown, isDebug: boolean): Failure {
   return { lines: [isDebug ? line : `${line}. ${request}`], details: toPrintable(stack) };
 }
 
-function formatPlain(lines: readonly string[], code: ErrorCode, details: string | undefined): string {
-  const all = lines.map((line) => formatErrorLine(code, line));
-  return `${[...all, ...(details === undefined ? [] : [details])].join('\n')}\n`;
-}
-
 function formatErrorJson(lines: readonly string[], code: ErrorCode, details: string | undefined): string {
-  const last = lines.length - 1;
   const timestamp = systemClock.date().toISOString();
-  return lines
-    .map((message, index) => {
-      const fields = { code, ...(index === last && details !== undefined ? { details } : {}) };
-      return `${formatJsonLine({ level: 'error', message, timestamp, fields })}\n`;
-    })
-    .join('');
+  const format = (message: string, index: number) => {
+    const isLast = index === lines.length - 1;
+    const fields = { code, ...(isLast && details !== undefined && { details }) };
+    return formatJsonLine({ level: 'error', message, timestamp, fields });
+  };
+  return joinLines(lines.map(format));
 }
 
 /** `1 check`, `2 checks`. */

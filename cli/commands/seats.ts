@@ -81,10 +81,9 @@ function listNotes(view: SeatsView): string[] {
       .flatMap(({ node, unheld }) =>
         Object.entries(unheld).map(([name, why]) => `${node} cannot hold ${name}: ${why}`),
       ),
-    ...[...view.drained].flatMap(([pool, drained]) => {
-      const text = formatDrained(drained);
-      return text === null ? [] : [`drained in pool ${pool}: ${text}`];
-    }),
+    ...[...view.drained]
+      .map(([pool, drained]) => ({ pool, text: formatDrained(drained) }))
+      .flatMap(({ pool, text }) => (text === null ? [] : [`drained in pool ${pool}: ${text}`])),
     ...(misplaced.length === 0
       ? []
       : [
@@ -105,15 +104,8 @@ export function describeNoAnswer({
 export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
   const document = {
     version: 1,
-    seats: seats.map(({ seat, pool, index, anchor, vrid, addresses, seatHolders, nodes: candidates }) => ({
-      seat,
-      pool,
-      index,
-      anchor,
-      vrid,
-      addresses,
-      seatHolders,
-      nodes: candidates,
+    seats: seats.map(({ seat, pool, index, anchor, vrid, addresses, seatHolders, ...more }) => ({
+      ...{ seat, pool, index, anchor, vrid, addresses, seatHolders, nodes: more.nodes },
     })),
     nodes: nodes.map(({ node, mode, msSinceRenewal, inUse, unheld }) => ({
       node,
@@ -206,19 +198,13 @@ async function moveAndPrint({
   stdout,
   stderr,
 }: CommandContext<OptionsOf<typeof flags> & Asked>): Promise<number> {
-  const route = findClusterRoute(config, 'seats');
   const clock = systemClock;
+  const route = findClusterRoute(config, 'seats');
   const api = createSeatsApi({ route, clock, namespace: options.namespace });
-  await move(
-    {
-      api,
-      clock,
-      print: (words) => {
-        stderr(`${words}\n`);
-      },
-    },
-    options,
-  );
+  const print = (words: string) => {
+    stderr(`${words}\n`);
+  };
+  await move({ api, clock, print }, options);
   const view = await api.view();
   stdout(options.json ? formatSeatsJson(view) : formatSeats(view, screen()));
   return view.seats.every(({ seatHolders }) => seatHolders.length === 1)
@@ -227,16 +213,9 @@ async function moveAndPrint({
 }
 
 async function move(moving: MoveOptions, { action, node }: Asked): Promise<void> {
-  switch (action) {
-    case 'list':
-      return;
-    case 'drain':
-      await drainNode(moving, node);
-      return;
-    case 'undrain':
-      await undrainNode(moving, node);
-      return;
-    case 'rebalance':
-      if ((await rebalanceSeats(moving)) === 0) moving.print('every seat is where it is to be');
+  if (action === 'drain') await drainNode(moving, node);
+  if (action === 'undrain') await undrainNode(moving, node);
+  if (action === 'rebalance' && (await rebalanceSeats(moving)) === 0) {
+    moving.print('every seat is where it is to be');
   }
 }
