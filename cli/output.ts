@@ -139,6 +139,17 @@ export function formatSince(since: string | null, nowMs: number): string {
   return Number.isNaN(ms) ? '' : formatAge(Math.max(0, ms));
 }
 
+/** A node whose Lease has run out. */
+export function describeNoAnswer({
+  node,
+  msSinceRenewal: ms,
+}: {
+  readonly node: string;
+  readonly msSinceRenewal: number | null;
+}): string {
+  return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
+}
+
 /** A column: its title, and on which side its cells are aligned. */
 export interface Column {
   readonly title: string;

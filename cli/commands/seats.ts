@@ -2,7 +2,6 @@ import {
   type SeatsView,
   type SeatView,
   listMisplaced,
-  type NodeView,
   createSeatsApi,
   type MoveOptions,
   drainNode,
@@ -17,9 +16,10 @@ import {
   type Part,
   keepTogether,
   joinLines,
+  describeNoAnswer,
 } from '../output.ts';
 import { formatDrained } from '../../lib/api/node.ts';
-import { formatAge, toPrintableJson, findNearest, exitStatuses } from '../../lib/text.ts';
+import { toPrintableJson, findNearest, exitStatuses } from '../../lib/text.ts';
 import {
   text,
   orElse,
@@ -90,14 +90,6 @@ function listNotes(view: SeatsView): string[] {
           `${misplaced.map(({ seat }) => seat).join(', ')}: another node comes first. To move them: ${keepTogether('vipnat seats rebalance')}`,
         ]),
   ];
-}
-
-/** A node whose Lease has run out. */
-export function describeNoAnswer({
-  node,
-  msSinceRenewal: ms,
-}: Pick<NodeView, 'node' | 'msSinceRenewal'>): string {
-  return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
 }
 
 /** What `vipnat seats --json` prints. */

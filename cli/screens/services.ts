@@ -13,9 +13,9 @@ import {
   keepTogether,
   joinLines,
   count,
+  describeNoAnswer,
 } from '../output.ts';
 import { listNodes, type NodeOfService } from '../services/read-view.ts';
-import { formatDevices } from './device.ts';
 import {
   type ServiceView,
   type PodView,
@@ -28,7 +28,6 @@ import {
   type GateView,
 } from '../services/view.ts';
 import { formatAge } from '../../lib/text.ts';
-import { describeNoAnswer } from '../commands/seats.ts';
 
 const margin = '  ';
 
@@ -351,4 +350,59 @@ function describeController({ isLeading, leader, msSinceRenewal }: ServicesView[
     return ['no controller leads here: check --namespace, and that vipnat controller runs'];
   const who = leader === null ? 'the last controller' : leader;
   return [`no controller leads: ${who} renewed its Lease ${formatAge(msSinceRenewal)} ago`];
+}
+
+const deviceColumns = [
+  { title: 'DEVICE' },
+  { title: 'DRIVER' },
+  { title: 'SERVICES', isRight: true },
+  { title: 'DRAINING', isRight: true },
+  { title: 'SINCE', isRight: true },
+  { title: 'STATE' },
+] as const;
+
+/** A table of devices: below each its units, then what is to be said of it. Empty for none. */
+function formatDevices(devices: readonly DeviceView[], nowMs: number, screen: Screen, indent = ''): string[] {
+  if (devices.length === 0) return [];
+  const { titles, rows } = layOutTable(
+    deviceColumns,
+    devices.map((device) => toDeviceRow(device, nowMs)),
+    screen,
+    indent,
+  );
+  const lines = devices.flatMap((device, index) => [
+    ...(rows[index] ?? []),
+    ...device.units.flatMap((unit) => layOutText(`${indent}  `, describeUnit(unit), screen)),
+    ...explainDevice(device).flatMap((text) => layOutText(`${indent}  because `, text, screen)),
+  ]);
+  return [titles, ...lines];
+}
+
+function toDeviceRow(
+  { name, driver, balancers, draining, since, isReady, reason }: DeviceView,
+  nowMs: number,
+): Part[] {
+  const isFine = isReady === true && reason === 'Ready';
+  return [
+    { text: name },
+    { text: driver },
+    { text: balancers === null ? '' : String(balancers) },
+    { text: String(draining) },
+    { text: formatSince(since, nowMs) },
+    isReady === true
+      ? { text: isFine ? 'ready' : `ready, ${reason}`, tone: isFine ? 'good' : 'doubtful' }
+      : { text: `NOT READY, ${reason}`, tone: 'bad' },
+  ];
+}
+
+function describeUnit({ unit, role, isInSync, why }: DeviceView['units'][number]): string {
+  const behind = isInSync === false && why === '' ? ', behind' : '';
+  return `${unit} ${role}${behind}${why === '' ? '' : `: ${why}`}`;
+}
+
+function explainDevice({ isReady, reason, why, foreignChanges }: DeviceView): string[] {
+  const waiting =
+    foreignChanges.length === 0 ? [] : [`changes of other users wait: ${shorten(foreignChanges)}`];
+  if (reason === 'ForeignChanges' && waiting.length > 0) return waiting;
+  return [...(isReady === true && reason === 'Ready' ? [] : [why]), ...waiting];
 }
