@@ -429,6 +429,19 @@ export function refuseValue(flag: string, given: string, fault: string, example:
   return `${flag} ${quoteText(given)} ${fault}. Example: ${flag} ${example}`;
 }
 
+/** Flag, in camelCase, to what it is given: null and false for nothing, true for a switch, a list for one flag each. */
+type FlagValues = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+/** The words of a command line that give these flags, `--image=a/b:1`, in this order. */
+export function formatFlags(values: FlagValues): string[] {
+  return Object.entries(values).flatMap(([name, value]) =>
+    [value]
+      .flat()
+      .filter((one) => one !== null && one !== false)
+      .map((one) => (one === true ? nameFlag(name) : `${nameFlag(name)}=${one}`)),
+  );
+}
+
 /** Reads all flags, in their order; `unread` has the names of those with a problem. */
 export function readFlags<Flags extends FlagSet>(
   flags: Flags,

@@ -11,7 +11,7 @@ import {
 } from '../lib/keepalived/write.ts';
 import { type Endpoint, type Address, isInSubnet } from '../lib/net.ts';
 import * as z from 'zod/mini';
-import { text, bySchema, list, eachBySchema, type OptionsOf, refuseValue } from './command.ts';
+import { text, bySchema, list, eachBySchema, type OptionsOf, refuseValue, formatFlags } from './command.ts';
 import ipaddr from 'ipaddr.js';
 
 /** What a node's keepalived is planned from. */
@@ -225,14 +225,14 @@ type VrrpOptions = OptionsOf<typeof vrrpFlags>;
 /** The flags that stand for checked switches, `--peers=10.0.0.11,10.0.0.12`; one with its default gets none. */
 export function toKeepalivedArguments(options: VrrpOptions & Partial<KeepalivedOptions>): string[] {
   const { interface: device, peers, vrid, priority, advert: advertMs, output = null } = options;
-  return [
-    ...(device === null ? [] : [`--interface=${device}`]),
-    ...(peers.length === 0 ? [] : [`--peers=${peers.map(({ text }) => text).join()}`]),
-    ...(vrid.length === 0 ? [] : [`--vrid=${vrid.join()}`]),
-    ...(priority === null ? [] : [`--priority=${priority}`]),
-    ...(advertMs === defaultAdvertMs ? [] : [`--advert=${advertMs}ms`]),
-    ...(output === null ? [] : [`--output=${output}`]),
-  ];
+  return formatFlags({
+    interface: device,
+    peers: peers.length > 0 && peers.map(({ text }) => text).join(),
+    vrid: vrid.length > 0 && vrid.join(),
+    priority,
+    advert: advertMs !== defaultAdvertMs && `${advertMs}ms`,
+    output,
+  });
 }
 
 /**

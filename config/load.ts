@@ -347,22 +347,16 @@ export function toArguments(config: Config, names: ReadonlySet<OptionName>): str
 /** The texts that an option's flag can be given for the same value, each with a flag of its own; none where it holds nothing. */
 export function toTexts(config: Config, name: OptionName): readonly string[] {
   const { vips, endpoints, clusterIps, listen, probeIntervalMs, probeTimeoutMs, ...texts } = config;
-  switch (name) {
-    case 'vip':
-      return vips.map(formatEndpoint);
-    case 'endpoints':
-      return endpoints.length === 0 ? [] : [endpoints.map(formatEndpoint).join()];
-    case 'clusterIp':
-      return Object.values(clusterIps);
-    case 'listen':
-      return [listen === null ? 'off' : formatEndpoint(listen)];
-    case 'probeInterval':
-      return [formatDuration(probeIntervalMs)];
-    case 'probeTimeout':
-      return [formatDuration(probeTimeoutMs)];
-    default:
-      return [texts[name] ?? []].flat();
-  }
+  const all: Readonly<Record<OptionName, string | null | readonly string[]>> = {
+    ...texts,
+    vip: vips.map(formatEndpoint),
+    endpoints: endpoints.length === 0 ? [] : [endpoints.map(formatEndpoint).join()],
+    clusterIp: Object.values(clusterIps),
+    listen: listen === null ? 'off' : formatEndpoint(listen),
+    probeInterval: formatDuration(probeIntervalMs),
+    probeTimeout: formatDuration(probeTimeoutMs),
+  };
+  return [all[name] ?? []].flat();
 }
 
 /** As it was given, to the microsecond: 1.001 s times 1000 is not 1001. */

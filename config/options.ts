@@ -355,14 +355,14 @@ type OptionGroup = keyof typeof groupToHeading;
 
 const descriptions = z.registry<OptionDescription>();
 
-/** An option that is one of some words. */
-function choose<const Words extends readonly string[]>(
-  words: Words,
-  preset: Words[number],
+/** An option whose value is one of these. */
+function choose<const Choices extends readonly string[]>(
+  choices: Choices,
+  preset: Choices[number],
   description: Omit<OptionDescription, 'argument'>,
-): z.ZodMiniDefault<z.ZodMiniEnum<{ [Word in Words[number]]: Word }>> {
-  const schema = z._default(choice(words), preset as never);
-  return schema.register(descriptions, { ...description, argument: words.join('|') });
+): z.ZodMiniDefault<z.ZodMiniEnum<{ [Choice in Choices[number]]: Choice }>> {
+  const schema = z._default(choice(choices), preset);
+  return schema.register(descriptions, { ...description, argument: choices.join('|') });
 }
 
 /**

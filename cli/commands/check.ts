@@ -11,7 +11,6 @@ import {
   findLocalClientWarnings,
   findDropRules,
   describeDropRule,
-  type LocalClientWarning,
   findForeignDrops,
 } from '../findings.ts';
 import { formatEndpoint } from '../../lib/net.ts';
@@ -112,18 +111,14 @@ function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, scr
   return [
     ...unread.flatMap(({ code, text }) => layOut(`warning: [${code}] ${text}`)),
     ...new Set(assessment.refused.flatMap((sentence) => layOut(`warning: ${sentence}`))),
-    ...findLocalClientWarnings(assessment, agent !== null).flatMap((one) =>
-      describeLocalClients(one).flatMap(layOut),
+    ...findLocalClientWarnings(assessment, agent !== null).flatMap(({ text, command }) =>
+      warn(text, command === null ? [] : [command]).flatMap(layOut),
     ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
     ...findDropRules(assessment).flatMap((one) =>
       warn(describeDropRule(one), [one.deletion]).flatMap(layOut),
     ),
   ];
-}
-
-function describeLocalClients({ text, command }: LocalClientWarning): string[] {
-  return [`warning: ${text}`, ...(command === null ? [] : [`         ${keepTogether(command)}`])];
 }
 
 function warn(text: string, commands: readonly string[]): string[] {
@@ -159,13 +154,9 @@ function describeDrift(table: TablePlan, decisions: readonly VipDecision[]): str
   });
 }
 
-/** What a check finds in addition to drift. */
-interface Besides {
-  /** Chains of other software that drop what is balanced. */
+/** What a check finds in addition to drift: also of Services on this host. */
+interface Besides extends Pick<CheckFindings, 'unread'> {
   readonly drops: readonly Pick<ForwardChain, 'table' | 'name'>[];
-  /** What could not be read. */
-  readonly unread: readonly UnreadText[];
-  /** What is said of Services on this host. */
   readonly services: ServicesCheck;
 }
 
@@ -228,7 +219,7 @@ function formatServicesCheck(found: ServicesCheck, screen: Screen): string {
   if (!isUsed(found.host)) return '';
   const lines = [
     ...formatServicesDrift(found, screen),
-    ...found.unread.flatMap((text) => layOutWarning(text, screen)),
+    ...found.unread.flatMap((text) => layOutText('warning: ', text, screen)),
   ];
   return joinLines(lines);
 }
@@ -250,10 +241,6 @@ function formatServicesDrift({ host, drift, commands }: ServicesCheck, screen: S
     ...drift.flatMap((text, at) => layOutText(`${at === 0 ? label : blank}drift: `, text, screen)),
     ...layOutText(`${blank}       `, repair, screen),
   ];
-}
-
-function layOutWarning(text: string, screen: Screen): string[] {
-  return layOutText('warning: ', text, screen);
 }
 
 const flags = { json, color };

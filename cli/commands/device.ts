@@ -161,11 +161,8 @@ async function conform(opened: OpenDevice, context: DeviceContext): Promise<numb
   ).finally(stop.end);
   stdout(options.json ? formatConformanceJson(opened, report) : formatSummary(report, screen()));
   const received = stop.received();
-  return received === null ? judge(report) : 128 + constants.signals[received];
-}
-
-function judge({ results }: ConformanceReport): number {
-  return results.some(({ outcome }) => outcome === 'failed') ? exitStatuses.found : exitStatuses.done;
+  if (received !== null) return 128 + constants.signals[received];
+  return report.results.some(({ outcome }) => outcome === 'failed') ? exitStatuses.found : exitStatuses.done;
 }
 
 function chooseChecks(only: readonly string[]): readonly Check[] {
@@ -314,46 +311,34 @@ state found something. 78 the command line or a file is wrong.`,
  * @throws VipnatError DEVICE_SETTINGS_INVALID, DRIVER_NOT_LOADED, DEVICE_FAILED or DEVICE_IN_USE
  */
 async function askDevice(context: DeviceContext): Promise<number> {
-  const { options, environment } = context;
+  const { options, environment, screen, stdout } = context;
   if (options.action === 'configuration') {
-    context.stdout(await configure(options, environment));
+    stdout(await configure(options, environment));
     return exitStatuses.done;
   }
   const opened = await openDevice(options, environment);
   switch (options.action) {
     case 'conformance':
       return await conform(opened, context);
-    case 'list':
-      return await list(opened, context);
-    case 'plan':
-      return await plan(opened, context);
+    case 'list': {
+      const owned = await ask(opened, (driver, signal) => driver.list(signal));
+      stdout(options.json ? formatListJson(opened, owned) : formatList(owned, screen()));
+      return exitStatuses.done;
+    }
+    case 'plan': {
+      const wanted = await readWanted(options.balancer ?? '', opened.description.cluster);
+      const changes = await ask(opened, (driver, signal) => driver.plan(wanted, signal));
+      stdout(options.json ? formatPlanJson(opened, changes) : formatPlan(changes, screen()));
+      return exitStatuses.done;
+    }
     case 'state':
-      return await readState(opened, context);
+      return await printState(opened, context);
   }
 }
 
-async function list(
-  opened: OpenDevice,
-  { options: { json }, screen, stdout }: DeviceContext,
-): Promise<number> {
-  const owned = await ask(opened, (driver, signal) => driver.list(signal));
-  stdout(json ? formatListJson(opened, owned) : formatList(owned, screen()));
-  return exitStatuses.done;
-}
-
-async function plan(opened: OpenDevice, { options, screen, stdout }: DeviceContext): Promise<number> {
-  const wanted = await readWanted(options.balancer ?? '', opened.description.cluster);
-  const changes = await ask(opened, (driver, signal) => driver.plan(wanted, signal));
-  stdout(options.json ? formatPlanJson(opened, changes) : formatPlan(changes, screen()));
-  return exitStatuses.done;
-}
-
-async function readState(
-  opened: OpenDevice,
-  { options: { json }, screen, stdout }: DeviceContext,
-): Promise<number> {
+async function printState(opened: OpenDevice, { options, screen, stdout }: DeviceContext): Promise<number> {
   const state = await ask(opened, (driver, signal) => driver.readState(signal));
-  stdout(json ? formatStateJson(opened, state) : formatState(state, screen()));
+  stdout(options.json ? formatStateJson(opened, state) : formatState(state, screen()));
   return isStateInTrouble(state) ? exitStatuses.found : exitStatuses.done;
 }
 

@@ -23,6 +23,7 @@ import {
 } from '../../lib/keepalived/write.ts';
 import { dirname } from 'node:path';
 import { toKeepalivedArguments } from '../keepalived.ts';
+import { formatFlags } from '../command.ts';
 import { toArguments } from '../../config/load.ts';
 import { refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
 import { quoteWords } from '../../lib/text.ts';
@@ -352,7 +353,7 @@ function toCommandLine({ options, config, given }: ManifestRequest): string {
     ...['vipnat', 'manifest', options.kind],
     ...toArguments(config, given),
     ...toKeepalivedArguments(options),
-    ...(options.keepalivedImage === null ? [] : [`--keepalived-image=${options.keepalivedImage}`]),
+    ...formatFlags({ keepalivedImage: options.keepalivedImage }),
     ...toPodArguments(options),
     ...toServicesArguments(options),
   ]);

@@ -23,6 +23,7 @@ import {
   optional,
   type OptionsOf,
   refuseValue,
+  formatFlags,
 } from '../command.ts';
 import { isSea } from 'node:sea';
 
@@ -194,26 +195,21 @@ export function chooseKeepalivedImage({ options, ownImages }: ManifestRequest): 
 
 /** The flags of pods that stand for checked options, `--image=a/b:1`; one with its default gets none. */
 export function toPodArguments({ kind, image, namespace, leastPrivilege }: ManifestOptions): string[] {
-  return [
-    ...(image === null ? [] : [`--image=${image}`]),
-    ...(namespace === chooseNamespace(kind) ? [] : [`--namespace=${namespace}`]),
-    ...(leastPrivilege ? ['--least-privilege'] : []),
-  ];
+  return formatFlags({
+    image,
+    namespace: namespace !== chooseNamespace(kind) && namespace,
+    leastPrivilege,
+  });
 }
 
 /** The flags of `services` alone, in the same form. */
 export function toServicesArguments(options: ManifestOptions): string[] {
   const { pool, defaultClass, defaultDevice, gate, injectGates, balancerListen, nodeProbePort } = options;
-  const usual = injectGates === injectionMethods[0];
-  return [
-    ...pool.map((range) => `--pool=${range}`),
-    ...(defaultClass ? ['--default-class'] : []),
-    ...(defaultDevice === null ? [] : [`--default-device=${defaultDevice}`]),
-    ...gate.map((type) => `--gate=${type}`),
-    ...(injectGates === null ? [] : [usual ? '--inject-gates' : `--inject-gates=${injectGates}`]),
-    ...(balancerListen === null ? [] : [`--balancer-listen=${balancerListen}`]),
-    ...(nodeProbePort === null ? [] : [`--node-probe-port=${nodeProbePort}`]),
-  ];
+  return formatFlags({
+    ...{ pool, defaultClass, defaultDevice, gate },
+    injectGates: injectGates === injectionMethods[0] || injectGates,
+    ...{ balancerListen, nodeProbePort },
+  });
 }
 
 /** Where balancers serve metrics and readiness; null for nowhere. Only for options without problems. */

@@ -32,6 +32,7 @@ import {
   controllerName as name,
   balancerName,
 } from './rights.ts';
+import { formatFlags } from '../command.ts';
 import { firstPools, firstPoolsRanges } from '../../lib/api/vipnat.ts';
 import type { OptionName, Config } from '../../config/options.ts';
 import { webhookPort } from '../../lib/api/endpoints.ts';
@@ -136,23 +137,23 @@ function chooseListen({ config, given }: ManifestRequest): Config['listen'] {
 
 function toContainer(request: ManifestRequest): object {
   const { options, config, given } = request;
+  const { defaultClass, defaultDevice, gate, injectGates, namespace } = options;
   const listen = chooseListen(request);
   const names = [...given].filter((option) => controllerOptionNames.has(option));
   const args = [
     'controller',
-    ...(options.defaultClass ? ['--default-class'] : []),
-    ...(options.defaultDevice === null ? [] : [`--default-device=${options.defaultDevice}`]),
-    ...options.gate.map((type) => `--gate=${type}`),
-    ...(options.injectGates === 'webhook' ? [`--webhook-port=${webhookPort}`] : []),
-    `--namespace=${options.namespace}`,
+    ...formatFlags({
+      ...{ defaultClass, defaultDevice, gate },
+      webhookPort: injectGates === 'webhook' && webhookPort,
+      namespace,
+    }),
     ...toArguments({ ...config, listen }, new Set([...names, 'listen'])),
   ];
-  const ask = { periodSeconds: 5, timeoutSeconds: 5 };
+  const httpGet = { path: '/readyz', port: listen?.port };
   const readiness =
     listen &&
     explain('A controller that waits for its turn is ready.', {
-      httpGet: { path: '/readyz', port: listen.port },
-      ...ask,
+      ...{ httpGet, periodSeconds: 5, timeoutSeconds: 5 },
     });
   return toVipnatContainer(request, {
     name: 'controller',
@@ -228,15 +229,14 @@ function chooseFolder({ config, given }: ManifestRequest): string {
 function toBalancer(request: ManifestRequest, run: HostVolume): object {
   const { options, config, given } = request;
   const names = new Set([...given].filter((option) => balancerOptionNames.has(option)));
+  const listen = readBalancerListen(options);
+  const { namespace, nodeProbePort } = options;
   const args = [
     'balancer',
-    `--namespace=${options.namespace}`,
-    `--run-dir=${run.path}`,
+    ...formatFlags({ namespace, runDir: run.path }),
     ...toArguments(config, names),
+    ...formatFlags({ listen: listen && formatEndpoint(listen), nodeProbePort }),
   ];
-  const listen = readBalancerListen(options);
-  if (listen !== null) args.push(`--listen=${formatEndpoint(listen)}`);
-  if (options.nodeProbePort !== null) args.push(`--node-probe-port=${options.nodeProbePort}`);
   // Whether it is alive is said by its heartbeat: an API that is away, or a port that another program has, restarts nothing.
   const readiness = listen && explain(readyPurpose, askOnHost(listen, '/readyz'));
   return toVipnatContainer(request, {
