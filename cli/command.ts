@@ -429,6 +429,16 @@ export function refuseValue(flag: string, given: string, fault: string, example:
   return `${flag} ${quoteText(given)} ${fault}. Example: ${flag} ${example}`;
 }
 
+/** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
+export const servicesNamespace = 'vipnat-system';
+
+/** What is no name of a namespace (RFC 1123, a label). */
+export function checkNamespace(namespace: string, example: string): string[] {
+  if (/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) return [];
+  const rule = 'is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end';
+  return [refuseValue('--namespace', namespace, rule, example)];
+}
+
 /** Flag, in camelCase, to what it is given: null and false for nothing, true for a switch, a list for one flag each. */
 type FlagValues = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 

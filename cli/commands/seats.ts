@@ -29,8 +29,9 @@ import {
   defineCommand,
   type CommandContext,
   type OptionsOf,
+  servicesNamespace,
+  checkNamespace,
 } from '../command.ts';
-import { servicesNamespace, checkNamespace } from '../manifest/request.ts';
 import { safeParse } from 'zod/mini';
 import { nodeName, quoteText } from '../../config/options.ts';
 import { findClusterRoute } from '../services/read.ts';

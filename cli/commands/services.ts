@@ -11,8 +11,9 @@ import {
   type CommandContext,
   type OptionsOf,
   defineCommand,
+  servicesNamespace,
+  checkNamespace,
 } from '../command.ts';
-import { servicesNamespace, checkNamespace } from '../manifest/request.ts';
 import type { NamespacedName } from '../../lib/kubernetes/client.ts';
 import { quoteText } from '../../config/options.ts';
 import { systemClock } from '../../lib/clock.ts';

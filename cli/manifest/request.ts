@@ -24,6 +24,8 @@ import {
   type OptionsOf,
   refuseValue,
   formatFlags,
+  checkNamespace,
+  servicesNamespace,
 } from '../command.ts';
 import { isSea } from 'node:sea';
 
@@ -49,13 +51,6 @@ export function findManifestProblems(
     problems.push(refuseValue(nameFlag(name), path, rule, describeOption(name).example));
   }
   return problems;
-}
-
-/** What is no name of a namespace (RFC 1123, a label). */
-export function checkNamespace(namespace: string, example: string): string[] {
-  if (/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) return [];
-  const rule = 'is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end';
-  return [refuseValue('--namespace', namespace, rule, example)];
 }
 
 /** What is no type of a readiness gate that is vipnat's to open. */
@@ -259,9 +254,6 @@ export type ManifestKind = (typeof manifestKinds)[number];
 
 /** The namespace that is taken when none is given. */
 const defaultNamespace = 'kube-system';
-
-/** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
-export const servicesNamespace = 'vipnat-system';
 
 /** This host only, on a port next to that of the agent, which may run there, too. */
 export const defaultBalancerListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_269 };
