@@ -45,13 +45,17 @@ interface OptionHelp {
 
 /** All options that a command takes, its own first; `kind` is what its help is about, where it has kinds. */
 export function listOptions({ row, command }: LoadedCommand, kind = ''): CommandOption[] {
-  const heading = nameOwnGroup(row.name);
+  // commander's own, for what reads nothing but one word.
+  const heading = command.argument === undefined ? nameOwnGroup(row.name) : 'Options:';
   const own = Object.entries(command.flags).flatMap(([name, flag]) =>
     toOwnOptions(name, flag, heading, kind),
   );
   if (command.configOptions === undefined) return own;
   return [...own, ...listConfigOptions(listFollowed(command, kind)), fileOption];
 }
+
+/** What `vipnat manifest` can print. */
+export const manifestKinds = ['daemonset', 'static-pod', 'keepalived', 'systemd', 'services'] as const;
 
 /** What a command's own help says that it does. */
 export function describeCommand({ row, command }: LoadedCommand): string {
@@ -63,10 +67,10 @@ export function nameOwnGroup(name: string): string {
   return `Options of ${name}:`;
 }
 
-/** The options of the configuration that make a difference. */
-function listFollowed(command: Command, kind: string): readonly OptionName[] {
-  if (command.configOptions === undefined) return [];
-  return command.kinds?.get(kind) ?? command.configOptions;
+/** The options of the configuration that make a difference: to a command without kinds, whose next word is one, all. */
+function listFollowed({ configOptions, kinds }: ConfiguredCommand, kind: string): readonly OptionName[] {
+  if (kinds === undefined && kind !== '') return optionNames;
+  return kinds?.get(kind) ?? configOptions;
 }
 
 function toOwnOptions(name: string, flag: Flag, heading: string, kind: string): CommandOption[] {
@@ -92,7 +96,7 @@ function listConfigOptions(followed: readonly OptionName[]): CommandOption[] {
     (groupToNames.get(group) ?? []).map((name) => ({
       flag: nameFlag(name),
       takes: 'value',
-      isList: describeOption(name).isList,
+      isList: describeOption(name).isList === true,
       isConfigured: true,
       explain: () => ({
         ...explainConfigOption(name),
@@ -265,8 +269,6 @@ export function definePlainCommand<FlagsOf extends FlagSet, WordsOf extends obje
 /** What the program knows of a command before it loads it. */
 export interface CommandRow {
   readonly name: string;
-  /** Its heading in the program's help. */
-  readonly group: string;
   /** What it does, as a phrase. */
   readonly summary: string;
   readonly load: () => Promise<Command>;
@@ -394,7 +396,7 @@ export function bySchema<Value>(
     const result = safeParse(schema, given);
     if (result.success) return result.data;
     for (const { message } of result.error.issues) {
-      report(`${flag} ${quoteText(given)} ${message}. Example: ${flag} ${example}`);
+      report(refuseValue(flag, given, message, example));
     }
     return preset;
   };
@@ -419,7 +421,35 @@ export function reportChoice(
   { choices, example }: { readonly choices: readonly string[]; readonly example: string },
   { flag, report }: FlagReading,
 ): void {
-  report(`${flag} ${quoteText(given)} is none of ${choices.join(', ')}. Example: ${flag} ${example}`);
+  report(refuseValue(flag, given, `is none of ${choices.join(', ')}`, example));
+}
+
+/** What is said of a value that a flag cannot have: a sentence with its fault, and another with a value that works. */
+export function refuseValue(flag: string, given: string, fault: string, example: string | number): string {
+  return `${flag} ${quoteText(given)} ${fault}. Example: ${flag} ${example}`;
+}
+
+/** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
+export const servicesNamespace = 'vipnat-system';
+
+/** What is no name of a namespace (RFC 1123, a label). */
+export function checkNamespace(namespace: string, example: string): string[] {
+  if (/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) return [];
+  const rule = 'is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end';
+  return [refuseValue('--namespace', namespace, rule, example)];
+}
+
+/** Flag, in camelCase, to what it is given: null and false for nothing, true for a switch, a list for one flag each. */
+type FlagValues = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+/** The words of a command line that give these flags, `--image=a/b:1`, in this order. */
+export function formatFlags(values: FlagValues): string[] {
+  return Object.entries(values).flatMap(([name, value]) =>
+    [value]
+      .flat()
+      .filter((one) => one !== null && one !== false)
+      .map((one) => (one === true ? nameFlag(name) : `${nameFlag(name)}=${one}`)),
+  );
 }
 
 /** Reads all flags, in their order; `unread` has the names of those with a problem. */

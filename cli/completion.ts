@@ -5,7 +5,6 @@ import { quoteText } from '../config/options.ts';
 /** The script that completes vipnat in bash 4.4 and later, without the package bash-completion. It runs no vipnat. */
 function formatBash(commands: readonly CompletedCommand[]): string {
   const places = listPlaces(commands);
-  const kinds = commands.flatMap((command) => command.kinds);
   return `# vipnat in bash: source <(vipnat completion bash)
 _vipnat() {
   local word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD - 1]} words= kind=none
@@ -19,7 +18,7 @@ _vipnat() {
   local place=\${COMP_WORDS[1]} first=2
   if ((COMP_CWORD > 2)); then
     case "$place \${COMP_WORDS[2]}" in
-      ${kinds.map(({ path }) => `'${path}'`).join(' | ')})
+      ${listKinds(commands, (path) => `'${path}'`).join(' | ')})
         place+=" \${COMP_WORDS[2]}"
         first=3
         ;;
@@ -58,7 +57,7 @@ function formatValues({ path, options }: CompletedPlace): string[] {
 }
 
 function formatBashValue(value: CompletedOption['value']): string {
-  return value.kind === 'words' ? `words='${value.words.join(' ')}'` : `kind=${value.kind}`;
+  return typeof value === 'string' ? `kind=${value}` : `words='${value.join(' ')}'`;
 }
 
 function formatWords({ path, words, options }: CompletedPlace): string {
@@ -69,12 +68,11 @@ function formatWords({ path, words, options }: CompletedPlace): string {
 
 /** The script that completes vipnat in fish. It runs no vipnat. */
 function formatFish(commands: readonly CompletedCommand[]): string {
-  const kinds = commands.flatMap((command) => command.kinds);
   return `# vipnat in fish: vipnat completion fish | source
 function __vipnat_at
     set -l words (commandline -opc)
     set -l place $words[2]
-    if contains -- "$words[2] $words[3]" ${kinds.map(({ path }) => quoteFish(path)).join(' ')}
+    if contains -- "$words[2] $words[3]" ${listKinds(commands, quoteFish).join(' ')}
         set place "$words[2] $words[3]"
     end
     test "$place" = $argv[1]
@@ -114,9 +112,9 @@ function formatFishPlace({ path, words, options }: CompletedPlace): string[] {
 
 function formatFishValue({ takes, value }: CompletedOption): string {
   if (takes !== 'value') return '';
-  if (value.kind === 'words') return ` -x -a ${quoteFish(value.words.join(' '))}`;
-  if (value.kind === 'file') return ' -r -F';
-  return value.kind === 'folder' ? " -x -a '(__fish_complete_directories)'" : ' -x';
+  if (typeof value !== 'string') return ` -x -a ${quoteFish(value.join(' '))}`;
+  if (value === 'file') return ' -r -F';
+  return value === 'folder' ? " -x -a '(__fish_complete_directories)'" : ' -x';
 }
 
 function quoteFish(text: string): string {
@@ -125,7 +123,6 @@ function quoteFish(text: string): string {
 
 /** The script that completes vipnat in zsh, sourced or as a file `_vipnat` in a folder of fpath. It runs no vipnat. */
 function formatZsh(commands: readonly CompletedCommand[]): string {
-  const kinds = commands.flatMap((command) => command.kinds);
   return `#compdef vipnat
 # vipnat in zsh, behind compinit: source <(vipnat completion zsh)
 _vipnat() {
@@ -143,7 +140,7 @@ ${commands.map(({ path, meaning }) => `    ${quoteZsh(`${path}:${meaning}`)}`).j
   ((CURRENT -= 1))
   if ((CURRENT > 2)); then
     case "$place $words[2]" in
-      (${kinds.map(({ path }) => quoteZsh(path)).join(' | ')})
+      (${listKinds(commands, quoteZsh).join(' | ')})
         place+=" $words[2]"
         shift words
         ((CURRENT -= 1))
@@ -178,9 +175,9 @@ function formatOption({ flag, meaning, takes, value }: CompletedOption): string 
 }
 
 function formatZshValue(value: CompletedOption['value']): string {
-  if (value.kind === 'words') return `(${value.words.join(' ')})`;
-  if (value.kind === 'file') return '_files';
-  return value.kind === 'folder' ? '_files -/' : ' ';
+  if (typeof value !== 'string') return `(${value.join(' ')})`;
+  if (value === 'file') return '_files';
+  return value === 'folder' ? '_files -/' : ' ';
 }
 
 function quoteZsh(text: string): string {
@@ -194,19 +191,11 @@ export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
 
 /** One option as a shell completes it. */
-interface CompletedOption {
+interface CompletedOption extends Pick<Flag, 'takes' | 'meaning'> {
   readonly flag: string;
-  /** One phrase. */
-  readonly meaning: string;
-  /** Whether it has a value: none, one behind `=` only, or one in either form. */
-  readonly takes: Flag['takes'];
-  readonly value: CompletedValue;
+  /** What its value can be: words, a path, or what no shell knows. */
+  readonly value: readonly string[] | 'file' | 'folder' | 'unknown';
 }
-
-/** What a value can be: words, a path, or what no shell knows. */
-type CompletedValue =
-  | { readonly kind: 'words'; readonly words: readonly string[] }
-  | { readonly kind: 'file' | 'folder' | 'unknown' };
 
 /** What can follow certain words of the command line. */
 interface CompletedPlace {
@@ -225,37 +214,25 @@ interface CompletedCommand extends CompletedPlace {
   readonly kinds: readonly CompletedPlace[];
 }
 
-/** All commands with the options that their help lists. */
+/** All commands with the options that their help lists. `help` is followed by the words of all of them, and of their kinds. */
 async function listCompletions(table: readonly CommandRow[]): Promise<CompletedCommand[]> {
   const found = (await loadCommands(table)).map(toCompleted);
-  const help = found.find(({ path }) => path === 'help');
-  // `help` is followed by the words of all commands, and of their kinds.
-  return found.map((command) => (command === help ? withTopics(command, found) : command));
+  const words = found.map(({ path }) => path);
+  const withKinds = found.filter(({ kinds }) => kinds.length > 0);
+  return found.map((one) => {
+    const toTopic = ({ path, words }: CompletedPlace) => ({ ...one, path: `help ${path}`, words });
+    return one.path === 'help' ? { ...one, words, kinds: withKinds.map(toTopic) } : one;
+  });
 }
 
 function toCompleted(loaded: LoadedCommand): CompletedCommand {
   const { row, command } = loaded;
   const words = command.words?.choices ?? command.argument?.choices ?? [];
-  const kinds = [...(command.configOptions === undefined ? [] : (command.kinds?.keys() ?? []))];
+  const kinds = command.configOptions === undefined ? [] : [...(command.kinds?.keys() ?? [])];
+  const toPlace = (path: string, kind = '') => ({ path, words: [], options: listCompleted(loaded, kind) });
   return {
-    path: row.name,
-    meaning: row.summary,
-    words,
-    options: listCompletedOptions(loaded),
-    kinds: kinds.map((kind) => ({
-      path: `${row.name} ${kind}`,
-      words: [],
-      options: listCompletedOptions(loaded, kind),
-    })),
-  };
-}
-
-function withTopics(help: CompletedCommand, commands: readonly CompletedCommand[]): CompletedCommand {
-  const withKinds = commands.filter(({ kinds }) => kinds.length > 0);
-  return {
-    ...help,
-    words: commands.map(({ path }) => path),
-    kinds: withKinds.map(({ path, words }) => ({ path: `help ${path}`, words, options: help.options })),
+    ...{ ...toPlace(row.name), words, meaning: row.summary },
+    kinds: kinds.map((kind) => toPlace(`${row.name} ${kind}`, kind)),
   };
 }
 
@@ -264,19 +241,22 @@ function listPlaces(commands: readonly CompletedCommand[]): CompletedPlace[] {
   return commands.flatMap((command) => [command, ...command.kinds]);
 }
 
-function listCompletedOptions(loaded: LoadedCommand, kind = ''): CompletedOption[] {
+function listKinds(commands: readonly CompletedCommand[], quote: (path: string) => string): string[] {
+  return commands.flatMap(({ kinds }) => kinds.map(({ path }) => quote(path)));
+}
+
+function listCompleted(loaded: LoadedCommand, kind: string): CompletedOption[] {
   const options = listOptions(loaded, kind).flatMap(({ flag, takes, explain }): CompletedOption[] => {
     const { term, meaning, isShown, choices } = explain();
     return isShown ? [{ flag, meaning, takes, value: findValue(term, choices) }] : [];
   });
-  const unknown = { kind: 'unknown' } as const;
-  return [...options, { flag: '--help', meaning: 'print this help', takes: 'nothing', value: unknown }];
+  return [...options, { flag: '--help', meaning: 'print this help', takes: 'nothing', value: 'unknown' }];
 }
 
-function findValue(term: string, words: readonly string[]): CompletedValue {
-  if (words.length > 0) return { kind: 'words', words };
-  if (/ (?:FILE|PATH)$/.test(term)) return { kind: 'file' };
-  return { kind: term.endsWith(' FOLDER') ? 'folder' : 'unknown' };
+function findValue(term: string, words: readonly string[]): CompletedOption['value'] {
+  if (words.length > 0) return words;
+  if (/ (?:FILE|PATH)$/.test(term)) return 'file';
+  return term.endsWith(' FOLDER') ? 'folder' : 'unknown';
 }
 
 const shellToFormat = { bash: formatBash, zsh: formatZsh, fish: formatFish } as const;

@@ -1,4 +1,4 @@
-import { type Config, quoteText, duration, address, wholeNumber } from '../config/options.ts';
+import { type Config, duration, address, wholeNumber } from '../config/options.ts';
 import type { InterfaceAddress } from '../lib/kernel/host.ts';
 import { safeInterface, toRouterId, isSafePath, computeVrid } from '../lib/keepalived/read.ts';
 import { VipnatError } from '../lib/errors.ts';
@@ -11,7 +11,7 @@ import {
 } from '../lib/keepalived/write.ts';
 import { type Endpoint, type Address, isInSubnet } from '../lib/net.ts';
 import * as z from 'zod/mini';
-import { text, bySchema, list, eachBySchema, type OptionsOf } from './command.ts';
+import { text, bySchema, list, eachBySchema, type OptionsOf, refuseValue, formatFlags } from './command.ts';
 import ipaddr from 'ipaddr.js';
 
 /** What a node's keepalived is planned from. */
@@ -33,7 +33,7 @@ export function planVrrp({ interfaces, ...given }: VrrpNeeds): Vrrp {
   const needs = { ...given, interfaces: interfaces.filter(({ device }) => safeInterface.test(device)) };
   const { options } = needs;
   const vips = listVips(needs.config.vips);
-  const problems = [...findContradictions(vips, needs), ...findPathProblem(needs.config)];
+  const problems = [...findContradictions(vips, needs), ...checkFolder(needs.config, '/run/vipnat')];
   if (problems.length > 0) throw new VipnatError('CONFIG_INVALID', problems.join('\n'));
   const vrids = assignVrids(vips, options.vrid);
   const placed = vips.map((vip, index) => placeInstance({ vip, vrid: vrids[index] ?? 0 }, vips, needs));
@@ -71,11 +71,10 @@ function findContradictions(vips: readonly Address[], { options, interfaces }: V
   return [...wrongPeers, `--interface ${options.interface} has no address on this host: ${known}`];
 }
 
-function findPathProblem({ runDir }: Pick<Config, 'runDir'>): string[] {
+/** What cannot be written into keepalived.conf. */
+export function checkFolder({ runDir }: Pick<Config, 'runDir'>, example: string): string[] {
   if (isSafePath(runDir)) return [];
-  return [
-    `--run-dir ${quoteText(runDir)} cannot be written into keepalived.conf. Example: --run-dir /run/vipnat`,
-  ];
+  return [refuseValue('--run-dir', runDir, 'cannot be written into keepalived.conf', example)];
 }
 
 /** Answers a problem in words where the instance cannot be determined. */
@@ -94,7 +93,7 @@ function placeInstance(
   const here = new Set(addresses.map(({ address }) => address));
   const peers = masters.filter((master) => !here.has(master));
   if (peers.length === 0) return { vip, device, vrid, unicast: null };
-  const own = findOwnAddress(vip, { addresses, masters, device });
+  const own = findOwnAddress(vip, device, { addresses, masters });
   return 'problem' in own ? own.problem : { vip, device, vrid, unicast: { source: own.address, peers } };
 }
 
@@ -108,17 +107,21 @@ function listMasters(
   return [...new Set(known.filter(({ family }) => family === vip.family).map(({ text }) => text))].sort();
 }
 
-/** One for all instances, as a group with different ones is elected again and again. IPv4 counts first, on every node. */
+/**
+ * A node's priority, 1 to 250: by its place among the masters, in the order of their addresses. Equal on all nodes that know the same
+ * masters. One for all instances, as a group with different ones is elected again and again. IPv4 counts first, on every node.
+ */
 function rank(instances: readonly VrrpInstance[]): number {
   const known = instances.filter(({ unicast }) => unicast !== null);
   const first = known.find(({ vip }) => vip.family === 'ipv4') ?? known[0];
   if (first?.unicast === null || first === undefined) return commonPriority;
-  return rankPriority(first.unicast.source, first.unicast.peers);
+  const { source, peers } = first.unicast;
+  return toPriority([source, ...peers].sort(compareAddresses).indexOf(source));
 }
 
-/** What an interface is chosen by. */
-interface InterfaceNeeds {
-  /** The addresses of this host, virtual ones left out. */
+/** What an interface and this node's own address are found by. */
+interface Surroundings {
+  /** The addresses of this host of the VIP's family, virtual ones left out. */
   readonly addresses: readonly InterfaceAddress[];
   /** The other masters and this one, as far as they are known. */
   readonly masters: readonly string[];
@@ -130,7 +133,7 @@ interface InterfaceNeeds {
  */
 function chooseInterface(
   vip: Address,
-  { addresses, masters }: InterfaceNeeds,
+  { addresses, masters }: Surroundings,
 ): { device: string } | { problem: string } {
   const around = listDevices(addresses.filter((local) => isInSubnet(vip.text, local)));
   const towards = listDevices(
@@ -222,23 +225,14 @@ type VrrpOptions = OptionsOf<typeof vrrpFlags>;
 /** The flags that stand for checked switches, `--peers=10.0.0.11,10.0.0.12`; one with its default gets none. */
 export function toKeepalivedArguments(options: VrrpOptions & Partial<KeepalivedOptions>): string[] {
   const { interface: device, peers, vrid, priority, advert: advertMs, output = null } = options;
-  return [
-    ...(device === null ? [] : [`--interface=${device}`]),
-    ...(peers.length === 0 ? [] : [`--peers=${peers.map(({ text }) => text).join()}`]),
-    ...(vrid.length === 0 ? [] : [`--vrid=${vrid.join()}`]),
-    ...(priority === null ? [] : [`--priority=${priority}`]),
-    ...(advertMs === defaultAdvertMs ? [] : [`--advert=${advertMs}ms`]),
-    ...(output === null ? [] : [`--output=${output}`]),
-  ];
-}
-
-/** What determines this node's own address. */
-interface OwnAddressNeeds {
-  /** The addresses of this host of the VIP's family, virtual ones left out. */
-  readonly addresses: readonly InterfaceAddress[];
-  readonly masters: readonly string[];
-  /** The interface that carries the VIP. */
-  readonly device: string;
+  return formatFlags({
+    interface: device,
+    peers: peers.length > 0 && peers.map(({ text }) => text).join(),
+    vrid: vrid.length > 0 && vrid.join(),
+    priority,
+    advert: advertMs !== defaultAdvertMs && `${advertMs}ms`,
+    output,
+  });
 }
 
 /**
@@ -247,7 +241,8 @@ interface OwnAddressNeeds {
  */
 function findOwnAddress(
   vip: Address,
-  { addresses, masters, device }: OwnAddressNeeds,
+  device: string,
+  { addresses, masters }: Surroundings,
 ): { address: string } | { problem: string } {
   const onDevice = addresses.filter((local) => local.device === device);
   const choices = [
@@ -269,22 +264,10 @@ function findOwnAddress(
 /** Where nobody else is known, all nodes have the same: VRRP then prefers the higher address. */
 const commonPriority = 200;
 
-/**
- * A node's priority, 1 to 250: by its place among the masters, in the order of their addresses. Equal on all nodes that
- * know the same masters. Pure.
- */
-function rankPriority(own: string, peers: readonly string[]): number {
-  const sorted = [own, ...peers].sort(compareAddresses);
-  return toPriority(sorted.indexOf(own));
-}
-
 /** By value, so that .9 comes before .10. */
 function compareAddresses(left: string, right: string): number {
+  const toBytes = (text: string) => Buffer.from(ipaddr.parse(text).toByteArray());
   return Buffer.compare(toBytes(left), toBytes(right));
-}
-
-function toBytes(text: string): Buffer {
-  return Buffer.from(ipaddr.parse(text).toByteArray());
 }
 
 /** How each keepalived.conf of vipnat's begins: by it a later version knows it. */

@@ -1,14 +1,4 @@
-import type { PlannedRules } from '../agent/main.ts';
-import { toolName } from '../lib/kernel/port.ts';
-import {
-  toPrintableJson,
-  exitStatuses,
-  toPrintable,
-  toPrintableLine,
-  formatAge,
-  toAscii,
-} from '../lib/text.ts';
-import { toHostAnswer } from '../agent/report/status.ts';
+import { exitStatuses, toPrintable, toPrintableLine, formatAge, toAscii } from '../lib/text.ts';
 import { writeSync } from 'node:fs';
 import { VipnatError, findErrorCode, type ErrorCode } from '../lib/errors.ts';
 import { descriptorsExhausted } from '../lib/kernel/tools.ts';
@@ -17,16 +7,6 @@ import { formatJsonLine } from '../lib/telemetry/log.ts';
 import { styleText } from 'node:util';
 import type { Environment } from '../config/load.ts';
 import { watchStdoutReader } from '../lib/kernel/host.ts';
-
-/** `plan --json`, with what the balancer of this host would run, or null. Ends with a newline. */
-export function formatJson(state: PlannedRules, node: string, balancer: object | null = null): string {
-  const transactions = state.plan.transactions.map(({ family, dialect, input }) => ({
-    tool: toolName(family, dialect, 'restore'),
-    family,
-    input,
-  }));
-  return `${toPrintableJson({ ...toHostAnswer(state, node), transactions, balancer }, 2)}\n`;
-}
 
 /**
  * Writes all of a text to standard output before it returns. Not by process.stdout: opening that stream takes a tenth of the
@@ -69,12 +49,6 @@ function writeWhole(descriptor: number, text: string): void {
   }
 }
 
-/** What a failed command prints to standard error, ending with a newline, and its exit status. */
-interface ErrorText {
-  readonly text: string;
-  readonly exitCode: number;
-}
-
 /** How an error is printed. */
 export interface ErrorForm {
   /** Whether the whole story is asked for: what a tool printed, or the stack of a bug. */
@@ -88,17 +62,22 @@ export interface ErrorForm {
  * log. What a tool printed follows only at debug. A lack of file descriptors has its own code, wherever it occurs. Anything
  * else is a bug of vipnat: the line says what to do about it, and its stack follows at debug.
  */
-export function formatError(error: unknown, form: ErrorForm): ErrorText {
+export function formatError(
+  error: unknown,
+  form: ErrorForm,
+): { readonly text: string; readonly exitCode: number } {
   if (isShortage(error)) return formatError(toShortage(error), form);
-  const failure = error instanceof VipnatError ? readFailure(error) : readBug(error, form.isDebug);
-  const { lines, details } = failure;
+  const { lines, details } = error instanceof VipnatError ? readFailure(error) : readBug(error, form.isDebug);
   const code = findErrorCode(error);
   const exitCode = error instanceof VipnatError ? error.exitCode : exitStatuses.failed;
   const shown = form.isDebug ? details : undefined;
-  return {
-    text: form.isJson ? formatErrorJson(lines, code, shown) : formatPlain(lines, code, shown),
-    exitCode,
-  };
+  const text = form.isJson
+    ? formatErrorJson(lines, code, shown)
+    : joinLines([
+        ...lines.map((line) => formatErrorLine(code, line)),
+        ...(shown === undefined ? [] : [shown]),
+      ]);
+  return { text, exitCode };
 }
 
 /** The first line of an error as every command prints it, without a newline: `vipnat: [CODE] message`. */
@@ -112,10 +91,7 @@ interface Failure {
 }
 
 function readFailure({ message, details }: VipnatError): Failure {
-  return {
-    lines: message.split('\n'),
-    details: details === undefined ? undefined : toPrintable(details.trimEnd()),
-  };
+  return { lines: message.split('\n'), details: details && toPrintable(details.trimEnd()) };
 }
 
 /** Node says it in words where it reads its packages, by EMFILE and ENFILE elsewhere; both hold these. */
@@ -137,26 +113,41 @@ function readBug(error: unknown, isDebug: boolean): Failure {
   return { lines: [isDebug ? line : `${line}. ${request}`], details: toPrintable(stack) };
 }
 
-function formatPlain(lines: readonly string[], code: ErrorCode, details: string | undefined): string {
-  const all = lines.map((line) => formatErrorLine(code, line));
-  return `${[...all, ...(details === undefined ? [] : [details])].join('\n')}\n`;
+function formatErrorJson(lines: readonly string[], code: ErrorCode, details: string | undefined): string {
+  const timestamp = systemClock.date().toISOString();
+  const format = (message: string, index: number) => {
+    const isLast = index === lines.length - 1;
+    const fields = { code, ...(isLast && details !== undefined && { details }) };
+    return formatJsonLine({ level: 'error', message, timestamp, fields });
+  };
+  return joinLines(lines.map(format));
 }
 
-function formatErrorJson(lines: readonly string[], code: ErrorCode, details: string | undefined): string {
-  const last = lines.length - 1;
-  const timestamp = systemClock.date().toISOString();
-  return lines
-    .map((message, index) => {
-      const fields = { code, ...(index === last && details !== undefined ? { details } : {}) };
-      return `${formatJsonLine({ level: 'error', message, timestamp, fields })}\n`;
-    })
-    .join('');
+/** `1 check`, `2 checks`. */
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}
+
+/** Each with a newline. */
+export function joinLines(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('');
 }
 
 /** How long ago something was that the API has the date of. */
 export function formatSince(since: string | null, nowMs: number): string {
   const ms = nowMs - Date.parse(since ?? '');
   return Number.isNaN(ms) ? '' : formatAge(Math.max(0, ms));
+}
+
+/** A node whose Lease has run out. */
+export function describeNoAnswer({
+  node,
+  msSinceRenewal: ms,
+}: {
+  readonly node: string;
+  readonly msSinceRenewal: number | null;
+}): string {
+  return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
 }
 
 /** A column: its title, and on which side its cells are aligned. */

@@ -8,6 +8,7 @@ import {
   type ColourChoice,
   type Screen,
   readScreen,
+  wrapEpilogue,
 } from './output.ts';
 import { isatty } from 'node:tty';
 import { fstatSync } from 'node:fs';
@@ -26,12 +27,18 @@ import {
   type LoadedCommand,
   type Given,
   readFlags,
+  manifestKinds,
+  listOptions,
+  describeCommand,
+  nameOwnGroup,
+  type Command as ServedCommand,
+  type CommandOption,
 } from './command.ts';
-import { table, createGrammar, commandNames } from './table.ts';
+import { table, commandNames, programSummary, programHelp, headingToNames } from './table.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { isUsed } from '../lib/api/balancer.ts';
 import type { readConfigWithAgent } from '../agent/main.ts';
-import { type Command, CommanderError } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import { optionNames, nameFlag, quoteText, describeOption } from '../config/options.ts';
 
 /** Runs the program as this process, which then ends by itself: nothing written is lost. */
@@ -250,31 +257,27 @@ export async function parseCommandLine(
   const args = expandHelp(given);
   const refusal = refuseFirstWord(args[0]);
   if (refusal !== null) throw new VipnatError('CONFIG_INVALID', refusal);
+  const program = createProgram(version, width);
   const row = table.find(({ name }) => name === args[0]);
-  const loaded = row === undefined ? null : { row, command: await row.load() };
+  if (row === undefined) {
+    addRows(program);
+    return { kind: 'text', text: parse(program, args) };
+  }
+  const loaded = { row, command: await row.load() };
+  const kind = manifestKinds.find((one) => one === args[1]) ?? '';
   const isHelp = args.includes('--help') || args.includes('-h');
+  const added = addCommand(program, { ...loaded, kind, isHelp }, width);
   const found: Command[] = [];
-  const grammar = createGrammar(
-    {
-      version,
-      width,
-      onFound: (command) => {
-        found.push(command);
-      },
-    },
-    loaded === null ? null : { ...loaded, kind: findKind(loaded, args[1]), isHelp },
-  );
-  const text = parse(grammar, args, loaded);
-  const [called] = found;
-  return loaded === null || called === undefined ? { kind: 'text', text } : toInvocation(loaded, called);
-}
-
-function findKind({ command }: LoadedCommand, word = ''): string {
-  return command.configOptions !== undefined && command.kinds?.has(word) === true ? word : '';
+  added.action(() => {
+    found.push(added);
+  });
+  const text = parse(program, args, loaded);
+  // Help and the version are commander's to print.
+  return found.length === 0 ? { kind: 'text', text } : toInvocation(loaded, added);
 }
 
 /** Lets commander read the words; answers what it prints. */
-function parse(grammar: Command, args: readonly string[], loaded: LoadedCommand | null): string {
+function parse(grammar: Command, args: readonly string[], loaded?: LoadedCommand): string {
   let text = '';
   for (const command of [grammar, ...grammar.commands]) {
     command.exitOverride().configureOutput({
@@ -292,6 +295,95 @@ function parse(grammar: Command, args: readonly string[], loaded: LoadedCommand 
       throw new VipnatError('CONFIG_INVALID', explain(error, loaded), { cause: error });
   }
   return text;
+}
+
+/** What help says of options that a command takes in addition to those that it lists. */
+const moreOptions =
+  'Other options of vipnat run have no effect here. You can paste the options of the agent.';
+
+/** A command, and whether its help is asked for: nothing is arranged for nobody. */
+interface CalledCommand extends LoadedCommand {
+  /** Of its kinds, what its help is about; empty for none. */
+  readonly kind: string;
+  readonly isHelp: boolean;
+}
+
+function createProgram(version: string, width: number): Command {
+  return new Command('vipnat')
+    .description(programSummary)
+    .usage('COMMAND [options]')
+    .version(version, '-v, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
+    .helpCommand(false)
+    .addHelpText('after', wrapEpilogue(programHelp, width))
+    .configureHelp({
+      helpWidth: width,
+      // A narrow column is better than a terminal's own breaks.
+      minWidthToWrap: 20,
+      subcommandTerm: (command) => command.name(),
+    });
+}
+
+function addRows(program: Command): void {
+  for (const [heading, names] of Object.entries(headingToNames)) {
+    for (const { name, summary } of names.flatMap((one) => table.filter((row) => row.name === one))) {
+      program.command(name).helpGroup(heading).summary(summary);
+    }
+  }
+}
+
+function addCommand(program: Command, called: CalledCommand, width: number): Command {
+  const { row, command } = called;
+  const added = program.command(row.name);
+  if (called.isHelp) addHelp(added, called, width);
+  const terms = new Map<string, string>();
+  for (const option of listOptions(called, called.kind)) {
+    const made = toOption(option);
+    if (called.isHelp) terms.set(option.flag, explainOption(made, option));
+    added.addOption(made);
+  }
+  if (command.configOptions !== undefined || command.words !== undefined) {
+    added.allowUnknownOption().allowExcessArguments();
+  } else if (command.argument !== undefined) {
+    added.argument(`<${command.argument.name}>`);
+  }
+  return added.configureHelp({
+    ...program.configureHelp(),
+    optionTerm: ({ long, flags }) => terms.get(long ?? '') ?? flags,
+  });
+}
+
+function addHelp(added: Command, { row, command, kind }: CalledCommand, width: number): void {
+  const { usage = '[options]', help } = command;
+  const text = wrapEpilogue(help, width);
+  added
+    .description(describeCommand({ row, command }))
+    .usage(usage)
+    .addHelpOption(new Option('-h, --help', 'print this help').helpGroup(nameOwnGroup(row.name)))
+    .addHelpText('after', takesMore(command, kind) ? `${text}\n\n${wrapEpilogue(moreOptions, width)}` : text);
+}
+
+/** Whether it takes options of the configuration that make no difference to it, so that the agent's can be given. */
+function takesMore(command: ServedCommand, kind: string): boolean {
+  if (command.configOptions === undefined || command.kinds !== undefined || kind !== '') return false;
+  return command.configOptions.length < optionNames.length;
+}
+
+function toOption({ flag, takes, isList }: CommandOption): Option {
+  const option = new Option(`${flag}${{ nothing: '', optional: ' [value]', value: ' <value>' }[takes]}`);
+  return isList ? option.argParser(collect) : option;
+}
+
+function collect(text: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), text];
+}
+
+/** Gives an option its place in help; answers how help writes it. */
+function explainOption(option: Option, { explain }: CommandOption): string {
+  const { term, meaning, heading, isShown } = explain();
+  option.description = meaning;
+  option.helpGroup(heading).hideHelp(!isShown);
+  return term;
 }
 
 /** `help status` is `status --help`; no words at all ask for help too. */
@@ -315,7 +407,7 @@ function refuseFirstWord(word = ''): string | null {
   return `${quoteText(word)} is not a command. ${hint}`;
 }
 
-function explain({ code, message }: CommanderError, loaded: LoadedCommand | null): string {
+function explain({ code, message }: CommanderError, loaded?: LoadedCommand): string {
   const missing = loaded?.command.argument?.missing;
   if (code === 'commander.missingArgument' && missing !== undefined) return missing;
   // commander 15.1: error: option '--vip <value>' argument missing

@@ -145,7 +145,7 @@ function readPairs(pairs: readonly Pair[], source: Located): SourceReading {
     } else if (bare !== undefined) {
       add(bare.node, (from) => explainBrackets(bare.text, from) ?? '');
     } else {
-      settings.set(name, readValue(node, describeOption(name).isList, source));
+      settings.set(name, readValue(node, describeOption(name).isList === true, source));
     }
   }
   return { settings, problems };

@@ -344,34 +344,20 @@ export function toArguments(config: Config, names: ReadonlySet<OptionName>): str
     .flatMap((name) => toTexts(config, name).map((text) => `${nameFlag(name)}=${text}`));
 }
 
-/** The texts that an option's flag can be given for the same value; none where it holds nothing. */
+/** The texts that an option's flag can be given for the same value, each with a flag of its own; none where it holds nothing. */
 export function toTexts(config: Config, name: OptionName): readonly string[] {
-  return formatters[name](config);
+  const { vips, endpoints, clusterIps, listen, probeIntervalMs, probeTimeoutMs, ...texts } = config;
+  const all: Readonly<Record<OptionName, string | null | readonly string[]>> = {
+    ...texts,
+    vip: vips.map(formatEndpoint),
+    endpoints: endpoints.length === 0 ? [] : [endpoints.map(formatEndpoint).join()],
+    clusterIp: Object.values(clusterIps),
+    listen: listen === null ? 'off' : formatEndpoint(listen),
+    probeInterval: formatDuration(probeIntervalMs),
+    probeTimeout: formatDuration(probeTimeoutMs),
+  };
+  return [all[name] ?? []].flat();
 }
-
-/** Each text gets a flag of its own. */
-const formatters: Readonly<Record<OptionName, (config: Config) => readonly string[]>> = {
-  vip: ({ vips }) => vips.map(formatEndpoint),
-  mode: ({ mode }) => [mode],
-  method: ({ method }) => [method],
-  proxyMode: ({ proxyMode }) => [proxyMode],
-  iptables: ({ iptables }) => [iptables],
-  clusterIp: ({ clusterIps }) => Object.values(clusterIps),
-  endpoints: ({ endpoints }) => (endpoints.length === 0 ? [] : [endpoints.map(formatEndpoint).join()]),
-  masquerade: ({ masquerade }) => [masquerade],
-  sysctls: ({ sysctls }) => [sysctls],
-  localClients: ({ localClients }) => [localClients],
-  probeInterval: ({ probeIntervalMs }) => [formatDuration(probeIntervalMs)],
-  probeTimeout: ({ probeTimeoutMs }) => [formatDuration(probeTimeoutMs)],
-  caFile: ({ caFile }) => (caFile === null ? [] : [caFile]),
-  kubeconfig: ({ kubeconfig }) => (kubeconfig === null ? [] : [kubeconfig]),
-  nodeName: ({ nodeName }) => (nodeName === null ? [] : [nodeName]),
-  stateDir: ({ stateDir }) => [stateDir],
-  runDir: ({ runDir }) => [runDir],
-  listen: ({ listen }) => [listen === null ? 'off' : formatEndpoint(listen)],
-  logLevel: ({ logLevel }) => [logLevel],
-  logFormat: ({ logFormat }) => [logFormat],
-};
 
 /** As it was given, to the microsecond: 1.001 s times 1000 is not 1001. */
 function formatDuration(ms: number): string {

@@ -335,7 +335,7 @@ interface OptionDescription {
   /** A value that works. */
   readonly example: string;
   /** Whether the flag can be repeated, and its text, like the variable's, can hold several values with commas. */
-  readonly isList: boolean;
+  readonly isList?: true;
   /** What it belongs to in help. */
   readonly group: OptionGroup;
 }
@@ -355,6 +355,16 @@ type OptionGroup = keyof typeof groupToHeading;
 
 const descriptions = z.registry<OptionDescription>();
 
+/** An option whose value is one of these. */
+function choose<const Choices extends readonly string[]>(
+  choices: Choices,
+  preset: Choices[number],
+  description: Omit<OptionDescription, 'argument'>,
+): z.ZodMiniDefault<z.ZodMiniEnum<{ [Choice in Choices[number]]: Choice }>> {
+  const schema = z._default(choice(choices), preset);
+  return schema.register(descriptions, { ...description, argument: choices.join('|') });
+}
+
 /**
  * The one source of all options, by name. The flags, the VIPNAT_* variables, the keys of the file and the help come from
  * it. CONTRIBUTING.md says what else a new option needs.
@@ -367,32 +377,24 @@ export const schema = z.object({
     isList: true,
     group: 'what',
   }),
-  mode: z._default(choice(modes), 'auto').register(descriptions, {
-    argument: modes.join('|'),
+  mode: choose(modes, 'auto', {
     meaning: 'the balancing mode; auto follows kube-proxy',
     example: 'direct',
-    isList: false,
     group: 'how',
   }),
-  method: z._default(choice(methods), 'random').register(descriptions, {
-    argument: methods.join('|'),
+  method: choose(methods, 'random', {
     meaning: 'who gets new connections: random, or lc, which prefers apiservers with fewer open ones',
     example: 'lc',
-    isList: false,
     group: 'how',
   }),
-  proxyMode: z._default(choice(proxyModes), 'auto').register(descriptions, {
-    argument: proxyModes.join('|'),
+  proxyMode: choose(proxyModes, 'auto', {
     meaning: "kube-proxy's proxy mode; auto detects it, none means no kube-proxy",
     example: 'iptables',
-    isList: false,
     group: 'how',
   }),
-  iptables: z._default(choice(iptablesChoices), 'auto').register(descriptions, {
-    argument: iptablesChoices.join('|'),
+  iptables: choose(iptablesChoices, 'auto', {
     meaning: 'the iptables to write with; auto uses the same as the host, none a separate table in nftables',
     example: 'nft',
-    isList: false,
     group: 'how',
   }),
   clusterIp: z._default(list(address), []).register(descriptions, {
@@ -409,95 +411,77 @@ export const schema = z.object({
     isList: true,
     group: 'what',
   }),
-  masquerade: z._default(choice(masquerades), 'own').register(descriptions, {
-    argument: masquerades.join('|'),
+  masquerade: choose(masquerades, 'own', {
     meaning: "which rule rewrites the client's address, vipnat's or kube-proxy's",
     example: 'kube-mark',
-    isList: false,
     group: 'how',
   }),
-  sysctls: z._default(choice(sysctlChoices), 'set').register(descriptions, {
-    argument: sysctlChoices.join('|'),
+  sysctls: choose(sysctlChoices, 'set', {
     meaning: 'whether to switch IP forwarding on, or only to report that it is off',
     example: 'check',
-    isList: false,
     group: 'how',
   }),
-  localClients: z._default(choice(localClientChoices), 'keep').register(descriptions, {
-    argument: localClientChoices.join('|'),
+  localClients: choose(localClientChoices, 'keep', {
     meaning: 'whether connections of this host to a virtual IP survive its move',
     example: 'leave',
-    isList: false,
     group: 'how',
   }),
   probeInterval: z._default(duration(20, 10_000), 250).register(descriptions, {
     argument: 'DURATION',
     meaning: 'the time between two probes of an apiserver, each a TCP connect',
     example: '100ms',
-    isList: false,
     group: 'health',
   }),
   probeTimeout: z._default(duration(20, 10_000), 250).register(descriptions, {
     argument: 'DURATION',
     meaning: 'how long such a connect may take; after two failures in a row the apiserver is dead',
     example: '0.5s',
-    isList: false,
     group: 'health',
   }),
   caFile: z._default(z.nullable(path), null).register(descriptions, {
     argument: 'PATH',
     meaning: "the cluster's CA, if it is not in a usual place; probes verify apiservers with it",
     example: '/etc/kubernetes/pki/ca.crt',
-    isList: false,
     group: 'health',
   }),
   kubeconfig: z._default(z.nullable(path), null).register(descriptions, {
     argument: 'PATH',
     meaning: "credentials for the Kubernetes API, instead of the pod's service account",
     example: '/etc/kubernetes/admin.conf',
-    isList: false,
     group: 'api',
   }),
   nodeName: z._default(z.nullable(nodeName), null).register(descriptions, {
     argument: 'NAME',
     meaning: "this node's name in Kubernetes, for events, if it is not the host's name",
     example: 'master-1',
-    isList: false,
     group: 'api',
   }),
   stateDir: z._default(folder, '/var/lib/vipnat').register(descriptions, {
     argument: 'FOLDER',
     meaning: 'the folder of the state file, which has the last known apiservers',
     example: '/srv/vipnat',
-    isList: false,
     group: 'host',
   }),
   runDir: z._default(folder, '/run/vipnat').register(descriptions, {
     argument: 'FOLDER',
     meaning: "the folder of keepalived's track file, empty after a boot",
     example: '/run/user/vipnat',
-    isList: false,
     group: 'host',
   }),
   listen: z._default(listenAddress, defaultListen).register(descriptions, {
     argument: 'ADDR:PORT|off',
     meaning: 'where the agent serves /metrics, /healthz, /readyz and /status',
     example: '0.0.0.0:10268',
-    isList: false,
     group: 'host',
   }),
-  logLevel: z._default(choice(logLevels), 'info').register(descriptions, {
-    argument: logLevels.join('|'),
+  logLevel: choose(logLevels, 'info', {
     meaning: 'the lowest level of log lines',
     example: 'debug',
-    isList: false,
     group: 'log',
   }),
-  logFormat: z._default(choice(logFormats), 'pretty').register(descriptions, {
-    argument: logFormats.join('|'),
+  logFormat: choose(logFormats, 'pretty', {
     meaning: 'log lines for people, or one JSON object per line',
     example: 'json',
-    isList: false,
     group: 'log',
   }),
 });

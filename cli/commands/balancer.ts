@@ -1,13 +1,15 @@
-import { bySchema, text, orElse, list, defineCommand } from '../command.ts';
+import {
+  bySchema,
+  text,
+  orElse,
+  list,
+  defineCommand,
+  servicesNamespace,
+  checkNamespace,
+} from '../command.ts';
 import type { Address } from '../../lib/net.ts';
 import { address } from '../../config/options.ts';
-import {
-  servicesNamespace,
-  probePortMeaning,
-  findProbePortProblems,
-  readProbePort,
-  checkNamespace,
-} from '../manifest/request.ts';
+import { probePortMeaning, findProbePortProblems, readProbePort } from '../manifest/request.ts';
 
 const readAddress = bySchema<Address | null>(address, null, '10.0.0.21');
 

@@ -1,8 +1,8 @@
-import { type HostReading, type ClosedSwitch, type VipDecision, readHost } from '../../agent/main.ts';
+import type { HostReading, ClosedSwitch, VipDecision } from '../../agent/main.ts';
 import { type ForwardChain, type UnreadText, describeUnread } from '../../lib/kernel/port.ts';
 import type { Config } from '../../config/options.ts';
 import { type OwnerInfo, findLockOwner, agentRole } from '../../lib/http/singleton.ts';
-import { type Screen, plainScreen, layOutText, paint, keepTogether } from '../output.ts';
+import { type Screen, plainScreen, layOutText, paint, keepTogether, joinLines, count } from '../output.ts';
 import {
   describeInSync,
   listUnnamedVips,
@@ -15,7 +15,7 @@ import { findDropRules, describeDropRule, findForeignDrops } from '../foreign-ru
 import { formatEndpoint } from '../../lib/net.ts';
 import { toPrintableLine, quoteWords, toPrintableJson, exitStatuses } from '../../lib/text.ts';
 import { type TablePlan, describeTable } from '../../lib/plan.ts';
-import { type ServicesCheck, checkServices } from '../../balancer/main.ts';
+import type { ServicesCheck } from '../../balancer/main.ts';
 import { isUsed } from '../../lib/api/balancer.ts';
 import { describeBalancer, formatBalancerJson } from './status.ts';
 import { toHostAnswer } from '../../agent/report/status.ts';
@@ -23,7 +23,6 @@ import { type Drift, vipChainName } from '../../lib/dialect.ts';
 import { json, color, type CommandContext, type OptionsOf, defineCommand, hostOptions } from '../command.ts';
 import { findRoute } from '../../lib/kubernetes/route.ts';
 import { nameNode, toArguments } from '../../config/load.ts';
-import { createKernel } from '../../lib/kernel/kernel.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
 /** What `check` has found. */
@@ -43,7 +42,7 @@ export interface CheckFindings {
 /** What `check` says: each difference with its consequence, then what it warns of. */
 export function formatCheck(findings: CheckFindings, screen: Screen = plainScreen): string {
   const lines = [...formatDrift(findings, screen), ...formatWarnings(findings, screen)];
-  return lines.map((line) => `${line}\n`).join('');
+  return joinLines(lines);
 }
 
 function formatDrift(findings: CheckFindings, screen: Screen): string[] {
@@ -111,18 +110,14 @@ function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, scr
   return [
     ...unread.flatMap(({ code, text }) => layOut(`warning: [${code}] ${text}`)),
     ...new Set(assessment.refused.flatMap((sentence) => layOut(`warning: ${sentence}`))),
-    ...findLocalClientWarnings(assessment, agent !== null).flatMap((one) =>
-      describeLocalClients(one).flatMap(layOut),
+    ...findLocalClientWarnings(assessment, agent !== null).flatMap(({ text, command }) =>
+      warn(text, command === null ? [] : [command]).flatMap(layOut),
     ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
     ...findDropRules(assessment).flatMap((one) =>
       warn(describeDropRule(one), [one.deletion]).flatMap(layOut),
     ),
   ];
-}
-
-function describeLocalClients({ text, command }: LocalClientWarning): string[] {
-  return [`warning: ${text}`, ...(command === null ? [] : [`         ${keepTogether(command)}`])];
 }
 
 function warn(text: string, commands: readonly string[]): string[] {
@@ -158,13 +153,9 @@ function describeDrift(table: TablePlan, decisions: readonly VipDecision[]): str
   });
 }
 
-/** What a check finds in addition to drift. */
-interface Besides {
-  /** Chains of other software that drop what is balanced. */
+/** What a check finds in addition to drift: also of Services on this host. */
+interface Besides extends Pick<CheckFindings, 'unread'> {
   readonly drops: readonly Pick<ForwardChain, 'table' | 'name'>[];
-  /** What could not be read. */
-  readonly unread: readonly UnreadText[];
-  /** What is said of Services on this host. */
   readonly services: ServicesCheck;
 }
 
@@ -227,16 +218,15 @@ function formatServicesCheck(found: ServicesCheck, screen: Screen): string {
   if (!isUsed(found.host)) return '';
   const lines = [
     ...formatServicesDrift(found, screen),
-    ...found.unread.flatMap((text) => layOutWarning(text, screen)),
+    ...found.unread.flatMap((text) => layOutText('warning: ', text, screen)),
   ];
-  return lines.map((line) => `${line}\n`).join('');
+  return joinLines(lines);
 }
 
 function formatServicesDrift({ host, drift, commands }: ServicesCheck, screen: Screen): string[] {
   const { activity, balancer } = host;
   if (drift.length === 0) {
-    const count = activity?.services ?? 0;
-    const services = `${count} Service${count === 1 ? '' : 's'}`;
+    const services = count(activity?.services ?? 0, 'Service');
     const words = commands === null ? 'are balanced' : 'are balanced, and the tables are in sync';
     const text = `Services ${words} (${activity?.mode ?? ''}, ${services}). Nothing to change.`;
     return layOutText('', text, screen).map((line) => paint(line, 'good', screen));
@@ -250,10 +240,6 @@ function formatServicesDrift({ host, drift, commands }: ServicesCheck, screen: S
     ...drift.flatMap((text, at) => layOutText(`${at === 0 ? label : blank}drift: `, text, screen)),
     ...layOutText(`${blank}       `, repair, screen),
   ];
-}
-
-function layOutWarning(text: string, screen: Screen): string[] {
-  return layOutText('warning: ', text, screen);
 }
 
 const flags = { json, color };
@@ -282,6 +268,7 @@ Exit status: 0 in sync, 1 failed, 2 drift, 78 bad configuration.`,
  */
 async function compare(context: CheckContext): Promise<number> {
   const { config } = context;
+  const { checkServices } = await import('../../balancer/main.ts');
   const services = await checkServices({ route: findRoute({ ...config, vips: [] }), node: nameNode(config) });
   if (config.vips.length === 0) return reportServices(services, context);
   const isInSync = await checkVips(services, context);
@@ -303,6 +290,7 @@ async function checkVips(
   services: ServicesCheck,
   { config, given, options, screen, stdout, stderr }: CheckContext,
 ): Promise<boolean> {
+  const { readHost } = await import('../../agent/main.ts');
   const [assessment, agent] = await Promise.all([readHost(config, stderr), findLockOwner(agentRole)]);
   const { drops, problems } = await findDrops(assessment);
   const flags = quoteWords(toArguments(config, given));
@@ -320,6 +308,7 @@ async function checkVips(
 async function findDrops(
   assessment: HostReading,
 ): Promise<{ drops: readonly ForwardChain[]; problems: readonly UnreadText[] }> {
+  const { createKernel } = await import('../../lib/kernel/kernel.ts');
   try {
     const chains = await createKernel({ onProblem: () => undefined }).listForwardChains();
     return { drops: findForeignDrops(chains, assessment), problems: [] };

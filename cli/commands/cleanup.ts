@@ -1,4 +1,4 @@
-import { type RulesRemoval, cleanUpRules } from '../../agent/main.ts';
+import type { RulesRemoval } from '../../agent/main.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
 import { balancerChain } from '../../lib/iptables/rules.ts';
 import { countChanges, formatTables, formatRoutes } from '../screens/plan.ts';
@@ -6,9 +6,8 @@ import { quoteWords, toPrintableJson, exitStatuses, toPrintableLine } from '../.
 import { toolName, type UnreadText } from '../../lib/kernel/port.ts';
 import { type TablePlan, describeTable } from '../../lib/plan.ts';
 import { toggle, json, defineCommand, type CommandContext, type OptionsOf } from '../command.ts';
-import { cleanUpServices } from '../../balancer/main.ts';
 import { nameNode } from '../../config/load.ts';
-import { formatErrorLine } from '../output.ts';
+import { formatErrorLine, joinLines, count } from '../output.ts';
 
 /** What `vipnat cleanup` removed, or would remove. */
 interface Removal extends Omit<RulesRemoval, 'agent' | 'drain'> {
@@ -47,7 +46,7 @@ export function formatRemoval(removal: Removal): string {
     ...parts.map((part) => `${verb} ${part}`),
     ...resets.map((reset) => describeReset(reset, dryRun)),
   ];
-  return lines.map((line) => `${line}\n`).join('');
+  return joinLines(lines);
 }
 
 /** The same as commands that a person can read, and run one by one; empty when there is nothing to remove. */
@@ -156,10 +155,6 @@ function countParts({ changes, dialect }: TablePlan): { chains: number; hooks: n
   return { chains, hooks: ofKind('delete'), rules: Math.max(0, emptied - chains) };
 }
 
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
-}
-
 const flags = { dryRun: toggle('print what cleanup would remove, and change nothing'), json };
 
 /** `vipnat cleanup`. */
@@ -196,6 +191,8 @@ async function removeAll({
   // A variable or a file says what the agent balances, and does not count.
   const isNarrowed = given['vip'] !== undefined;
   const vips = isNarrowed ? config.vips : null;
+  const { cleanUpRules } = await import('../../agent/main.ts');
+  const { cleanUpServices } = await import('../../balancer/main.ts');
   const { agent, drain, ...own } = await cleanUpRules({ vips, dryRun, stateDir: config.stateDir });
   const balancer = isNarrowed ? nothing : await cleanUpServices({ dryRun });
   const more = [...balancer.problems, ...drain.problems];

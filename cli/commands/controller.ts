@@ -1,11 +1,5 @@
-import { text, orElse, toggle, list, defineCommand } from '../command.ts';
-import {
-  servicesNamespace,
-  checkNamespace,
-  checkGates,
-  checkWebhookPort,
-  checkDefaultDevice,
-} from '../manifest/request.ts';
+import { text, orElse, toggle, list, defineCommand, servicesNamespace, checkNamespace } from '../command.ts';
+import { checkGates, checkWebhookPort, checkDefaultDevice } from '../manifest/request.ts';
 
 const flags = {
   namespace: text(

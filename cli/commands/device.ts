@@ -6,7 +6,16 @@ import {
   type DeviceState,
   type LoadBalancerDriver,
 } from '../../devices/driver.ts';
-import { type Screen, formatTable, type Part, clean, type Tone, layOutText, paint } from '../output.ts';
+import {
+  type Screen,
+  formatTable,
+  type Part,
+  clean,
+  type Tone,
+  layOutText,
+  paint,
+  joinLines,
+} from '../output.ts';
 import { type CheckResult, type ConformanceReport, runConformance } from '../../devices/conformance/run.ts';
 import { type OpenDevice, chooseSites, configure, openDevice, isStateInTrouble } from '../device/site.ts';
 import { type DeviceContext, deviceActions, deviceFlags, deviceWords, readWanted } from '../device/files.ts';
@@ -30,7 +39,7 @@ const listColumns = [
 /** What `vipnat device list` prints: a row for each listener. */
 function formatList(owned: readonly Owned[], screen: Screen): string {
   if (owned.length === 0) return 'no balancer: the device has none of this cluster\n';
-  return toLines(formatTable(listColumns, owned.flatMap(toRows), screen));
+  return joinLines(formatTable(listColumns, owned.flatMap(toRows), screen));
 }
 
 function toRows({ balancer, memberToSessions }: Owned): Part[][] {
@@ -57,7 +66,7 @@ function toRows({ balancer, memberToSessions }: Owned): Part[][] {
 function formatPlan(changes: readonly Change[], screen: Screen): string {
   if (changes.length === 0) return 'Nothing to change.\n';
   const count = changes.length === 1 ? '1 change' : `${changes.length} changes`;
-  return toLines([
+  return joinLines([
     ...changes.map((change) => clean(describeChange(change), screen)),
     '',
     `${count}. vipnat wrote nothing.`,
@@ -92,11 +101,7 @@ function formatState({ units, foreignChanges }: DeviceState, screen: Screen): st
   const foreign = foreignChanges.flatMap((line) => layOutText('  ', line, screen));
   const notes =
     foreign.length === 0 ? [] : ['', 'Changes of other users that wait to be applied:', ...foreign];
-  return toLines([...formatTable(stateColumns, rows, screen), ...notes]);
-}
-
-function toLines(lines: readonly string[]): string {
-  return lines.map((line) => `${line}\n`).join('');
+  return joinLines([...formatTable(stateColumns, rows, screen), ...notes]);
 }
 
 const outcomeToTone: Readonly<Record<CheckResult['outcome'], Tone | undefined>> = {
@@ -112,7 +117,7 @@ function formatResult(result: CheckResult, screen: Screen): string {
   const gap = ' '.repeat('not run'.length - outcome.length);
   const [first = '', ...more] = layOutText('         ', `${name}: ${explain(result, title)}`, screen);
   const why = result.outcome === 'failed' ? layOutText('         ', result.why, screen) : [];
-  return [`${word}${gap}  ${first.trimStart()}`, ...more, ...why].map((line) => `${line}\n`).join('');
+  return joinLines([`${word}${gap}  ${first.trimStart()}`, ...more, ...why]);
 }
 
 function explain(result: CheckResult, title: string): string {
@@ -125,7 +130,7 @@ function formatSummary({ results, interruption }: ConformanceReport, screen: Scr
     `${results.filter((result) => result.outcome === outcome).length} ${outcome}`;
   const end = interruption === null ? [] : layOutText('', `ended early: ${interruption}`, screen);
   const counts = (['passed', 'failed', 'not run'] as const).map(count).join(', ');
-  return [...end, counts].map((line) => `${line}\n`).join('');
+  return joinLines([...end, counts]);
 }
 
 /**
@@ -156,11 +161,8 @@ async function conform(opened: OpenDevice, context: DeviceContext): Promise<numb
   ).finally(stop.end);
   stdout(options.json ? formatConformanceJson(opened, report) : formatSummary(report, screen()));
   const received = stop.received();
-  return received === null ? judge(report) : 128 + constants.signals[received];
-}
-
-function judge({ results }: ConformanceReport): number {
-  return results.some(({ outcome }) => outcome === 'failed') ? exitStatuses.found : exitStatuses.done;
+  if (received !== null) return 128 + constants.signals[received];
+  return report.results.some(({ outcome }) => outcome === 'failed') ? exitStatuses.found : exitStatuses.done;
 }
 
 function chooseChecks(only: readonly string[]): readonly Check[] {
@@ -309,46 +311,34 @@ state found something. 78 the command line or a file is wrong.`,
  * @throws VipnatError DEVICE_SETTINGS_INVALID, DRIVER_NOT_LOADED, DEVICE_FAILED or DEVICE_IN_USE
  */
 async function askDevice(context: DeviceContext): Promise<number> {
-  const { options, environment } = context;
+  const { options, environment, screen, stdout } = context;
   if (options.action === 'configuration') {
-    context.stdout(await configure(options, environment));
+    stdout(await configure(options, environment));
     return exitStatuses.done;
   }
   const opened = await openDevice(options, environment);
   switch (options.action) {
     case 'conformance':
       return await conform(opened, context);
-    case 'list':
-      return await list(opened, context);
-    case 'plan':
-      return await plan(opened, context);
+    case 'list': {
+      const owned = await ask(opened, (driver, signal) => driver.list(signal));
+      stdout(options.json ? formatListJson(opened, owned) : formatList(owned, screen()));
+      return exitStatuses.done;
+    }
+    case 'plan': {
+      const wanted = await readWanted(options.balancer ?? '', opened.description.cluster);
+      const changes = await ask(opened, (driver, signal) => driver.plan(wanted, signal));
+      stdout(options.json ? formatPlanJson(opened, changes) : formatPlan(changes, screen()));
+      return exitStatuses.done;
+    }
     case 'state':
-      return await readState(opened, context);
+      return await printState(opened, context);
   }
 }
 
-async function list(
-  opened: OpenDevice,
-  { options: { json }, screen, stdout }: DeviceContext,
-): Promise<number> {
-  const owned = await ask(opened, (driver, signal) => driver.list(signal));
-  stdout(json ? formatListJson(opened, owned) : formatList(owned, screen()));
-  return exitStatuses.done;
-}
-
-async function plan(opened: OpenDevice, { options, screen, stdout }: DeviceContext): Promise<number> {
-  const wanted = await readWanted(options.balancer ?? '', opened.description.cluster);
-  const changes = await ask(opened, (driver, signal) => driver.plan(wanted, signal));
-  stdout(options.json ? formatPlanJson(opened, changes) : formatPlan(changes, screen()));
-  return exitStatuses.done;
-}
-
-async function readState(
-  opened: OpenDevice,
-  { options: { json }, screen, stdout }: DeviceContext,
-): Promise<number> {
+async function printState(opened: OpenDevice, { options, screen, stdout }: DeviceContext): Promise<number> {
   const state = await ask(opened, (driver, signal) => driver.readState(signal));
-  stdout(json ? formatStateJson(opened, state) : formatState(state, screen()));
+  stdout(options.json ? formatStateJson(opened, state) : formatState(state, screen()));
   return isStateInTrouble(state) ? exitStatuses.found : exitStatuses.done;
 }
 

@@ -1,7 +1,6 @@
-import { type Examination, type NextStep, examine } from '../doctor/examine.ts';
+import type { Examination, NextStep, TopicOutcome, Outcome } from '../doctor/examine.ts';
 import { toPrintableJson, exitStatuses, toPrintableLine, version, quoteWords } from '../../lib/text.ts';
-import { type Screen, plainScreen, proseWidth, layOutText, type Tone, paint } from '../output.ts';
-import type { TopicOutcome, Outcome } from '../doctor/examine.ts';
+import { type Screen, plainScreen, proseWidth, layOutText, type Tone, paint, count } from '../output.ts';
 import {
   json,
   toggle,
@@ -14,13 +13,8 @@ import {
   type OptionsOf,
 } from '../command.ts';
 import { duration } from '../../config/options.ts';
-import { gatherFacts } from '../doctor/gather.ts';
 import { toArguments, nameNode } from '../../config/load.ts';
 import { systemClock } from '../../lib/clock.ts';
-import { createKernel } from '../../lib/kernel/kernel.ts';
-import { connectOnce } from '../../lib/http/client.ts';
-import { readHost } from '../../agent/main.ts';
-import { findRoute } from '../../lib/kubernetes/route.ts';
 import { hostname } from 'node:os';
 
 /**
@@ -51,12 +45,12 @@ interface OutcomeCounts {
 /** Counts what became of all checks. */
 function countOutcomes(topics: readonly TopicOutcome[]): OutcomeCounts {
   const all = topics.flatMap(({ outcomes }) => outcomes);
-  const count = (level: Outcome['level']) => all.filter((outcome) => outcome.level === level).length;
+  const ofLevel = (level: Outcome['level']) => all.filter((outcome) => outcome.level === level).length;
   return {
-    failures: count('fail'),
-    warnings: count('warn'),
-    ok: count('ok'),
-    skipped: count('skipped'),
+    failures: ofLevel('fail'),
+    warnings: ofLevel('warn'),
+    ok: ofLevel('ok'),
+    skipped: ofLevel('skipped'),
     pending: all.filter(isPending).length,
   };
 }
@@ -130,9 +124,9 @@ function formatWell({ name, outcomes }: TopicOutcome, isAll: boolean, screen: Pa
   if (well.length === 0) return [];
   const mark = formatMark('ok', 'good', screen);
   if (isAll) return [`${mark}${name}`, ...well.map(({ code }) => `${wide}${code}`)];
-  const count = `${well.length} check${well.length === 1 ? '' : 's'}`;
+  const sum = count(well.length, 'check');
   const width = Math.min(sumColumn, screen.width) - indent.length;
-  return [`${mark}${name}${count.padStart(width - name.length)}`];
+  return [`${mark}${name}${sum.padStart(width - name.length)}`];
 }
 
 function formatOutcome(outcome: Outcome, screen: Page): string[] {
@@ -175,10 +169,9 @@ function formatSkipped(outcomes: readonly Outcome[], screen: Page): string[] {
 }
 
 function formatSum({ failures, warnings, ok, skipped, pending }: OutcomeCounts): string {
-  const plural = (count: number, word: string) => `${count} ${word}${count === 1 ? '' : 's'}`;
   return [
-    plural(failures, 'failure'),
-    plural(warnings, 'warning'),
+    count(failures, 'failure'),
+    count(warnings, 'warning'),
     `${ok} ok`,
     ...(pending === 0 ? [] : [`${pending} not there yet`]),
     ...(skipped === pending ? [] : [`${skipped - pending} not checked`]),
@@ -231,6 +224,16 @@ async function examineHost({
   stdout,
   stderr,
 }: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
+  // Help and mistakes load this file, too.
+  const [{ gatherFacts }, { examine }, { readHost }, { createKernel }, { connectOnce }, { findRoute }] =
+    await Promise.all([
+      import('../doctor/gather.ts'),
+      import('../doctor/examine.ts'),
+      import('../../agent/main.ts'),
+      import('../../lib/kernel/kernel.ts'),
+      import('../../lib/http/client.ts'),
+      import('../../lib/kubernetes/route.ts'),
+    ]);
   const facts = await gatherFacts({
     config,
     version,

@@ -3,7 +3,6 @@ import { locateServingFile } from '../../lib/keepalived/write.ts';
 import { drainTable, renderDrainTable } from '../../lib/kernel/iptables.ts';
 import { toggle, type Words, type CommandContext, type OptionsOf, defineCommand } from '../command.ts';
 import { nameNode } from '../../config/load.ts';
-import { drainHost, undrainHost } from '../../agent/main.ts';
 import { createDrainStore } from '../../lib/files.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
@@ -97,6 +96,7 @@ Exit status: 0 no longer drained, 1 failed, 78 bad configuration.`,
  */
 async function drainThisHost({ config, options, stdout, stderr }: DrainContext): Promise<number> {
   checkNode(nameNode(config), options.node, 'drain');
+  const { drainHost } = await import('../../agent/main.ts');
   const { location, ports, since } = await drainHost(config, options);
   if (since === null) {
     stdout(formatDrain({ location, runDir: config.runDir, ports }));
@@ -120,6 +120,7 @@ async function undrainThisHost({ config, options, stdout, stderr }: UndrainConte
     stdout(formatUndrain(createDrainStore(config.stateDir).location));
     return exitStatuses.done;
   }
+  const { undrainHost } = await import('../../agent/main.ts');
   const wasDrained = await undrainHost(config);
   stderr(
     wasDrained

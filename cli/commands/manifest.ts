@@ -1,64 +1,14 @@
 import {
-  type ManifestRequest,
   type ManifestKind,
-  manifestKinds,
   manifestFlags,
   findManifestProblems,
   type ManifestOptions,
   ownImages,
   ownProgram,
 } from '../manifest/request.ts';
-import { type Manifest, formatManifests } from '../manifest/pod.ts';
-import {
-  toDaemonSetManifests,
-  toStaticPodManifest,
-  toKeepalivedManifest,
-  formatHostFiles,
-  toSystemdFiles,
-  toCommandLine,
-  writeHostFiles,
-} from '../manifest/agent.ts';
-import { toServicesManifests } from '../manifest/services.ts';
-import { type Words, defineCommand, type CommandContext } from '../command.ts';
+import { type Words, defineCommand, type CommandContext, manifestKinds } from '../command.ts';
 import { type OptionName, optionNames, quoteText } from '../../config/options.ts';
 import { findNearest, exitStatuses } from '../../lib/text.ts';
-
-interface Printer {
-  /** At least one. */
-  readonly make: (request: ManifestRequest) => readonly Manifest[];
-  /** What to do with it, in a line. */
-  readonly use: string;
-}
-
-const kindToPrinter: Readonly<Record<Exclude<ManifestKind, 'systemd'>, Printer>> = {
-  daemonset: {
-    make: toDaemonSetManifests,
-    use: 'Apply this file with kubectl apply -f. The nodes must be able to pull the image.',
-  },
-  'static-pod': {
-    make: (request) => [toStaticPodManifest(request)],
-    use: 'Copy this file to /etc/kubernetes/manifests on each control-plane node. The node must be able to pull the image.',
-  },
-  keepalived: {
-    make: (request) => [toKeepalivedManifest(request)],
-    use: `Copy this file to /etc/kubernetes/manifests on each control-plane node. Load both images first: a node may need the VIP
-to pull them.`,
-  },
-  services: {
-    make: toServicesManifests,
-    use: 'Apply this file with kubectl apply -f.',
-  },
-};
-
-/** A manifest as YAML, ready to be applied: its first line is the command that prints it. That of systemd as formatHostFiles has it. */
-export function printManifest(request: ManifestRequest): string {
-  const { kind } = request.options;
-  if (kind === 'systemd') return formatHostFiles(toSystemdFiles(request));
-  const { make, use } = kindToPrinter[kind];
-  const [first, ...rest] = make(request) as [Manifest, ...Manifest[]];
-  const head = { path: [], text: `${toCommandLine(request)}\n${use}` };
-  return formatManifests([{ ...first, comments: [head, ...first.comments] }, ...rest]);
-}
 
 /** The first word is the kind. */
 const words: Words<{ readonly kind: ManifestKind }> = {
@@ -126,6 +76,8 @@ async function printManifests({
   stdout,
   stderr,
 }: CommandContext<ManifestOptions>): Promise<number> {
+  // Help and mistakes load this file, too.
+  const { printManifest, toSystemdFiles, writeHostFiles } = await import('../manifest/agent.ts');
   const request = { config, options, given, ownImages, ownProgram };
   if (options.directory === null) {
     stdout(printManifest(request));

@@ -14,8 +14,9 @@ import { type Family, families } from '../../lib/net.ts';
 import { nameNode } from '../../config/load.ts';
 import { planOffline, type ModeEntry, modeToEntry, chooseOfflineMode } from '../../agent/decide/mode.ts';
 import { selectFamily, formatNft, formatRestore, formatCommands } from '../screens/plan.ts';
-import { describeUnread } from '../../lib/kernel/port.ts';
-import { formatErrorLine, type Screen, formatJson } from '../output.ts';
+import { describeUnread, toolName } from '../../lib/kernel/port.ts';
+import { formatErrorLine, type Screen, count } from '../output.ts';
+import { toHostAnswer } from '../../agent/report/status.ts';
 import { describeInSync } from '../findings.ts';
 import type { PlannedRules } from '../../agent/main.ts';
 import type { Config, OptionName } from '../../config/options.ts';
@@ -32,9 +33,8 @@ interface ServicesPlan {
 function formatServicesPlan(plan: ServicesPlan | null): string {
   if (plan === null || plan.commands.length === 0) return '';
   const { commands } = plan;
-  const count = `${commands.length} command${commands.length === 1 ? '' : 's'}`;
   return [
-    `# Services: the balancer of this node would run ${count} of nft. Nothing was written.`,
+    `# Services: the balancer of this node would run ${count(commands.length, 'command')} of nft. Nothing was written.`,
     "nft -f - <<'END'",
     ...commands,
     'END',
@@ -45,6 +45,16 @@ function formatServicesPlan(plan: ServicesPlan | null): string {
 /** `plan --json` on a host that has Services, and no virtual IP of the API. Ends with a newline. */
 function formatServicesPlanJson(balancer: ServicesPlan | null, node: string): string {
   return `${toPrintableJson({ version: 1, node, vips: [], transactions: [], balancer }, 2)}\n`;
+}
+
+/** `plan --json`, with what the balancer of this host would run, or null. Ends with a newline. */
+export function formatJson(state: PlannedRules, node: string, balancer: object | null = null): string {
+  const transactions = state.plan.transactions.map(({ family, dialect, input }) => ({
+    tool: toolName(family, dialect, 'restore'),
+    family,
+    input,
+  }));
+  return `${toPrintableJson({ ...toHostAnswer(state, node), transactions, balancer }, 2)}\n`;
 }
 
 /** How it prints, the default first. */

@@ -2,16 +2,24 @@ import {
   type SeatsView,
   type SeatView,
   listMisplaced,
-  type NodeView,
   createSeatsApi,
   type MoveOptions,
   drainNode,
   undrainNode,
   rebalanceSeats,
 } from '../seats.ts';
-import { type Screen, plainScreen, formatTable, layOutText, type Part, keepTogether } from '../output.ts';
+import {
+  type Screen,
+  plainScreen,
+  formatTable,
+  layOutText,
+  type Part,
+  keepTogether,
+  joinLines,
+  describeNoAnswer,
+} from '../output.ts';
 import { formatDrained } from '../../lib/api/node.ts';
-import { formatAge, toPrintableJson, findNearest, exitStatuses } from '../../lib/text.ts';
+import { toPrintableJson, findNearest, exitStatuses } from '../../lib/text.ts';
 import {
   text,
   orElse,
@@ -21,8 +29,9 @@ import {
   defineCommand,
   type CommandContext,
   type OptionsOf,
+  servicesNamespace,
+  checkNamespace,
 } from '../command.ts';
-import { servicesNamespace, checkNamespace } from '../manifest/request.ts';
 import { safeParse } from 'zod/mini';
 import { nodeName, quoteText } from '../../config/options.ts';
 import { findClusterRoute } from '../services/read.ts';
@@ -42,7 +51,7 @@ export function formatSeats(view: SeatsView, screen: Screen = plainScreen): stri
       ? ['no seat: no AddressPool has one']
       : formatTable(columns, view.seats.map(toRow), screen);
   const notes = listNotes(view).flatMap((note) => layOutText('', note, screen));
-  return [...lines, ...(notes.length === 0 ? [] : ['', ...notes])].map((line) => `${line}\n`).join('');
+  return joinLines([...lines, ...(notes.length === 0 ? [] : ['', ...notes])]);
 }
 
 function toRow(seat: SeatView): Part[] {
@@ -73,10 +82,9 @@ function listNotes(view: SeatsView): string[] {
       .flatMap(({ node, unheld }) =>
         Object.entries(unheld).map(([name, why]) => `${node} cannot hold ${name}: ${why}`),
       ),
-    ...[...view.drained].flatMap(([pool, drained]) => {
-      const text = formatDrained(drained);
-      return text === null ? [] : [`drained in pool ${pool}: ${text}`];
-    }),
+    ...[...view.drained]
+      .map(([pool, drained]) => ({ pool, text: formatDrained(drained) }))
+      .flatMap(({ pool, text }) => (text === null ? [] : [`drained in pool ${pool}: ${text}`])),
     ...(misplaced.length === 0
       ? []
       : [
@@ -85,27 +93,12 @@ function listNotes(view: SeatsView): string[] {
   ];
 }
 
-/** A node whose Lease has run out. */
-export function describeNoAnswer({
-  node,
-  msSinceRenewal: ms,
-}: Pick<NodeView, 'node' | 'msSinceRenewal'>): string {
-  return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
-}
-
 /** What `vipnat seats --json` prints. */
 export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
   const document = {
     version: 1,
-    seats: seats.map(({ seat, pool, index, anchor, vrid, addresses, seatHolders, nodes: candidates }) => ({
-      seat,
-      pool,
-      index,
-      anchor,
-      vrid,
-      addresses,
-      seatHolders,
-      nodes: candidates,
+    seats: seats.map(({ seat, pool, index, anchor, vrid, addresses, seatHolders, ...more }) => ({
+      ...{ seat, pool, index, anchor, vrid, addresses, seatHolders, nodes: more.nodes },
     })),
     nodes: nodes.map(({ node, mode, msSinceRenewal, inUse, unheld }) => ({
       node,
@@ -198,19 +191,13 @@ async function moveAndPrint({
   stdout,
   stderr,
 }: CommandContext<OptionsOf<typeof flags> & Asked>): Promise<number> {
-  const route = findClusterRoute(config, 'seats');
   const clock = systemClock;
+  const route = findClusterRoute(config, 'seats');
   const api = createSeatsApi({ route, clock, namespace: options.namespace });
-  await move(
-    {
-      api,
-      clock,
-      print: (words) => {
-        stderr(`${words}\n`);
-      },
-    },
-    options,
-  );
+  const print = (words: string) => {
+    stderr(`${words}\n`);
+  };
+  await move({ api, clock, print }, options);
   const view = await api.view();
   stdout(options.json ? formatSeatsJson(view) : formatSeats(view, screen()));
   return view.seats.every(({ seatHolders }) => seatHolders.length === 1)
@@ -219,16 +206,9 @@ async function moveAndPrint({
 }
 
 async function move(moving: MoveOptions, { action, node }: Asked): Promise<void> {
-  switch (action) {
-    case 'list':
-      return;
-    case 'drain':
-      await drainNode(moving, node);
-      return;
-    case 'undrain':
-      await undrainNode(moving, node);
-      return;
-    case 'rebalance':
-      if ((await rebalanceSeats(moving)) === 0) moving.print('every seat is where it is to be');
+  if (action === 'drain') await drainNode(moving, node);
+  if (action === 'undrain') await undrainNode(moving, node);
+  if (action === 'rebalance' && (await rebalanceSeats(moving)) === 0) {
+    moving.print('every seat is where it is to be');
   }
 }

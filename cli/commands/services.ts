@@ -1,11 +1,6 @@
 import type { ServicesView, ServiceView, ClusterView } from '../services/view.ts';
 import { toPrintableJson, exitStatuses } from '../../lib/text.ts';
-import {
-  type ServiceDetails,
-  createServicesApi,
-  findClusterRoute,
-  type ServicesApi,
-} from '../services/read.ts';
+import type { ServiceDetails, ServicesApi } from '../services/read.ts';
 import { listNodes, isInTrouble } from '../services/read-view.ts';
 import {
   text,
@@ -16,14 +11,14 @@ import {
   type CommandContext,
   type OptionsOf,
   defineCommand,
+  servicesNamespace,
+  checkNamespace,
 } from '../command.ts';
-import { servicesNamespace, checkNamespace } from '../manifest/request.ts';
 import type { NamespacedName } from '../../lib/kubernetes/client.ts';
 import { quoteText } from '../../config/options.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { clearScreen, formatErrorLine, waitForNext } from '../output.ts';
 import type { VipnatError } from '../../lib/errors.ts';
-import { formatServices, formatService } from '../screens/services.ts';
 
 /** `vipnat services --json`, version 1: fields are added, never renamed. Ends with a newline. */
 export function formatServicesJson(view: ServicesView): string {
@@ -169,6 +164,8 @@ function explainName(word: string): string {
 async function printServices(context: ServicesContext): Promise<number> {
   const { config, options, screen, stdout, stderr } = context;
   const { watch: watchMs, namespace } = options;
+  // Help and mistakes load this file, too.
+  const { createServicesApi, findClusterRoute } = await import('../services/read.ts');
   const api = createServicesApi({
     route: findClusterRoute(config, 'services'),
     clock: systemClock,
@@ -195,6 +192,7 @@ async function show(
   api: ServicesApi,
   { options: { service, json: isJson }, screen }: ServicesContext,
 ): Promise<{ readonly text: string; readonly isTrouble: boolean }> {
+  const { formatServices, formatService } = await import('../screens/services.ts');
   const nowMs = systemClock.date().getTime();
   if (service === null) {
     const view = await api.listAll();

@@ -17,15 +17,17 @@ import {
   clean,
   clearScreen,
   waitForNext,
+  count,
+  joinLines,
 } from '../output.ts';
-import { isBalanced, type Config } from '../../config/options.ts';
+import { isBalanced } from '../../config/options.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { describeDrift } from '../../lib/plan.ts';
 import { describeKubeProxy, describeSources, findLocalClientWarnings } from '../findings.ts';
 import { findDropRules, describeDropRule, type UntrackedPackets } from '../foreign-rules.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
 import { toPrintableLine, formatAge, toPrintableJson, exitStatuses } from '../../lib/text.ts';
-import { type ApiserverState, type BackendStatus, readStatus } from '../../agent/main.ts';
+import type { ApiserverState, BackendStatus } from '../../agent/main.ts';
 import { type HostBalancer, isUsed, findTrouble, nameTable } from '../../lib/api/balancer.ts';
 import {
   json,
@@ -36,7 +38,6 @@ import {
   defineCommand,
   hostOptions,
 } from '../command.ts';
-import { inspectBalancer } from '../../balancer/main.ts';
 import { nameNode } from '../../config/load.ts';
 import { systemClock } from '../../lib/clock.ts';
 
@@ -66,9 +67,9 @@ function formatVip({ decision, isHeld, backends }: VipStatus, status: StatusView
 }
 
 function describeSync({ assessment }: HostStatus): Part {
-  const count = describeDrift(assessment.plan).length + assessment.missingSwitches.length;
-  if (count === 0) return { text: 'in sync', tone: 'good' };
-  return { text: `NOT IN SYNC (${count} difference${count === 1 ? '' : 's'})`, tone: 'bad' };
+  const differences = describeDrift(assessment.plan).length + assessment.missingSwitches.length;
+  if (differences === 0) return { text: 'in sync', tone: 'good' };
+  return { text: `NOT IN SYNC (${count(differences, 'difference')})`, tone: 'bad' };
 }
 
 /** What a line of the foot is about. Lines are below each other. */
@@ -113,7 +114,7 @@ function describeAgent({ agent, activity }: HostStatus): Part[] {
     ...(syncedMsAgo === null
       ? []
       : [`last sync ${syncedMsAgo < 1000 ? `${Math.round(syncedMsAgo)} ms` : formatAge(syncedMsAgo)} ago`]),
-    ...(activity === null ? [] : [`${activity.writes} write${activity.writes === 1 ? '' : 's'}`]),
+    ...(activity === null ? [] : [count(activity.writes, 'write')]),
   ];
   return parts.map((text) => ({ text }));
 }
@@ -250,9 +251,8 @@ function describeServices(host: HostBalancer): Part[] {
 type Activity = NonNullable<HostBalancer['activity']>;
 
 function describeCounts({ services, elements, isFollowing, inUse }: Activity): Part[] {
-  const plural = (count: number, word: string) => `${count} ${word}${count === 1 ? '' : 's'}`;
   return [
-    { text: `${plural(services, 'Service')}, ${plural(elements, 'element')}` },
+    { text: `${count(services, 'Service')}, ${count(elements, 'element')}` },
     isFollowing ? { text: 'follows the API' } : { text: 'THE API IS AWAY: tables stay', tone: 'doubtful' },
     ...(inUse.length === 0
       ? []
@@ -278,7 +278,7 @@ function describeHostBalancer({ balancer, activity, tables }: HostBalancer): Par
   return [
     { text: `running, pid ${balancer.pid}, since ${balancer.since}` },
     ...(syncedMsAgo === null ? [] : [{ text: `last sync ${formatAge(syncedMsAgo)} ago` }]),
-    ...(repairs === 0 ? [] : [{ text: `${repairs} repair${repairs === 1 ? '' : 's'}` }]),
+    ...(repairs === 0 ? [] : [{ text: count(repairs, 'repair') }]),
   ];
 }
 
@@ -365,8 +365,13 @@ Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad co
  */
 async function printStatus({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
   const { json: isJson, watch: watchMs } = options;
+  // Help and mistakes load this file, too.
+  const { readStatus } = await import('../../agent/main.ts');
+  const { inspectBalancer } = await import('../../balancer/main.ts');
+  // Null on a host that has Services alone.
+  const readVips = async () => (config.vips.length === 0 ? null : await readStatus(config, stderr));
   for (;;) {
-    const [found, services] = await Promise.all([readVipsStatus(config, stderr), inspectBalancer()]);
+    const [found, services] = await Promise.all([readVips(), inspectBalancer()]);
     const text = isJson
       ? formatAllJson(found, services, nameNode(config))
       : formatAll(found, services, screen());
@@ -383,13 +388,7 @@ function formatAllJson(found: StatusView | null, services: HostBalancer, node: s
 }
 
 function formatAll(found: StatusView | null, services: HostBalancer, screen: Screen): string {
-  const lines = formatHostServices(services, screen).map((line) => `${line}\n`);
-  const blocks = [...(found === null ? [] : [formatStatus(found, screen)]), lines.join('')];
+  const lines = joinLines(formatHostServices(services, screen));
+  const blocks = [...(found === null ? [] : [formatStatus(found, screen)]), lines];
   return blocks.filter((block) => block !== '').join('\n');
-}
-
-/** Of the VIPs; null without any, on a host that has Services alone. */
-async function readVipsStatus(config: Config, stderr: (text: string) => void): Promise<StatusView | null> {
-  if (config.vips.length === 0) return null;
-  return await readStatus(config, stderr);
 }

@@ -21,7 +21,7 @@ import { loadBalancerServices, endpointSlices } from '../../lib/api/service.ts';
 import { earlySlices, type Pod, readGateTypes } from '../../lib/api/endpoints.ts';
 import { devices } from '../../lib/api/device.ts';
 import { toLeaseResource } from '../../lib/api/node.ts';
-import { servicesNamespace } from '../manifest/request.ts';
+import { servicesNamespace } from '../command.ts';
 import { viewServices, gatedPods, findWaiting } from '../services/read-view.ts';
 import { readPlacedAddresses, type NeighbourQuestion, findAddressUsers } from '../../lib/kernel/addresses.ts';
 import { listSubnets } from '../../lib/keepalived/read.ts';

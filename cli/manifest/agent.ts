@@ -1,18 +1,18 @@
-import { type ManifestRequest, toPodArguments, toServicesArguments } from './request.ts';
+import { type ManifestKind, type ManifestRequest, toPodArguments, toServicesArguments } from './request.ts';
 import {
-  type Manifest,
   toPodSpec,
   everyTaint as tolerations,
   toDaemonSet,
-  type Part,
   onTheHost,
   toInitContainer,
   escapeVariables,
   toConfined,
   toKeepalivedContainer,
   toManifest,
-  nestComments,
+  explain,
+  formatManifests,
 } from './pod.ts';
+import { toServicesManifests } from './services.ts';
 import { toAccount, toRole, type Rights, allow } from './rights.ts';
 import { type OptionName, type Config, schema } from '../../config/options.ts';
 import {
@@ -23,21 +23,52 @@ import {
 } from '../../lib/keepalived/write.ts';
 import { dirname } from 'node:path';
 import { toKeepalivedArguments } from '../keepalived.ts';
+import { formatFlags } from '../command.ts';
 import { toArguments } from '../../config/load.ts';
 import { refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
 import { quoteWords } from '../../lib/text.ts';
 
 const name = 'vipnat';
 
+/** What a kind of manifest is made of, and what to do with it, in a line. */
+const kindToPrinter: Readonly<
+  Record<Exclude<ManifestKind, 'systemd'>, { make: (request: ManifestRequest) => object[]; use: string }>
+> = {
+  daemonset: {
+    make: toDaemonSetManifests,
+    use: 'Apply this file with kubectl apply -f. The nodes must be able to pull the image.',
+  },
+  'static-pod': {
+    make: (request) => [toStaticPod('vipnat', request, toPodSpec(request, 'static-pod'))],
+    use: 'Copy this file to /etc/kubernetes/manifests on each control-plane node. The node must be able to pull the image.',
+  },
+  keepalived: {
+    make: (request) => [toStaticPod('keepalived', request, toKeepalivedSpec(request))],
+    use: `Copy this file to /etc/kubernetes/manifests on each control-plane node. Load both images first: a node may need the VIP
+to pull them.`,
+  },
+  services: {
+    make: toServicesManifests,
+    use: 'Apply this file with kubectl apply -f.',
+  },
+};
+
+/** A manifest as YAML, ready to be applied: its first line is the command that prints it. That of systemd has all files, each behind its path. */
+export function printManifest(request: ManifestRequest): string {
+  const { kind } = request.options;
+  if (kind === 'systemd') return formatHostFiles(toSystemdFiles(request));
+  const { make, use } = kindToPrinter[kind];
+  return formatManifests(`${toCommandLine(request)}\n${use}`, make(request));
+}
+
 /** A DaemonSet for the control-plane nodes, and what it may do with the API: follow the Service default/kubernetes and its EndpointSlice, and write events. */
-export function toDaemonSetManifests(request: ManifestRequest): Manifest[] {
+function toDaemonSetManifests(request: ManifestRequest): object[] {
   const account = { name, namespace: request.options.namespace };
-  const pod = toPodSpec(request, 'daemonset');
-  const value = { serviceAccountName: name, affinity, tolerations, ...pod.value };
+  const pod = { serviceAccountName: name, affinity, tolerations, ...toPodSpec(request, 'daemonset') };
   return [
     toAccount(account),
     ...toRole({ name, namespace: 'default' }, account, rights),
-    toDaemonSet(account, { ...pod, value }),
+    toDaemonSet(account, pod),
   ];
 }
 
@@ -81,40 +112,25 @@ const pidFolder = '/run/keepalived';
 /** What of the configuration keepalived.conf follows from. */
 const configNames: readonly OptionName[] = ['vip', 'endpoints', 'runDir'];
 
-/** A pod of keepalived for the kubelet's folder of manifests, the same on every node. */
-export function toKeepalivedManifest(request: ManifestRequest): Manifest {
-  return toStaticPod('keepalived', request.options.namespace, toSpec(request));
-}
-
-function toSpec(request: ManifestRequest): Part {
+/** A pod of keepalived, the same on every node. */
+function toKeepalivedSpec(request: ManifestRequest): object {
   const file = locateKeepalivedFile(request.config.runDir);
-  const folder = dirname(file);
+  const writing = "It writes this node's keepalived.conf: interface, own address, priority.";
+  const keeping = 'keepalived has its own pod, so the VIP does not move when the agent restarts.';
+  const purpose = 'keepalived.conf, and the track file: whether this node can serve the VIP';
+  const hostPath = { path: dirname(file), type: 'DirectoryOrCreate' };
   return {
-    value: {
-      ...onTheHost,
-      // The VIP is handed over immediately.
-      terminationGracePeriodSeconds: 10,
-      initContainers: [toWriter(request, file)],
-      containers: [toKeeper(request, file)],
-      volumes: [
-        { name: 'keepalived', hostPath: { path: folder, type: 'DirectoryOrCreate' } },
-        { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: '1Mi' } },
-      ],
-    },
-    comments: [
-      {
-        path: ['initContainers', 0],
-        text: "It writes this node's keepalived.conf: interface, own address, priority.",
-      },
-      {
-        path: ['containers', 0],
-        text: 'keepalived has its own pod, so the VIP does not move when the agent restarts.',
-      },
-      {
-        path: ['volumes', 0],
-        text: `keepalived.conf, and the track file: whether this node can serve the VIP`,
-      },
-      { path: ['volumes', 1], text: "keepalived's process ids" },
+    ...onTheHost,
+    // The VIP is handed over immediately.
+    terminationGracePeriodSeconds: 10,
+    initContainers: [explain(writing, toWriter(request, file))],
+    containers: [explain(keeping, toKeeper(request, file))],
+    volumes: [
+      explain(purpose, { name: 'keepalived', hostPath }),
+      explain("keepalived's process ids", {
+        name: 'run',
+        emptyDir: { medium: 'Memory', sizeLimit: '1Mi' },
+      }),
     ],
   };
 }
@@ -148,20 +164,14 @@ function toKeeper(request: ManifestRequest, file: string): object {
 /** The value of the class system-node-critical. For a file the kubelet does not look it up; kubeadm writes it out too. */
 const systemNodeCritical = 2_000_001_000;
 
-/** vipnat as a pod for the kubelet's folder of manifests: it needs no API, and has no credentials for it. */
-export function toStaticPodManifest(request: ManifestRequest): Manifest {
-  return toStaticPod('vipnat', request.options.namespace, toPodSpec(request, 'static-pod'));
-}
-
-/** A pod for the kubelet's folder of manifests, of a spec that says nothing of priority and credentials. */
-function toStaticPod(name: string, namespace: string, pod: Part): Manifest {
-  const spec = { automountServiceAccountToken: false, priority: systemNodeCritical, ...pod.value };
-  const head = { apiVersion: 'v1', kind: 'Pod', name, namespace };
-  return toManifest(head, { spec }, nestComments(['spec'], pod.comments));
+/** A pod for the kubelet's folder of manifests: it needs no API, and has no credentials for it. */
+function toStaticPod(name: string, { options: { namespace } }: ManifestRequest, pod: object): object {
+  const spec = { automountServiceAccountToken: false, priority: systemNodeCritical, ...pod };
+  return toManifest({ apiVersion: 'v1', kind: 'Pod', name, namespace }, { spec });
 }
 
 /** All files as one text for people, each behind its path, as `systemctl cat` has them. Pure. */
-export function formatHostFiles(files: readonly HostFile[]): string {
+function formatHostFiles(files: readonly HostFile[]): string {
   return files.map(({ path, text }) => `# ${path}\n${text}`).join('\n');
 }
 
@@ -338,12 +348,12 @@ function quoteUnitWord(word: string): string {
 }
 
 /** The command that prints the same manifest, wherever it is run, as a shell takes it. */
-export function toCommandLine({ options, config, given }: ManifestRequest): string {
+function toCommandLine({ options, config, given }: ManifestRequest): string {
   return quoteWords([
     ...['vipnat', 'manifest', options.kind],
     ...toArguments(config, given),
     ...toKeepalivedArguments(options),
-    ...(options.keepalivedImage === null ? [] : [`--keepalived-image=${options.keepalivedImage}`]),
+    ...formatFlags({ keepalivedImage: options.keepalivedImage }),
     ...toPodArguments(options),
     ...toServicesArguments(options),
   ]);

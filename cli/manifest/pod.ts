@@ -4,7 +4,7 @@ import { podVariable, toArguments } from '../../config/load.ts';
 import { nameVariable, type OptionName, type Config } from '../../config/options.ts';
 import { type Endpoint, families } from '../../lib/net.ts';
 import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
-import { Document, isNode, isMap, isScalar } from 'yaml';
+import { Document, visit, isNode, type Node, type Pair } from 'yaml';
 
 /** What an object is, as it begins. */
 interface ObjectHead {
@@ -20,35 +20,27 @@ export function toLabels(name: string): object {
   return { 'app.kubernetes.io/name': name };
 }
 
-/** An object with its label, its further fields, and the comments that people read next to it. */
-export function toManifest(
-  { apiVersion, kind, name, namespace }: ObjectHead,
-  fields: object,
-  comments: readonly Comment[] = [],
-): Manifest {
+/** An object with its label and its further fields. */
+export function toManifest({ apiVersion, kind, name, namespace }: ObjectHead, fields: object): object {
   const metadata = { name, ...(namespace === null ? {} : { namespace }), labels: toLabels(name) };
-  return { object: { apiVersion, kind, metadata, ...fields }, comments };
+  return { apiVersion, kind, metadata, ...fields };
 }
 
-/** A DaemonSet with this spec of its pods: one node after the other gets a new pod. `comments` are for the parts outside that spec. */
+/** A DaemonSet with this spec of its pods: one node after the other gets a new pod. `comment` is for that. */
 export function toDaemonSet(
   { name, namespace }: Pick<ObjectHead, 'name' | 'namespace'>,
-  pod: Part,
-  comments: readonly Comment[] = [],
-): Manifest {
+  pod: object,
+  comment = '',
+): object {
   const labels = toLabels(name);
   const spec = {
     selector: { matchLabels: labels },
     // A pod that ends within that time stops the roll-out at its node. A balancer's seats have moved by then.
     minReadySeconds: 10,
-    updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 1 } },
-    template: { metadata: { labels }, spec: pod.value },
+    updateStrategy: explain(comment, { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 1 } }),
+    template: { metadata: { labels }, spec: pod },
   };
-  const head = { apiVersion: 'apps/v1', kind: 'DaemonSet', name, namespace };
-  return toManifest(head, { spec }, [
-    ...comments,
-    ...nestComments(['spec', 'template', 'spec'], pod.comments),
-  ]);
+  return toManifest({ apiVersion: 'apps/v1', kind: 'DaemonSet', name, namespace }, { spec });
 }
 
 /** The group of admission policies and webhooks. */
@@ -65,10 +57,10 @@ interface AdmissionPolicy {
 }
 
 /** The policy, and then its binding. */
-export function toPolicyManifests({ kind, name, purpose, spec, binding }: AdmissionPolicy): Manifest[] {
+export function toPolicyManifests({ kind, name, purpose, spec, binding }: AdmissionPolicy): object[] {
   const head = { apiVersion: admission, name, namespace: null };
   return [
-    toManifest({ ...head, kind }, { spec }, [{ path: ['spec'], text: purpose }]),
+    toManifest({ ...head, kind }, { spec: explain(purpose, spec) }),
     toManifest({ ...head, kind: `${kind}Binding` }, { spec: { policyName: name, ...binding } }),
   ];
 }
@@ -78,18 +70,20 @@ interface Container {
   readonly name: string;
   readonly image: string;
   readonly requests: { readonly cpu: string; readonly memory: string };
+  /** What to say of that. */
+  readonly comment?: string;
   readonly fields: object;
 }
 
 /** What all containers have. */
-function toContainer({ name, image, requests, fields }: Container): object {
+function toContainer({ name, image, requests, comment = '', fields }: Container): object {
   return {
     name,
     image,
     // Also for a tag `latest`: an image that was loaded by hand is nowhere to be pulled from, and the VIP waits for no registry.
     imagePullPolicy: 'IfNotPresent',
     ...fields,
-    resources: { requests },
+    resources: explain(comment, { requests }),
     // The errors of a wrong configuration are then in `kubectl describe pod`.
     terminationMessagePolicy: 'FallbackToLogsOnError',
   };
@@ -99,20 +93,19 @@ function toContainer({ name, image, requests, fields }: Container): object {
  * A container that runs vipnat for as long as its pod lives. `args` are as Kubernetes takes them, with `$` escaped. `env` is in addition to the
  * variable that names the kind of the pod.
  */
-interface VipnatContainer {
-  readonly name: string;
+interface VipnatContainer extends Omit<Container, 'image' | 'requests'> {
   readonly kind: PodKind;
   readonly args: readonly string[];
   readonly env?: readonly object[];
-  readonly fields: object;
 }
 
 /** vipnat's container. */
 export function toVipnatContainer(request: ManifestRequest, container: VipnatContainer): object {
-  const { name, kind, args, env: others = [], fields } = container;
+  const { kind, args, env: others = [], ...more } = container;
   const env = [{ name: podVariable, value: kind }, ...others];
   const requests = { cpu: '20m', memory: '128Mi' };
-  return toContainer({ name, image: chooseImage(request), requests, fields: { args, env, ...fields } });
+  const fields = { args, env, ...more.fields };
+  return toContainer({ ...more, image: chooseImage(request), requests, fields });
 }
 
 /** A container that runs vipnat once, before the others start. */
@@ -185,51 +178,30 @@ export const onLinux = { nodeSelector: { 'kubernetes.io/os': 'linux' } };
 export const everyTaint = [{ operator: 'Exists' }];
 
 /** The spec of a pod that runs the agent on the host's network, without what says where and as whom it runs. */
-export function toPodSpec(request: ManifestRequest, kind: PodKind): Part {
+export function toPodSpec(request: ManifestRequest, kind: PodKind): object {
+  const { listen, vips } = request.config;
   const volumes = findVolumes(request.config, isPrivileged(request));
-  const container = toAgentContainer(request, kind, volumes);
-  return {
-    value: {
-      ...onTheHost,
-      // It ends immediately; what it last wrote stays.
-      terminationGracePeriodSeconds: 10,
-      containers: [container.value],
-      volumes: toPodVolumes(volumes),
-    },
-    comments: [
-      ...nestComments(['containers', 0], container.comments),
-      ...volumes.map(({ purpose }, index) => ({ path: ['volumes', index], text: purpose })),
-    ],
-  };
-}
-
-function toAgentContainer(request: ManifestRequest, kind: PodKind, volumes: readonly HostVolume[]): Part {
-  const probes = toProbes(toReadiness(request, kind));
-  const security = isPrivileged(request) ? privileged : toLeastPrivilege(request.config.vips);
-  return {
-    value: toVipnatContainer(request, {
-      name: 'vipnat',
-      kind,
-      args: ['run', ...toContainerArguments(request)],
-      env: needsNodeName(request) ? [nodeName] : [],
-      fields: {
-        ...probes.value,
-        securityContext: security.value,
-        volumeMounts: toVolumeMounts(volumes),
-      },
-    }),
-    comments: [
-      { path: ['resources'], text: resourcesComment },
-      ...probes.comments,
-      ...nestComments(['securityContext'], security.comments),
-    ],
-  };
-}
-
-function toReadiness({ config: { listen } }: ManifestRequest, kind: PodKind): Readiness | null {
-  if (listen === null) return null;
   const purpose = 'The probe names its pod, because another agent answers while this pod waits.';
-  return { probe: askOnHost(listen, `/readyz?${podParameter}=${kind}`), purpose };
+  const readiness = listen && explain(purpose, askOnHost(listen, `/readyz?${podParameter}=${kind}`));
+  const container = toVipnatContainer(request, {
+    name: 'vipnat',
+    kind,
+    args: ['run', ...toContainerArguments(request)],
+    env: needsNodeName(request) ? [nodeName] : [],
+    comment: resourcesComment,
+    fields: {
+      ...toProbes(readiness),
+      securityContext: isPrivileged(request) ? { privileged: true, ...asRoot } : toLeastPrivilege(vips),
+      volumeMounts: toVolumeMounts(volumes),
+    },
+  });
+  return {
+    ...onTheHost,
+    // It ends immediately; what it last wrote stays.
+    terminationGracePeriodSeconds: 10,
+    containers: [container],
+    volumes: toPodVolumes(volumes),
+  };
 }
 
 /** Sources: docs/benchmarks.md, "A network that loses packets", and `scripts/test nodes`; the tools that it starts come and go in addition. */
@@ -241,26 +213,17 @@ function needsNodeName({ options, config }: ManifestRequest): boolean {
   return config.nodeName === null && (options.kind === 'daemonset' || config.kubeconfig !== null);
 }
 
-const privileged: Part = { value: { privileged: true, ...asRoot }, comments: [] };
-
 /** The kernel forgets that route as soon as IPv6 is forwarded, unless accept_ra is set to 2 before. */
 const advertisedNote =
   '\nIf an interface obeys router advertisements, first run: sysctl -w net.ipv6.conf.INTERFACE.accept_ra=2';
 
-function toLeastPrivilege(vips: readonly Endpoint[]): Part {
+function toLeastPrivilege(vips: readonly Endpoint[]): object {
   const switches = families
     .filter((family) => vips.some((vip) => vip.family === family))
     .map((family) => `${forwardingSwitch(family)}=1`);
-  return {
-    value: toConfined(['NET_ADMIN', 'NET_BIND_SERVICE', 'NET_RAW']),
-    comments: [
-      {
-        path: [],
-        text: `/proc/sys is read-only in this container. If IP forwarding is off, the agent cannot switch it on or balance VIPs.
-On each node, run: sysctl -w ${switches.join(' ')}${vips.some(({ family }) => family === 'ipv6') ? advertisedNote : ''}`,
-      },
-    ],
-  };
+  const comment = `/proc/sys is read-only in this container. If IP forwarding is off, the agent cannot switch it on or balance VIPs.
+On each node, run: sysctl -w ${switches.join(' ')}${vips.some(({ family }) => family === 'ipv6') ? advertisedNote : ''}`;
+  return explain(comment, toConfined(['NET_ADMIN', 'NET_BIND_SERVICE', 'NET_RAW']));
 }
 
 /** Where /proc/sys is read-only, trying to set what is in it would only fail. */
@@ -273,40 +236,25 @@ function toContainerArguments(request: ManifestRequest): string[] {
   return args.map(escapeVariables);
 }
 
-/** How the kubelet asks whether a container is ready, and the comment that explains it. */
-export interface Readiness {
-  readonly probe: object;
-  readonly purpose: string;
-}
-
 /**
  * The probes of vipnat's container: a program in the container answers whether it is alive, and HTTP answers whether it is ready,
  * unless nothing is served. Only a loop that hangs for minutes is a reason to restart: what it last wrote stays in both
  * cases. `reason` says why the liveness probe uses no port.
  */
-export function toProbes(readiness: Readiness | null, reason = sharedPorts): Part {
+export function toProbes(readiness: object | null, reason = 'pods share the ports of the host'): object {
   const isAlive = { exec: { command: [...heartbeatProbe] } };
   return {
-    value: {
-      startupProbe: { ...isAlive, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 30 },
-      ...(readiness === null ? {} : { readinessProbe: readiness.probe }),
-      livenessProbe: { ...isAlive, periodSeconds: 20, timeoutSeconds: 10, failureThreshold: 6 },
-    },
-    comments: [
-      {
-        path: ['startupProbe'],
-        text: `vipnat writes until when it is alive, in seconds since boot. No port is used, because ${reason}.`,
-      },
-      ...(readiness === null ? [] : [{ path: ['readinessProbe'], text: readiness.purpose }]),
-      {
-        path: ['livenessProbe'],
-        text: 'It fails only if vipnat hangs. If the API or a tool fails, a restart would not help.',
-      },
-    ],
+    startupProbe: explain(
+      `vipnat writes until when it is alive, in seconds since boot. No port is used, because ${reason}.`,
+      { ...isAlive, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 30 },
+    ),
+    ...(readiness === null ? {} : { readinessProbe: readiness }),
+    livenessProbe: explain(
+      'It fails only if vipnat hangs. If the API or a tool fails, a restart would not help.',
+      { ...isAlive, periodSeconds: 20, timeoutSeconds: 10, failureThreshold: 6 },
+    ),
   };
 }
-
-const sharedPorts = 'pods share the ports of the host';
 
 /** Asks a server in the network of the node: one that listens at every address, at the loopback one. */
 export function askOnHost({ address, port }: Endpoint, path: string): object {
@@ -375,9 +323,9 @@ const modules: HostVolume = {
   purpose: 'iptables-legacy loads missing kernel modules from /lib/modules',
 };
 
-/** `volumes` of a pod's spec. */
+/** `volumes` of a pod's spec, each with its purpose. */
 export function toPodVolumes(volumes: readonly HostVolume[]): object[] {
-  return volumes.map(({ name, path, type }) => ({ name, hostPath: { path, type } }));
+  return volumes.map(({ name, path, type, purpose }) => explain(purpose, { name, hostPath: { path, type } }));
 }
 
 /** `volumeMounts` of a container. */
@@ -398,59 +346,35 @@ function toFileVolume(name: string, path: string, purpose: string): HostVolume {
   return { name, path, type: 'File', isReadOnly: true, purpose };
 }
 
-/** A comment above the key or item that a path leads to; above the whole document when the path is empty. */
-interface Comment {
-  readonly path: readonly (string | number)[];
-  /** One or more lines. */
-  readonly text: string;
+// Kubernetes reads by YAML 1.1, where `on` and `1_000` are no texts.
+const form = { compat: 'yaml-1.1', aliasDuplicateObjects: false } as const;
+
+/** A value for a manifest with what people read above it, one or more lines; empty for nothing. */
+export function explain(comment: string, value: unknown): object {
+  const node = new Document(value, form).contents as Node;
+  if (comment !== '') node.commentBefore = indentComment(comment);
+  return node;
 }
 
-/** One object of Kubernetes, and the comments that people read next to it. */
-export interface Manifest {
-  readonly object: object;
-  readonly comments: readonly Comment[];
+function indentComment(comment: string): string {
+  return comment.replaceAll(/^/gm, ' ');
 }
 
-/** A part of an object, with comments for it, their paths from that part on. */
-export interface Part {
-  readonly value: object;
-  readonly comments: readonly Comment[];
+/**
+ * Manifests as one YAML text, with a comment above the first: whoever reads it, by YAML 1.1 as Kubernetes does or by 1.2, gets the
+ * same objects.
+ */
+export function formatManifests(comment: string, manifests: readonly object[]): string {
+  const documents = manifests.map((manifest) => new Document(manifest, form));
+  for (const document of documents) visit(document, { Pair: raiseComment });
+  const [first] = documents;
+  if (first !== undefined) first.commentBefore = indentComment(comment);
+  return documents.map((document) => document.toString({ lineWidth: 0, singleQuote: true })).join('---\n');
 }
 
-/** Comments of a part that is at `path`, with their paths from there on where that path begins. */
-export function nestComments(path: Comment['path'], comments: readonly Comment[]): Comment[] {
-  return comments.map((comment) => ({ path: [...path, ...comment.path], text: comment.text }));
-}
-
-/** Manifests as one YAML text: whoever reads it, by YAML 1.1 as Kubernetes does or by 1.2, gets the same objects. */
-export function formatManifests(manifests: readonly Manifest[]): string {
-  return manifests.map(formatManifest).join('---\n');
-}
-
-function formatManifest({ object, comments }: Manifest): string {
-  const document = new Document(object, {
-    // Kubernetes reads by YAML 1.1, where `on` and `1_000` are no texts.
-    compat: 'yaml-1.1',
-    aliasDuplicateObjects: false,
-  });
-  for (const { path, text } of comments) setComment(document, path, text.replaceAll(/^/gm, ' '));
-  return document.toString({ lineWidth: 0, singleQuote: true });
-}
-
-function setComment(document: Document, path: Comment['path'], text: string): void {
-  if (path.length === 0) {
-    document.commentBefore = text;
-    return;
-  }
-  const node = findHead(document, path);
-  if (!isNode(node)) throw new TypeError(`nothing is at ${path.join('.')} for a comment`);
-  node.commentBefore = text;
-}
-
-/** What a comment has to precede: a key of a map, or an item of a sequence. */
-function findHead(document: Document, path: Comment['path']): unknown {
-  const last = path.at(-1);
-  const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
-  if (!isMap(parent)) return document.getIn(path, true);
-  return parent.items.map(({ key }) => key).find((key) => isScalar(key) && key.value === last);
+/** What is said of a map's value is above its key. */
+function raiseComment(_: unknown, { key, value }: Pair): void {
+  if (!isNode(key) || !isNode(value) || !value.commentBefore) return;
+  key.commentBefore = value.commentBefore;
+  value.commentBefore = null;
 }

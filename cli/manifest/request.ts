@@ -11,11 +11,22 @@ import {
 import { isGateType, webhookPort, injectionMethods } from '../../lib/api/endpoints.ts';
 import { isDeviceName } from '../../lib/api/device.ts';
 import { parseRange, type Endpoint, formatEndpoint } from '../../lib/net.ts';
-import { isSafePath } from '../../lib/keepalived/read.ts';
 import { usualRunFolder } from '../../lib/keepalived/write.ts';
-import { vrrpFlags, toKeepalivedArguments } from '../keepalived.ts';
+import { vrrpFlags, toKeepalivedArguments, checkFolder } from '../keepalived.ts';
 import * as z from 'zod/mini';
-import { forKinds, list, toggle, text, optional, type OptionsOf } from '../command.ts';
+import {
+  forKinds,
+  list,
+  type manifestKinds,
+  toggle,
+  text,
+  optional,
+  type OptionsOf,
+  refuseValue,
+  formatFlags,
+  checkNamespace,
+  servicesNamespace,
+} from '../command.ts';
 import { isSea } from 'node:sea';
 
 /** What kubelet or kube-apiserver would refuse in a manifest with these values, one line each; flags that are `unread` left out. */
@@ -26,11 +37,7 @@ export function findManifestProblems(
 ): string[] {
   const { kind, image, namespace } = options;
   const problems = [...findKeepalivedProblems(options, unread), ...findSystemdProblems(options, config)];
-  if (image !== null && !isImage(image)) {
-    problems.push(
-      `--image ${quoteText(image)} is not an image reference. Example: --image registry.example/vipnat:0.1.0`,
-    );
-  }
+  problems.push(...checkImage('--image', image, 'vipnat:0.1.0'));
   problems.push(...checkNamespace(namespace, defaultNamespace), ...findServicesProblems(options, config));
   if ((kind === 'daemonset' || kind === 'services') && config.nodeName !== null) {
     const rule = 'would give every node of the DaemonSet the same name';
@@ -41,17 +48,9 @@ export function findManifestProblems(
     if (path === null || isHostPath(path)) continue;
     const rule =
       'cannot be mounted: it must begin with /, and must not contain "..", ":" or control characters';
-    const flag = nameFlag(name);
-    problems.push(`${flag} ${quoteText(path)} ${rule}. Example: ${flag} ${describeOption(name).example}`);
+    problems.push(refuseValue(nameFlag(name), path, rule, describeOption(name).example));
   }
   return problems;
-}
-
-/** What is no name of a namespace (RFC 1123, a label). */
-export function checkNamespace(namespace: string, example: string): string[] {
-  if (/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) return [];
-  const rule = 'is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end';
-  return [`--namespace ${quoteText(namespace)} ${rule}. Example: --namespace ${example}`];
 }
 
 /** What is no type of a readiness gate that is vipnat's to open. */
@@ -59,14 +58,13 @@ export function checkGates(gates: readonly string[]): string[] {
   const rule = 'is not the type of a readiness gate: use DOMAIN/NAME';
   return gates
     .filter((text) => !isGateType(text))
-    .map((text) => `--gate ${quoteText(text)} ${rule}. Example: --gate example.com/load-balancer-ready`);
+    .map((text) => refuseValue('--gate', text, rule, 'example.com/load-balancer-ready'));
 }
 
 /** What is no port for the webhook. */
 export function checkWebhookPort(port: string | null): string[] {
   if (port === null || (/^[1-9]\d{0,4}$/.test(port) && Number(port) <= 65_535)) return [];
-  const rule = 'is not a whole number from 1 to 65535';
-  return [`--webhook-port ${quoteText(port)} ${rule}. Example: --webhook-port ${webhookPort}`];
+  return [refuseValue('--webhook-port', port, 'is not a whole number from 1 to 65535', webhookPort)];
 }
 
 /** What is no device for Services without a class, or cannot be combined with the default class. */
@@ -74,26 +72,28 @@ export function checkDefaultDevice({
   defaultDevice,
   defaultClass,
 }: Pick<ManifestOptions, 'defaultDevice' | 'defaultClass'>): string[] {
+  if (defaultDevice === null) return [];
+  const rule = 'is not the name of a LoadBalancerDevice';
+  // Both would serve a Service without a class that has such an annotation.
+  const both =
+    '--default-device and --default-class exclude each other: both are about Services without a class. Leave one out';
   return [
-    ...(defaultDevice === null || isDeviceName(defaultDevice)
+    ...(isDeviceName(defaultDevice)
       ? []
-      : [
-          `--default-device ${quoteText(defaultDevice)} is not the name of a LoadBalancerDevice. Example: --default-device haproxy-1`,
-        ]),
-    // Both would serve a Service without a class that has such an annotation.
-    ...(defaultDevice !== null && defaultClass
-      ? [
-          '--default-device and --default-class exclude each other: both are about Services without a class. Leave one out',
-        ]
-      : []),
+      : [refuseValue('--default-device', defaultDevice, rule, 'haproxy-1')]),
+    ...(defaultClass ? [both] : []),
   ];
 }
 
 function findServicesProblems(options: ManifestOptions, config: Config): string[] {
   const { kind, pool, gate, injectGates, balancerListen, nodeProbePort } = options;
+  const wrongPools = pool.filter((text) => parseRange(text) === null);
   if (kind !== 'services') return refuse(toServicesArguments(options), 'vipnat manifest services only');
   return [
-    ...[...findPoolProblems(pool), ...checkGates(gate), ...findFolderProblems(config)],
+    ...wrongPools.map((text) =>
+      refuseValue('--pool', text, 'is not a range of addresses', '10.0.9.10-10.0.9.99'),
+    ),
+    ...[...checkGates(gate), ...checkFolder(config, usualRunFolder)],
     ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
     ...[...checkDefaultDevice(options), ...findInjectionProblems(injectGates)],
   ];
@@ -112,22 +112,6 @@ function findInjectionProblems(injection: string | null): string[] {
   ];
 }
 
-function findPoolProblems(pools: readonly string[]): string[] {
-  return pools
-    .filter((text) => parseRange(text) === null)
-    .map(
-      (text) => `--pool ${quoteText(text)} is not a range of addresses. Example: --pool 10.0.9.10-10.0.9.99`,
-    );
-}
-
-/** The balancer writes it into keepalived.conf. */
-function findFolderProblems({ runDir }: Config): string[] {
-  if (isSafePath(runDir)) return [];
-  return [
-    `--run-dir ${quoteText(runDir)} cannot be written into keepalived.conf. Example: --run-dir ${usualRunFolder}`,
-  ];
-}
-
 /** What is written into a unit, and into a line of a shell in it, has to mean itself there. */
 function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Config): string[] {
   const { kind, directory } = options;
@@ -141,26 +125,24 @@ function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Con
     ...refuse(toPodArguments(options), 'pods, and systemd has none'),
     ...Object.entries(paths)
       .filter(([, path]) => !/^\/[\w./@+-]+$/.test(path))
-      .map(
-        ([flag, path]) =>
-          `${flag} ${quoteText(path)} cannot be written into a unit. Example: ${flag} /run/vipnat`,
-      ),
+      .map(([flag, path]) => refuseValue(flag, path, 'cannot be written into a unit', '/run/vipnat')),
   ];
 }
 
 function findKeepalivedProblems(options: ManifestOptions, unread: ReadonlySet<string>): string[] {
   const { kind, keepalivedImage } = options;
-  const problems: string[] = [];
-  if (keepalivedImage !== null && kind !== 'keepalived' && kind !== 'services') {
-    problems.push(
-      ...refuse(['--keepalived-image'], 'vipnat manifest keepalived and vipnat manifest services only'),
-    );
-  } else if (keepalivedImage !== null && !isImage(keepalivedImage)) {
-    const example = 'Example: --keepalived-image registry.example/keepalived:2.2.7';
-    problems.push(`--keepalived-image ${quoteText(keepalivedImage)} is not an image reference. ${example}`);
-  }
+  const whose = 'vipnat manifest keepalived and vipnat manifest services only';
+  const problems =
+    keepalivedImage !== null && kind !== 'keepalived' && kind !== 'services'
+      ? refuse(['--keepalived-image'], whose)
+      : checkImage('--keepalived-image', keepalivedImage, 'keepalived:2.2.7');
   if (kind === 'keepalived' || Object.keys(vrrpFlags).some((name) => unread.has(name))) return problems;
   return [...problems, ...refuse(toKeepalivedArguments(options), 'vipnat manifest keepalived only')];
+}
+
+function checkImage(flag: string, image: string | null, example: string): string[] {
+  if (image === null || isImage(image)) return [];
+  return [refuseValue(flag, image, 'is not an image reference', `registry.example/${example}`)];
 }
 
 /** Source: the grammar of github.com/distribution/reference 0.6, by which container runtimes read image names. */
@@ -208,26 +190,21 @@ export function chooseKeepalivedImage({ options, ownImages }: ManifestRequest): 
 
 /** The flags of pods that stand for checked options, `--image=a/b:1`; one with its default gets none. */
 export function toPodArguments({ kind, image, namespace, leastPrivilege }: ManifestOptions): string[] {
-  return [
-    ...(image === null ? [] : [`--image=${image}`]),
-    ...(namespace === chooseNamespace(kind) ? [] : [`--namespace=${namespace}`]),
-    ...(leastPrivilege ? ['--least-privilege'] : []),
-  ];
+  return formatFlags({
+    image,
+    namespace: namespace !== chooseNamespace(kind) && namespace,
+    leastPrivilege,
+  });
 }
 
 /** The flags of `services` alone, in the same form. */
 export function toServicesArguments(options: ManifestOptions): string[] {
   const { pool, defaultClass, defaultDevice, gate, injectGates, balancerListen, nodeProbePort } = options;
-  const usual = injectGates === injectionMethods[0];
-  return [
-    ...pool.map((range) => `--pool=${range}`),
-    ...(defaultClass ? ['--default-class'] : []),
-    ...(defaultDevice === null ? [] : [`--default-device=${defaultDevice}`]),
-    ...gate.map((type) => `--gate=${type}`),
-    ...(injectGates === null ? [] : [usual ? '--inject-gates' : `--inject-gates=${injectGates}`]),
-    ...(balancerListen === null ? [] : [`--balancer-listen=${balancerListen}`]),
-    ...(nodeProbePort === null ? [] : [`--node-probe-port=${nodeProbePort}`]),
-  ];
+  return formatFlags({
+    ...{ pool, defaultClass, defaultDevice, gate },
+    injectGates: injectGates === injectionMethods[0] || injectGates,
+    ...{ balancerListen, nodeProbePort },
+  });
 }
 
 /** Where balancers serve metrics and readiness; null for nowhere. Only for options without problems. */
@@ -238,15 +215,12 @@ export function readBalancerListen({ balancerListen }: ManifestOptions): Endpoin
 /** What is wrong with it: a balancer is in the network of its node, where an agent may have its own default. */
 function findListenProblems(text: string | null): string[] {
   if (text === null) return [];
-  const result = z.safeParse(listenAddress, text);
-  const example = `Example: --balancer-listen ${formatEndpoint(defaultBalancerListen)}`;
-  if (!result.success) {
-    const [issue] = result.error.issues;
-    return [`--balancer-listen ${quoteText(text)} ${issue?.message ?? 'is wrong'}. ${example}`];
-  }
-  if (result.data?.port !== defaultListen.port) return [];
-  const rule = 'has the port that the agent of the API has by default on the same node';
-  return [`--balancer-listen ${quoteText(text)} ${rule}. ${example}`];
+  const { success, data, error } = z.safeParse(listenAddress, text);
+  if (success && data?.port !== defaultListen.port) return [];
+  const rule = success
+    ? 'has the port that the agent of the API has by default on the same node'
+    : (error.issues[0]?.message ?? 'is wrong');
+  return [refuseValue('--balancer-listen', text, rule, formatEndpoint(defaultBalancerListen))];
 }
 
 const port = wholeNumber(1, 65_535);
@@ -262,9 +236,8 @@ export function findProbePortProblems(text: string | null): string[] {
   if (text === null || text === 'off') return [];
   const { success, error } = z.safeParse(port, text);
   if (success) return [];
-  const [issue] = error.issues;
-  const example = `Example: --node-probe-port ${defaultProbePort}`;
-  return [`--node-probe-port ${quoteText(text)} ${issue?.message ?? 'is wrong'}, and not off. ${example}`];
+  const fault = `${error.issues[0]?.message ?? 'is wrong'}, and not off`;
+  return [refuseValue('--node-probe-port', text, fault, defaultProbePort)];
 }
 
 /** Set by scripts/build, from scripts/image-name. */
@@ -276,17 +249,11 @@ export const ownImages: OwnImages =
     ? { vipnat: 'localhost/vipnat:latest', keepalived: 'localhost/vipnat-keepalived:latest' }
     : VIPNAT_IMAGES;
 
-/** What `vipnat manifest` can print. */
-export const manifestKinds = ['daemonset', 'static-pod', 'keepalived', 'systemd', 'services'] as const;
-
 /** One of manifestKinds. */
 export type ManifestKind = (typeof manifestKinds)[number];
 
 /** The namespace that is taken when none is given. */
 const defaultNamespace = 'kube-system';
-
-/** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
-export const servicesNamespace = 'vipnat-system';
 
 /** This host only, on a port next to that of the agent, which may run there, too. */
 export const defaultBalancerListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_269 };

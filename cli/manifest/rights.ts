@@ -1,4 +1,4 @@
-import { type Manifest, toManifest, toLabels, admission, toPolicyManifests } from './pod.ts';
+import { toManifest, toLabels, admission, toPolicyManifests, explain } from './pod.ts';
 import {
   webhookPort,
   webhookEntry,
@@ -41,7 +41,7 @@ import { serviceNameLabel } from '../../lib/api/service.ts';
 const timeoutSeconds = 2;
 
 /** All that a webhook needs in addition to the controller's own objects. */
-export function toWebhook(namespace: string): Manifest[] {
+export function toWebhook(namespace: string): object[] {
   return [
     ...toWebhookRights(namespace),
     ...toWebhookPolicy(namespace),
@@ -51,17 +51,20 @@ export function toWebhook(namespace: string): Manifest[] {
 }
 
 /** Both controllers answer, whichever leads. */
-function toService(namespace: string): Manifest {
+function toService(namespace: string): object {
   const ports = [{ name: 'webhook', port: 443, targetPort: webhookPort }];
   const head = { apiVersion: 'v1', kind: 'Service', name, namespace };
   return toManifest(head, { spec: { selector: toLabels(controllerName), ports } });
 }
 
 /** Without a caBundle: the controller writes that, and it must stay when the manifest is applied again. */
-function toConfiguration(namespace: string): Manifest {
+function toConfiguration(namespace: string): object {
   const webhook = {
     name: webhookEntry,
-    clientConfig: { service: { name, namespace, path: webhookPath, port: 443 } },
+    clientConfig: explain(
+      `The controller writes caBundle here: the API server expects a certificate for ${toServerName(namespace)}.`,
+      { service: { name, namespace, path: webhookPath, port: 443 } },
+    ),
     ...{ admissionReviewVersions: ['v1'], sideEffects: 'None' },
     ...{ failurePolicy: 'Ignore', timeoutSeconds },
     // A container that another webhook adds afterwards gets its pause too.
@@ -78,12 +81,8 @@ function toConfiguration(namespace: string): Manifest {
       { name: 'has-labels', expression: 'has(object.metadata.labels)' },
     ],
   };
-  const text = `The controller writes caBundle here: the API server expects a certificate for ${toServerName(namespace)}.`;
   const head = { apiVersion: admission, kind: 'MutatingWebhookConfiguration', name, namespace: null };
-  return toManifest(head, { webhooks: [webhook] }, [
-    { path: ['webhooks'], text: injectionPurpose },
-    { path: ['webhooks', 0, 'clientConfig'], text },
-  ]);
+  return toManifest(head, { webhooks: explain(injectionPurpose, [webhook]) });
 }
 
 /**
@@ -141,7 +140,7 @@ const injectionPurpose = `In namespaces with the label ${gatesLabel}=enabled, ne
 const newPods = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] };
 
 /** The policy and its binding. A namespace asks for it by a label. */
-export function toInjection(): Manifest[] {
+export function toInjection(): object[] {
   return toPolicyManifests({
     kind: 'MutatingAdmissionPolicy',
     name: gatesPolicy,
@@ -195,7 +194,7 @@ interface Account {
 }
 
 /** The account itself. */
-export function toAccount(account: Account): Manifest {
+export function toAccount(account: Account): object {
   return toManifest({ apiVersion: 'v1', kind: 'ServiceAccount', ...account }, {});
 }
 
@@ -206,12 +205,12 @@ export function toRole(
   { name, namespace }: { readonly name: string; readonly namespace: string | null },
   account: Account,
   { purpose, rules }: Rights,
-): Manifest[] {
+): object[] {
   const kind = namespace === null ? 'ClusterRole' : 'Role';
   const head = { apiVersion: `${group}/v1`, name, namespace };
   const subjects = [{ kind: 'ServiceAccount', name: account.name, namespace: account.namespace }];
   return [
-    toManifest({ ...head, kind }, { rules }, [{ path: ['rules'], text: purpose }]),
+    toManifest({ ...head, kind }, { rules: explain(purpose, rules) }),
     toManifest({ ...head, kind: `${kind}Binding` }, { roleRef: { apiGroup: group, kind, name }, subjects }),
   ];
 }
@@ -229,23 +228,23 @@ interface AllRights {
 }
 
 /** An account with what controller/kinds/ asks for, and nothing else. */
-export function toControllerRights(namespace: string): Manifest[] {
+export function toControllerRights(namespace: string): object[] {
   const account = { name: controllerName, namespace };
   return [toAccount(account), ...toRoles(controllerName, account, controllerRights)];
 }
 
 /** An account with what the balancer follows and reports, and nothing else. */
-export function toBalancerRights(namespace: string): Manifest[] {
+export function toBalancerRights(namespace: string): object[] {
   const account = { name: balancerName, namespace };
   return [toAccount(account), ...toRoles(balancerName, account, balancerRights)];
 }
 
 /** What the controller's account needs besides to keep the webhook's certificate. */
-function toWebhookRights(namespace: string): Manifest[] {
+function toWebhookRights(namespace: string): object[] {
   return toRoles(webhookName, { name: controllerName, namespace }, webhookRights);
 }
 
-function toRoles(name: string, account: Account, { cluster, own }: AllRights): Manifest[] {
+function toRoles(name: string, account: Account, { cluster, own }: AllRights): object[] {
   return [
     ...toRole({ name, namespace: null }, account, cluster),
     ...toRole({ name, namespace: account.namespace }, account, own),
@@ -441,16 +440,16 @@ const webhook: Limit = {
 };
 
 /** What an admission policy forbids the controller that has a webhook. */
-function toWebhookPolicy(namespace: string): Manifest[] {
+function toWebhookPolicy(namespace: string): object[] {
   return toPolicy(webhook, namespace);
 }
 
 /** What admission policies forbid both accounts. */
-export function toPolicies(namespace: string): Manifest[] {
+export function toPolicies(namespace: string): object[] {
   return [balancer, controller].flatMap((limit) => toPolicy(limit, namespace));
 }
 
-function toPolicy(limit: Limit, namespace: string): Manifest[] {
+function toPolicy(limit: Limit, namespace: string): object[] {
   const { name, account, condition, purpose, resources, rules } = limit;
   const expression = `request.userInfo.username == 'system:serviceaccount:${namespace}:${account}'`;
   return toPolicyManifests({

@@ -1,16 +1,13 @@
 import { type ManifestRequest, readBalancerListen } from './request.ts';
 import {
-  type Manifest,
   toLabels,
   toManifest,
-  nestComments,
-  type Part,
+  explain,
   onLinux,
   toProbes,
   toVipnatContainer,
   escapeVariables,
   toBounded,
-  type Readiness,
   toDaemonSet,
   toFolderVolume,
   onTheHost,
@@ -35,6 +32,7 @@ import {
   controllerName as name,
   balancerName,
 } from './rights.ts';
+import { formatFlags } from '../command.ts';
 import { firstPools, firstPoolsRanges } from '../../lib/api/vipnat.ts';
 import type { OptionName, Config } from '../../config/options.ts';
 import { webhookPort } from '../../lib/api/endpoints.ts';
@@ -44,11 +42,11 @@ import { usualRunFolder } from '../../lib/keepalived/write.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 
 /** Everything that gives addresses to Services: objects, controller and balancers with their rights, and a pool where one is asked for. */
-export function toServicesManifests(request: ManifestRequest): Manifest[] {
+export function toServicesManifests(request: ManifestRequest): object[] {
   const { namespace, pool, injectGates } = request.options;
   return [
     toNamespace(namespace),
-    ...definitions.map((object): Manifest => ({ object, comments: [] })),
+    ...definitions,
     ...toControllerRights(namespace),
     ...toBalancerRights(namespace),
     ...toPolicies(namespace),
@@ -61,29 +59,19 @@ export function toServicesManifests(request: ManifestRequest): Manifest[] {
 }
 
 /** Clusters that hold every namespace to a standard (PodSecurity) refuse pods of the host's network without this. */
-function toNamespace(name: string): Manifest {
-  const labels = { 'pod-security.kubernetes.io/enforce': 'privileged' };
-  return {
-    object: { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } },
-    comments: [
-      { path: ['metadata', 'labels'], text: "The balancer's pods need the network of their nodes." },
-    ],
-  };
+function toNamespace(name: string): object {
+  const labels = explain("The balancer's pods need the network of their nodes.", {
+    'pod-security.kubernetes.io/enforce': 'privileged',
+  });
+  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
 }
 
 /** kubectl refuses an AddressPool in one file with its own definition. */
-function toFirstPools(namespace: string, ranges: readonly string[]): Manifest {
-  return {
-    object: {
-      apiVersion: 'v1',
-      kind: 'ConfigMap',
-      metadata: { name: firstPools, namespace },
-      data: { default: ranges.join('\n') },
-    },
-    comments: [
-      { path: ['data'], text: 'The controller creates an AddressPool of this name, and never changes it.' },
-    ],
-  };
+function toFirstPools(namespace: string, ranges: readonly string[]): object {
+  const data = explain('The controller creates an AddressPool of this name, and never changes it.', {
+    default: ranges.join('\n'),
+  });
+  return { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: firstPools, namespace }, data };
 }
 
 const labels = toLabels(name);
@@ -92,19 +80,14 @@ const labels = toLabels(name);
 const controllerOptionNames = new Set<OptionName>(['vip', 'listen', 'logLevel', 'logFormat']);
 
 /** The controller: two replicas, of which one leads. */
-function toControllerDeployment(request: ManifestRequest): Manifest {
-  const container = toContainer(request);
+function toControllerDeployment(request: ManifestRequest): object {
   const spec = {
-    replicas: 2,
+    replicas: explain('One leads, and the other takes over.', 2),
     selector: { matchLabels: labels },
-    template: { metadata: toPodMetadata(request), spec: toControllerPodSpec(container) },
+    template: { metadata: toPodMetadata(request), spec: toControllerPodSpec(toContainer(request)) },
   };
   const { namespace } = request.options;
-  return toManifest({ apiVersion: 'apps/v1', kind: 'Deployment', name, namespace }, { spec }, [
-    { path: ['spec', 'replicas'], text: 'One leads, and the other takes over.' },
-    { path: ['spec', 'template', 'spec', 'affinity'], text: affinityText },
-    ...nestComments(['spec', 'template', 'spec', 'containers', 0], container.comments),
-  ]);
+  return toManifest({ apiVersion: 'apps/v1', kind: 'Deployment', name, namespace }, { spec });
 }
 
 /** Other pools make other pods: a controller reads at its start what it is to create. */
@@ -121,7 +104,7 @@ const onControlPlane = { matchExpressions: [{ key: controlPlane, operator: 'Exis
 const affinityText =
   "Not both on one node, where there are two. Root on the node has the controller's rights, so nodes without pods of tenants are better.";
 
-function toControllerPodSpec(container: Part): object {
+function toControllerPodSpec(container: object): object {
   const term = { labelSelector: { matchLabels: labels }, topologyKey: 'kubernetes.io/hostname' };
   return {
     serviceAccountName: name,
@@ -129,16 +112,16 @@ function toControllerPodSpec(container: Part): object {
     ...onLinux,
     priorityClassName: 'system-cluster-critical',
     tolerations: [{ key: controlPlane, operator: 'Exists', effect: 'NoSchedule' }],
-    affinity: {
+    affinity: explain(affinityText, {
       nodeAffinity: {
         preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 50, preference: onControlPlane }],
       },
       podAntiAffinity: {
         preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm: term }],
       },
-    },
+    }),
     securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
-    containers: [container.value],
+    containers: [container],
   };
 }
 
@@ -152,34 +135,32 @@ function chooseListen({ config, given }: ManifestRequest): Config['listen'] {
   return given.has('listen') ? config.listen : everywhere;
 }
 
-function toContainer(request: ManifestRequest): Part {
+function toContainer(request: ManifestRequest): object {
   const { options, config, given } = request;
+  const { defaultClass, defaultDevice, gate, injectGates, namespace } = options;
   const listen = chooseListen(request);
   const names = [...given].filter((option) => controllerOptionNames.has(option));
   const args = [
     'controller',
-    ...(options.defaultClass ? ['--default-class'] : []),
-    ...(options.defaultDevice === null ? [] : [`--default-device=${options.defaultDevice}`]),
-    ...options.gate.map((type) => `--gate=${type}`),
-    ...(options.injectGates === 'webhook' ? [`--webhook-port=${webhookPort}`] : []),
-    `--namespace=${options.namespace}`,
+    ...formatFlags({
+      ...{ defaultClass, defaultDevice, gate },
+      webhookPort: injectGates === 'webhook' && webhookPort,
+      namespace,
+    }),
     ...toArguments({ ...config, listen }, new Set([...names, 'listen'])),
   ];
-  const probes = toProbes(listen === null ? null : toReadiness(listen.port), portIsOpen);
-  const value = toVipnatContainer(request, {
+  const httpGet = { path: '/readyz', port: listen?.port };
+  const readiness =
+    listen &&
+    explain('A controller that waits for its turn is ready.', {
+      ...{ httpGet, periodSeconds: 5, timeoutSeconds: 5 },
+    });
+  return toVipnatContainer(request, {
     name: 'controller',
     kind: 'deployment',
     args: args.map(escapeVariables),
-    fields: { ...probes.value, securityContext: toBounded([]) },
+    fields: { ...toProbes(readiness, portIsOpen), securityContext: toBounded([]) },
   });
-  return { value, comments: probes.comments };
-}
-
-function toReadiness(port: number): Readiness {
-  return {
-    probe: { httpGet: { path: '/readyz', port }, periodSeconds: 5, timeoutSeconds: 5 },
-    purpose: 'A controller that waits for its turn is ready.',
-  };
 }
 
 /**
@@ -200,42 +181,28 @@ const balancerOptionNames = new Set<OptionName>(['logLevel', 'logFormat']);
  * A pod on every node, also where none holds addresses: programs and pods of each node use Services, too. The controller gives no
  * seat to a node that is excluded from load balancers.
  */
-function toBalancerDaemonSet(request: ManifestRequest): Manifest {
-  const text = "A node's tables count for 30 more seconds without a balancer.";
-  return toDaemonSet(
-    { name: balancerName, namespace: request.options.namespace },
-    toBalancerPodSpec(request),
-    [{ path: ['spec', 'updateStrategy'], text }],
-  );
+function toBalancerDaemonSet(request: ManifestRequest): object {
+  const head = { name: balancerName, namespace: request.options.namespace };
+  const comment = "A node's tables count for 30 more seconds without a balancer.";
+  return toDaemonSet(head, toBalancerPodSpec(request), comment);
 }
 
-function toBalancerPodSpec(request: ManifestRequest): Part {
+function toBalancerPodSpec(request: ManifestRequest): object {
   const runPurpose = "keepalived's configuration, also after the pod is replaced. A boot empties /run.";
   const run = toFolderVolume('run', chooseFolder(request), runPurpose);
-  const balancer = toBalancer(request, run);
+  const sharing = 'The balancer tells keepalived to read its configuration again.';
   return {
-    value: {
-      serviceAccountName: balancerName,
-      // keepalived reads what each host of the segment sends: it gets no token.
-      automountServiceAccountToken: false,
-      ...onTheHost,
-      ...onLinux,
-      shareProcessNamespace: true,
-      // Seats are handed over immediately.
-      terminationGracePeriodSeconds: 10,
-      tolerations: everyTaint,
-      containers: [balancer.value, toKeepalived(request, run)],
-      volumes: [...toPodVolumes([lock, run]), tokenVolume],
-    },
-    comments: [
-      { path: ['tolerations'], text: 'Each node balances for its own programs and pods.' },
-      {
-        path: ['shareProcessNamespace'],
-        text: 'The balancer tells keepalived to read its configuration again.',
-      },
-      ...nestComments(['containers', 0], balancer.comments),
-      ...[lock.purpose, run.purpose, tokenPurpose].map((text, index) => ({ path: ['volumes', index], text })),
-    ],
+    serviceAccountName: balancerName,
+    // keepalived reads what each host of the segment sends: it gets no token.
+    automountServiceAccountToken: false,
+    ...onTheHost,
+    ...onLinux,
+    shareProcessNamespace: explain(sharing, true),
+    // Seats are handed over immediately.
+    terminationGracePeriodSeconds: 10,
+    tolerations: explain('Each node balances for its own programs and pods.', everyTaint),
+    containers: [toBalancer(request, run), toKeepalived(request, run)],
+    volumes: [...toPodVolumes([lock, run]), explain(tokenPurpose, tokenVolume)],
   };
 }
 
@@ -259,35 +226,31 @@ function chooseFolder({ config, given }: ManifestRequest): string {
   return given.has('runDir') ? config.runDir.replace(/\/$/, '') : usualRunFolder;
 }
 
-function toBalancer(request: ManifestRequest, run: HostVolume): Part {
+function toBalancer(request: ManifestRequest, run: HostVolume): object {
   const { options, config, given } = request;
   const names = new Set([...given].filter((option) => balancerOptionNames.has(option)));
+  const listen = readBalancerListen(options);
+  const { namespace, nodeProbePort } = options;
   const args = [
     'balancer',
-    `--namespace=${options.namespace}`,
-    `--run-dir=${run.path}`,
+    ...formatFlags({ namespace, runDir: run.path }),
     ...toArguments(config, names),
+    ...formatFlags({ listen: listen && formatEndpoint(listen), nodeProbePort }),
   ];
-  const listen = readBalancerListen(options);
-  if (listen !== null) args.push(`--listen=${formatEndpoint(listen)}`);
-  if (options.nodeProbePort !== null) args.push(`--node-probe-port=${options.nodeProbePort}`);
   // Whether it is alive is said by its heartbeat: an API that is away, or a port that another program has, restarts nothing.
-  const probes = toProbes(
-    listen === null ? null : { probe: askOnHost(listen, '/readyz'), purpose: readyPurpose },
-  );
-  const value = toVipnatContainer(request, {
+  const readiness = listen && explain(readyPurpose, askOnHost(listen, '/readyz'));
+  return toVipnatContainer(request, {
     name: 'balancer',
     kind: 'daemonset',
     // Of both families, with a comma between.
     args: [...args.map(escapeVariables), `--node-address=$(${addressVariable})`],
     env: [nodeName, toFieldVariable(addressVariable, 'status.hostIPs')],
     fields: {
-      ...probes.value,
+      ...toProbes(readiness),
       securityContext: toConfined(['NET_ADMIN', 'NET_RAW']),
       volumeMounts: [...toVolumeMounts([lock, run]), tokenMount],
     },
   });
-  return { value, comments: probes.comments };
 }
 
 /** Its tables count also while the API is away. */

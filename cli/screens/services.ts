@@ -11,9 +11,11 @@ import {
   type Tone,
   layOutTable,
   keepTogether,
+  joinLines,
+  count,
+  describeNoAnswer,
 } from '../output.ts';
 import { listNodes, type NodeOfService } from '../services/read-view.ts';
-import { formatDevices } from './device.ts';
 import {
   type ServiceView,
   type PodView,
@@ -25,7 +27,6 @@ import {
   type GateView,
 } from '../services/view.ts';
 import { formatAge, shorten } from '../../lib/text.ts';
-import { describeNoAnswer } from '../commands/seats.ts';
 
 const margin = '  ';
 
@@ -109,9 +110,7 @@ function describeDrain({ draining }: PodView, nowMs: number): string[] {
   if (draining === null) return [];
   const { since, connections, nodes } = draining;
   const left =
-    connections === null
-      ? []
-      : [`${connections} connection${connections === 1 ? '' : 's'} left${describeNodes(nodes)}`];
+    connections === null ? [] : [`${count(connections, 'connection')} left${describeNodes(nodes)}`];
   return [`no new connections for ${formatSince(since, nowMs)}`, ...left];
 }
 
@@ -134,7 +133,7 @@ function listMemberRows({ devices }: ServiceView, nowMs: number): Part[][] {
 }
 
 function describeMember(sessions: number | null, age: string): string {
-  const left = sessions === null ? '' : `, ${sessions} session${sessions === 1 ? '' : 's'} left`;
+  const left = sessions === null ? '' : `, ${count(sessions, 'session')} left`;
   return `no new connections for ${age}${left}`;
 }
 
@@ -190,7 +189,7 @@ export function formatServices(view: ServicesView, nowMs: number, screen: Screen
   const foot = [...notes, summarize(view)].flatMap((note) => layOutText('', note, screen));
   const table = view.services.length === 0 ? [] : [...formatRows(view, nowMs, screen), ''];
   const devices = view.devices.length === 0 ? [] : [...formatDevices(view.devices, nowMs, screen), ''];
-  return [...table, ...devices, ...foot].map((line) => `${line}\n`).join('');
+  return joinLines([...table, ...devices, ...foot]);
 }
 
 function formatRows({ services }: ServicesView, nowMs: number, screen: Screen): string[] {
@@ -248,13 +247,13 @@ function nameSeatHolder({ seatHolders, device }: AddressView): string {
 }
 
 function countPods(pods: ServiceView['pods'], devices: ServiceView['devices']): string {
-  const count = (wanted: string) => pods.filter(({ state }) => state === wanted).length;
-  const [ready, ending] = [count('ready'), count('ending')];
-  const all = ready + count('not ready');
+  const ofState = (wanted: string) => pods.filter(({ state }) => state === wanted).length;
+  const [ready, ending] = [ofState('ready'), ofState('ending')];
+  const all = ready + ofState('not ready');
   const gated = pods.filter(({ gate }) => gate !== null).length;
   const onDevices = devices.flatMap(({ draining }) => draining.map(({ sessions }) => sessions ?? 0));
   const onNodes = pods.map(({ draining }) => draining?.connections ?? 0);
-  const left = [...onNodes, ...onDevices].reduce((sum, count) => sum + count, 0);
+  const left = [...onNodes, ...onDevices].reduce((sum, open) => sum + open, 0);
   return [
     ready === all ? String(ready) : `${ready} of ${all}`,
     ...(gated === 0 ? [] : [`${gated} gated`]),
@@ -298,7 +297,7 @@ function summarize({ services }: ServicesView): string {
   const counts = [...Map.groupBy(services, ({ state }) => state)].map(
     ([state, some]) => `${some.length} ${state}`,
   );
-  return `${services.length} Service${services.length === 1 ? '' : 's'}: ${counts.join(', ')}`;
+  return `${count(services.length, 'Service')}: ${counts.join(', ')}`;
 }
 
 /** What Services depend on, as far as something is wrong with it. */
@@ -350,4 +349,59 @@ function describeController({ isLeading, leader, msSinceRenewal }: ServicesView[
     return ['no controller leads here: check --namespace, and that vipnat controller runs'];
   const who = leader === null ? 'the last controller' : leader;
   return [`no controller leads: ${who} renewed its Lease ${formatAge(msSinceRenewal)} ago`];
+}
+
+const deviceColumns = [
+  { title: 'DEVICE' },
+  { title: 'DRIVER' },
+  { title: 'SERVICES', isRight: true },
+  { title: 'DRAINING', isRight: true },
+  { title: 'SINCE', isRight: true },
+  { title: 'STATE' },
+] as const;
+
+/** A table of devices: below each its units, then what is to be said of it. Empty for none. */
+function formatDevices(devices: readonly DeviceView[], nowMs: number, screen: Screen, indent = ''): string[] {
+  if (devices.length === 0) return [];
+  const { titles, rows } = layOutTable(
+    deviceColumns,
+    devices.map((device) => toDeviceRow(device, nowMs)),
+    screen,
+    indent,
+  );
+  const lines = devices.flatMap((device, index) => [
+    ...(rows[index] ?? []),
+    ...device.units.flatMap((unit) => layOutText(`${indent}  `, describeUnit(unit), screen)),
+    ...explainDevice(device).flatMap((text) => layOutText(`${indent}  because `, text, screen)),
+  ]);
+  return [titles, ...lines];
+}
+
+function toDeviceRow(
+  { name, driver, balancers, draining, since, isReady, reason }: DeviceView,
+  nowMs: number,
+): Part[] {
+  const isFine = isReady === true && reason === 'Ready';
+  return [
+    { text: name },
+    { text: driver },
+    { text: balancers === null ? '' : String(balancers) },
+    { text: String(draining) },
+    { text: formatSince(since, nowMs) },
+    isReady === true
+      ? { text: isFine ? 'ready' : `ready, ${reason}`, tone: isFine ? 'good' : 'doubtful' }
+      : { text: `NOT READY, ${reason}`, tone: 'bad' },
+  ];
+}
+
+function describeUnit({ unit, role, isInSync, why }: DeviceView['units'][number]): string {
+  const behind = isInSync === false && why === '' ? ', behind' : '';
+  return `${unit} ${role}${behind}${why === '' ? '' : `: ${why}`}`;
+}
+
+function explainDevice({ isReady, reason, why, foreignChanges }: DeviceView): string[] {
+  const waiting =
+    foreignChanges.length === 0 ? [] : [`changes of other users wait: ${shorten(foreignChanges)}`];
+  if (reason === 'ForeignChanges' && waiting.length > 0) return waiting;
+  return [...(isReady === true && reason === 'Ready' ? [] : [why]), ...waiting];
 }

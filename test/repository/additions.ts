@@ -31,8 +31,8 @@ function insertRowAfter(cell: string, added: string): Edit {
   };
 }
 
-const exampleEntry = `  exampleChoice: z._default(choice(['one', 'two']), 'one').register(descriptions, {
-    argument: 'one|two', meaning: 'an example', example: 'two', isList: false, group: 'log' }),\n`;
+const exampleEntry = `  exampleChoice: choose(['one', 'two'], 'one', {
+    meaning: 'an example', example: 'two', group: 'log' }),\n`;
 
 const option: Addition = {
   title: 'an option',
@@ -42,16 +42,9 @@ const option: Addition = {
       'config/options.ts',
       (text) =>
         insertAfter(
-          "    example: 'json',\n    isList: false,\n    group: 'log',\n  }),\n",
+          "    example: 'json',\n    group: 'log',\n  }),\n",
           exampleEntry,
         )(insertAfter('  readonly logFormat: LogFormat;\n', '  readonly exampleChoice: string;\n')(text)),
-    ],
-    [
-      'config/load.ts',
-      insertAfter(
-        'logFormat: ({ logFormat }) => [logFormat],\n',
-        'exampleChoice: (all) => [all.exampleChoice],\n',
-      ),
     ],
     [
       'docs/configuration.md',
@@ -194,11 +187,12 @@ export const example = definePlainCommand({
     ],
     [
       'cli/table.ts',
-      insertAfter(
-        "(await import('./commands/version.ts')).printVersion,\n  },\n",
-        `{ name: 'example', group: itself, summary: 'an example',
+      (text) =>
+        insertAfter(
+          "(await import('./commands/version.ts')).printVersion,\n  },\n",
+          `{ name: 'example', summary: 'an example',
   load: async () => (await import('./commands/example.ts')).example },\n`,
-      ),
+        )(insertAfter("'help', 'version'", ", 'example'")(text)),
     ],
     ['docs/commands.md', insertRowAfter('vipnat version', '| `vipnat example` | prints an example | 0 |')],
   ]),

@@ -15,7 +15,7 @@ import {
 } from '../../../lib/keepalived/read.ts';
 import { toPrintableLine, quoteWords, shorten } from '../../../lib/text.ts';
 import { type ServicesView, type DeviceView, type ServiceView } from '../../services/view.ts';
-import { servicesNamespace } from '../../manifest/request.ts';
+import { servicesNamespace } from '../../command.ts';
 import { chooseDevice, listCurrentOwners, toDeviceFinalizer } from '../../../lib/api/device.ts';
 
 /** What the API says of pools and Services. Each is to be asked only where Services are used. */

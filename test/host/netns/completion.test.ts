@@ -1,5 +1,5 @@
 import { commandNames } from '../../../cli/table.ts';
-import { manifestKinds } from '../../../cli/manifest/request.ts';
+import { manifestKinds } from '../../../cli/command.ts';
 import { vipnatCommand } from '../../support/host/vipnat.ts';
 import { runCommand } from '../../support/network/namespaces.ts';
 import { expect, describe, beforeAll, afterAll, test } from '@jest/globals';

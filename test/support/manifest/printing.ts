@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Environment } from '../../../config/load.ts';
 import { checkCall } from '../documents/call.ts';
 import type { ManifestOptions } from '../../../cli/manifest/request.ts';
-import { printManifest } from '../../../cli/commands/manifest.ts';
+import { printManifest } from '../../../cli/manifest/agent.ts';
 import { parseAllDocuments } from 'yaml';
 
 /** package.json's version, and the image of a build that names no other. */
@@ -16,15 +16,19 @@ export const ownImages = { vipnat: ownImage, keepalived: `${imageRepository}-kee
 /** As docs/install.md has a program that is no single executable. */
 const ownProgram = ['/usr/bin/node', '/opt/vipnat/vipnat.js'];
 
+/** Words, or a text with blanks between them. */
+type Line = string | readonly string[];
+
 /** What `vipnat manifest` with these words reads, and everything that is wrong with them. */
-export async function readWords(words: readonly string[], environment: Environment = {}) {
+export async function readWords(line: Line, environment: Environment = {}) {
+  const words = typeof line === 'string' ? line.split(' ') : line;
   const { call, reading, problems } = await checkCall(['manifest', ...words], environment);
   const options = call.options as ManifestOptions;
   return { request: { ...reading, options, ownImages, ownProgram }, problems };
 }
 
 /** What a built `vipnat manifest` with these words prints. */
-export async function print(words: readonly string[], environment: Environment = {}): Promise<string> {
+export async function print(words: Line, environment: Environment = {}): Promise<string> {
   const { request, problems } = await readWords(words, environment);
   if (problems.length > 0) throw new TypeError(problems.join('\n'));
   return printManifest(request);

@@ -11,7 +11,7 @@ import { FakeClock } from '../../support/fakes/clock.ts';
 import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
 import { lookOnce } from '../../support/agent/captured-host.ts';
 import { formatCommands } from '../../../cli/screens/plan.ts';
-import { formatJson } from '../../../cli/output.ts';
+import { formatJson } from '../../../cli/commands/plan.ts';
 
 /** The old apiservers are m1, m2 and m3; m9 is at this host's own address, and nobody lists it. */
 const old = listTexts('m1 m2 m3');

@@ -1,6 +1,7 @@
 import { VipnatError } from '../../../lib/errors.ts';
 import { test, expect, describe } from '@jest/globals';
-import { formatError, formatJson, readScreen } from '../../../cli/output.ts';
+import { formatError, readScreen } from '../../../cli/output.ts';
+import { formatJson } from '../../../cli/commands/plan.ts';
 import { restoreCaptures, lookOnce } from '../../support/agent/captured-host.ts';
 import { ordinaryConfig } from '../../support/agent/running-agent.ts';
 import { applyPlan } from '../../../agent/sync.ts';

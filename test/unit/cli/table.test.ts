@@ -1,6 +1,6 @@
 import { parseCommandLine } from '../../../cli/program.ts';
 import { commandNames } from '../../../cli/table.ts';
-import { manifestKinds } from '../../../cli/manifest/request.ts';
+import { manifestKinds } from '../../../cli/command.ts';
 import { describe, test, expect } from '@jest/globals';
 import { schema, optionNames, nameFlag, describeOption } from '../../../config/options.ts';
 import { checkCall } from '../../support/documents/call.ts';

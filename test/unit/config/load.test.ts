@@ -13,7 +13,6 @@ afterAll(async () => {
 });
 
 const readFlagsOnly = (flags: Flags) => readConfig({ flags, environment: {}, file: undefined });
-const problemsOf = async (flags: Flags) => (await readFlagsOnly(flags)).problems;
 const readVariables = (environment: Environment) => readConfig({ flags: {}, environment, file: undefined });
 
 async function writeConfig(text: string | Buffer): Promise<string> {
@@ -99,63 +98,10 @@ describe('a configuration', () => {
   });
 });
 
-describe('a VIP', () => {
-  test.each([
-    ['10.0.0.300', 'is not an IP address'],
-    ['vip.example.com', 'is not an IP address'],
-    ['10.0.0.50/24', 'is not an IP address'],
-    ['010.0.0.50', 'is not an IP address'],
-    ['10.0.0.50:0', 'needs a port from 1 to 65535'],
-    ['10.0.0.50:65536', 'needs a port from 1 to 65535'],
-    ['[fd00::1]:x', 'needs a port from 1 to 65535'],
-    ['0.0.0.0', 'is the unspecified address: no host has it'],
-    ['::', 'is the unspecified address: no host has it'],
-    ['127.0.0.1', 'is a loopback address: other hosts cannot reach it'],
-    ['::1', 'is a loopback address: other hosts cannot reach it'],
-    ['224.0.0.18', 'is a multicast address, not one host'],
-    ['169.254.1.1', 'is a link-local address: it means another host on each link'],
-    ['fe80::1', 'is a link-local address: it means another host on each link'],
-    ['255.255.255.255', 'is a broadcast address, not one host'],
-    ['::ffff:10.0.0.50', 'is an IPv4 address in IPv6 form: write it in IPv4 form'],
-  ])('%s %s', async (vip, complaint) => {
-    expect(await problemsOf({ vip: [vip] })).toEqual([
-      `--vip ${vip} ${complaint}. Example: --vip 10.0.0.50:6443`,
-    ]);
-  });
-
+describe('a value', () => {
   test('is named with the variable that gives it', async () => {
     expect((await readVariables({ VIPNAT_VIP: '10.0.0.300' })).problems).toEqual([
       '--vip 10.0.0.300 is not an IP address (from VIPNAT_VIP). Example: --vip 10.0.0.50:6443',
-    ]);
-  });
-
-  test('is quoted and cut short where printing it as it is would be unsafe', async () => {
-    const [problem = ''] = await problemsOf({ vip: [`\u001b[2J${'x'.repeat(1000)}`] });
-    expect(problem).toMatch(/^--vip "\\u001b\[2Jx+…" is not an IP address\. /);
-    expect(problem.length).toBeLessThan(200);
-  });
-});
-
-describe('other values', () => {
-  test('a word that is none of the choices gets the nearest as example', async () => {
-    expect(await problemsOf({ mode: 'clusterip' })).toEqual([
-      '--mode clusterip is none of auto, service-chain, cluster-ip, direct. Example: --mode cluster-ip',
-    ]);
-  });
-
-  test.each([
-    ['m1:6443', 'is not an IP address'],
-    ['10.0.0.11', 'needs a port from 1 to 65535'],
-    ['fd00::11', 'needs brackets and a port: [ADDR]:PORT'],
-    ['127.0.0.1:6443', 'is a loopback address: other hosts cannot reach it'],
-  ])('the endpoint %s %s', async (endpoint, complaint) => {
-    const [problem] = await problemsOf({ endpoints: [endpoint] });
-    expect(problem).toMatch(`--endpoints ${endpoint} ${complaint}. Example: `);
-  });
-
-  test('an empty flag is a problem, not an empty list', async () => {
-    expect(await problemsOf({ clusterIp: [''] })).toEqual([
-      '--cluster-ip "" is not an IP address. Example: --cluster-ip 10.96.0.1',
     ]);
   });
 

@@ -6,7 +6,7 @@ import { makeOddHost, lookAtOddHost } from '../generate/hosts.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
 import { formatCommands, formatNft } from '../../../../cli/screens/plan.ts';
 import { splitShellWords } from './shell.ts';
-import { formatJson } from '../../../../cli/output.ts';
+import { formatJson } from '../../../../cli/commands/plan.ts';
 import { makeHostileText, edgeNumbers, addressTexts } from '../engine/hostile.ts';
 import { listReferred } from '../../../../lib/kernel/nftables.ts';
 import { readFlags } from '../../../../cli/command.ts';

@@ -14,6 +14,11 @@ const balances = [vip, toEndpoint('10.0.0.60:6443')].map((one): Balance => ({
   masquerade: 'own',
 }));
 
+const noPlan = { tables: [], transactions: [] };
+
+/** A dry run of everything that removes nothing. */
+const none = { plan: noPlan, routes: [], resets: [], vips: null, dryRun: true, problems: [] };
+
 /** The rules of two VIPs, as they are read. */
 function readRules() {
   const kernel = new FakeKernel();
@@ -26,38 +31,27 @@ function readRules() {
 
 test('what was removed is a line for each table, with its chains, hooks and rules', () => {
   const all = plan({ dialect: 'nft', balances: [] }, readRules());
-  expect(formatRemoval({ plan: all, routes: [], resets: [], vips: null, dryRun: false, problems: [] })).toBe(
+  expect(formatRemoval({ ...none, plan: all, dryRun: false })).toBe(
     'removed (filter, iptables-nft): 1 chain, 1 hook\nremoved (nat, iptables-nft): 4 chains, 3 hooks\n',
   );
   const one = planRemoval(readRules(), [vip]);
-  expect(formatRemoval({ plan: one, routes: [], resets: [], vips: [vip], dryRun: true, problems: [] })).toBe(
+  expect(formatRemoval({ ...none, plan: one, vips: [vip] })).toBe(
     'would remove (filter, iptables-nft): 0 chains, 1 rule\nwould remove (nat, iptables-nft): 1 chain, 2 rules\n',
   );
 });
 
 test('where there is nothing, it says of what', () => {
-  const nothing = { tables: [], transactions: [] };
-  expect(
-    formatRemoval({ plan: nothing, routes: [], resets: [], vips: null, dryRun: false, problems: [] }),
-  ).toBe('nothing of vipnat was here\n');
+  const wet = { ...none, dryRun: false };
+  expect(formatRemoval(wet)).toBe('nothing of vipnat was here\n');
   const problems = [{ code: 'TOOL_FAILED', text: 'vipnat cannot read nat of iptables-nft' }] as const;
-  expect(formatRemoval({ plan: nothing, routes: [], resets: [], vips: null, dryRun: false, problems })).toBe(
-    '',
-  );
-  const narrowed = { plan: nothing, routes: [], resets: [], vips: [vip], dryRun: true, problems: [] };
+  expect(formatRemoval({ ...wet, problems })).toBe('');
+  const narrowed = { ...none, vips: [vip] };
   expect(formatRemoval(narrowed)).toBe('nothing of 10.0.0.50:6443 is here\n');
   expect(formatRemovalCommands(narrowed, 'm1')).toBe('');
 });
 
 test('a dry run prints commands that can be pasted, and says that nothing was written', () => {
-  const removal = {
-    plan: planRemoval(readRules(), [vip]),
-    routes: [],
-    resets: [],
-    vips: [vip],
-    dryRun: true,
-    problems: [],
-  };
+  const removal = { ...none, plan: planRemoval(readRules(), [vip]), vips: [vip] };
   const text = formatRemovalCommands(removal, 'm1');
   expect(text).toMatch(/^# m1 · removes the rules of 10\.0\.0\.50:6443\n/);
   expect(text).toMatch(/^iptables-nft -t nat -X VIPNAT-[0-9a-f]{10}$/m);
@@ -67,15 +61,7 @@ test('a dry run prints commands that can be pasted, and says that nothing was wr
 });
 
 test('the last line of a dry run counts all that it prints', () => {
-  const removal = {
-    plan: { tables: [], transactions: [] },
-    routes: [],
-    resets: [],
-    balancerTables: ['ip vipnat-lb', 'ip6 vipnat-lb'],
-    vips: null,
-    dryRun: true,
-    problems: [],
-  };
+  const removal = { ...none, balancerTables: ['ip vipnat-lb', 'ip6 vipnat-lb'] };
   expect(formatRemovalCommands(removal, 'm1').split('\n')).toEqual([
     '# m1 · removes everything of vipnat',
     'nft delete table ip vipnat-lb',
@@ -91,16 +77,8 @@ test('the last line of a dry run counts all that it prints', () => {
 });
 
 test('a drain ends with everything: its file goes before its table', () => {
-  const removal = {
-    plan: { tables: [], transactions: [] },
-    routes: [],
-    resets: [],
-    drainTables: ['inet vipnat-drain'],
-    drainFiles: ['/var/lib/vipnat/drained'],
-    vips: null,
-    dryRun: true,
-    problems: [],
-  };
+  const drain = { drainTables: ['inet vipnat-drain'], drainFiles: ['/var/lib/vipnat/drained'] };
+  const removal = { ...none, ...drain };
   expect(formatRemovalCommands(removal, 'm1').split('\n').slice(1)).toEqual([
     'rm -f /var/lib/vipnat/drained',
     'nft delete table inet vipnat-drain',
@@ -113,21 +91,11 @@ test('a drain ends with everything: its file goes before its table', () => {
     'would remove the file /var/lib/vipnat/drained',
     '',
   ]);
-  expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toMatchObject({
-    drainTables: ['inet vipnat-drain'],
-    drainFiles: ['/var/lib/vipnat/drained'],
-  });
+  expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toMatchObject(drain);
 });
 
 test('JSON has the tables and the transactions', () => {
-  const removal = {
-    plan: planRemoval(readRules(), [vip]),
-    routes: [],
-    resets: [],
-    vips: [vip],
-    dryRun: true,
-    problems: [],
-  };
+  const removal = { ...none, plan: planRemoval(readRules(), [vip]), vips: [vip] };
   expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toEqual({
     version: 1,
     node: 'm1',
@@ -145,14 +113,8 @@ test('JSON has the tables and the transactions', () => {
 });
 
 test('open connections that end are a warning, and an object each', () => {
-  const removal = {
-    plan: planRemoval(readRules(), [vip]),
-    routes: [],
-    resets: [{ vip, connections: 12 }],
-    vips: [vip],
-    dryRun: true,
-    problems: [],
-  };
+  const resets = [{ vip, connections: 12 }];
+  const removal = { ...none, plan: planRemoval(readRules(), [vip]), vips: [vip], resets };
   expect(formatRemoval(removal)).toContain(
     '\nwarning: the kernel would reset 12 open connections to 10.0.0.50:6443, and clients connect again. No other rules on this host translate connections\n',
   );
@@ -168,14 +130,7 @@ test('local routes are lines, commands and objects of their own', () => {
   const route = { address: '10.0.0.50', device: 'eth0', source: '10.0.0.11' };
   const command = sourceRouteCommand('remove', route);
   const routes = [{ kind: 'remove' as const, route, reason: 'it is left over', command }];
-  const removal = {
-    plan: { tables: [], transactions: [] },
-    routes,
-    resets: [],
-    vips: null,
-    dryRun: true,
-    problems: [],
-  };
+  const removal = { ...none, routes };
   expect(formatRemoval(removal)).toBe(
     'would remove the local route of 10.0.0.50 with the source 10.0.0.11\n',
   );

@@ -5,12 +5,12 @@ import { readFile } from 'node:fs/promises';
 import { parse as parseYaml } from 'yaml';
 import { checkCall } from '../../../support/documents/call.ts';
 
-const vip = ['--vip', '10.0.0.50'];
+const vip = '--vip 10.0.0.50';
 const controlPlane = 'node-role.kubernetes.io/control-plane';
 
 describe('a DaemonSet', () => {
   test('comes with an account that may do what the agent asks for, and nothing else', async () => {
-    const objects = parse(await print(['daemonset', ...vip]));
+    const objects = parse(await print(`daemonset ${vip}`));
     expect(objects.map(({ apiVersion, kind, metadata }) => [apiVersion, kind, metadata.namespace])).toEqual([
       ['v1', 'ServiceAccount', 'kube-system'],
       ['rbac.authorization.k8s.io/v1', 'Role', 'default'],
@@ -40,11 +40,11 @@ describe('a DaemonSet', () => {
     const document = await readFile('docs/configuration.md', 'utf8');
     const [, yaml = ''] = /```yaml\n(apiVersion: rbac[^]*?)```/.exec(document) ?? [];
     const { rules } = parseYaml(yaml) as { rules: unknown };
-    expect(parse(await print(['daemonset', ...vip]))[1]).toMatchObject({ rules });
+    expect(parse(await print(`daemonset ${vip}`))[1]).toMatchObject({ rules });
   });
 
   test('runs on control-plane nodes, whatever their label holds and their taints are, one after the other, in their network', async () => {
-    const [, , , daemonSet] = parse(await print(['daemonset', ...vip]));
+    const [, , , daemonSet] = parse(await print(`daemonset ${vip}`));
     expect(daemonSet).toMatchObject({
       spec: {
         selector: { matchLabels: { 'app.kubernetes.io/name': 'vipnat' } },
@@ -71,7 +71,7 @@ describe('a DaemonSet', () => {
   });
 
   test("is privileged, with the host's modules to load", async () => {
-    const { containers, volumes } = findPodSpec(await print(['daemonset', ...vip]));
+    const { containers, volumes } = findPodSpec(await print(`daemonset ${vip}`));
     expect(containers).toMatchObject([
       {
         image: ownImage,
@@ -93,7 +93,7 @@ describe('a DaemonSet', () => {
   });
 
   test('is bound in the namespace that it runs in', async () => {
-    const objects = parse(await print(['daemonset', ...vip, '--namespace', 'vipnat-system']));
+    const objects = parse(await print(`daemonset ${vip} --namespace vipnat-system`));
     expect(objects.map(({ metadata }) => metadata.namespace)).toEqual([
       'vipnat-system',
       'default',
@@ -106,7 +106,7 @@ describe('a DaemonSet', () => {
 
 describe('a static pod', () => {
   test('has no credentials, and the priority of its class', async () => {
-    const objects = parse(await print(['static-pod', ...vip]));
+    const objects = parse(await print(`static-pod ${vip}`));
     expect(objects).toMatchObject([
       {
         apiVersion: 'v1',
@@ -126,11 +126,11 @@ describe('a static pod', () => {
 });
 
 describe.each([
-  ['a DaemonSet of least privilege', ['daemonset', '--least-privilege']],
-  ['a static pod', ['static-pod']],
+  ['a DaemonSet of least privilege', 'daemonset --least-privilege'],
+  ['a static pod', 'static-pod'],
 ])('%s', (_, words) => {
   test('has three capabilities and can write three places of the host only', async () => {
-    const { containers, volumes } = findPodSpec(await print([...words, ...vip]));
+    const { containers, volumes } = findPodSpec(await print(`${words} ${vip}`));
     const [{ securityContext, volumeMounts }] = containers;
     expect(securityContext).toEqual({
       runAsUser: 0,
@@ -149,7 +149,7 @@ describe.each([
   });
 
   test('only checks what it cannot set, and says what the host needs for its virtual IPs', async () => {
-    const both = await print([...words, ...vip, '--vip', 'fd00::50']);
+    const both = await print(`${words} ${vip} --vip fd00::50`);
     expect(findPodSpec(both).containers[0].args).toEqual([
       'run',
       '--vip=10.0.0.50:6443',
@@ -159,19 +159,15 @@ describe.each([
     expect(both).toContain(
       '# On each node, run: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1\n',
     );
-    expect(await print([...words, ...vip])).not.toContain('ipv6');
-    const set = await print([...words, ...vip, '--sysctls', 'set']);
+    expect(await print(`${words} ${vip}`)).not.toContain('ipv6');
+    const set = await print(`${words} ${vip} --sysctls set`);
     expect(findPodSpec(set).containers[0].args).toEqual(['run', '--vip=10.0.0.50:6443', '--sysctls=set']);
   });
 });
 
 describe('what was given', () => {
-  const words = [
-    ...['daemonset', '--vip', '10.0.0.50', '--vip', 'FD00::50', '--mode', 'direct', '--log-format=json'],
-    ...['--endpoints', '10.0.0.12:6443,10.0.0.11:6443', '--probe-interval', '0.1s'],
-    ...['--kubeconfig', '/etc/kubernetes/admin.conf', '--ca-file', '/etc/kubernetes/pki/ca.crt'],
-    ...['--state-dir', '/srv/vipnat/'],
-  ];
+  const words =
+    'daemonset --vip 10.0.0.50 --vip FD00::50 --mode direct --log-format=json --endpoints 10.0.0.12:6443,10.0.0.11:6443 --probe-interval 0.1s --kubeconfig /etc/kubernetes/admin.conf --ca-file /etc/kubernetes/pki/ca.crt --state-dir /srv/vipnat/';
 
   test('runs: the arguments come to the very configuration that was checked', async () => {
     const { request, problems } = await readWords(words);
@@ -181,7 +177,7 @@ describe('what was given', () => {
   });
 
   test('may be a variable as well', async () => {
-    const text = await print(['daemonset'], { VIPNAT_VIP: '10.0.0.50', VIPNAT_MODE: 'direct' });
+    const text = await print('daemonset', { VIPNAT_VIP: '10.0.0.50', VIPNAT_MODE: 'direct' });
     expect(findPodSpec(text).containers[0].args).toEqual(['run', '--vip=10.0.0.50:6443', '--mode=direct']);
   });
 
@@ -202,21 +198,12 @@ describe('what was given', () => {
   });
 
   test('mounts one file once, whatever it is for', async () => {
-    const { volumes } = findPodSpec(
-      await print(['daemonset', ...vip, '--ca-file', '/etc/x', '--kubeconfig', '/etc/x']),
-    );
+    const { volumes } = findPodSpec(await print(`daemonset ${vip} --ca-file /etc/x --kubeconfig /etc/x`));
     expect(volumes.filter(({ hostPath }) => hostPath?.path === '/etc/x')).toHaveLength(1);
   });
 
   test('stands in the first line, as a command that prints the same', async () => {
-    const text = await print([
-      ...words,
-      '--image',
-      'host:5000/a/vipnat:2',
-      '--namespace',
-      'x',
-      '--least-privilege',
-    ]);
+    const text = await print(`${words} --image host:5000/a/vipnat:2 --namespace x --least-privilege`);
     const [first = ''] = text.split('\n');
     expect(first).toBe(
       "# vipnat manifest daemonset --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443' --mode=direct --endpoints=10.0.0.11:6443,10.0.0.12:6443 --probe-interval=100ms --ca-file=/etc/kubernetes/pki/ca.crt --kubeconfig=/etc/kubernetes/admin.conf --state-dir=/srv/vipnat/ --log-format=json --image=host:5000/a/vipnat:2 --namespace=x --least-privilege",
@@ -227,11 +214,13 @@ describe('what was given', () => {
 
   test('is what Kubernetes reads: no text becomes a number or a variable', async () => {
     for (const namespace of ['on', 'no', 'null', '1e3', '0x12', '017', '2026-11-21', 'y']) {
-      const [account] = parse(await print(['daemonset', ...vip, '--namespace', namespace]));
+      const [account] = parse(await print(`daemonset ${vip} --namespace ${namespace}`));
       expect(account?.metadata.namespace).toBe(namespace);
     }
     const folder = '/srv/$(HOME) $$ \'it\' "s" # {x}';
-    const { containers, volumes } = findPodSpec(await print(['static-pod', ...vip, '--state-dir', folder]));
+    const { containers, volumes } = findPodSpec(
+      await print(['static-pod', ...vip.split(' '), '--state-dir', folder]),
+    );
     expect(containers[0].args).toContain('--state-dir=/srv/$$(HOME) $$$$ \'it\' "s" # {x}');
     expect(volumes).toContainEqual({ name: 'state', hostPath: { path: folder, type: 'DirectoryOrCreate' } });
   });
