@@ -39,51 +39,63 @@ const maxQuoted = 300;
 /** An object of JSON. */
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Questions to one unit. All methods reject with a DeviceError that names the unit, with what `beforeCall` throws, or when the signal ends. */
-export class AlteonRest {
-  readonly unit: string;
-  readonly #connections: HttpsConnections;
-  readonly #context: DriverContext;
+/** Opens nothing yet. What it answers is a unit for as long as a signal lets it be asked: its connections are the same each time. */
+export function openUnit(
+  { unit, server }: AlteonAddress,
+  context: DriverContext,
+  options: AlteonOptions,
+): (signal: AbortSignal) => AlteonUnit {
+  const connections = openHttps(server);
+  return (signal) => new AlteonUnit(new AlteonRest({ unit, connections, context, signal }), options);
+}
 
-  constructor(address: AlteonAddress, context: DriverContext) {
-    this.unit = address.unit;
-    this.#connections = openHttps(address.server);
-    this.#context = context;
+interface RestParts {
+  readonly unit: string;
+  readonly connections: HttpsConnections;
+  readonly context: DriverContext;
+  readonly signal: AbortSignal;
+}
+
+/** Questions to one unit. All methods reject with a DeviceError that names the unit, with what `beforeCall` throws, or when the signal ends. */
+class AlteonRest {
+  readonly #parts: RestParts;
+
+  constructor(parts: RestParts) {
+    this.#parts = parts;
+  }
+
+  get unit(): string {
+    return this.#parts.unit;
+  }
+
+  get clock(): Clock {
+    return this.#parts.context.clock;
   }
 
   /** What it has at a path, as JSON. */
-  async get(path: string, signal: AbortSignal): Promise<JsonObject> {
-    const answer = this.#parse(path, await this.#ask('GET', path, null, signal));
+  async get(path: string): Promise<JsonObject> {
+    const answer = this.#parse(path, await this.#ask('GET', path, null));
     if (answer === null) throw new DeviceError('nonsense', `${this.unit} answers GET ${path} without JSON`);
     return answer;
   }
 
   /** What it has at a path, as text. */
-  async getText(path: string, signal: AbortSignal): Promise<string> {
-    const text = await this.#ask('GET', path, null, signal);
+  async getText(path: string): Promise<string> {
+    const text = await this.#ask('GET', path, null);
     this.#parse(path, text.startsWith('{') ? text : '');
     return text;
   }
 
   /** Changes something. An answer that says nothing is a good one. */
-  async send(
-    method: 'POST' | 'PUT' | 'DELETE',
-    path: string,
-    body: JsonObject | null,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const text = await this.#ask(method, path, body === null ? null : JSON.stringify(body), signal);
+  async send(method: 'POST' | 'PUT' | 'DELETE', path: string, body: JsonObject | null): Promise<void> {
+    const text = await this.#ask(method, path, body === null ? null : JSON.stringify(body));
     this.#parse(path, text);
   }
 
-  async #ask(
-    method: HttpsCall['method'],
-    path: string,
-    body: string | null,
-    signal: AbortSignal,
-  ): Promise<string> {
-    const { clock, beforeCall } = this.#context;
-    const call = { connections: this.#connections, method, path, body, limitMs, maxBytes, clock, signal };
+  async #ask(method: HttpsCall['method'], path: string, body: string | null): Promise<string> {
+    const { connections, signal, context } = this.#parts;
+    const { clock, beforeCall } = context;
+    const call = { connections, method, path, body, limitMs, maxBytes, clock, signal };
     for (let tries = 1; ; tries += 1) {
       await beforeCall(`${method} ${path} at ${this.unit}`);
       const { status, text } = await this.#call(call);
@@ -221,16 +233,16 @@ export class AlteonUnit implements PairUnit {
   readonly #clock: Clock;
   readonly #options: AlteonOptions;
 
-  constructor(rest: AlteonRest, clock: Clock, options: AlteonOptions) {
+  constructor(rest: AlteonRest, options: AlteonOptions) {
     this.unit = rest.unit;
     this.#rest = rest;
-    this.#clock = clock;
+    this.#clock = rest.clock;
     this.#options = options;
   }
 
-  async readRole(signal: AbortSignal): Promise<UnitRole> {
+  async readRole(): Promise<UnitRole> {
     const property = this.#options.role;
-    const value = (await this.#rest.get(`/config/${property}`, signal))[property];
+    const value = (await this.#rest.get(`/config/${property}`))[property];
     const field = typeof value === 'string' || typeof value === 'number' ? String(value).toLowerCase() : '';
     const role = textToRole.get(field) ?? 'unknown';
     return {
@@ -239,8 +251,8 @@ export class AlteonUnit implements PairUnit {
     };
   }
 
-  async readStatus(signal: AbortSignal): Promise<AlteonStatus> {
-    const answer = await this.#rest.get(`/config?prop=${statusProperties}`, signal);
+  async readStatus(): Promise<AlteonStatus> {
+    const answer = await this.#rest.get(`/config?prop=${statusProperties}`);
     const { agLastSyncErrorReason: problem } = answer;
     const is = (property: string, value: number) => readNumber(answer, property) === value;
     const isBehind = is('agSyncNeeded', syncNeeded) || is('agSyncStatus', syncFailed);
@@ -255,25 +267,22 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** Waits until it applies and saves nothing. */
-  async awaitRest(signal: AbortSignal): Promise<AlteonStatus> {
+  async awaitRest(): Promise<AlteonStatus> {
     const startMs = this.#clock.now();
     for (;;) {
-      const status = await this.readStatus(signal);
+      const status = await this.readStatus();
       if (!status.isBusy || this.#clock.now() - startMs >= pollLimitMs) return status;
       await sleep(this.#clock, pollMs);
     }
   }
 
   /** The rows of these tables whose names begin so. */
-  async readRows(
-    { configuration, prefix, ids = tableIds }: RowsQuestion,
-    signal: AbortSignal,
-  ): Promise<Rows> {
+  async readRows({ configuration, prefix, ids = tableIds }: RowsQuestion): Promise<Rows> {
     const rows = makeRows();
     for (const id of ids) {
       const { name, keys, columns } = tables[id];
       const table = `Slb${configuration}Cfg${name}`;
-      for (const row of await this.#readTable(table, [...keys, ...Object.keys(columns)], signal)) {
+      for (const row of await this.#readTable(table, [...keys, ...Object.keys(columns)])) {
         const key = readKey(id, row);
         if (key?.startsWith(prefix) === true) rows.get(id)?.set(key, readFields(id, row));
       }
@@ -282,9 +291,9 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** By `GROUP/SERVER`: the state in which members work, of the groups whose names begin so. */
-  async readMemberStates(prefix: string, signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
+  async readMemberStates(prefix: string): Promise<ReadonlyMap<string, number>> {
     const columns = ['RealServGroupIndex', 'ServIndex', 'Status'];
-    const rows = await this.#readTable('SlbOperEnhGroupRealServerTable', columns, signal);
+    const rows = await this.#readTable('SlbOperEnhGroupRealServerTable', columns);
     return new Map(
       rows
         .map(
@@ -296,8 +305,8 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** By name: the open connections of the real servers whose names begin so. */
-  async readSessions(prefix: string, signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
-    const rows = await this.#readTable('SlbStatEnhRServerTable', ['Index', 'CurrSessions'], signal);
+  async readSessions(prefix: string): Promise<ReadonlyMap<string, number>> {
+    const rows = await this.#readTable('SlbStatEnhRServerTable', ['Index', 'CurrSessions']);
     return new Map(
       rows
         .map((row) => [readColumn(row, 'Index'), readNumber(row, 'CurrSessions')] as const)
@@ -306,31 +315,31 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** What differs between what waits and what is in force, or between what is in force and what is saved, in the unit's commands. */
-  async readDifference(from: 'getdiff' | 'getdiffflash', signal: AbortSignal): Promise<readonly string[]> {
-    const text = await this.#rest.getText(`/config/${from}`, signal);
+  async readDifference(from: 'getdiff' | 'getdiffflash'): Promise<readonly string[]> {
+    const text = await this.#rest.getText(`/config/${from}`);
     return text.split(/\r?\n/).filter((line) => line.trim() !== '');
   }
 
   /** Changes what waits to be applied. */
-  async write({ method, path, body }: Step, signal: AbortSignal): Promise<void> {
-    await this.#rest.send(method, path, body, signal);
+  async write({ method, path, body }: Step): Promise<void> {
+    await this.#rest.send(method, path, body);
   }
 
   /** In effect immediately, and until the unit starts again. Source: the MIB, slbOperEnhGroupRealServerState. */
-  async setMemberState(key: string, State: number, signal: AbortSignal): Promise<void> {
+  async setMemberState(key: string, State: number): Promise<void> {
     const path = key.split('/').map(encodeURIComponent).join('/');
-    await this.#rest.send('PUT', `/config/SlbOperEnhGroupRealServerTable/${path}`, { State }, signal);
+    await this.#rest.send('PUT', `/config/SlbOperEnhGroupRealServerTable/${path}`, { State });
   }
 
   /** Puts into force what waits, or saves what is in force. @throws DeviceError refused, with the unit's words, where it fails. */
-  async act(action: keyof typeof actions, signal: AbortSignal): Promise<Outcome> {
+  async act(action: keyof typeof actions): Promise<Outcome> {
     const { property, problems } = actions[action];
-    await this.#rest.send('POST', `/config?action=${action}`, null, signal);
+    await this.#rest.send('POST', `/config?action=${action}`, null);
     const startMs = this.#clock.now();
     for (;;) {
-      const state = readNumber(await this.#rest.get(`/config?prop=${property}`, signal), property);
+      const state = readNumber(await this.#rest.get(`/config?prop=${property}`), property);
       if (state === failed) {
-        const words = await this.#readTable(problems, ['Index', 'StringVal'], signal);
+        const words = await this.#readTable(problems, ['Index', 'StringVal']);
         const why = quote(words.map((row) => readColumn(row, 'StringVal')).join(' '));
         throw new DeviceError('refused', `${this.unit} does not ${action} it${why === '' ? '' : `: ${why}`}`);
       }
@@ -341,21 +350,17 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** Starts to bring the other unit up to date. What comes of it, `readStatus` says. */
-  async startSync(signal: AbortSignal): Promise<void> {
-    await this.#rest.send('POST', '/config?action=sync', null, signal);
+  async startSync(): Promise<void> {
+    await this.#rest.send('POST', '/config?action=sync', null);
   }
 
-  async #readTable(
-    table: string,
-    columns: readonly string[],
-    signal: AbortSignal,
-  ): Promise<readonly JsonObject[]> {
+  async #readTable(table: string, columns: readonly string[]): Promise<readonly JsonObject[]> {
     const { listSize } = this.#options;
     const found: JsonObject[] = [];
     for (;;) {
       const offset = found.length === 0 ? '' : `&offset=${found.length}`;
       const path = `/config/${table}?count=${listSize}${offset}&props=${columns.join(',')}`;
-      const { [table]: page = [] } = await this.#rest.get(path, signal);
+      const { [table]: page = [] } = await this.#rest.get(path);
       if (!Array.isArray(page))
         throw new DeviceError('nonsense', `${this.unit} answers ${path} with no table`);
       found.push(...(page as readonly JsonObject[]));

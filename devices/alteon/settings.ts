@@ -1,7 +1,11 @@
 import type { HttpsServer } from '../../lib/http/client.ts';
-import { type DeviceSettings, isClusterName } from '../driver.ts';
-import { X509Certificate } from 'node:crypto';
-import { VipnatError } from '../../lib/errors.ts';
+import {
+  type DeviceSettings,
+  checkSettings,
+  refuseSettings,
+  refuseSameUnits,
+  refuseUnknown,
+} from '../driver.ts';
 
 /** Settings of an Alteon, read and found to be meant. */
 export interface AlteonSettings {
@@ -39,19 +43,10 @@ const usualListSize = 9000;
 
 /** @throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant. */
 export function readSettings(settings: DeviceSettings): AlteonSettings {
-  const { cluster, units, credentials, ca } = settings;
-  if (!isClusterName(cluster))
-    throw invalid(settings, `the cluster's name ${JSON.stringify(cluster)} is none`);
-  if (units.length < 1 || units.length > 2)
-    throw invalid(settings, `it has ${units.length} units: give one or two`);
-  if (new Set(units).size < units.length) throw invalid(settings, 'both units are the same: give two or one');
-  if (credentials === null)
-    throw invalid(
-      settings,
-      'it has no credentials: name them in spec.credentialsSecret, for vipnat device by --credentials',
-    );
-  if (credentials.username.includes(':')) throw invalid(settings, 'its user name has a colon');
-  if (ca !== null && !isCertificate(ca)) throw invalid(settings, 'its CA is not a certificate in PEM');
+  const { cluster, units, ca } = settings;
+  const credentials = checkSettings(settings);
+  refuseSameUnits(settings, units);
+  if (credentials.username.includes(':')) throw refuseSettings(settings, 'its user name has a colon');
   return {
     cluster,
     units: units.map((unit) => ({ unit, server: { ...readUnit(settings, unit), ca, credentials } })),
@@ -64,7 +59,7 @@ function readUnit(settings: DeviceSettings, unit: string): { readonly host: stri
   const isPlain =
     url?.protocol === 'https:' && url.username === '' && url.search === '' && url.pathname === '/';
   if (!isPlain || url.hash !== '' || url.hostname === '') {
-    throw invalid(
+    throw refuseSettings(
       settings,
       `unit ${JSON.stringify(unit)} is neither HOST:PORT nor a URL such as https://10.0.0.5`,
     );
@@ -74,15 +69,9 @@ function readUnit(settings: DeviceSettings, unit: string): { readonly host: stri
 
 function readOptions(settings: DeviceSettings): AlteonOptions {
   const { role = 'haSwitchInfoState', listSize, proxyIpMode, ...others } = settings.options;
-  const [other] = Object.keys(others);
-  if (other !== undefined) {
-    throw invalid(
-      settings,
-      `option ${JSON.stringify(other)} is unknown: role, listSize and proxyIpMode are known`,
-    );
-  }
+  refuseUnknown(settings, others, 'role, listSize and proxyIpMode');
   if (role !== 'haSwitchInfoState' && role !== 'vrrpInfoHAState') {
-    throw invalid(
+    throw refuseSettings(
       settings,
       `option role is haSwitchInfoState or vrrpInfoHAState, not ${JSON.stringify(role)}`,
     );
@@ -93,7 +82,7 @@ function readOptions(settings: DeviceSettings): AlteonOptions {
 function readListSize(settings: DeviceSettings, text: string | undefined): number {
   const size = text === undefined ? usualListSize : Number(text);
   if (Number.isInteger(size) && size >= 1 && size <= usualListSize) return size;
-  throw invalid(
+  throw refuseSettings(
     settings,
     `option listSize is a number from 1 to ${usualListSize}, not ${JSON.stringify(text)}`,
   );
@@ -104,18 +93,5 @@ function readMode(settings: DeviceSettings, text: string | undefined): number | 
   const mode = proxyIpModes.get(text);
   if (mode !== undefined) return mode;
   const known = [...proxyIpModes.keys()].join(', ');
-  throw invalid(settings, `option proxyIpMode is one of ${known}, not ${JSON.stringify(text)}`);
-}
-
-function isCertificate(text: string): boolean {
-  try {
-    new X509Certificate(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function invalid({ name }: DeviceSettings, what: string): VipnatError {
-  return new VipnatError('DEVICE_SETTINGS_INVALID', `device ${name} cannot be used: ${what}`);
+  throw refuseSettings(settings, `option proxyIpMode is one of ${known}, not ${JSON.stringify(text)}`);
 }

@@ -156,7 +156,7 @@ class HaproxyDriver implements LoadBalancerDriver {
 
   async readState(signal: AbortSignal): Promise<DeviceState> {
     const snapshot = this.#snapshot(signal);
-    const units = await snapshot.pair.readUnits(signal);
+    const units = await snapshot.pair.readUnits();
     const active = snapshot.units.find(({ unit }) =>
       units.some((state) => state.unit === unit && state.role === 'active'),
     );
@@ -174,11 +174,8 @@ class HaproxyDriver implements LoadBalancerDriver {
   }
 
   #snapshot(signal: AbortSignal, what: Asked = 'content'): Snapshot {
-    return new Snapshot(this.#settings, this.#context, {
-      signal,
-      what,
-      unresponsiveUnits: this.#unresponsiveUnits,
-    });
+    const unresponsiveUnits = this.#unresponsiveUnits;
+    return new Snapshot(this.#settings, this.#context, { signal, what, unresponsiveUnits });
   }
 
   async #readForChange(
@@ -229,6 +226,8 @@ interface SnapshotOptions {
   readonly isAlone: boolean;
   readonly what: Asked;
   readonly unresponsiveUnits: UnresponsiveUnits;
+  /** Ends all that is asked. */
+  readonly signal: AbortSignal;
 }
 
 /** A unit, as it was when it was last asked in one call of the driver. */
@@ -260,14 +259,14 @@ class SnapshotUnit implements PairUnit {
     return role === 'active' || role === 'standby' ? role : 'unknown';
   }
 
-  async readRole(signal: AbortSignal): Promise<UnitRole> {
+  async readRole(): Promise<UnitRole> {
     const asked = askContent();
     const { what, unresponsiveUnits } = this.#snapshot;
     if (what === 'content of answering units' && unresponsiveUnits.isLeftOut(this.unit))
       throw new DeviceError('unreachable', `${this.unit} did not answer a moment ago`);
     const asksSessions = what === 'with sessions';
     const commands = [...asked, ...(asksSessions ? ['show stat -1 4 -1'] : [])];
-    const answers = await this.#run('read', commands, signal);
+    const answers = await this.#run('read', commands);
     this.#found = readContent(this.unit, answers.slice(0, asked.length));
     if (asksSessions) this.placeToSessions = readSessions(answers.at(-1) ?? '');
     return {
@@ -277,11 +276,11 @@ class SnapshotUnit implements PairUnit {
   }
 
   /** Answers with what it says where it does not do all of it. */
-  async write(steps: readonly Step[], signal: AbortSignal): Promise<string> {
+  async write(steps: readonly Step[]): Promise<string> {
     const commands = steps.flatMap((step) => step.commands);
     const slots = [...new Set(steps.map(({ slot }) => slot))].filter((slot) => slot !== '');
     const own = slots.length > maxAskedSlots ? null : slots;
-    const answers = await this.#run('write', [...commands, ...askContent(own)], signal);
+    const answers = await this.#run('write', [...commands, ...askContent(own)]);
     const read = readContent(this.unit, answers.slice(commands.length));
     // What was not asked for is as it was.
     this.#found = { ...read, slotToServers: new Map([...this.content.slotToServers, ...read.slotToServers]) };
@@ -290,8 +289,9 @@ class SnapshotUnit implements PairUnit {
     );
   }
 
-  #run(kind: 'read' | 'write', commands: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
-    return this.#snapshot.unresponsiveUnits.watch(this.unit, () => this.#runtime.run(kind, commands, signal));
+  #run(kind: 'read' | 'write', commands: readonly string[]): Promise<readonly string[]> {
+    const { unresponsiveUnits, signal } = this.#snapshot;
+    return unresponsiveUnits.watch(this.unit, () => this.#runtime.run(kind, commands, signal));
   }
 }
 
@@ -314,20 +314,14 @@ class Snapshot {
   readonly units: readonly SnapshotUnit[];
   readonly pair: DevicePair<SnapshotUnit>;
   readonly #cluster: string;
-  readonly #signal: AbortSignal;
 
-  constructor(
-    settings: HaproxySettings,
-    context: DriverContext,
-    { signal, ...how }: Omit<SnapshotOptions, 'isAlone'> & { readonly signal: AbortSignal },
-  ) {
+  constructor(settings: HaproxySettings, context: DriverContext, how: Omit<SnapshotOptions, 'isAlone'>) {
     const isAlone = settings.units.length === 1;
     this.units = settings.units.map(
       (address) => new SnapshotUnit(new HaproxyRuntime(address, settings, context), { isAlone, ...how }),
     );
     this.pair = new DevicePair(this.units);
     this.#cluster = settings.cluster;
-    this.#signal = signal;
   }
 
   get answering(): readonly SnapshotUnit[] {
@@ -335,7 +329,7 @@ class Snapshot {
   }
 
   findActive(): Promise<SnapshotUnit> {
-    return this.pair.findActive(this.#signal);
+    return this.pair.findActive();
   }
 
   /** Why a unit does not have what the active one has; empty where it has. */
@@ -403,7 +397,7 @@ class Snapshot {
       if (steps.length === 0) return { result: 'done' };
       if (isSaving(unit)) return describeSaving(unit);
       const reservations = steps.filter(({ isReservation }) => isReservation);
-      const words = await unit.write(reservations.length === 0 ? steps : reservations, this.#signal);
+      const words = await unit.write(reservations.length === 0 ? steps : reservations);
       if (reservations.length === 0) return this.#judge(unit, aim, words);
     }
     return { result: 'failed', why: `${unit.unit} gives the slots that it had free to another cluster` };
