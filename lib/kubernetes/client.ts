@@ -1,4 +1,4 @@
-import { type ApiAccess, type ApiServer, formatServer } from './route.ts';
+import { type ApiAccess, type ApiServer, type Connection, formatServer } from './route.ts';
 import type { Clock, Cancel } from '../clock.ts';
 import { request, type RequestOptions } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
@@ -54,6 +54,9 @@ export interface ApiCall {
   /** The statuses whose answers the receiver takes; 200 alone when left out. */
   readonly accepted?: ReadonlySet<number>;
 }
+
+/** Whom to ask, and what each question of a kind shares with the others. */
+export type Asking = Connection & Pick<ApiCall, 'clock' | 'forbidden' | 'signal'>;
 
 /** An object to create, what to change of one, or how one is deleted. */
 export interface ApiMessage {
@@ -191,12 +194,8 @@ const status = z.object({ message: z.string() });
 
 /** `: endpointslices is forbidden …`, or nothing where the body says nothing. */
 export function describeStatus(body: string): string {
-  try {
-    const { message } = status.parse(JSON.parse(body));
-    return `: ${quoteForeign(message)}`;
-  } catch {
-    return '';
-  }
+  const { data } = status.safeParse(readJson(body));
+  return data === undefined ? '' : `: ${quoteForeign(data.message)}`;
 }
 
 function refuse(call: ApiCall, statusCode: number, detail: string): Error {

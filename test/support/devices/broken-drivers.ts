@@ -15,7 +15,7 @@ import {
   type Progress,
   type Owned,
 } from '../../../devices/driver.ts';
-import { testClusters } from '../../../devices/conformance/shapes.ts';
+import { testClusters } from '../../../devices/conformance/bench.ts';
 import type { FakeDevice } from './fake-device.ts';
 
 const never = new AbortController().signal;

@@ -2,7 +2,7 @@ import type { FakeDevice } from './fake-device.ts';
 import type { DriverContext, CreateDriver, LoadBalancerDriver } from '../../../devices/driver.ts';
 import { createFakeDriver, nameMemberObject } from './fake-driver.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import type { ConformanceTarget, TargetActions, PendingChange } from '../../../devices/conformance/shapes.ts';
+import type { ConformanceTarget, TargetActions, PendingChange } from '../../../devices/conformance/bench.ts';
 
 /** Opens a driver of the fake for a cluster. */
 export function openFake(
