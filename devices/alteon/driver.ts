@@ -1,5 +1,12 @@
 import { type Rows, type Step, splitByMark, tableIds, ofTable, makeRows } from './tables.ts';
-import { type AlteonStatus, type AlteonUnit, type Configuration, openUnit } from './client.ts';
+import {
+  type AlteonStatus,
+  type AlteonSettings,
+  type AlteonUnit,
+  type Configuration,
+  openUnit,
+  readSettings,
+} from './client.ts';
 import {
   type Progress,
   DeviceError,
@@ -16,7 +23,6 @@ import {
 import { DevicePair, Together, type Standby } from '../pair.ts';
 import { SharedLock } from '../../lib/queue.ts';
 import { planSteps, sortSteps, memberStates, readOwned, toRows, findRefusal } from './rows.ts';
-import { readSettings, type AlteonSettings } from './settings.ts';
 
 /**
  * Whose the differences are that a unit prints. It prints commands: a line that begins with `/c/` opens an object, and the lines after it say what
@@ -152,12 +158,12 @@ class AlteonChanges {
             round.plans = null;
             const prepared = await this.#prepare(unit, take);
             round.plans = prepared.plans;
-            await this.#write(unit, prepared);
+            for (const step of prepared.steps) await unit.write(step);
             return prepared;
           },
           takeBack: (unit) => this.#takeBack(unit),
           commit: (unit, prepared) => this.#commit(unit, prepared),
-          finish: (unit, committed, standby) => sync(unit, committed, standby),
+          finish: sync,
         }),
       );
       for (const { mark } of toResults(progress).keys()) this.#markToGroup.delete(mark);
@@ -183,12 +189,10 @@ class AlteonChanges {
   /** Reads what is there, and says what it takes. */
   async #prepare(unit: AlteonUnit, take: () => readonly MarkedRows[]): Promise<Prepared> {
     const status = await unit.awaitRest();
-    const none = { steps: [], liveStates: new Map<string, number>() };
-    if (status.isBusy)
-      return {
-        ...{ plans: take().map((request) => ({ request, ...none })), steps: [] },
-        ...{ status, isUnsaved: false },
-      };
+    if (status.isBusy) {
+      const plans = take().map((request) => ({ request, steps: [], liveStates: new Map<string, number>() }));
+      return { plans, steps: [], status, isUnsaved: false };
+    }
     await this.#refuseForeign(unit, status);
     // An earlier try may have ended anywhere.
     if (status.isPending) await this.#takeBack(unit);
@@ -221,10 +225,6 @@ class AlteonChanges {
       marks.add(request.mark);
       return true;
     });
-  }
-
-  async #write(unit: AlteonUnit, { steps }: Prepared): Promise<void> {
-    for (const step of steps) await unit.write(step);
   }
 
   async #commit(unit: AlteonUnit, prepared: Prepared): Promise<Committed> {
@@ -264,10 +264,8 @@ class AlteonChanges {
       return planSteps(markToRows.get(mark) ?? new Map(), asked).length === 0;
     };
     if (plans.every(isThere)) return;
-    throw new DeviceError(
-      'refused',
-      `${unit.unit} has lost a part of what was written: it started again, or a user reverted`,
-    );
+    const why = 'has lost a part of what was written: it started again, or a user reverted';
+    throw new DeviceError('refused', `${unit.unit} ${why}`);
   }
 
   /** What waits of this cluster becomes what is in force. */
@@ -283,10 +281,8 @@ class AlteonChanges {
     const foreign = await readForeign(unit, status, this.#cluster);
     if (foreign.length === 0) return;
     const words = foreign.map((line) => line.trim()).join(' ');
-    throw new DeviceError(
-      'foreign-changes',
-      `${unit.unit} has changes of another user that wait to be applied: apply or revert them there (${quoteShort(words)})`,
-    );
+    const why = 'has changes of another user that wait to be applied: apply or revert them there';
+    throw new DeviceError('foreign-changes', `${unit.unit} ${why} (${quoteShort(words)})`);
   }
 }
 
@@ -428,11 +424,7 @@ class AlteonDriver implements LoadBalancerDriver {
       units: units.map((state) => {
         if (state.unit === active.unit) return { ...state, isInSync: true };
         if (state.role === 'unresponsive') return state;
-        return {
-          ...state,
-          isInSync: status.isInSync,
-          why: state.why === '' ? status.syncProblem : state.why,
-        };
+        return { ...state, isInSync: status.isInSync, why: state.why || status.syncProblem };
       }),
       foreignChanges: await readForeign(active, status, this.#settings.cluster),
     };
