@@ -100,15 +100,10 @@ class HaproxyDriver implements LoadBalancerDriver {
     this.#settings = settings;
     this.#context = context;
     this.#unresponsiveUnits = new UnresponsiveUnits(context.clock);
+    const pair = settings.units.length === 2;
     this.capabilities = {
       ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
-      ...{
-        ipv6: true,
-        udp: false,
-        atomicCommit: false,
-        pair: settings.units.length === 2,
-        pendingChanges: false,
-      },
+      ...{ ipv6: true, udp: false, atomicCommit: false, pair, pendingChanges: false },
     };
   }
 
@@ -116,15 +111,13 @@ class HaproxyDriver implements LoadBalancerDriver {
     const { cluster } = this.#settings;
     const { content, placeToSessions } = await this.#snapshot(signal, 'with sessions').findActive();
     return [...readBalancers(content, cluster)].map(([mark, balancer]) => {
-      const servers = [...chooseSlots(content, mark).values()].flatMap((slot) =>
-        readMembers(content.slotToServers.get(slot) ?? []).map(({ member, server }) => ({
-          name: formatMember(member),
-          sessions: placeToSessions.get(`${slot}/${server.name}`) ?? 0,
-        })),
-      );
       const memberToSessions = new Map<string, number>();
-      for (const { name, sessions } of servers)
-        memberToSessions.set(name, (memberToSessions.get(name) ?? 0) + sessions);
+      for (const slot of chooseSlots(content, mark).values())
+        for (const { member, server } of readMembers(content.slotToServers.get(slot) ?? [])) {
+          const name = formatMember(member);
+          const sessions = placeToSessions.get(`${slot}/${server.name}`) ?? 0;
+          memberToSessions.set(name, (memberToSessions.get(name) ?? 0) + sessions);
+        }
       return { balancer, memberToSessions };
     });
   }
@@ -136,11 +129,10 @@ class HaproxyDriver implements LoadBalancerDriver {
     const active = await snapshot.findActive();
     const aim = snapshot.aim(active, wanted.id, wanted);
     return snapshot.answering.flatMap((unit) => {
+      const prefix = unit === active ? '' : `${unit.unit}: `;
       return snapshot
         .planUnit(unit, aim)
-        .map(({ change }) =>
-          unit === active ? change : { ...change, object: `${unit.unit}: ${change.object}` },
-        );
+        .map(({ change }) => ({ ...change, object: `${prefix}${change.object}` }));
     });
   }
 
@@ -362,15 +354,9 @@ class Snapshot {
     if (why !== null) throw new DeviceError('refused', `${unit.unit} cannot have it: ${why}`);
     const isOne = unit === active && content.isKept;
     const superfluous = isOne ? [] : [...readBalancers(content, this.#cluster).keys()];
-    const steps = planSteps(
-      unit.unit,
-      content,
-      new Map<string, Balancer | null>([
-        ...superfluous.map((other) => [other, null] as const),
-        ...(isOne ? [] : base),
-        [mark, wanted],
-      ]),
-    );
+    const gone = superfluous.map((other) => [other, null] as const);
+    const markToWanted = new Map<string, Balancer | null>([...gone, ...(isOne ? [] : base), [mark, wanted]]);
+    const steps = planSteps(unit.unit, content, markToWanted);
     // If one unit does not answer, the complete content is unknown.
     const isKept = content.isKept || wanted === null || this.answering.length < this.units.length;
     return isKept ? steps : [...steps, keep];
@@ -395,7 +381,7 @@ class Snapshot {
     for (let start = 1; start <= maxStarts; start += 1) {
       const steps = this.planUnit(unit, aim);
       if (steps.length === 0) return { result: 'done' };
-      if (isSaving(unit)) return describeSaving(unit);
+      if (unit.content.isSaving) return describeSaving(unit);
       const reservations = steps.filter(({ isReservation }) => isReservation);
       const words = await unit.write(reservations.length === 0 ? steps : reservations);
       if (reservations.length === 0) return this.#judge(unit, aim, words);
@@ -404,19 +390,13 @@ class Snapshot {
   }
 
   #judge(unit: SnapshotUnit, aim: Aim, words: string): Progress {
-    if (isSaving(unit)) return describeSaving(unit);
+    if (unit.content.isSaving) return describeSaving(unit);
     const [left] = this.planUnit(unit, aim);
     if (left === undefined) return { result: 'done' };
     const answer = words === '' ? '' : ` (${toPrintableLine(words).slice(0, 200)})`;
-    return {
-      result: 'failed',
-      why: `${unit.unit} has not changed ${left.change.object} as it was told${answer}`,
-    };
+    const why = `${unit.unit} has not changed ${left.change.object} as it was told${answer}`;
+    return { result: 'failed', why };
   }
-}
-
-function isSaving({ content }: SnapshotUnit): boolean {
-  return content.isSaving;
 }
 
 function describeSaving({ unit }: SnapshotUnit): Progress {

@@ -423,30 +423,29 @@ const remedy =
 
 /** The EndpointSlice of a name. Asked for by its name, so that a role can be limited to it. */
 export function toSliceResource({ namespace, name }: NamespacedName): Resource<EndpointSlice> {
-  return {
-    kind: 'EndpointSlice',
-    path: `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
-    selector: selectName(name),
-    schema: slice,
-    limits: oneObject,
-    remedy,
-  };
+  const all = { kind: 'EndpointSlice', path: '/apis/discovery.k8s.io/v1/endpointslices', schema: slice };
+  return narrow({ ...all, limits: oneObject, remedy }, namespace, selectName(name));
 }
 
 /** The Service of a name. Asked for by its name, so that a role can be limited to it. */
 export function toServiceResource({ namespace, name }: NamespacedName): Resource<Service> {
-  return {
-    kind: 'Service',
-    path: `/api/v1/namespaces/${namespace}/services`,
-    selector: selectName(name),
-    schema: service,
-    limits: oneObject,
-    remedy,
-  };
+  const all = { kind: 'Service', path: '/api/v1/services', schema: service };
+  return narrow({ ...all, limits: oneObject, remedy }, namespace, selectName(name));
 }
 
-function selectName(name: string): string {
+/** The selector of one object. */
+export function selectName(name: string): string {
   return `fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`;
+}
+
+/** Those objects of a kind that are of a namespace, as far as a selector selects them. */
+export function narrow<T extends ApiObject>(
+  resource: Omit<Resource<T>, 'selector'>,
+  namespace: string,
+  selector: string,
+): Resource<T> {
+  const path = resource.path.replace(/[^/]+$/, (plural) => `namespaces/${namespace}/${plural}`);
+  return { ...resource, path, selector };
 }
 
 /** A path with its query; parts that are empty are left out. */

@@ -51,12 +51,16 @@ function listActions(device: FakeDevice): TargetActions {
 }
 
 function onUnits(device: FakeDevice): TargetActions {
-  const act = (what: 'switchRole' | 'restart' | 'forget' | 'loseNextAnswer') => () =>
-    Promise.resolve(device[what]());
+  const act = (what: 'switchRole' | 'restart' | 'forget' | 'loseNextAnswer') =>
+    soon(() => {
+      device[what]();
+    });
   const set = (what: 'setSilent' | 'setRefusing') =>
     soon(() => {
       device[what](true);
-      return () => Promise.resolve(device[what](false));
+      return soon(() => {
+        device[what](false);
+      });
     });
   return {
     ...{ switchRole: act('switchRole'), restart: act('restart'), forget: act('forget') },
