@@ -1,5 +1,7 @@
 import type { Address } from '../lib/net.ts';
 import type { Clock } from '../lib/clock.ts';
+import { X509Certificate } from 'node:crypto';
+import { VipnatError } from '../lib/errors.ts';
 
 /** Why a device did not answer as it should. */
 export class DeviceError extends Error {
@@ -217,3 +219,48 @@ export interface DriverContext {
 
 /** Makes a driver. Throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant. Opens nothing yet. */
 export type CreateDriver = (settings: DeviceSettings, context: DriverContext) => LoadBalancerDriver;
+
+/** That settings cannot be meant: DEVICE_SETTINGS_INVALID. `what` continues the sentence. */
+export function refuseSettings({ name }: Pick<DeviceSettings, 'name'>, what: string): VipnatError {
+  return new VipnatError('DEVICE_SETTINGS_INVALID', `device ${name} cannot be used: ${what}`);
+}
+
+/**
+ * What all drivers ask of settings: a cluster's name, one unit or two, credentials, and a CA that is one. Answers the credentials.
+ * @throws VipnatError DEVICE_SETTINGS_INVALID
+ */
+export function checkSettings(settings: DeviceSettings): NonNullable<DeviceSettings['credentials']> {
+  const { cluster, units, credentials, ca } = settings;
+  if (!isClusterName(cluster))
+    throw refuseSettings(settings, `the cluster's name ${JSON.stringify(cluster)} is none`);
+  if (units.length < 1 || units.length > 2)
+    throw refuseSettings(settings, `it has ${units.length} units: give one or two`);
+  if (credentials === null) {
+    const where = 'name them in spec.credentialsSecret, for vipnat device by --credentials';
+    throw refuseSettings(settings, `it has no credentials: ${where}`);
+  }
+  if (ca !== null && !isCertificate(ca)) throw refuseSettings(settings, 'its CA is not a certificate in PEM');
+  return credentials;
+}
+
+function isCertificate(text: string): boolean {
+  try {
+    new X509Certificate(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** That both units of a pair are one. */
+export function refuseSameUnits(settings: DeviceSettings, units: readonly string[]): void {
+  if (new Set(units).size < units.length)
+    throw refuseSettings(settings, 'both units are the same: give two or one');
+}
+
+/** That an option is none of the known ones, which the driver lists. */
+export function refuseUnknown(settings: DeviceSettings, others: object, known: string): void {
+  const [other] = Object.keys(others);
+  if (other !== undefined)
+    throw refuseSettings(settings, `option ${JSON.stringify(other)} is unknown: ${known} are known`);
+}

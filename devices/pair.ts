@@ -21,7 +21,7 @@ export interface PairUnit {
   /** As it was given. */
   readonly unit: string;
   /** Rejects with a DeviceError where it does not answer. */
-  readRole(signal: AbortSignal): Promise<UnitRole>;
+  readRole(): Promise<UnitRole>;
 }
 
 /** What happens at one pinned unit. */
@@ -51,8 +51,8 @@ export class DevicePair<Unit extends PairUnit> {
   }
 
   /** What each unit says of its role. One that does not answer is `unresponsive`; one that refuses vipnat is unknown. */
-  async readUnits(signal: AbortSignal): Promise<readonly UnitState[]> {
-    return (await this.#askAll(this.#units, signal)).map(({ unit, role, error, why }) => ({
+  async readUnits(): Promise<readonly UnitState[]> {
+    return (await this.#askAll(this.#units)).map(({ unit, role, error, why }) => ({
       unit: unit.unit,
       role: error?.kind === 'unreachable' ? 'unresponsive' : role,
       isInSync: null,
@@ -64,23 +64,20 @@ export class DevicePair<Unit extends PairUnit> {
    * The one active unit. A unit without a pair is taken for active unless it says that it is a standby.
    * @throws DeviceError no-active-unit for none and for two; unreachable or unauthorized where none answers.
    */
-  async findActive(signal: AbortSignal): Promise<Unit> {
-    return choose(await this.#askAll(this.#units, signal));
+  async findActive(): Promise<Unit> {
+    return choose(await this.#askAll(this.#units));
   }
 
   /**
    * Runs a transaction, at another unit where roles change. Whatever it ends with, nothing uncommitted stays, as far as the unit still answers.
    * @throws DeviceError role-changed after several starts; whatever the transaction throws.
    */
-  async transact<Prepared, Result>(
-    transaction: Transaction<Unit, Prepared, Result>,
-    signal: AbortSignal,
-  ): Promise<Result> {
+  async transact<Prepared, Result>(transaction: Transaction<Unit, Prepared, Result>): Promise<Result> {
     for (let start = 1; start <= maxStarts; start += 1) {
-      const answers = await this.#askAll(this.#units, signal);
+      const answers = await this.#askAll(this.#units);
       const pinned = choose(answers);
       const answering = answers.filter(({ error }) => error === null).map(({ unit }) => unit);
-      const isActive = async () => isTakenForActive(await ask(pinned, signal), answers.length === 1);
+      const isActive = async () => isTakenForActive(await ask(pinned), answers.length === 1);
       const restore = () => tryToTakeBack(transaction, pinned);
       const prepared = await orRestore(restore, () => transaction.prepare(pinned));
       if (!(await orRestore(restore, isActive))) {
@@ -97,9 +94,9 @@ export class DevicePair<Unit extends PairUnit> {
   }
 
   /** One after the other: the order of calls is always the same. */
-  async #askAll(units: readonly Unit[], signal: AbortSignal): Promise<readonly Answer<Unit>[]> {
+  async #askAll(units: readonly Unit[]): Promise<readonly Answer<Unit>[]> {
     const answers: Answer<Unit>[] = [];
-    for (const unit of units) answers.push(await ask(unit, signal));
+    for (const unit of units) answers.push(await ask(unit));
     return answers;
   }
 }
@@ -109,9 +106,9 @@ interface Answer<Unit> extends UnitRole {
   readonly error: DeviceError | null;
 }
 
-async function ask<Unit extends PairUnit>(unit: Unit, signal: AbortSignal): Promise<Answer<Unit>> {
+async function ask<Unit extends PairUnit>(unit: Unit): Promise<Answer<Unit>> {
   try {
-    return { unit, error: null, ...(await unit.readRole(signal)) };
+    return { unit, error: null, ...(await unit.readRole()) };
   } catch (error) {
     if (!(error instanceof DeviceError)) throw error;
     return { unit, role: 'unknown', error, why: error.message };

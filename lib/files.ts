@@ -2,7 +2,7 @@ import { readFileSync, constants, type PathLike } from 'node:fs';
 import { X509Certificate, randomBytes } from 'node:crypto';
 import { join, dirname, basename } from 'node:path';
 import { stat, open, unlink, type FileHandle, mkdir, rename } from 'node:fs/promises';
-import { VipnatError } from './errors.ts';
+import { type ErrorCode, VipnatError } from './errors.ts';
 
 /** The certificates by which apiservers' own are verified, and the file they come from. */
 export interface Authority {
@@ -77,38 +77,42 @@ export function createDrainStore(folder: string): DrainStore {
   const location = join(folder, 'drained');
   return {
     location,
-    async load() {
-      try {
+    load: orThrow(
+      'STATE_UNREADABLE',
+      (why) => `${location} cannot be read (${why})`,
+      async () => {
         const text = await readIfThere(location, { maxBytes: maxDrainBytes });
         if (text === null) return null;
         const lines = text.split('\n');
         // Without a date where it was made by hand.
         const since = toDate(lines[0] ?? '') ?? (await stat(location)).mtime;
         return { since, vipStaysSince: readVipStays(lines) };
-      } catch (error) {
-        throw new VipnatError('STATE_UNREADABLE', `${location} cannot be read (${describe(error)})`, {
-          cause: error,
-        });
-      }
+      },
+    ),
+    save: (since) => {
+      const what = `${since === null ? 'removing' : 'writing'} ${location} failed`;
+      const act = () =>
+        since === null ? removeFile(location) : replaceFile(location, `${since.toISOString()}\n`);
+      return orThrow('STATE_NOT_WRITTEN', (why) => `${what} (${why}). Nothing changed`, act)();
     },
-    async save(since) {
-      try {
-        await (since === null ? removeFile(location) : replaceFile(location, `${since.toISOString()}\n`));
-      } catch (error) {
-        const what = `${since === null ? 'removing' : 'writing'} ${location} failed (${describe(error)})`;
-        throw new VipnatError('STATE_NOT_WRITTEN', `${what}. Nothing changed`, { cause: error });
-      }
-    },
-    async addVipStays(since) {
-      try {
-        await append(location, `\n${vipStays}${since.toISOString()}\n`);
-      } catch (error) {
-        const what = `writing ${location} failed (${describe(error)})`;
-        const next = 'The next agent tries again to give the virtual IPs up';
-        throw new VipnatError('STATE_NOT_WRITTEN', `${what}. ${next}`, { cause: error });
-      }
+    addVipStays: (since) => {
+      const next = 'The next agent tries again to give the virtual IPs up';
+      const act = () => append(location, `\n${vipStays}${since.toISOString()}\n`);
+      return orThrow('STATE_NOT_WRITTEN', (why) => `writing ${location} failed (${why}). ${next}`, act)();
     },
   };
+}
+
+/** Does it, and says of an error what could not be done. */
+function orThrow<Result>(
+  code: ErrorCode,
+  toMessage: (why: string) => string,
+  act: () => Promise<Result>,
+): () => Promise<Result> {
+  return () =>
+    act().catch((error: unknown) => {
+      throw new VipnatError(code, toMessage(describe(error)), { cause: error });
+    });
 }
 
 /** How the line begins that says so. */
@@ -214,8 +218,7 @@ export async function refuseForeignFile(path: string, mark: string, command: str
 
 /** What a file could not be written for: the error's code. */
 export function notWritten(path: string, cause: unknown): VipnatError {
-  const { code, message } = cause as NodeJS.ErrnoException;
-  return new VipnatError('OUTPUT_NOT_WRITTEN', `writing ${path} failed (${code ?? message})`, { cause });
+  return new VipnatError('OUTPUT_NOT_WRITTEN', `writing ${path} failed (${describe(cause)})`, { cause });
 }
 
 /** Far more than any file that is read here has; a process has to hold all of it. */

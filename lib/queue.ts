@@ -7,6 +7,7 @@ import {
   type Random,
   type Cancel,
   backOff,
+  sleep,
 } from './clock.ts';
 
 /** Lets through so much and no more, first come first served: who comes too early waits for its turn. */
@@ -33,12 +34,8 @@ export class TokenQueue {
       const { bucket, waitMs } = takeToken(this.#budget, this.#bucket, this.#clock.now());
       this.#bucket = bucket;
       if (waitMs === 0) return;
-      await this.#sleep(waitMs);
+      await sleep(this.#clock, waitMs);
     }
-  }
-
-  #sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => this.#clock.schedule(ms, resolve));
   }
 }
 

@@ -15,7 +15,7 @@ import type {
   DeviceState,
 } from '../../devices/driver.ts';
 import { VipnatError } from '../../lib/errors.ts';
-import { describeError } from '../../devices/conformance/bench.ts';
+import { type Sites, describeError, documentationSites } from '../../devices/conformance/bench.ts';
 import { findNearest } from '../../lib/text.ts';
 import { quoteText } from '../../config/options.ts';
 import { resolve } from 'node:path';
@@ -27,7 +27,6 @@ import {
   countOfFamily,
   getNth,
 } from '../../lib/net.ts';
-import { type Sites, documentationSites } from '../../devices/conformance/shapes.ts';
 
 /**
  * `vipnat device configuration`: a shell script that configures a unit. It has no password. Asks the device nothing.

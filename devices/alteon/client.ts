@@ -1,13 +1,21 @@
 import {
   type HttpsConnections,
+  type HttpsServer,
   openHttps,
   type HttpsCall,
   type HttpsAnswer,
   callHttps,
   HttpsError,
 } from '../../lib/http/client.ts';
-import { type DriverContext, DeviceError } from '../driver.ts';
-import type { AlteonAddress, AlteonOptions } from './settings.ts';
+import {
+  type DeviceSettings,
+  type DriverContext,
+  DeviceError,
+  checkSettings,
+  refuseSettings,
+  refuseSameUnits,
+  refuseUnknown,
+} from '../driver.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 import {
@@ -21,6 +29,95 @@ import {
   type Step,
 } from './tables.ts';
 import type { UnitRole, PairUnit } from '../pair.ts';
+
+/** Settings of an Alteon, read and found to be meant. */
+export interface AlteonSettings {
+  readonly cluster: string;
+  readonly units: readonly AlteonAddress[];
+  readonly options: AlteonOptions;
+}
+
+/** One unit. */
+export interface AlteonAddress {
+  /** As it was given. */
+  readonly unit: string;
+  readonly server: HttpsServer;
+}
+
+/** The driver's own options. */
+export interface AlteonOptions {
+  /** Which property of the unit has its role: that of its high availability by switch, or that of VRRP. */
+  readonly role: 'haSwitchInfoState' | 'vrrpInfoHAState';
+  /** How many rows of a table one question asks for: without a number a unit answers with few. */
+  readonly listSize: number;
+  /** Which address clients' connections get before they reach a member: see `proxyIpModes`; null leaves it as the unit has it. */
+  readonly proxyIpMode: number | null;
+}
+
+/** Source: Alteon's MIB, slbNewCfgEnhVirtServiceProxyIpMode. The modes that need no further value. */
+const proxyIpModes = new Map([
+  ['ingress', 0],
+  ['egress', 1],
+  ['disable', 4],
+]);
+
+/** As other clients ask: goalteon, DefaultCount. */
+const usualListSize = 9000;
+
+/** @throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant. */
+export function readSettings(settings: DeviceSettings): AlteonSettings {
+  const { cluster, units, ca } = settings;
+  const credentials = checkSettings(settings);
+  refuseSameUnits(settings, units);
+  if (credentials.username.includes(':')) throw refuseSettings(settings, 'its user name has a colon');
+  return {
+    cluster,
+    units: units.map((unit) => ({ unit, server: { ...readUnit(settings, unit), ca, credentials } })),
+    options: readOptions(settings),
+  };
+}
+
+function readUnit(settings: DeviceSettings, unit: string): { readonly host: string; readonly port: number } {
+  const url = URL.parse(unit.includes('://') ? unit : `https://${unit}`);
+  const isPlain =
+    url?.protocol === 'https:' && url.username === '' && url.search === '' && url.pathname === '/';
+  if (!isPlain || url.hash !== '' || url.hostname === '') {
+    throw refuseSettings(
+      settings,
+      `unit ${JSON.stringify(unit)} is neither HOST:PORT nor a URL such as https://10.0.0.5`,
+    );
+  }
+  return { host: url.hostname.replaceAll(/^\[|\]$/g, ''), port: url.port === '' ? 443 : Number(url.port) };
+}
+
+function readOptions(settings: DeviceSettings): AlteonOptions {
+  const { role = 'haSwitchInfoState', listSize, proxyIpMode, ...others } = settings.options;
+  refuseUnknown(settings, others, 'role, listSize and proxyIpMode');
+  if (role !== 'haSwitchInfoState' && role !== 'vrrpInfoHAState') {
+    throw refuseSettings(
+      settings,
+      `option role is haSwitchInfoState or vrrpInfoHAState, not ${JSON.stringify(role)}`,
+    );
+  }
+  return { role, listSize: readListSize(settings, listSize), proxyIpMode: readMode(settings, proxyIpMode) };
+}
+
+function readListSize(settings: DeviceSettings, text: string | undefined): number {
+  const size = text === undefined ? usualListSize : Number(text);
+  if (Number.isInteger(size) && size >= 1 && size <= usualListSize) return size;
+  throw refuseSettings(
+    settings,
+    `option listSize is a number from 1 to ${usualListSize}, not ${JSON.stringify(text)}`,
+  );
+}
+
+function readMode(settings: DeviceSettings, text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const mode = proxyIpModes.get(text);
+  if (mode !== undefined) return mode;
+  const known = [...proxyIpModes.keys()].join(', ');
+  throw refuseSettings(settings, `option proxyIpMode is one of ${known}, not ${JSON.stringify(text)}`);
+}
 
 /** A unit at work answers within milliseconds; one that applies much is busy for seconds. */
 const limitMs = 20_000;
@@ -39,51 +136,63 @@ const maxQuoted = 300;
 /** An object of JSON. */
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Questions to one unit. All methods reject with a DeviceError that names the unit, with what `beforeCall` throws, or when the signal ends. */
-export class AlteonRest {
-  readonly unit: string;
-  readonly #connections: HttpsConnections;
-  readonly #context: DriverContext;
+/** Opens nothing yet. What it answers is a unit for as long as a signal lets it be asked: its connections are the same each time. */
+export function openUnit(
+  { unit, server }: AlteonAddress,
+  context: DriverContext,
+  options: AlteonOptions,
+): (signal: AbortSignal) => AlteonUnit {
+  const connections = openHttps(server);
+  return (signal) => new AlteonUnit(new AlteonRest({ unit, connections, context, signal }), options);
+}
 
-  constructor(address: AlteonAddress, context: DriverContext) {
-    this.unit = address.unit;
-    this.#connections = openHttps(address.server);
-    this.#context = context;
+interface RestParts {
+  readonly unit: string;
+  readonly connections: HttpsConnections;
+  readonly context: DriverContext;
+  readonly signal: AbortSignal;
+}
+
+/** Questions to one unit. All methods reject with a DeviceError that names the unit, with what `beforeCall` throws, or when the signal ends. */
+class AlteonRest {
+  readonly #parts: RestParts;
+
+  constructor(parts: RestParts) {
+    this.#parts = parts;
+  }
+
+  get unit(): string {
+    return this.#parts.unit;
+  }
+
+  get clock(): Clock {
+    return this.#parts.context.clock;
   }
 
   /** What it has at a path, as JSON. */
-  async get(path: string, signal: AbortSignal): Promise<JsonObject> {
-    const answer = this.#parse(path, await this.#ask('GET', path, null, signal));
+  async get(path: string): Promise<JsonObject> {
+    const answer = this.#parse(path, await this.#ask('GET', path, null));
     if (answer === null) throw new DeviceError('nonsense', `${this.unit} answers GET ${path} without JSON`);
     return answer;
   }
 
   /** What it has at a path, as text. */
-  async getText(path: string, signal: AbortSignal): Promise<string> {
-    const text = await this.#ask('GET', path, null, signal);
+  async getText(path: string): Promise<string> {
+    const text = await this.#ask('GET', path, null);
     this.#parse(path, text.startsWith('{') ? text : '');
     return text;
   }
 
   /** Changes something. An answer that says nothing is a good one. */
-  async send(
-    method: 'POST' | 'PUT' | 'DELETE',
-    path: string,
-    body: JsonObject | null,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const text = await this.#ask(method, path, body === null ? null : JSON.stringify(body), signal);
+  async send(method: 'POST' | 'PUT' | 'DELETE', path: string, body: JsonObject | null): Promise<void> {
+    const text = await this.#ask(method, path, body === null ? null : JSON.stringify(body));
     this.#parse(path, text);
   }
 
-  async #ask(
-    method: HttpsCall['method'],
-    path: string,
-    body: string | null,
-    signal: AbortSignal,
-  ): Promise<string> {
-    const { clock, beforeCall } = this.#context;
-    const call = { connections: this.#connections, method, path, body, limitMs, maxBytes, clock, signal };
+  async #ask(method: HttpsCall['method'], path: string, body: string | null): Promise<string> {
+    const { connections, signal, context } = this.#parts;
+    const { clock, beforeCall } = context;
+    const call = { connections, method, path, body, limitMs, maxBytes, clock, signal };
     for (let tries = 1; ; tries += 1) {
       await beforeCall(`${method} ${path} at ${this.unit}`);
       const { status, text } = await this.#call(call);
@@ -221,16 +330,16 @@ export class AlteonUnit implements PairUnit {
   readonly #clock: Clock;
   readonly #options: AlteonOptions;
 
-  constructor(rest: AlteonRest, clock: Clock, options: AlteonOptions) {
+  constructor(rest: AlteonRest, options: AlteonOptions) {
     this.unit = rest.unit;
     this.#rest = rest;
-    this.#clock = clock;
+    this.#clock = rest.clock;
     this.#options = options;
   }
 
-  async readRole(signal: AbortSignal): Promise<UnitRole> {
+  async readRole(): Promise<UnitRole> {
     const property = this.#options.role;
-    const value = (await this.#rest.get(`/config/${property}`, signal))[property];
+    const value = (await this.#rest.get(`/config/${property}`))[property];
     const field = typeof value === 'string' || typeof value === 'number' ? String(value).toLowerCase() : '';
     const role = textToRole.get(field) ?? 'unknown';
     return {
@@ -239,8 +348,8 @@ export class AlteonUnit implements PairUnit {
     };
   }
 
-  async readStatus(signal: AbortSignal): Promise<AlteonStatus> {
-    const answer = await this.#rest.get(`/config?prop=${statusProperties}`, signal);
+  async readStatus(): Promise<AlteonStatus> {
+    const answer = await this.#rest.get(`/config?prop=${statusProperties}`);
     const { agLastSyncErrorReason: problem } = answer;
     const is = (property: string, value: number) => readNumber(answer, property) === value;
     const isBehind = is('agSyncNeeded', syncNeeded) || is('agSyncStatus', syncFailed);
@@ -255,25 +364,22 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** Waits until it applies and saves nothing. */
-  async awaitRest(signal: AbortSignal): Promise<AlteonStatus> {
+  async awaitRest(): Promise<AlteonStatus> {
     const startMs = this.#clock.now();
     for (;;) {
-      const status = await this.readStatus(signal);
+      const status = await this.readStatus();
       if (!status.isBusy || this.#clock.now() - startMs >= pollLimitMs) return status;
       await sleep(this.#clock, pollMs);
     }
   }
 
   /** The rows of these tables whose names begin so. */
-  async readRows(
-    { configuration, prefix, ids = tableIds }: RowsQuestion,
-    signal: AbortSignal,
-  ): Promise<Rows> {
+  async readRows({ configuration, prefix, ids = tableIds }: RowsQuestion): Promise<Rows> {
     const rows = makeRows();
     for (const id of ids) {
       const { name, keys, columns } = tables[id];
       const table = `Slb${configuration}Cfg${name}`;
-      for (const row of await this.#readTable(table, [...keys, ...Object.keys(columns)], signal)) {
+      for (const row of await this.#readTable(table, [...keys, ...Object.keys(columns)])) {
         const key = readKey(id, row);
         if (key?.startsWith(prefix) === true) rows.get(id)?.set(key, readFields(id, row));
       }
@@ -282,9 +388,9 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** By `GROUP/SERVER`: the state in which members work, of the groups whose names begin so. */
-  async readMemberStates(prefix: string, signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
+  async readMemberStates(prefix: string): Promise<ReadonlyMap<string, number>> {
     const columns = ['RealServGroupIndex', 'ServIndex', 'Status'];
-    const rows = await this.#readTable('SlbOperEnhGroupRealServerTable', columns, signal);
+    const rows = await this.#readTable('SlbOperEnhGroupRealServerTable', columns);
     return new Map(
       rows
         .map(
@@ -296,8 +402,8 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** By name: the open connections of the real servers whose names begin so. */
-  async readSessions(prefix: string, signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
-    const rows = await this.#readTable('SlbStatEnhRServerTable', ['Index', 'CurrSessions'], signal);
+  async readSessions(prefix: string): Promise<ReadonlyMap<string, number>> {
+    const rows = await this.#readTable('SlbStatEnhRServerTable', ['Index', 'CurrSessions']);
     return new Map(
       rows
         .map((row) => [readColumn(row, 'Index'), readNumber(row, 'CurrSessions')] as const)
@@ -306,31 +412,31 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** What differs between what waits and what is in force, or between what is in force and what is saved, in the unit's commands. */
-  async readDifference(from: 'getdiff' | 'getdiffflash', signal: AbortSignal): Promise<readonly string[]> {
-    const text = await this.#rest.getText(`/config/${from}`, signal);
+  async readDifference(from: 'getdiff' | 'getdiffflash'): Promise<readonly string[]> {
+    const text = await this.#rest.getText(`/config/${from}`);
     return text.split(/\r?\n/).filter((line) => line.trim() !== '');
   }
 
   /** Changes what waits to be applied. */
-  async write({ method, path, body }: Step, signal: AbortSignal): Promise<void> {
-    await this.#rest.send(method, path, body, signal);
+  async write({ method, path, body }: Step): Promise<void> {
+    await this.#rest.send(method, path, body);
   }
 
   /** In effect immediately, and until the unit starts again. Source: the MIB, slbOperEnhGroupRealServerState. */
-  async setMemberState(key: string, State: number, signal: AbortSignal): Promise<void> {
+  async setMemberState(key: string, State: number): Promise<void> {
     const path = key.split('/').map(encodeURIComponent).join('/');
-    await this.#rest.send('PUT', `/config/SlbOperEnhGroupRealServerTable/${path}`, { State }, signal);
+    await this.#rest.send('PUT', `/config/SlbOperEnhGroupRealServerTable/${path}`, { State });
   }
 
   /** Puts into force what waits, or saves what is in force. @throws DeviceError refused, with the unit's words, where it fails. */
-  async act(action: keyof typeof actions, signal: AbortSignal): Promise<Outcome> {
+  async act(action: keyof typeof actions): Promise<Outcome> {
     const { property, problems } = actions[action];
-    await this.#rest.send('POST', `/config?action=${action}`, null, signal);
+    await this.#rest.send('POST', `/config?action=${action}`, null);
     const startMs = this.#clock.now();
     for (;;) {
-      const state = readNumber(await this.#rest.get(`/config?prop=${property}`, signal), property);
+      const state = readNumber(await this.#rest.get(`/config?prop=${property}`), property);
       if (state === failed) {
-        const words = await this.#readTable(problems, ['Index', 'StringVal'], signal);
+        const words = await this.#readTable(problems, ['Index', 'StringVal']);
         const why = quote(words.map((row) => readColumn(row, 'StringVal')).join(' '));
         throw new DeviceError('refused', `${this.unit} does not ${action} it${why === '' ? '' : `: ${why}`}`);
       }
@@ -341,21 +447,17 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** Starts to bring the other unit up to date. What comes of it, `readStatus` says. */
-  async startSync(signal: AbortSignal): Promise<void> {
-    await this.#rest.send('POST', '/config?action=sync', null, signal);
+  async startSync(): Promise<void> {
+    await this.#rest.send('POST', '/config?action=sync', null);
   }
 
-  async #readTable(
-    table: string,
-    columns: readonly string[],
-    signal: AbortSignal,
-  ): Promise<readonly JsonObject[]> {
+  async #readTable(table: string, columns: readonly string[]): Promise<readonly JsonObject[]> {
     const { listSize } = this.#options;
     const found: JsonObject[] = [];
     for (;;) {
       const offset = found.length === 0 ? '' : `&offset=${found.length}`;
       const path = `/config/${table}?count=${listSize}${offset}&props=${columns.join(',')}`;
-      const { [table]: page = [] } = await this.#rest.get(path, signal);
+      const { [table]: page = [] } = await this.#rest.get(path);
       if (!Array.isArray(page))
         throw new DeviceError('nonsense', `${this.unit} answers ${path} with no table`);
       found.push(...(page as readonly JsonObject[]));

@@ -1,5 +1,12 @@
 import { type Rows, type Step, splitByMark, tableIds, ofTable, makeRows } from './tables.ts';
-import { type AlteonStatus, AlteonUnit, type Configuration, AlteonRest } from './client.ts';
+import {
+  type AlteonStatus,
+  type AlteonSettings,
+  type AlteonUnit,
+  type Configuration,
+  openUnit,
+  readSettings,
+} from './client.ts';
 import {
   type Progress,
   DeviceError,
@@ -16,7 +23,6 @@ import {
 import { DevicePair, Together, type Standby } from '../pair.ts';
 import { SharedLock } from '../../lib/queue.ts';
 import { planSteps, sortSteps, memberStates, readOwned, toRows, findRefusal } from './rows.ts';
-import { readSettings, type AlteonSettings } from './settings.ts';
 
 /**
  * Whose the differences are that a unit prints. It prints commands: a line that begins with `/c/` opens an object, and the lines after it say what
@@ -76,6 +82,9 @@ interface MarkedRows {
   readonly wanted: Rows;
 }
 
+/** The units, for as long as a signal lets them be asked. */
+type OpenPair = (signal: AbortSignal) => DevicePair<AlteonUnit>;
+
 /** What one of them takes. */
 interface Plan {
   readonly request: MarkedRows;
@@ -113,8 +122,9 @@ function running(unit: AlteonUnit, why: string): Committed {
 
 /** One device's. */
 class AlteonChanges {
-  readonly #pair: DevicePair<AlteonUnit>;
+  readonly #open: OpenPair;
   readonly #cluster: string;
+  readonly #prefix: string;
   readonly #lock: SharedLock;
   readonly #together = new Together<MarkedRows, Progress>((take, signal) => this.#round(take, signal));
   /** What was refused together with others, to the number of those with which it is tried next. All else is of 0. */
@@ -122,9 +132,10 @@ class AlteonChanges {
   #groups = 0;
 
   /** While it changes anything, it is alone. */
-  constructor(pair: DevicePair<AlteonUnit>, cluster: string, lock: SharedLock) {
-    this.#pair = pair;
+  constructor(open: OpenPair, cluster: string, lock: SharedLock) {
+    this.#open = open;
     this.#cluster = cluster;
+    this.#prefix = `vipnat_${cluster}_`;
     this.#lock = lock;
   }
 
@@ -142,21 +153,18 @@ class AlteonChanges {
       new Map((round.plans?.map(({ request }) => request) ?? take()).map((request) => [request, progress]));
     try {
       const { progress } = await this.#lock.alone(() =>
-        this.#pair.transact<Prepared, Committed>(
-          {
-            prepare: async (unit) => {
-              round.plans = null;
-              const prepared = await this.#prepare(unit, take, signal);
-              round.plans = prepared.plans;
-              await this.#write(unit, prepared, signal);
-              return prepared;
-            },
-            takeBack: (unit) => this.#takeBack(unit, signal),
-            commit: (unit, prepared) => this.#commit(unit, prepared, signal),
-            finish: (unit, committed, standby) => sync(unit, committed, standby, signal),
+        this.#open(signal).transact<Prepared, Committed>({
+          prepare: async (unit) => {
+            round.plans = null;
+            const prepared = await this.#prepare(unit, take);
+            round.plans = prepared.plans;
+            for (const step of prepared.steps) await unit.write(step);
+            return prepared;
           },
-          signal,
-        ),
+          takeBack: (unit) => this.#takeBack(unit),
+          commit: (unit, prepared) => this.#commit(unit, prepared),
+          finish: sync,
+        }),
       );
       for (const { mark } of toResults(progress).keys()) this.#markToGroup.delete(mark);
       return toResults(progress);
@@ -179,24 +187,17 @@ class AlteonChanges {
   }
 
   /** Reads what is there, and says what it takes. */
-  async #prepare(
-    unit: AlteonUnit,
-    take: () => readonly MarkedRows[],
-    signal: AbortSignal,
-  ): Promise<Prepared> {
-    const status = await unit.awaitRest(signal);
-    const none = { steps: [], liveStates: new Map<string, number>() };
-    if (status.isBusy)
-      return {
-        ...{ plans: take().map((request) => ({ request, ...none })), steps: [] },
-        ...{ status, isUnsaved: false },
-      };
-    await this.#refuseForeign(unit, status, signal);
+  async #prepare(unit: AlteonUnit, take: () => readonly MarkedRows[]): Promise<Prepared> {
+    const status = await unit.awaitRest();
+    if (status.isBusy) {
+      const plans = take().map((request) => ({ request, steps: [], liveStates: new Map<string, number>() }));
+      return { plans, steps: [], status, isUnsaved: false };
+    }
+    await this.#refuseForeign(unit, status);
     // An earlier try may have ended anywhere.
-    if (status.isPending) await this.#takeBack(unit, signal);
-    const prefix = `vipnat_${this.#cluster}_`;
-    const markToRows = splitByMark(await unit.readRows({ configuration: 'New', prefix }, signal));
-    const states = await unit.readMemberStates(prefix, signal);
+    if (status.isPending) await this.#takeBack(unit);
+    const markToRows = splitByMark(await unit.readRows({ configuration: 'New', prefix: this.#prefix }));
+    const states = await unit.readMemberStates(this.#prefix);
     const plans = this.#choose(
       take().map((request) => ({
         request,
@@ -205,7 +206,7 @@ class AlteonChanges {
       })),
     );
     const steps = sortSteps(plans.flatMap((plan) => plan.steps));
-    const isUnsaved = steps.length === 0 && (await readIsUnsaved(unit, status, this.#cluster, signal));
+    const isUnsaved = steps.length === 0 && (await readIsUnsaved(unit, status, this.#cluster));
     return { plans, steps, status, isUnsaved };
   }
 
@@ -226,31 +227,27 @@ class AlteonChanges {
     });
   }
 
-  async #write(unit: AlteonUnit, { steps }: Prepared, signal: AbortSignal): Promise<void> {
-    for (const step of steps) await unit.write(step, signal);
-  }
-
-  async #commit(unit: AlteonUnit, prepared: Prepared, signal: AbortSignal): Promise<Committed> {
+  async #commit(unit: AlteonUnit, prepared: Prepared): Promise<Committed> {
     const { plans, steps, status, isUnsaved } = prepared;
     if (status.isBusy) return running(unit, 'applies or saves something else');
     const setLiveStates = async () => {
       for (const [key, state] of plans.flatMap(({ liveStates }) => [...liveStates]))
-        await unit.setMemberState(key, state, signal);
+        await unit.setMemberState(key, state);
     };
     // A change that only drains does so immediately; where something is new, that serves first.
     const hasNew = steps.some(({ isNew }) => isNew);
     if (!hasNew) await setLiveStates();
     if (steps.length > 0) {
-      await this.#expectRows(unit, prepared, 'New', signal);
-      await this.#refuseForeign(unit, { isPending: true }, signal);
-      if ((await unit.act('apply', signal)) === 'running') return running(unit, 'still applies it');
+      await this.#expectRows(unit, prepared, 'New');
+      await this.#refuseForeign(unit, { isPending: true });
+      if ((await unit.act('apply')) === 'running') return running(unit, 'still applies it');
     }
     if (hasNew) await setLiveStates();
     if (steps.length === 0 && !isUnsaved) {
       return { ...done, needsSync: status.isInSync === false ? 'if-standby-answers' : 'no' };
     }
-    if ((await unit.act('save', signal)) === 'running') return running(unit, 'still saves it');
-    await this.#expectRows(unit, prepared, 'Cur', signal);
+    if ((await unit.act('save')) === 'running') return running(unit, 'still saves it');
+    await this.#expectRows(unit, prepared, 'Cur');
     return { ...done, needsSync: 'yes' };
   }
 
@@ -259,44 +256,33 @@ class AlteonChanges {
     unit: AlteonUnit,
     { plans, steps }: Prepared,
     configuration: Configuration,
-    signal: AbortSignal,
   ): Promise<void> {
     const ids = steps.length === 0 ? tableIds : [...new Set(steps.map(({ table }) => table))];
-    const prefix = `vipnat_${this.#cluster}_`;
-    const markToRows = splitByMark(await unit.readRows({ configuration, prefix, ids }, signal));
+    const markToRows = splitByMark(await unit.readRows({ configuration, prefix: this.#prefix, ids }));
     const isThere = ({ request: { mark, wanted } }: Plan) => {
       const asked = new Map(ids.map((id) => [id, ofTable(wanted, id)]));
       return planSteps(markToRows.get(mark) ?? new Map(), asked).length === 0;
     };
     if (plans.every(isThere)) return;
-    throw new DeviceError(
-      'refused',
-      `${unit.unit} has lost a part of what was written: it started again, or a user reverted`,
-    );
+    const why = 'has lost a part of what was written: it started again, or a user reverted';
+    throw new DeviceError('refused', `${unit.unit} ${why}`);
   }
 
   /** What waits of this cluster becomes what is in force. */
-  async #takeBack(unit: AlteonUnit, signal: AbortSignal): Promise<void> {
-    const { isPending, isBusy } = await unit.readStatus(signal);
+  async #takeBack(unit: AlteonUnit): Promise<void> {
+    const { isPending, isBusy } = await unit.readStatus();
     if (!isPending || isBusy) return;
-    const prefix = `vipnat_${this.#cluster}_`;
-    const waiting = await unit.readRows({ configuration: 'New', prefix }, signal);
-    const steps = planSteps(waiting, await unit.readRows({ configuration: 'Cur', prefix }, signal));
-    for (const step of steps) await unit.write(step, signal);
+    const waiting = await unit.readRows({ configuration: 'New', prefix: this.#prefix });
+    const steps = planSteps(waiting, await unit.readRows({ configuration: 'Cur', prefix: this.#prefix }));
+    for (const step of steps) await unit.write(step);
   }
 
-  async #refuseForeign(
-    unit: AlteonUnit,
-    status: Pick<AlteonStatus, 'isPending'>,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const foreign = await readForeign(unit, status, this.#cluster, signal);
+  async #refuseForeign(unit: AlteonUnit, status: Pick<AlteonStatus, 'isPending'>): Promise<void> {
+    const foreign = await readForeign(unit, status, this.#cluster);
     if (foreign.length === 0) return;
     const words = foreign.map((line) => line.trim()).join(' ');
-    throw new DeviceError(
-      'foreign-changes',
-      `${unit.unit} has changes of another user that wait to be applied: apply or revert them there (${quoteShort(words)})`,
-    );
+    const why = 'has changes of another user that wait to be applied: apply or revert them there';
+    throw new DeviceError('foreign-changes', `${unit.unit} ${why} (${quoteShort(words)})`);
   }
 }
 
@@ -305,19 +291,13 @@ async function readForeign(
   unit: AlteonUnit,
   { isPending }: Pick<AlteonStatus, 'isPending'>,
   cluster: string,
-  signal: AbortSignal,
 ): Promise<readonly string[]> {
-  return isPending ? findForeign(await unit.readDifference('getdiff', signal), cluster) : [];
+  return isPending ? findForeign(await unit.readDifference('getdiff'), cluster) : [];
 }
 
 /** Whether something of a cluster is in force that a restart forgets. */
-async function readIsUnsaved(
-  unit: AlteonUnit,
-  status: AlteonStatus,
-  cluster: string,
-  signal: AbortSignal,
-): Promise<boolean> {
-  return status.isUnsaved && hasOwn(await unit.readDifference('getdiffflash', signal), cluster);
+async function readIsUnsaved(unit: AlteonUnit, status: AlteonStatus, cluster: string): Promise<boolean> {
+  return status.isUnsaved && hasOwn(await unit.readDifference('getdiffflash'), cluster);
 }
 
 /** Of the members that a unit works with already: what becomes new begins as it is configured. */
@@ -337,16 +317,11 @@ function quoteShort(text: string): string {
 }
 
 /** What serves does not wait for its standby, but has to be there still. A standby that stays behind is brought up to date by the next call. */
-async function sync(
-  unit: AlteonUnit,
-  { needsSync }: Committed,
-  standby: Standby,
-  signal: AbortSignal,
-): Promise<void> {
+async function sync(unit: AlteonUnit, { needsSync }: Committed, standby: Standby): Promise<void> {
   const isWanted = needsSync === 'yes' || (needsSync === 'if-standby-answers' && standby === 'answers');
   if (standby === 'none' || !isWanted) return;
   try {
-    await unit.startSync(signal);
+    await unit.startSync();
   } catch (error) {
     if (!(error instanceof DeviceError) || error.kind === 'unreachable') throw error;
   }
@@ -357,10 +332,8 @@ async function sync(
 /** Makes a driver for one or two units; docs/drivers.md has its options. */
 export const createAlteon: CreateDriver = (settings, context) => {
   const read = readSettings(settings);
-  const units = read.units.map(
-    (address) => new AlteonUnit(new AlteonRest(address, context), context.clock, read.options),
-  );
-  return new AlteonDriver(read, units);
+  const units = read.units.map((address) => openUnit(address, context, read.options));
+  return new AlteonDriver(read, (signal) => new DevicePair(units.map((open) => open(signal))));
 };
 
 /** Together they cost little more than one. What one round does not take waits for the next. */
@@ -369,18 +342,24 @@ const changesAtOnce = 64;
 class AlteonDriver implements LoadBalancerDriver {
   readonly capabilities: Capabilities;
   readonly #settings: AlteonSettings;
-  readonly #pair: DevicePair<AlteonUnit>;
+  readonly #open: OpenPair;
   readonly #changes: AlteonChanges;
   /** A unit has one configuration that waits: whoever reads it in the middle of a change reads half of that. */
   readonly #lock = new SharedLock();
 
-  constructor(settings: AlteonSettings, units: readonly AlteonUnit[]) {
+  constructor(settings: AlteonSettings, open: OpenPair) {
     this.#settings = settings;
-    this.#pair = new DevicePair(units);
-    this.#changes = new AlteonChanges(this.#pair, settings.cluster, this.#lock);
+    this.#open = open;
+    this.#changes = new AlteonChanges(open, settings.cluster, this.#lock);
     this.capabilities = {
       ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
-      ...{ ipv6: true, udp: true, atomicCommit: true, pair: units.length === 2, pendingChanges: true },
+      ...{
+        ipv6: true,
+        udp: true,
+        atomicCommit: true,
+        pair: settings.units.length === 2,
+        pendingChanges: true,
+      },
       changesAtOnce,
     };
   }
@@ -388,12 +367,12 @@ class AlteonDriver implements LoadBalancerDriver {
   list(signal: AbortSignal): Promise<readonly Owned[]> {
     return this.#lock.alone(async () => {
       signal.throwIfAborted();
-      const unit = await this.#pair.findActive(signal);
+      const unit = await this.#open(signal).findActive();
       const { cluster } = this.#settings;
       const prefix = `vipnat_${cluster}_`;
-      const rows = await unit.readRows({ configuration: 'Cur', prefix }, signal);
-      const memberToState = await unit.readMemberStates(prefix, signal);
-      const serverToSessions = await unit.readSessions(prefix, signal);
+      const rows = await unit.readRows({ configuration: 'Cur', prefix });
+      const memberToState = await unit.readMemberStates(prefix);
+      const serverToSessions = await unit.readSessions(prefix);
       return readOwned({ cluster, rows, memberToState, serverToSessions });
     });
   }
@@ -403,14 +382,13 @@ class AlteonDriver implements LoadBalancerDriver {
     if (why !== null) throw new DeviceError('refused', why);
     return await this.#lock.alone(async () => {
       signal.throwIfAborted();
-      const unit = await this.#pair.findActive(signal);
-      const status = await unit.readStatus(signal);
+      const unit = await this.#open(signal).findActive();
+      const status = await unit.readStatus();
       const prefix = `${formatMark(wanted.id)}_`;
       const rows = toRows(wanted, this.#settings.options);
-      const steps = planSteps(await unit.readRows({ configuration: 'Cur', prefix }, signal), rows);
-      const states = await unit.readMemberStates(prefix, signal);
-      const isUnsaved =
-        steps.length === 0 && (await readIsUnsaved(unit, status, this.#settings.cluster, signal));
+      const steps = planSteps(await unit.readRows({ configuration: 'Cur', prefix }), rows);
+      const states = await unit.readMemberStates(prefix);
+      const isUnsaved = steps.length === 0 && (await readIsUnsaved(unit, status, this.#settings.cluster));
       const saving = { object: 'saved configuration', before: 'without what is in force', after: 'with it' };
       return [
         ...steps.map(({ change }) => change),
@@ -436,22 +414,19 @@ class AlteonDriver implements LoadBalancerDriver {
   }
 
   async readState(signal: AbortSignal): Promise<DeviceState> {
-    const units = await this.#pair.readUnits(signal);
+    const pair = this.#open(signal);
+    const units = await pair.readUnits();
     const isOne = units.filter(({ role }) => role === 'active').length === 1 || units.length === 1;
     if (!isOne || units.every(({ role }) => role === 'unresponsive')) return { units, foreignChanges: [] };
-    const active = await this.#pair.findActive(signal);
-    const status = await active.readStatus(signal);
+    const active = await pair.findActive();
+    const status = await active.readStatus();
     return {
       units: units.map((state) => {
         if (state.unit === active.unit) return { ...state, isInSync: true };
         if (state.role === 'unresponsive') return state;
-        return {
-          ...state,
-          isInSync: status.isInSync,
-          why: state.why === '' ? status.syncProblem : state.why,
-        };
+        return { ...state, isInSync: status.isInSync, why: state.why || status.syncProblem };
       }),
-      foreignChanges: await readForeign(active, status, this.#settings.cluster, signal),
+      foreignChanges: await readForeign(active, status, this.#settings.cluster),
     };
   }
 }

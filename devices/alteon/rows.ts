@@ -27,7 +27,7 @@ import {
   type Change,
 } from '../driver.ts';
 import { type Address, parseAddress } from '../../lib/net.ts';
-import type { AlteonOptions } from './settings.ts';
+import type { AlteonOptions } from './client.ts';
 
 /** What a unit has of a cluster, by the names of objects alone. */
 interface Holdings {
@@ -57,12 +57,10 @@ export function readOwned(holdings: Holdings): readonly Owned[] {
     .map(([mark, id]) => readBalancer(holdings, mark, id));
 }
 
-interface OwnedMember extends Member {
-  readonly sessions: number;
-}
-
-interface OwnedListener extends Listener {
-  readonly members: readonly OwnedMember[];
+/** A listener, and the open connections of each of its members. */
+interface OwnedListener {
+  readonly listener: Listener;
+  readonly sessions: readonly number[];
 }
 
 function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
@@ -83,14 +81,7 @@ function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
   const balancer: Balancer = {
     id,
     addresses: [...addresses.values()],
-    listeners: listeners.map(({ protocol, port, members }) => ({
-      ...{ protocol, port },
-      members: members.map(({ address, port: memberPort, weight }) => ({
-        address,
-        port: memberPort,
-        weight,
-      })),
-    })),
+    listeners: listeners.map(({ listener }) => listener),
     method: readMethod(groups[0]?.[1]),
     affinityS: readAffinity(rows, servers[0]),
   };
@@ -112,9 +103,9 @@ function readListener(holdings: Holdings, group: string, { protocol, port }: Par
     address,
     port: Number(ofTable(rows, 'realPort').get(`${server}/1`)?.RealPort ?? 0),
     weight: weights[at] ?? 0,
-    sessions: serverToSessions.get(server) ?? 0,
   }));
-  return { protocol, port, members };
+  const sessions = found.map(({ server }) => serverToSessions.get(server) ?? 0);
+  return { listener: { protocol, port, members }, sessions };
 }
 
 /** Weights in names count only where the unit has the weights that follow from them: else another user changed these. */
@@ -149,10 +140,11 @@ function readAffinity(rows: Rows, server: readonly [string, Fields] | undefined)
 
 function sumSessions(listeners: readonly OwnedListener[]): ReadonlyMap<string, number> {
   const memberToSessions = new Map<string, number>();
-  for (const member of listeners.flatMap(({ members }) => members)) {
-    const text = formatMember(member);
-    memberToSessions.set(text, (memberToSessions.get(text) ?? 0) + member.sessions);
-  }
+  for (const { listener, sessions } of listeners)
+    for (const [at, member] of listener.members.entries()) {
+      const text = formatMember(member);
+      memberToSessions.set(text, (memberToSessions.get(text) ?? 0) + (sessions[at] ?? 0));
+    }
   return memberToSessions;
 }
 

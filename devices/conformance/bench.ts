@@ -2,22 +2,18 @@ import {
   type Capabilities,
   type Balancer,
   type Listener,
+  type Member,
   formatMember,
   type Owned,
+  type DriverContext,
   type LoadBalancerDriver,
   type Change,
   type DeviceState,
   type Progress,
   type BalancerId,
 } from '../driver.ts';
-import {
-  type TargetActions,
-  Shapes,
-  type ConformanceTarget,
-  documentationSites,
-  testClusters,
-} from './shapes.ts';
 import { type Clock, sleep, scheduleLimit } from '../../lib/clock.ts';
+import type { Address } from '../../lib/net.ts';
 
 /** One thing that drivers promise. */
 export interface Check {
@@ -28,7 +24,14 @@ export interface Check {
   /** What the device and the target must be able to do. */
   readonly needs: readonly Need[];
   /** Rejects with a CheckFailed where the driver breaks the promise. The device is without balancers of the suite before and after it. */
-  readonly run: (bench: Bench) => Promise<void>;
+  readonly run: (bench: Bench, shapes: Shapes) => Promise<void>;
+}
+
+/** Checks by their names. One that needs nothing does not say so. */
+export function toChecks(
+  rows: Readonly<Record<string, Pick<Check, 'title' | 'run'> & Partial<Check>>>,
+): readonly Check[] {
+  return Object.entries(rows).map(([name, row]) => ({ name, needs: [], ...row }));
 }
 
 /** A capability, an action of the target, or what either has to have of something. */
@@ -36,15 +39,12 @@ export type Need =
   Exclude<keyof Capabilities, 'methods'> | 'two methods' | 'IPv6 addresses' | keyof TargetActions;
 
 /** The needs that are not met. */
-export function findUnmet(needs: readonly Need[], bench: Bench): readonly Need[] {
-  const { capabilities, actions } = bench;
-  return needs.filter((need) => {
-    if (need === 'two methods') return capabilities.methods.length < 2;
-    if (need === 'IPv6 addresses') return !bench.hasIpv6Addresses;
-    return !(need in capabilities
-      ? capabilities[need as keyof Capabilities]
-      : actions[need as keyof TargetActions] !== undefined);
-  });
+export function findUnmet(needs: readonly Need[], { capabilities, actions, shapes }: Bench): readonly Need[] {
+  const met: Readonly<Partial<Record<Need, unknown>>> = {
+    ...{ ...capabilities, ...actions },
+    ...{ 'two methods': capabilities.methods.length > 1, 'IPv6 addresses': shapes.hasIpv6Addresses },
+  };
+  return needs.filter((need) => met[need] === undefined || met[need] === false);
 }
 
 /** A balancer as lines, which are the same for all that mean the same. */
@@ -54,27 +54,23 @@ export function describeBalancer({ id, addresses, listeners, method, affinityS }
   return [
     `${name} ${method}, ${affinity}`,
     ...addresses.map(({ text }) => `${name} at ${text}`),
-    ...listeners.flatMap((listener) => describeListener(listener).map((line) => `${name} ${line}`)),
+    ...listeners.flatMap(({ protocol, port, members }) => {
+      const place = `${name} ${protocol}/${port}`;
+      return [place, ...members.map((one) => `${place} to ${formatMember(one)} weight ${one.weight}`)];
+    }),
   ].sort();
-}
-
-function describeListener({ protocol, port, members }: Listener): string[] {
-  const place = `${protocol}/${port}`;
-  return [place, ...members.map((member) => `${place} to ${formatMember(member)} weight ${member.weight}`)];
 }
 
 /** How what a device has differs from what was wanted: one sentence; null where it does not. */
 export function findDifference(owned: readonly Owned[], wanted: readonly Balancer[]): string | null {
   const there = owned.flatMap(({ balancer }) => describeBalancer(balancer)).sort();
   const meant = wanted.flatMap(describeBalancer).sort();
-  const missing = subtract(meant, there);
-  const superfluous = subtract(there, meant);
-  if (missing.length === 0 && superfluous.length === 0) return null;
+  const [missing, superfluous] = [subtract(meant, there), subtract(there, meant)];
   const parts = [
     ...(missing.length === 0 ? [] : [`misses ${quoteSome(missing)}`]),
     ...(superfluous.length === 0 ? [] : [`has ${quoteSome(superfluous)} too much`]),
   ];
-  return parts.join(', and ');
+  return parts.length === 0 ? null : parts.join(', and ');
 }
 
 /** What is more often in one list than in the other. */
@@ -190,19 +186,16 @@ export class Subject {
     const endMs = clock.now() + maxWaitMs;
     let failures = 0;
     for (;;) {
-      const progress = await call().catch((error: unknown) => this.#ignoreEnd(error));
+      const progress = await call().catch((error: unknown) => {
+        if (hasEnded()) return null;
+        throw error;
+      });
       if (progress === null || hasEnded() || progress.result === 'done') return;
       failures = progress.result === 'failed' ? failures + 1 : 0;
       if (progress.result === 'refused' || failures > maxFailures || clock.now() > endMs)
         throw new CheckFailed(`${what} is not done, but ${describeProgress(progress)}`);
       await sleep(clock, progress.result === 'running' ? progress.retryInMs : retryMs);
     }
-  }
-
-  /** Null where it rejected because its process has ended. */
-  #ignoreEnd(error: unknown): null {
-    if (this.#parts.hasEnded()) return null;
-    throw error;
   }
 
   async #bound<Answer>(
@@ -219,10 +212,8 @@ export class Subject {
       });
     });
     try {
-      return await Promise.race([
-        call(AbortSignal.any([signal, ...(more === undefined ? [] : [more])])),
-        limit,
-      ]);
+      const all = AbortSignal.any([signal, ...(more === undefined ? [] : [more])]);
+      return await Promise.race([call(all), limit]);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof CheckFailed || hasEnded() || more?.aborted === true) throw error;
@@ -246,11 +237,7 @@ export function describeChange({ object, before, after }: Change): string {
 
 /** Whatever a driver threw, for people. */
 export function describeError(error: unknown): string {
-  const { name, message, kind } = Object(error) as {
-    readonly name?: unknown;
-    readonly message?: unknown;
-    readonly kind?: unknown;
-  };
+  const { name, message, kind } = Object(error) as Partial<Record<'name' | 'message' | 'kind', unknown>>;
   if (typeof message !== 'string') return String(error);
   return name === 'DeviceError' && typeof kind === 'string' ? `${kind}: ${message}` : message;
 }
@@ -268,10 +255,7 @@ interface Opening {
 /** What ends a driver between two calls. */
 export class ProcessEnd extends Error {
   override readonly name = 'ProcessEnd';
-
-  constructor() {
-    super("the driver's process has ended");
-  }
+  override readonly message = "the driver's process has ended";
 }
 
 /** No change of a small balancer takes so many calls: a driver that always makes one more call never comes through. */
@@ -280,8 +264,6 @@ const maxCalls = 1000;
 /** What a check works with. */
 export class Bench {
   readonly capabilities: Capabilities;
-  /** Whether the target gives any. */
-  readonly hasIpv6Addresses: boolean;
   readonly shapes: Shapes;
   readonly actions: TargetActions;
   readonly clock: Clock;
@@ -289,10 +271,8 @@ export class Bench {
   readonly #signal: AbortSignal;
 
   constructor(target: ConformanceTarget, capabilities: Capabilities, signal: AbortSignal) {
-    const sites = target.sites ?? documentationSites;
     this.capabilities = capabilities;
-    this.hasIpv6Addresses = sites.ipv6.length > 0;
-    this.shapes = new Shapes(sites, capabilities);
+    this.shapes = new Shapes(target.sites ?? documentationSites, capabilities);
     this.actions = target.actions ?? {};
     this.clock = target.clock;
     this.#target = target;
@@ -314,11 +294,11 @@ export class Bench {
     return new Subject({ driver, clock: this.clock, signal: this.#signal, calls, hasEnded });
   }
 
-  /** Tries it with what happens at the first call, at the second, and so on, until it answers that it made fewer calls. */
-  async atEachCall(run: (at: number) => Promise<'happened' | 'not reached'>): Promise<void> {
+  /** Tries it with what happens at the first call of the subject that it answers, at the second, and so on, until that made fewer calls. */
+  async atEachCall(run: (at: number) => Promise<Subject>): Promise<void> {
     for (let at = 1; at <= maxCalls; at += 1) {
       try {
-        if ((await run(at)) === 'not reached') return;
+        if ((await run(at)).calls.length < at) return;
       } catch (error) {
         if (!(error instanceof CheckFailed)) throw error;
         throw new CheckFailed(`at call ${at}: ${error.message}`, { cause: error });
@@ -342,6 +322,19 @@ export class Bench {
     if (lost.length > 0) throw new CheckFailed(`${when}, the device no longer has ${quoteSome(lost)}`);
   }
 
+  /** Removes it by a driver without memory, and fails unless the device has no balancer then, and exactly these objects. */
+  async expectRemoval(id: BalancerId, before: readonly string[] | null, when: string): Promise<void> {
+    await this.open().settleRemoval(id);
+    await this.open().expectOnly([], when);
+    await this.expectObjects(before, when);
+  }
+
+  /** Lets a driver without memory make it so, and fails unless it is. */
+  async bring(wanted: Balancer, when: string): Promise<void> {
+    await this.open().settle(wanted);
+    await this.expectSettled(wanted, when);
+  }
+
   /** Fails unless the device has it, whole and once, and a driver without memory has nothing to do. */
   async expectSettled(wanted: Balancer, when: string): Promise<void> {
     const fresh = this.open();
@@ -354,4 +347,222 @@ export class Bench {
 export function demand<Action>(action: Action | undefined): Action {
   if (action === undefined) throw new TypeError('a check ran without an action that it needs');
   return action;
+}
+
+/** What the suite tries: a device, and a driver of it. */
+export interface ConformanceTarget {
+  /** Makes a driver of the device for a cluster. Each of them is as a process of its own: no two share any memory. */
+  readonly open: (cluster: string, context: DriverContext) => LoadBalancerDriver;
+  readonly clock: Clock;
+  /** Where the suite may put balancers; `documentationSites` unless given. */
+  readonly sites?: Sites;
+  /** What it can do to its device in addition to the driver; an action that is missing is not tried. */
+  readonly actions?: TargetActions;
+}
+
+/** Addresses and ports that nothing else uses on the device, and that it may listen at, and send connections to. */
+export interface Sites {
+  /** At least 5. */
+  readonly ipv4: readonly Address[];
+  /** Without any, IPv6 is not tried. */
+  readonly ipv6: readonly Address[];
+  /** At which balancers listen: at least 3. */
+  readonly ports: readonly number[];
+  /** At least 4. */
+  readonly memberIpv4: readonly Address[];
+  /** At least 2 for a device that can IPv6. */
+  readonly memberIpv6: readonly Address[];
+  /** At least 2. */
+  readonly memberPorts: readonly number[];
+}
+
+/** What happens to devices. Each ends when it has happened. */
+export interface TargetActions {
+  /** Another unit of the pair becomes the active one. */
+  readonly switchRole?: () => Promise<void>;
+  /** The active unit starts again, with what it has saved. */
+  readonly restart?: () => Promise<void>;
+  /** The device loses all its configuration. */
+  readonly forget?: () => Promise<void>;
+  /** No unit answers any more, until what this answers is called. */
+  readonly disconnect?: () => Promise<Undo>;
+  /** The device refuses all that would change it, until what this answers is called. */
+  readonly refuseWrites?: () => Promise<Undo>;
+  /** The device does what the next request says, and its answer gets lost. */
+  readonly loseNextAnswer?: () => Promise<void>;
+  /** The device takes requests and answers none of them, until what this answers is called. */
+  readonly holdAnswers?: () => Promise<Undo>;
+  /** All objects of the device, whoever's, as texts that differ where anything of them does. Sessions and counters are not in it. */
+  readonly listObjects?: () => Promise<readonly string[]>;
+  /** Another user makes an object on the device. */
+  readonly createForeign?: () => Promise<ForeignObject>;
+  /** Another user changes something, and does not apply it. */
+  readonly changePending?: () => Promise<PendingChange>;
+  /** A client connects to a balancer's first listener, which sends it to one of its members. */
+  readonly openSession?: (balancer: Balancer) => Promise<Session>;
+}
+
+/** Ends something. */
+type Undo = () => Promise<void>;
+
+/** An object of another user. */
+interface ForeignObject {
+  /** A text that differs where anything of it does. */
+  readonly read: () => Promise<string>;
+  readonly remove: () => Promise<void>;
+}
+
+/** A change of another user that waits to be applied. */
+export interface PendingChange {
+  /** Whether it still waits as it was made. */
+  readonly isPending: () => Promise<boolean>;
+  readonly revert: () => Promise<void>;
+}
+
+/** A client's open connection. */
+export interface Session {
+  /** At which member it ends. */
+  readonly member: Pick<Member, 'address' | 'port'>;
+  readonly isOpen: () => Promise<boolean>;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * The clusters that the suite says it is. The name of one is the beginning of the other's, which is as long as it may be: whoever tells
+ * clusters by the beginning of a text fails.
+ */
+export const testClusters = ['vipnat-conformance', 'vipnat-conformance-with-the-longest-name'] as const;
+
+/** Addresses for documentation (RFC 5737, RFC 3849), which no network routes. */
+export const documentationSites: Sites = {
+  ipv4: listAddresses('ipv4', '192.0.2.', 200),
+  ipv6: listAddresses('ipv6', '2001:db8::', 2),
+  ports: [8080, 8081, 8443],
+  memberIpv4: listAddresses('ipv4', '198.51.100.', 200),
+  memberIpv6: listAddresses('ipv6', '2001:db8:1::', 2),
+  memberPorts: [30080, 30443],
+};
+
+function listAddresses(family: Address['family'], prefix: string, count: number): Address[] {
+  return Array.from({ length: count }, (_, at) => ({ family, text: `${prefix}${at + 1}` }));
+}
+
+/** The balancers that checks want, as far as a device can have them. */
+export class Shapes {
+  readonly #sites: Sites;
+  readonly #capabilities: Capabilities;
+
+  constructor(sites: Sites, capabilities: Capabilities) {
+    this.#sites = sites;
+    this.#capabilities = capabilities;
+  }
+
+  /** An address, two listeners of TCP, and two members for each. */
+  plain(id: Partial<BalancerId> = {}): Balancer {
+    return {
+      id: this.id(id),
+      addresses: [this.address(0)],
+      listeners: [
+        this.listener(0, [this.member(0), this.member(1)]),
+        this.listener(1, [this.member(0, 1), this.member(1, 1)]),
+      ],
+      method: take(this.methods, 0),
+      affinityS: null,
+    };
+  }
+
+  /** `plain` after a change of all that a device can change: a member went, one came; a listener went, one came. */
+  changed(): Balancer {
+    const [first, method = first] = this.methods;
+    return {
+      ...this.plain(),
+      listeners: [
+        this.listener(0, [this.member(1), this.member(2)]),
+        this.listener(2, [this.member(1), this.member(2, 1)]),
+      ],
+      ...(method === undefined ? {} : { method }),
+      affinityS: this.#capabilities.affinity ? 600 : null,
+    };
+  }
+
+  /** Others of the same cluster, from 1 on: each with an address of its own, and none of the first four. */
+  another(index: number): Balancer {
+    const id = { name: `another-${index}`, uid: writeUid(100 + index) };
+    return {
+      ...this.plain(id),
+      addresses: [this.address(index + 3)],
+      listeners: [this.listener(0, [this.member(index % 3)])],
+    };
+  }
+
+  /** A Service that is made again under its name: of `plain` it has neither address nor members. */
+  successor(id: Partial<BalancerId> = {}): Balancer {
+    return {
+      ...this.plain({ ...id, uid: writeUid(2) }),
+      addresses: [this.address(1)],
+      listeners: [this.listener(0, [this.member(2)])],
+    };
+  }
+
+  /** `plain` with one listener, which has these members. */
+  withMembers(...members: readonly Member[]): Balancer {
+    return { ...this.plain(), listeners: [this.listener(0, members)] };
+  }
+
+  /** Whether the target gives any. */
+  get hasIpv6Addresses(): boolean {
+    return this.#sites.ipv6.length > 0;
+  }
+
+  /** All that the device has. */
+  get methods(): readonly Balancer['method'][] {
+    return this.#capabilities.methods;
+  }
+
+  /** How many others there can be. */
+  get anotherCount(): number {
+    return this.#sites.ipv4.length - 4;
+  }
+
+  /** How many members differ. */
+  get memberCount(): number {
+    return this.#sites.memberIpv4.length;
+  }
+
+  id(part: Partial<BalancerId> = {}): BalancerId {
+    return { cluster: testClusters[0], namespace: 'shop', name: 'web', uid: writeUid(1), ...part };
+  }
+
+  /** Of IPv4. */
+  address(index: number): Address {
+    return take(this.#sites.ipv4, index);
+  }
+
+  ipv6Address(index: number): Address {
+    return take(this.#sites.ipv6, index);
+  }
+
+  listener(port: number, members: readonly Member[], protocol: 'tcp' | 'udp' = 'tcp'): Listener {
+    return { protocol, port: take(this.#sites.ports, port), members };
+  }
+
+  /** Of IPv4. */
+  member(at: number, port = 0, weight = 1): Member {
+    return { address: take(this.#sites.memberIpv4, at), port: take(this.#sites.memberPorts, port), weight };
+  }
+
+  ipv6Member(at: number): Member {
+    return { ...this.member(0), address: take(this.#sites.memberIpv6, at) };
+  }
+}
+
+/** As long as those of Kubernetes. */
+export function writeUid(index: number): string {
+  return `00000000-0000-4000-8000-${String(index).padStart(12, '0')}`;
+}
+
+function take<Item>(items: readonly Item[], index: number): Item {
+  const item = items[index];
+  if (item === undefined) throw new RangeError(`the target's sites have no item ${index} of a kind`);
+  return item;
 }

@@ -7,9 +7,10 @@ import {
   type Subject,
   findUnmet,
   CheckFailed,
+  type ConformanceTarget,
+  testClusters,
 } from './bench.ts';
 import type { Capabilities, LoadBalancerDriver, Owned } from '../driver.ts';
-import { type ConformanceTarget, testClusters } from './shapes.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
 /** What became of a check. */
@@ -73,13 +74,8 @@ function openIdle(target: ConformanceTarget): LoadBalancerDriver {
 
 async function takeDevice(cleaner: Bench, { takesLeftovers }: ConformanceOptions): Promise<void> {
   const left = await listAll(cleaner).catch((error: unknown) => {
-    throw new VipnatError(
-      'DEVICE_FAILED',
-      `cannot list the balancers of the device: ${describeError(error)}`,
-      {
-        cause: error,
-      },
-    );
+    const what = `cannot list the balancers of the device: ${describeError(error)}`;
+    throw new VipnatError('DEVICE_FAILED', what, { cause: error });
   });
   const names = left.flatMap(({ owned }) => owned.map(({ balancer: { id } }) => `${id.cluster}/${id.name}`));
   if (names.length === 0) return;
@@ -142,7 +138,7 @@ async function runOne(
 /** Why it failed; null where it passed. */
 async function tryCheck(check: Check, bench: Bench): Promise<string | null> {
   try {
-    await check.run(bench);
+    await check.run(bench, bench.shapes);
     return null;
   } catch (error) {
     return error instanceof CheckFailed ? error.message : `an error: ${describeError(error)}`;

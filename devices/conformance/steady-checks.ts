@@ -2,85 +2,110 @@ import {
   type Check,
   type Bench,
   CheckFailed,
-  describeProgress,
+  type Shapes,
   type Subject,
+  describeChange,
+  describeProgress,
+  demand,
   quoteSome,
   subtract,
-  describeChange,
-  type Need,
+  testClusters,
+  toChecks,
+  writeUid,
 } from './bench.ts';
-import { extentChecks, endChecks } from './end-checks.ts';
-import { stopChecks, faultChecks } from './fault-checks.ts';
-import type { Owned, Balancer } from '../driver.ts';
-import type { Shapes } from './shapes.ts';
+import { faultChecks } from './fault-checks.ts';
+import type { Balancer } from '../driver.ts';
 
 /** All checks, in the order in which they run: what everything else needs comes first. */
 export function listChecks(): readonly Check[] {
-  return [...steadyChecks, ...changeChecks, ...extentChecks, ...endChecks, ...stopChecks, ...faultChecks];
+  return [...steadyChecks, ...changeChecks, ...extentChecks, ...faultChecks];
 }
 
 /** CSI sanity has the same number, IdempotentCount. */
 const repetitions = 10;
 
 /** What holds while nothing happens to the device. */
-const steadyChecks: readonly Check[] = [
-  { name: 'state', title: 'each unit says its role, and one is active', needs: [], run: checkState },
-  { name: 'ensure-list', title: 'list has exactly what ensure was given', needs: [], run: checkList },
-  {
-    name: 'ensure-again',
+const steadyChecks = toChecks({
+  state: {
+    title: 'each unit says its role, and one is active',
+    run: async (bench) => {
+      const { units } = await bench.open().readState();
+      const roles = units.map(({ unit, role }) => `${unit} ${role}`).join(', ') || 'no unit';
+      if (units.filter(({ role }) => role === 'active').length !== 1)
+        throw new CheckFailed(`not one unit is active: ${roles}`);
+      const { pair } = bench.capabilities;
+      if (pair !== units.length > 1)
+        throw new CheckFailed(`units: ${units.length}, and the capability pair is ${String(pair)}`);
+    },
+  },
+  'ensure-list': {
+    title: 'list has exactly what ensure was given',
+    run: async (bench, shapes) => {
+      const subject = bench.open();
+      await subject.expectOnly([], 'before');
+      await subject.settle(shapes.plain());
+      await bench.expectSettled(shapes.plain(), 'after ensure');
+    },
+  },
+  'ensure-again': {
     title: `ensure ${repetitions} times makes no second object and writes nothing, and plan is empty after each`,
-    needs: [],
-    run: checkAgain,
+    run: async (bench, shapes) => {
+      const wanted = shapes.plain();
+      await bench.open().settle(wanted);
+      const before = await bench.listObjects();
+      for (let time = 1; time <= repetitions; time += 1) {
+        const subject = bench.open();
+        expectDone(await subject.ensure(wanted), 'ensure of what is there');
+        expectNoWrites(subject, 'ensure of what is there');
+        await bench.expectSettled(wanted, `after ensure number ${time}`);
+      }
+      await bench.expectObjects(before, 'after all');
+    },
   },
-  { name: 'plan-writes-nothing', title: 'plan names changes and makes none', needs: [], run: checkPlan },
-  { name: 'remove', title: 'remove leaves nothing, and other balancers stay', needs: [], run: checkRemove },
-  {
-    name: 'remove-unknown',
+  'plan-writes-nothing': {
+    title: 'plan names changes and makes none',
+    run: async (bench, shapes) => {
+      const empty = await bench.listObjects();
+      await expectPlanOnly(bench, shapes.plain(), []);
+      await bench.expectObjects(empty, 'after plan of a new balancer');
+      await bench.open().settle(shapes.plain());
+      const before = await bench.listObjects();
+      await expectPlanOnly(bench, shapes.changed(), [shapes.plain()]);
+      await bench.expectObjects(before, 'after plan of a change');
+    },
+  },
+  remove: {
+    title: 'remove leaves nothing, and other balancers stay',
+    run: async (bench, shapes) => {
+      const before = await bench.listObjects();
+      const subject = bench.open();
+      await subject.settle(shapes.plain());
+      await subject.settle(shapes.another(1));
+      await bench.open().settleRemoval(shapes.id());
+      await bench.expectSettled(shapes.another(1), 'after remove of the other');
+      await bench.expectRemoval(shapes.another(1).id, before, 'after remove of both');
+    },
+  },
+  'remove-unknown': {
     title: `remove of what is not there is done, ${repetitions} times`,
-    needs: [],
-    run: checkUnknown,
+    run: async (bench, shapes) => {
+      const before = await bench.listObjects();
+      const subject = bench.open();
+      for (let time = 1; time <= repetitions; time += 1) {
+        const progress = await subject.remove(shapes.id({ name: 'never-there' }));
+        expectDone(progress, `remove number ${time} of what is not there`);
+      }
+      await bench.expectObjects(before, 'after remove of what is not there');
+    },
   },
-  {
-    name: 'concurrent-reads',
+  'concurrent-reads': {
     title: 'list and plan of another process work while ensure runs',
-    needs: [],
     run: checkConcurrency,
   },
-];
+});
 
-async function checkState(bench: Bench): Promise<void> {
-  const { units } = await bench.open().readState();
-  const active = units.filter(({ role }) => role === 'active');
-  if (active.length !== 1)
-    throw new CheckFailed(
-      `not one unit is active: ${units.map(({ unit, role }) => `${unit} ${role}`).join(', ') || 'no unit'}`,
-    );
-  if (bench.capabilities.pair !== units.length > 1)
-    throw new CheckFailed(
-      `units: ${units.length}, and the capability pair is ${String(bench.capabilities.pair)}`,
-    );
-}
-
-async function checkList(bench: Bench): Promise<void> {
-  const subject = bench.open();
-  await subject.expectOnly([], 'before');
-  await subject.settle(bench.shapes.plain());
-  await bench.expectSettled(bench.shapes.plain(), 'after ensure');
-}
-
-async function checkAgain(bench: Bench): Promise<void> {
-  const wanted = bench.shapes.plain();
-  await bench.open().settle(wanted);
-  const before = await bench.listObjects();
-  for (let time = 1; time <= repetitions; time += 1) {
-    const subject = bench.open();
-    const progress = await subject.ensure(wanted);
-    if (progress.result !== 'done')
-      throw new CheckFailed(`ensure of what is there is ${describeProgress(progress)}`);
-    expectNoWrites(subject, 'ensure of what is there');
-    await bench.expectSettled(wanted, `after ensure number ${time}`);
-  }
-  await bench.expectObjects(before, 'after all');
+function expectDone(progress: Awaited<ReturnType<Subject['ensure']>>, what: string): void {
+  if (progress.result !== 'done') throw new CheckFailed(`${what} is ${describeProgress(progress)}`);
 }
 
 /** By the names that drivers give their calls: docs/drivers.md. A driver with other names is not judged by them. */
@@ -91,206 +116,274 @@ function expectNoWrites({ calls }: Subject, what: string): void {
   if (writes.length > 0) throw new CheckFailed(`${what} writes: ${quoteSome(writes)}`);
 }
 
-async function checkPlan(bench: Bench): Promise<void> {
-  const { shapes } = bench;
-  const empty = await bench.listObjects();
-  await expectPlanOnly(bench, shapes.plain(), []);
-  await bench.expectObjects(empty, 'after plan of a new balancer');
-  await bench.open().settle(shapes.plain());
-  const before = await bench.listObjects();
-  await expectPlanOnly(bench, shapes.changed(), [shapes.plain()]);
-  await bench.expectObjects(before, 'after plan of a change');
-}
-
-async function expectPlanOnly(
-  bench: Bench,
-  wanted: Parameters<Subject['plan']>[0],
-  there: Parameters<Subject['expectOnly']>[0],
-): Promise<void> {
+async function expectPlanOnly(bench: Bench, wanted: Balancer, there: readonly Balancer[]): Promise<void> {
   const subject = bench.open();
   const changes = await subject.plan(wanted);
   if (changes.length === 0) throw new CheckFailed('plan of a change is empty');
   expectNoWrites(subject, 'plan');
   await bench.open().expectOnly(there, 'after plan');
-  const difference = subtract(
-    (await bench.open().plan(wanted)).map(describeChange),
-    changes.map(describeChange),
-  );
+  const again = await bench.open().plan(wanted);
+  const difference = subtract(again.map(describeChange), changes.map(describeChange));
   if (difference.length > 0)
     throw new CheckFailed(`plan has other changes the second time: ${quoteSome(difference)}`);
 }
 
-async function checkRemove(bench: Bench): Promise<void> {
-  const { shapes } = bench;
-  const before = await bench.listObjects();
-  const subject = bench.open();
-  await subject.settle(shapes.plain());
-  await subject.settle(shapes.another(1));
-  await bench.open().settleRemoval(shapes.id());
-  await bench.expectSettled(shapes.another(1), 'after remove of the other');
-  await bench.open().settleRemoval(shapes.another(1).id);
-  await bench.open().expectOnly([], 'after remove of both');
-  await bench.expectObjects(before, 'after remove of both');
-}
-
-async function checkUnknown(bench: Bench): Promise<void> {
-  const before = await bench.listObjects();
-  const subject = bench.open();
-  for (let time = 1; time <= repetitions; time += 1) {
-    const progress = await subject.remove(bench.shapes.id({ name: 'never-there' }));
-    if (progress.result !== 'done')
-      throw new CheckFailed(`remove number ${time} of what is not there is ${describeProgress(progress)}`);
-  }
-  await bench.expectObjects(before, 'after remove of what is not there');
-}
-
-async function checkConcurrency(bench: Bench): Promise<void> {
-  const { shapes } = bench;
+async function checkConcurrency(bench: Bench, shapes: Shapes): Promise<void> {
   await bench.open().settle(shapes.plain());
   const state = { isOver: false };
-  const changing = bench
-    .open()
-    .settle(shapes.changed())
-    .finally(() => {
-      state.isOver = true;
-    });
+  const changing = bench.open().settle(shapes.changed());
+  const ended = changing.finally(() => (state.isOver = true));
   // The first failure is reported: a rejection of the other must not end the process.
-  changing.catch(() => undefined);
+  ended.catch(() => undefined);
   const reader = bench.open();
   do {
-    expectOneName(await reader.list());
+    const owned = await reader.list();
+    const names = owned.map(({ balancer: { id } }) => `${id.namespace}/${id.name}/${id.uid}`);
+    if (new Set(names).size < names.length)
+      throw new CheckFailed(`during ensure, list has a balancer twice: ${quoteSome(names)}`);
     await reader.plan(shapes.changed());
   } while (!state.isOver);
-  await changing;
+  await ended;
   await bench.expectSettled(shapes.changed(), 'after ensure');
 }
 
-function expectOneName(owned: readonly Owned[]): void {
-  const names = owned.map(({ balancer: { id } }) => `${id.namespace}/${id.name}/${id.uid}`);
-  if (new Set(names).size < names.length)
-    throw new CheckFailed(`during ensure, list has a balancer twice: ${quoteSome(names)}`);
-}
-
-interface ChangeCase {
-  readonly name: string;
-  readonly title: string;
-  readonly needs?: readonly Need[];
-  /** The states that the balancer goes through, one after the other, and back to the first. */
-  readonly states: (shapes: Shapes) => readonly Balancer[];
-}
-
-const cases: readonly ChangeCase[] = [
-  {
-    name: 'change-members',
+/** What people and controllers change of a balancer. */
+const changeChecks = toChecks({
+  'change-members': {
     title: 'members come and go',
-    states: (shapes) => [
+    run: goThrough((shapes) => [
       shapes.plain(),
-      withMembers(shapes, [shapes.member(1), shapes.member(2)]),
-      withMembers(shapes, [shapes.member(3)]),
-      withMembers(shapes, [shapes.member(0), shapes.member(1), shapes.member(2), shapes.member(3)]),
-    ],
+      ...[[1, 2], [3], [0, 1, 2, 3]].map((chosen) =>
+        shapes.withMembers(...chosen.map((at) => shapes.member(at))),
+      ),
+    ]),
   },
-  {
-    name: 'change-member-port',
+  'change-member-port': {
     title: 'a member has another port at the same address',
-    states: (shapes) => [
-      withMembers(shapes, [shapes.member(0)]),
-      withMembers(shapes, [shapes.member(0, 1)]),
-      withMembers(shapes, [shapes.member(0), shapes.member(0, 1)]),
-    ],
+    run: goThrough((shapes) => [
+      shapes.withMembers(shapes.member(0)),
+      shapes.withMembers(shapes.member(0, 1)),
+      shapes.withMembers(shapes.member(0), shapes.member(0, 1)),
+    ]),
   },
-  {
-    name: 'change-no-members',
+  'change-no-members': {
     title: 'a listener without members, from the beginning and later',
-    states: (shapes) => [withMembers(shapes, []), withMembers(shapes, [shapes.member(0)])],
+    run: goThrough((shapes) => [shapes.withMembers(), shapes.withMembers(shapes.member(0))]),
   },
-  {
-    name: 'change-listeners',
+  'change-listeners': {
     title: 'listeners come and go',
-    states: (shapes) => {
-      const ports = [0, 1, 2].map((port) => shapes.listener(port, [shapes.member(0)]));
-      const choose = (...chosen: readonly number[]) => ({
+    run: goThrough((shapes) =>
+      [[0], [0, 1, 2], [1], [2]].map((ports) => ({
         ...shapes.plain(),
-        listeners: ports.filter((_, at) => chosen.includes(at)),
-      });
-      return [choose(0), choose(0, 1, 2), choose(1), choose(2)];
-    },
+        listeners: ports.map((port) => shapes.listener(port, [shapes.member(0)])),
+      })),
+    ),
   },
-  {
-    name: 'change-addresses',
+  'change-addresses': {
     title: 'addresses come and go',
-    states: (shapes) =>
+    run: goThrough((shapes) =>
       [[0], [0, 1], [2], [2, 3, 0]].map((chosen) => ({
         ...shapes.plain(),
         addresses: chosen.map((at) => shapes.address(at)),
       })),
+    ),
   },
-  {
-    name: 'change-method',
+  'change-method': {
     title: 'each method that the device has',
     needs: ['two methods'],
-    states: (shapes) => shapes.methods.map((method) => ({ ...shapes.plain(), method })),
+    run: goThrough((shapes) => shapes.methods.map((method) => ({ ...shapes.plain(), method }))),
   },
-  {
-    name: 'change-affinity',
+  'change-affinity': {
     title: 'affinity comes, gets another time, and goes',
     needs: ['affinity'],
-    states: (shapes) => [null, 60, 10_800].map((affinityS) => ({ ...shapes.plain(), affinityS })),
+    run: goThrough((shapes) => [null, 60, 10_800].map((affinityS) => ({ ...shapes.plain(), affinityS }))),
   },
-  {
-    name: 'change-weights',
+  'change-weights': {
     title: 'weights from 1 to 256',
     needs: ['weights'],
-    states: (shapes) =>
-      [
-        [1, 1],
-        [2, 3],
-        [256, 1],
-        [7, 256],
-      ].map(([first, second]) =>
-        withMembers(shapes, [shapes.member(0, 0, first), shapes.member(1, 0, second)]),
-      ),
+    run: goThrough((shapes) => weigh(shapes, ['1 1', '2 3', '256 1', '7 256'])),
   },
-  {
-    name: 'change-weight-zero',
+  'change-weight-zero': {
     title: 'a member with weight 0 stays listed, and gets its share again',
     needs: ['drain'],
-    states: (shapes) =>
-      [
-        [1, 1],
-        [0, 1],
-        [1, 0],
-        [0, 0],
-      ].map(([first, second]) =>
-        withMembers(shapes, [shapes.member(0, 0, first), shapes.member(1, 0, second)]),
-      ),
+    run: goThrough((shapes) => weigh(shapes, ['1 1', '0 1', '1 0', '0 0'])),
   },
-];
+});
 
-/** What people and controllers change of a balancer. */
-const changeChecks: readonly Check[] = cases.map(({ name, title, needs = [], states }) => ({
-  name,
-  title,
-  needs,
-  run: (bench) => goThrough(bench, states(bench.shapes)),
-}));
-
-function withMembers(shapes: Shapes, members: Balancer['listeners'][number]['members']): Balancer {
-  return { ...shapes.plain(), listeners: [shapes.listener(0, members)] };
+/** Two members with each of these pairs of weights. */
+function weigh(shapes: Shapes, pairs: readonly string[]): Balancer[] {
+  return pairs.map((pair) =>
+    shapes.withMembers(...pair.split(' ').map((weight, at) => shapes.member(at, 0, Number(weight)))),
+  );
 }
 
-async function goThrough(bench: Bench, states: readonly Balancer[]): Promise<void> {
+/** Takes the balancer through these states, one after the other, and back to the first. */
+function goThrough(toStates: (shapes: Shapes) => readonly Balancer[]): Check['run'] {
+  return async (bench, shapes) => {
+    const subject = bench.open();
+    const neighbour = shapes.another(1);
+    await subject.settle(neighbour);
+    const states = toStates(shapes);
+    for (const [at, wanted] of [...states, ...states.slice(0, 1)].entries()) {
+      if (at > 0 && (await subject.plan(wanted)).length === 0)
+        throw new CheckFailed(`plan of change ${at} is empty`);
+      await subject.settle(wanted);
+      const when = at === 0 ? 'at first' : `after change ${at}`;
+      const fresh = bench.open();
+      await fresh.expectOnly([wanted, neighbour], when);
+      await fresh.expectNoPlan(wanted, when);
+    }
+  };
+}
+
+/** More endpoints than most Services have, and few enough for a device with 50 ms a call. */
+const manyMembers = 50;
+const manyBalancers = 20;
+
+/** How much, and how long, and whose. */
+const extentChecks = toChecks({
+  'many-members': {
+    title: `${manyMembers} members`,
+    run: async (bench, shapes) => {
+      const count = Math.min(manyMembers, shapes.memberCount);
+      const all = Array.from({ length: count }, (_, at) => shapes.member(at));
+      const half = Math.ceil(count / 2);
+      for (const members of [all, all.slice(0, half), all.slice(half - 1)])
+        await bench.bring(shapes.withMembers(...members), `with ${members.length} members`);
+    },
+  },
+  'many-balancers': {
+    title: `${manyBalancers} balancers, as many together as the driver takes`,
+    run: checkManyBalancers,
+  },
+  'longest-names': {
+    title: 'names of the maximum length, with different ends',
+    run: async (bench, shapes) => {
+      const [, cluster] = testClusters;
+      const id = { cluster, namespace: 'n'.repeat(63), name: 's'.repeat(63) };
+      // The last character alone differs: a name that is cut short is the same for both.
+      const [one, other] = [shapes.plain({ ...id, uid: writeUid(1) }), shapes.successor(id)];
+      const before = await bench.listObjects();
+      const subject = bench.open({ cluster });
+      await subject.settle(one);
+      await subject.settle(other);
+      const fresh = bench.open({ cluster });
+      await fresh.expectOnly([one, other], 'with the longest names');
+      await fresh.expectNoPlan(one, 'with the longest names');
+      await fresh.expectNoPlan(other, 'with the longest names');
+      await subject.settleRemoval(one.id);
+      await bench.open({ cluster }).expectOnly([other], 'after remove of one');
+      await subject.settleRemoval(other.id);
+      await bench.expectObjects(before, 'after remove of both');
+    },
+  },
+  ipv6: {
+    title: 'addresses and members of IPv6',
+    needs: ['ipv6', 'IPv6 addresses'],
+    run: async (bench, shapes) => {
+      const [one, other] = [shapes.ipv6Member(0), shapes.ipv6Member(1)];
+      const addresses = [shapes.ipv6Address(0)];
+      const only = { ...shapes.withMembers(one, other), addresses };
+      const fewer = { ...shapes.withMembers(other), addresses };
+      const subject = bench.open();
+      await subject.settle(only);
+      await bench.expectSettled(only, 'with IPv6');
+      await subject.settle(fewer);
+      await bench.expectSettled(fewer, 'with a member less');
+    },
+  },
+  udp: {
+    title: 'UDP, also at a port of TCP',
+    needs: ['udp'],
+    run: async (bench, shapes) => {
+      const udp = shapes.listener(0, [shapes.member(0), shapes.member(1)], 'udp');
+      const tcp = shapes.listener(0, [shapes.member(0)]);
+      const subject = bench.open();
+      for (const listeners of [[udp], [udp, tcp], [tcp]]) {
+        const wanted = { ...shapes.plain(), listeners };
+        await subject.settle(wanted);
+        await bench.expectSettled(wanted, `with ${listeners.map(({ protocol }) => protocol).join(' and ')}`);
+      }
+    },
+  },
+  'same-name': {
+    title: 'a Service that is made again under its name',
+    run: async (bench, shapes) => {
+      const [former, next] = [shapes.plain(), shapes.successor()];
+      const subject = bench.open();
+      await subject.settle(former);
+      await subject.settle(next);
+      await bench.open().expectOnly([former, next], 'with two of one name');
+      await subject.settleRemoval(former.id);
+      await bench.expectSettled(next, 'after remove of the former one');
+    },
+  },
+  'two-clusters': { title: 'two clusters with the same Service', run: checkTwoClusters },
+  'foreign-objects': {
+    title: 'an object of another user stays as it is',
+    needs: ['createForeign'],
+    run: checkForeign,
+  },
+});
+
+async function checkManyBalancers(bench: Bench, shapes: Shapes): Promise<void> {
+  const count = Math.min(manyBalancers, shapes.anotherCount);
+  const all = Array.from({ length: count }, (_, at) => shapes.another(at + 1));
   const subject = bench.open();
-  const neighbour = bench.shapes.another(1);
-  await subject.settle(neighbour);
-  const round = [...states, ...states.slice(0, 1)];
-  for (const [at, wanted] of round.entries()) {
-    if (at > 0 && (await subject.plan(wanted)).length === 0)
-      throw new CheckFailed(`plan of change ${at} is empty`);
-    await subject.settle(wanted);
-    const when = at === 0 ? 'at first' : `after change ${at}`;
-    const fresh = bench.open();
-    await fresh.expectOnly([wanted, neighbour], when);
-    await fresh.expectNoPlan(wanted, when);
+  await atOnce(bench, all, (wanted) => subject.settle(wanted));
+  const fresh = bench.open();
+  await fresh.expectOnly(all, `with ${count} balancers`);
+  for (const wanted of all) await fresh.expectNoPlan(wanted, `with ${count} balancers`);
+  const [left = [], gone = []] = [1, 0].map((rest) => all.filter((_, at) => at % 2 === rest));
+  await atOnce(bench, gone, ({ id }) => subject.settleRemoval(id));
+  await bench.open().expectOnly(left, 'after remove of every second one');
+}
+
+async function atOnce(
+  { capabilities: { changesAtOnce = 1 } }: Bench,
+  all: readonly Balancer[],
+  act: (wanted: Balancer) => Promise<void>,
+): Promise<void> {
+  for (let at = 0; at < all.length; at += changesAtOnce)
+    await Promise.all(all.slice(at, at + changesAtOnce).map(act));
+}
+
+async function checkTwoClusters(bench: Bench, shapes: Shapes): Promise<void> {
+  const [one, cluster] = testClusters;
+  const first = shapes.plain({ cluster: one });
+  const second = { ...shapes.plain({ cluster }), addresses: [shapes.address(1)] };
+  await bench.open().settle(first);
+  await bench.open({ cluster }).settle(second);
+  const expectBoth = async (when: string, ones: readonly Balancer[]) => {
+    await bench.open().expectOnly(ones, `${when}, for the first cluster`);
+    await bench.open({ cluster }).expectOnly([second], `${when}, for the second cluster`);
+  };
+  await expectBoth('after ensure of both', [first]);
+  const changed = { ...first, listeners: shapes.changed().listeners };
+  await bench.open().settle(changed);
+  await expectBoth('after a change of the first', [changed]);
+  await bench.open().settleRemoval(first.id);
+  await expectBoth('after remove of the first', []);
+}
+
+async function checkForeign(bench: Bench, shapes: Shapes): Promise<void> {
+  const foreign = await demand(bench.actions.createForeign)();
+  try {
+    const before = await foreign.read();
+    const expectSame = async (when: string) => {
+      const after = await foreign.read();
+      if (after !== before)
+        throw new CheckFailed(`${when}, the object of another user was "${before}" and is "${after}"`);
+    };
+    await bench.open().expectOnly([], 'with an object of another user');
+    await bench.open().settle(shapes.plain());
+    await expectSame('after ensure');
+    await bench.bring(shapes.changed(), 'after a change');
+    await expectSame('after a change');
+    await bench.open({ endAt: 3 }).settle(shapes.plain());
+    await bench.open().settleRemoval(shapes.id());
+    await expectSame('after remove');
+  } finally {
+    await foreign.remove();
   }
 }

@@ -7,7 +7,7 @@
  * While it saves, the driver writes nothing. After a crash HAProxy begins empty: keepalived moves the addresses to the other unit, and
  * the driver fills the empty one from there. systemd writes a file for keepalived when HAProxy has ended: a check each second would come late.
  */
-import type { DeviceSettings, DeviceMethod } from '../driver.ts';
+import { type DeviceSettings, type DeviceMethod, refuseSettings } from '../driver.ts';
 import {
   type AddressRange,
   mergeRanges,
@@ -26,7 +26,6 @@ import {
 } from './settings.ts';
 import { maps, formatScript, freePlace } from './content.ts';
 import { createHash } from 'node:crypto';
-import { VipnatError } from '../../lib/errors.ts';
 
 /** A file of a unit's host. */
 interface UnitFile {
@@ -73,7 +72,7 @@ export function configureUnit(
   const read = readSettings(settings);
   const [unit, other] = [read.units[at], read.units[1 - at]];
   if (unit === undefined)
-    throw invalid(
+    throw refuseSettings(
       settings,
       `it has ${read.units.length} units: --unit is a number from 1 to ${read.units.length}`,
     );
@@ -127,18 +126,21 @@ function checkExtent(
   const own = units.flatMap(({ host }) => parseAddress(host) ?? []);
   const moved = own.find((address) => ranges.some((range) => contains(range, address)));
   if (moved !== undefined)
-    throw invalid(
+    throw refuseSettings(
       settings,
       `spec.addresses has ${moved.text}, which is a unit's own and would move to the other unit`,
     );
   const count = Number(ranges.reduce((sum, range) => sum + countAddresses(range), 0n));
   const ports = options.ports.reduce((sum, { first, last }) => sum + last - first + 1, 0);
   if (count === 0)
-    throw invalid(settings, 'spec.addresses is empty: it has the addresses that Services may get');
+    throw refuseSettings(settings, 'spec.addresses is empty: it has the addresses that Services may get');
   if (count > maxAddresses)
-    throw invalid(settings, `spec.addresses has ${count} addresses: at most ${maxAddresses} are possible`);
+    throw refuseSettings(
+      settings,
+      `spec.addresses has ${count} addresses: at most ${maxAddresses} are possible`,
+    );
   if (count * ports > maxSockets)
-    throw invalid(
+    throw refuseSettings(
       settings,
       `${count} addresses with ${ports} ports each are too many: at most ${maxSockets} together`,
     );
@@ -340,13 +342,13 @@ function chooseAnnounced(
 ): string {
   for (const { host } of units)
     if (parseAddress(host) === null)
-      throw invalid(settings, `unit ${host} of a pair is not an address, which keepalived needs`);
+      throw refuseSettings(settings, `unit ${host} of a pair is not an address, which keepalived needs`);
   const [unit, other] = units;
   const announced = addresses.find((text) => isIpv6(text) === isIpv6(unit.host));
   if (announced !== undefined && isIpv6(unit.host) === isIpv6(other.host)) return announced;
   const family = isIpv6(unit.host) ? 'IPv6' : 'IPv4';
   const what = `the other unit and at least one of spec.addresses must be ${family}, as the unit ${unit.host} is`;
-  throw invalid(settings, what);
+  throw refuseSettings(settings, what);
 }
 
 function formatChecks({ script, state }: UnitFolders): string {
@@ -382,8 +384,4 @@ function bracket(host: string): string {
 /** As HAProxy's converter hex prints it. */
 function hash(text: string): string {
   return createHash('sha256').update(text).digest('hex').toUpperCase();
-}
-
-function invalid({ name }: Pick<DeviceSettings, 'name'>, what: string): VipnatError {
-  return new VipnatError('DEVICE_SETTINGS_INVALID', `device ${name} cannot be used: ${what}`);
 }

@@ -100,15 +100,10 @@ class HaproxyDriver implements LoadBalancerDriver {
     this.#settings = settings;
     this.#context = context;
     this.#unresponsiveUnits = new UnresponsiveUnits(context.clock);
+    const pair = settings.units.length === 2;
     this.capabilities = {
       ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
-      ...{
-        ipv6: true,
-        udp: false,
-        atomicCommit: false,
-        pair: settings.units.length === 2,
-        pendingChanges: false,
-      },
+      ...{ ipv6: true, udp: false, atomicCommit: false, pair, pendingChanges: false },
     };
   }
 
@@ -116,15 +111,13 @@ class HaproxyDriver implements LoadBalancerDriver {
     const { cluster } = this.#settings;
     const { content, placeToSessions } = await this.#snapshot(signal, 'with sessions').findActive();
     return [...readBalancers(content, cluster)].map(([mark, balancer]) => {
-      const servers = [...chooseSlots(content, mark).values()].flatMap((slot) =>
-        readMembers(content.slotToServers.get(slot) ?? []).map(({ member, server }) => ({
-          name: formatMember(member),
-          sessions: placeToSessions.get(`${slot}/${server.name}`) ?? 0,
-        })),
-      );
       const memberToSessions = new Map<string, number>();
-      for (const { name, sessions } of servers)
-        memberToSessions.set(name, (memberToSessions.get(name) ?? 0) + sessions);
+      for (const slot of chooseSlots(content, mark).values())
+        for (const { member, server } of readMembers(content.slotToServers.get(slot) ?? [])) {
+          const name = formatMember(member);
+          const sessions = placeToSessions.get(`${slot}/${server.name}`) ?? 0;
+          memberToSessions.set(name, (memberToSessions.get(name) ?? 0) + sessions);
+        }
       return { balancer, memberToSessions };
     });
   }
@@ -136,11 +129,10 @@ class HaproxyDriver implements LoadBalancerDriver {
     const active = await snapshot.findActive();
     const aim = snapshot.aim(active, wanted.id, wanted);
     return snapshot.answering.flatMap((unit) => {
+      const prefix = unit === active ? '' : `${unit.unit}: `;
       return snapshot
         .planUnit(unit, aim)
-        .map(({ change }) =>
-          unit === active ? change : { ...change, object: `${unit.unit}: ${change.object}` },
-        );
+        .map(({ change }) => ({ ...change, object: `${prefix}${change.object}` }));
     });
   }
 
@@ -156,7 +148,7 @@ class HaproxyDriver implements LoadBalancerDriver {
 
   async readState(signal: AbortSignal): Promise<DeviceState> {
     const snapshot = this.#snapshot(signal);
-    const units = await snapshot.pair.readUnits(signal);
+    const units = await snapshot.pair.readUnits();
     const active = snapshot.units.find(({ unit }) =>
       units.some((state) => state.unit === unit && state.role === 'active'),
     );
@@ -174,11 +166,8 @@ class HaproxyDriver implements LoadBalancerDriver {
   }
 
   #snapshot(signal: AbortSignal, what: Asked = 'content'): Snapshot {
-    return new Snapshot(this.#settings, this.#context, {
-      signal,
-      what,
-      unresponsiveUnits: this.#unresponsiveUnits,
-    });
+    const unresponsiveUnits = this.#unresponsiveUnits;
+    return new Snapshot(this.#settings, this.#context, { signal, what, unresponsiveUnits });
   }
 
   async #readForChange(
@@ -229,6 +218,8 @@ interface SnapshotOptions {
   readonly isAlone: boolean;
   readonly what: Asked;
   readonly unresponsiveUnits: UnresponsiveUnits;
+  /** Ends all that is asked. */
+  readonly signal: AbortSignal;
 }
 
 /** A unit, as it was when it was last asked in one call of the driver. */
@@ -260,14 +251,14 @@ class SnapshotUnit implements PairUnit {
     return role === 'active' || role === 'standby' ? role : 'unknown';
   }
 
-  async readRole(signal: AbortSignal): Promise<UnitRole> {
+  async readRole(): Promise<UnitRole> {
     const asked = askContent();
     const { what, unresponsiveUnits } = this.#snapshot;
     if (what === 'content of answering units' && unresponsiveUnits.isLeftOut(this.unit))
       throw new DeviceError('unreachable', `${this.unit} did not answer a moment ago`);
     const asksSessions = what === 'with sessions';
     const commands = [...asked, ...(asksSessions ? ['show stat -1 4 -1'] : [])];
-    const answers = await this.#run('read', commands, signal);
+    const answers = await this.#run('read', commands);
     this.#found = readContent(this.unit, answers.slice(0, asked.length));
     if (asksSessions) this.placeToSessions = readSessions(answers.at(-1) ?? '');
     return {
@@ -277,11 +268,11 @@ class SnapshotUnit implements PairUnit {
   }
 
   /** Answers with what it says where it does not do all of it. */
-  async write(steps: readonly Step[], signal: AbortSignal): Promise<string> {
+  async write(steps: readonly Step[]): Promise<string> {
     const commands = steps.flatMap((step) => step.commands);
     const slots = [...new Set(steps.map(({ slot }) => slot))].filter((slot) => slot !== '');
     const own = slots.length > maxAskedSlots ? null : slots;
-    const answers = await this.#run('write', [...commands, ...askContent(own)], signal);
+    const answers = await this.#run('write', [...commands, ...askContent(own)]);
     const read = readContent(this.unit, answers.slice(commands.length));
     // What was not asked for is as it was.
     this.#found = { ...read, slotToServers: new Map([...this.content.slotToServers, ...read.slotToServers]) };
@@ -290,8 +281,9 @@ class SnapshotUnit implements PairUnit {
     );
   }
 
-  #run(kind: 'read' | 'write', commands: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
-    return this.#snapshot.unresponsiveUnits.watch(this.unit, () => this.#runtime.run(kind, commands, signal));
+  #run(kind: 'read' | 'write', commands: readonly string[]): Promise<readonly string[]> {
+    const { unresponsiveUnits, signal } = this.#snapshot;
+    return unresponsiveUnits.watch(this.unit, () => this.#runtime.run(kind, commands, signal));
   }
 }
 
@@ -314,20 +306,14 @@ class Snapshot {
   readonly units: readonly SnapshotUnit[];
   readonly pair: DevicePair<SnapshotUnit>;
   readonly #cluster: string;
-  readonly #signal: AbortSignal;
 
-  constructor(
-    settings: HaproxySettings,
-    context: DriverContext,
-    { signal, ...how }: Omit<SnapshotOptions, 'isAlone'> & { readonly signal: AbortSignal },
-  ) {
+  constructor(settings: HaproxySettings, context: DriverContext, how: Omit<SnapshotOptions, 'isAlone'>) {
     const isAlone = settings.units.length === 1;
     this.units = settings.units.map(
       (address) => new SnapshotUnit(new HaproxyRuntime(address, settings, context), { isAlone, ...how }),
     );
     this.pair = new DevicePair(this.units);
     this.#cluster = settings.cluster;
-    this.#signal = signal;
   }
 
   get answering(): readonly SnapshotUnit[] {
@@ -335,7 +321,7 @@ class Snapshot {
   }
 
   findActive(): Promise<SnapshotUnit> {
-    return this.pair.findActive(this.#signal);
+    return this.pair.findActive();
   }
 
   /** Why a unit does not have what the active one has; empty where it has. */
@@ -368,15 +354,9 @@ class Snapshot {
     if (why !== null) throw new DeviceError('refused', `${unit.unit} cannot have it: ${why}`);
     const isOne = unit === active && content.isKept;
     const superfluous = isOne ? [] : [...readBalancers(content, this.#cluster).keys()];
-    const steps = planSteps(
-      unit.unit,
-      content,
-      new Map<string, Balancer | null>([
-        ...superfluous.map((other) => [other, null] as const),
-        ...(isOne ? [] : base),
-        [mark, wanted],
-      ]),
-    );
+    const gone = superfluous.map((other) => [other, null] as const);
+    const markToWanted = new Map<string, Balancer | null>([...gone, ...(isOne ? [] : base), [mark, wanted]]);
+    const steps = planSteps(unit.unit, content, markToWanted);
     // If one unit does not answer, the complete content is unknown.
     const isKept = content.isKept || wanted === null || this.answering.length < this.units.length;
     return isKept ? steps : [...steps, keep];
@@ -401,28 +381,22 @@ class Snapshot {
     for (let start = 1; start <= maxStarts; start += 1) {
       const steps = this.planUnit(unit, aim);
       if (steps.length === 0) return { result: 'done' };
-      if (isSaving(unit)) return describeSaving(unit);
+      if (unit.content.isSaving) return describeSaving(unit);
       const reservations = steps.filter(({ isReservation }) => isReservation);
-      const words = await unit.write(reservations.length === 0 ? steps : reservations, this.#signal);
+      const words = await unit.write(reservations.length === 0 ? steps : reservations);
       if (reservations.length === 0) return this.#judge(unit, aim, words);
     }
     return { result: 'failed', why: `${unit.unit} gives the slots that it had free to another cluster` };
   }
 
   #judge(unit: SnapshotUnit, aim: Aim, words: string): Progress {
-    if (isSaving(unit)) return describeSaving(unit);
+    if (unit.content.isSaving) return describeSaving(unit);
     const [left] = this.planUnit(unit, aim);
     if (left === undefined) return { result: 'done' };
     const answer = words === '' ? '' : ` (${toPrintableLine(words).slice(0, 200)})`;
-    return {
-      result: 'failed',
-      why: `${unit.unit} has not changed ${left.change.object} as it was told${answer}`,
-    };
+    const why = `${unit.unit} has not changed ${left.change.object} as it was told${answer}`;
+    return { result: 'failed', why };
   }
-}
-
-function isSaving({ content }: SnapshotUnit): boolean {
-  return content.isSaving;
 }
 
 function describeSaving({ unit }: SnapshotUnit): Progress {

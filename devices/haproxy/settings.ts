@@ -1,6 +1,12 @@
-import { type DeviceMethod, type DeviceSettings, isClusterName } from '../driver.ts';
-import { createHash, X509Certificate } from 'node:crypto';
-import { VipnatError } from '../../lib/errors.ts';
+import {
+  type DeviceMethod,
+  type DeviceSettings,
+  checkSettings,
+  refuseSettings,
+  refuseSameUnits,
+  refuseUnknown,
+} from '../driver.ts';
+import { createHash } from 'node:crypto';
 
 /** Settings of HAProxy units, read and found to be meant. */
 export interface HaproxySettings {
@@ -69,33 +75,23 @@ function formatLogin({ username, password }: NonNullable<DeviceSettings['credent
 
 /** @throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant. */
 export function readSettings(settings: DeviceSettings): HaproxySettings {
-  const { cluster, units, credentials, ca } = settings;
-  if (!isClusterName(cluster))
-    throw invalid(settings, `the cluster's name ${JSON.stringify(cluster)} is none`);
-  if (units.length < 1 || units.length > 2)
-    throw invalid(settings, `it has ${units.length} units: give one or two`);
-  if (credentials === null)
-    throw invalid(
-      settings,
-      'it has no credentials: name them in spec.credentialsSecret, for vipnat device by --credentials',
-    );
-  if (ca !== null && !isCertificate(ca)) throw invalid(settings, 'its CA is not a certificate in PEM');
-  const addresses = units.map((unit) => readUnit(settings, unit));
-  if (new Set(addresses.map(({ host, port }) => `${host} ${port}`)).size < units.length)
-    throw invalid(settings, 'both units are the same: give two or one');
-  return {
-    cluster,
-    units: addresses,
-    options: readOptions(settings),
-    login: formatLogin(credentials),
-    ca,
-  };
+  const { cluster, ca } = settings;
+  const login = formatLogin(checkSettings(settings));
+  const units = settings.units.map((unit) => readUnit(settings, unit));
+  refuseSameUnits(
+    settings,
+    units.map(({ host, port }) => `${host} ${port}`),
+  );
+  return { cluster, units, options: readOptions(settings), login, ca };
 }
 
 function readUnit(settings: DeviceSettings, unit: string): HaproxyAddress {
   const url = /^[^/\s@?#]+$/.test(unit) ? URL.parse(`tcp://${unit}`) : null;
   if (url === null || url.hostname === '')
-    throw invalid(settings, `unit ${JSON.stringify(unit)} is not HOST:PORT. Example: 10.0.0.11:${usualPort}`);
+    throw refuseSettings(
+      settings,
+      `unit ${JSON.stringify(unit)} is not HOST:PORT. Example: 10.0.0.11:${usualPort}`,
+    );
   return {
     unit,
     host: url.hostname.replaceAll(/^\[|\]$/g, ''),
@@ -112,15 +108,13 @@ function readOptions(settings: DeviceSettings): HaproxyOptions {
     vrid = '51',
     ...others
   } = settings.options;
-  const [other] = Object.keys(others);
-  if (other !== undefined)
-    throw invalid(
-      settings,
-      `option ${JSON.stringify(other)} is unknown: ports, slots, members, interface and vrid are known`,
-    );
+  refuseUnknown(settings, others, 'ports, slots, members, interface and vrid');
   // More can be in a name, and would be something else in keepalived's file.
   if (!/^[\w.:-]{1,15}$/.test(link))
-    throw invalid(settings, `option interface is the name of an interface, not ${JSON.stringify(link)}`);
+    throw refuseSettings(
+      settings,
+      `option interface is the name of an interface, not ${JSON.stringify(link)}`,
+    );
   const options = {
     ports: readPorts(settings, ports),
     slots: readSlots(settings, slots),
@@ -130,7 +124,7 @@ function readOptions(settings: DeviceSettings): HaproxyOptions {
   };
   const servers = methods.reduce((sum, method) => sum + options.slots[method] * options.members, 0);
   if (servers <= maxServers) return options;
-  throw invalid(
+  throw refuseSettings(
     settings,
     `options slots and members make ${servers} servers. At most ${maxServers} are possible`,
   );
@@ -147,7 +141,7 @@ function readPorts(settings: DeviceSettings, text: string): readonly PortRange[]
       ({ first, last }, at, sorted) => first > (sorted[at - 1]?.last ?? 0) && first <= last && last <= 65_535,
     );
   if (isRight) return ranges;
-  throw invalid(
+  throw refuseSettings(
     settings,
     `option ports is a list of different ports, not ${JSON.stringify(text)}. Example: 80,443,8000-8099`,
   );
@@ -159,7 +153,7 @@ function readSlots(settings: DeviceSettings, text: string): HaproxyOptions['slot
     const [, name, count = ''] = /^\s*(rr|lc|hash)=(\d+)\s*$/.exec(part) ?? [];
     const method = methods.find((one) => one === name);
     if (method === undefined)
-      throw invalid(
+      throw refuseSettings(
         settings,
         `option slots is a list of METHOD=NUMBER, not ${JSON.stringify(text)}. Example: rr=64,lc=16,hash=16`,
       );
@@ -174,18 +168,5 @@ function readNumber(
 ): number {
   const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (number >= 1 && number <= most) return number;
-  throw invalid(settings, `option ${name} is a number from 1 to ${most}, not ${JSON.stringify(text)}`);
-}
-
-function isCertificate(text: string): boolean {
-  try {
-    new X509Certificate(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function invalid({ name }: Pick<DeviceSettings, 'name'>, what: string): VipnatError {
-  return new VipnatError('DEVICE_SETTINGS_INVALID', `device ${name} cannot be used: ${what}`);
+  throw refuseSettings(settings, `option ${name} is a number from 1 to ${most}, not ${JSON.stringify(text)}`);
 }

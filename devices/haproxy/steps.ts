@@ -125,7 +125,6 @@ export interface Step {
 const phases = [
   ...(['clean', 'claim', 'add', 'change', 'note', 'route', 'drain', 'unroute', 'remove', 'release'] as const),
 ];
-
 type Phase = (typeof phases)[number];
 
 /**
@@ -168,9 +167,8 @@ class Planner {
   }
 
   dropStray(map: string, reference: string): void {
-    this.#add('clean', { object: `second entry of ${map}`, before: reference, after: null }, '', [
-      `del map ${map} #${reference}`,
-    ]);
+    const change = { object: `second entry of ${map}`, before: reference, after: null };
+    this.#add('clean', change, '', `del map ${map} #${reference}`);
   }
 
   plan(mark: string, wanted: Balancer | null): void {
@@ -214,9 +212,8 @@ class Planner {
         `${this.#unit} has ${slots.length} slots for listeners with ${method}, and all are taken: raise the option slots`,
       );
     this.#taken.add(slot);
-    this.#add('claim', { object: `slot ${slot}`, before: null, after: text }, slot, [
-      `add map ${maps.owners} ${slot} ${text}`,
-    ]);
+    const change = { object: `slot ${slot}`, before: null, after: text };
+    this.#add('claim', change, slot, `add map ${maps.owners} ${slot} ${text}`);
     return slot;
   }
 
@@ -224,9 +221,8 @@ class Planner {
     const owner = this.#content.slotToOwner.get(slot);
     const before = owner === undefined ? '' : formatOwner(owner);
     if (before === text) return;
-    this.#add('note', { object: `slot ${slot}`, before, after: text }, slot, [
-      `set map ${maps.owners} ${slot} ${text}`,
-    ]);
+    const change = { object: `slot ${slot}`, before, after: text };
+    this.#add('note', change, slot, `set map ${maps.owners} ${slot} ${text}`);
   }
 
   #planServers(slot: string, members: readonly Member[]): void {
@@ -258,47 +254,35 @@ class Planner {
     const server = rooms.free.shift() ?? rooms.leaves.shift();
     if (server === undefined) {
       const count = this.#content.slotToServers.get(slot)?.length ?? 0;
-      throw new DeviceError(
-        'refused',
-        `${this.#unit} has ${count} members at most: raise the option members`,
-      );
+      const why = `${this.#unit} has ${count} members at most: raise the option members`;
+      throw new DeviceError('refused', why);
     }
     const place = `${slot}/${server.name}`;
     const before = isLate ? formatServer(server) : null;
-    this.#add(
-      isLate ? 'remove' : 'add',
-      { object: `server ${place}`, before, after: formatWanted(member) },
-      slot,
-      [
-        ...(server.isOn ? [`set server ${place} state maint`] : []),
-        `set server ${place} addr ${member.address.text} port ${member.port}`,
-        ...(member.weight > 0
-          ? [`set server ${place} weight ${member.weight}`, `set server ${place} state ready`]
-          : []),
-      ],
-    );
+    const change = { object: `server ${place}`, before, after: formatWanted(member) };
+    const stop = server.isOn ? [`set server ${place} state maint`] : [];
+    const move = `set server ${place} addr ${member.address.text} port ${member.port}`;
+    const serve = [`set server ${place} weight ${member.weight}`, `set server ${place} state ready`];
+    this.#add(isLate ? 'remove' : 'add', change, slot, ...stop, move, ...(member.weight > 0 ? serve : []));
   }
 
   #changeServer(slot: string, server: Server, member: Member): void {
     const place = `${slot}/${server.name}`;
     const change = { object: `server ${place}`, before: formatServer(server), after: formatWanted(member) };
     if (member.weight === 0) {
-      if (server.isOn) this.#add('drain', change, slot, [`set server ${place} state maint`]);
+      if (server.isOn) this.#add('drain', change, slot, `set server ${place} state maint`);
       return;
     }
     if (server.isOn && server.weight === member.weight) return;
-    this.#add('change', change, slot, [
-      `set server ${place} weight ${member.weight}`,
-      ...(server.isOn ? [] : [`set server ${place} state ready`]),
-    ]);
+    const weigh = `set server ${place} weight ${member.weight}`;
+    this.#add('change', change, slot, weigh, ...(server.isOn ? [] : [`set server ${place} state ready`]));
   }
 
   #removeServer(phase: Phase, slot: string, server: Server): void {
     const place = `${slot}/${server.name}`;
-    this.#add(phase, { object: `server ${place}`, before: formatServer(server), after: null }, slot, [
-      `set server ${place} state maint`,
-      `set server ${place} addr ${freePlace.address} port ${freePlace.port}`,
-    ]);
+    const change = { object: `server ${place}`, before: formatServer(server), after: null };
+    const free = `set server ${place} addr ${freePlace.address} port ${freePlace.port}`;
+    this.#add(phase, change, slot, `set server ${place} state maint`, free);
   }
 
   #planKey(mark: string, key: string, slot: string): void {
@@ -306,9 +290,8 @@ class Planner {
     if (before !== undefined) this.#refuseOthers(mark, key, before);
     if (before === slot) return;
     const change = { object: `frontend ${key}`, before: before ?? null, after: slot };
-    this.#add('route', change, slot, [
-      `${before === undefined ? 'add' : 'set'} map ${maps.frontends} ${key} ${slot}`,
-    ]);
+    const verb = before === undefined ? 'add' : 'set';
+    this.#add('route', change, slot, `${verb} map ${maps.frontends} ${key} ${slot}`);
   }
 
   #refuseOthers(mark: string, key: string, slot: string): void {
@@ -320,9 +303,8 @@ class Planner {
   }
 
   #dropKey(key: string, slot: string): void {
-    this.#add('unroute', { object: `frontend ${key}`, before: slot, after: null }, slot, [
-      `del map ${maps.frontends} ${key}`,
-    ]);
+    const change = { object: `frontend ${key}`, before: slot, after: null };
+    this.#add('unroute', change, slot, `del map ${maps.frontends} ${key}`);
   }
 
   #release(slot: string): void {
@@ -331,12 +313,11 @@ class Planner {
       if (!isFree(server)) this.#removeServer('remove', slot, server);
     }
     const before = owner === undefined ? '' : formatOwner(owner);
-    this.#add('release', { object: `slot ${slot}`, before, after: null }, slot, [
-      `del map ${maps.owners} ${slot}`,
-    ]);
+    const change = { object: `slot ${slot}`, before, after: null };
+    this.#add('release', change, slot, `del map ${maps.owners} ${slot}`);
   }
 
-  #add(phase: Phase, change: Change, slot: string, commands: readonly string[]): void {
+  #add(phase: Phase, change: Change, slot: string, ...commands: readonly string[]): void {
     this.#planned.push({ phase, step: { change, commands, slot, isReservation: phase === 'claim' } });
   }
 }

@@ -16,7 +16,14 @@ import {
   webhookName,
   type LabelSelector,
 } from './vipnat.ts';
-import { name, type Resource, type NamespacedName, readJson, objectVersion } from '../kubernetes/client.ts';
+import {
+  name,
+  narrow,
+  type Resource,
+  type NamespacedName,
+  readJson,
+  objectVersion,
+} from '../kubernetes/client.ts';
 import type { ObjectWrite } from '../kubernetes/writes.ts';
 import type { Lease } from './node.ts';
 
@@ -60,6 +67,7 @@ interface BackendListing {
 }
 
 type SliceEndpoint = NonNullable<ServiceSlice['endpoints']>[number];
+type ServicePort = NonNullable<ServiceSlice['ports']>[number];
 
 /**
  * The endpoints of a port in the slices of its Service: each once, by address and port. None may have one of `vips`, the addresses of
@@ -133,17 +141,10 @@ function findSlices(
   return slices
     .filter((slice) => slice.addressType === addressType)
     .flatMap((slice) => {
-      const found = slice.ports?.find(
-        (one) => (one.name ?? '') === name && (one.protocol ?? 'TCP') === protocol,
-      );
-      return found?.port === undefined || found.port === null || !isPort(found.port)
-        ? []
-        : [{ slice, port: found.port }];
+      const isIt = (one: ServicePort) => (one.name ?? '') === name && (one.protocol ?? 'TCP') === protocol;
+      const port = slice.ports?.find(isIt)?.port ?? 0;
+      return Number.isInteger(port) && port >= 1 && port <= 65_535 ? [{ slice, port }] : [];
     });
-}
-
-function isPort(port: number): boolean {
-  return Number.isInteger(port) && port >= 1 && port <= 65_535;
 }
 
 /** Why an endpoint cannot be used; null when it can. */
@@ -159,24 +160,17 @@ function judgeAddress(
 }
 
 function toBackend(endpoint: SliceEndpoint, place: Pick<Backend, 'address' | 'port' | 'weight'>): Backend {
-  const { nodeName = null, zone = null, hints } = endpoint;
+  const { nodeName = null, zone = null, hints, conditions } = endpoint;
+  // A condition that is not set counts as good. Source: discovery/v1, EndpointConditions.
+  const isReady = conditions?.ready ?? true;
+  const isEnding = conditions?.terminating === true;
   return {
     ...place,
-    node: nodeName,
-    zone,
-    ...judgeConditions(endpoint),
+    ...{ node: nodeName, zone, isReady, isEnding },
+    isServingLast: isEnding && (conditions.serving ?? isReady),
     forZones: listNames(hints?.forZones),
     forNodes: listNames(hints?.forNodes),
   };
-}
-
-/** A condition that is not set counts as good. Source: discovery/v1, EndpointConditions. */
-function judgeConditions({
-  conditions,
-}: SliceEndpoint): Pick<Backend, 'isReady' | 'isEnding' | 'isServingLast'> {
-  const isReady = conditions?.ready ?? true;
-  const isEnding = conditions?.terminating === true;
-  return { isReady, isEnding, isServingLast: isEnding && (conditions.serving ?? isReady) };
 }
 
 function listNames(hints: readonly { readonly name: string }[] | null | undefined): string[] {
@@ -213,20 +207,14 @@ const toSelector = (service: string) =>
 
 /** All of them. */
 export const earlySlices: Resource<EarlySlice> = {
-  kind: endpointSlices.kind,
-  path: endpointSlices.path,
-  limits: endpointSlices.limits,
-  selector: toSelector(earlyServiceLabel),
+  ...{ kind: endpointSlices.kind, path: endpointSlices.path, limits: endpointSlices.limits },
   schema: earlySlice,
+  selector: toSelector(earlyServiceLabel),
 };
 
 /** Those of the Service of a name. */
 export function selectEarlySlicesOf({ namespace, name: own }: NamespacedName): Resource<EarlySlice> {
-  return {
-    ...earlySlices,
-    path: `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
-    selector: toSelector(`${earlyServiceLabel}=${own}`),
-  };
+  return narrow(earlySlices, namespace, toSelector(`${earlyServiceLabel}=${own}`));
 }
 
 /** The key of its Service, `NAMESPACE/NAME`. */
@@ -519,11 +507,7 @@ export function isSelected(selector: LabelSelector | null | undefined, labels: L
 
 /** What is wrong with a selector, for people; null for nothing. */
 export function findSelectorProblem(selector: LabelSelector | null | undefined): string | null {
-  for (const requirement of selector?.matchExpressions ?? []) {
-    const problem = findRequirementProblem(requirement);
-    if (problem !== null) return problem;
-  }
-  return null;
+  return (selector?.matchExpressions ?? []).map(findRequirementProblem).find((one) => one !== null) ?? null;
 }
 
 /** Whether a selector says something of a label. */

@@ -88,15 +88,14 @@ type ServiceClauses = Readonly<Record<keyof typeof maxClause, ReadonlyMap<string
 
 /** The first of these Services, by their names. Absent where there are none. */
 export function listServices(clauses: ServiceClauses): Pick<NodeReport, 'left' | 'dropping'> {
-  const toEntry = (key: keyof typeof maxClause) => {
+  const toEntry = (
+    key: keyof typeof maxClause,
+  ): { readonly [Key in typeof key]?: Record<string, string> } => {
     const first = [...clauses[key]].sort(([one], [other]) => (one < other ? -1 : 1)).slice(0, maxServices);
-    const shortened = first.map(([service, clause]) => [service, clause.slice(0, maxClause[key])]);
-    return first.length === 0 ? [] : [[key, Object.fromEntries(shortened)]];
+    const shortened = first.map(([service, clause]) => [service, clause.slice(0, maxClause[key])] as const);
+    return first.length === 0 ? {} : { [key]: Object.fromEntries(shortened) };
   };
-  return Object.fromEntries([...toEntry('left'), ...toEntry('dropping')]) as Pick<
-    NodeReport,
-    'left' | 'dropping'
-  >;
+  return { ...toEntry('left'), ...toEntry('dropping') };
 }
 
 /** How many addresses in use are read of a report: with more of them, the network is the news. */
@@ -197,22 +196,13 @@ export interface NodeLease {
 }
 
 const texts = z.array(z.string());
-const drains = z.array(
-  z.object({
-    service: z.string(),
-    endpoint: z.string(),
-    since: z.string(),
-    connections: z.nullable(z.number()),
-  }),
-);
+const ofDrain = { service: z.string(), endpoint: z.string(), since: z.string() };
+const drains = z.array(z.object({ ...ofDrain, connections: z.nullable(z.number()) }));
 const clauses = z.record(z.string(), z.string());
 const unresponsiveNodes = z.array(z.object({ node: z.string(), since: z.string() }));
 const programmed = z.partial(
   z.object({
-    virtualips: z.string(),
-    services: z.string(),
-    endpointslices: z.string(),
-    earlyslices: z.string(),
+    ...{ virtualips: z.string(), services: z.string(), endpointslices: z.string(), earlyslices: z.string() },
   }),
 );
 

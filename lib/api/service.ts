@@ -8,7 +8,14 @@ import {
 } from './vipnat.ts';
 import { quoteTenant } from '../text.ts';
 import * as z from 'zod/mini';
-import { name, objectVersion, type Resource, type NamespacedName } from '../kubernetes/client.ts';
+import {
+  name,
+  narrow,
+  objectVersion,
+  type Resource,
+  type NamespacedName,
+  selectName,
+} from '../kubernetes/client.ts';
 
 /** How an endpoint is chosen, the default first: at random, in turn, by the client's address, or rather one with few open connections. */
 export const methods = ['random', 'rr', 'hash', 'lc'] as const;
@@ -103,11 +110,10 @@ function readAddresses(service: Service): Pick<ServiceRequests, 'addresses' | 'p
     const address = parseAddress(part);
     if (address === null) return { addresses: {}, problem: `${quoteTenant(part)} is not an address` };
     const { family } = address;
-    if (addresses[family] !== undefined)
-      return {
-        addresses: {},
-        problem: `${addresses[family].text} and ${quoteTenant(part)} are of the same family`,
-      };
+    if (addresses[family] !== undefined) {
+      const both = `${addresses[family].text} and ${quoteTenant(part)}`;
+      return { addresses: {}, problem: `${both} are of the same family` };
+    }
     addresses[family] = address;
   }
   return { addresses, problem: null };
@@ -297,20 +303,16 @@ export const endpointSlices: Resource<ServiceSlice> = {
 
 /** The Service of a name, whatever its type. */
 export function selectService({ namespace, name: own }: NamespacedName): Resource<Service> {
-  return {
-    ...services,
-    path: `/api/v1/namespaces/${namespace}/services`,
-    selector: `fieldSelector=${encodeURIComponent(`metadata.name=${own}`)}`,
-  };
+  return narrow(services, namespace, selectName(own));
 }
 
 /** The EndpointSlices of the Service of a name. */
 export function selectSlicesOf({ namespace, name: own }: NamespacedName): Resource<ServiceSlice> {
-  return {
-    ...endpointSlices,
-    path: `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
-    selector: `labelSelector=${encodeURIComponent(`${serviceNameLabel}=${own}`)}`,
-  };
+  return narrow(
+    endpointSlices,
+    namespace,
+    `labelSelector=${encodeURIComponent(`${serviceNameLabel}=${own}`)}`,
+  );
 }
 
 /**

@@ -1,18 +1,22 @@
 import { Agent, request, type RequestOptions, get as httpsGet } from 'node:https';
 import { type Clock, scheduleLimit, scheduleRunningLimit, systemClock } from '../clock.ts';
-import { connect, checkServerIdentity, TLSSocket } from 'node:tls';
+import { connect, checkServerIdentity, type ConnectionOptions, TLSSocket } from 'node:tls';
 import { isIP, connect as connectTcp } from 'node:net';
 import { type IncomingMessage, type ClientRequest, get } from 'node:http';
 import type { Endpoint, Family } from '../net.ts';
 import { createSocket } from 'node:dgram';
 
-/** Who is called, and as whom. */
-export interface HttpsServer {
+/** Who is called by TLS. */
+interface TlsServer {
   /** A name or an address, without brackets. Its certificate has to be for it. */
   readonly host: string;
   readonly port: number;
   /** What signs its certificate, as PEM; null for what the system trusts. */
   readonly ca: string | null;
+}
+
+/** Who is called, and as whom. */
+export interface HttpsServer extends TlsServer {
   /** For HTTP's basic authentication. */
   readonly credentials: { readonly username: string; readonly password: string } | null;
 }
@@ -64,17 +68,20 @@ const keptMs = 2000;
  * for questions that verify by a function of their own.
  */
 export function openHttps(server: HttpsServer): HttpsConnections {
-  const { host, port, ca } = server;
   const agent = new Agent({ keepAlive: true, maxFreeSockets: 1, timeout: keptMs });
-  agent.createConnection = () =>
-    connect({
-      ...{ host, port, rejectUnauthorized: true, ALPNProtocols: ['http/1.1'] },
-      ...(ca === null ? {} : { ca }),
-      // An address is no server name in TLS (RFC 6066); the certificate is held against it all the same.
-      servername: isIP(host) === 0 ? host : '',
-      checkServerIdentity: (_host, certificate) => checkServerIdentity(host, certificate),
-    });
+  agent.createConnection = () => connect({ ...toTlsOptions(server), ALPNProtocols: ['http/1.1'] });
   return { server, agent };
+}
+
+function toTlsOptions({ host, port, ca }: TlsServer): ConnectionOptions {
+  return {
+    // Said, or a variable of the environment would say otherwise.
+    ...{ host, port, rejectUnauthorized: true },
+    ...(ca === null ? {} : { ca }),
+    // An address is no server name in TLS (RFC 6066); the certificate is held against it all the same.
+    servername: isIP(host) === 0 ? host : '',
+    checkServerIdentity: (_host, certificate) => checkServerIdentity(host, certificate),
+  };
 }
 
 /**
@@ -120,13 +127,7 @@ function toOptions({ connections, method, path, body, signal }: HttpsCall): Requ
   };
 }
 
-function formatBasic({
-  username,
-  password,
-}: {
-  readonly username: string;
-  readonly password: string;
-}): string {
+function formatBasic({ username, password }: NonNullable<HttpsServer['credentials']>): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
 }
 
@@ -175,12 +176,7 @@ const codeToText = new Map([
 ]);
 
 /** A conversation of one question and one answer, over a connection of its own. */
-interface TlsExchange {
-  /** A name or an address, without brackets. Its certificate has to be for it. */
-  readonly host: string;
-  readonly port: number;
-  /** What signs its certificate, as PEM; null for what the system trusts. */
-  readonly ca: string | null;
+interface TlsExchange extends TlsServer {
   readonly text: string;
   /** From now until there is a connection: the other side's kernel makes it, however busy its programs are. */
   readonly connectLimitMs: number;
@@ -200,7 +196,7 @@ interface TlsExchange {
 export async function exchangeText(exchange: TlsExchange): Promise<string> {
   const { signal, clock, limitMs, connectLimitMs } = exchange;
   signal.throwIfAborted();
-  const socket = open(exchange);
+  const socket = connect(toTlsOptions(exchange));
   const onAbort = () => socket.destroy(new Error('aborted'));
   signal.addEventListener('abort', onAbort);
   const cancelConnect = scheduleLimit(clock, connectLimitMs, () => {
@@ -220,17 +216,6 @@ export async function exchangeText(exchange: TlsExchange): Promise<string> {
     signal.removeEventListener('abort', onAbort);
     socket.destroy();
   }
-}
-
-function open({ host, port, ca }: TlsExchange): TLSSocket {
-  return connect({
-    // Said, or a variable of the environment would say otherwise.
-    ...{ host, port, rejectUnauthorized: true },
-    ...(ca === null ? {} : { ca }),
-    // An address is no server name in TLS (RFC 6066); the certificate is held against it all the same.
-    servername: isIP(host) === 0 ? host : '',
-    checkServerIdentity: (_host, certificate) => checkServerIdentity(host, certificate),
-  });
 }
 
 async function converse(socket: TLSSocket, { text, maxBytes }: TlsExchange): Promise<string> {
@@ -426,11 +411,7 @@ export function askServing(endpoint: Endpoint, clock: Clock, limitMs: number): P
   return new Promise((resolve) => {
     const asked = clock.date().getTime();
     const request = httpsGet(
-      {
-        ...toRequest(apiserverProbe, endpoint),
-        agent: false,
-        rejectUnauthorized: false,
-      },
+      { ...toRequest(apiserverProbe, endpoint), agent: false, rejectUnauthorized: false },
       ({ socket, headers }) => {
         const middle = (asked + clock.date().getTime()) / 2;
         const dateMs = Date.parse(headers.date ?? '');

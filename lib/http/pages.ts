@@ -3,7 +3,7 @@ import { createSecureContext } from 'node:tls';
 import { type Clock, systemClock } from '../clock.ts';
 import type { VipnatError } from '../errors.ts';
 import type { Server as TlsServer } from 'node:https';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { type Endpoint, formatEndpoint } from '../net.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { toPrintableLine } from '../text.ts';
@@ -76,34 +76,23 @@ interface PostServerOptions {
 }
 
 /** Answers from `start` to `stop`. */
-export class PostServer {
+export class PostServer extends KeptServer {
   readonly #options: PostServerOptions;
-  readonly #server: KeptServer;
   readonly #bytes: Budget;
   #pair: KeyPair | null = null;
   #tls: TlsServer | null = null;
   #isEnding = false;
 
   constructor(options: PostServerOptions) {
+    super({ ...options, endpoint: { port: options.port } });
     this.#options = options;
     this.#bytes = new Budget(ofBytes, options.clock);
-    this.#server = new KeptServer({ ...options, endpoint: options, create: () => this.#create() });
   }
 
-  /** Where it listens; null while it does not. */
-  get port(): number | null {
-    return this.#server.port;
-  }
-
-  /** Serves with this pair from now on. Open connections stay as they are. */
+  /** Serves with this pair from now on. It must have one before its start, see `canServeWith`. Open connections stay as they are. */
   setPair(pair: KeyPair): void {
     this.#pair = pair;
     this.#tls?.setSecureContext({ cert: pair.certificate, key: pair.key });
-  }
-
-  /** Ends when it listens or has failed to; it tries again by itself then. It must have a pair, see `canServeWith`. Not to be called twice. */
-  async start(): Promise<void> {
-    await this.#server.start();
   }
 
   /** From now on each connection ends with its next answer, so that clients connect elsewhere. */
@@ -111,12 +100,7 @@ export class PostServer {
     this.#isEnding = true;
   }
 
-  /** Ends when the port is free again; questions in progress are cut off. */
-  async stop(): Promise<void> {
-    await this.#server.stop();
-  }
-
-  #create(): TlsServer {
+  protected override create(): TlsServer {
     if (this.#pair === null) throw new Error('the server has no certificate');
     const { clock, onRefused } = this.#options;
     this.#tls = createBoundedTlsServer({ ...this.#pair, clock, onRefused }, (request, response) => {
@@ -258,40 +242,32 @@ interface StatusServerOptions {
 }
 
 /** Serves pages from `start` to `stop`. Nothing that happens on its port ends or stops the agent. */
-export class StatusServer {
-  readonly #endpoint: Endpoint;
-  readonly #server: KeptServer;
+export class StatusServer extends KeptServer {
+  readonly #options: StatusServerOptions;
 
-  constructor({ endpoint, pages, clock, onProblem, onRecovered }: StatusServerOptions) {
-    this.#endpoint = endpoint;
-    this.#server = new KeptServer({
-      ...{ endpoint, clock, onProblem },
-      create: () =>
-        createBoundedServer((request, response) => {
-          void answer(pages, request, response);
-        }),
+  constructor(options: StatusServerOptions) {
+    const { endpoint, pages, onRecovered } = options;
+    super({
+      ...options,
       title: `serve ${listPages(pages)} at ${formatEndpoint(endpoint)}`,
       remedy: '--listen takes another address, or off',
       onRecovered: () => {
         onRecovered(endpoint);
       },
     });
+    this.#options = options;
   }
 
   /** Where it listens: with the port that it got; null while it does not. */
   get endpoint(): Endpoint | null {
-    const { port } = this.#server;
-    return port === null ? null : { ...this.#endpoint, port };
+    const { port } = this;
+    return port === null ? null : { ...this.#options.endpoint, port };
   }
 
-  /** Ends when it listens or has failed to; it tries again by itself then. Not to be called twice. */
-  async start(): Promise<void> {
-    await this.#server.start();
-  }
-
-  /** Ends when the port is free again; questions in progress are cut off. */
-  async stop(): Promise<void> {
-    await this.#server.stop();
+  protected override create(): Server {
+    return createBoundedServer((request, response) => {
+      void answer(this.#options.pages, request, response);
+    });
   }
 }
 

@@ -179,8 +179,6 @@ class Connections {
 interface KeptServerOptions {
   /** Without an address: all of this host, of whatever family. Port 0 takes any that is free. */
   readonly endpoint: { readonly address?: string; readonly port: number };
-  /** Makes one, for each attempt. */
-  readonly create: () => Server;
   readonly clock: Clock;
   /** What it cannot do, as a sentence continues after `vipnat cannot`, and what a person can do. */
   readonly title: string;
@@ -195,7 +193,7 @@ const firstRetryMs = 1000;
 const maxRetryMs = 60_000;
 
 /** Listens from `start` to `stop`. */
-export class KeptServer {
+export abstract class KeptServer {
   readonly #options: KeptServerOptions;
   #server: Server | null = null;
   /** Node's own list of connections has none whose TLS is still agreed upon. Such a one would hold up the end for minutes. */
@@ -208,10 +206,8 @@ export class KeptServer {
     this.#options = options;
   }
 
-  /** The one that listens; null while none does. */
-  get server(): Server | null {
-    return this.#server;
-  }
+  /** Makes a server, for each attempt. */
+  protected abstract create(): Server;
 
   /** At which it listens: the one that it got; null while it does not. */
   get port(): number | null {
@@ -236,8 +232,8 @@ export class KeptServer {
   }
 
   async #listen(): Promise<void> {
-    const { endpoint, create, onRecovered } = this.#options;
-    const server = create();
+    const { endpoint, onRecovered } = this.#options;
+    const server = this.create();
     server.on('connection', (socket) => {
       this.#sockets.add(socket);
       socket.once('close', () => this.#sockets.delete(socket));

@@ -13,7 +13,7 @@ import { toPrintableLine } from '../text.ts';
 import { VipnatError } from '../errors.ts';
 import { createBoundedServer } from './server.ts';
 import { type Server, request } from 'node:http';
-import { scheduleRunningLimit, systemClock, type Clock } from '../clock.ts';
+import { scheduleRunningLimit, sleep, systemClock } from '../clock.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { findListeningSocket } from '../kernel/host.ts';
 import { connect } from 'node:net';
@@ -29,11 +29,7 @@ export interface Role {
 }
 
 /** That of `vipnat run`. */
-export const agentRole: Role = {
-  title: 'agent',
-  socketName: 'vipnat-agent',
-  code: 'AGENT_ALREADY_RUNNING',
-};
+export const agentRole: Role = { title: 'agent', socketName: 'vipnat-agent', code: 'AGENT_ALREADY_RUNNING' };
 
 /** That of `vipnat balancer`: two on one node would repair each other's tables. */
 export const balancerRole: Role = {
@@ -161,24 +157,12 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Who asks for which role, and what is answered once it has it. */
-interface LockRequest {
+/** What a program that may have to wait needs. */
+export interface PlaceOptions {
   readonly role: Role;
   readonly info: OwnerInfo;
+  /** What is answered once it has the role. */
   readonly answers: Answers;
-}
-
-/** The dependencies of waiting, and its listener. */
-interface Waiting {
-  readonly clock: Clock;
-  /** Ends it. */
-  readonly signal: AbortSignal;
-  /** Called once for each owner that is waited for: null for one that does not answer as such. */
-  readonly onLockOwner: (lockOwner: OwnerInfo | null) => void;
-}
-
-/** What a program that may have to wait needs. */
-export interface PlaceOptions extends LockRequest {
   readonly logger: Logger;
   /** Ends the wait. */
   readonly signal: AbortSignal;
@@ -196,19 +180,20 @@ export interface Served {
  * gives the role back; null where the signal came first.
  */
 export async function takePlace(options: PlaceOptions): Promise<Release | null> {
-  const { role, logger, signal, serve } = options;
-  let waiting: { readonly served: Served | null; readonly since: number } | null = null;
-  let reason = '';
-  const onLockOwner = (lockOwner: OwnerInfo | null) => {
-    reason = describeWait(role, lockOwner);
-    logger.warn(reason, { code: role.code });
-    waiting ??= { served: serve(() => reason), since: systemClock.now() };
+  const { role, logger, serve } = options;
+  const wait: { served: Served | null; since: number | null; reason: string } = {
+    ...{ served: null, since: null, reason: '' },
   };
-  const release = await awaitRole(options, { clock: systemClock, signal, onLockOwner });
-  const waited = waiting as { readonly served: Served | null; readonly since: number } | null;
-  await waited?.served?.stop();
-  if (release !== null && waited !== null) {
-    const seconds = ((systemClock.now() - waited.since) / 1000).toFixed(1);
+  const release = await awaitRole(options, (lockOwner) => {
+    wait.reason = describeWait(role, lockOwner);
+    logger.warn(wait.reason, { code: role.code });
+    if (wait.since !== null) return;
+    wait.since = systemClock.now();
+    wait.served = serve(() => wait.reason);
+  });
+  await wait.served?.stop();
+  if (release !== null && wait.since !== null) {
+    const seconds = ((systemClock.now() - wait.since) / 1000).toFixed(1);
     logger.info(`vipnat takes over from the ${role.title} that ended, after ${seconds} s`);
   }
   return release;
@@ -228,22 +213,26 @@ const restMs = 100;
 /** One that ends while it is asked answers nothing either: it counts as unresponsive after so many rounds. */
 const unansweredRounds = 5;
 
+/** Called once for each owner that is waited for: null for one that does not answer as such. */
+type OnLockOwner = (lockOwner: OwnerInfo | null) => void;
+
 /** Acquires a role in this network namespace as soon as nobody holds it. Answers what gives it back; null where the signal came first. */
 async function awaitRole(
-  { role, info, answers }: LockRequest,
-  { clock, signal, onLockOwner }: Waiting,
+  { role, info, answers, signal }: PlaceOptions,
+  onLockOwner: OnLockOwner,
 ): Promise<Release | null> {
   const owners = new OwnerWatch(role, onLockOwner);
   const isOver = () => signal.aborted;
   while (!isOver()) {
-    const triedAt = clock.now();
+    const triedAt = systemClock.now();
     const release = await tryToAcquire(role, info, answers);
     if (release !== null && !isOver()) return release;
     await release?.();
     const connection = holdConnection(role, signal);
     await owners.observe(connection.isOpen);
     await connection.ended;
-    await rest(clock, triedAt + restMs - clock.now());
+    const leftMs = triedAt + restMs - systemClock.now();
+    if (leftMs > 0) await sleep(systemClock, leftMs);
   }
   return null;
 }
@@ -251,12 +240,12 @@ async function awaitRole(
 /** Names whoever holds the place, once each. */
 class OwnerWatch {
   readonly #role: Role;
-  readonly #onLockOwner: Waiting['onLockOwner'];
+  readonly #onLockOwner: OnLockOwner;
   #inode: number | null = null;
   #isNamed = false;
   #unansweredRounds = 0;
 
-  constructor(role: Role, onLockOwner: Waiting['onLockOwner']) {
+  constructor(role: Role, onLockOwner: OnLockOwner) {
     this.#role = role;
     this.#onLockOwner = onLockOwner;
   }
@@ -304,9 +293,4 @@ function holdConnection(role: Role, signal: AbortSignal): HeldConnection {
   // All that an owner says here is that it has waited long enough.
   socket.on('data', end).on('error', () => undefined);
   return { isOpen: () => !socket.destroyed, ended };
-}
-
-function rest(clock: Clock, delayMs: number): Promise<void> {
-  if (delayMs <= 0) return Promise.resolve();
-  return new Promise((resolve) => clock.schedule(delayMs, resolve));
 }

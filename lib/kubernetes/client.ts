@@ -1,4 +1,4 @@
-import { type ApiAccess, type ApiServer, formatServer } from './route.ts';
+import { type ApiAccess, type ApiServer, type Connection, formatServer } from './route.ts';
 import type { Clock, Cancel } from '../clock.ts';
 import { request, type RequestOptions } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
@@ -54,6 +54,9 @@ export interface ApiCall {
   /** The statuses whose answers the receiver takes; 200 alone when left out. */
   readonly accepted?: ReadonlySet<number>;
 }
+
+/** Whom to ask, and what each question of a kind shares with the others. */
+export type Asking = Connection & Pick<ApiCall, 'clock' | 'forbidden' | 'signal'>;
 
 /** An object to create, what to change of one, or how one is deleted. */
 export interface ApiMessage {
@@ -191,12 +194,8 @@ const status = z.object({ message: z.string() });
 
 /** `: endpointslices is forbidden …`, or nothing where the body says nothing. */
 export function describeStatus(body: string): string {
-  try {
-    const { message } = status.parse(JSON.parse(body));
-    return `: ${quoteForeign(message)}`;
-  } catch {
-    return '';
-  }
+  const { data } = status.safeParse(readJson(body));
+  return data === undefined ? '' : `: ${quoteForeign(data.message)}`;
 }
 
 function refuse(call: ApiCall, statusCode: number, detail: string): Error {
@@ -424,30 +423,29 @@ const remedy =
 
 /** The EndpointSlice of a name. Asked for by its name, so that a role can be limited to it. */
 export function toSliceResource({ namespace, name }: NamespacedName): Resource<EndpointSlice> {
-  return {
-    kind: 'EndpointSlice',
-    path: `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
-    selector: selectName(name),
-    schema: slice,
-    limits: oneObject,
-    remedy,
-  };
+  const all = { kind: 'EndpointSlice', path: '/apis/discovery.k8s.io/v1/endpointslices', schema: slice };
+  return narrow({ ...all, limits: oneObject, remedy }, namespace, selectName(name));
 }
 
 /** The Service of a name. Asked for by its name, so that a role can be limited to it. */
 export function toServiceResource({ namespace, name }: NamespacedName): Resource<Service> {
-  return {
-    kind: 'Service',
-    path: `/api/v1/namespaces/${namespace}/services`,
-    selector: selectName(name),
-    schema: service,
-    limits: oneObject,
-    remedy,
-  };
+  const all = { kind: 'Service', path: '/api/v1/services', schema: service };
+  return narrow({ ...all, limits: oneObject, remedy }, namespace, selectName(name));
 }
 
-function selectName(name: string): string {
+/** The selector of one object. */
+export function selectName(name: string): string {
   return `fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`;
+}
+
+/** Those objects of a kind that are of a namespace, as far as a selector selects them. */
+export function narrow<T extends ApiObject>(
+  resource: Omit<Resource<T>, 'selector'>,
+  namespace: string,
+  selector: string,
+): Resource<T> {
+  const path = resource.path.replace(/[^/]+$/, (plural) => `namespaces/${namespace}/${plural}`);
+  return { ...resource, path, selector };
 }
 
 /** A path with its query; parts that are empty are left out. */

@@ -60,10 +60,20 @@ type UnreadableEvent = Extract<WatchEvent<never>, { type: 'unreadable' }>;
 /** The objects of one kind, by their keys, as a list and the events after it have them. One event costs as much among 100,000 objects as among ten. */
 export class ObjectStore<T extends ApiObject> {
   readonly #resource: Resource<T>;
+  readonly #onUnreadable: (unreadable: Unreadable) => void;
   #objects = new Map<string, T>();
+  /** Keys of those that cannot be read to why. */
+  #keyToWhy: ReadonlyMap<string, string> = new Map();
 
-  constructor(resource: Resource<T>) {
+  /** `onUnreadable` is called once for each object, and again where another field does not match its schema. */
+  constructor(resource: Resource<T>, onUnreadable: (unreadable: Unreadable) => void = () => undefined) {
     this.#resource = resource;
+    this.#onUnreadable = onUnreadable;
+  }
+
+  /** The keys of those that cannot be read, by lists and the events after them. */
+  get unreadable(): readonly string[] {
+    return [...this.#keyToWhy.keys()];
   }
 
   /** All objects: a view, which changes with them. */
@@ -76,6 +86,7 @@ export class ObjectStore<T extends ApiObject> {
    * stays as it was.
    */
   replace(listed: readonly T[], unreadable: readonly Unreadable[] = []): Change<T>[] {
+    this.#setUnreadable(unreadable, []);
     const before = this.#objects;
     this.#objects = new Map();
     for (const one of this.#resource.dropsUnreadable === true ? [] : unreadable) {
@@ -100,7 +111,19 @@ export class ObjectStore<T extends ApiObject> {
    */
   apply(event: WatchEvent<T>): Change<T>[] {
     if (event.type === 'bookmark') return [];
-    return event.type === 'unreadable' ? this.#applyUnreadable(event) : this.#applyObject(event);
+    const changes = event.type === 'unreadable' ? this.#applyUnreadable(event) : this.#applyObject(event);
+    if (event.type !== 'unreadable' && this.#keyToWhy.size === 0) return changes;
+    const key = event.type === 'unreadable' ? event.unreadable.key : toKey(event.object);
+    // Of some kinds the namespace is not read: the key is the name alone.
+    const others = [...this.#keyToWhy].filter(([each]) => each !== key && !each.endsWith(`/${key}`));
+    this.#setUnreadable(event.type === 'unreadable' && !event.isGone ? [event.unreadable] : [], others);
+    return changes;
+  }
+
+  #setUnreadable(unreadable: readonly Unreadable[], others: readonly [string, string][]): void {
+    const before = this.#keyToWhy;
+    this.#keyToWhy = new Map([...others, ...unreadable.map(({ key, why }): [string, string] => [key, why])]);
+    for (const one of unreadable) if (before.get(one.key) !== one.why) this.#onUnreadable(one);
   }
 
   #applyUnreadable({ isGone, unreadable }: UnreadableEvent): Change<T>[] {
@@ -151,43 +174,6 @@ function hasSameVersion(one: ApiObject, other: ApiObject): boolean {
   return one.metadata.resourceVersion === other.metadata.resourceVersion;
 }
 
-/** Which objects of a kind cannot be read, by lists and the events after them. */
-class UnreadableObjects {
-  /** Keys to why. */
-  #keyToWhy: ReadonlyMap<string, string> = new Map();
-  readonly #onFound: (unreadable: Unreadable) => void;
-
-  /** `onFound` is called once for each object, and again where another field does not match its schema. */
-  constructor(onFound: (unreadable: Unreadable) => void) {
-    this.#onFound = onFound;
-  }
-
-  /** Their keys. */
-  get keys(): readonly string[] {
-    return [...this.#keyToWhy.keys()];
-  }
-
-  /** Those of a whole list. */
-  replace(unreadable: readonly Unreadable[]): void {
-    this.#set(unreadable, []);
-  }
-
-  /** An event: of an object that can be read, or cannot, or is gone. */
-  apply(event: WatchEvent<ApiObject>): void {
-    if (event.type === 'bookmark' || (event.type !== 'unreadable' && this.#keyToWhy.size === 0)) return;
-    const key = event.type === 'unreadable' ? event.unreadable.key : toKey(event.object);
-    // Of some kinds the namespace is not read: the key is the name alone.
-    const others = [...this.#keyToWhy].filter(([each]) => each !== key && !each.endsWith(`/${key}`));
-    this.#set(event.type === 'unreadable' && !event.isGone ? [event.unreadable] : [], others);
-  }
-
-  #set(unreadable: readonly Unreadable[], others: readonly [string, string][]): void {
-    const before = this.#keyToWhy;
-    this.#keyToWhy = new Map([...others, ...unreadable.map(({ key, why }): [string, string] => [key, why])]);
-    for (const one of unreadable) if (before.get(one.key) !== one.why) this.#onFound(one);
-  }
-}
-
 /**
  * Follows the objects of one kind: lists them, then watches from there on.
  *
@@ -213,7 +199,6 @@ export class Informer<T extends ApiObject> {
   #isProven = false;
   /** The most telling problem of this round. */
   #problem: VipnatError | null = null;
-  readonly #unreadable: UnreadableObjects;
   #isStopped = false;
   readonly #pause: Pause;
   /** Ends the request in progress. */
@@ -222,11 +207,10 @@ export class Informer<T extends ApiObject> {
 
   constructor(options: InformerOptions<T>) {
     this.#options = options;
-    this.#store = new ObjectStore(options.resource);
-    this.#size = new PageSize(options.resource.limits);
-    this.#unreadable = new UnreadableObjects((one) => {
+    this.#store = new ObjectStore(options.resource, (one) => {
       if (!this.#isStopped) options.onUnreadable(one);
     });
+    this.#size = new PageSize(options.resource.limits);
     this.#pause = new Pause(options.clock);
   }
 
@@ -249,8 +233,8 @@ export class Informer<T extends ApiObject> {
   }
 
   /** The objects that cannot be read, and are left out. */
-  get unreadable(): UnreadableObjects['keys'] {
-    return this.#unreadable.keys;
+  get unreadable(): readonly string[] {
+    return this.#store.unreadable;
   }
 
   /** Begins. Not to be called twice. */
@@ -365,7 +349,6 @@ export class Informer<T extends ApiObject> {
     const limits = { limitMs: answerMs, size: this.#size };
     const { version, objects, unreadable } = await listObjects(resource, { ...options, ...limits });
     this.#listed = asked;
-    this.#unreadable.replace(unreadable);
     this.#notify(this.#store.replace(objects, unreadable));
     this.#reached = version;
     return version;
@@ -400,7 +383,6 @@ export class Informer<T extends ApiObject> {
   #take(event: WatchEvent<T>): void {
     if (this.#isStopped) return;
     const changes = this.#store.apply(event);
-    this.#unreadable.apply(event);
     this.#version = event.version;
     if (changes.length > 0) this.#notify(changes);
     this.#reached = event.version;

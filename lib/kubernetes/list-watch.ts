@@ -2,6 +2,7 @@ import {
   type ApiObject,
   type Resource,
   type ApiCall,
+  type Asking,
   joinQuery,
   callApi,
   NonsenseError,
@@ -52,7 +53,7 @@ interface Watch<T> {
  */
 export async function watchObjects<T extends ApiObject>(
   resource: Resource<T>,
-  options: Connection & Pick<ApiCall, 'clock' | 'forbidden' | 'signal'>,
+  options: Asking,
   { version, seconds, idleSeconds, onBegin, onEvent, onEnd }: Watch<T>,
 ): Promise<void> {
   const { kind, path, selector, limits, remedy } = resource;
@@ -145,8 +146,7 @@ export function createLister(route: ApiRoute, clock: Clock, signal: AbortSignal)
 }
 
 /** What listing takes; the limit is for each page. The size of pages is kept by who lists again and again. */
-type ListOptions = Connection &
-  Pick<ApiCall, 'clock' | 'forbidden' | 'signal'> & { readonly limitMs: number; readonly size?: PageSize };
+type ListOptions = Asking & { readonly limitMs: number; readonly size?: PageSize };
 
 /** All objects of a kind as of a version. */
 interface Listing<T> {
@@ -171,12 +171,8 @@ export async function listObjects<T extends ApiObject>(
   const unreadable: Unreadable[] = [];
   let token: string | null = null;
   for (let pages = 1; ; pages += 1) {
-    const page: Page<T> | null = await tryPage(resource, options, {
-      size,
-      token,
-      before: objects.length,
-      pages,
-    });
+    const progress: Progress = { size, token, before: objects.length, pages };
+    const page: Page<T> | null = await tryPage(resource, options, progress);
     if (page === null) continue;
     objects.push(...page.objects.filter((object) => resource.isKept?.(object) !== false));
     unreadable.push(...page.unreadable);

@@ -1,12 +1,5 @@
 import { type Connection, formatServer, type ApiRoute } from './route.ts';
-import {
-  type ApiCall,
-  type ApiMessage,
-  exchange,
-  describeStatus,
-  readJson,
-  objectVersion,
-} from './client.ts';
+import { type Asking, type ApiMessage, exchange, describeStatus, readJson, objectVersion } from './client.ts';
 import { VipnatError } from '../errors.ts';
 import * as z from 'zod/mini';
 import type { Clock } from '../clock.ts';
@@ -33,9 +26,6 @@ export interface EventAnswer {
   readonly detail: string;
 }
 
-/** What sending takes. */
-type EventOptions = Connection & Pick<ApiCall, 'clock' | 'forbidden' | 'signal'>;
-
 /** An apiserver answers in milliseconds; nobody waits for it. */
 const limitMs = 5000;
 
@@ -43,7 +33,7 @@ const limitMs = 5000;
  * Creates an event. One of the same name that is there already is an earlier try whose answer was lost.
  * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN for 401, or API_ANSWER_UNEXPECTED
  */
-export async function createEvent(options: EventOptions, event: ApiEvent): Promise<EventAnswer> {
+export async function createEvent(options: Asking, event: ApiEvent): Promise<EventAnswer> {
   const message = { method: 'POST', contentType: 'application/json', text: JSON.stringify(event) } as const;
   return await sendEvent(options, toCollection(event), message);
 }
@@ -52,7 +42,7 @@ export async function createEvent(options: EventOptions, event: ApiEvent): Promi
  * Reports how often the same has happened since an event was created. What else it says cannot be changed.
  * @throws VipnatError as `createEvent`
  */
-export async function updateSeries(options: EventOptions, event: ApiEvent): Promise<EventAnswer> {
+export async function updateSeries(options: Asking, event: ApiEvent): Promise<EventAnswer> {
   const contentType = 'application/merge-patch+json';
   const message = { method: 'PATCH', contentType, text: JSON.stringify({ series: event.series }) } as const;
   return await sendEvent(options, `${toCollection(event)}/${event.metadata.name}`, message);
@@ -78,13 +68,13 @@ const statusToOutcome: ReadonlyMap<number, EventAnswer['outcome']> = new Map([
 
 const eventStatuses = new Set(statusToOutcome.keys());
 
-async function sendEvent(options: EventOptions, path: string, message: ApiMessage): Promise<EventAnswer> {
+async function sendEvent(options: Asking, path: string, message: ApiMessage): Promise<EventAnswer> {
   const title = 'writing an event';
   const limits = { beginMs: limitMs, endMs: limitMs };
   const call = { ...options, title, path, limits, message, accepted: eventStatuses };
   const { status, text } = await exchange(call, maxAnswerLength);
   const what = `${title} at ${formatServer(options.server)}`;
-  if (status < 300 && !isEvent(text))
+  if (status < 300 && !event.safeParse(readJson(text)).success)
     throw new VipnatError('API_ANSWER_UNEXPECTED', `${what} failed: the answer is not an event`);
   return {
     outcome: isEnding(text) ? 'refused' : (statusToOutcome.get(status) ?? 'refused'),
@@ -99,23 +89,11 @@ const ending = z.object({
 
 /** Whether the event's namespace is being deleted: no right would help. The reason is Kubernetes' (NamespaceTerminatingCause). */
 function isEnding(body: string): boolean {
-  try {
-    const { causes } = ending.parse(JSON.parse(body)).details;
-    return causes.some(({ reason }) => reason === 'NamespaceTerminating');
-  } catch {
-    return false;
-  }
+  const { data } = ending.safeParse(readJson(body));
+  return data?.details.causes.some(({ reason }) => reason === 'NamespaceTerminating') === true;
 }
 
 const event = z.object({ kind: z.literal('Event') });
-
-function isEvent(body: string): boolean {
-  try {
-    return event.safeParse(JSON.parse(body)).success;
-  } catch {
-    return false;
-  }
-}
 
 /**
  * Writing one object with its version.
@@ -167,8 +145,7 @@ export interface WriteAnswer {
 }
 
 /** What writing takes. It ends within `limitMs`. */
-type WriteOptions = Connection &
-  Pick<ApiCall, 'clock' | 'forbidden' | 'signal'> & { readonly limitMs: number };
+type WriteOptions = Asking & { readonly limitMs: number };
 
 /** kube-apiserver takes no object above 1.5 MiB. */
 const maxObjectLength = 2_000_000;
@@ -299,13 +276,13 @@ export class RoutedClient implements ObjectClient {
   }
 
   async #ask<Answer extends { readonly outcome: string }>(
-    ask: (options: Connection & Common) => Promise<Answer>,
+    ask: (options: Asking) => Promise<Answer>,
   ): Promise<Answer | Failure> {
     let connection: Connection | null = null;
     try {
       connection = await this.#route.choose();
-      const common = { clock: this.#clock, forbidden: this.#route.forbidden, signal: this.#signal };
-      const answer = await ask({ ...connection, ...common });
+      const { forbidden } = this.#route;
+      const answer = await ask({ ...connection, clock: this.#clock, forbidden, signal: this.#signal });
       if (answer.outcome === 'unreachable') this.#route.markFailed(connection.server);
       return answer;
     } catch (error) {
@@ -313,12 +290,6 @@ export class RoutedClient implements ObjectClient {
       return toFailure(error);
     }
   }
-}
-
-interface Common {
-  readonly clock: Clock;
-  readonly forbidden: ReadonlySet<string>;
-  readonly signal: AbortSignal;
 }
 
 interface Failure {

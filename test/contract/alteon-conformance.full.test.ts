@@ -3,7 +3,7 @@ import { jest, afterEach, test, expect } from '@jest/globals';
 import { stopWorlds, startWorld, type AlteonWorld } from '../support/devices/alteon-world.ts';
 import { byExtent } from '../support/jest/extent.ts';
 import { runSuite, nameChecks } from '../support/devices/run-suite.ts';
-import type { ConformanceTarget } from '../../devices/conformance/shapes.ts';
+import type { ConformanceTarget } from '../../devices/conformance/bench.ts';
 import { createAlteon } from '../../devices/alteon/driver.ts';
 
 // Tens of thousands of requests.

@@ -2,7 +2,7 @@
 import { jest, afterEach, test, expect } from '@jest/globals';
 import { stopHaproxyWorlds, HaproxyWorld } from '../support/devices/haproxy-world.ts';
 import { runSuite, nameChecks } from '../support/devices/run-suite.ts';
-import type { ConformanceTarget } from '../../devices/conformance/shapes.ts';
+import type { ConformanceTarget } from '../../devices/conformance/bench.ts';
 import type { HaproxyUnit } from '../support/devices/haproxy-unit.ts';
 import { createHaproxy } from '../../devices/haproxy/driver.ts';
 

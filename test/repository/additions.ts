@@ -71,7 +71,7 @@ const error: Addition = {
       'lib/errors.ts',
       insertAfter(
         "the output of the same command with `--log-level debug`.',\n  },\n",
-        "EXAMPLE_FAILED: { exit: failed, retry: true, meaning: 'An example failed.', remedy: 'Try again.' },\n",
+        "EXAMPLE_FAILED: { ...transient, meaning: 'An example failed.', remedy: 'Try again.' },\n",
       ),
     ],
     [

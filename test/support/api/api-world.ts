@@ -76,6 +76,14 @@ export function accessByVip(authority: string): ApiAccess {
   };
 }
 
+/** A route with these credentials to apiservers at these places, and never by the virtual IP that they name. */
+export function routeTo(authority: string, places: readonly string[]): ApiRoute {
+  const vip = toEndpoint(`${vips.ipv4}:6443`);
+  const route = new ApiRoute(() => Promise.resolve(accessByVip(authority)), [vip]);
+  route.setServers({ endpoints: places.map(toEndpoint), localAddresses: new Set() });
+  return route;
+}
+
 /** Apiservers on loopback addresses with the same port, and an agent's source that may ask them. */
 export class ApiWorld {
   readonly store = new KubeStore();

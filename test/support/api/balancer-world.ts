@@ -6,10 +6,8 @@ import { KubeApi } from '../kube-api/kube-api.ts';
 import type { BalancerView } from '../../../balancer/sync.ts';
 import type { BalancedFlow } from '../../../lib/kernel/port.ts';
 import type { Certificates } from '../../../tools/lab/certificates/certificates.ts';
-import { ApiRoute } from '../../../lib/kubernetes/route.ts';
-import { accessByVip, settle } from './api-world.ts';
-import { toEndpoint } from '../fakes/endpoints.ts';
-import { vips } from '../network/layout.ts';
+import type { ApiRoute } from '../../../lib/kubernetes/route.ts';
+import { routeTo, settle } from './api-world.ts';
 import { startBalancerLife, toWholeKernel } from './balancer-life.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../kube-api/service-objects.ts';
 import type { KubeObject } from '../kube-api/kube-store.ts';
@@ -47,12 +45,7 @@ export class BalancerWorld {
   private constructor(api: KubeApi, certificates: Certificates) {
     this.api = api;
     this.#certificates = certificates;
-    this.#route = new ApiRoute(
-      () => Promise.resolve(accessByVip(certificates.authority)),
-      [toEndpoint(`${vips.ipv4}:6443`)],
-    );
-    const endpoints = [toEndpoint(`127.0.0.1:${api.port}`)];
-    this.#route.setServers({ endpoints, localAddresses: new Set() });
+    this.#route = routeTo(certificates.authority, [`127.0.0.1:${api.port}`]);
   }
 
   /** An API with the Services `web` and `other`, and no balancer yet. */

@@ -2,7 +2,7 @@ import type { FakeDevice } from './fake-device.ts';
 import type { DriverContext, CreateDriver, LoadBalancerDriver } from '../../../devices/driver.ts';
 import { createFakeDriver, nameMemberObject } from './fake-driver.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import type { ConformanceTarget, TargetActions, PendingChange } from '../../../devices/conformance/shapes.ts';
+import type { ConformanceTarget, TargetActions, PendingChange } from '../../../devices/conformance/bench.ts';
 
 /** Opens a driver of the fake for a cluster. */
 export function openFake(
@@ -11,15 +11,11 @@ export function openFake(
   context: DriverContext,
   create: CreateDriver = createFakeDriver(device),
 ): LoadBalancerDriver {
-  const settings = {
-    name: 'fake',
-    cluster,
-    units: device.unitNames,
-    credentials: null,
-    ca: null,
-    options: {},
-  };
-  return create(settings, context);
+  const name = 'fake';
+  return create(
+    { name, cluster, units: device.unitNames, credentials: null, ca: null, options: {} },
+    context,
+  );
 }
 
 /** The fake as the suite tries it, with all that can happen to it. */
@@ -55,31 +51,21 @@ function listActions(device: FakeDevice): TargetActions {
 }
 
 function onUnits(device: FakeDevice): TargetActions {
+  const act = (what: 'switchRole' | 'restart' | 'forget' | 'loseNextAnswer') =>
+    soon(() => {
+      device[what]();
+    });
+  const set = (what: 'setSilent' | 'setRefusing') =>
+    soon(() => {
+      device[what](true);
+      return soon(() => {
+        device[what](false);
+      });
+    });
   return {
-    switchRole: soon(() => {
-      device.switchRole();
-    }),
-    restart: soon(() => {
-      device.restart();
-    }),
-    forget: soon(() => {
-      device.forget();
-    }),
-    loseNextAnswer: soon(() => {
-      device.loseNextAnswer();
-    }),
-    disconnect: soon(() => {
-      device.setSilent(true);
-      return soon(() => {
-        device.setSilent(false);
-      });
-    }),
-    refuseWrites: soon(() => {
-      device.setRefusing(true);
-      return soon(() => {
-        device.setRefusing(false);
-      });
-    }),
+    ...{ switchRole: act('switchRole'), restart: act('restart'), forget: act('forget') },
+    loseNextAnswer: act('loseNextAnswer'),
+    ...{ disconnect: set('setSilent'), refuseWrites: set('setRefusing') },
     holdAnswers: soon(() => soon(device.hold())),
   };
 }

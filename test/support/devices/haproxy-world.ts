@@ -7,7 +7,7 @@ import {
   formatMember,
   type Member,
 } from '../../../devices/driver.ts';
-import type { Sites, Session } from '../../../devices/conformance/shapes.ts';
+import type { Sites, Session } from '../../../devices/conformance/bench.ts';
 import { type Server, Socket, createServer, connect } from 'node:net';
 import { toAddress, toListener, toBalancer } from './alteon-world.ts';
 import { createHaproxy } from '../../../devices/haproxy/driver.ts';

@@ -1,4 +1,4 @@
-import type { ConformanceTarget } from '../../../devices/conformance/shapes.ts';
+import type { ConformanceTarget } from '../../../devices/conformance/bench.ts';
 import { type CheckResult, runConformance } from '../../../devices/conformance/run.ts';
 import { listChecks } from '../../../devices/conformance/steady-checks.ts';
 

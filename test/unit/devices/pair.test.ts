@@ -3,8 +3,6 @@ import { type UnitRole, DevicePair, type Transaction, type PairUnit } from '../.
 import { DeviceError } from '../../../devices/driver.ts';
 import { describe, test, expect } from '@jest/globals';
 
-const { signal } = new AbortController();
-
 type Role = UnitRole['role'] | 'silent' | 'unauthorized';
 
 class World {
@@ -40,7 +38,7 @@ class World {
       },
       ...changes,
     };
-    return this.pair.transact(transaction, signal);
+    return this.pair.transact(transaction);
   }
 
   get acts(): readonly string[] {
@@ -178,11 +176,11 @@ describe('a transaction that fails', () => {
 
 test('the state names each unit, its role, and why it is not known', async () => {
   const world = new World('active', 'silent');
-  expect(await world.pair.readUnits(signal)).toEqual([
+  expect(await world.pair.readUnits()).toEqual([
     { unit: 'A', role: 'active', isInSync: null, why: '' },
     { unit: 'B', role: 'unresponsive', isInSync: null, why: 'B is gone' },
   ]);
-  expect(await new World('unauthorized').pair.readUnits(signal)).toMatchObject([
+  expect(await new World('unauthorized').pair.readUnits()).toMatchObject([
     { role: 'unknown', why: 'who are you?' },
   ]);
 });

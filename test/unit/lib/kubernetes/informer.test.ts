@@ -1,11 +1,9 @@
 /** What following many objects has beside following one: test/unit/agent/api-watched-api.test.ts has the rest. */
-import { useCertificates, ApiWorld, accessByVip, eventually } from '../../../support/api/api-world.ts';
+import { useCertificates, ApiWorld, eventually, routeTo } from '../../../support/api/api-world.ts';
 import { type Resource, type EndpointSlice, toSliceResource } from '../../../../lib/kubernetes/client.ts';
 import { Informer } from '../../../../lib/kubernetes/informer.ts';
 import { makeSlice } from '../../../support/kube-api/kube-store.ts';
 import { beforeEach, afterEach, expect, test } from '@jest/globals';
-import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 
 const certificates = useCertificates();
 const resource: Resource<EndpointSlice> = {
@@ -42,8 +40,7 @@ beforeEach(async () => {
 });
 
 function start(followed: Resource<EndpointSlice>): Informer<EndpointSlice> {
-  const route = new ApiRoute(() => Promise.resolve(accessByVip(certificates().authority)), []);
-  route.setServers({ endpoints: [toEndpoint(`127.0.0.1:${server().port}`)], localAddresses: new Set() });
+  const route = routeTo(certificates().authority, [`127.0.0.1:${server().port}`]);
   const started = new Informer({
     ...{ resource: followed, route, clock: world.clock, random: () => 0 },
     onChanges: (changes, objects) => {

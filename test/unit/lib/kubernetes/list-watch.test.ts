@@ -1,10 +1,8 @@
-import { useCertificates, ApiWorld, accessByVip } from '../../../support/api/api-world.ts';
+import { useCertificates, ApiWorld, routeTo } from '../../../support/api/api-world.ts';
 import { type Resource, type EndpointSlice, toSliceResource } from '../../../../lib/kubernetes/client.ts';
 import { type ListAll, createLister } from '../../../../lib/kubernetes/list-watch.ts';
 import { beforeEach, afterEach, test, expect } from '@jest/globals';
 import { makeSlice } from '../../../support/kube-api/kube-store.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
 
 const certificates = useCertificates();
 const resource: Resource<EndpointSlice> = {
@@ -28,11 +26,8 @@ beforeEach(async () => {
   for (const one of world.servers) one.allowsAll = true;
   world.store.remove('EndpointSlice', 'kubernetes');
   for (const name of ['a', 'b', 'c']) world.store.put('EndpointSlice', makeSlice(['10.77.0.11'], { name }));
-  const access = accessByVip(certificates().authority);
-  const vip = toEndpoint('10.77.0.50:6443');
-  const route = new ApiRoute(() => Promise.resolve(access), [vip]);
-  const endpoints = world.servers.map(({ port }, index) => toEndpoint(`127.0.0.${index + 1}:${port}`));
-  route.setServers({ endpoints, localAddresses: new Set() });
+  const places = world.servers.map(({ port }, index) => `127.0.0.${index + 1}:${port}`);
+  const route = routeTo(certificates().authority, places);
   list = createLister(route, world.clock, new AbortController().signal);
 });
 afterEach(() => world.close());

@@ -1,12 +1,9 @@
 /** Writes and reads of single objects, against an API on a local socket. */
-import { useCertificates, accessByVip, eventually } from '../../../support/api/api-world.ts';
+import { useCertificates, eventually, routeTo } from '../../../support/api/api-world.ts';
 import * as z from 'zod/mini';
 import { KubeApi } from '../../../support/kube-api/kube-api.ts';
 import { RoutedClient, type ObjectWrite } from '../../../../lib/kubernetes/writes.ts';
 import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
-import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { vips } from '../../../support/network/layout.ts';
 import { systemClock } from '../../../../lib/clock.ts';
 
 const certificates = useCertificates();
@@ -32,13 +29,8 @@ afterEach(async () => {
 
 /** A client of the servers at these hosts. */
 function createClient(...hosts: readonly string[]): RoutedClient {
-  const route = new ApiRoute(
-    () => Promise.resolve(accessByVip(certificates().authority)),
-    [toEndpoint(`${vips.ipv4}:6443`)],
-  );
-  const endpoints = hosts.map((host) => toEndpoint(`${host}:${api.port}`));
-  route.setServers({ endpoints, localAddresses: new Set() });
-  return new RoutedClient(route, systemClock, ending.signal);
+  const places = hosts.map((host) => `${host}:${api.port}`);
+  return new RoutedClient(routeTo(certificates().authority, places), systemClock, ending.signal);
 }
 
 const write = (method: ObjectWrite['method'], metadata: object = {}, spec: object = {}) => {

@@ -1,12 +1,9 @@
-import { useCertificates, accessByVip, eventually } from '../../../support/api/api-world.ts';
+import { useCertificates, eventually, routeTo } from '../../../support/api/api-world.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { type RecordingLogger, createRecordingLogger } from '../../../support/fakes/logger.ts';
 import { KubeApi } from '../../../support/kube-api/kube-api.ts';
 import { EventWriter } from '../../../../lib/telemetry/events.ts';
 import { beforeEach, afterEach, expect, describe, test } from '@jest/globals';
-import { ApiRoute } from '../../../../lib/kubernetes/route.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { vips } from '../../../support/network/layout.ts';
 
 const certificates = useCertificates();
 
@@ -21,10 +18,8 @@ beforeEach(async () => {
   const pair = certificates().serving('m1');
   const first = await KubeApi.start({ pair, host: '127.0.0.1' });
   servers = [first, await KubeApi.start({ pair, host: '127.0.0.2', port: first.port })];
-  const access = accessByVip(certificates().authority);
-  const route = new ApiRoute(() => Promise.resolve(access), [toEndpoint(`${vips.ipv4}:6443`)]);
-  const endpoints = ['127.0.0.1', '127.0.0.2'].map((host) => toEndpoint(`${host}:${first.port}`));
-  route.setServers({ endpoints, localAddresses: new Set() });
+  const places = ['127.0.0.1', '127.0.0.2'].map((host) => `${host}:${first.port}`);
+  const route = routeTo(certificates().authority, places);
   writer = new EventWriter({ route, clock, random: () => 0, logger, node: 'm1' });
 });
 

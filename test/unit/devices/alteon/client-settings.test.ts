@@ -1,7 +1,7 @@
 import { beforeAll, test, expect } from '@jest/globals';
 import { makePair } from '../../../../controller/webhook/certificate.ts';
 import type { DeviceSettings } from '../../../../devices/driver.ts';
-import { readSettings } from '../../../../devices/alteon/settings.ts';
+import { readSettings } from '../../../../devices/alteon/client.ts';
 
 let ca = '';
 beforeAll(async () => {
