@@ -1,23 +1,22 @@
 import type { Clock, Cancel } from '../lib/clock.ts';
 import type { PlacedAddress } from '../lib/kernel/addresses.ts';
 import { classifyAddress, families } from '../lib/net.ts';
-import { listUplinks, noOutages, type NodeOutages, type Place } from './services/backends.ts';
+import { type Balances, listUplinks, noOutages, type NodeOutages, type Place } from './services/backends.ts';
 import type { ServiceSlice } from '../lib/api/service.ts';
 import type { BalancerKernel } from '../lib/kernel/kernel.ts';
-import type { Logger } from '../lib/telemetry/log.ts';
 import type { NodeWatch } from './nodes/health.ts';
 import type { FollowedObjects } from './services/follow.ts';
 import type { SyncLog } from './log.ts';
 import type { MissingFeatures } from '../lib/kernel/nftables.ts';
 import { isLeftToKubeProxy, balanceFamilies, type ServiceBalance, noBalance } from './services/frontend.ts';
-import type { Balances } from './table/programmer.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /** What the caller supplies. */
 interface AddressPorts {
   readonly clock: Clock;
+  /** The addresses of this host. */
   readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
-  /** See `listStrictTunnels`. */
+  /** Of this host, see `listStrictTunnels`. */
   readonly listStrictTunnels: () => Promise<readonly string[]>;
 }
 
@@ -206,9 +205,8 @@ class NodeUsers {
 }
 
 /** What the caller supplies. */
-interface DecidePorts extends AddressPorts, PathPorts {
+export interface DecidePorts extends AddressPorts, PathPorts {
   readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
-  readonly logger: Logger;
   /** As the API names this node. */
   readonly node: string;
   readonly nodes: NodeWatch;

@@ -1,11 +1,8 @@
 import type { Logger } from '../lib/telemetry/log.ts';
-import type { Balances } from './table/programmer.ts';
-import { type VipnatError, findErrorCode } from '../lib/errors.ts';
-import type { PortBalance } from './services/backends.ts';
+import type { VipnatError } from '../lib/errors.ts';
+import type { Balances, PortBalance } from './services/backends.ts';
 import { formatEndpoint } from '../lib/net.ts';
 import type { Clock } from '../lib/clock.ts';
-import type { SeatsListener } from './seats/plan.ts';
-import type { VrrpState } from '../lib/keepalived/write.ts';
 
 /** A sync may change thousands of Services, and a Service may have thousands of ports: more than these are counted. */
 const maxNamed = 5;
@@ -199,82 +196,4 @@ export class WriteGaps {
     const gapMs = Math.min(mostGapMs, count.value * gapPerRuleMs);
     this.#gapMs = gapMs < leastGapMs ? 0 : gapMs;
   }
-}
-
-/** Says in the log what becomes of this node's seats. */
-export class SeatsLog implements SeatsListener {
-  readonly #logger: Logger;
-
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
-
-  held(seat: string, isHeld: boolean): void {
-    this.#logger.info(isHeld ? `this node holds seat ${seat}` : `this node no longer holds seat ${seat}`);
-  }
-
-  stateChanged(instance: string, state: VrrpState): void {
-    this.#logger.debug(`keepalived reports ${state} for ${instance}`);
-  }
-
-  inUse(address: string, mac: string | null): void {
-    if (mac === null) this.#logger.info(`no other host answers for ${address} any more`);
-    else this.#logger.warn(`another host (MAC ${mac}) answers for ${address}: this node does not hold it`);
-  }
-
-  leftOut(problem: string): void {
-    this.#logger.warn(problem);
-  }
-
-  written(): void {
-    this.#logger.info('keepalived.conf is replaced');
-  }
-
-  refused(detail: string | null): void {
-    if (detail === null) this.#logger.info('keepalived takes the new keepalived.conf');
-    else {
-      this.#logger.error(
-        'keepalived refuses the new keepalived.conf, and continues with the former configuration',
-        {
-          details: detail,
-        },
-      );
-    }
-  }
-
-  notChecked(error: unknown): void {
-    this.#logger.info(
-      `keepalived.conf is not checked before it is used, only by keepalived itself: ${toErrorText(error)}`,
-    );
-  }
-
-  running(isRunning: boolean): void {
-    if (isRunning) this.#logger.info("the balancer's keepalived runs");
-    else this.#logger.warn("the balancer's keepalived does not run: this node holds no address");
-  }
-
-  changed(isServing: boolean): void {
-    if (isServing) this.#logger.info('this node can serve again: keepalived may hold seats');
-    else this.#logger.warn('this node can serve no Service: keepalived gives its seats up');
-  }
-
-  notWritten(problem: VipnatError): void {
-    this.#logger.error(problem.message, { code: problem.code });
-  }
-
-  failed(error: unknown): void {
-    if (error === null) this.#logger.info('the seats of this node are kept again');
-    else {
-      this.#logger.error(
-        `the seats of this node cannot be kept: ${toErrorText(error)}. They stay as they are`,
-        {
-          code: findErrorCode(error),
-        },
-      );
-    }
-  }
-}
-
-function toErrorText(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,45 +1,27 @@
-import type { ApiRoute } from '../lib/kubernetes/route.ts';
 import type { BalancerKernel } from '../lib/kernel/kernel.ts';
-import type { PlacedAddress } from '../lib/kernel/addresses.ts';
-import { type Clock, type Random, backOff } from '../lib/clock.ts';
-import type { Logger } from '../lib/telemetry/log.ts';
-import type { LeaseValidity, BalancerObserver, BalancerProgress } from './report.ts';
-import type { NodeWatch } from './nodes/health.ts';
+import { type Clock, backOff } from '../lib/clock.ts';
+import type { BalancerCounter, BalancerProgress } from './report.ts';
 import type { NodeReport, DrainingEndpoint } from '../lib/api/node.ts';
 import type { AddressPool, VirtualIp } from '../lib/api/vipnat.ts';
-import { Programmer, IsolatedWrites, type Balances } from './table/programmer.ts';
+import { Programmer, IsolatedWrites } from './table/programmer.ts';
 import { aliveSeconds, tableName } from '../lib/api/balancer.ts';
-import { FollowedObjects } from './services/follow.ts';
+import type { Balances } from './services/backends.ts';
+import { FollowedObjects, type FollowOptions } from './services/follow.ts';
 import { SettledBalances } from './table/shares.ts';
 import { ForwardKeeper } from './table/forward.ts';
 import { TriggerQueue, type OwnCause, type Requeue } from '../lib/sync-queue.ts';
 import { SyncLog, WriteGaps } from './log.ts';
-import { Decider } from './decide.ts';
+import { Decider, type DecidePorts } from './decide.ts';
 import type { Source } from '../lib/kernel/watch.ts';
 import { toKey } from '../lib/kubernetes/client.ts';
 import { toVipnatError } from '../lib/errors.ts';
 
 /** What the caller supplies. */
-export interface BalancerPorts {
-  readonly route: ApiRoute;
+export interface BalancerPorts extends DecidePorts, Omit<FollowOptions, 'onChange'> {
   readonly kernel: BalancerKernel;
-  /** The addresses of this host. */
-  readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
-  /** Of this host, see there. */
-  readonly findRouted: (addresses: readonly string[]) => Promise<readonly string[]>;
-  /** Of this host, see there. */
-  readonly listStrictTunnels: () => Promise<readonly string[]>;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  /** The name of this node, as the API has it. */
-  readonly node: string;
-  /** Whether the controller counts on this node, by the renewals of its Lease. */
-  readonly validity: LeaseValidity;
-  /** Notified after each sync of what has changed, whether or not all could be written. */
-  readonly listener: BalancerListener;
-  readonly observer: BalancerObserver;
-  readonly nodes: NodeWatch;
+  /** Called after each sync with what holds then, whether or not all could be written. */
+  readonly onView: (view: BalancerView) => void;
+  readonly observer: BalancerCounter;
 }
 
 /** What this node has to do with, and what its kernel has of it. */
@@ -56,11 +38,6 @@ export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
   readonly left: ReadonlyMap<string, string>;
   /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
   readonly dropping: ReadonlyMap<string, string>;
-}
-
-/** Who holds the addresses, and says what this node has done. */
-interface BalancerListener {
-  changed(view: BalancerView): void;
 }
 
 /** A third of the time after which the rules stop to count. */
@@ -362,6 +339,6 @@ export class Balancer {
     const [{ draining }, { isAnyEarly, isAnyEnding }, left] = [this.#settled, index.early, this.#left];
     const [mode, { dropping }] = [isOn ? 'direct' : 'kube-proxy', this.#decider] as const;
     const view = { mode, programmed, pools, virtualIps, draining, isAnyEarly, isAnyEnding, left, dropping };
-    this.#ports.listener.changed(view);
+    this.#ports.onView(view);
   }
 }

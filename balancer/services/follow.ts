@@ -236,7 +236,7 @@ function listEndpoints({ slices }: BalancedService): SeenEndpoint[] {
 }
 
 /** What the caller supplies. */
-interface FollowOptions {
+export interface FollowOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
   readonly random: Random;

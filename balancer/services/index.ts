@@ -2,10 +2,9 @@ import { type EarlySlice, nameEarlyOwner, readWeights } from '../../lib/api/endp
 import { type ServiceSlice, toPodNumber, type Service, serviceNameLabel } from '../../lib/api/service.ts';
 import type { AddressUser, VirtualIp } from '../../lib/api/vipnat.ts';
 import type { NodeEnding, FollowedNode } from '../../lib/api/node.ts';
-import { type NodeEndings, type BalancedService, protocolToNumber } from './backends.ts';
+import { type NodeEndings, type BalancedService, protocolToNumber, nameTaken } from './backends.ts';
 import { families, type Family, parseObjectName } from '../../lib/net.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
-import { nameTaken } from './remarks.ts';
 
 /**
  * Merges early EndpointSlices, which the controller writes, with Kubernetes' own.

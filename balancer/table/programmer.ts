@@ -16,7 +16,7 @@ import {
   type TableStep,
   printStep,
 } from './table.ts';
-import { type PortBalance, findRelayNeeds, type Relay } from '../services/backends.ts';
+import type { PortBalance, Relay, Balances } from '../services/backends.ts';
 import { renderPort } from './render.ts';
 import { emptyTable, type NftTable } from '../../lib/nft/table.ts';
 import { nameTable, tableName } from '../../lib/api/balancer.ts';
@@ -263,9 +263,6 @@ function printAlone(family: Family, balances: readonly PortBalance[]): string {
  * is listed at the start, after a failure, when it is not the one that vipnat wrote, and when it is to be compared.
  */
 
-/** The balances of one Service, of both families. */
-export type Balances = readonly PortBalance[];
-
 /** What became of a comparison. */
 interface Comparison {
   /** The families whose table was not as it was written. */
@@ -460,4 +457,10 @@ function print(step: TableStep): string {
   return printStep(step)
     .map((command) => `${command}\n`)
     .join('');
+}
+
+/** What the table has for all of them together. kube-proxy's virtual servers are there where it has an interface of its own. */
+export function findRelayNeeds(relays: readonly Relay[]): RelayNeeds {
+  if (relays.length === 0) return 'no relays';
+  return relays.some(({ uplinks }) => uplinks !== undefined) ? 'relays past IPVS' : 'relays';
 }

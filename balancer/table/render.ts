@@ -6,6 +6,7 @@ import {
   identifyPort,
   nameEnd,
   type Relay,
+  defaultAffinitySeconds,
 } from '../services/backends.ts';
 import {
   type NftTable,
@@ -25,7 +26,6 @@ import {
   sentOn,
 } from './table.ts';
 import { familyToNft } from '../../lib/kernel/port.ts';
-import { defaultAffinitySeconds } from '../services/frontend.ts';
 import { createHash } from 'node:crypto';
 import { usualWeight } from '../../lib/api/endpoints.ts';
 import { formatEndpoint } from '../../lib/net.ts';

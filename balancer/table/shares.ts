@@ -1,5 +1,5 @@
 import type { Clock } from '../../lib/clock.ts';
-import { type PortBalance, nameEnd, identifyPort } from '../services/backends.ts';
+import { type Balances, type PortBalance, nameEnd, identifyPort } from '../services/backends.ts';
 import {
   type Tally,
   toFlows,
@@ -15,7 +15,6 @@ import {
 import { usualWeight } from '../../lib/api/endpoints.ts';
 import { describeFlow } from '../../lib/kernel/conntrack.ts';
 import { shareByCounts, leastChange } from '../../lib/dialect.ts';
-import type { Balances } from './programmer.ts';
 import type { DrainingEndpoint } from '../../lib/api/node.ts';
 
 /**

@@ -1,6 +1,7 @@
 import { type NodeStatus, type Renewal, NodeReporter, ApiVips } from '../../../balancer/report.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { LeaseApi, type Trip } from '../../support/fakes/lease-api.ts';
+import { createRecordingLogger } from '../../support/fakes/logger.ts';
 import { describe, test, expect } from '@jest/globals';
 import { toAnnotations } from '../../../lib/api/node.ts';
 import type { BalancerKernel } from '../../../lib/kernel/kernel.ts';
@@ -12,7 +13,7 @@ const program = (version: number): NodeStatus => ({ ...detail, programmed: { ser
 function startReporter() {
   const clock = new FakeClock();
   const api = new LeaseApi(clock);
-  const told: string[] = [];
+  const logger = createRecordingLogger();
   const renewals: Renewal[] = [];
   const way: { trip: Trip } = { trip: { thereMs: 1, backMs: 1 } };
   const reporter = new NodeReporter({
@@ -21,10 +22,11 @@ function startReporter() {
     node: 'w1',
     namespace: 'vipnat-system',
     onRenewed: (renewal) => renewals.push(renewal),
-    report: { notTaken: (text) => told.push(text), taken: () => told.push('taken') },
+    logger,
   });
   reporter.start();
-  return { clock, api, told, renewals, way, reporter };
+  const listTold = () => logger.lines.map(({ level, message }) => `${level}: ${message.split('.', 1)[0]}`);
+  return { clock, api, logger, listTold, renewals, way, reporter };
 }
 
 describe('a node', () => {
@@ -43,13 +45,12 @@ describe('a node', () => {
   });
 
   test('that is to renew before it has anything to say keeps what a former life has said, and tries until it is done', async () => {
-    const { clock, api, told, renewals, way, reporter } = startReporter();
+    const { clock, api, logger, listTold, renewals, way, reporter } = startReporter();
     reporter.report({ ...detail, seats: ['default/0'] });
     await clock.advance(100);
     const next = new NodeReporter({
-      ...{ client: api.connect(() => way.trip), clock, node: 'w1', namespace: 'vipnat-system' },
+      ...{ client: api.connect(() => way.trip), clock, logger, node: 'w1', namespace: 'vipnat-system' },
       onRenewed: (renewal) => renewals.push(renewal),
-      report: { notTaken: (text) => told.push(text), taken: () => told.push('taken') },
     });
     next.start();
     way.trip = { thereMs: 1e9, backMs: null };
@@ -57,21 +58,21 @@ describe('a node', () => {
     await clock.advance(5000);
     way.trip = { thereMs: 1, backMs: 1 };
     await clock.advance(9000);
-    expect(told).toEqual(['no answer', 'taken']);
+    expect(listTold()).toEqual(['warn: no answer', 'info: the API takes what this node says again']);
     expect(api.annotations['vipnat.io/seats']).toBe('["default/0"]');
     expect(api.spec?.['renewTime']).toBe(renewals.at(-1)?.text);
     expect(renewals.at(-1)?.begunMs).toBeGreaterThan(5000);
   });
 
   test('that goes back a version takes back what only the later one has said, and nothing of others', async () => {
-    const { clock, api, way, reporter } = startReporter();
+    const { clock, api, logger, way, reporter } = startReporter();
     reporter.report(detail);
     await clock.advance(100);
     await reporter.stop({ isLeaving: false });
     api.annotate({ 'vipnat.io/word-of-a-later-version': '["w2"]', 'example.org/note': 'kept' });
     const older = new NodeReporter({
-      ...{ client: api.connect(() => way.trip), clock, node: 'w1', namespace: 'vipnat-system' },
-      ...{ onRenewed: () => undefined, report: { notTaken: () => undefined, taken: () => undefined } },
+      ...{ client: api.connect(() => way.trip), clock, logger, node: 'w1', namespace: 'vipnat-system' },
+      onRenewed: () => undefined,
     });
     older.start();
     older.renew();
@@ -208,7 +209,7 @@ describe('a node', () => {
   );
 
   test('goes on when somebody else has written its Lease, or deleted it', async () => {
-    const { clock, api, told, reporter } = startReporter();
+    const { clock, api, listTold, reporter } = startReporter();
     reporter.report(detail);
     await clock.advance(100);
     api.touch();
@@ -218,21 +219,21 @@ describe('a node', () => {
     api.remove();
     await clock.advance(11_000);
     expect(api.annotations['vipnat.io/seats']).toBe('["default/0"]');
-    expect(told).toEqual([]);
+    expect(listTold()).toEqual([]);
   });
 
   test('goes on while the API is away, asks it less and less often, and says all once it is back', async () => {
-    const { clock, api, told, way, reporter } = startReporter();
+    const { clock, api, listTold, way, reporter } = startReporter();
     reporter.report(detail);
     await clock.advance(100);
     way.trip = { thereMs: 1e9, backMs: null };
     await clock.advance(600_000);
     reporter.report(program(77));
     await clock.advance(1000);
-    expect({ told, writes: api.writes }).toEqual({ told: ['no answer'], writes: 1 });
+    expect({ told: listTold(), writes: api.writes }).toEqual({ told: ['warn: no answer'], writes: 1 });
     way.trip = { thereMs: 1, backMs: 1 };
     await clock.advance(13_000);
-    expect(told).toEqual(['no answer', 'taken']);
+    expect(listTold()).toEqual(['warn: no answer', 'info: the API takes what this node says again']);
     expect(api.annotations['vipnat.io/programmed']).toBe('{"services":"77"}');
   });
 

@@ -1,6 +1,7 @@
 /** Other nodes, the network between them and this one, and a clock that stands still. */
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { NodeHealth, type NodeListener } from '../../../../balancer/nodes/health.ts';
+import { NodeHealth } from '../../../../balancer/nodes/health.ts';
 import { type Lease, toLeaseResource } from '../../../../lib/api/node.ts';
 import type { ConnectOutcome } from '../../../../lib/http/client.ts';
 import { afterEach, expect } from '@jest/globals';
@@ -26,8 +27,7 @@ export class FakeNodes {
   readonly reads: { readonly atMs: number; readonly node: string }[] = [];
   /** When connects were begun, and to which address. */
   readonly connects: { readonly atMs: number; readonly address: string }[] = [];
-  /** What was told, in order. */
-  readonly told: string[] = [];
+  readonly #logger = createRecordingLogger();
   readonly health: NodeHealth;
 
   constructor(count: number, { port = 10_256 }: { readonly port?: number } = {}) {
@@ -41,7 +41,7 @@ export class FakeNodes {
       readRenewal: (node) => this.#readRenewal(node),
       families: () => new Set(['ipv4']),
       connect: (endpoint, limitMs) => this.#connect(endpoint.address, limitMs),
-      report: this.#createReport(),
+      logger: this.#logger,
       onChange: () => undefined,
     });
     this.health.start();
@@ -64,6 +64,13 @@ export class FakeNodes {
     await this.clock.advance(3000);
     this.health.setHolding(true);
     await this.clock.advance(1000);
+  }
+
+  /** What was told, in order. */
+  get told(): readonly string[] {
+    return this.#logger.lines.map(({ message }) =>
+      toldTexts.reduce((text, [line, short]) => text.replace(line, short), message),
+    );
   }
 
   /** The nodes that are out, sorted. */
@@ -110,19 +117,18 @@ export class FakeNodes {
       }),
     );
   }
-
-  #createReport(): NodeListener {
-    const { told } = this;
-    return {
-      out: (node) => told.push(`${node} out`),
-      lost: (node) => told.push(`${node} lost`),
-      returns: (node) => told.push(`${node} returns`),
-      back: (node) => told.push(`${node} back`),
-      neverAnswers: (node) => told.push(`${node} never answers`),
-      unlisted: (error) => told.push(error === null ? 'listed' : (error as Error).message),
-    };
-  }
 }
+
+/** What each line of the log says of which node. */
+const toldTexts: readonly (readonly [RegExp, string])[] = [
+  [/^node (\S+) \(.*\) does not answer: its pods get no new connection from this node$/, '$1 out'],
+  [/^node (\S+) still does not answer: open connections to its pods are forgotten$/, '$1 lost'],
+  [/^node (\S+) answers again\. .* after its balancer has reported, or after a minute$/, '$1 returns'],
+  [/^node (\S+) is in use again after \d.*: its pods get connections$/, '$1 back'],
+  [/^node (\S+) does not answer at \S+:\d+, and never has: a firewall .*$/, '$1 never answers'],
+  [/^vipnat does not learn where other nodes are: (.*)\. If such .*$/, '$1'],
+  [/^vipnat can list the Leases of nodes again$/, 'listed'],
+];
 
 /** Starts what is `started` in tests, and ends it after each: nothing is under way then but connects. */
 export function useFakeNodes(): {

@@ -4,7 +4,7 @@ import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
 import { join } from 'node:path';
 import { seatsMark, type RunningKeepalived } from '../../../../lib/keepalived/read.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { createSeatsRecord } from '../../../support/fakes/seats-log.ts';
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
 import { ConfigurationKeeper } from '../../../../balancer/seats/keepalived.ts';
 import { readFileSync, readdirSync, mkdirSync, writeFileSync } from 'node:fs';
 import { VipnatError } from '../../../../lib/errors.ts';
@@ -22,13 +22,17 @@ afterEach(() => {
 const configure = (detail: string) => `${seatsMark}\n${detail}\n`;
 const old = { pid: 100, startedMs: 5000, ageMs: 60_000 };
 
+const [runs, replaced] = ["the balancer's keepalived runs", 'keepalived.conf is replaced'];
+const taken = 'keepalived takes the new keepalived.conf';
+const refused = 'keepalived refuses the new keepalived.conf, and continues with the former configuration';
+const unchecked = 'keepalived.conf is not checked before it is used, only by keepalived itself';
+
 /** A keeper beside a keepalived that reads what it is told to. */
 function startKeeper(first: RunningKeepalived | null = old) {
   const clock = new FakeClock();
-  const report = createSeatsRecord();
+  const logger = createRecordingLogger();
   const world = {
     clock,
-    report,
     running: first,
     /** What keepalived has read, each time. */
     reloads: [] as string[],
@@ -38,7 +42,7 @@ function startKeeper(first: RunningKeepalived | null = old) {
   const keeper = new ConfigurationKeeper({
     files,
     clock,
-    report,
+    logger,
     testConfiguration: (path) => Promise.resolve(world.check(readFileSync(path, 'utf8'))),
     findRunning: () => Promise.resolve(world.running),
     reload: () => {
@@ -50,12 +54,16 @@ function startKeeper(first: RunningKeepalived | null = old) {
     await keeper.read();
     return await keeper.keep(text);
   };
-  return { ...world, world, keep };
+  const listTold = () =>
+    logger.lines.map(({ message, fields }) =>
+      fields.details === undefined ? message : `${message}: ${fields.details}`,
+    );
+  return { ...world, world, keep, listTold };
 }
 
 describe('keepalived.conf', () => {
   test('is written, checked before it has its name, and read once', async () => {
-    const { keep, world, report } = startKeeper();
+    const { keep, world, listTold } = startKeeper();
     world.check = (text) =>
       text.includes('one') && !readdirSync(join(folder.path, 'lb')).includes('keepalived.conf')
         ? null
@@ -63,17 +71,17 @@ describe('keepalived.conf', () => {
     await keep(configure('one'));
     await keep(configure('one'));
     expect(world.reloads).toEqual([configure('one')]);
-    expect(report.told).toEqual(['running true', 'written']);
+    expect(listTold()).toEqual([runs, replaced]);
     expect(readdirSync(join(folder.path, 'lb'))).toEqual(['keepalived.conf']);
   });
 
   test('that a former life has left as it is wanted is not written again, and read once more: nobody knows whether it was', async () => {
     mkdirSync(join(folder.path, 'lb'));
     writeFileSync(files.file, configure('one'));
-    const { keep, world, report } = startKeeper();
+    const { keep, world, listTold } = startKeeper();
     await keep(configure('one'));
     await keep(configure('one'));
-    expect(report.told).toEqual(['running true']);
+    expect(listTold()).toEqual([runs]);
     expect(world.reloads).toHaveLength(1);
   });
 
@@ -94,7 +102,7 @@ describe('keepalived.conf', () => {
   });
 
   test('that keepalived refuses is kept aside and told once, and the one before stays', async () => {
-    const { keep, world, report } = startKeeper();
+    const { keep, world, listTold } = startKeeper();
     await keep(configure('one'));
     world.check = () => 'line 7: what';
     for (let second = 0; second < 20; second += 1) {
@@ -107,34 +115,23 @@ describe('keepalived.conf', () => {
     world.check = () => null;
     await world.clock.advance(15_000);
     await keep(configure('two'));
-    expect(report.told).toEqual([
-      'running true',
-      'written',
-      'refused line 7: what',
-      'refused null',
-      'written',
-    ]);
+    expect(listTold()).toEqual([runs, replaced, `${refused}: line 7: what`, taken, replaced]);
     expect(world.reloads).toEqual([configure('one'), configure('two')]);
   });
 
   test('is used unchecked where no keepalived is installed, which is told once', async () => {
-    const { keep, world, report } = startKeeper();
+    const { keep, world, listTold } = startKeeper();
     world.check = () => {
       throw new VipnatError('TOOL_MISSING', 'keepalived is not in PATH');
     };
     await keep(configure('one'));
     await keep(configure('two'));
-    expect(report.told).toEqual([
-      'running true',
-      'notChecked keepalived is not in PATH',
-      'written',
-      'written',
-    ]);
+    expect(listTold()).toEqual([runs, `${unchecked}: keepalived is not in PATH`, replaced, replaced]);
     expect(world.reloads).toEqual([configure('one'), configure('two')]);
   });
 
   test('that was not checked, and that keepalived itself refuses to read, is told once', async () => {
-    const { keep, world, report } = startKeeper();
+    const { keep, world, listTold } = startKeeper();
     world.check = () => {
       throw new VipnatError('TOOL_MISSING', 'keepalived is not in PATH');
     };
@@ -144,28 +141,20 @@ describe('keepalived.conf', () => {
     await keep(configure('one'));
     writeFileSync(files.checkLog, '');
     await keep(configure('one'));
-    expect(report.told.filter((line) => line.startsWith('refused'))).toEqual([
-      'refused line 7: what',
-      'refused null',
-    ]);
+    expect(listTold().slice(-2)).toEqual([`${refused}: line 7: what`, taken]);
   });
 
   test('that passed the check, and that keepalived refuses all the same when it reads it, is told once', async () => {
     mkdirSync(join(folder.path, 'lb'));
     writeFileSync(files.checkLog, 'line 3: of a former life\n');
-    const { keep, report } = startKeeper();
+    const { keep, listTold } = startKeeper();
     await keep(configure('one'));
     writeFileSync(files.checkLog, 'line 7: no such interface\n');
     await keep(configure('one'));
     await keep(configure('one'));
     writeFileSync(files.checkLog, '');
     await keep(configure('one'));
-    expect(report.told).toEqual([
-      'running true',
-      'written',
-      'refused line 7: no such interface',
-      'refused null',
-    ]);
+    expect(listTold()).toEqual([runs, replaced, `${refused}: line 7: no such interface`, taken]);
   });
 
   test('is not used where the check hangs', async () => {

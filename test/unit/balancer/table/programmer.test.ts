@@ -1,5 +1,6 @@
 import type { PortBalance } from '../../../../balancer/services/backends.ts';
-import { type Balances, Programmer } from '../../../../balancer/table/programmer.ts';
+import { Programmer } from '../../../../balancer/table/programmer.ts';
+import type { Balances } from '../../../../balancer/services/backends.ts';
 import { makePortBalance } from '../../../support/fakes/port-balance.ts';
 import { FakeBalancerKernel } from '../../../support/fakes/balancer-kernel.ts';
 import { beforeEach, describe, test, expect } from '@jest/globals';
