@@ -108,39 +108,29 @@ async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Pr
   try {
     await heartbeat?.start();
     const info = { version, pid: process.pid, since: systemClock.date().toISOString() };
-    const lockRequest = { role: balancerRole, info, answers: listAnswers(options, beginning) };
+    const answer = () => {
+      const state = beginning.running?.state;
+      return state === undefined ? {} : toActivity(state, options, systemClock.date());
+    };
+    const lockRequest = { role: balancerRole, info, answers: new Map([[activityPath, answer]]) };
     const release = await takePlace({ ...lockRequest, logger, signal: ending.signal, serve: () => null });
     if (release === null) {
       logger.info(`${await signal}: vipnat stops. It waited for another balancer, and wrote nothing`);
       return exitStatuses.done;
     }
     beginning.running = new NodeBalancer(options);
-    return await serve(beginning.running, options, signal).finally(release);
+    try {
+      logger.info(`vipnat ${version} balances Services on node ${options.node}, pid ${process.pid}`);
+      beginning.running.start();
+      logger.info(`${await signal}: vipnat stops. Its tables stay, and count for 30 s`);
+      await beginning.running.stop();
+      return exitStatuses.done;
+    } finally {
+      await release();
+    }
   } finally {
     heartbeat?.stop();
   }
-}
-
-/** What it says of itself to commands on the same host. */
-function listAnswers(place: NodeBalancerOptions, beginning: Beginning): Map<string, () => object> {
-  const answer = () => {
-    const state = beginning.running?.state;
-    return state === undefined ? {} : toActivity(state, place, systemClock.date());
-  };
-  return new Map([[activityPath, answer]]);
-}
-
-/** Once it is the host's balancer: until the signal. */
-async function serve(
-  running: NodeBalancer,
-  { logger, node }: NodeBalancerOptions,
-  signal: Promise<NodeJS.Signals>,
-): Promise<number> {
-  logger.info(`vipnat ${version} balances Services on node ${node}, pid ${process.pid}`);
-  running.start();
-  logger.info(`${await signal}: vipnat stops. Its tables stay, and count for 30 s`);
-  await running.stop();
-  return exitStatuses.done;
 }
 
 /** What Services have on this host. Never rejects for what the host is like. */

@@ -176,7 +176,9 @@ export class BalancerCounter {
 /** Where the Lease is written. */
 interface LeasePlace {
   readonly client: ObjectClient;
+  /** As the API names this node. */
   readonly node: string;
+  /** Of vipnat's objects. */
   readonly namespace: string;
 }
 
@@ -254,22 +256,13 @@ class LeaseWriter {
     const content = report ?? (isNew ? { ...nothing, node } : null);
     const annotations = content === null ? {} : toAnnotations(content);
     const removed = report === null ? {} : Object.fromEntries(this.#unknown.map((name) => [name, null]));
-    return isNew
-      ? {
-          title: `creating Lease ${this.#name}`,
-          method: 'POST',
-          path: this.#collection,
-          body: { ...leaseType, metadata: { name: this.#name, annotations }, spec },
-        }
-      : {
-          title: `renewing Lease ${this.#name}`,
-          method: 'PATCH',
-          path: this.#path,
-          body: {
-            metadata: { resourceVersion: this.#version, annotations: { ...removed, ...annotations } },
-            spec,
-          },
-        };
+    if (isNew) {
+      const body = { ...leaseType, metadata: { name: this.#name, annotations }, spec };
+      return { title: `creating Lease ${this.#name}`, method: 'POST', path: this.#collection, body };
+    }
+    const metadata = { resourceVersion: this.#version, annotations: { ...removed, ...annotations } };
+    const body = { metadata, spec };
+    return { title: `renewing Lease ${this.#name}`, method: 'PATCH', path: this.#path, body };
   }
 }
 
@@ -295,14 +288,9 @@ const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
  */
 
 /** What the caller supplies. */
-interface ReporterPorts {
-  readonly client: ObjectClient;
+interface ReporterPorts extends LeasePlace {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** As the API names this node. */
-  readonly node: string;
-  /** Of vipnat's objects. */
-  readonly namespace: string;
   /** Called after each renewal that was taken. */
   readonly onRenewed: (renewal: Renewal) => void;
 }

@@ -28,10 +28,8 @@ import { type NodeOutages, noOutages } from '../services/backends.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /** What it needs of its balancer. */
-interface NodeHealthOptions {
+interface NodeHealthOptions extends Pick<NodeHealthPorts, 'logger' | 'node' | 'onChange'> {
   readonly route: ApiRoute;
-  readonly logger: Logger;
-  readonly node: string;
   /** Of the Leases. */
   readonly namespace: string;
   /** Where nodes are asked; 0 asks nobody. */
@@ -40,7 +38,6 @@ interface NodeHealthOptions {
   readonly signal: AbortSignal;
   /** At which other nodes reach this one. */
   readonly listAddresses: () => readonly string[];
-  readonly onChange: () => void;
 }
 
 /** Asks the other nodes of this host's cluster, over its network. */
@@ -68,29 +65,7 @@ interface Target {
   readonly unresponsiveSince: string;
 }
 
-/** The same node in another state. `toText` prints a time of the Clock. */
-function withState(before: Target, state: NodeState, toText: (atMs: number) => string): Target {
-  const unresponsiveSince = state.outSince === null ? '' : before.unresponsiveSince || toText(state.outSince);
-  return { ...before, state, unresponsiveSince };
-}
-
 type Targets = ReadonlyMap<string, Target>;
-
-/** The nodes that are out, for people, sorted. */
-function listUnresponsiveNodes(targets: Targets): readonly UnresponsiveNode[] {
-  return [...targets]
-    .flatMap(([node, { unresponsiveSince: since }]) => (since === '' ? [] : [{ node, since }]))
-    .sort((one, other) => (one.node < other.node ? -1 : 1));
-}
-
-/** The nodes that have never answered, and where they were asked: `w1 (10.0.0.21:10256)`, sorted. */
-function listUnheard(targets: Targets, port: number): readonly string[] {
-  const format = ({ family, text }: Address) => formatEndpoint({ family, address: text, port });
-  return [...targets]
-    .filter(([, { state }]) => hasNeverAnswered(state))
-    .map(([node, { address }]) => `${node} (${format(address)})`)
-    .sort();
-}
 
 /** The nodes that are out, and those that are lost and do not answer. The same object as before where nothing has changed. */
 function listOutages(targets: Targets, before: NodeOutages): NodeOutages {
@@ -102,11 +77,6 @@ function listOutages(targets: Targets, before: NodeOutages): NodeOutages {
     lost: list((state) => state.isLost && !isReturning(state)),
   };
   return isDeepStrictEqual(outages, before) ? before : outages;
-}
-
-/** The states of all nodes but one. */
-function listOthers(targets: Targets, node: string): NodeState[] {
-  return [...targets].flatMap(([other, { state }]) => (other === node ? [] : [state]));
 }
 
 /** Which node is asked next, and when. */
@@ -266,12 +236,17 @@ export class NodeHealth {
 
   /** The same for people, sorted. */
   get unresponsive(): readonly UnresponsiveNode[] {
-    return listUnresponsiveNodes(this.#nodeToTarget);
+    return [...this.#nodeToTarget]
+      .flatMap(([node, { unresponsiveSince: since }]) => (since === '' ? [] : [{ node, since }]))
+      .sort((one, other) => (one.node < other.node ? -1 : 1));
   }
 
   /** The nodes that have not answered since they are asked, and where they were asked: `w1 (10.0.0.21:10256)`, sorted. They stay in use. */
   get unheard(): readonly string[] {
-    return listUnheard(this.#nodeToTarget, this.#ports.port);
+    return [...this.#nodeToTarget]
+      .filter(([, { state }]) => hasNeverAnswered(state))
+      .map(([node, { address }]) => `${node} (${formatEndpoint(this.#toEndpoint(address))})`)
+      .sort();
   }
 
   /** How many nodes are asked, and how many connects were begun. */
@@ -345,16 +320,15 @@ export class NodeHealth {
   }
 
   async #ask(node: string): Promise<void> {
-    const { clock, connect, port } = this.#ports;
+    const { clock, connect } = this.#ports;
     const target = this.#nodeToTarget.get(node);
     if (target === undefined) return;
     const { address, state } = target;
     const askedAt = clock.now();
     const isUnresponsive = state.history.consecutiveTimeouts > 0;
-    const wasWitnessed = isUnresponsive && isCorroborated(state, listOthers(this.#nodeToTarget, node));
+    const wasWitnessed = isUnresponsive && isCorroborated(state, this.#listOthers(node));
     this.#probes += 1;
-    const endpoint = { family: address.family, address: address.text, port };
-    const { kind } = await connect(endpoint, connectMs);
+    const { kind } = await connect(this.#toEndpoint(address), connectMs);
     const now = this.#nodeToTarget.get(node);
     if (this.#isStopped || now === undefined) return;
     // One that could not be tried says nothing, and neither does the address before.
@@ -373,10 +347,9 @@ export class NodeHealth {
     const before = this.#nodeToTarget.get(node);
     if (before === undefined) return;
     const after = change(before.state);
-    this.#nodeToTarget.set(
-      node,
-      withState(before, after, (atMs) => this.#toText(atMs)),
-    );
+    const unresponsiveSince =
+      after.outSince === null ? '' : before.unresponsiveSince || this.#toText(after.outSince);
+    this.#nodeToTarget.set(node, { ...before, state: after, unresponsiveSince });
     if (after.history.consecutiveTimeouts === 1) this.#probePeerSoon(node);
     if (hasNeverAnswered(after) && !hasNeverAnswered(before.state))
       this.#logNeverAnswers(node, before.address);
@@ -388,6 +361,10 @@ export class NodeHealth {
     if (isUsedAlike(before.state, after)) return;
     this.#notify(node, before, after);
     this.#noteOutages();
+  }
+
+  #listOthers(node: string): NodeState[] {
+    return [...this.#nodeToTarget].flatMap(([other, { state }]) => (other === node ? [] : [state]));
   }
 
   #toText(atMs: number): string {
@@ -410,9 +387,13 @@ export class NodeHealth {
     logger.info(`node ${node} is in use again after ${age}: its pods get connections`);
   }
 
-  #logNeverAnswers(node: string, { family, text }: Address): void {
+  #toEndpoint({ family, text: address }: Address): Endpoint {
+    return { family, address, port: this.#ports.port };
+  }
+
+  #logNeverAnswers(node: string, address: Address): void {
     const { logger, port } = this.#ports;
-    const place = formatEndpoint({ family, address: text, port });
+    const place = formatEndpoint(this.#toEndpoint(address));
     logger.warn(
       `node ${node} does not answer at ${place}, and never has: a firewall may drop what is sent there. If this node dies, its pods stay in use until Kubernetes marks them as not ready. Let TCP port ${port} pass between nodes, or choose another port by --node-probe-port`,
     );

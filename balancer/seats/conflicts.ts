@@ -9,7 +9,7 @@ import type { PlacedAddress } from './plan.ts';
  * Tension: when an address moves from one node to the other, both may have it for a moment, and each is "another host".
  * Compromise: only who holds a seat asks, and only for an address that was not in its configuration before. Whoever takes a seat
  * over asks nothing. An address that was found in use is asked for again until nobody answers twice. What is held is asked for now
- * and then: see `HeldAddresses`.
+ * and then: see below.
  */
 
 /** Asks the links who has addresses: answers MACs by address. */
@@ -31,94 +31,6 @@ interface UsedAddress {
   readonly mac: string;
   nextAt: number;
   unanswered: number;
-}
-
-/** Remembers what was asked for, and what came of it. */
-export class AddressConflicts {
-  readonly #findUsers: FindAddressUsers;
-  readonly #clock: Clock;
-  readonly #onUse: (address: string, mac: string | null) => void;
-  readonly #held: HeldAddresses;
-  readonly #used = new Map<string, UsedAddress>();
-  /** Asked for without an answer, and not in the file yet. */
-  #free = new Set<string>();
-
-  constructor(
-    findUsers: FindAddressUsers,
-    clock: Clock,
-    onUse: (address: string, mac: string | null) => void,
-  ) {
-    this.#findUsers = findUsers;
-    this.#clock = clock;
-    this.#held = new HeldAddresses(clock);
-    this.#onUse = onUse;
-  }
-
-  /** Addresses that another host has; sorted. */
-  get used(): readonly string[] {
-    return [...this.#used.keys()].sort();
-  }
-
-  /** Whether an address may be held: it is not in use, and was asked for if it had to be. */
-  mayHold({ address }: PlacedAddress, isToAsk: boolean): boolean {
-    if (this.#used.has(address.text)) return false;
-    return !isToAsk || this.#free.has(address.text);
-  }
-
-  /**
-   * Asks for those that have not been asked for, and again for those in use whose time has come; where there are none, for what is held.
-   * Answers whether there are more to ask for. Rejects as the question does.
-   */
-  async ask(unannounced: readonly PlacedAddress[], held: readonly HeldAddress[] = []): Promise<boolean> {
-    const now = this.#clock.now();
-    const wanted = new Set(unannounced.map(({ address }) => address.text));
-    this.#free = new Set([...this.#free].filter((text) => wanted.has(text)));
-    const unknown = unannounced.filter(
-      ({ address: { text } }) => !this.#free.has(text) && !this.#used.has(text),
-    );
-    const due = [...this.#used.values()].filter(({ nextAt }) => nextAt <= now);
-    const questions = [
-      ...unknown.map(({ address: { family, text }, device }) => ({ family, address: text, device })),
-      ...due.map(({ question }) => question),
-    ].slice(0, mostAtOnce);
-    if (questions.length === 0) {
-      await this.#askForHeld(held);
-      return false;
-    }
-    const users = await this.#findUsers(questions);
-    for (const question of questions) this.#note(question, users.get(question.address) ?? null);
-    return unknown.length > mostAtOnce;
-  }
-
-  async #askForHeld(held: readonly HeldAddress[]): Promise<void> {
-    const questions = this.#held.listDue(held.filter(({ address }) => !this.#used.has(address.text)));
-    if (questions.length === 0) return;
-    const found = this.#held.judge(questions, await this.#findUsers(questions));
-    for (const question of questions) {
-      const mac = found.get(question.address);
-      if (mac !== undefined) this.#note(question, mac);
-    }
-  }
-
-  #note(question: NeighbourQuestion, mac: string | null): void {
-    const { address } = question;
-    const known = this.#used.get(address);
-    const nextAt = this.#clock.now() + againMs;
-    if (mac !== null) {
-      this.#used.set(address, { question, mac, nextAt, unanswered: 0 });
-      if (known?.mac !== mac) this.#onUse(address, mac);
-      return;
-    }
-    if (known === undefined) {
-      this.#free.add(address);
-      return;
-    }
-    known.unanswered += 1;
-    known.nextAt = nextAt;
-    if (known.unanswered < proofs) return;
-    this.#used.delete(address);
-    this.#onUse(address, null);
-  }
 }
 
 /**
@@ -160,20 +72,82 @@ interface Turn {
   answers: number;
 }
 
-/** Of one node. It says what to ask for, and judges the answers. */
-class HeldAddresses {
+/** Remembers what was asked for, and what came of it. */
+export class AddressConflicts {
+  readonly #findUsers: FindAddressUsers;
   readonly #clock: Clock;
+  readonly #onUse: (address: string, mac: string | null) => void;
   readonly #turns = new Map<string, Turn>();
   #roundAt = -Infinity;
+  readonly #used = new Map<string, UsedAddress>();
+  /** Asked for without an answer, and not in the file yet. */
+  #free = new Set<string>();
 
-  constructor(clock: Clock) {
+  constructor(
+    findUsers: FindAddressUsers,
+    clock: Clock,
+    onUse: (address: string, mac: string | null) => void,
+  ) {
+    this.#findUsers = findUsers;
     this.#clock = clock;
+    this.#onUse = onUse;
+  }
+
+  /** Addresses that another host has; sorted. */
+  get used(): readonly string[] {
+    return [...this.#used.keys()].sort();
+  }
+
+  /** Whether an address may be held: it is not in use, and was asked for if it had to be. */
+  mayHold({ address }: PlacedAddress, isToAsk: boolean): boolean {
+    if (this.#used.has(address.text)) return false;
+    return !isToAsk || this.#free.has(address.text);
+  }
+
+  /**
+   * Asks for those that have not been asked for, and again for those in use whose time has come; where there are none, for what is held.
+   * Answers whether there are more to ask for. Rejects as the question does.
+   */
+  async ask(unannounced: readonly PlacedAddress[], held: readonly HeldAddress[] = []): Promise<boolean> {
+    const now = this.#clock.now();
+    const wanted = new Set(unannounced.map(({ address }) => address.text));
+    this.#free = new Set([...this.#free].filter((text) => wanted.has(text)));
+    const unknown = unannounced.filter(
+      ({ address: { text } }) => !this.#free.has(text) && !this.#used.has(text),
+    );
+    const due = [...this.#used.values()].filter(({ nextAt }) => nextAt <= now);
+    const questions = [
+      ...unknown.map(({ address: { family, text }, device }) => ({ family, address: text, device })),
+      ...due.map(({ question }) => question),
+    ].slice(0, mostAtOnce);
+    if (questions.length === 0) {
+      await this.#askForHeld(held);
+      return false;
+    }
+    const users = await this.#findUsers(questions);
+    for (const question of questions) this.#note(question, users.get(question.address) ?? null);
+    return unknown.length > mostAtOnce;
+  }
+
+  async #askForHeld(held: readonly HeldAddress[]): Promise<void> {
+    const questions = this.#listDueHeld(held.filter(({ address }) => !this.#used.has(address.text)));
+    if (questions.length === 0) return;
+    const users = await this.#findUsers(questions);
+    const now = this.#clock.now();
+    for (const question of questions) {
+      const [turn, mac] = [this.#turns.get(question.address), users.get(question.address)];
+      if (turn === undefined || turn.nextAt > now) continue;
+      const isOther = mac !== undefined && !isOwn(turn.held, mac, users);
+      turn.answers = isOther ? turn.answers + 1 : 0;
+      turn.nextAt = now + (isOther ? roundMs : intervalMs);
+      if (isOther && turn.answers >= heldProofs) this.#note(question, mac);
+    }
   }
 
   /** Takes what this node holds. Answers what is to be asked for now. */
-  listDue(held: readonly HeldAddress[]): NeighbourQuestion[] {
+  #listDueHeld(held: readonly HeldAddress[]): NeighbourQuestion[] {
     const now = this.#clock.now();
-    this.#take(held, now);
+    this.#takeHeld(held, now);
     if (now - this.#roundAt < roundMs) return [];
     const due = [...this.#turns.values()].filter(({ nextAt }) => nextAt <= now);
     if (due.length === 0) return [];
@@ -189,26 +163,7 @@ class HeldAddresses {
     return [...new Map(questions.map((one) => [`${one.address} ${one.device}`, one])).values()];
   }
 
-  /** Takes MACs by addresses that were asked for. Answers those that another host has for certain, with its MAC. */
-  judge(
-    questions: readonly NeighbourQuestion[],
-    users: ReadonlyMap<string, string>,
-  ): ReadonlyMap<string, string> {
-    const now = this.#clock.now();
-    const found = new Map<string, string>();
-    for (const { address } of questions) {
-      const turn = this.#turns.get(address);
-      if (turn === undefined || turn.nextAt > now) continue;
-      const mac = users.get(address);
-      const isOther = mac !== undefined && !isOwn(turn.held, mac, users);
-      turn.answers = isOther ? turn.answers + 1 : 0;
-      turn.nextAt = now + (isOther ? roundMs : intervalMs);
-      if (isOther && turn.answers >= heldProofs) found.set(address, mac);
-    }
-    return found;
-  }
-
-  #take(held: readonly HeldAddress[], now: number): void {
+  #takeHeld(held: readonly HeldAddress[], now: number): void {
     const known = new Map(held.map((one) => [one.address.text, one]));
     for (const text of this.#turns.keys()) if (!known.has(text)) this.#turns.delete(text);
     for (const [text, held] of known) {
@@ -216,6 +171,26 @@ class HeldAddresses {
       if (turn === undefined) this.#turns.set(text, { held, nextAt: now + intervalMs, answers: 0 });
       else turn.held = held;
     }
+  }
+
+  #note(question: NeighbourQuestion, mac: string | null): void {
+    const { address } = question;
+    const known = this.#used.get(address);
+    const nextAt = this.#clock.now() + againMs;
+    if (mac !== null) {
+      this.#used.set(address, { question, mac, nextAt, unanswered: 0 });
+      if (known?.mac !== mac) this.#onUse(address, mac);
+      return;
+    }
+    if (known === undefined) {
+      this.#free.add(address);
+      return;
+    }
+    known.unanswered += 1;
+    known.nextAt = nextAt;
+    if (known.unanswered < proofs) return;
+    this.#used.delete(address);
+    this.#onUse(address, null);
   }
 }
 

@@ -4,7 +4,6 @@ import {
   mergeRanges,
   listBlocks,
   toPrefix,
-  families,
   parseAddress,
   toBlock,
   familyToBits,
@@ -64,10 +63,7 @@ function read(list: readonly string[]): SourceRanges {
     return { ranges: own, texts: own.flatMap(listBlocks).map(toPrefix) };
   };
   return {
-    familyToRanges: Object.fromEntries(families.map((family) => [family, ofFamily(family)])) as Record<
-      Family,
-      FamilyRanges
-    >,
+    familyToRanges: { ipv4: ofFamily('ipv4'), ipv6: ofFamily('ipv6') },
     malformed: given.filter((_, at) => ranges[at] === null),
     isTooLong: false,
   };

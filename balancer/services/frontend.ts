@@ -23,7 +23,7 @@ import {
   defaultAffinitySeconds,
 } from './backends.ts';
 import { families, type Family } from '../../lib/net.ts';
-import { listBackends } from '../../lib/api/endpoints.ts';
+import { type Backend, listBackends } from '../../lib/api/endpoints.ts';
 import {
   type Service,
   readAnnotation,
@@ -102,7 +102,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     const listing = listBackends(slices, query, place.vips);
     refused.push(...listing.refused);
     const present = applyOutages(applyEndings(listing.backends, endings), outages);
-    noteNodes(nodeToAddress, service, listNodes(present, place.node));
+    for (const [node, address] of listElsewhere(service, present, place)) nodeToAddress.set(node, address);
     const chosen = chooseBackends(service, present, place);
     const relay = isLocal(service)
       ? planRelay(present, { here: place.node, protocol: port.protocol, uplinks, routed })
@@ -118,13 +118,13 @@ export function balanceService(balanced: BalancedService, family: Family, place:
       },
     ];
   });
-  const losses = listLosses(service, { ports, nodeToAddress, place });
+  const dropping = describeDropping(ports, place);
+  const losses = listLosses(service, dropping, nodeToAddress, place);
   return {
     ports: addGuard(ports, addresses, { guarded: balanced.guarded ?? new Map(), uplinks }),
     refused,
     remarks: [...listRemarks(balanced, ranges.malformed), ...losses],
-    left,
-    dropping: describeDropping(ports, place),
+    ...{ left, dropping },
     elsewhere: [...nodeToAddress.values()],
   };
 }
@@ -147,12 +147,12 @@ function addGuard(
     : [{ ...first, guard: { addresses: own, uplinks } }, ...others];
 }
 
-function noteNodes(
-  nodeToAddress: Map<string, string>,
+function listElsewhere(
   service: Service,
-  found: ReadonlyMap<string, string>,
-): void {
-  if (isLocal(service)) for (const [node, address] of found) nodeToAddress.set(node, address);
+  backends: readonly Backend[],
+  { node }: Place,
+): ReadonlyMap<string, string> {
+  return isLocal(service) ? listNodes(backends, node) : new Map();
 }
 
 /** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */
@@ -268,23 +268,6 @@ function listRemarks({ service, taken }: BalancedService, malformed: readonly st
   ];
 }
 
-/** Of a Service with policy Local, and of the nodes with its endpoints. */
-interface Losing {
-  readonly ports: readonly PortBalance[];
-  readonly nodeToAddress: ReadonlyMap<string, string>;
-  readonly place: Place;
-}
-
-/** What clients of a Service with policy Local lose on this node. */
-function listLosses(service: Service, { ports, nodeToAddress, place }: Losing): string[] {
-  const { namespace, name } = service.metadata;
-  const dropping = describeDropping(ports, place);
-  return [
-    ...(dropping === null ? [] : [`${namespace}/${name}: ${dropping}`]),
-    ...listAway(service, nodeToAddress, place),
-  ];
-}
-
 /**
  * Why this node drops what other nodes send on to its pods, and what to do: a clause; null where it does not. Only policy Local has relays, and
  * the filter is IPv4's. Pure.
@@ -302,19 +285,23 @@ function describeDropping(
   );
 }
 
-/** Nodes that nothing is sent on to. */
-function listAway(
+/** What clients of a Service with policy Local lose on this node, and nodes that nothing is sent on to. */
+function listLosses(
   { metadata }: Service,
+  dropping: string | null,
   nodeToAddress: ReadonlyMap<string, string>,
   { routed = new Set() }: Place,
 ): string[] {
-  return [...nodeToAddress]
-    .filter(([, address]) => routed.has(address))
-    .map(
+  const name = `${metadata.namespace}/${metadata.name}`;
+  const away = [...nodeToAddress].filter(([, address]) => routed.has(address));
+  return [
+    ...(dropping === null ? [] : [`${name}: ${dropping}`]),
+    ...away.map(
       ([node, address]) =>
-        `${metadata.namespace}/${metadata.name} has policy Local, and the router has the route to ${address} of ${quoteTenant(node)}: ` +
+        `${name} has policy Local, and the router has the route to ${address} of ${quoteTenant(node)}: ` +
         'vipnat sends no connections on to this node, as the router would send them back',
-    );
+    ),
+  ];
 }
 
 /**

@@ -359,16 +359,13 @@ export class ServiceIndex {
     const early = [...(this.#serviceToEarlySlices.get(key)?.values() ?? [])];
     const slices = [...(this.#serviceToSlices.get(key)?.values() ?? [])];
     const own = [...addresses].filter(([, uid]) => uid === service.metadata.uid);
-    const ofFamily = (family: Family) =>
-      own.map(([text]) => text).filter((text) => familyOf(text) === family);
+    const texts = own.map(([text]) => text).sort();
+    const ofFamily = (family: Family) => texts.filter((text) => text.includes(':') === (family === 'ipv6'));
     return {
       service,
       slices: this.early.merge(key, slices, early),
       weights: new Map(early.flatMap(({ metadata }) => [...readWeights(metadata.annotations)])),
-      addresses: Object.fromEntries(families.map((family) => [family, ofFamily(family).sort()])) as Record<
-        Family,
-        string[]
-      >,
+      addresses: { ipv4: ofFamily('ipv4'), ipv6: ofFamily('ipv6') },
       taken: this.#listTaken(key, own),
       guarded: this.#listGuarded(key, own),
     };
@@ -463,10 +460,6 @@ export class ServiceIndex {
       this.#changed.add(key);
     }
   }
-}
-
-function familyOf(address: string): Family {
-  return address.includes(':') ? 'ipv6' : 'ipv4';
 }
 
 function nameOwner({ metadata }: ServiceSlice): string {

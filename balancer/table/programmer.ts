@@ -103,12 +103,15 @@ export class IsolatedWrites {
   }
 
   /** Compares the tables. Answers what differed, and the Services that were found not to be taken. */
-  async compare(): Promise<Comparison & { readonly gone: ReadonlyMap<string, Balances> }> {
-    let comparison: Comparison = { drifted: [] };
+  async compare(): Promise<{
+    readonly drifted: readonly Family[];
+    readonly gone: ReadonlyMap<string, Balances>;
+  }> {
+    let drifted: readonly Family[] = [];
     await this.#isolate(new Map(), async () => {
-      comparison = await this.#programmer.compare();
+      drifted = await this.#programmer.compare();
     });
-    return { ...comparison, gone: this.#takeGone() };
+    return { drifted, gone: this.#takeGone() };
   }
 
   /** Those that nft takes now. */
@@ -263,12 +266,6 @@ function printAlone(family: Family, balances: readonly PortBalance[]): string {
  * is listed at the start, after a failure, when it is not the one that vipnat wrote, and when it is to be compared.
  */
 
-/** What became of a comparison. */
-interface Comparison {
-  /** The families whose table was not as it was written. */
-  readonly drifted: readonly Family[];
-}
-
 type Handles = Readonly<Record<Family, number | null>>;
 
 /** The sets that all Services share. */
@@ -334,8 +331,8 @@ export class Programmer {
     for (const part of ['now', 'later'] as const) await this.#takeStep(known.map((change) => change[part]));
   }
 
-  /** Lists the tables and writes what differs. */
-  async compare(): Promise<Comparison> {
+  /** Lists the tables and writes what differs. Answers the families whose table was not as it was written. */
+  async compare(): Promise<readonly Family[]> {
     const wasKnown = this.#isKnown;
     this.#isKnown = false;
     const texts = await Promise.all(families.map((family) => this.#kernel.listTable(nameTable(family))));
@@ -345,7 +342,7 @@ export class Programmer {
     await this.#apply([...scripts, ...(isRenewed ? [{ now: printRenewal(used), later: '' }] : [])]);
     this.#handles = await this.#kernel.readHandles(tableName);
     [this.#isKnown, this.#hasWritten] = [true, true];
-    return { drifted: wasKnown ? families.filter((_, at) => scripts[at]?.now !== '') : [] };
+    return wasKnown ? families.filter((_, at) => scripts[at]?.now !== '') : [];
   }
 
   /** Whether the tables are still those that were written. */

@@ -69,39 +69,26 @@ function renderHere(balance: PortBalance, before: NftTable): NftTable {
   const keys = balance.addresses.map(
     (address) => `${address} . ${toProtocolNumber(balance)} . ${balance.port}`,
   );
-  const toElements = (value: string) => new Map(keys.map((key) => [key, value]));
-  const vips = (value: string): [string, NftSet] => [
-    shared.vips,
-    { ...declareVipMap(balance.family), elements: toElements(value) },
-  ];
+  const toMap = (chain: string): NftSet => {
+    return { ...declareVipMap(balance.family), elements: new Map(keys.map((key) => [key, `goto ${chain}`])) };
+  };
   const name = `lb/${identifyPort(balance)}`;
-  const admission = admit(balance);
-  if (balance.backends.length === 0) {
-    return {
-      sets: new Map([vips(`goto ${name}`), ...admission.sets]),
-      chains: new Map([[name, toChain([...admission.rules, `goto ${shared.refuse}`])]]),
-    };
-  }
-  const choice = balance.affinitySeconds === null ? choose(balance, before) : chooseKept(balance, before);
-  const source = giveSource(balance);
-  const translated: NftSet = {
-    ...declareVipMap(balance.family),
-    elements: toElements(`goto ${source.chain}`),
-  };
+  const pieces = [admit(balance), ...connect(balance, before, toMap)];
   return {
-    sets: new Map([
-      vips(`goto ${name}`),
-      [shared.translated, translated],
-      ...admission.sets,
-      ...choice.sets,
-      ...source.sets,
-    ]),
+    sets: new Map([[shared.vips, toMap(name)], ...pieces.flatMap(({ sets }) => sets)]),
     chains: new Map([
-      [name, toChain([...admission.rules, ...choice.rules])],
-      ...choice.chains,
-      ...source.chains,
+      [name, toChain(pieces.flatMap(({ rules }) => rules))],
+      ...pieces.flatMap(({ chains }) => chains),
     ]),
   };
+}
+
+/** Where connections go, and which source they get. */
+function connect(balance: PortBalance, before: NftTable, toMap: (chain: string) => NftSet): Piece[] {
+  if (balance.backends.length === 0) return [{ rules: [`goto ${shared.refuse}`], sets: [], chains: [] }];
+  const choice = balance.affinitySeconds === null ? choose(balance, before) : chooseKept(balance, before);
+  const { chain, ...source } = giveSource(balance);
+  return [choice, { ...source, rules: [], sets: [[shared.translated, toMap(chain)], ...source.sets] }];
 }
 
 /** A set's declaration cannot change: another time is another set. The usual one has no name, as versions before had none. */

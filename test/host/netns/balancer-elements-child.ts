@@ -201,7 +201,7 @@ async function readBack() {
       sources: sources[one.family],
     })),
   );
-  return (await programmer.compare()).drifted;
+  return await programmer.compare();
 }
 
 const hundred = Array.from({ length: 100 }, (_, at) => at + 1);
