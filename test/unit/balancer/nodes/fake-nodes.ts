@@ -1,5 +1,6 @@
 /** Other nodes, the network between them and this one, and a clock that stands still. */
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
+import { type Steps, playSteps } from '../../steps.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { NodeHealth } from '../../../../balancer/nodes/health.ts';
 import { type Lease, toLeaseResource } from '../../../../lib/api/node.ts';
@@ -130,12 +131,10 @@ const toldTexts: readonly (readonly [RegExp, string])[] = [
   [/^vipnat can list the Leases of nodes again$/, 'listed'],
 ];
 
-type Verbs = Readonly<Record<string, (detail: string) => unknown>>;
-
 const toNames = (detail: string) => (detail === '-' ? [] : detail.split(' '));
 
 /** What happens to nodes: `w1 w2` are some of them. */
-function listCauses(nodes: FakeNodes): Verbs {
+function listCauses(nodes: FakeNodes): Steps {
   const { clock, health } = nodes;
   const behave = (manner: Manner) => (who: string) => {
     nodes.set(manner, ...toNames(who));
@@ -175,7 +174,7 @@ function listCauses(nodes: FakeNodes): Verbs {
 }
 
 /** What is so: `-` is nobody. Counts are those since `mark`, as `FROM TO`, or one number. */
-function listChecks(nodes: FakeNodes): Verbs {
+function listChecks(nodes: FakeNodes): Steps {
   const marks = { connects: 0, lists: 0, reads: 0 };
   const count = () => {
     return { connects: nodes.connects.length, lists: nodes.lists, reads: nodes.reads.length };
@@ -215,13 +214,7 @@ function listChecks(nodes: FakeNodes): Verbs {
 
 /** Plays steps, one after the other: `silent w2; wait 800; out w2`. */
 async function playNodes(nodes: FakeNodes, timeline: string): Promise<void> {
-  const verbs: Verbs = { ...listCauses(nodes), ...listChecks(nodes) };
-  for (const step of timeline.split('; ')) {
-    const [verb = '', ...detail] = step.split(' ');
-    const play = verbs[verb];
-    if (play === undefined) throw new TypeError(`no such step: ${step}`);
-    await play(detail.join(' '));
-  }
+  await playSteps({ ...listCauses(nodes), ...listChecks(nodes) }, timeline);
 }
 
 /** A test for each title. Three nodes, or as many as `8 nodes` says, have been asked for a while, unless `fresh` comes first. */
