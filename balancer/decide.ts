@@ -208,6 +208,10 @@ export class Decider {
   readonly #paths: RelayPaths;
   readonly #left = new Map<string, string>();
   readonly #dropping = new Map<string, string>();
+  /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
+  readonly left: ReadonlyMap<string, string> = this.#left;
+  /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
+  readonly dropping: ReadonlyMap<string, string> = this.#dropping;
   #missing: MissingFeatures | null = null;
   #missingAskedAt = -Infinity;
 
@@ -219,16 +223,6 @@ export class Decider {
     this.#paths = new RelayPaths(ports, (services) => {
       objects.touch(services);
     });
-  }
-
-  /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
-  get left(): ReadonlyMap<string, string> {
-    return this.#left;
-  }
-
-  /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
-  get dropping(): ReadonlyMap<string, string> {
-    return this.#dropping;
   }
 
   /** Whether a Service is kube-proxy's: its owner wants that, or this node cannot take it. */

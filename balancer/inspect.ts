@@ -80,22 +80,17 @@ async function compare(
   host: HostBalancer,
   { route, node }: NodeQuestion,
 ): Promise<Pick<ServicesDrift, 'commands' | 'unread'>> {
+  const fail = (why: string) => {
+    return { commands: null, unread: [`the tables were not compared with the Kubernetes API: ${why}`] };
+  };
   if (!isUsed(host)) return { commands: null, unread: [] };
-  if (route === null) {
-    return {
-      commands: null,
-      unread: ['the tables were not compared with the Kubernetes API: give --kubeconfig'],
-    };
-  }
+  if (route === null) return fail('give --kubeconfig');
   try {
     const { commands } = await planServices(host, route, node);
     return { commands, unread: [] };
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;
-    return {
-      commands: null,
-      unread: [`the tables were not compared with the Kubernetes API: ${error.message}`],
-    };
+    return fail(error.message);
   }
 }
 

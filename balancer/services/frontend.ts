@@ -244,28 +244,19 @@ function listRemarks({ service, taken }: BalancedService, malformed: readonly st
   const drain = readDuration(service, 'drainTimeout').malformed;
   const start = readDuration(service, 'slowStart').malformed;
   const [range] = malformed;
-  return [
+  const [ranges, them] = malformed.length === 1 ? ['source range', 'it'] : ['source ranges', 'them'];
+  const sentences = [
     ...describeTaken(service, taken ?? new Map()),
-    ...(range === undefined
-      ? []
-      : [
-          `${name} has ${malformed.length} source range${malformed.length === 1 ? '' : 's'} that vipnat cannot read, such as ${quoteTenant(range)}: no client comes in by ${malformed.length === 1 ? 'it' : 'them'}`,
-        ]),
-    ...(drain === null ? [] : [ask('drain timeout', drain, 'open connections stay until their pod is gone')]),
-    ...(start === null
-      ? []
-      : [ask('slow start', start, 'a new pod gets its whole share of connections immediately')]),
-    ...(dataplane === 'direct'
-      ? []
-      : [
-          `${name} asks for the balancing mode ${quoteTenant(dataplane)}, which vipnat does not have: it is balanced directly`,
-        ]),
-    ...(method === null
-      ? []
-      : [
-          `${name} asks for the method ${quoteTenant(method)}, which vipnat does not have: pods are chosen at random`,
-        ]),
+    range !== undefined &&
+      `${name} has ${malformed.length} ${ranges} that vipnat cannot read, such as ${quoteTenant(range)}: no client comes in by ${them}`,
+    drain !== null && ask('drain timeout', drain, 'open connections stay until their pod is gone'),
+    start !== null && ask('slow start', start, 'a new pod gets its whole share of connections immediately'),
+    dataplane !== 'direct' &&
+      `${name} asks for the balancing mode ${quoteTenant(dataplane)}, which vipnat does not have: it is balanced directly`,
+    method !== null &&
+      `${name} asks for the method ${quoteTenant(method)}, which vipnat does not have: pods are chosen at random`,
   ];
+  return sentences.filter((sentence) => sentence !== false);
 }
 
 /**

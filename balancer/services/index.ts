@@ -207,28 +207,22 @@ export class ServiceIndex {
   /** Addresses to who has them, the one first that has had it for the longest. */
   readonly #addressToUsers = new Map<string, readonly AddressUser[]>();
   readonly #vips = new Set<string>();
+  /** The addresses of all Services. */
+  readonly vips: ReadonlySet<string> = this.#vips;
   readonly #changed = new Set<string>();
   readonly #node: string;
   #zone: string | null = null;
   readonly #nodeToEnding = new Map<string, NodeEnding>();
+  /** The nodes whose pods are to get no new connection, to why. */
+  readonly endings: NodeEndings = this.#nodeToEnding;
 
   constructor(node: string) {
     this.#node = node;
   }
 
-  /** The addresses of all Services. */
-  get vips(): ReadonlySet<string> {
-    return this.#vips;
-  }
-
   /** Of this node, as its Node says; null where it has none, or is not known. */
   get zone(): string | null {
     return this.#zone;
-  }
-
-  /** The nodes whose pods are to get no new connection, to why. */
-  get endings(): NodeEndings {
-    return this.#nodeToEnding;
   }
 
   /** The Services that have an address. */

@@ -165,12 +165,30 @@ export class IsolatedWrites {
     if (bare.size === used.length) return new Map();
     // Of a family of which nft takes no table: the other one's Services are not to wait for that.
     if (bare.size > 0) return findUsers(services, bare);
-    const search = new Search((balances) => this.#ask(balances));
+    const search = { found: new Map<string, string>(), left: maxQuestions };
     const changed = [...changes].filter(([, balances]) => balances.length > 0);
-    await search.bisect(changed);
+    await this.#bisect(changed, search);
     const others = [...this.#programmer.balances].filter(([service]) => !changes.has(service));
-    if (search.found.size === 0) await search.bisect(others);
+    if (search.found.size === 0) await this.#bisect(others, search);
     return search.found;
+  }
+
+  /** By halves. */
+  async #bisect(entries: readonly Entry[], search: Search): Promise<void> {
+    if (entries.length === 0) return;
+    const isLast = search.left <= 0;
+    search.left -= 1;
+    const reason = isLast
+      ? `nft refuses one of ${entries.length} Services, and vipnat has not found which one yet`
+      : await this.#ask(entries.map(([, balances]) => balances));
+    if (reason === null) return;
+    if (entries.length === 1 || search.left <= 0) {
+      for (const [service] of entries) search.found.set(service, reason);
+      return;
+    }
+    const middle = entries.length >> 1;
+    await this.#bisect(entries.slice(0, middle), search);
+    await this.#bisect(entries.slice(middle), search);
   }
 
   /** The families of which nft refuses a table without any Service, to why. */
@@ -217,35 +235,10 @@ function findUsers(
 
 type Entry = readonly [service: string, balances: Balances];
 
-/** By halves. */
-class Search {
-  readonly found = new Map<string, string>();
-  readonly #ask: (services: readonly Balances[]) => Promise<string | null>;
-  #left = maxQuestions;
-
-  constructor(ask: (services: readonly Balances[]) => Promise<string | null>) {
-    this.#ask = ask;
-  }
-
-  async bisect(entries: readonly Entry[]): Promise<void> {
-    if (entries.length === 0) return;
-    const reason = await this.#question(entries);
-    if (reason === null) return;
-    if (entries.length === 1 || this.#left <= 0) {
-      for (const [service] of entries) this.found.set(service, reason);
-      return;
-    }
-    const middle = entries.length >> 1;
-    await this.bisect(entries.slice(0, middle));
-    await this.bisect(entries.slice(middle));
-  }
-
-  async #question(entries: readonly Entry[]): Promise<string | null> {
-    if (this.#left <= 0)
-      return `nft refuses one of ${entries.length} Services, and vipnat has not found which one yet`;
-    this.#left -= 1;
-    return await this.#ask(entries.map(([, balances]) => balances));
-  }
+/** The Services that were found, to why, and how many questions are left. */
+interface Search {
+  readonly found: Map<string, string>;
+  left: number;
 }
 
 /** A script that makes the table of a family again, with these alone. */
@@ -275,6 +268,8 @@ const sharedSets: ReadonlySet<string> = new Set(Object.values(shared));
 export class Programmer {
   readonly #kernel: BalancerKernel;
   readonly #serviceToBalances = new Map<string, Balances>();
+  /** How Services are to be balanced. */
+  readonly balances: ReadonlyMap<string, Balances> = this.#serviceToBalances;
   readonly #parts: Readonly<Record<Family, Map<string, NftTable>>> = { ipv4: new Map(), ipv6: new Map() };
   /** The Services that are sent on to other nodes, and how. */
   readonly #relayed: Readonly<Record<Family, Map<string, readonly Relay[]>>> = {
@@ -307,11 +302,6 @@ export class Programmer {
       [...this.#parts[family].values()].flatMap((part) => [...part.sets.values()]),
     );
     return sets.reduce((sum, { elements }) => sum + elements.size, 0);
-  }
-
-  /** How Services are to be balanced. */
-  get balances(): ReadonlyMap<string, Balances> {
-    return this.#serviceToBalances;
   }
 
   /** Takes how some Services are to be balanced from now on: nothing for one that is not any more. Without a list of the table where it is known. */

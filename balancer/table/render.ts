@@ -188,10 +188,13 @@ function declareSlots(
   const known = before.sets.get(name)?.elements ?? new Map<string, string>();
   const placed = Array.from({ length: known.size }, (_, at) => known.get(String(at)) ?? '');
   const slots = chooseSlots(balance, placed, wanted);
-  // nft has no other word for the type of a number; which one is given there makes no difference.
-  const declaration = `typeof numgen inc mod 2 : ${value}`;
+  return { name, count: slots.length, set: toSlotMap(slots, value) };
+}
+
+/** nft has no other word for the type of a number; which one is given there makes no difference. */
+function toSlotMap(slots: readonly string[], value: string): NftSet {
   const elements = new Map(slots.map((slot, at) => [String(at), slot]));
-  return { name, count: slots.length, set: { kind: 'map', declaration, elements } };
+  return { kind: 'map', declaration: `typeof numgen inc mod 2 : ${value}`, elements };
 }
 
 function chooseSlots({ method, backends, parts }: PortBalance, placed: string[], wanted: Weights): string[] {
@@ -277,7 +280,7 @@ function renderRelay(balance: PortBalance, relay: Relay): NftTable {
     sets: new Map<string, NftSet>([
       [shared.relays, { ...declareVipMap(family), elements: toElements(keys, `goto relay/${id}`) }],
       [shared.errors, { ...declareErrorMap(family), elements: toElements(errorKeys, `goto errors/${id}`) }],
-      ...(slots.length === 0 ? [] : [[`relay-${id}`, declareRelaySlots(slots)] as const]),
+      ...(slots.length === 0 ? [] : [[`relay-${id}`, toSlotMap(slots, 'verdict')] as const]),
       ...paths.flatMap((path) => declareMemories(balance, path)),
     ]),
     chains: new Map<string, NftChain>([
@@ -358,16 +361,18 @@ function forget(balance: PortBalance, paths: readonly NodePath[]): string[] {
   );
 }
 
-function renderPath(balance: PortBalance, relay: Relay, path: NodePath): [string, NftChain][] {
-  const { node, chain, start, memory, kept } = path;
+function renderPath(
+  balance: PortBalance,
+  relay: Relay,
+  { node, chain, start, memory, kept }: NodePath,
+): [string, NftChain][] {
   // A full set ends the rule that would add to it, and no other.
   const remember = memory === null ? [] : [`update @${memory} { ${nameConnection(balance)} }`];
   const rules =
     node === null ? ['accept'] : [...remember, ...sendOn(balance, relay.nodes.get(node) ?? ''), 'drop'];
   const toBegin = [`update @${kept ?? ''} { ${familyToNft[balance.family]} saddr }`, `goto ${chain}`];
-  return [[chain, toChain(rules)], ...(kept === null ? [] : [[start, toChain(toBegin)] as const])].map(
-    ([name, rendered]) => [name, rendered] as [string, NftChain],
-  );
+  const path: [string, NftChain] = [chain, toChain(rules)];
+  return kept === null ? [path] : [path, [start, toChain(toBegin)]];
 }
 
 /** The path to another node, with the sign by which that one knows it. */
@@ -407,11 +412,6 @@ function declareMemories(
       : [[path.memory, declareMemory(`${type} . inet_service`, memorySeconds)] as const]),
     ...(path.kept === null ? [] : [[path.kept, declareMemory(type, affinitySeconds ?? 0)] as const]),
   ];
-}
-
-function declareRelaySlots(slots: readonly string[]): NftSet {
-  const elements = new Map(slots.map((slot, at) => [String(at), slot]));
-  return { kind: 'map', declaration: 'typeof numgen inc mod 2 : verdict', elements };
 }
 
 /** As nft prints numbers that it knows no type of. */
