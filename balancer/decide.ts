@@ -1,25 +1,32 @@
 import type { Clock, Cancel } from '../lib/clock.ts';
 import type { PlacedAddress } from '../lib/kernel/addresses.ts';
 import { classifyAddress, families } from '../lib/net.ts';
-import { listUplinks, noOutages, type NodeOutages, type Place } from './services/backends.ts';
+import { type Balances, listUplinks, noOutages, type NodeOutages, type Place } from './services/backends.ts';
 import type { ServiceSlice } from '../lib/api/service.ts';
 import type { BalancerKernel } from '../lib/kernel/kernel.ts';
-import type { Logger } from '../lib/telemetry/log.ts';
 import type { NodeWatch } from './nodes/health.ts';
 import type { FollowedObjects } from './services/follow.ts';
 import type { SyncLog } from './log.ts';
 import type { MissingFeatures } from '../lib/kernel/nftables.ts';
 import { isLeftToKubeProxy, balanceFamilies, type ServiceBalance, noBalance } from './services/frontend.ts';
-import type { Balances } from './table/programmer.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /** What the caller supplies. */
-interface AddressPorts {
+export interface DecidePorts {
   readonly clock: Clock;
+  readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
+  /** The addresses of this host. */
   readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
-  /** See `listStrictTunnels`. */
+  /** Of this host, see `listStrictTunnels`. */
   readonly listStrictTunnels: () => Promise<readonly string[]>;
+  /** Which of these addresses packets reach by a router, see `findRouted`. May reject. */
+  readonly findRouted: (addresses: readonly string[]) => Promise<readonly string[]>;
+  /** As the API names this node. */
+  readonly node: string;
+  readonly nodes: NodeWatch;
 }
+
+type AddressPorts = Pick<DecidePorts, 'clock' | 'readAddresses' | 'listStrictTunnels'>;
 
 /** The node that holds 1,000 addresses takes milliseconds for it, and endpoints change many times a second. */
 const addressesPaceMs = 1000;
@@ -28,7 +35,7 @@ const addressesPaceMs = 1000;
 const tunnelPaceMs = 60_000;
 
 /** What a sync has found. */
-interface AddressChange {
+interface HostView extends Required<Pick<Place, 'local' | 'uplinks' | 'strictTunnels'>> {
   /** The addresses that have come or gone. */
   readonly moved: ReadonlySet<string>;
   /** Whether `uplinks` or `strictTunnels` are others. */
@@ -52,23 +59,10 @@ export class OwnAddresses {
     this.#ports = ports;
   }
 
-  /** As of the last sync. */
-  get known(): ReadonlySet<string> {
-    return this.#known;
-  }
-
-  /** See `listUplinks`, as of the last sync. */
-  get uplinks(): readonly PlacedAddress[] | null {
-    return this.#uplinks;
-  }
-
-  /** See `listStrictTunnels`, as of a sync of the last minute. */
-  get strictTunnels(): readonly string[] {
-    return this.#strictTunnels;
-  }
-
-  /** Answers what has changed. The kernel is asked once a second at most. Rejects as it does. */
-  async read(vips: ReadonlySet<string>): Promise<AddressChange> {
+  /**
+   * Answers what is there, and what has changed. The kernel is asked once a second at most, for tunnels once a minute. Rejects as it does.
+   */
+  async read(vips: ReadonlySet<string>): Promise<HostView> {
     const now = this.#ports.clock.now();
     if (now - this.#readAt >= addressesPaceMs) {
       const placed = await this.#ports.readAddresses();
@@ -89,7 +83,8 @@ export class OwnAddresses {
     // The same set while nothing has changed: who reads it keeps what it has made of it.
     if (moved.size > 0) this.#known = found;
     this.#uplinks = uplinks;
-    return { moved, areLinksOther: areTunnelsOther || areUplinksOther };
+    const areLinksOther = areTunnelsOther || areUplinksOther;
+    return { moved, areLinksOther, local: this.#known, uplinks, strictTunnels: this.#strictTunnels };
   }
 
   async #readTunnels(now: number): Promise<boolean> {
@@ -101,12 +96,7 @@ export class OwnAddresses {
   }
 }
 
-/** What the caller supplies. */
-interface PathPorts {
-  readonly clock: Clock;
-  /** Which of these addresses packets reach by a router, see `findRouted`. May reject. */
-  readonly findRouted: (addresses: readonly string[]) => Promise<readonly string[]>;
-}
+type PathPorts = Pick<DecidePorts, 'clock' | 'findRouted'>;
 
 /** Routes to pods' networks come and go with nodes, and nobody tells. */
 const routesPaceMs = 60_000;
@@ -205,15 +195,6 @@ class NodeUsers {
   }
 }
 
-/** What the caller supplies. */
-interface DecidePorts extends AddressPorts, PathPorts {
-  readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
-  readonly logger: Logger;
-  /** As the API names this node. */
-  readonly node: string;
-  readonly nodes: NodeWatch;
-}
-
 /** Somebody loads a module of the kernel, or replaces nft. */
 const missingPaceMs = 600_000;
 
@@ -227,6 +208,10 @@ export class Decider {
   readonly #paths: RelayPaths;
   readonly #left = new Map<string, string>();
   readonly #dropping = new Map<string, string>();
+  /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
+  readonly left: ReadonlyMap<string, string> = this.#left;
+  /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
+  readonly dropping: ReadonlyMap<string, string> = this.#dropping;
   #missing: MissingFeatures | null = null;
   #missingAskedAt = -Infinity;
 
@@ -238,16 +223,6 @@ export class Decider {
     this.#paths = new RelayPaths(ports, (services) => {
       objects.touch(services);
     });
-  }
-
-  /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
-  get left(): ReadonlyMap<string, string> {
-    return this.#left;
-  }
-
-  /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
-  get dropping(): ReadonlyMap<string, string> {
-    return this.#dropping;
   }
 
   /** Whether a Service is kube-proxy's: its owner wants that, or this node cannot take it. */
@@ -271,13 +246,11 @@ export class Decider {
     const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
     const { zone, vips, endings } = index;
     const missing = await this.#findMissing();
-    const { moved, areLinksOther } = await this.#addresses.read(vips);
+    const { moved, areLinksOther, ...host } = await this.#addresses.read(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
-    const { known: local, uplinks, strictTunnels } = this.#addresses;
     const [{ outages }, { routed }] = [nodes, this.#paths];
     const place: Place = {
-      ...{ node, zone, vips, local, uplinks, strictTunnels },
-      ...{ routed, outages, endings, missing },
+      ...{ ...host, node, zone, vips, routed, outages, endings, missing },
     };
     const decided = new Map<string, Balances>();
     for (const service of index.takeChanged(areLinksOther))
@@ -306,9 +279,7 @@ export class Decider {
     );
     this.#paths.watch(service, elsewhere);
     this.#users.note(service, ports.length === 0 ? [] : (found?.slices ?? []));
-    this.#log.refused(service, refused);
-    this.#log.remarks(service, remarks);
-    this.#log.left(service, left);
+    this.#log.decided(service, refused, remarks, left);
     if (left === null) this.#left.delete(service);
     else this.#left.set(service, left);
     if (dropping === null) this.#dropping.delete(service);

@@ -8,11 +8,11 @@ import {
   askBalancerActivity,
   tableName,
 } from '../lib/api/balancer.ts';
-import { systemClock, type Clock, sleep } from '../lib/clock.ts';
+import { systemClock, sleep } from '../lib/clock.ts';
 import { VipnatError, findErrorCode } from '../lib/errors.ts';
 import { createBalancerKernel, type BalancerKernel } from '../lib/kernel/kernel.ts';
-import { Programmer, type Balances } from './table/programmer.ts';
-import { type NodeOutages, type Place, listUplinks } from './services/backends.ts';
+import { Programmer } from './table/programmer.ts';
+import { type Balances, type NodeOutages, type Place, listUplinks } from './services/backends.ts';
 import { createLister, type ListAll } from '../lib/kubernetes/list-watch.ts';
 import { ServiceIndex } from './services/index.ts';
 import { services, endpointSlices } from '../lib/api/service.ts';
@@ -51,15 +51,17 @@ export interface ServicesDrift {
   readonly unread: readonly string[];
 }
 
-/** How the API is asked; no route without credentials. */
-interface CheckNeeds {
+/** How a command asks the API about this host's node. */
+export interface NodeQuestion {
+  /** Null without credentials. */
   readonly route: ApiRoute | null;
+  /** The node's name, unless its balancer has another one. */
   readonly node: string;
 }
 
 /** Judges this host, and compares its tables with the API where there are credentials. Never rejects for what the host is like. */
-export async function findServicesDrift(host: HostBalancer, needs: CheckNeeds): Promise<ServicesDrift> {
-  const compared = await compare(host, needs);
+export async function findServicesDrift(host: HostBalancer, question: NodeQuestion): Promise<ServicesDrift> {
+  const compared = await compare(host, question);
   const trouble = findTrouble(host);
   return {
     ...compared,
@@ -76,24 +78,19 @@ export async function findServicesDrift(host: HostBalancer, needs: CheckNeeds): 
 
 async function compare(
   host: HostBalancer,
-  { route, node }: CheckNeeds,
+  { route, node }: NodeQuestion,
 ): Promise<Pick<ServicesDrift, 'commands' | 'unread'>> {
+  const fail = (why: string) => {
+    return { commands: null, unread: [`the tables were not compared with the Kubernetes API: ${why}`] };
+  };
   if (!isUsed(host)) return { commands: null, unread: [] };
-  if (route === null) {
-    return {
-      commands: null,
-      unread: ['the tables were not compared with the Kubernetes API: give --kubeconfig'],
-    };
-  }
+  if (route === null) return fail('give --kubeconfig');
   try {
-    const { commands } = await planTables({ route, clock: systemClock, node }, host.balancer !== null);
+    const { commands } = await planServices(host, route, node);
     return { commands, unread: [] };
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;
-    return {
-      commands: null,
-      unread: [`the tables were not compared with the Kubernetes API: ${error.message}`],
-    };
+    return fail(error.message);
   }
 }
 
@@ -108,14 +105,6 @@ function describeCommands(commands: readonly string[]): string[] {
 
 /** What the balancer would write on this host now, by the objects of the Kubernetes API. Writes nothing. */
 
-/** How the API is asked. */
-interface TablesNeeds {
-  readonly route: ApiRoute;
-  readonly clock: Clock;
-  /** This node's name there. */
-  readonly node: string;
-}
-
 /** What the tables lack. */
 export interface TablesPlan {
   /** Services with an address, ports and a place in the tables. */
@@ -128,18 +117,25 @@ export interface TablesPlan {
 const settleMs = 1500;
 
 /**
- * Compares this host's tables with the API. With `isKept` a balancer runs here: only what still differs after a second counts.
- * Rejects as listObjects does, and as the kernel does.
+ * What the balancer of a host would write now that its tables lack. Writes nothing. Where a balancer runs, only what still differs after a
+ * second counts. Rejects as listObjects does, and as the kernel does.
  */
-export async function planTables(needs: TablesNeeds, isKept: boolean): Promise<TablesPlan> {
-  const plan = await planOnce(needs);
-  if (!isKept || plan.commands.length === 0) return plan;
-  await sleep(needs.clock, settleMs);
-  return await planOnce(needs);
+export async function planServices(host: HostBalancer, route: ApiRoute, node: string): Promise<TablesPlan> {
+  const place = { route, node: host.activity?.node ?? node };
+  const plan = await planOnce(place);
+  if (host.balancer === null || plan.commands.length === 0) return plan;
+  await sleep(systemClock, settleMs);
+  return await planOnce(place);
 }
 
-async function planOnce(needs: TablesNeeds): Promise<TablesPlan> {
-  const wanted = await listBalances(needs);
+interface TablesPlace {
+  readonly route: ApiRoute;
+  /** This node's name there. */
+  readonly node: string;
+}
+
+async function planOnce(place: TablesPlace): Promise<TablesPlan> {
+  const wanted = await listBalances(place);
   const scripts: string[] = [];
   const kernel = {
     ...createBalancerKernel(),
@@ -163,8 +159,8 @@ function toOutages(activity: BalancerActivity | null): NodeOutages {
   return { out: new Set(activity?.out), lost: new Set(activity?.lost) };
 }
 
-async function listBalances({ route, clock, node }: TablesNeeds): Promise<Map<string, Balances>> {
-  const list = createLister(route, clock, new AbortController().signal);
+async function listBalances({ route, node }: TablesPlace): Promise<Map<string, Balances>> {
+  const list = createLister(route, systemClock, new AbortController().signal);
   const index = new ServiceIndex(node);
   index.takeServices(await listAsChanges(list, services));
   index.takeSlices(await listAsChanges(list, endpointSlices));
@@ -265,8 +261,11 @@ export interface BalancerRemoval {
   readonly problems: readonly UnreadText[];
 }
 
-/** Removes what the balancer has written, or only lists it; nothing while a balancer runs, which would write it again. */
-export async function removeBalancerTables(dryRun: boolean): Promise<BalancerRemoval> {
+/**
+ * Removes what the balancer has written, or only lists it; nothing while a balancer runs, which would write it again. Never rejects
+ * because of the host's state.
+ */
+export async function cleanUpServices({ dryRun }: { readonly dryRun: boolean }): Promise<BalancerRemoval> {
   if (!isInPath('nft')) return { tables: [], chains: [], problems: [] };
   const lockOwner = dryRun ? null : await findLockOwner(balancerRole);
   if (lockOwner !== null) {

@@ -1,11 +1,7 @@
 import type { Logger } from '../lib/telemetry/log.ts';
-import type { Balances } from './table/programmer.ts';
-import { type VipnatError, findErrorCode } from '../lib/errors.ts';
-import type { PortBalance } from './services/backends.ts';
+import type { VipnatError } from '../lib/errors.ts';
+import type { Balances, PortBalance } from './services/backends.ts';
 import { formatEndpoint } from '../lib/net.ts';
-import type { Clock } from '../lib/clock.ts';
-import type { SeatsListener } from './seats/plan.ts';
-import type { VrrpState } from '../lib/keepalived/write.ts';
 
 /** A sync may change thousands of Services, and a Service may have thousands of ports: more than these are counted. */
 const maxNamed = 5;
@@ -14,9 +10,7 @@ const maxNamed = 5;
 export class SyncLog {
   readonly #logger: Logger;
   readonly #serviceToLine = new Map<string, string>();
-  readonly #serviceToRefused = new Map<string, readonly string[]>();
-  readonly #serviceToRemarks = new Map<string, readonly string[]>();
-  readonly #serviceToLeft = new Map<string, string>();
+  readonly #subjectToSentences = new Map<string, readonly string[]>();
   #refused: ReadonlyMap<string, string> = new Map();
   #problem: string | null = null;
   #hasLetGo = false;
@@ -41,31 +35,29 @@ export class SyncLog {
     if (more > 0) this.#logger.info(`${more} more Services are balanced otherwise now`);
   }
 
-  /** Endpoints of a Service that cannot be used, a sentence each. */
-  refused(service: string, sentences: readonly string[]): void {
-    const before = this.#serviceToRefused.get(service) ?? [];
-    for (const sentence of sentences.slice(0, maxNamed)) {
-      if (!before.includes(sentence)) this.#logger.warn(`${sentence}: no connection goes there`);
-    }
-    if (sentences.length === 0) this.#serviceToRefused.delete(service);
-    else this.#serviceToRefused.set(service, sentences);
-  }
-
-  /** What a Service asks for and does not get, a sentence each: once until it changes. */
-  remarks(service: string, sentences: readonly string[]): void {
-    const before = this.#serviceToRemarks.get(service) ?? [];
-    for (const sentence of sentences) if (!before.includes(sentence)) this.#logger.warn(sentence);
-    if (sentences.length === 0) this.#serviceToRemarks.delete(service);
-    else this.#serviceToRemarks.set(service, sentences);
-  }
-
-  /** Why a Service is kube-proxy's although nobody asks for that, a clause; null where it is not: once until it changes. */
-  left(service: string, clause: string | null): void {
-    const before = this.#serviceToLeft.get(service) ?? null;
-    if (clause === null) this.#serviceToLeft.delete(service);
-    else this.#serviceToLeft.set(service, clause);
-    if (clause !== null && clause !== before)
+  /**
+   * What was decided about a Service, each once until it changes: endpoints that cannot be used, and what it asks for and does not get, a sentence
+   * each; and why it is kube-proxy's although nobody asks for that, a clause, null where it is not.
+   */
+  decided(
+    service: string,
+    refused: readonly string[],
+    remarks: readonly string[],
+    left: string | null,
+  ): void {
+    const warnings = this.#takeNew(`refused ${service}`, refused, maxNamed);
+    for (const sentence of warnings) this.#logger.warn(`${sentence}: no connection goes there`);
+    for (const sentence of this.#takeNew(`remarks ${service}`, remarks)) this.#logger.warn(sentence);
+    for (const clause of this.#takeNew(`left ${service}`, left === null ? [] : [left]))
       this.#logger.warn(`vipnat leaves ${service} to kube-proxy: ${clause}`);
+  }
+
+  /** Those of the first ones that were not there before. */
+  #takeNew(subject: string, sentences: readonly string[], most = Infinity): string[] {
+    const before = this.#subjectToSentences.get(subject) ?? [];
+    if (sentences.length === 0) this.#subjectToSentences.delete(subject);
+    else this.#subjectToSentences.set(subject, sentences);
+    return sentences.slice(0, most).filter((sentence) => !before.includes(sentence));
   }
 
   /** The Services that nft or the kernel refuses, to why. All of them: once until that changes. */
@@ -129,152 +121,4 @@ function describeEnds({ isHere, relay, backends: { length: count } }: PortBalanc
   if (!isHere) return elsewhere;
   const here = count === 0 ? 'nobody' : `${count} endpoint${count === 1 ? '' : 's'}`;
   return nodes === 0 ? here : `${here} here and to ${elsewhere}`;
-}
-
-/**
- * When changes may be written.
- *
- * Goal: a change is in the kernel some milliseconds later.
- * Tension: iptables-nft-save begins again whenever anybody has written to nftables meanwhile (1.8.9). With ten writes a second, it never
- * ends on a host with 17,000 rules: kube-proxy hangs, and `vipnat run` repairs nothing.
- * Compromise: changes are written immediately for half a second. Then there is a gap in which all other rules can be listed twice. A host
- * with few rules needs no gap.
- */
-
-/** For so long changes are written as they come. */
-const burstMs = 500;
-
-/** iptables-nft-save 1.8.9 takes 0.012 ms for a rule, three times that on a busy host; a rule to a chain counts twice. */
-const gapPerRuleMs = 0.04;
-
-/** Between the writes of a burst there is as much anyway. */
-const leastGapMs = 50;
-
-/** With more rules, other programs may take longer. */
-const mostGapMs = 2000;
-
-/** Where rules cannot be counted: there are too many, or the host is too busy, to do so in a second. */
-const unknownGapMs = 1000;
-
-/** Foreign rules grow slowly. */
-const countEveryMs = 30_000;
-
-/** Rejects never. */
-export class WriteGaps {
-  readonly #clock: Clock;
-  readonly #countRules: () => Promise<number>;
-  #gapMs: number | null = null;
-  #countedAt = -Infinity;
-  #burstSince = -Infinity;
-  #wroteAt = -Infinity;
-
-  /** `countRules` answers how many rules others have. */
-  constructor(clock: Clock, countRules: () => Promise<number>) {
-    this.#clock = clock;
-    this.#countRules = countRules;
-  }
-
-  /** In how long changes may be written; 0 is now. */
-  get waitMs(): number {
-    const now = this.#clock.now();
-    const isInBurst = now - this.#burstSince < burstMs;
-    return isInBurst ? 0 : Math.max(0, this.#wroteAt + (this.#gapMs ?? 0) - now);
-  }
-
-  /** To be called after each write of changes. */
-  async noteWrite(): Promise<void> {
-    const now = this.#clock.now();
-    if (now - this.#burstSince >= burstMs) this.#burstSince = now;
-    if (now - this.#countedAt >= countEveryMs) await this.#measure(now);
-    this.#wroteAt = this.#clock.now();
-  }
-
-  async #measure(now: number): Promise<void> {
-    this.#countedAt = now;
-    const [count] = await Promise.allSettled([this.#countRules()]);
-    if (count.status === 'rejected') {
-      this.#gapMs ??= unknownGapMs;
-      return;
-    }
-    const gapMs = Math.min(mostGapMs, count.value * gapPerRuleMs);
-    this.#gapMs = gapMs < leastGapMs ? 0 : gapMs;
-  }
-}
-
-/** Says in the log what becomes of this node's seats. */
-export class SeatsLog implements SeatsListener {
-  readonly #logger: Logger;
-
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
-
-  held(seat: string, isHeld: boolean): void {
-    this.#logger.info(isHeld ? `this node holds seat ${seat}` : `this node no longer holds seat ${seat}`);
-  }
-
-  stateChanged(instance: string, state: VrrpState): void {
-    this.#logger.debug(`keepalived reports ${state} for ${instance}`);
-  }
-
-  inUse(address: string, mac: string | null): void {
-    if (mac === null) this.#logger.info(`no other host answers for ${address} any more`);
-    else this.#logger.warn(`another host (MAC ${mac}) answers for ${address}: this node does not hold it`);
-  }
-
-  leftOut(problem: string): void {
-    this.#logger.warn(problem);
-  }
-
-  written(): void {
-    this.#logger.info('keepalived.conf is replaced');
-  }
-
-  refused(detail: string | null): void {
-    if (detail === null) this.#logger.info('keepalived takes the new keepalived.conf');
-    else {
-      this.#logger.error(
-        'keepalived refuses the new keepalived.conf, and continues with the former configuration',
-        {
-          details: detail,
-        },
-      );
-    }
-  }
-
-  notChecked(error: unknown): void {
-    this.#logger.info(
-      `keepalived.conf is not checked before it is used, only by keepalived itself: ${toErrorText(error)}`,
-    );
-  }
-
-  running(isRunning: boolean): void {
-    if (isRunning) this.#logger.info("the balancer's keepalived runs");
-    else this.#logger.warn("the balancer's keepalived does not run: this node holds no address");
-  }
-
-  changed(isServing: boolean): void {
-    if (isServing) this.#logger.info('this node can serve again: keepalived may hold seats');
-    else this.#logger.warn('this node can serve no Service: keepalived gives its seats up');
-  }
-
-  notWritten(problem: VipnatError): void {
-    this.#logger.error(problem.message, { code: problem.code });
-  }
-
-  failed(error: unknown): void {
-    if (error === null) this.#logger.info('the seats of this node are kept again');
-    else {
-      this.#logger.error(
-        `the seats of this node cannot be kept: ${toErrorText(error)}. They stay as they are`,
-        {
-          code: findErrorCode(error),
-        },
-      );
-    }
-  }
-}
-
-function toErrorText(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -14,35 +14,27 @@ import { balancerRole, takePlace, findLockOwner } from '../lib/http/singleton.ts
 import { activityPath, type HostBalancer, askBalancerActivity } from '../lib/api/balancer.ts';
 import {
   readHostTables,
+  type NodeQuestion,
   type ServicesDrift,
   findServicesDrift,
-  type TablesPlan,
-  planTables,
   isSendingOn,
-  type BalancerRemoval,
-  removeBalancerTables,
 } from './inspect.ts';
-import {
-  hasSeatConfiguration,
-  type NodeObjects,
-  planNodeSeats,
-  type Seats,
-  type SeatsState,
-  createHostSeats,
-} from './seats/seats.ts';
-import type { SeatsPlan, SeatsInput } from './seats/plan.ts';
+import { hasSeatConfiguration, type Seats, type SeatsState, createHostSeats } from './seats/seats.ts';
+import type { SeatsInput } from './seats/plan.ts';
 import { listStrictTunnels, listUntranslatedProtocols } from '../lib/kernel/forwarding.ts';
 import { NodeReporter, BalancerCounter, ApiVips, LeaseValidity, type BalancerState } from './report.ts';
 import { Balancer, type BalancerView } from './sync.ts';
 import { type NodeHealth, createNodeHealth } from './nodes/health.ts';
 import { NodeAddresses } from './nodes/directory.ts';
 import { createBalancerKernel } from '../lib/kernel/kernel.ts';
-import { SeatsLog } from './log.ts';
 import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
 import { findRouted } from '../lib/kernel/routes.ts';
 import { isAwaited } from '../lib/api/service.ts';
 import { listServices, maxDraining } from '../lib/api/node.ts';
 import { RoutedClient } from '../lib/kubernetes/writes.ts';
+
+export { planServices, cleanUpServices } from './inspect.ts';
+export { planSeats } from './seats/seats.ts';
 
 /** The options of `vipnat balancer`. */
 export interface BalancerOptions {
@@ -116,39 +108,29 @@ async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Pr
   try {
     await heartbeat?.start();
     const info = { version, pid: process.pid, since: systemClock.date().toISOString() };
-    const lockRequest = { role: balancerRole, info, answers: listAnswers(options, beginning) };
+    const answer = () => {
+      const state = beginning.running?.state;
+      return state === undefined ? {} : toActivity(state, options, systemClock.date());
+    };
+    const lockRequest = { role: balancerRole, info, answers: new Map([[activityPath, answer]]) };
     const release = await takePlace({ ...lockRequest, logger, signal: ending.signal, serve: () => null });
     if (release === null) {
       logger.info(`${await signal}: vipnat stops. It waited for another balancer, and wrote nothing`);
       return exitStatuses.done;
     }
     beginning.running = new NodeBalancer(options);
-    return await serve(beginning.running, options, signal).finally(release);
+    try {
+      logger.info(`vipnat ${version} balances Services on node ${options.node}, pid ${process.pid}`);
+      beginning.running.start();
+      logger.info(`${await signal}: vipnat stops. Its tables stay, and count for 30 s`);
+      await beginning.running.stop();
+      return exitStatuses.done;
+    } finally {
+      await release();
+    }
   } finally {
     heartbeat?.stop();
   }
-}
-
-/** What it says of itself to commands on the same host. */
-function listAnswers(place: NodeBalancerOptions, beginning: Beginning): Map<string, () => object> {
-  const answer = () => {
-    const state = beginning.running?.state;
-    return state === undefined ? {} : toActivity(state, place, systemClock.date());
-  };
-  return new Map([[activityPath, answer]]);
-}
-
-/** Once it is the host's balancer: until the signal. */
-async function serve(
-  running: NodeBalancer,
-  { logger, node }: NodeBalancerOptions,
-  signal: Promise<NodeJS.Signals>,
-): Promise<number> {
-  logger.info(`vipnat ${version} balances Services on node ${node}, pid ${process.pid}`);
-  running.start();
-  logger.info(`${await signal}: vipnat stops. Its tables stay, and count for 30 s`);
-  await running.stop();
-  return exitStatuses.done;
 }
 
 /** What Services have on this host. Never rejects for what the host is like. */
@@ -162,34 +144,15 @@ export async function inspectBalancer(): Promise<HostBalancer> {
   return { balancer, activity, ...tables, runDir, hasConfiguration: await hasSeatConfiguration(runDir) };
 }
 
-/** How a command asks the API about this host's node. */
-export interface NodeQuestion {
-  /** Null without credentials. */
-  readonly route: ApiRoute | null;
-  /** The node's name, unless its balancer has another one. */
-  readonly node: string;
-}
-
 /** What `check` finds of Services on this host. */
 export interface ServicesCheck extends ServicesDrift {
   readonly host: HostBalancer;
 }
 
 /** Looks at Services on this host, and compares its tables with the API where there are credentials. Never rejects for what the host is like. */
-export async function checkServices({ route, node }: NodeQuestion): Promise<ServicesCheck> {
+export async function checkServices(question: NodeQuestion): Promise<ServicesCheck> {
   const host = await inspectBalancer();
-  return { host, ...(await findServicesDrift(host, { route, node: host.activity?.node ?? node })) };
-}
-
-/** What the balancer of a host would write now that its tables lack. Writes nothing. Rejects as listObjects does, and as the kernel does. */
-export async function planServices(host: HostBalancer, route: ApiRoute, node: string): Promise<TablesPlan> {
-  const place = { route, clock: systemClock, node: host.activity?.node ?? node };
-  return await planTables(place, host.balancer !== null);
-}
-
-/** The seats that the node may hold, by objects of the API and by the networks of this host. Rejects with NETLINK_FAILED. */
-export async function planSeats(objects: NodeObjects, node: string): Promise<SeatsPlan> {
-  return await planNodeSeats(objects, node);
+  return { host, ...(await findServicesDrift(host, question)) };
 }
 
 /** See listStrictTunnels: those that drop connections that this host's tables send to other nodes; none without such tables. */
@@ -197,28 +160,14 @@ export async function findStrictTunnels({ tables }: HostBalancer): Promise<reado
   return (await isSendingOn(tables)) ? await listStrictTunnels() : [];
 }
 
-/**
- * Removes what the balancer has written, or only lists it; nothing while a balancer runs, which would write it again. Never rejects
- * because of the host's state.
- */
-export async function cleanUpServices({ dryRun }: { readonly dryRun: boolean }): Promise<BalancerRemoval> {
-  return await removeBalancerTables(dryRun);
-}
-
 /** The options of a node's balancer. */
-interface NodeBalancerOptions {
+interface NodeBalancerOptions extends Omit<BalancerOptions, 'given'> {
   readonly route: ApiRoute;
   readonly logger: Logger;
   /** The name of this node, as the API has it. */
   readonly node: string;
-  /** Of the node's Lease. */
-  readonly namespace: string;
   /** What it shares with its keepalived. */
   readonly runDir: string;
-  /** At which other nodes reach this one; empty to find out. */
-  readonly nodeAddresses: readonly string[];
-  /** Where other nodes are asked whether they live; 0 asks nobody. */
-  readonly probePort: number;
   /** Receives how many seconds each change took to be in the kernel. */
   readonly time: (seconds: number) => void;
 }
@@ -246,7 +195,7 @@ class NodeBalancer {
 
   /** @throws VipnatError as createHostSeats does */
   constructor(options: NodeBalancerOptions) {
-    const { route, logger, node, runDir } = options;
+    const { route, logger, node } = options;
     const common = { clock: systemClock, node };
     this.#node = node;
     this.#counter = new BalancerCounter(options.time);
@@ -256,19 +205,14 @@ class NodeBalancer {
         this.#reporter.renew();
       },
     });
-    this.#reporter = createReporter(options, this.#ending.signal, validity);
-    this.#seats = createHostSeats({
-      ...common,
-      runDir,
-      report: new SeatsLog(logger),
-      onState: (state) => {
-        this.#takeState(state);
-      },
-      onPlanned: (input) => {
-        this.#planned = input;
-        this.#report();
+    this.#reporter = new NodeReporter({
+      ...{ ...common, logger, namespace: options.namespace },
+      client: new RoutedClient(route, systemClock, this.#ending.signal),
+      onRenewed: (renewal) => {
+        validity.renewed(renewal);
       },
     });
+    this.#seats = this.#createSeats(options);
     this.#addresses = new NodeAddresses(options.nodeAddresses, systemClock, () => {
       this.#report();
     });
@@ -285,10 +229,22 @@ class NodeBalancer {
       random: systemRandom,
       observer: this.#counter,
       nodes: this.#nodes,
-      listener: {
-        changed: (view) => {
-          this.#takeView(view);
-        },
+      onView: (view) => {
+        this.#takeView(view);
+      },
+    });
+  }
+
+  #createSeats(options: NodeBalancerOptions): Seats {
+    return createHostSeats({
+      ...options,
+      clock: systemClock,
+      onState: (state) => {
+        this.#takeState(state);
+      },
+      onPlanned: (input) => {
+        this.#planned = input;
+        this.#report();
       },
     });
   }
@@ -401,30 +357,4 @@ class NodeBalancer {
  */
 function growHeap(): void {
   setFlagsFromString('--heap-growing-percent=30');
-}
-
-function createReporter(
-  { route, logger, node, namespace }: NodeBalancerOptions,
-  signal: AbortSignal,
-  validity: LeaseValidity,
-): NodeReporter {
-  return new NodeReporter({
-    client: new RoutedClient(route, systemClock, signal),
-    clock: systemClock,
-    node,
-    namespace,
-    onRenewed: (renewal) => {
-      validity.renewed(renewal);
-    },
-    report: {
-      notTaken: (detail) => {
-        logger.warn(
-          `${detail}. The controller does not know what this node has done; vipnat tries again, and takes no new address meanwhile`,
-        );
-      },
-      taken: () => {
-        logger.info('the API takes what this node says again');
-      },
-    },
-  });
 }

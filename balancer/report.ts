@@ -16,8 +16,8 @@ import { readNftVips } from '../lib/nft/vip-rules.ts';
 import { parseNftTable } from '../lib/nft/table.ts';
 import { readVip } from '../lib/iptables/vip-rules.ts';
 import type { NodeEndings, NodeOutages } from './services/backends.ts';
-import type { NodeHealth } from './nodes/health.ts';
 import type { ErrorCode } from '../lib/errors.ts';
+import type { Logger } from '../lib/telemetry/log.ts';
 import type { ObjectClient, ObjectWrite } from '../lib/kubernetes/writes.ts';
 import * as z from 'zod/mini';
 import { objectVersion } from '../lib/kubernetes/client.ts';
@@ -122,10 +122,10 @@ export interface BalancerState {
   readonly counts: BalancerCounts;
   /** Nodes that do not answer this one. */
   readonly outages: NodeOutages;
-  /** Nodes that never answered this one, and stay in use: see NodeHealth. */
-  readonly unheard: NodeHealth['unheard'];
+  /** Nodes that never answered this one, and where they were asked; they stay in use. */
+  readonly unheard: readonly string[];
   /** How many nodes are asked whether they live, and how often that was done. */
-  readonly nodes: NodeHealth['counts'];
+  readonly nodes: { readonly asked: number; readonly probes: number };
 }
 
 /** What of it the balancer itself knows. */
@@ -141,17 +141,8 @@ interface BalancerCounts {
   readonly failures: ReadonlyMap<ErrorCode, number>;
 }
 
-/** Notified of what a balancer does. */
-export interface BalancerObserver {
-  /** Changes of so many Services are in the kernel, so long after the first event of them. */
-  programmed(services: number, tookMs: number): void;
-  /** A table that another program had changed or removed is written again. */
-  repaired(): void;
-  failed(code: ErrorCode): void;
-}
-
 /** Counts. How long a change took is for `time`, in seconds. */
-export class BalancerCounter implements BalancerObserver {
+export class BalancerCounter {
   readonly #time: (seconds: number) => void;
   readonly #failures = new Map<ErrorCode, number>();
   #changes = 0;
@@ -165,15 +156,18 @@ export class BalancerCounter implements BalancerObserver {
     return { changes: this.#changes, repairs: this.#repairs, failures: this.#failures };
   }
 
+  /** Changes of so many Services are in the kernel, so long after the first event of them. */
   programmed(services: number, tookMs: number): void {
     this.#changes += services;
     this.#time(tookMs / 1000);
   }
 
+  /** A table that another program had changed or removed is written again. */
   repaired(): void {
     this.#repairs += 1;
   }
 
+  /** A sync failed. */
   failed(code: ErrorCode): void {
     this.#failures.set(code, (this.#failures.get(code) ?? 0) + 1);
   }
@@ -182,7 +176,9 @@ export class BalancerCounter implements BalancerObserver {
 /** Where the Lease is written. */
 interface LeasePlace {
   readonly client: ObjectClient;
+  /** As the API names this node. */
   readonly node: string;
+  /** Of vipnat's objects. */
   readonly namespace: string;
 }
 
@@ -260,22 +256,13 @@ class LeaseWriter {
     const content = report ?? (isNew ? { ...nothing, node } : null);
     const annotations = content === null ? {} : toAnnotations(content);
     const removed = report === null ? {} : Object.fromEntries(this.#unknown.map((name) => [name, null]));
-    return isNew
-      ? {
-          title: `creating Lease ${this.#name}`,
-          method: 'POST',
-          path: this.#collection,
-          body: { ...leaseType, metadata: { name: this.#name, annotations }, spec },
-        }
-      : {
-          title: `renewing Lease ${this.#name}`,
-          method: 'PATCH',
-          path: this.#path,
-          body: {
-            metadata: { resourceVersion: this.#version, annotations: { ...removed, ...annotations } },
-            spec,
-          },
-        };
+    if (isNew) {
+      const body = { ...leaseType, metadata: { name: this.#name, annotations }, spec };
+      return { title: `creating Lease ${this.#name}`, method: 'POST', path: this.#collection, body };
+    }
+    const metadata = { resourceVersion: this.#version, annotations: { ...removed, ...annotations } };
+    const body = { metadata, spec };
+    return { title: `renewing Lease ${this.#name}`, method: 'PATCH', path: this.#path, body };
   }
 }
 
@@ -300,23 +287,10 @@ const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
  * are newly on an interface since the last report. An unreachable API changes nothing but that.
  */
 
-/** Notified of whether the API takes this node's word. */
-interface ReportListener {
-  /** It was not taken, for the first time in a row: a sentence. It is tried again. */
-  notTaken(detail: string): void;
-  /** It is taken again. */
-  taken(): void;
-}
-
 /** What the caller supplies. */
-interface ReporterPorts {
-  readonly client: ObjectClient;
+interface ReporterPorts extends LeasePlace {
   readonly clock: Clock;
-  readonly report: ReportListener;
-  /** As the API names this node. */
-  readonly node: string;
-  /** Of vipnat's objects. */
-  readonly namespace: string;
+  readonly logger: Logger;
   /** Called after each renewal that was taken. */
   readonly onRenewed: (renewal: Renewal) => void;
 }
@@ -442,20 +416,23 @@ export class NodeReporter {
   }
 
   async #write(): Promise<void> {
-    const { clock, node, report, onRenewed } = this.#ports;
+    const { clock, node, logger, onRenewed } = this.#ports;
     const detail = this.#report;
     const begunMs = clock.now();
     const text = toMicroTime(clock.date());
     [this.#begunAt, this.#isNeeded] = [begunMs, false];
     const problem = await this.#lease.write(detail === null ? null : { ...detail, node }, text);
     if (problem === null) {
-      if (this.#failures > 0) report.taken();
+      if (this.#failures > 0) logger.info('the API takes what this node says again');
       [this.#failures, this.#reported] = [0, detail];
       // What came while it was written is to be said, too.
       if (detail === this.#report) this.#owesEarly = this.#awaited.early;
       onRenewed({ begunMs, text });
     } else {
-      if (this.#failures === 0 && !this.#isStopped) report.notTaken(problem);
+      if (this.#failures === 0 && !this.#isStopped)
+        logger.warn(
+          `${problem}. The controller does not know what this node has done; vipnat tries again, and takes no new address meanwhile`,
+        );
       this.#failures += 1;
       this.#isNeeded ||= detail === null;
     }

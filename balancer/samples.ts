@@ -53,99 +53,101 @@ export async function createBalancerPages(readState: () => BalancerState | null)
   };
 }
 
-/** What a balancer's metrics are, but for the one that is timed; docs/metrics.md has a row for each. */
+/** Values of one metric: null while it is unknown, several by their labels. */
+type Reading =
+  number | null | readonly (readonly [value: number, labels: Readonly<Record<string, string>>])[];
+
+interface BalancerMetric extends MetricDefinition {
+  readonly read: (state: BalancerState) => Reading;
+}
+
+const define =
+  (type: 'gauge' | 'counter') =>
+  (help: string, read: BalancerMetric['read'], labels: readonly string[] = []): BalancerMetric => {
+    return { type, labels, help, read };
+  };
+const [gauge, counter] = [define('gauge'), define('counter')];
+
+/** Each object that cannot be read is a series. */
+const maxNamed = 100;
+
+/** What a balancer's metrics are, and how each is read, but for the one that is timed; docs/metrics.md has a row for each. */
 export const balancerMetrics = {
-  vipnat_balancer_services: {
-    type: 'gauge',
-    labels: [],
-    help: "Number of Services in this node's tables",
-  },
-  vipnat_balancer_services_left: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of Services that this node cannot take and leaves to kube-proxy; the log names them',
-  },
-  vipnat_balancer_table_elements: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of elements in the sets and maps of both tables',
-  },
-  vipnat_balancer_mode: {
-    type: 'gauge',
-    labels: ['mode'],
-    help: 'How this node balances: 1 for the mode in use, 0 for the others; absent before the first sync',
-  },
-  vipnat_balancer_seat_held: {
-    type: 'gauge',
-    labels: ['seat'],
-    help: 'Whether this node holds a seat that it may hold',
-  },
-  vipnat_balancer_addresses_in_use: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of addresses of pools that another host on the network of this node answers for',
-  },
-  vipnat_balancer_draining_endpoints: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of endpoints that end and get no new connection of this node; one of several Services counts for each',
-  },
-  vipnat_balancer_draining_connections: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of open TCP connections that this node still sends to these endpoints, as last counted',
-  },
-  vipnat_balancer_nodes_asked: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of other nodes that this node asks whether they live',
-  },
-  vipnat_balancer_nodes_unresponsive: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of other nodes that do not answer this node: their pods get no new connection from here',
-  },
-  vipnat_balancer_node_probes_total: {
-    type: 'counter',
-    labels: [],
-    help: 'TCP connects by which this node asked whether other nodes live',
-  },
-  vipnat_balancer_api_followed: {
-    type: 'gauge',
-    labels: [],
-    help: 'Whether the balancer follows the Kubernetes API; without it the tables stay as they are',
-  },
-  vipnat_balancer_kind_followed: {
-    type: 'gauge',
-    labels: ['kind'],
-    help: 'Whether the balancer can read a kind of objects; 0 while each attempt fails',
-  },
-  vipnat_balancer_object_unreadable: {
-    type: 'gauge',
-    labels: ['kind', 'object'],
-    help: 'Objects that cannot be read, and that the balancer leaves out: 1 for each, of the first 100',
-  },
-  vipnat_balancer_last_sync_timestamp_seconds: {
-    type: 'gauge',
-    labels: [],
-    help: 'Time of the last sync without a failure, in seconds since 1970; absent before the first one',
-  },
-  vipnat_balancer_changes_total: {
-    type: 'counter',
-    labels: [],
-    help: 'Changes of Services that the balancer wrote to its tables',
-  },
-  vipnat_balancer_repairs_total: {
-    type: 'counter',
-    labels: [],
-    help: 'How often the balancer wrote a table again that another program had changed or removed',
-  },
-  vipnat_balancer_failures_total: {
-    type: 'counter',
-    labels: ['code'],
-    help: 'Failed syncs, by the code of docs/errors.md',
-  },
-} as const satisfies Record<string, MetricDefinition>;
+  vipnat_balancer_services: gauge("Number of Services in this node's tables", ({ services }) => services),
+  vipnat_balancer_services_left: gauge(
+    'Number of Services that this node cannot take and leaves to kube-proxy; the log names them',
+    ({ left }) => left.length,
+  ),
+  vipnat_balancer_table_elements: gauge(
+    'Number of elements in the sets and maps of both tables',
+    ({ elements }) => elements,
+  ),
+  vipnat_balancer_mode: gauge(
+    'How this node balances: 1 for the mode in use, 0 for the others; absent before the first sync',
+    ({ mode }) => (mode === null ? null : nodeModes.map((each) => [Number(each === mode), { mode: each }])),
+    ['mode'],
+  ),
+  vipnat_balancer_seat_held: gauge(
+    'Whether this node holds a seat that it may hold',
+    ({ seats, held }) => seats.map((seat) => [Number(held.includes(seat)), { seat }]),
+    ['seat'],
+  ),
+  vipnat_balancer_addresses_in_use: gauge(
+    'Number of addresses of pools that another host on the network of this node answers for',
+    ({ inUse }) => inUse.length,
+  ),
+  vipnat_balancer_draining_endpoints: gauge(
+    'Number of endpoints that end and get no new connection of this node; one of several Services counts for each',
+    ({ draining }) => draining.length,
+  ),
+  vipnat_balancer_draining_connections: gauge(
+    'Number of open TCP connections that this node still sends to these endpoints, as last counted',
+    ({ draining }) => draining.reduce((sum, { connections }) => sum + (connections ?? 0), 0),
+  ),
+  vipnat_balancer_nodes_asked: gauge(
+    'Number of other nodes that this node asks whether they live',
+    ({ nodes }) => nodes.asked,
+  ),
+  vipnat_balancer_nodes_unresponsive: gauge(
+    'Number of other nodes that do not answer this node: their pods get no new connection from here',
+    ({ outages }) => outages.out.size,
+  ),
+  vipnat_balancer_node_probes_total: counter(
+    'TCP connects by which this node asked whether other nodes live',
+    ({ nodes }) => nodes.probes,
+  ),
+  vipnat_balancer_api_followed: gauge(
+    'Whether the balancer follows the Kubernetes API; without it the tables stay as they are',
+    ({ isFollowing }) => Number(isFollowing),
+  ),
+  vipnat_balancer_kind_followed: gauge(
+    'Whether the balancer can read a kind of objects; 0 while each attempt fails',
+    ({ kinds }) => [...kinds].map(([kind, isFollowed]) => [Number(isFollowed), { kind }]),
+    ['kind'],
+  ),
+  vipnat_balancer_object_unreadable: gauge(
+    'Objects that cannot be read, and that the balancer leaves out: 1 for each, of the first 100',
+    ({ unreadable }) => unreadable.slice(0, maxNamed).map(({ kind, object }) => [1, { kind, object }]),
+    ['kind', 'object'],
+  ),
+  vipnat_balancer_last_sync_timestamp_seconds: gauge(
+    'Time of the last sync without a failure, in seconds since 1970; absent before the first one',
+    ({ syncedAt }) => (syncedAt === null ? null : syncedAt.getTime() / 1000),
+  ),
+  vipnat_balancer_changes_total: counter(
+    'Changes of Services that the balancer wrote to its tables',
+    ({ counts }) => counts.changes,
+  ),
+  vipnat_balancer_repairs_total: counter(
+    'How often the balancer wrote a table again that another program had changed or removed',
+    ({ counts }) => counts.repairs,
+  ),
+  vipnat_balancer_failures_total: counter(
+    'Failed syncs, by the code of docs/errors.md',
+    ({ counts }) => [...counts.failures].map(([code, count]) => [count, { code }]),
+    ['code'],
+  ),
+};
 
 /** The one that is timed. */
 export const programmingDuration = {
@@ -164,46 +166,13 @@ interface BalancerSample {
   readonly value: number;
 }
 
-/** Each is a series. */
-const maxNamed = 100;
-
 /** All values as of a state. Pure. */
 export function listBalancerSamples(state: BalancerState): BalancerSample[] {
-  const { counts, mode, syncedAt } = state;
-  const one = (name: BalancerSample['name'], value: number, labels: Record<string, string> = {}) => {
-    return { name, labels, value };
-  };
-  return [
-    one('vipnat_balancer_services', state.services),
-    one('vipnat_balancer_services_left', state.left.length),
-    one('vipnat_balancer_table_elements', state.elements),
-    ...(mode === null
-      ? []
-      : nodeModes.map((each) => one('vipnat_balancer_mode', Number(each === mode), { mode: each }))),
-    ...state.seats.map((seat) =>
-      one('vipnat_balancer_seat_held', Number(state.held.includes(seat)), { seat }),
-    ),
-    one('vipnat_balancer_addresses_in_use', state.inUse.length),
-    one('vipnat_balancer_draining_endpoints', state.draining.length),
-    one(
-      'vipnat_balancer_draining_connections',
-      state.draining.reduce((sum, { connections }) => sum + (connections ?? 0), 0),
-    ),
-    one('vipnat_balancer_nodes_asked', state.nodes.asked),
-    one('vipnat_balancer_nodes_unresponsive', state.outages.out.size),
-    one('vipnat_balancer_node_probes_total', state.nodes.probes),
-    one('vipnat_balancer_api_followed', Number(state.isFollowing)),
-    ...[...state.kinds].map(([kind, isFollowed]) =>
-      one('vipnat_balancer_kind_followed', Number(isFollowed), { kind }),
-    ),
-    ...state.unreadable.slice(0, maxNamed).map((names) => one('vipnat_balancer_object_unreadable', 1, names)),
-    ...(syncedAt === null
-      ? []
-      : [one('vipnat_balancer_last_sync_timestamp_seconds', syncedAt.getTime() / 1000)]),
-    one('vipnat_balancer_changes_total', counts.changes),
-    one('vipnat_balancer_repairs_total', counts.repairs),
-    ...[...counts.failures].map(([code, count]) => one('vipnat_balancer_failures_total', count, { code })),
-  ];
+  return Object.entries(balancerMetrics).flatMap(([name, { read }]) => {
+    const reading = read(state);
+    const all = typeof reading === 'number' ? [[reading, {}] as const] : (reading ?? []);
+    return all.map(([value, labels]) => ({ name: name as keyof typeof balancerMetrics, labels, value }));
+  });
 }
 
 /** What `/healthz` answers. Pure. */
@@ -219,18 +188,10 @@ export function judgeBalancerReadiness({ mode }: Pick<BalancerState, 'mode'>): A
   return toText(503, `not ready: the tables do not count on this node (${mode})`);
 }
 
-/** What stays the same as long as it runs. */
-interface BalancerPlace {
-  /** As the API names it. */
-  readonly node: string;
-  /** What it shares with its keepalived. */
-  readonly runDir: string;
-}
-
 /** What it answers there. Pure. */
 export function toActivity(
   state: BalancerState,
-  { node, runDir }: BalancerPlace,
+  { node, runDir }: Pick<BalancerActivity, 'node' | 'runDir'>,
   now: Date,
 ): BalancerActivity {
   const { mode, services, elements, seats, held, inUse, isFollowing, syncedAt, behindMs, counts } = state;

@@ -1,45 +1,27 @@
-import type { ApiRoute } from '../lib/kubernetes/route.ts';
 import type { BalancerKernel } from '../lib/kernel/kernel.ts';
-import type { PlacedAddress } from '../lib/kernel/addresses.ts';
-import { type Clock, type Random, backOff } from '../lib/clock.ts';
-import type { Logger } from '../lib/telemetry/log.ts';
-import type { LeaseValidity, BalancerObserver, BalancerProgress } from './report.ts';
-import type { NodeWatch } from './nodes/health.ts';
+import { type Clock, backOff } from '../lib/clock.ts';
+import type { BalancerCounter, BalancerProgress } from './report.ts';
 import type { NodeReport, DrainingEndpoint } from '../lib/api/node.ts';
 import type { AddressPool, VirtualIp } from '../lib/api/vipnat.ts';
-import { Programmer, IsolatedWrites, type Balances } from './table/programmer.ts';
+import { Programmer, IsolatedWrites } from './table/programmer.ts';
 import { aliveSeconds, tableName } from '../lib/api/balancer.ts';
-import { FollowedObjects } from './services/follow.ts';
+import type { Balances } from './services/backends.ts';
+import { FollowedObjects, type FollowOptions } from './services/follow.ts';
 import { SettledBalances } from './table/shares.ts';
 import { ForwardKeeper } from './table/forward.ts';
 import { TriggerQueue, type OwnCause, type Requeue } from '../lib/sync-queue.ts';
-import { SyncLog, WriteGaps } from './log.ts';
-import { Decider } from './decide.ts';
+import { SyncLog } from './log.ts';
+import { Decider, type DecidePorts } from './decide.ts';
 import type { Source } from '../lib/kernel/watch.ts';
 import { toKey } from '../lib/kubernetes/client.ts';
 import { toVipnatError } from '../lib/errors.ts';
 
 /** What the caller supplies. */
-export interface BalancerPorts {
-  readonly route: ApiRoute;
+export interface BalancerPorts extends DecidePorts, Omit<FollowOptions, 'onChange'> {
   readonly kernel: BalancerKernel;
-  /** The addresses of this host. */
-  readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
-  /** Of this host, see there. */
-  readonly findRouted: (addresses: readonly string[]) => Promise<readonly string[]>;
-  /** Of this host, see there. */
-  readonly listStrictTunnels: () => Promise<readonly string[]>;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  /** The name of this node, as the API has it. */
-  readonly node: string;
-  /** Whether the controller counts on this node, by the renewals of its Lease. */
-  readonly validity: LeaseValidity;
-  /** Notified after each sync of what has changed, whether or not all could be written. */
-  readonly listener: BalancerListener;
-  readonly observer: BalancerObserver;
-  readonly nodes: NodeWatch;
+  /** Called after each sync with what holds then, whether or not all could be written. */
+  readonly onView: (view: BalancerView) => void;
+  readonly observer: BalancerCounter;
 }
 
 /** What this node has to do with, and what its kernel has of it. */
@@ -56,11 +38,6 @@ export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
   readonly left: ReadonlyMap<string, string>;
   /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
   readonly dropping: ReadonlyMap<string, string>;
-}
-
-/** Who holds the addresses, and says what this node has done. */
-interface BalancerListener {
-  changed(view: BalancerView): void;
 }
 
 /** A third of the time after which the rules stop to count. */
@@ -115,6 +92,76 @@ export class TableLife {
   recordOutcome(isDone: boolean): void {
     if (isDone) this.#failingSince = null;
     else this.#failingSince ??= this.#clock.now();
+  }
+}
+
+/**
+ * When changes may be written.
+ *
+ * Goal: a change is in the kernel some milliseconds later.
+ * Tension: iptables-nft-save begins again whenever anybody has written to nftables meanwhile (1.8.9). With ten writes a second, it never
+ * ends on a host with 17,000 rules: kube-proxy hangs, and `vipnat run` repairs nothing.
+ * Compromise: changes are written immediately for half a second. Then there is a gap in which all other rules can be listed twice. A host
+ * with few rules needs no gap.
+ */
+
+/** For so long changes are written as they come. */
+const burstMs = 500;
+
+/** iptables-nft-save 1.8.9 takes 0.012 ms for a rule, three times that on a busy host; a rule to a chain counts twice. */
+const gapPerRuleMs = 0.04;
+
+/** Between the writes of a burst there is as much anyway. */
+const leastGapMs = 50;
+
+/** With more rules, other programs may take longer. */
+const mostGapMs = 2000;
+
+/** Where rules cannot be counted: there are too many, or the host is too busy, to do so in a second. */
+const unknownGapMs = 1000;
+
+/** Foreign rules grow slowly. */
+const countEveryMs = 30_000;
+
+/** Rejects never. */
+export class WriteGaps {
+  readonly #clock: Clock;
+  readonly #countRules: () => Promise<number>;
+  #gapMs: number | null = null;
+  #countedAt = -Infinity;
+  #burstSince = -Infinity;
+  #wroteAt = -Infinity;
+
+  /** `countRules` answers how many rules others have. */
+  constructor(clock: Clock, countRules: () => Promise<number>) {
+    this.#clock = clock;
+    this.#countRules = countRules;
+  }
+
+  /** In how long changes may be written; 0 is now. */
+  get waitMs(): number {
+    const now = this.#clock.now();
+    const isInBurst = now - this.#burstSince < burstMs;
+    return isInBurst ? 0 : Math.max(0, this.#wroteAt + (this.#gapMs ?? 0) - now);
+  }
+
+  /** To be called after each write of changes. */
+  async noteWrite(): Promise<void> {
+    const now = this.#clock.now();
+    if (now - this.#burstSince >= burstMs) this.#burstSince = now;
+    if (now - this.#countedAt >= countEveryMs) await this.#measure(now);
+    this.#wroteAt = this.#clock.now();
+  }
+
+  async #measure(now: number): Promise<void> {
+    this.#countedAt = now;
+    const [count] = await Promise.allSettled([this.#countRules()]);
+    if (count.status === 'rejected') {
+      this.#gapMs ??= unknownGapMs;
+      return;
+    }
+    const gapMs = Math.min(mostGapMs, count.value * gapPerRuleMs);
+    this.#gapMs = gapMs < leastGapMs ? 0 : gapMs;
   }
 }
 
@@ -362,6 +409,6 @@ export class Balancer {
     const [{ draining }, { isAnyEarly, isAnyEnding }, left] = [this.#settled, index.early, this.#left];
     const [mode, { dropping }] = [isOn ? 'direct' : 'kube-proxy', this.#decider] as const;
     const view = { mode, programmed, pools, virtualIps, draining, isAnyEarly, isAnyEnding, left, dropping };
-    this.#ports.listener.changed(view);
+    this.#ports.onView(view);
   }
 }

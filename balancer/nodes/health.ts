@@ -28,10 +28,8 @@ import { type NodeOutages, noOutages } from '../services/backends.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /** What it needs of its balancer. */
-interface NodeHealthOptions {
+interface NodeHealthOptions extends Pick<NodeHealthPorts, 'logger' | 'node' | 'onChange'> {
   readonly route: ApiRoute;
-  readonly logger: Logger;
-  readonly node: string;
   /** Of the Leases. */
   readonly namespace: string;
   /** Where nodes are asked; 0 asks nobody. */
@@ -40,7 +38,6 @@ interface NodeHealthOptions {
   readonly signal: AbortSignal;
   /** At which other nodes reach this one. */
   readonly listAddresses: () => readonly string[];
-  readonly onChange: () => void;
 }
 
 /** Asks the other nodes of this host's cluster, over its network. */
@@ -48,8 +45,7 @@ export function createNodeHealth(options: NodeHealthOptions): NodeHealth {
   const { route, logger, node, namespace, probePort: port, signal, listAddresses, onChange } = options;
   const list = createLister(route, systemClock, signal);
   return new NodeHealth({
-    ...{ clock: systemClock, random: systemRandom, node, port, onChange },
-    report: new NodeLog(logger, port),
+    ...{ clock: systemClock, random: systemRandom, logger, node, port, onChange },
     listLeases: () => list(toLeaseResource(namespace)),
     readRenewal: createRenewalReader(new RoutedClient(route, systemClock, signal), namespace),
     families: () => new Set(listAddresses().flatMap((text) => parseAddress(text)?.family ?? [])),
@@ -58,74 +54,8 @@ export function createNodeHealth(options: NodeHealthOptions): NodeHealth {
   });
 }
 
-/** Says in the log what becomes of other nodes. */
-class NodeLog implements NodeListener {
-  readonly #logger: Logger;
-  readonly #port: number;
-
-  /** `port` is where nodes are asked. */
-  constructor(logger: Logger, port: number) {
-    this.#logger = logger;
-    this.#port = port;
-  }
-
-  out(node: string, address: Address): void {
-    this.#logger.warn(
-      `node ${node} (${address.text}) does not answer: its pods get no new connection from this node`,
-    );
-  }
-
-  lost(node: string): void {
-    this.#logger.warn(`node ${node} still does not answer: open connections to its pods are forgotten`);
-  }
-
-  returns(node: string): void {
-    this.#logger.info(
-      `node ${node} answers again. It may have started again, so its pods get connections after its balancer has reported, or after a minute`,
-    );
-  }
-
-  back(node: string, outageMs: number): void {
-    this.#logger.info(`node ${node} is in use again after ${formatAge(outageMs)}: its pods get connections`);
-  }
-
-  neverAnswers(node: string, address: Address): void {
-    const place = formatEndpoint({ family: address.family, address: address.text, port: this.#port });
-    this.#logger.warn(
-      `node ${node} does not answer at ${place}, and never has: a firewall may drop what is sent there. If this node dies, its pods stay in use until Kubernetes marks them as not ready. Let TCP port ${this.#port} pass between nodes, or choose another port by --node-probe-port`,
-    );
-  }
-
-  unlisted(error: unknown): void {
-    if (error === null) {
-      this.#logger.info('vipnat can list the Leases of nodes again');
-      return;
-    }
-    this.#logger.warn(
-      `vipnat does not learn where other nodes are: ${(error as Error).message}. If such a node dies, its pods stay in use until Kubernetes marks them as not ready`,
-      { code: findErrorCode(error) },
-    );
-  }
-}
-
 /** Who asks other nodes whether they live. */
 export type NodeWatch = Pick<NodeHealth, 'outages' | 'watch'>;
-
-/** Notified of what becomes of other nodes. None of these is called for what has not changed. */
-export interface NodeListener {
-  /** A node does not answer: its endpoints take no new connection from now on. */
-  out(node: string, address: Address): void;
-  /** It has not answered for so long that its open connections are forgotten. */
-  lost(node: string): void;
-  /** A lost node answers again. It is not back: it may have restarted, so the report of its balancer is awaited. */
-  returns(node: string): void;
-  /** It is in use again, after so many milliseconds. */
-  back(node: string, outageMs: number): void;
-  /** It has never answered at its address: it stays in use, whatever happens to it. */
-  neverAnswers(node: string, address: Address): void;
-  /** The addresses of nodes cannot be read; null: they can again. */
-  unlisted(error: unknown): void;
-}
 
 /** A node that is asked. */
 interface Target {
@@ -135,29 +65,7 @@ interface Target {
   readonly unresponsiveSince: string;
 }
 
-/** The same node in another state. `toText` prints a time of the Clock. */
-function withState(before: Target, state: NodeState, toText: (atMs: number) => string): Target {
-  const unresponsiveSince = state.outSince === null ? '' : before.unresponsiveSince || toText(state.outSince);
-  return { ...before, state, unresponsiveSince };
-}
-
 type Targets = ReadonlyMap<string, Target>;
-
-/** The nodes that are out, for people, sorted. */
-function listUnresponsiveNodes(targets: Targets): readonly UnresponsiveNode[] {
-  return [...targets]
-    .flatMap(([node, { unresponsiveSince: since }]) => (since === '' ? [] : [{ node, since }]))
-    .sort((one, other) => (one.node < other.node ? -1 : 1));
-}
-
-/** The nodes that have never answered, and where they were asked: `w1 (10.0.0.21:10256)`, sorted. */
-function listUnheard(targets: Targets, port: number): readonly string[] {
-  const format = ({ family, text }: Address) => formatEndpoint({ family, address: text, port });
-  return [...targets]
-    .filter(([, { state }]) => hasNeverAnswered(state))
-    .map(([node, { address }]) => `${node} (${format(address)})`)
-    .sort();
-}
 
 /** The nodes that are out, and those that are lost and do not answer. The same object as before where nothing has changed. */
 function listOutages(targets: Targets, before: NodeOutages): NodeOutages {
@@ -169,11 +77,6 @@ function listOutages(targets: Targets, before: NodeOutages): NodeOutages {
     lost: list((state) => state.isLost && !isReturning(state)),
   };
   return isDeepStrictEqual(outages, before) ? before : outages;
-}
-
-/** The states of all nodes but one. */
-function listOthers(targets: Targets, node: string): NodeState[] {
-  return [...targets].flatMap(([other, { state }]) => (other === node ? [] : [state]));
 }
 
 /** Which node is asked next, and when. */
@@ -270,7 +173,7 @@ interface NodeHealthPorts
   readonly port: number;
   /** The name of this node. It is not asked. */
   readonly node: string;
-  readonly report: NodeListener;
+  readonly logger: Logger;
   /** Called when `outages` has changed. */
   readonly onChange: () => void;
 }
@@ -321,7 +224,7 @@ export class NodeHealth {
         this.#choose();
       },
       onProblem: (error) => {
-        ports.report.unlisted(error);
+        this.#logListing(error);
       },
     });
   }
@@ -333,12 +236,17 @@ export class NodeHealth {
 
   /** The same for people, sorted. */
   get unresponsive(): readonly UnresponsiveNode[] {
-    return listUnresponsiveNodes(this.#nodeToTarget);
+    return [...this.#nodeToTarget]
+      .flatMap(([node, { unresponsiveSince: since }]) => (since === '' ? [] : [{ node, since }]))
+      .sort((one, other) => (one.node < other.node ? -1 : 1));
   }
 
   /** The nodes that have not answered since they are asked, and where they were asked: `w1 (10.0.0.21:10256)`, sorted. They stay in use. */
   get unheard(): readonly string[] {
-    return listUnheard(this.#nodeToTarget, this.#ports.port);
+    return [...this.#nodeToTarget]
+      .filter(([, { state }]) => hasNeverAnswered(state))
+      .map(([node, { address }]) => `${node} (${formatEndpoint(this.#toEndpoint(address))})`)
+      .sort();
   }
 
   /** How many nodes are asked, and how many connects were begun. */
@@ -412,16 +320,15 @@ export class NodeHealth {
   }
 
   async #ask(node: string): Promise<void> {
-    const { clock, connect, port } = this.#ports;
+    const { clock, connect } = this.#ports;
     const target = this.#nodeToTarget.get(node);
     if (target === undefined) return;
     const { address, state } = target;
     const askedAt = clock.now();
     const isUnresponsive = state.history.consecutiveTimeouts > 0;
-    const wasWitnessed = isUnresponsive && isCorroborated(state, listOthers(this.#nodeToTarget, node));
+    const wasWitnessed = isUnresponsive && isCorroborated(state, this.#listOthers(node));
     this.#probes += 1;
-    const endpoint = { family: address.family, address: address.text, port };
-    const { kind } = await connect(endpoint, connectMs);
+    const { kind } = await connect(this.#toEndpoint(address), connectMs);
     const now = this.#nodeToTarget.get(node);
     if (this.#isStopped || now === undefined) return;
     // One that could not be tried says nothing, and neither does the address before.
@@ -436,20 +343,28 @@ export class NodeHealth {
   }
 
   #change(node: string, change: (state: NodeState) => NodeState): void {
-    const { report } = this.#ports;
+    const { logger } = this.#ports;
     const before = this.#nodeToTarget.get(node);
     if (before === undefined) return;
     const after = change(before.state);
-    this.#nodeToTarget.set(
-      node,
-      withState(before, after, (atMs) => this.#toText(atMs)),
-    );
+    const unresponsiveSince =
+      after.outSince === null ? '' : before.unresponsiveSince || this.#toText(after.outSince);
+    this.#nodeToTarget.set(node, { ...before, state: after, unresponsiveSince });
     if (after.history.consecutiveTimeouts === 1) this.#probePeerSoon(node);
-    if (hasNeverAnswered(after) && !hasNeverAnswered(before.state)) report.neverAnswers(node, before.address);
-    if (this.#reports.follow(node, before.state, after)) report.returns(node);
+    if (hasNeverAnswered(after) && !hasNeverAnswered(before.state))
+      this.#logNeverAnswers(node, before.address);
+    // It is not back: it may have started again.
+    if (this.#reports.follow(node, before.state, after))
+      logger.info(
+        `node ${node} answers again. It may have started again, so its pods get connections after its balancer has reported, or after a minute`,
+      );
     if (isUsedAlike(before.state, after)) return;
     this.#notify(node, before, after);
     this.#noteOutages();
+  }
+
+  #listOthers(node: string): NodeState[] {
+    return [...this.#nodeToTarget].flatMap(([other, { state }]) => (other === node ? [] : [state]));
   }
 
   #toText(atMs: number): string {
@@ -458,13 +373,40 @@ export class NodeHealth {
   }
 
   #notify(node: string, { address, state: before }: Target, after: NodeState): void {
-    const { clock, report } = this.#ports;
+    const { clock, logger } = this.#ports;
     if (before.outSince === null && after.outSince !== null) {
-      report.out(node, address);
+      logger.warn(
+        `node ${node} (${address.text}) does not answer: its pods get no new connection from this node`,
+      );
       this.#directory.reloadSoon();
     }
-    if (!before.isLost && after.isLost) report.lost(node);
-    if (before.outSince !== null && after.outSince === null) report.back(node, clock.now() - before.outSince);
+    if (!before.isLost && after.isLost)
+      logger.warn(`node ${node} still does not answer: open connections to its pods are forgotten`);
+    if (before.outSince === null || after.outSince !== null) return;
+    const age = formatAge(clock.now() - before.outSince);
+    logger.info(`node ${node} is in use again after ${age}: its pods get connections`);
+  }
+
+  #toEndpoint({ family, text: address }: Address): Endpoint {
+    return { family, address, port: this.#ports.port };
+  }
+
+  #logNeverAnswers(node: string, address: Address): void {
+    const { logger, port } = this.#ports;
+    const place = formatEndpoint(this.#toEndpoint(address));
+    logger.warn(
+      `node ${node} does not answer at ${place}, and never has: a firewall may drop what is sent there. If this node dies, its pods stay in use until Kubernetes marks them as not ready. Let TCP port ${port} pass between nodes, or choose another port by --node-probe-port`,
+    );
+  }
+
+  #logListing(error: unknown): void {
+    const { logger } = this.#ports;
+    if (error === null) logger.info('vipnat can list the Leases of nodes again');
+    else
+      logger.warn(
+        `vipnat does not learn where other nodes are: ${(error as Error).message}. If such a node dies, its pods stay in use until Kubernetes marks them as not ready`,
+        { code: findErrorCode(error) },
+      );
   }
 
   /** Asks the node that answered last: missing answers count when another node has answered since they began. */

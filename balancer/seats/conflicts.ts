@@ -1,6 +1,5 @@
 import type { NeighbourQuestion } from '../../lib/kernel/addresses.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { HeldAddresses, type HeldAddress } from './keepalived.ts';
 import type { PlacedAddress } from './plan.ts';
 
 /**
@@ -10,7 +9,7 @@ import type { PlacedAddress } from './plan.ts';
  * Tension: when an address moves from one node to the other, both may have it for a moment, and each is "another host".
  * Compromise: only who holds a seat asks, and only for an address that was not in its configuration before. Whoever takes a seat
  * over asks nothing. An address that was found in use is asked for again until nobody answers twice. What is held is asked for now
- * and then: see `HeldAddresses`.
+ * and then: see below.
  */
 
 /** Asks the links who has addresses: answers MACs by address. */
@@ -34,12 +33,52 @@ interface UsedAddress {
   unanswered: number;
 }
 
+/**
+ * Whether another host has an address, too, that this node holds.
+ *
+ * Goal: a conflict that comes later is found: DHCP, or a person, gives a Service's address to another host.
+ * Tension: vipnat's nodes answer, too: two during a takeover, and all of them with kube-proxy in mode ipvs and without strictARP. Each
+ * question waits for half a second, and ARP is a shared resource.
+ * Compromise: an address is asked for a minute after it came, and then once a minute, 64 in 10 s at most. Three answers in a row, 10 s apart,
+ * are a conflict. A host that answers for the seat's anchor is a vipnat node, and does not count. While a host answers for an address of
+ * kube-ipvs0, all vipnat nodes answer for all addresses, and of several answers the kernel uses the first: then no answer proves anything. Only
+ * for IPv4: for an IPv6 address of its own the kernel processes no answer.
+ */
+
+/** An address that this node holds. */
+export interface HeldAddress extends PlacedAddress {
+  /** What a vipnat node has, too, that takes the address over. */
+  readonly anchor: string;
+  /** What each vipnat node has that answers for all addresses of Services. Absent where none does. */
+  readonly shared?: string | undefined;
+}
+
+/** How often one is asked for. */
+const intervalMs = 60_000;
+
+/** How often some are asked for; and the next time after an answer. */
+const roundMs = 10_000;
+
+/** Of one round, without anchors and shared addresses: these are few. */
+const mostOfRound = 64;
+
+/** So many answers in a row are a conflict. */
+const heldProofs = 3;
+
+interface Turn {
+  /** As it is held now: a pool's seats, and kube-proxy's ClusterIPs, come and go. */
+  held: HeldAddress;
+  nextAt: number;
+  answers: number;
+}
+
 /** Remembers what was asked for, and what came of it. */
 export class AddressConflicts {
   readonly #findUsers: FindAddressUsers;
   readonly #clock: Clock;
   readonly #onUse: (address: string, mac: string | null) => void;
-  readonly #held: HeldAddresses;
+  readonly #turns = new Map<string, Turn>();
+  #roundAt = -Infinity;
   readonly #used = new Map<string, UsedAddress>();
   /** Asked for without an answer, and not in the file yet. */
   #free = new Set<string>();
@@ -51,7 +90,6 @@ export class AddressConflicts {
   ) {
     this.#findUsers = findUsers;
     this.#clock = clock;
-    this.#held = new HeldAddresses(clock);
     this.#onUse = onUse;
   }
 
@@ -92,12 +130,46 @@ export class AddressConflicts {
   }
 
   async #askForHeld(held: readonly HeldAddress[]): Promise<void> {
-    const questions = this.#held.listDue(held.filter(({ address }) => !this.#used.has(address.text)));
+    const questions = this.#listDueHeld(held.filter(({ address }) => !this.#used.has(address.text)));
     if (questions.length === 0) return;
-    const found = this.#held.judge(questions, await this.#findUsers(questions));
+    const users = await this.#findUsers(questions);
+    const now = this.#clock.now();
     for (const question of questions) {
-      const mac = found.get(question.address);
-      if (mac !== undefined) this.#note(question, mac);
+      const [turn, mac] = [this.#turns.get(question.address), users.get(question.address)];
+      if (turn === undefined || turn.nextAt > now) continue;
+      const isOther = mac !== undefined && !isOwn(turn.held, mac, users);
+      turn.answers = isOther ? turn.answers + 1 : 0;
+      turn.nextAt = now + (isOther ? roundMs : intervalMs);
+      if (isOther && turn.answers >= heldProofs) this.#note(question, mac);
+    }
+  }
+
+  /** Takes what this node holds. Answers what is to be asked for now. */
+  #listDueHeld(held: readonly HeldAddress[]): NeighbourQuestion[] {
+    const now = this.#clock.now();
+    this.#takeHeld(held, now);
+    if (now - this.#roundAt < roundMs) return [];
+    const due = [...this.#turns.values()].filter(({ nextAt }) => nextAt <= now);
+    if (due.length === 0) return [];
+    this.#roundAt = now;
+    // Whoever has waited longest comes first.
+    const chosen = due.sort((one, other) => one.nextAt - other.nextAt).slice(0, mostOfRound);
+    const toQuestion = (address: string, device: string) => ({ family: 'ipv4', address, device }) as const;
+    const questions = chosen.flatMap(({ held: { address, device, anchor, shared } }) =>
+      [address.text, anchor, ...(shared === undefined ? [] : [shared])].map((text) =>
+        toQuestion(text, device),
+      ),
+    );
+    return [...new Map(questions.map((one) => [`${one.address} ${one.device}`, one])).values()];
+  }
+
+  #takeHeld(held: readonly HeldAddress[], now: number): void {
+    const known = new Map(held.map((one) => [one.address.text, one]));
+    for (const text of this.#turns.keys()) if (!known.has(text)) this.#turns.delete(text);
+    for (const [text, held] of known) {
+      const turn = this.#turns.get(text);
+      if (turn === undefined) this.#turns.set(text, { held, nextAt: now + intervalMs, answers: 0 });
+      else turn.held = held;
     }
   }
 
@@ -122,21 +194,7 @@ export class AddressConflicts {
   }
 }
 
-/** Finds up to which version of VirtualIPs all addresses of this node's seats are on its interfaces: also while more are always being added. */
-export class Announcement {
-  /** Addresses that are missing, the one that was found so first before the others, to the version at which none of them was wanted. */
-  readonly #missingToVersion = new Map<string, string | null>();
-  #version: string | null = null;
-
-  /** Takes which addresses are missing as of a version. Answers the version up to which none is; null where that is not known. */
-  note(version: string | null, missing: readonly string[]): string | null {
-    const now = new Set(missing);
-    for (const text of this.#missingToVersion.keys()) if (!now.has(text)) this.#missingToVersion.delete(text);
-    for (const text of now) {
-      if (!this.#missingToVersion.has(text)) this.#missingToVersion.set(text, this.#version);
-    }
-    this.#version = version;
-    const [oldest = version] = this.#missingToVersion.values();
-    return oldest;
-  }
+/** Whether the host that answers for an address may be a vipnat node. */
+function isOwn({ anchor, shared }: HeldAddress, mac: string, users: ReadonlyMap<string, string>): boolean {
+  return users.get(anchor) === mac || (shared !== undefined && users.has(shared));
 }

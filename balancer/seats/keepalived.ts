@@ -1,115 +1,11 @@
-import type { PlacedAddress, SeatsListener } from './plan.ts';
 import { type Clock, type Budget, type Bucket, fillBucket, takeToken } from '../../lib/clock.ts';
-import type { NeighbourQuestion } from '../../lib/kernel/addresses.ts';
 import { VipnatError } from '../../lib/errors.ts';
+import type { Logger } from '../../lib/telemetry/log.ts';
 import type { SeatFiles } from '../../lib/keepalived/write.ts';
 import { readIfThere, refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
 import { seatsMark, type RunningKeepalived } from '../../lib/keepalived/read.ts';
 import { join, dirname, basename } from 'node:path';
 import { rename } from 'node:fs/promises';
-
-/**
- * Whether another host has an address, too, that this node holds.
- *
- * Goal: a conflict that comes later is found: DHCP, or a person, gives a Service's address to another host.
- * Tension: vipnat's nodes answer, too: two during a takeover, and all of them with kube-proxy in mode ipvs and without strictARP. Each
- * question waits for half a second, and ARP is a shared resource.
- * Compromise: an address is asked for a minute after it came, and then once a minute, 64 in 10 s at most. Three answers in a row, 10 s apart,
- * are a conflict. A host that answers for the seat's anchor is a vipnat node, and does not count. While a host answers for an address of
- * kube-ipvs0, all vipnat nodes answer for all addresses, and of several answers the kernel uses the first: then no answer proves anything. Only
- * for IPv4: for an IPv6 address of its own the kernel processes no answer.
- */
-
-/** An address that this node holds. */
-export interface HeldAddress extends PlacedAddress {
-  /** What a vipnat node has, too, that takes the address over. */
-  readonly anchor: string;
-  /** What each vipnat node has that answers for all addresses of Services. Absent where none does. */
-  readonly shared?: string | undefined;
-}
-
-/** How often one is asked for. */
-const intervalMs = 60_000;
-
-/** How often some are asked for; and the next time after an answer. */
-const roundMs = 10_000;
-
-/** Of one round, without anchors and shared addresses: these are few. */
-const mostAtOnce = 64;
-
-/** So many answers in a row are a conflict. */
-const proofs = 3;
-
-interface Turn {
-  /** As it is held now: a pool's seats, and kube-proxy's ClusterIPs, come and go. */
-  held: HeldAddress;
-  nextAt: number;
-  answers: number;
-}
-
-/** Of one node. It says what to ask for, and judges the answers. */
-export class HeldAddresses {
-  readonly #clock: Clock;
-  readonly #turns = new Map<string, Turn>();
-  #roundAt = -Infinity;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** Takes what this node holds. Answers what is to be asked for now. */
-  listDue(held: readonly HeldAddress[]): NeighbourQuestion[] {
-    const now = this.#clock.now();
-    this.#take(held, now);
-    if (now - this.#roundAt < roundMs) return [];
-    const due = [...this.#turns.values()].filter(({ nextAt }) => nextAt <= now);
-    if (due.length === 0) return [];
-    this.#roundAt = now;
-    // Whoever has waited longest comes first.
-    const chosen = due.sort((one, other) => one.nextAt - other.nextAt).slice(0, mostAtOnce);
-    const toQuestion = (address: string, device: string) => ({ family: 'ipv4', address, device }) as const;
-    const questions = chosen.flatMap(({ held: { address, device, anchor, shared } }) =>
-      [address.text, anchor, ...(shared === undefined ? [] : [shared])].map((text) =>
-        toQuestion(text, device),
-      ),
-    );
-    return [...new Map(questions.map((one) => [`${one.address} ${one.device}`, one])).values()];
-  }
-
-  /** Takes MACs by addresses that were asked for. Answers those that another host has for certain, with its MAC. */
-  judge(
-    questions: readonly NeighbourQuestion[],
-    users: ReadonlyMap<string, string>,
-  ): ReadonlyMap<string, string> {
-    const now = this.#clock.now();
-    const found = new Map<string, string>();
-    for (const { address } of questions) {
-      const turn = this.#turns.get(address);
-      if (turn === undefined || turn.nextAt > now) continue;
-      const mac = users.get(address);
-      const isOther = mac !== undefined && !isOwn(turn.held, mac, users);
-      turn.answers = isOther ? turn.answers + 1 : 0;
-      turn.nextAt = now + (isOther ? roundMs : intervalMs);
-      if (isOther && turn.answers >= proofs) found.set(address, mac);
-    }
-    return found;
-  }
-
-  #take(held: readonly HeldAddress[], now: number): void {
-    const known = new Map(held.map((one) => [one.address.text, one]));
-    for (const text of this.#turns.keys()) if (!known.has(text)) this.#turns.delete(text);
-    for (const [text, held] of known) {
-      const turn = this.#turns.get(text);
-      if (turn === undefined) this.#turns.set(text, { held, nextAt: now + intervalMs, answers: 0 });
-      else turn.held = held;
-    }
-  }
-}
-
-/** Whether the host that answers for an address may be a vipnat node. */
-function isOwn({ anchor, shared }: HeldAddress, mac: string, users: ReadonlyMap<string, string>): boolean {
-  return users.get(anchor) === mac || (shared !== undefined && users.has(shared));
-}
 
 /** What keepalived finds wrong with a file; null when it takes it. Rejects where no keepalived can be asked. */
 type TestConfiguration = (path: string) => Promise<string | null>;
@@ -181,7 +77,7 @@ export interface ConfigurationPorts {
   readonly findRunning: () => Promise<RunningKeepalived | null>;
   /** Has it read its file again; false where it has ended. */
   readonly reload: (running: RunningKeepalived) => boolean;
-  readonly report: SeatsListener;
+  readonly logger: Logger;
 }
 
 /** keepalived takes 0.3 s to read 1,000 addresses. What changes meanwhile comes with the next file. */
@@ -225,7 +121,7 @@ export class ConfigurationKeeper {
     this.#running = await this.#ports.findRunning();
     this.#text = await readConfigurationFile(this.#ports.files);
     const isRunning = this.#running !== null;
-    if (isRunning !== this.#isRunning) this.#ports.report.running(isRunning);
+    if (isRunning !== this.#isRunning) this.#logRunning(isRunning);
     this.#isRunning = isRunning;
     // What was said before is about a text of a former life.
     if (this.#reported !== '') await this.#readComplaint();
@@ -243,12 +139,12 @@ export class ConfigurationKeeper {
 
   /** keepalived empties it before each check, and then keeps the configuration that it has. */
   async #readComplaint(): Promise<void> {
-    const { files, report } = this.#ports;
+    const { files } = this.#ports;
     const text = await readIfThere(files.checkLog, { refusesLink: true }).catch(() => null);
     const complaint = text?.trim() ?? '';
     if (complaint === this.#complaint) return;
     this.#complaint = complaint;
-    report.refused(complaint === '' ? null : complaint);
+    this.#logRefusal(complaint === '' ? null : complaint);
   }
 
   async #replace(text: string): Promise<number | null> {
@@ -263,18 +159,35 @@ export class ConfigurationKeeper {
   }
 
   #note(text: string, replacement: Replacement): void {
-    const { clock, report } = this.#ports;
+    const { clock, logger } = this.#ports;
     if (replacement.outcome === 'refused') {
-      if (this.#refused?.text !== text) report.refused(replacement.detail);
+      if (this.#refused?.text !== text) this.#logRefusal(replacement.detail);
       this.#refused = { text, at: clock.now() };
       return;
     }
-    if (replacement.outcome === 'unchecked' && !this.#isUnchecked) report.notChecked(replacement.reason);
+    if (replacement.outcome === 'unchecked' && !this.#isUnchecked) {
+      const { message } = replacement.reason;
+      logger.info(`keepalived.conf is not checked before it is used, only by keepalived itself: ${message}`);
+    }
     this.#isUnchecked = replacement.outcome === 'unchecked';
-    if (this.#refused !== null) report.refused(null);
+    if (this.#refused !== null) this.#logRefusal(null);
     this.#refused = null;
     this.#text = text;
-    report.written();
+    logger.info('keepalived.conf is replaced');
+  }
+
+  #logRunning(isRunning: boolean): void {
+    const { logger } = this.#ports;
+    if (isRunning) logger.info("the balancer's keepalived runs");
+    else logger.warn("the balancer's keepalived does not run: this node holds no address");
+  }
+
+  /** In keepalived's words; null where it takes the file. */
+  #logRefusal(details: string | null): void {
+    const { logger } = this.#ports;
+    const what = 'keepalived refuses the new keepalived.conf, and continues with the former configuration';
+    if (details === null) logger.info('keepalived takes the new keepalived.conf');
+    else logger.error(what, { details });
   }
 
   #notify(): number | null {

@@ -1,10 +1,4 @@
-import {
-  type SeatFiles,
-  renderConfiguration,
-  toPriority,
-  type ServingListener,
-  type VrrpState,
-} from '../../lib/keepalived/write.ts';
+import { type SeatFiles, renderConfiguration, toPriority } from '../../lib/keepalived/write.ts';
 import {
   seatsMark,
   toRouterId,
@@ -379,26 +373,4 @@ const familyNames = { ipv4: 'IPv4', ipv6: 'IPv6' } as const;
 
 function listDevices(addresses: readonly HostAddress[]): string[] {
   return [...new Set(addresses.map(({ device }) => device))].sort();
-}
-
-/** Notified of what becomes of this node's seats. None of these is called for what has not changed. */
-export interface SeatsListener extends ServingListener {
-  /** This node has a seat's addresses from now on, or no longer. */
-  held(seat: string, isHeld: boolean): void;
-  /** keepalived says that a vrrp_instance is in another state. */
-  stateChanged(instance: string, state: VrrpState): void;
-  /** Another host on the network answers for an address; null: it does no longer. */
-  inUse(address: string, mac: string | null): void;
-  /** A seat or an address is left out from now on: a sentence. */
-  leftOut(problem: string): void;
-  /** keepalived.conf is replaced. */
-  written(): void;
-  /** keepalived takes the file from now on (null), or refuses it: in its words. */
-  refused(detail: string | null): void;
-  /** The file is used as it is, as no keepalived is installed here that could check it. */
-  notChecked(error: unknown): void;
-  /** The balancer's keepalived runs from now on, or no longer. */
-  running(isRunning: boolean): void;
-  /** It could not be looked at, or the file could not be written; null: it could again. Tried again in a second. */
-  failed(error: unknown): void;
 }

@@ -8,7 +8,7 @@ import {
   type HostAddress,
   isWhole,
 } from '../../lib/keepalived/read.ts';
-import { VipnatError } from '../../lib/errors.ts';
+import { VipnatError, findErrorCode } from '../../lib/errors.ts';
 import {
   locateSeatFiles,
   createTrackFile,
@@ -20,15 +20,10 @@ import {
 import { testConfiguration } from '../../lib/kernel/tools.ts';
 import { readPlacedAddresses, findAddressUsers } from '../../lib/kernel/addresses.ts';
 import { readOnLinkNetworks } from '../../lib/kernel/routes.ts';
-import {
-  readConfigurationFile,
-  type HeldAddress,
-  type ConfigurationPorts,
-  ConfigurationKeeper,
-} from './keepalived.ts';
+import { readConfigurationFile, type ConfigurationPorts, ConfigurationKeeper } from './keepalived.ts';
 import {
   listAlone,
-  planSeats,
+  planSeats as planSeatsOn,
   type SeatsPlan,
   type PlannedSeat,
   type PlacedAddress,
@@ -38,13 +33,13 @@ import {
 } from './plan.ts';
 import { Fifo } from '../../lib/files.ts';
 import { access } from 'node:fs/promises';
-import { AddressConflicts, type FindAddressUsers, Announcement } from './conflicts.ts';
+import { AddressConflicts, type FindAddressUsers, type HeldAddress } from './conflicts.ts';
 import { parseAddress } from '../../lib/net.ts';
 import type { Cancel } from '../../lib/clock.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /** What differs from process to process. */
-type HostSeatsOptions = Pick<SeatsPorts, 'clock' | 'node' | 'report' | 'onState' | 'onPlanned'> & {
+type HostSeatsOptions = Pick<SeatsPorts, 'clock' | 'node' | 'logger' | 'onState' | 'onPlanned'> & {
   /** The folder that the balancer shares with its keepalived; whole path. */
   readonly runDir: string;
 };
@@ -81,15 +76,12 @@ export function createHostSeats({ runDir, ...options }: HostSeatsOptions): Seats
   });
 }
 
-/** What the API has of seats. */
-export type NodeObjects = Parameters<typeof planSeats>[0];
-
-/** The seats that a node may hold, by the networks of this host. Rejects with NETLINK_FAILED. */
-export async function planNodeSeats(objects: NodeObjects, node: string): Promise<SeatsPlan> {
+/** The seats that a node may hold, by objects of the API and by the networks of this host. Rejects with NETLINK_FAILED. */
+export async function planSeats(objects: SeatsInput, node: string): Promise<SeatsPlan> {
   const addresses = await readPlacedAddresses();
   const networks = { subnets: listSubnets(addresses), alone: listAlone(addresses, new Set()) };
   const onLink = (await readOnLinkNetworks()).filter(isUsable);
-  return planSeats(objects, { node, ...networks, onLink });
+  return planSeatsOn(objects, { node, ...networks, onLink });
 }
 
 /** Whether keepalived's configuration is in the folder that it shares with the balancer. */
@@ -285,17 +277,26 @@ export class Seats {
   #syncing: Promise<void> = Promise.resolve();
 
   constructor(ports: SeatsPorts) {
-    const { clock, findAddressUsers, notices, report, trackFile } = ports;
+    const { clock, findAddressUsers, notices, logger, trackFile } = ports;
     this.#ports = ports;
     this.#configuration = new ConfigurationKeeper(ports);
     this.#unannounced = new AddressConflicts(findAddressUsers, clock, (address, mac) => {
-      report.inUse(address, mac);
+      if (mac === null) logger.info(`no other host answers for ${address} any more`);
+      else logger.warn(`another host (MAC ${mac}) answers for ${address}: this node does not hold it`);
     });
     this.#notices = new NoticeReader(notices, clock, ({ instance, state }) => {
-      report.stateChanged(instance, state);
+      logger.debug(`keepalived reports ${state} for ${instance}`);
       this.#syncIn(0);
     });
-    this.#serving = new ServingKeeper(trackFile, clock, report);
+    this.#serving = new ServingKeeper(trackFile, clock, {
+      changed: (isServing) => {
+        if (isServing) logger.info('this node can serve again: keepalived may hold seats');
+        else logger.warn('this node can serve no Service: keepalived gives its seats up');
+      },
+      notWritten: ({ message, code }) => {
+        logger.error(message, { code });
+      },
+    });
   }
 
   /** Begins to sync. Writes nothing before the first `update`: what an earlier process has left stays until then. */
@@ -343,7 +344,8 @@ export class Seats {
       if (waitMs === null) this.#recover();
       else this.#syncIn(waitMs);
     } catch (error) {
-      if (!this.#isFailing) this.#ports.report.failed(error);
+      const detail = `the seats of this node cannot be kept: ${(error as Error).message}. They stay as they are`;
+      if (!this.#isFailing) this.#ports.logger.error(detail, { code: findErrorCode(error) });
       this.#isFailing = true;
       // Nothing is known to be held.
       if (this.#input !== null && this.#state === null) this.#setState(nothingHeld);
@@ -359,7 +361,7 @@ export class Seats {
 
   /** All is in the wanted state. A sync that only waited for its turn to write does not count. */
   #recover(): void {
-    if (this.#isFailing) this.#ports.report.failed(null);
+    if (this.#isFailing) this.#ports.logger.info('the seats of this node are kept again');
     this.#isFailing = false;
   }
 
@@ -406,7 +408,7 @@ export class Seats {
     const known = this.#planned;
     const isSame = known?.input.pools === input.pools && known.input.virtualIps === input.virtualIps;
     if (isSame && isDeepStrictEqual(known.networks, networks)) return known.plan;
-    const plan = planSeats(input, { node: this.#ports.node, ...networks });
+    const plan = planSeatsOn(input, { node: this.#ports.node, ...networks });
     this.#planned = { input, networks, plan };
     return plan;
   }
@@ -417,9 +419,9 @@ export class Seats {
   }
 
   #noteState({ version }: SeatsInput, { seats, problems, unheld }: SeatsPlan, view: SeatsView): void {
-    const { report } = this.#ports;
+    const { logger } = this.#ports;
     if (this.#isStopped) return;
-    for (const problem of problems.filter((one) => !this.#problems.has(one))) report.leftOut(problem);
+    for (const problem of problems.filter((one) => !this.#problems.has(one))) logger.warn(problem);
     this.#problems = new Set(problems);
     const held = seats.filter((seat) => isHeld(seat, view)).map(({ name }) => name);
     const inUse = this.#unannounced.used;
@@ -430,12 +432,14 @@ export class Seats {
   }
 
   #setState(state: SeatsState): void {
-    const { report, onState } = this.#ports;
+    const { logger, onState } = this.#ports;
     if (this.#isStopped || isDeepStrictEqual(state, this.#state)) return;
     const before = this.#state?.held ?? [];
     this.#state = state;
-    for (const seat of state.held.filter((one) => !before.includes(one))) report.held(seat, true);
-    for (const seat of before.filter((one) => !state.held.includes(one))) report.held(seat, false);
+    for (const seat of state.held.filter((one) => !before.includes(one)))
+      logger.info(`this node holds seat ${seat}`);
+    for (const seat of before.filter((one) => !state.held.includes(one)))
+      logger.info(`this node no longer holds seat ${seat}`);
     onState(state);
   }
 
@@ -443,5 +447,24 @@ export class Seats {
     if (this.#isStopped || this.#reported === input) return;
     this.#reported = input;
     this.#ports.onPlanned(input);
+  }
+}
+
+/** Finds up to which version of VirtualIPs all addresses of this node's seats are on its interfaces: also while more are always being added. */
+class Announcement {
+  /** Addresses that are missing, the one that was found so first before the others, to the version at which none of them was wanted. */
+  readonly #missingToVersion = new Map<string, string | null>();
+  #version: string | null = null;
+
+  /** Takes which addresses are missing as of a version. Answers the version up to which none is; null where that is not known. */
+  note(version: string | null, missing: readonly string[]): string | null {
+    const now = new Set(missing);
+    for (const text of this.#missingToVersion.keys()) if (!now.has(text)) this.#missingToVersion.delete(text);
+    for (const text of now) {
+      if (!this.#missingToVersion.has(text)) this.#missingToVersion.set(text, this.#version);
+    }
+    this.#version = version;
+    const [oldest = version] = this.#missingToVersion.values();
+    return oldest;
   }
 }

@@ -4,7 +4,6 @@ import {
   mergeRanges,
   listBlocks,
   toPrefix,
-  families,
   parseAddress,
   toBlock,
   familyToBits,
@@ -17,7 +16,6 @@ import { safeInterface } from '../../lib/keepalived/read.ts';
 import type { Service, Method, ServiceSlice } from '../../lib/api/service.ts';
 import { type Backend, chooseNear, chooseServing } from '../../lib/api/endpoints.ts';
 import type { MissingFeatures } from '../../lib/kernel/nftables.ts';
-import type { RelayNeeds } from '../table/table.ts';
 import type { NodeEnding } from '../../lib/api/node.ts';
 
 /** Who may come to a Service, by its `loadBalancerSourceRanges`. They are a tenant's: read once, in n log n, and no more than so many. */
@@ -65,10 +63,7 @@ function read(list: readonly string[]): SourceRanges {
     return { ranges: own, texts: own.flatMap(listBlocks).map(toPrefix) };
   };
   return {
-    familyToRanges: Object.fromEntries(families.map((family) => [family, ofFamily(family)])) as Record<
-      Family,
-      FamilyRanges
-    >,
+    familyToRanges: { ipv4: ofFamily('ipv4'), ipv6: ofFamily('ipv6') },
     malformed: given.filter((_, at) => ranges[at] === null),
     isTooLong: false,
   };
@@ -239,6 +234,12 @@ export interface PortBalance {
   readonly guard?: Guard;
 }
 
+/** The balances of one Service, of both families. */
+export type Balances = readonly PortBalance[];
+
+/** Kubernetes' own default: three hours. Source: core/v1, DefaultClientIPServiceAffinitySeconds. */
+export const defaultAffinitySeconds = 10_800;
+
 /** Addresses of which this Service's part of the table refuses all ports that no Service names. */
 export interface Guard {
   /** To the ports that Services name, also those that are kube-proxy's: `PROTOCOL NUMBER . PORT`. */
@@ -280,6 +281,14 @@ export interface BalancedService {
   readonly taken?: ReadonlyMap<string, string>;
   /** Those of them that it guards for all Services that share them, to the ports that these name, as `PROTOCOL NUMBER . PORT`. */
   readonly guarded?: ReadonlyMap<string, readonly string[]>;
+}
+
+/** A port of an address. */
+export function nameTaken(
+  address: string,
+  { protocol, port }: { readonly protocol: string; readonly port: number },
+): string {
+  return `${address} ${protocol} ${port}`;
 }
 
 /** Where this is. */
@@ -324,12 +333,6 @@ export interface Relay {
   readonly nodes: ReadonlyMap<string, string>;
   /** Interfaces by which packets from outside come, see `findUplinks`. When left out: the one that has the address. */
   readonly uplinks?: readonly string[];
-}
-
-/** What the table has for all of them together. kube-proxy's virtual servers are there where it has an interface of its own. */
-export function findRelayNeeds(relays: readonly Relay[]): RelayNeeds {
-  if (relays.length === 0) return 'no relays';
-  return relays.some(({ uplinks }) => uplinks !== undefined) ? 'relays past IPVS' : 'relays';
 }
 
 /** Where it is decided, and for which protocol. */

@@ -28,7 +28,8 @@ type Source = Pick<Informer<VirtualIp>, 'version' | 'listed' | 'relist'>;
 class AdmittedAddresses {
   readonly #validity: LeaseValidity;
   #source: Source | null = null;
-  #admitted = new Map<string, VirtualIp>();
+  readonly #admitted = new Map<string, VirtualIp>();
+  readonly objects: ReadonlyMap<string, VirtualIp> = this.#admitted;
   /** The list that has to be there; none before the first term. */
   #needed = Infinity;
   /** Whether nothing is held back. */
@@ -46,10 +47,6 @@ class AdmittedAddresses {
     this.#validity.onTerm(() => {
       this.#needed = source.relist();
     });
-  }
-
-  get objects(): ReadonlyMap<string, VirtualIp> {
-    return this.#admitted;
   }
 
   /** The version up to which all is admitted; null while nothing was. */
@@ -236,7 +233,7 @@ function listEndpoints({ slices }: BalancedService): SeenEndpoint[] {
 }
 
 /** What the caller supplies. */
-interface FollowOptions {
+export interface FollowOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;
   readonly random: Random;

@@ -19,18 +19,23 @@ import {
   listUnresponsive,
   listDraining,
   type Guard,
+  nameTaken,
+  defaultAffinitySeconds,
 } from './backends.ts';
 import { families, type Family } from '../../lib/net.ts';
+import { type Backend, listBackends } from '../../lib/api/endpoints.ts';
 import {
-  describeMissing,
-  describeDropping,
-  describeExcess,
-  nameTaken,
-  listLosses,
-  listRemarks,
-} from './remarks.ts';
-import { listBackends } from '../../lib/api/endpoints.ts';
-import { type Service, readAnnotation, readDuration, type Method, methods } from '../../lib/api/service.ts';
+  type Service,
+  readAnnotation,
+  readDuration,
+  type Method,
+  methods,
+  findUnknownMethod,
+} from '../../lib/api/service.ts';
+import type { NftFeature, MissingFeatures } from '../../lib/kernel/nftables.ts';
+import { quoteTenant } from '../../lib/text.ts';
+import { nameTunnelFilter } from '../../lib/kernel/forwarding.ts';
+import { countHashSlots, maxSlots } from '../table/slots.ts';
 
 /** What to balance, a sentence for each endpoint that cannot be used, and one for each setting that is not applied. */
 export interface ServiceBalance {
@@ -97,7 +102,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     const listing = listBackends(slices, query, place.vips);
     refused.push(...listing.refused);
     const present = applyOutages(applyEndings(listing.backends, endings), outages);
-    noteNodes(nodeToAddress, service, listNodes(present, place.node));
+    for (const [node, address] of listElsewhere(service, present, place)) nodeToAddress.set(node, address);
     const chosen = chooseBackends(service, present, place);
     const relay = isLocal(service)
       ? planRelay(present, { here: place.node, protocol: port.protocol, uplinks, routed })
@@ -113,13 +118,13 @@ export function balanceService(balanced: BalancedService, family: Family, place:
       },
     ];
   });
-  const losses = listLosses(service, { ports, nodeToAddress, place });
+  const dropping = describeDropping(ports, place);
+  const losses = listLosses(service, dropping, nodeToAddress, place);
   return {
     ports: addGuard(ports, addresses, { guarded: balanced.guarded ?? new Map(), uplinks }),
     refused,
     remarks: [...listRemarks(balanced, ranges.malformed), ...losses],
-    left,
-    dropping: describeDropping(ports, place),
+    ...{ left, dropping },
     elsewhere: [...nodeToAddress.values()],
   };
 }
@@ -142,12 +147,12 @@ function addGuard(
     : [{ ...first, guard: { addresses: own, uplinks } }, ...others];
 }
 
-function noteNodes(
-  nodeToAddress: Map<string, string>,
+function listElsewhere(
   service: Service,
-  found: ReadonlyMap<string, string>,
-): void {
-  if (isLocal(service)) for (const [node, address] of found) nodeToAddress.set(node, address);
+  backends: readonly Backend[],
+  { node }: Place,
+): ReadonlyMap<string, string> {
+  return isLocal(service) ? listNodes(backends, node) : new Map();
 }
 
 /** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */
@@ -173,10 +178,170 @@ function readMethod(service: Service): Method {
   return methods.find((method) => method === given) ?? methods[0];
 }
 
-/** Kubernetes' own default: three hours. Source: core/v1, DefaultClientIPServiceAffinitySeconds. */
-export const defaultAffinitySeconds = 10_800;
-
 function readAffinity({ sessionAffinity, sessionAffinityConfig }: Service['spec']): number | null {
   if (sessionAffinity !== 'ClientIP') return null;
   return sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds;
+}
+
+/** What the rules of a port need of nft and the kernel. */
+
+/** What people have to do about one that is missing, as a clause. */
+const featureToText: Readonly<Record<NftFeature, string>> = {
+  fib: 'the kernel has no nft_fib',
+  dup: 'the kernel has no nft_dup',
+  hash: 'the kernel has no nft_hash',
+  numgen: 'the kernel has no nft_numgen',
+  reject: 'the kernel cannot refuse packets before routing, as Linux 5.9 and later can',
+  'verdict map': 'this nft cannot read its own maps of verdicts, as nft 1.0.6 and later can',
+};
+
+/** Why a Service with these ports cannot be in the tables here: a clause; null where nothing is missing. Pure. */
+function describeMissing(ports: readonly PortBalance[], missing: MissingFeatures | undefined): string | null {
+  if (missing === undefined) return null;
+  const lacking = ports.flatMap((port) =>
+    missing[port.family]
+      .filter((feature) => listNeeds(port).includes(feature))
+      .map((feature) => describe(feature, port.family)),
+  );
+  return lacking.length === 0 ? null : [...new Set(lacking)].join(', and ');
+}
+
+function describe(feature: NftFeature, family: Family): string {
+  const isOfFamily = feature === 'fib' || feature === 'dup';
+  return isOfFamily ? `${featureToText[feature]}_${family}` : featureToText[feature];
+}
+
+/** As `balancer/table/render.ts` writes them. */
+function listNeeds({
+  relay,
+  isHere,
+  backends,
+  affinitySeconds,
+  keepsClient,
+  method,
+}: PortBalance): NftFeature[] {
+  const toOutside: NftFeature[] = relay?.uplinks === undefined ? ['fib'] : [];
+  const forRelay: NftFeature[] = relay === null ? [] : [...toOutside, 'dup', 'hash', 'verdict map'];
+  if (!isHere) return forRelay;
+  if (backends.length === 0) return [...forRelay, 'reject'];
+  return [
+    ...forRelay,
+    method === 'hash' ? 'hash' : 'numgen',
+    ...(affinitySeconds === null ? [] : (['verdict map'] as const)),
+    ...(keepsClient ? (['fib'] as const) : []),
+  ];
+}
+
+/** What a Service asks for and does not get, and what its clients lose on this node: sentences for the log. */
+
+/** What the owner of a Service asks for, and does not get: a sentence each. `malformed` are its source ranges that are none. Pure. */
+function listRemarks({ service, taken }: BalancedService, malformed: readonly string[]): string[] {
+  const dataplane = readAnnotation(service, 'dataplane') ?? 'direct';
+  const method = findUnknownMethod(service);
+  const name = `${service.metadata.namespace}/${service.metadata.name}`;
+  const ask = (what: string, text: string, effect: string) =>
+    `${name} asks for the ${what} ${quoteTenant(text)}, which is not a duration: ${effect}`;
+  const drain = readDuration(service, 'drainTimeout').malformed;
+  const start = readDuration(service, 'slowStart').malformed;
+  const [range] = malformed;
+  const [ranges, them] = malformed.length === 1 ? ['source range', 'it'] : ['source ranges', 'them'];
+  const sentences = [
+    ...describeTaken(service, taken ?? new Map()),
+    range !== undefined &&
+      `${name} has ${malformed.length} ${ranges} that vipnat cannot read, such as ${quoteTenant(range)}: no client comes in by ${them}`,
+    drain !== null && ask('drain timeout', drain, 'open connections stay until their pod is gone'),
+    start !== null && ask('slow start', start, 'a new pod gets its whole share of connections immediately'),
+    dataplane !== 'direct' &&
+      `${name} asks for the balancing mode ${quoteTenant(dataplane)}, which vipnat does not have: it is balanced directly`,
+    method !== null &&
+      `${name} asks for the method ${quoteTenant(method)}, which vipnat does not have: pods are chosen at random`,
+  ];
+  return sentences.filter((sentence) => sentence !== false);
+}
+
+/**
+ * Why this node drops what other nodes send on to its pods, and what to do: a clause; null where it does not. Only policy Local has relays, and
+ * the filter is IPv4's. Pure.
+ */
+function describeDropping(
+  ports: readonly PortBalance[],
+  { strictTunnels = [] }: Pick<Place, 'strictTunnels'>,
+): string | null {
+  const isSentOn = ports.some(({ family, isHere, relay }) => family === 'ipv4' && isHere && relay !== null);
+  if (!isSentOn || strictTunnels.length === 0) return null;
+  const switches = strictTunnels.map((device) => `${nameTunnelFilter(device)}=2`).join(' ');
+  return (
+    `with policy Local, this node drops what other nodes send on by ${strictTunnels.join(' and ')} (rp_filter is 1). ` +
+    `Run: sysctl -w ${switches}`
+  );
+}
+
+/** What clients of a Service with policy Local lose on this node, and nodes that nothing is sent on to. */
+function listLosses(
+  { metadata }: Service,
+  dropping: string | null,
+  nodeToAddress: ReadonlyMap<string, string>,
+  { routed = new Set() }: Place,
+): string[] {
+  const name = `${metadata.namespace}/${metadata.name}`;
+  const away = [...nodeToAddress].filter(([, address]) => routed.has(address));
+  return [
+    ...(dropping === null ? [] : [`${name}: ${dropping}`]),
+    ...away.map(
+      ([node, address]) =>
+        `${name} has policy Local, and the router has the route to ${address} of ${quoteTenant(node)}: ` +
+        'vipnat sends no connections on to this node, as the router would send them back',
+    ),
+  ];
+}
+
+/**
+ * How large a Service's part of the tables is, before anything of it is made. A tenant may write thousands of ports and of endpoints, and each
+ * port has all of them.
+ */
+
+/** A Service with more elements and rules is kube-proxy's. nft takes three seconds for as many, and is ended after 15 s, with all other Services. */
+const maxParts = 300_000;
+
+/** A chain, its rules, and what leads to it. */
+const ofChain = 4;
+
+/**
+ * Clients or connections are remembered in a set. For 65,535 of them the kernel takes two megabytes and some milliseconds in one step
+ * (measured with Linux 6.18: 100 sets took 200 MB, and up to 0.8 s). Source: nft_rhash_init.
+ */
+const ofMemory = 250;
+
+/** Connections of each endpoint of a port are counted: half a kilobyte, and a microsecond of a processor after each count. */
+const ofCount = 10;
+
+/** Why a Service is too large for the tables: a clause; null where it is not. Pure. */
+function describeExcess({ service, slices, weights }: BalancedService): string | null {
+  const endpoints = slices.flatMap((slice) => slice.endpoints ?? []);
+  const [ports, count] = [service.spec.ports?.length ?? 0, endpoints.length];
+  const slots = countSlotParts(readAnnotation(service, 'method'), count, weights.size > 0);
+  const kept = service.spec.sessionAffinity === 'ClientIP' ? count * ofMemory : 0;
+  const nodes = isLocal(service) ? new Set(endpoints.map(({ nodeName }) => nodeName)).size : 0;
+  const sentOn = nodes === 0 ? 0 : countHashSlots(count) + nodes * ofMemory;
+  if (ports * (ofChain + slots + kept + sentOn) <= maxParts) return null;
+  return `${count} endpoints of each of ${ports} ports are more than its tables can have`;
+}
+
+/** With the method `lc`, connections of each endpoint are counted, too. */
+function countSlotParts(method: string | undefined, endpoints: number, hasWeights: boolean): number {
+  if (method === 'hash') return countHashSlots(endpoints);
+  if (method === 'lc') return Math.max(maxSlots, endpoints) + endpoints * ofCount;
+  return hasWeights ? Math.max(maxSlots, endpoints) : endpoints;
+}
+
+/** A sentence for each port that a Service does not get, because another one had it before. Pure. */
+function describeTaken({ metadata, spec }: Service, taken: ReadonlyMap<string, string>): string[] {
+  return [...taken].flatMap(([place, owner]) => {
+    const [address = ''] = place.split(' ');
+    const ports = (spec.ports ?? []).filter((port) => nameTaken(address, port) === place);
+    return ports.map(
+      ({ protocol, port }) =>
+        `${metadata.namespace}/${metadata.name} does not get ${protocol}/${port} of ${address}: ${owner} had it before`,
+    );
+  });
 }

@@ -2,10 +2,9 @@ import { type EarlySlice, nameEarlyOwner, readWeights } from '../../lib/api/endp
 import { type ServiceSlice, toPodNumber, type Service, serviceNameLabel } from '../../lib/api/service.ts';
 import type { AddressUser, VirtualIp } from '../../lib/api/vipnat.ts';
 import type { NodeEnding, FollowedNode } from '../../lib/api/node.ts';
-import { type NodeEndings, type BalancedService, protocolToNumber } from './backends.ts';
+import { type NodeEndings, type BalancedService, protocolToNumber, nameTaken } from './backends.ts';
 import { families, type Family, parseObjectName } from '../../lib/net.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
-import { nameTaken } from './remarks.ts';
 
 /**
  * Merges early EndpointSlices, which the controller writes, with Kubernetes' own.
@@ -208,28 +207,22 @@ export class ServiceIndex {
   /** Addresses to who has them, the one first that has had it for the longest. */
   readonly #addressToUsers = new Map<string, readonly AddressUser[]>();
   readonly #vips = new Set<string>();
+  /** The addresses of all Services. */
+  readonly vips: ReadonlySet<string> = this.#vips;
   readonly #changed = new Set<string>();
   readonly #node: string;
   #zone: string | null = null;
   readonly #nodeToEnding = new Map<string, NodeEnding>();
+  /** The nodes whose pods are to get no new connection, to why. */
+  readonly endings: NodeEndings = this.#nodeToEnding;
 
   constructor(node: string) {
     this.#node = node;
   }
 
-  /** The addresses of all Services. */
-  get vips(): ReadonlySet<string> {
-    return this.#vips;
-  }
-
   /** Of this node, as its Node says; null where it has none, or is not known. */
   get zone(): string | null {
     return this.#zone;
-  }
-
-  /** The nodes whose pods are to get no new connection, to why. */
-  get endings(): NodeEndings {
-    return this.#nodeToEnding;
   }
 
   /** The Services that have an address. */
@@ -360,16 +353,13 @@ export class ServiceIndex {
     const early = [...(this.#serviceToEarlySlices.get(key)?.values() ?? [])];
     const slices = [...(this.#serviceToSlices.get(key)?.values() ?? [])];
     const own = [...addresses].filter(([, uid]) => uid === service.metadata.uid);
-    const ofFamily = (family: Family) =>
-      own.map(([text]) => text).filter((text) => familyOf(text) === family);
+    const texts = own.map(([text]) => text).sort();
+    const ofFamily = (family: Family) => texts.filter((text) => text.includes(':') === (family === 'ipv6'));
     return {
       service,
       slices: this.early.merge(key, slices, early),
       weights: new Map(early.flatMap(({ metadata }) => [...readWeights(metadata.annotations)])),
-      addresses: Object.fromEntries(families.map((family) => [family, ofFamily(family).sort()])) as Record<
-        Family,
-        string[]
-      >,
+      addresses: { ipv4: ofFamily('ipv4'), ipv6: ofFamily('ipv6') },
       taken: this.#listTaken(key, own),
       guarded: this.#listGuarded(key, own),
     };
@@ -464,10 +454,6 @@ export class ServiceIndex {
       this.#changed.add(key);
     }
   }
-}
-
-function familyOf(address: string): Family {
-  return address.includes(':') ? 'ipv6' : 'ipv4';
 }
 
 function nameOwner({ metadata }: ServiceSlice): string {

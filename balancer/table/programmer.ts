@@ -16,7 +16,7 @@ import {
   type TableStep,
   printStep,
 } from './table.ts';
-import { type PortBalance, findRelayNeeds, type Relay } from '../services/backends.ts';
+import type { PortBalance, Relay, Balances } from '../services/backends.ts';
 import { renderPort } from './render.ts';
 import { emptyTable, type NftTable } from '../../lib/nft/table.ts';
 import { nameTable, tableName } from '../../lib/api/balancer.ts';
@@ -103,12 +103,15 @@ export class IsolatedWrites {
   }
 
   /** Compares the tables. Answers what differed, and the Services that were found not to be taken. */
-  async compare(): Promise<Comparison & { readonly gone: ReadonlyMap<string, Balances> }> {
-    let comparison: Comparison = { drifted: [] };
+  async compare(): Promise<{
+    readonly drifted: readonly Family[];
+    readonly gone: ReadonlyMap<string, Balances>;
+  }> {
+    let drifted: readonly Family[] = [];
     await this.#isolate(new Map(), async () => {
-      comparison = await this.#programmer.compare();
+      drifted = await this.#programmer.compare();
     });
-    return { ...comparison, gone: this.#takeGone() };
+    return { drifted, gone: this.#takeGone() };
   }
 
   /** Those that nft takes now. */
@@ -162,12 +165,30 @@ export class IsolatedWrites {
     if (bare.size === used.length) return new Map();
     // Of a family of which nft takes no table: the other one's Services are not to wait for that.
     if (bare.size > 0) return findUsers(services, bare);
-    const search = new Search((balances) => this.#ask(balances));
+    const search = { found: new Map<string, string>(), left: maxQuestions };
     const changed = [...changes].filter(([, balances]) => balances.length > 0);
-    await search.bisect(changed);
+    await this.#bisect(changed, search);
     const others = [...this.#programmer.balances].filter(([service]) => !changes.has(service));
-    if (search.found.size === 0) await search.bisect(others);
+    if (search.found.size === 0) await this.#bisect(others, search);
     return search.found;
+  }
+
+  /** By halves. */
+  async #bisect(entries: readonly Entry[], search: Search): Promise<void> {
+    if (entries.length === 0) return;
+    const isLast = search.left <= 0;
+    search.left -= 1;
+    const reason = isLast
+      ? `nft refuses one of ${entries.length} Services, and vipnat has not found which one yet`
+      : await this.#ask(entries.map(([, balances]) => balances));
+    if (reason === null) return;
+    if (entries.length === 1 || search.left <= 0) {
+      for (const [service] of entries) search.found.set(service, reason);
+      return;
+    }
+    const middle = entries.length >> 1;
+    await this.#bisect(entries.slice(0, middle), search);
+    await this.#bisect(entries.slice(middle), search);
   }
 
   /** The families of which nft refuses a table without any Service, to why. */
@@ -214,35 +235,10 @@ function findUsers(
 
 type Entry = readonly [service: string, balances: Balances];
 
-/** By halves. */
-class Search {
-  readonly found = new Map<string, string>();
-  readonly #ask: (services: readonly Balances[]) => Promise<string | null>;
-  #left = maxQuestions;
-
-  constructor(ask: (services: readonly Balances[]) => Promise<string | null>) {
-    this.#ask = ask;
-  }
-
-  async bisect(entries: readonly Entry[]): Promise<void> {
-    if (entries.length === 0) return;
-    const reason = await this.#question(entries);
-    if (reason === null) return;
-    if (entries.length === 1 || this.#left <= 0) {
-      for (const [service] of entries) this.found.set(service, reason);
-      return;
-    }
-    const middle = entries.length >> 1;
-    await this.bisect(entries.slice(0, middle));
-    await this.bisect(entries.slice(middle));
-  }
-
-  async #question(entries: readonly Entry[]): Promise<string | null> {
-    if (this.#left <= 0)
-      return `nft refuses one of ${entries.length} Services, and vipnat has not found which one yet`;
-    this.#left -= 1;
-    return await this.#ask(entries.map(([, balances]) => balances));
-  }
+/** The Services that were found, to why, and how many questions are left. */
+interface Search {
+  readonly found: Map<string, string>;
+  left: number;
 }
 
 /** A script that makes the table of a family again, with these alone. */
@@ -263,15 +259,6 @@ function printAlone(family: Family, balances: readonly PortBalance[]): string {
  * is listed at the start, after a failure, when it is not the one that vipnat wrote, and when it is to be compared.
  */
 
-/** The balances of one Service, of both families. */
-export type Balances = readonly PortBalance[];
-
-/** What became of a comparison. */
-interface Comparison {
-  /** The families whose table was not as it was written. */
-  readonly drifted: readonly Family[];
-}
-
 type Handles = Readonly<Record<Family, number | null>>;
 
 /** The sets that all Services share. */
@@ -281,6 +268,8 @@ const sharedSets: ReadonlySet<string> = new Set(Object.values(shared));
 export class Programmer {
   readonly #kernel: BalancerKernel;
   readonly #serviceToBalances = new Map<string, Balances>();
+  /** How Services are to be balanced. */
+  readonly balances: ReadonlyMap<string, Balances> = this.#serviceToBalances;
   readonly #parts: Readonly<Record<Family, Map<string, NftTable>>> = { ipv4: new Map(), ipv6: new Map() };
   /** The Services that are sent on to other nodes, and how. */
   readonly #relayed: Readonly<Record<Family, Map<string, readonly Relay[]>>> = {
@@ -315,11 +304,6 @@ export class Programmer {
     return sets.reduce((sum, { elements }) => sum + elements.size, 0);
   }
 
-  /** How Services are to be balanced. */
-  get balances(): ReadonlyMap<string, Balances> {
-    return this.#serviceToBalances;
-  }
-
   /** Takes how some Services are to be balanced from now on: nothing for one that is not any more. Without a list of the table where it is known. */
   async update(changes: ReadonlyMap<string, Balances>): Promise<void> {
     const before = families.map((family) => this.#describeSkeleton(family));
@@ -337,8 +321,8 @@ export class Programmer {
     for (const part of ['now', 'later'] as const) await this.#takeStep(known.map((change) => change[part]));
   }
 
-  /** Lists the tables and writes what differs. */
-  async compare(): Promise<Comparison> {
+  /** Lists the tables and writes what differs. Answers the families whose table was not as it was written. */
+  async compare(): Promise<readonly Family[]> {
     const wasKnown = this.#isKnown;
     this.#isKnown = false;
     const texts = await Promise.all(families.map((family) => this.#kernel.listTable(nameTable(family))));
@@ -348,7 +332,7 @@ export class Programmer {
     await this.#apply([...scripts, ...(isRenewed ? [{ now: printRenewal(used), later: '' }] : [])]);
     this.#handles = await this.#kernel.readHandles(tableName);
     [this.#isKnown, this.#hasWritten] = [true, true];
-    return { drifted: wasKnown ? families.filter((_, at) => scripts[at]?.now !== '') : [] };
+    return wasKnown ? families.filter((_, at) => scripts[at]?.now !== '') : [];
   }
 
   /** Whether the tables are still those that were written. */
@@ -460,4 +444,10 @@ function print(step: TableStep): string {
   return printStep(step)
     .map((command) => `${command}\n`)
     .join('');
+}
+
+/** What the table has for all of them together. kube-proxy's virtual servers are there where it has an interface of its own. */
+export function findRelayNeeds(relays: readonly Relay[]): RelayNeeds {
+  if (relays.length === 0) return 'no relays';
+  return relays.some(({ uplinks }) => uplinks !== undefined) ? 'relays past IPVS' : 'relays';
 }

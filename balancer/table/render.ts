@@ -6,6 +6,7 @@ import {
   identifyPort,
   nameEnd,
   type Relay,
+  defaultAffinitySeconds,
 } from '../services/backends.ts';
 import {
   type NftTable,
@@ -25,7 +26,6 @@ import {
   sentOn,
 } from './table.ts';
 import { familyToNft } from '../../lib/kernel/port.ts';
-import { defaultAffinitySeconds } from '../services/frontend.ts';
 import { createHash } from 'node:crypto';
 import { usualWeight } from '../../lib/api/endpoints.ts';
 import { formatEndpoint } from '../../lib/net.ts';
@@ -69,39 +69,26 @@ function renderHere(balance: PortBalance, before: NftTable): NftTable {
   const keys = balance.addresses.map(
     (address) => `${address} . ${toProtocolNumber(balance)} . ${balance.port}`,
   );
-  const toElements = (value: string) => new Map(keys.map((key) => [key, value]));
-  const vips = (value: string): [string, NftSet] => [
-    shared.vips,
-    { ...declareVipMap(balance.family), elements: toElements(value) },
-  ];
+  const toMap = (chain: string): NftSet => {
+    return { ...declareVipMap(balance.family), elements: new Map(keys.map((key) => [key, `goto ${chain}`])) };
+  };
   const name = `lb/${identifyPort(balance)}`;
-  const admission = admit(balance);
-  if (balance.backends.length === 0) {
-    return {
-      sets: new Map([vips(`goto ${name}`), ...admission.sets]),
-      chains: new Map([[name, toChain([...admission.rules, `goto ${shared.refuse}`])]]),
-    };
-  }
-  const choice = balance.affinitySeconds === null ? choose(balance, before) : chooseKept(balance, before);
-  const source = giveSource(balance);
-  const translated: NftSet = {
-    ...declareVipMap(balance.family),
-    elements: toElements(`goto ${source.chain}`),
-  };
+  const pieces = [admit(balance), ...connect(balance, before, toMap)];
   return {
-    sets: new Map([
-      vips(`goto ${name}`),
-      [shared.translated, translated],
-      ...admission.sets,
-      ...choice.sets,
-      ...source.sets,
-    ]),
+    sets: new Map([[shared.vips, toMap(name)], ...pieces.flatMap(({ sets }) => sets)]),
     chains: new Map([
-      [name, toChain([...admission.rules, ...choice.rules])],
-      ...choice.chains,
-      ...source.chains,
+      [name, toChain(pieces.flatMap(({ rules }) => rules))],
+      ...pieces.flatMap(({ chains }) => chains),
     ]),
   };
+}
+
+/** Where connections go, and which source they get. */
+function connect(balance: PortBalance, before: NftTable, toMap: (chain: string) => NftSet): Piece[] {
+  if (balance.backends.length === 0) return [{ rules: [`goto ${shared.refuse}`], sets: [], chains: [] }];
+  const choice = balance.affinitySeconds === null ? choose(balance, before) : chooseKept(balance, before);
+  const { chain, ...source } = giveSource(balance);
+  return [choice, { ...source, rules: [], sets: [[shared.translated, toMap(chain)], ...source.sets] }];
 }
 
 /** A set's declaration cannot change: another time is another set. The usual one has no name, as versions before had none. */
@@ -201,10 +188,13 @@ function declareSlots(
   const known = before.sets.get(name)?.elements ?? new Map<string, string>();
   const placed = Array.from({ length: known.size }, (_, at) => known.get(String(at)) ?? '');
   const slots = chooseSlots(balance, placed, wanted);
-  // nft has no other word for the type of a number; which one is given there makes no difference.
-  const declaration = `typeof numgen inc mod 2 : ${value}`;
+  return { name, count: slots.length, set: toSlotMap(slots, value) };
+}
+
+/** nft has no other word for the type of a number; which one is given there makes no difference. */
+function toSlotMap(slots: readonly string[], value: string): NftSet {
   const elements = new Map(slots.map((slot, at) => [String(at), slot]));
-  return { name, count: slots.length, set: { kind: 'map', declaration, elements } };
+  return { kind: 'map', declaration: `typeof numgen inc mod 2 : ${value}`, elements };
 }
 
 function chooseSlots({ method, backends, parts }: PortBalance, placed: string[], wanted: Weights): string[] {
@@ -290,7 +280,7 @@ function renderRelay(balance: PortBalance, relay: Relay): NftTable {
     sets: new Map<string, NftSet>([
       [shared.relays, { ...declareVipMap(family), elements: toElements(keys, `goto relay/${id}`) }],
       [shared.errors, { ...declareErrorMap(family), elements: toElements(errorKeys, `goto errors/${id}`) }],
-      ...(slots.length === 0 ? [] : [[`relay-${id}`, declareRelaySlots(slots)] as const]),
+      ...(slots.length === 0 ? [] : [[`relay-${id}`, toSlotMap(slots, 'verdict')] as const]),
       ...paths.flatMap((path) => declareMemories(balance, path)),
     ]),
     chains: new Map<string, NftChain>([
@@ -371,16 +361,18 @@ function forget(balance: PortBalance, paths: readonly NodePath[]): string[] {
   );
 }
 
-function renderPath(balance: PortBalance, relay: Relay, path: NodePath): [string, NftChain][] {
-  const { node, chain, start, memory, kept } = path;
+function renderPath(
+  balance: PortBalance,
+  relay: Relay,
+  { node, chain, start, memory, kept }: NodePath,
+): [string, NftChain][] {
   // A full set ends the rule that would add to it, and no other.
   const remember = memory === null ? [] : [`update @${memory} { ${nameConnection(balance)} }`];
   const rules =
     node === null ? ['accept'] : [...remember, ...sendOn(balance, relay.nodes.get(node) ?? ''), 'drop'];
   const toBegin = [`update @${kept ?? ''} { ${familyToNft[balance.family]} saddr }`, `goto ${chain}`];
-  return [[chain, toChain(rules)], ...(kept === null ? [] : [[start, toChain(toBegin)] as const])].map(
-    ([name, rendered]) => [name, rendered] as [string, NftChain],
-  );
+  const path: [string, NftChain] = [chain, toChain(rules)];
+  return kept === null ? [path] : [path, [start, toChain(toBegin)]];
 }
 
 /** The path to another node, with the sign by which that one knows it. */
@@ -420,11 +412,6 @@ function declareMemories(
       : [[path.memory, declareMemory(`${type} . inet_service`, memorySeconds)] as const]),
     ...(path.kept === null ? [] : [[path.kept, declareMemory(type, affinitySeconds ?? 0)] as const]),
   ];
-}
-
-function declareRelaySlots(slots: readonly string[]): NftSet {
-  const elements = new Map(slots.map((slot, at) => [String(at), slot]));
-  return { kind: 'map', declaration: 'typeof numgen inc mod 2 : verdict', elements };
 }
 
 /** As nft prints numbers that it knows no type of. */

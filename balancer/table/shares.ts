@@ -1,5 +1,5 @@
 import type { Clock } from '../../lib/clock.ts';
-import { type PortBalance, nameEnd, identifyPort } from '../services/backends.ts';
+import { type Balances, type PortBalance, nameEnd, identifyPort } from '../services/backends.ts';
 import {
   type Tally,
   toFlows,
@@ -15,7 +15,6 @@ import {
 import { usualWeight } from '../../lib/api/endpoints.ts';
 import { describeFlow } from '../../lib/kernel/conntrack.ts';
 import { shareByCounts, leastChange } from '../../lib/dialect.ts';
-import type { Balances } from './programmer.ts';
 import type { DrainingEndpoint } from '../../lib/api/node.ts';
 
 /**
@@ -186,7 +185,7 @@ function namePort(balance: PortBalance): string {
 }
 
 /** What the caller supplies. */
-interface SettlePorts extends Omit<CleanerPorts, 'counter'> {
+interface SettlePorts extends Omit<CleanerPorts, 'counters'> {
   readonly clock: Clock;
   /** Called when `draining` has changed. */
   readonly onDrains: () => void;
@@ -218,8 +217,7 @@ export class SettledBalances {
       },
     });
     this.#shares = new ConnectionShares({ clock: ports.clock, onChange: ports.onShares });
-    const counter = joinCounters([this.#drains, this.#shares]);
-    this.#cleaner = new FlowCleaner({ ...ports, counter }, () =>
+    this.#cleaner = new FlowCleaner({ ...ports, counters: [this.#drains, this.#shares] }, () =>
       createStrayFilter(this.#serviceToBalances.values(), ports.listFormerPorts()),
     );
   }
@@ -270,28 +268,4 @@ export class SettledBalances {
     this.#drains.stop();
     await this.#cleaner.stop();
   }
-}
-
-type Counter = CleanerPorts['counter'];
-
-/** One pass counts for all of them. */
-function joinCounters(counters: readonly Counter[]): Counter {
-  return {
-    get isAny() {
-      return counters.some(({ isAny }) => isAny);
-    },
-    begin: () => joinTallies(counters.map((counter) => counter.begin()).filter((tally) => tally !== null)),
-  };
-}
-
-function joinTallies(tallies: readonly Tally[]): Tally | null {
-  if (tallies.length === 0) return null;
-  return {
-    see: (text, flow) => {
-      for (const tally of tallies) tally.see(text, flow);
-    },
-    end: () => {
-      for (const tally of tallies) tally.end();
-    },
-  };
 }

@@ -132,8 +132,8 @@ export interface CleanerPorts {
   readonly kernel: Pick<BalancerKernel, 'forgetFlows'>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Who wants to know how many connections there are. `end` is not called for a pass that fails. */
-  readonly counter: Pick<Drains, 'isAny' | 'begin'>;
+  /** Who wants to know how many connections there are: one pass counts for all. `end` is not called for a pass that fails. */
+  readonly counters: readonly Pick<Drains, 'isAny' | 'begin'>[];
 }
 
 /** For each millisecond of work: so it takes a hundredth of a processor, unless `maxRestMs` is less. */
@@ -221,7 +221,8 @@ export class FlowCleaner {
   }
 
   get #isIdle(): boolean {
-    return this.#waiting.size === 0 && !this.#isSweepDue && !this.#ports.counter.isAny;
+    const isCounting = this.#ports.counters.some(({ isAny }) => isAny);
+    return this.#waiting.size === 0 && !this.#isSweepDue && !isCounting;
   }
 
   #plan(): void {
@@ -261,19 +262,19 @@ export class FlowCleaner {
 
   /** Answers whether it went well. */
   async #forget(isSweep: boolean): Promise<boolean> {
-    const { kernel, logger, counter } = this.#ports;
+    const { kernel, logger, counters } = this.#ports;
     const isStray = isSweep ? this.#createStrayFilter() : () => false;
-    const tally = counter.begin();
+    const tallies = counters.map((counter) => counter.begin());
     try {
       const isAny = isSweep || [...this.#sought.values()].includes('which was not served yet');
       const found = await kernel.forgetFlows(isAny ? 'all' : 'translated', (flow) => {
         const text = describeFlow(flow);
         const isChosen = this.#isSought(text, flow) || (isStray(flow) && this.#kept?.has(text) !== true);
-        if (!isChosen) tally?.see(text, flow);
+        if (!isChosen) for (const tally of tallies) tally?.see(text, flow);
         return isChosen;
       });
       for (const flow of found) this.#report(flow);
-      tally?.end();
+      for (const tally of tallies) tally?.end();
       this.#hasFailed = false;
       return true;
     } catch (error) {

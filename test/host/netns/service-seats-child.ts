@@ -6,7 +6,6 @@ import type { SeatsInput } from '../../../balancer/seats/plan.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { createHostSeats } from '../../../balancer/seats/seats.ts';
 import { systemClock } from '../../../lib/clock.ts';
-import { SeatsLog } from '../../../balancer/log.ts';
 import { createInterface } from 'node:readline';
 
 /** What a line can be. */
@@ -29,7 +28,7 @@ const seats = createHostSeats({
   node,
   runDir,
   clock: systemClock,
-  report: new SeatsLog(logger),
+  logger,
   onState: (state) => print({ state }),
   onPlanned: () => undefined,
 });

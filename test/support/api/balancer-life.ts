@@ -84,16 +84,10 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
     });
   };
   const reporter: NodeReporter = new NodeReporter({
-    ...{ clock, node, namespace: 'vipnat-system' },
+    ...{ clock, node, logger, namespace: 'vipnat-system' },
     client: new RoutedClient(route, clock, ending.signal),
     onRenewed: (renewal) => {
       validity.renewed(renewal);
-    },
-    report: {
-      notTaken: (words) => {
-        logger.warn(words);
-      },
-      taken: () => undefined,
     },
   });
   const onNeeded = () => {
@@ -108,12 +102,10 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
       Promise.resolve(
         listAddresses().map((address) => ({ family: 'ipv4', address, device: 'eth0', prefixLength: 24 })),
       ),
-    listener: {
-      changed: (after) => {
-        view = after;
-        options.onView?.(after);
-        report();
-      },
+    onView: (after) => {
+      view = after;
+      options.onView?.(after);
+      report();
     },
     nodes: nodes.watch,
     observer: new BalancerCounter(() => undefined),

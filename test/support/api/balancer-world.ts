@@ -7,12 +7,13 @@ import type { BalancerView } from '../../../balancer/sync.ts';
 import type { BalancedFlow } from '../../../lib/kernel/port.ts';
 import type { Certificates } from '../../../tools/lab/certificates/certificates.ts';
 import type { ApiRoute } from '../../../lib/kubernetes/route.ts';
-import { routeTo, settle } from './api-world.ts';
+import { routeTo, settle, useCertificates } from './api-world.ts';
 import { startBalancerLife, toWholeKernel } from './balancer-life.ts';
 import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../kube-api/service-objects.ts';
 import type { KubeObject } from '../kube-api/kube-store.ts';
 import { WaitedTooLong } from '../jest/waiting.ts';
 import type { BalancerKernel } from '../../../lib/kernel/kernel.ts';
+import { beforeEach, afterEach } from '@jest/globals';
 import { serviceQuestions } from '../kube-api/service-questions.ts';
 
 const node = 'n1';
@@ -179,6 +180,25 @@ export class BalancerWorld {
       },
     };
   }
+}
+
+/** A world for each test, which ends with it. What a test needs first is `prepare`d. */
+export function useBalancerWorld(
+  prepare: (world: BalancerWorld) => unknown = () => undefined,
+): () => BalancerWorld {
+  const certificates = useCertificates();
+  let world: BalancerWorld | null = null;
+  beforeEach(async () => {
+    world = await BalancerWorld.start(certificates());
+    await prepare(world);
+  });
+  afterEach(async () => {
+    await world?.stop();
+  });
+  return () => {
+    if (world === null) throw new TypeError('there is a world within a test only');
+    return world;
+  };
 }
 
 async function startApi(

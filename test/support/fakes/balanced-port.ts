@@ -22,7 +22,7 @@ export function balance(
   endpoints: readonly EndpointWords[],
   spec: object = {},
   annotations: Record<string, string> = {},
-  others: Partial<Pick<BalancedService, 'weights' | 'taken'>> = {},
+  others: Partial<Pick<BalancedService, 'weights' | 'taken'> & Pick<Place, 'endings' | 'outages'>> = {},
 ): {
   port: PortBalance | undefined;
   refused: readonly string[];
@@ -40,7 +40,7 @@ export function balance(
       ...others,
     },
     'ipv4',
-    place,
+    { ...place, ...others },
   );
   const [port] = ports;
   return { port, refused, remarks, left, addresses: port?.backends.map(({ address }) => address) ?? [] };
@@ -56,3 +56,27 @@ export const on = (nodeName: string, address: string, conditions = {}) => ({
 export const last = { ready: false, serving: true, terminating: true };
 /** Of a Service: pods see their clients. */
 export const local = { externalTrafficPolicy: 'Local' };
+
+const marks: Readonly<Record<string, object>> = {
+  '': {},
+  '-': { ready: false },
+  '~': last,
+  '!': { ...last, serving: false },
+};
+
+/**
+ * Pods by a line: `n1/2` is 10.244.1.2 on the node n1, and ready; n0 is no node. Behind it `-` is not ready, `~` ends and still serves, `!` ends
+ * and does not.
+ */
+export function pods(line: string): (Omit<ReturnType<typeof on>, 'nodeName'> & { nodeName?: string })[] {
+  return line.split(' ').map((text) => {
+    const [, node = '', pod = '', mark = ''] = /^n(\d+)\/(\d+)(.?)$/.exec(text) ?? [];
+    const { nodeName, ...rest } = on(`n${node}`, `10.244.${node}.${pod}`, marks[mark]);
+    return node === '0' ? rest : { ...rest, nodeName };
+  });
+}
+
+/** Such a line of these. */
+export function toLine(ends: readonly { readonly address: string }[] = []): string {
+  return ends.map(({ address }) => address.replace(/^10\.244\.(\d+)\.(\d+)$/, 'n$1/$2')).join(' ');
+}

@@ -70,7 +70,7 @@ export function startFlowWorld(connections: readonly BalancedFlow[], walkMs = 40
       changes.push(drains.list.map(({ connections: count }) => count));
     },
   });
-  const cleaner = new FlowCleaner({ kernel: { forgetFlows }, clock, logger, counter: drains }, () =>
+  const cleaner = new FlowCleaner({ kernel: { forgetFlows }, clock, logger, counters: [drains] }, () =>
     createStrayFilter(balances, formerPorts),
   );
   return {

@@ -1,8 +1,9 @@
 import { FakeClock } from '../../support/fakes/clock.ts';
-import { OwnAddresses } from '../../../balancer/decide.ts';
-import { test, expect } from '@jest/globals';
+import { OwnAddresses, RelayPaths } from '../../../balancer/decide.ts';
+import { test, expect, describe } from '@jest/globals';
 
-function start() {
+/** A host that is looked at: `look` leaves out the addresses of Services that it is given. */
+function startHost() {
   const clock = new FakeClock();
   const host = {
     addresses: ['10.77.0.11', '10.0.9.10'],
@@ -16,79 +17,124 @@ function start() {
       host.tunnels === null ? Promise.reject(new Error('no answer')) : Promise.resolve(host.tunnels),
     readAddresses: () => {
       host.reads += 1;
-      return Promise.resolve(
-        host.addresses.map(
-          (address) =>
-            ({
-              family: address.includes(':') ? 'ipv6' : 'ipv4',
-              ...{ address, device: host.device, prefixLength: 24 },
-            }) as const,
-        ),
-      );
+      const toPlaced = (address: string) => {
+        const family = address.includes(':') ? ('ipv6' as const) : ('ipv4' as const);
+        return { family, address, device: host.device, prefixLength: 24 };
+      };
+      return Promise.resolve(host.addresses.map(toPlaced));
     },
   });
-  return { clock, host, own };
+  const look = async (...vips: readonly string[]) => {
+    const found = await own.read(new Set(vips));
+    return { ...found, moved: [...found.moved].toSorted() };
+  };
+  return { clock, host, look };
 }
 
-test('a look says which have come or gone, and leaves those of Services and link-local ones out', async () => {
-  const { clock, host, own } = start();
-  const read = async (...vips: readonly string[]) => [...(await own.read(new Set(vips))).moved].toSorted();
-  expect([await read('10.0.9.10'), [...own.known]]).toEqual([['10.77.0.11'], ['10.77.0.11']]);
-  const { known } = own;
-  expect(await read('10.0.9.10')).toEqual([]);
-  expect(await read()).toEqual(['10.0.9.10']);
-  await clock.advance(1000);
-  host.addresses = ['10.77.0.12', '169.254.7.7'];
-  expect([await read(), [...own.known]]).toEqual([['10.0.9.10', '10.77.0.11', '10.77.0.12'], ['10.77.0.12']]);
-  expect([...known]).toEqual(['10.77.0.11']);
-  const after = own.known;
-  await clock.advance(1000);
-  host.addresses.push('169.254.7.8', 'fe80::7');
-  expect([await read(), own.known === after]).toEqual([[], true]);
+describe('a look at the host', () => {
+  test('says which addresses have come or gone, and leaves those of Services and link-local ones out', async () => {
+    const { clock, host, look } = startHost();
+    const { moved, local: known } = await look('10.0.9.10');
+    expect([moved, [...known]]).toEqual([['10.77.0.11'], ['10.77.0.11']]);
+    expect((await look('10.0.9.10')).moved).toEqual([]);
+    expect((await look()).moved).toEqual(['10.0.9.10']);
+    await clock.advance(1000);
+    host.addresses = ['10.77.0.12', '169.254.7.7'];
+    const after = await look();
+    expect([after.moved, [...after.local]]).toEqual([
+      ['10.0.9.10', '10.77.0.11', '10.77.0.12'],
+      ['10.77.0.12'],
+    ]);
+    expect([...known]).toEqual(['10.77.0.11']);
+    await clock.advance(1000);
+    host.addresses.push('169.254.7.8', 'fe80::7');
+    const last = await look();
+    expect([last.moved, last.local === after.local]).toEqual([[], true]);
+  });
+
+  test('that failed has found what the next one says', async () => {
+    const { clock, host, look } = startHost();
+    await look();
+    await clock.advance(60_000);
+    [host.addresses, host.device, host.tunnels] = [['10.77.0.12'], 'kube-ipvs0', null];
+    await expect(look()).rejects.toThrow('no answer');
+    host.tunnels = ['flannel.1'];
+    const moved = ['10.0.9.10', '10.77.0.11', '10.77.0.12'];
+    expect(await look()).toMatchObject({ moved, areLinksOther: true, strictTunnels: ['flannel.1'] });
+  });
+
+  test('asks the kernel once a second at most, however often it comes', async () => {
+    const { clock, host, look } = startHost();
+    for (let read = 0; read < 100; read += 1) {
+      await look();
+      await clock.advance(20);
+    }
+    expect(host.reads).toBe(2);
+  });
+
+  test("knows by which interfaces clients come where kube-proxy has all Services' addresses, and a change is one", async () => {
+    const { clock, host, look } = startHost();
+    expect((await look()).uplinks).toBeNull();
+    await clock.advance(1000);
+    host.device = 'kube-ipvs0';
+    expect(await look()).toMatchObject({ areLinksOther: true, uplinks: [] });
+    expect((await look()).areLinksOther).toBe(false);
+    await clock.advance(1000);
+    host.addresses.push('fe80::7');
+    expect((await look()).areLinksOther).toBe(false);
+  });
+
+  test('finds tunnels that drop what comes from other nodes once a minute, and a change is one', async () => {
+    const { clock, host, look } = startHost();
+    await look();
+    host.tunnels = ['flannel.1'];
+    await clock.advance(59_000);
+    expect(await look()).toMatchObject({ areLinksOther: false, strictTunnels: [] });
+    await clock.advance(1000);
+    expect(await look()).toMatchObject({ areLinksOther: true, strictTunnels: ['flannel.1'] });
+  });
 });
 
-test('what a look has found that failed is said by the next one', async () => {
-  const { clock, host, own } = start();
-  await own.read(new Set());
-  await clock.advance(60_000);
-  host.addresses = ['10.77.0.12'];
-  host.device = 'kube-ipvs0';
-  host.tunnels = null;
-  await expect(own.read(new Set())).rejects.toThrow('no answer');
-  host.tunnels = ['flannel.1'];
-  const { moved, areLinksOther } = await own.read(new Set());
-  expect([[...moved].sort(), areLinksOther]).toEqual([['10.0.9.10', '10.77.0.11', '10.77.0.12'], true]);
-  expect(own.strictTunnels).toEqual(['flannel.1']);
-});
-
-test('however often it looks, the kernel is asked once a second at most', async () => {
-  const { clock, host, own } = start();
-  for (let read = 0; read < 100; read += 1) {
-    await own.read(new Set());
-    await clock.advance(20);
+describe('the paths to other nodes', () => {
+  function startPaths() {
+    const clock = new FakeClock();
+    const host = {
+      routed: [] as string[],
+      asked: [] as (readonly string[])[],
+      changes: [] as (readonly string[])[],
+    };
+    const findRouted = (addresses: readonly string[]) => {
+      host.asked.push(addresses);
+      return Promise.resolve(addresses.filter((address) => host.routed.includes(address)));
+    };
+    const paths = new RelayPaths({ clock, findRouted }, (services) => host.changes.push(services));
+    return { clock, host, paths };
   }
-  expect(host.reads).toBe(2);
-});
 
-test("interfaces by which clients come are known where kube-proxy has all Services' addresses, and a change is one", async () => {
-  const { clock, host, own } = start();
-  await own.read(new Set());
-  expect(own.uplinks).toBeNull();
-  await clock.advance(1000);
-  host.device = 'kube-ipvs0';
-  expect([(await own.read(new Set())).areLinksOther, own.uplinks]).toEqual([true, []]);
-  expect((await own.read(new Set())).areLinksOther).toBe(false);
-  await clock.advance(1000);
-  host.addresses.push('fe80::7');
-  expect((await own.read(new Set())).areLinksOther).toBe(false);
-});
+  test('are asked for at once, and again each minute; only Services with another one are told', async () => {
+    const { clock, host, paths } = startPaths();
+    host.routed = ['203.0.113.9'];
+    paths.watch('default/web', ['10.244.2.2']);
+    paths.watch('default/far', ['203.0.113.9', '10.244.2.2']);
+    await clock.advance(10);
+    expect([[...paths.routed], host.changes]).toEqual([['203.0.113.9'], [['default/far']]]);
+    await clock.advance(59_000);
+    expect(host.asked).toHaveLength(1);
+    host.routed = [];
+    await clock.advance(2000);
+    expect([[...paths.routed], host.changes.slice(1)]).toEqual([[], [['default/far']]]);
+  });
 
-test('tunnels that drop what comes from other nodes are looked for once a minute, and a change is one', async () => {
-  const { clock, host, own } = start();
-  await own.read(new Set());
-  host.tunnels = ['flannel.1'];
-  await clock.advance(59_000);
-  expect([(await own.read(new Set())).areLinksOther, own.strictTunnels]).toEqual([false, []]);
-  await clock.advance(1000);
-  expect([(await own.read(new Set())).areLinksOther, own.strictTunnels]).toEqual([true, ['flannel.1']]);
+  test('are not asked for where nobody wants to know, nor after the end', async () => {
+    const { clock, host, paths } = startPaths();
+    paths.watch('default/web', ['10.244.2.2']);
+    await clock.advance(10);
+    paths.watch('default/web', []);
+    await clock.advance(200_000);
+    expect(host.asked).toEqual([['10.244.2.2'], []]);
+    paths.watch('default/web', ['10.244.2.3']);
+    paths.stop();
+    await clock.advance(200_000);
+    expect([host.asked.length, clock.pending]).toEqual([2, 0]);
+  });
 });

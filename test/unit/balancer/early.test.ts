@@ -1,55 +1,47 @@
 /** Early EndpointSlices from the API to the kernel and the node's Lease. */
-import { useCertificates } from '../../support/api/api-world.ts';
-import { BalancerWorld } from '../../support/api/balancer-world.ts';
-import { beforeEach, afterEach, test, expect } from '@jest/globals';
+import { useBalancerWorld } from '../../support/api/balancer-world.ts';
+import { test, expect } from '@jest/globals';
 import { makeEarlyEndpoints } from '../../support/kube-api/service-objects.ts';
 
-const certificates = useCertificates();
-
-let world: BalancerWorld;
+const world = useBalancerWorld();
 
 const ports = [{ port: 8080 }];
 
-beforeEach(async () => {
-  world = await BalancerWorld.start(certificates());
-});
-
-afterEach(async () => {
-  await world.stop();
-});
-
 const programmed = () =>
-  JSON.parse(world.lease?.metadata.annotations?.['vipnat.io/programmed'] ?? '{}') as Record<string, string>;
+  JSON.parse(world().lease?.metadata.annotations?.['vipnat.io/programmed'] ?? '{}') as Record<string, string>;
 
 test('an early endpoint is in the kernel, and the Lease says so within a second; weights have slots', async () => {
-  world.startBalancer();
-  await world.untilPrinted(/10\.77\.0\.60/);
-  await world.until(() => programmed()['earlyslices'] !== undefined, 'a version is reported');
-  world.api.store.put('EndpointSlice', makeEarlyEndpoints('web', ports, ['10.244.3.3'], { '10.244.1.2': 3 }));
-  const { version } = world.api.store;
-  await world.untilPrinted(/10\.244\.3\.3/);
-  const begun = world.clock.now();
-  await world.until(() => Number(programmed()['earlyslices']) >= version, 'the version is reported');
-  expect(world.clock.now() - begun).toBeLessThan(1000);
-  expect((await world.print()).match(/\d : 10\.244\.1\.2 \. 8080/g)).toHaveLength(3 + 1);
-  expect(world.view?.isAnyEarly).toBe(true);
-  world.list('web', '10.244.1.2', '10.244.3.3');
-  await world.until(() => world.view?.isAnyEarly === false, 'nobody waits');
+  world().startBalancer();
+  await world().untilPrinted(/10\.77\.0\.60/);
+  await world().until(() => programmed()['earlyslices'] !== undefined, 'a version is reported');
+  world().api.store.put(
+    'EndpointSlice',
+    makeEarlyEndpoints('web', ports, ['10.244.3.3'], { '10.244.1.2': 3 }),
+  );
+  const { version } = world().api.store;
+  await world().untilPrinted(/10\.244\.3\.3/);
+  const begun = world().clock.now();
+  await world().until(() => Number(programmed()['earlyslices']) >= version, 'the version is reported');
+  expect(world().clock.now() - begun).toBeLessThan(1000);
+  expect((await world().print()).match(/\d : 10\.244\.1\.2 \. 8080/g)).toHaveLength(3 + 1);
+  expect(world().view?.isAnyEarly).toBe(true);
+  world().list('web', '10.244.1.2', '10.244.3.3');
+  await world().until(() => world().view?.isAnyEarly === false, 'nobody waits');
 });
 
 test('who may not read early slices balances as Kubernetes says, and says so once', async () => {
-  world.api.forbiddenLabel = 'vipnat.io/service-name';
-  world.api.store.put('EndpointSlice', makeEarlyEndpoints('web', ports, ['10.244.3.3']));
-  world.startBalancer();
-  await world.untilPrinted(/10\.77\.0\.60/);
-  await world.pass(30);
-  expect(await world.print()).not.toContain('10.244.3.3');
-  expect(world.readLog('warn')).toEqual([
+  world().api.forbiddenLabel = 'vipnat.io/service-name';
+  world().api.store.put('EndpointSlice', makeEarlyEndpoints('web', ports, ['10.244.3.3']));
+  world().startBalancer();
+  await world().untilPrinted(/10\.77\.0\.60/);
+  await world().pass(30);
+  expect(await world().print()).not.toContain('10.244.3.3');
+  expect(world().readLog('warn')).toEqual([
     expect.stringMatching(/pods with a readiness gate or a weight are balanced as Kubernetes says/),
   ]);
-  world.api.forbiddenLabel = null;
+  world().api.forbiddenLabel = null;
   // It was there before this process could read it, and Kubernetes' slices do not have it.
-  world.list('web', '10.244.1.2', '10.244.4.4');
-  await world.pass(30);
-  expect(await world.print()).toContain('10.244.4.4');
+  world().list('web', '10.244.1.2', '10.244.4.4');
+  await world().pass(30);
+  expect(await world().print()).toContain('10.244.4.4');
 });

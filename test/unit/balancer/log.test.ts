@@ -1,5 +1,6 @@
 import { FakeClock } from '../../support/fakes/clock.ts';
-import { WriteGaps, SyncLog } from '../../../balancer/log.ts';
+import { SyncLog } from '../../../balancer/log.ts';
+import { WriteGaps } from '../../../balancer/sync.ts';
 import { test, expect } from '@jest/globals';
 import { createRecordingLogger } from '../../support/fakes/logger.ts';
 import { makePortBalance } from '../../support/fakes/port-balance.ts';

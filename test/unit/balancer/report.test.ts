@@ -1,18 +1,19 @@
+import { type Steps, testSteps } from '../steps.ts';
 import { type NodeStatus, type Renewal, NodeReporter, ApiVips } from '../../../balancer/report.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { LeaseApi, type Trip } from '../../support/fakes/lease-api.ts';
+import { createRecordingLogger } from '../../support/fakes/logger.ts';
 import { describe, test, expect } from '@jest/globals';
 import { toAnnotations } from '../../../lib/api/node.ts';
 import type { BalancerKernel } from '../../../lib/kernel/kernel.ts';
 
 const detail: NodeStatus = { programmed: { services: '10' }, seats: [], mode: 'direct', inUse: [] };
-const program = (version: number): NodeStatus => ({ ...detail, programmed: { services: String(version) } });
 
 /** A reporter, and the API that it reports to. */
 function startReporter() {
   const clock = new FakeClock();
   const api = new LeaseApi(clock);
-  const told: string[] = [];
+  const logger = createRecordingLogger();
   const renewals: Renewal[] = [];
   const way: { trip: Trip } = { trip: { thereMs: 1, backMs: 1 } };
   const reporter = new NodeReporter({
@@ -21,10 +22,11 @@ function startReporter() {
     node: 'w1',
     namespace: 'vipnat-system',
     onRenewed: (renewal) => renewals.push(renewal),
-    report: { notTaken: (text) => told.push(text), taken: () => told.push('taken') },
+    logger,
   });
   reporter.start();
-  return { clock, api, told, renewals, way, reporter };
+  const listTold = () => logger.lines.map(({ level, message }) => `${level}: ${message.split('.', 1)[0]}`);
+  return { clock, api, logger, listTold, renewals, way, reporter };
 }
 
 describe('a node', () => {
@@ -43,13 +45,12 @@ describe('a node', () => {
   });
 
   test('that is to renew before it has anything to say keeps what a former life has said, and tries until it is done', async () => {
-    const { clock, api, told, renewals, way, reporter } = startReporter();
+    const { clock, api, logger, listTold, renewals, way, reporter } = startReporter();
     reporter.report({ ...detail, seats: ['default/0'] });
     await clock.advance(100);
     const next = new NodeReporter({
-      ...{ client: api.connect(() => way.trip), clock, node: 'w1', namespace: 'vipnat-system' },
+      ...{ client: api.connect(() => way.trip), clock, logger, node: 'w1', namespace: 'vipnat-system' },
       onRenewed: (renewal) => renewals.push(renewal),
-      report: { notTaken: (text) => told.push(text), taken: () => told.push('taken') },
     });
     next.start();
     way.trip = { thereMs: 1e9, backMs: null };
@@ -57,21 +58,21 @@ describe('a node', () => {
     await clock.advance(5000);
     way.trip = { thereMs: 1, backMs: 1 };
     await clock.advance(9000);
-    expect(told).toEqual(['no answer', 'taken']);
+    expect(listTold()).toEqual(['warn: no answer', 'info: the API takes what this node says again']);
     expect(api.annotations['vipnat.io/seats']).toBe('["default/0"]');
     expect(api.spec?.['renewTime']).toBe(renewals.at(-1)?.text);
     expect(renewals.at(-1)?.begunMs).toBeGreaterThan(5000);
   });
 
   test('that goes back a version takes back what only the later one has said, and nothing of others', async () => {
-    const { clock, api, way, reporter } = startReporter();
+    const { clock, api, logger, way, reporter } = startReporter();
     reporter.report(detail);
     await clock.advance(100);
     await reporter.stop({ isLeaving: false });
     api.annotate({ 'vipnat.io/word-of-a-later-version': '["w2"]', 'example.org/note': 'kept' });
     const older = new NodeReporter({
-      ...{ client: api.connect(() => way.trip), clock, node: 'w1', namespace: 'vipnat-system' },
-      ...{ onRenewed: () => undefined, report: { notTaken: () => undefined, taken: () => undefined } },
+      ...{ client: api.connect(() => way.trip), clock, logger, node: 'w1', namespace: 'vipnat-system' },
+      onRenewed: () => undefined,
     });
     older.start();
     older.renew();
@@ -85,175 +86,128 @@ describe('a node', () => {
       'example.org/note': 'kept',
     });
   });
+});
 
-  test('says at once what is left of a drain, and with the next renewal that there is one', async () => {
-    const { clock, api, reporter } = startReporter();
-    const drain = (connections: number | null) => ({
-      ...detail,
-      draining: [{ service: 'default/web', endpoint: '10.244.1.2', since: '2026', connections }],
-    });
-    reporter.report(detail);
-    await clock.advance(100);
-    const before = api.writes;
-    for (const count of [null, 0]) reporter.report(drain(count));
-    await clock.advance(2000);
-    expect(api.writes).toBe(before);
-    reporter.report(drain(7));
-    await clock.advance(1000);
-    expect(api.writes).toBe(before + 1);
-    expect(api.annotations['vipnat.io/draining']).toContain('"connections":7');
-    reporter.report(detail);
-    await clock.advance(1000);
-    expect(api.annotations['vipnat.io/draining']).toBe('[]');
-  });
+/** `services=11 seats=default/0`: what a node reports, where it is not as usual. */
+function readReport(text: string): NodeStatus {
+  const pairs = text.split(' ').flatMap((one) => (one === '' ? [] : [one.split('=') as [string, string]]));
+  const kinds = ['services', 'earlyslices', 'virtualips'];
+  const programmed = Object.fromEntries(pairs.filter(([name]) => kinds.includes(name)));
+  const parts = pairs.flatMap(([name, value]): [string, unknown][] =>
+    kinds.includes(name) ? [] : [[name, ['seats', 'inUse'].includes(name) ? [value] : value]],
+  );
+  const others = Object.fromEntries(parts) as Partial<NodeStatus>;
+  return { ...detail, ...others, programmed: { ...detail.programmed, ...programmed } };
+}
 
-  test('renews it each 10 s, with all that it has programmed by then', async () => {
-    const { clock, api, reporter } = startReporter();
-    reporter.report(detail);
-    await clock.advance(100);
-    for (let version = 11; version < 500; version += 1) {
-      reporter.report(program(version));
-      await clock.advance(100);
-    }
-    expect(api.writes).toBe(5);
-    await clock.advance(10_000);
-    expect(api.annotations['vipnat.io/programmed']).toBe('{"services":"499"}');
-  });
-
-  test('says what it has programmed twice a second while an address waits for it, and no more often', async () => {
-    const { clock, api, reporter } = startReporter();
-    reporter.report(detail);
-    await clock.advance(5000);
-    reporter.setAwaited({ any: true, early: false });
-    for (let version = 11; version < 111; version += 1) {
-      reporter.report(program(version));
-      await clock.advance(100);
-    }
-    expect(api.writes).toBeGreaterThanOrEqual(20);
-    expect(api.writes).toBeLessThanOrEqual(22);
-    reporter.setAwaited({ any: false, early: false });
-    await clock.advance(9000);
-    expect(api.writes).toBeLessThanOrEqual(23);
-  });
-
-  test('says at once which early EndpointSlices it has while a pod ends, also when the pod is gone by then', async () => {
-    const { clock, api, reporter } = startReporter();
-    const program = (earlyslices: string, others = '10') => ({
-      ...detail,
-      programmed: { services: others, earlyslices },
-    });
-    reporter.report(program('10'));
-    await clock.advance(5000);
-    reporter.setAwaited({ any: false, early: true });
-    reporter.report(program('11'));
-    await clock.advance(10);
-    expect(JSON.parse(api.annotations['vipnat.io/programmed'] ?? '')).toMatchObject({ earlyslices: '11' });
-    const before = api.writes;
-    // Other kinds change all the time while a pod ends.
-    for (let version = 11; version < 20; version += 1) {
-      reporter.report(program('11', String(version)));
-      await clock.advance(100);
-    }
-    expect(api.writes).toBe(before);
-    reporter.report(program('12'));
-    reporter.setAwaited({ any: false, early: false });
-    await clock.advance(500);
-    expect(api.writes).toBe(before + 1);
-    reporter.report(program('13'));
-    await clock.advance(5000);
-    expect(api.writes).toBe(before + 1);
-  });
-
-  test('says at once that addresses are on an interface which were not, and nothing of it otherwise', async () => {
-    const { clock, api, reporter } = startReporter();
-    const announce = (announced: string, programmed: string) => ({
-      ...detail,
-      programmed: { virtualips: programmed },
-      announced,
-    });
-    reporter.report(announce('10', '10'));
-    await clock.advance(100);
-    const before = api.writes;
-    // What moves on with what is programmed waits for the next renewal, as that does.
-    reporter.report(announce('11', '11'));
-    await clock.advance(5000);
-    expect(api.writes).toBe(before);
-    reporter.setAwaited({ any: true, early: false });
-    reporter.report(announce('11', '12'));
-    await clock.advance(100);
-    reporter.setAwaited({ any: false, early: false });
-    await clock.advance(2000);
-    expect(api.writes).toBe(before + 1);
-    reporter.report(announce('12', '12'));
-    await clock.advance(100);
-    expect(api.writes).toBe(before + 2);
-    expect(api.annotations['vipnat.io/announced']).toBe('12');
-  });
-
-  test.each([{ seats: ['default/0'] }, { mode: 'none' as const }, { inUse: ['10.0.9.9'] }])(
-    'says at once what the controller cannot know otherwise: %j',
-    async (news) => {
-      const { clock, api, reporter } = startReporter();
-      reporter.report(detail);
-      await clock.advance(5000);
-      reporter.report({ ...detail, ...news });
-      await clock.advance(10);
-      expect(api.annotations).toEqual(toAnnotations({ ...detail, ...news, node: 'w1' }));
+/** Writes are counted since `mark`: `writes 20 22` is of so many at least, and at most. */
+function createSteps(): Steps {
+  const { clock, api, listTold, way, reporter } = startReporter();
+  let mark = 0;
+  const toName = (text: string) => `vipnat.io/${text}`;
+  const split = (text: string) => /^(\S+) (.*)$/.exec(text)?.slice(1) ?? [];
+  return {
+    wait: (ms) => clock.advance(Number(ms)),
+    report: (text) => {
+      reporter.report(readReport(text));
+    },
+    drain: (count) => {
+      const connections = JSON.parse(count) as number | null;
+      const draining = [{ service: 'default/web', endpoint: '10.244.1.2', since: '2026', connections }];
+      reporter.report({ ...detail, draining });
+    },
+    // Ten a second.
+    versions: async (text) => {
+      const [kind = '', from = '', to = '', ...others] = text.split(' ');
+      for (let version = Number(from); version <= Number(to); version += 1) {
+        reporter.report(readReport([`${kind}=${version}`, ...others].join(' ')));
+        await clock.advance(100);
+      }
+    },
+    flap: async (text) => {
       for (let flap = 0; flap < 20; flap += 1) {
-        reporter.report(flap % 2 === 0 ? detail : { ...detail, ...news });
+        reporter.report(flap % 2 === 0 ? detail : readReport(text));
         await clock.advance(50);
       }
-      expect(api.writes).toBeLessThanOrEqual(4);
     },
-  );
-
-  test('goes on when somebody else has written its Lease, or deleted it', async () => {
-    const { clock, api, told, reporter } = startReporter();
-    reporter.report(detail);
-    await clock.advance(100);
-    api.touch();
-    reporter.report({ ...detail, seats: ['default/0'] });
-    await clock.advance(1000);
-    expect(api.annotations['vipnat.io/seats']).toBe('["default/0"]');
-    api.remove();
-    await clock.advance(11_000);
-    expect(api.annotations['vipnat.io/seats']).toBe('["default/0"]');
-    expect(told).toEqual([]);
-  });
-
-  test('goes on while the API is away, asks it less and less often, and says all once it is back', async () => {
-    const { clock, api, told, way, reporter } = startReporter();
-    reporter.report(detail);
-    await clock.advance(100);
-    way.trip = { thereMs: 1e9, backMs: null };
-    await clock.advance(600_000);
-    reporter.report(program(77));
-    await clock.advance(1000);
-    expect({ told, writes: api.writes }).toEqual({ told: ['no answer'], writes: 1 });
-    way.trip = { thereMs: 1, backMs: 1 };
-    await clock.advance(13_000);
-    expect(told).toEqual(['no answer', 'taken']);
-    expect(api.annotations['vipnat.io/programmed']).toBe('{"services":"77"}');
-  });
-
-  test.each([
-    [false, 'direct'],
-    [true, 'none'],
-  ])(
-    'that stops keeps its Lease, and says before only that it leaves, if it does: %s',
-    async (isLeaving, mode) => {
-      const { clock, api, reporter } = startReporter();
-      reporter.report(detail);
-      await clock.advance(100);
-      const ended = reporter.stop({ isLeaving });
+    await: (what) => {
+      reporter.setAwaited({ any: what === 'any', early: what === 'early' });
+    },
+    lose: () => (way.trip = { thereMs: 1e9, backMs: null }),
+    find: () => (way.trip = { thereMs: 1, backMs: 1 }),
+    touch: () => {
+      api.touch();
+    },
+    remove: () => {
+      api.remove();
+    },
+    stop: async (how) => {
+      const ended = reporter.stop({ isLeaving: how === 'leaving' });
       await clock.advance(100);
       await ended;
-      expect(api.annotations['vipnat.io/mode']).toBe(mode);
-      await clock.advance(60_000);
-      expect(api.writes).toBe(isLeaving ? 2 : 1);
-      expect(clock.pending).toBe(0);
     },
-  );
+    mark: () => (mark = api.writes),
+    writes: (counts) => {
+      const [from = 0, to = from] = counts.split(' ').map(Number);
+      const found = api.writes - mark;
+      expect({ found, isSo: found >= from && found <= to }).toEqual({ found, isSo: true });
+    },
+    is: (text) => {
+      const [name = '', value] = split(text);
+      expect(api.annotations[toName(name)]).toBe(value);
+    },
+    has: (text) => {
+      const [name = '', value = ''] = split(text);
+      expect(api.annotations[toName(name)]).toContain(value);
+    },
+    all: (text) => {
+      expect(api.annotations).toEqual(toAnnotations({ ...readReport(text), node: 'w1' }));
+    },
+    told: (text) => {
+      expect(listTold().join(', ') || '-').toBe(text);
+    },
+    pending: (count) => {
+      expect(clock.pending).toBe(Number(count));
+    },
+  };
+}
+
+const toNews = (news: string): [string, string] => [
+  `says at once what the controller cannot know otherwise, but not more often than it may: ${news}`,
+  `report; wait 5000; report ${news}; wait 10; all ${news}; flap ${news}; writes 0 4`,
+];
+
+describe('a node', () => {
+  testSteps(createSteps, {
+    'says at once what is left of a drain, and with the next renewal that there is one':
+      'report; wait 100; mark; drain null; drain 0; wait 2000; writes 0; drain 7; wait 1000; writes 1; ' +
+      'has draining "connections":7; report; wait 1000; is draining []',
+    'renews it each 10 s, with all that it has programmed by then':
+      'report; wait 100; versions services 11 499; writes 5; wait 10000; is programmed {"services":"499"}',
+    'says what it has programmed twice a second while an address waits for it, and no more often':
+      'report; wait 5000; await any; versions services 11 110; writes 20 22; await none; wait 9000; writes 20 23',
+    'says at once which early EndpointSlices it has while a pod ends, also when the pod is gone by then':
+      'report earlyslices=10; wait 5000; await early; report earlyslices=11; wait 10; ' +
+      'has programmed "earlyslices":"11"; mark; versions services 11 19 earlyslices=11; writes 0; ' +
+      'report earlyslices=12; await none; wait 500; writes 1; report earlyslices=13; wait 5000; writes 1',
+    // What moves on with what is programmed waits for the next renewal, as that does.
+    'says at once that addresses are on an interface which were not, and nothing of it otherwise':
+      'report virtualips=10 announced=10; wait 100; mark; report virtualips=11 announced=11; wait 5000; writes 0; ' +
+      'await any; report virtualips=12 announced=11; wait 100; await none; wait 2000; writes 1; ' +
+      'report virtualips=12 announced=12; wait 100; writes 2; is announced 12',
+    ...Object.fromEntries(['seats=default/0', 'mode=none', 'inUse=10.0.9.9'].map(toNews)),
+    'goes on when somebody else has written its Lease, or deleted it':
+      'report; wait 100; touch; report seats=default/0; wait 1000; is seats ["default/0"]; remove; wait 11000; ' +
+      'is seats ["default/0"]; told -',
+    'goes on while the API is away, asks it less and less often, and says all once it is back':
+      'report; wait 100; lose; wait 600000; report services=77; wait 1000; told warn: no answer; writes 1; find; ' +
+      'wait 13000; told warn: no answer, info: the API takes what this node says again; ' +
+      'is programmed {"services":"77"}',
+    'that stops keeps its Lease as it is':
+      'report; wait 100; stop staying; is mode direct; wait 60000; writes 1; pending 0',
+    'that stops says before only that it leaves, if it does':
+      'report; wait 100; stop leaving; is mode none; wait 60000; writes 2; pending 0',
+  });
 });
 
 // As iptables-nft-save 1.8.7 prints it on a master; the second rule of FORWARD is another program's.

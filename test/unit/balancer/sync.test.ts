@@ -1,185 +1,191 @@
 /** The balancer as a whole: an API on a local socket, a kernel in memory, and a clock that stands still. */
-import { useCertificates, eventually } from '../../support/api/api-world.ts';
-import { BalancerWorld } from '../../support/api/balancer-world.ts';
-import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
+import { eventually } from '../../support/api/api-world.ts';
+import { useBalancerWorld } from '../../support/api/balancer-world.ts';
+import { describe, test, expect } from '@jest/globals';
 import { VipnatError } from '../../../lib/errors.ts';
 import { sleep } from '../../../lib/clock.ts';
 import { makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
 
-const certificates = useCertificates();
-
-let world: BalancerWorld;
-
-beforeEach(async () => {
-  world = await BalancerWorld.start(certificates());
-  world.startBalancer();
-  await world.untilPrinted(/10\.77\.0\.61[\s\S]*10\.244\.2\.2|10\.244\.2\.2[\s\S]*10\.77\.0\.61/);
-});
-
-afterEach(async () => {
-  await world.stop();
+const world = useBalancerWorld(async () => {
+  world().startBalancer();
+  await world().untilPrinted(/10\.77\.0\.61[\s\S]*10\.244\.2\.2|10\.244\.2\.2[\s\S]*10\.77\.0\.61/);
 });
 
 describe('a balancer', () => {
   test('serves others while endpoints flap 50 times a second, with less than one write for each change', async () => {
-    const before = [world.kernel.scripts.length, world.lists];
+    const before = [world().kernel.scripts.length, world().lists];
     for (let round = 0; round < 200; round += 1) {
-      world.list('web', ...(round % 2 === 0 ? ['10.244.1.2'] : ['10.244.1.2', '10.244.2.2']));
-      if (round === 100) world.list('other', '10.244.3.3');
-      await world.pass(0.02, 20);
+      world().list('web', ...(round % 2 === 0 ? ['10.244.1.2'] : ['10.244.1.2', '10.244.2.2']));
+      if (round === 100) world().list('other', '10.244.3.3');
+      await world().pass(0.02, 20);
     }
-    await world.untilPrinted(/10\.244\.3\.3/);
-    expect(world.kernel.scripts.length - (before[0] ?? 0)).toBeLessThan(2 * 200);
-    expect(world.lists).toBe(before[1]);
+    await world().untilPrinted(/10\.244\.3\.3/);
+    expect(world().kernel.scripts.length - (before[0] ?? 0)).toBeLessThan(2 * 200);
+    expect(world().lists).toBe(before[1]);
   });
 
   test('leaves others time to list their rules while endpoints flap, and writes the last change', async () => {
     // The first count of a life was of no rules.
-    world.ruleCount = 20_000;
-    await world.pass(31);
+    world().ruleCount = 20_000;
+    await world().pass(31);
     const writtenAt: number[] = [];
     for (let round = 0; round < 300; round += 1) {
-      const before = world.kernel.scripts.length;
-      world.list('web', `10.244.${1 + (round % 200)}.2`);
-      await world.pass(0.02, 20);
-      if (world.kernel.scripts.slice(before).some((script) => script.includes('10.244.')))
-        writtenAt.push(world.clock.now());
+      const before = world().kernel.scripts.length;
+      world().list('web', `10.244.${1 + (round % 200)}.2`);
+      await world().pass(0.02, 20);
+      if (
+        world()
+          .kernel.scripts.slice(before)
+          .some((script) => script.includes('10.244.'))
+      )
+        writtenAt.push(world().clock.now());
     }
     const pauses = writtenAt.slice(1).map((at, index) => at - (writtenAt[index] ?? 0));
     expect(pauses.filter((pause) => pause >= 780).length).toBeGreaterThanOrEqual(2);
     expect(Math.max(...pauses)).toBeLessThan(1500);
-    await world.untilPrinted(/10\.244\.100\.2/);
+    await world().untilPrinted(/10\.244\.100\.2/);
   });
 
   test('keeps its table while the API is away for ten minutes, and has it count', async () => {
-    const table = await world.print();
-    await world.api.stop();
-    const before = world.kernel.scripts.length;
-    await world.pass(600, 2000);
-    expect(world.view?.mode).toBe('direct');
-    expect(await world.print()).toBe(table);
-    expect(world.kernel.scripts.length - before).toBeGreaterThanOrEqual(59);
-    expect(world.readLog().filter((line) => line.includes('keeps its tables'))).toHaveLength(1);
+    const table = await world().print();
+    await world().api.stop();
+    const before = world().kernel.scripts.length;
+    await world().pass(600, 2000);
+    expect(world().view?.mode).toBe('direct');
+    expect(await world().print()).toBe(table);
+    expect(world().kernel.scripts.length - before).toBeGreaterThanOrEqual(59);
+    expect(
+      world()
+        .readLog()
+        .filter((line) => line.includes('keeps its tables')),
+    ).toHaveLength(1);
   });
 
   test('goes on after nft has hung for 20 seconds', async () => {
     let release: () => void = () => undefined;
-    world.hang = new Promise((resolve) => (release = resolve));
-    world.list('web', '10.244.9.9');
-    await world.pass(20);
-    expect(world.view?.mode).toBe('direct');
+    world().hang = new Promise((resolve) => (release = resolve));
+    world().list('web', '10.244.9.9');
+    await world().pass(20);
+    expect(world().view?.mode).toBe('direct');
     release();
-    await world.untilPrinted(/10\.244\.9\.9/);
+    await world().untilPrinted(/10\.244\.9\.9/);
   });
 
   test('writes a table again that somebody has deleted, also while a refused Service changes all the time', async () => {
-    world.kernel.refuses = /10\.244\.66\./;
-    world.list('web', '10.244.66.6');
-    await world.until(() => world.view?.left.has('default/web') === true, 'web is refused');
-    await world.kernel.meddle('delete table ip vipnat-lb\n');
-    world.noteGeneration();
+    world().kernel.refuses = /10\.244\.66\./;
+    world().list('web', '10.244.66.6');
+    await world().until(() => world().view?.left.has('default/web') === true, 'web is refused');
+    await world().kernel.meddle('delete table ip vipnat-lb\n');
+    world().noteGeneration();
     for (let round = 0; round < 20; round += 1) {
-      world.list('web', `10.244.66.${round + 10}`);
-      await world.pass(0.05, 50);
+      world().list('web', `10.244.66.${round + 10}`);
+      await world().pass(0.05, 50);
     }
-    expect(await world.print()).toContain('10.77.0.61');
-    expect(world.readLog()).toContain(
+    expect(await world().print()).toContain('10.77.0.61');
+    expect(world().readLog()).toContain(
       'another program removed or replaced a table of vipnat: vipnat writes it again',
     );
   });
 
   test('goes on with all others when nft refuses one Service, and says which', async () => {
-    world.kernel.refuses = /10\.244\.66\.6/;
-    world.list('web', '10.244.66.6');
-    world.list('other', '10.244.3.3');
-    await world.untilPrinted(/10\.244\.3\.3/);
-    await world.pass(100);
-    expect(await world.print()).not.toContain('default/web');
-    expect(world.view?.mode).toBe('direct');
-    expect([...(world.view?.left ?? [])]).toEqual([['default/web', 'nft does not take 10.244.66.6']]);
-    expect(world.readLog('error')).toEqual([expect.stringContaining('leaves default/web to kube-proxy')]);
-    world.kernel.refuses = null;
-    await world.pass(60);
-    expect(await world.print()).toContain('10.244.66.6');
-    expect(world.view?.left.size).toBe(0);
+    world().kernel.refuses = /10\.244\.66\.6/;
+    world().list('web', '10.244.66.6');
+    world().list('other', '10.244.3.3');
+    await world().untilPrinted(/10\.244\.3\.3/);
+    await world().pass(100);
+    expect(await world().print()).not.toContain('default/web');
+    expect(world().view?.mode).toBe('direct');
+    expect([...(world().view?.left ?? [])]).toEqual([['default/web', 'nft does not take 10.244.66.6']]);
+    expect(world().readLog('error')).toEqual([expect.stringContaining('leaves default/web to kube-proxy')]);
+    world().kernel.refuses = null;
+    await world().pass(60);
+    expect(await world().print()).toContain('10.244.66.6');
+    expect(world().view?.left.size).toBe(0);
   });
 
   test('forgets a refused Service that is gone, and has its address for the next one alone', async () => {
-    world.kernel.refuses = /10\.244\.66\./;
-    world.list('web', '10.244.66.6');
-    await world.until(() => world.view?.left.has('default/web') === true, 'web is refused');
-    world.api.store.remove('Service', 'default/web');
-    world.addService('next', '10.77.0.60');
-    await world.untilPrinted(/10\.77\.0\.60 [^:]*: goto lb\/default\/next/);
-    const { questions } = world.kernel;
-    world.kernel.refuses = null;
-    await world.pass(130);
-    expect(await world.print()).not.toContain('default/web');
-    expect([world.view?.left.size, world.kernel.questions]).toEqual([0, questions]);
+    world().kernel.refuses = /10\.244\.66\./;
+    world().list('web', '10.244.66.6');
+    await world().until(() => world().view?.left.has('default/web') === true, 'web is refused');
+    world().api.store.remove('Service', 'default/web');
+    world().addService('next', '10.77.0.60');
+    await world().untilPrinted(/10\.77\.0\.60 [^:]*: goto lb\/default\/next/);
+    const { questions } = world().kernel;
+    world().kernel.refuses = null;
+    await world().pass(130);
+    expect(await world().print()).not.toContain('default/web');
+    expect([world().view?.left.size, world().kernel.questions]).toEqual([0, questions]);
   });
 
   test('knows a Service that it has taken again while the tables could not be compared', async () => {
-    world.kernel.refuses = /10\.244\.66\./;
-    world.list('web', '10.244.66.6');
-    await world.pass(480, 2000);
+    world().kernel.refuses = /10\.244\.66\./;
+    world().list('web', '10.244.66.6');
+    await world().pass(480, 2000);
     // Now it is due to be tried again, and so are tables to be compared.
-    world.kernel.refuses = null;
-    world.kernel.listTable = () => Promise.reject(new VipnatError('TOOL_FAILED', 'nft lists nothing'));
-    world.clock.stall(130_000);
-    await world.pass(1);
-    Reflect.deleteProperty(world.kernel, 'listTable');
-    await world.pass(15);
-    expect(await world.print()).toContain('10.244.66.6');
-    expect(world.readLog().join()).toMatch(
+    world().kernel.refuses = null;
+    world().kernel.listTable = () => Promise.reject(new VipnatError('TOOL_FAILED', 'nft lists nothing'));
+    world().clock.stall(130_000);
+    await world().pass(1);
+    Reflect.deleteProperty(world().kernel, 'listTable');
+    await world().pass(15);
+    expect(await world().print()).toContain('10.244.66.6');
+    expect(world().readLog().join()).toMatch(
       /default\/web is balanced: 10.77.0.60:80 TCP to 1 endpoint,.*nft lists nothing/,
     );
   });
 
   test('has its tables count while it looks for a Service that nft refuses, however long nft takes', async () => {
-    const [check, apply] = [world.kernel.check.bind(world.kernel), world.kernel.apply.bind(world.kernel)];
-    const renewedAt = [world.clock.now()];
-    world.kernel.check = async (script) => {
-      await sleep(world.clock, 9000);
+    const [check, apply] = [
+      world().kernel.check.bind(world().kernel),
+      world().kernel.apply.bind(world().kernel),
+    ];
+    const renewedAt = [world().clock.now()];
+    world().kernel.check = async (script) => {
+      await sleep(world().clock, 9000);
       return await check(script);
     };
-    world.kernel.apply = async (script) => {
-      if (script.includes('vipnat-lb alive')) renewedAt.push(world.clock.now());
+    world().kernel.apply = async (script) => {
+      if (script.includes('vipnat-lb alive')) renewedAt.push(world().clock.now());
       await apply(script);
     };
-    world.kernel.refuses = /10\.244\.66\.6/;
-    world.list('other', '10.244.3.3');
-    world.list('web', '10.244.66.6');
-    await world.pass(100);
-    expect([...(world.view?.left.keys() ?? [])]).toEqual(['default/web']);
+    world().kernel.refuses = /10\.244\.66\.6/;
+    world().list('other', '10.244.3.3');
+    world().list('web', '10.244.66.6');
+    await world().pass(100);
+    expect([...(world().view?.left.keys() ?? [])]).toEqual(['default/web']);
     const gaps = renewedAt.slice(1).map((at, index) => at - (renewedAt[index] ?? 0));
-    world.kernel.check = check;
-    await world.pass(10);
+    world().kernel.check = check;
+    await world().pass(10);
     expect(Math.max(...gaps)).toBeLessThan(30_000);
   });
 
   test('leaves a Service to kube-proxy whose rules need what the kernel lacks, says why, and takes it when it is there', async () => {
-    await world.stopBalancer();
-    world.kernel.missing = { ipv4: ['verdict map'], ipv6: [] };
+    await world().stopBalancer();
+    world().kernel.missing = { ipv4: ['verdict map'], ipv6: [] };
     const spec = { sessionAffinity: 'ClientIP' };
-    world.api.store.put('Service', makeLoadBalancer('web', [{ port: 80 }], { spec }));
-    world.startBalancer();
-    await world.until(async () => !(await world.print()).includes('default/web'), "web is kube-proxy's");
-    expect(await world.print()).toContain('default/other');
-    expect(world.view?.left.get('default/web')).toContain('this nft cannot read its own maps of verdicts');
-    world.kernel.missing = { ipv4: [], ipv6: [] };
-    await world.pass(610, 5000);
-    expect([(await world.print()).includes('default/web'), world.view?.left.size]).toEqual([true, 0]);
+    world().api.store.put('Service', makeLoadBalancer('web', [{ port: 80 }], { spec }));
+    world().startBalancer();
+    await world().until(async () => !(await world().print()).includes('default/web'), "web is kube-proxy's");
+    expect(await world().print()).toContain('default/other');
+    expect(world().view?.left.get('default/web')).toContain('this nft cannot read its own maps of verdicts');
+    world().kernel.missing = { ipv4: [], ipv6: [] };
+    await world().pass(610, 5000);
+    expect([(await world().print()).includes('default/web'), world().view?.left.size]).toEqual([true, 0]);
   });
 
   test('leaves connections to kube-proxy when nft fails for long, says so, and takes them back', async () => {
-    world.hang = Promise.reject(new Error('nft: no space'));
-    world.hang.catch(() => undefined);
-    world.list('web', '10.244.9.9');
-    await world.pass(100);
-    expect(world.view?.mode).toBe('kube-proxy');
-    expect(world.readLog().filter((line) => line.includes('lets its table run out'))).toHaveLength(1);
-    world.hang = Promise.resolve();
-    await world.untilPrinted(/10\.244\.9\.9/);
-    await eventually('it says so', () => world.view?.mode === 'direct');
+    world().hang = Promise.reject(new Error('nft: no space'));
+    world().hang.catch(() => undefined);
+    world().list('web', '10.244.9.9');
+    await world().pass(100);
+    expect(world().view?.mode).toBe('kube-proxy');
+    expect(
+      world()
+        .readLog()
+        .filter((line) => line.includes('lets its table run out')),
+    ).toHaveLength(1);
+    world().hang = Promise.resolve();
+    await world().untilPrinted(/10\.244\.9\.9/);
+    await eventually('it says so', () => world().view?.mode === 'direct');
   });
 });

@@ -187,7 +187,7 @@ export class Machine {
             new RoutedClient(route, clock, new AbortController().signal),
             'vipnat-system',
           ),
-          report: { ...quietListener, back: (node) => this.#nodeToBackMs.set(node, world.now()) },
+          logger: { ...logger, info: (line) => { this.#noteBack(line, world.now()); } },
           connect: ({ address: to }, limitMs) => this.#connect({ to, limitMs, clock, silences, onChange }),
         });
         made.life = {
@@ -204,6 +204,11 @@ export class Machine {
     life.report = started.report;
     life.nodes.setHolding(this.#seats.length > 0);
     life.nodes.start();
+  }
+
+  #noteBack(line: string, nowMs: number): void {
+    const [, node] = /^node (\S+) is in use again/.exec(line) ?? [];
+    if (node !== undefined) this.#nodeToBackMs.set(node, nowMs);
   }
 
   #connect({
@@ -242,12 +247,3 @@ export class Machine {
     );
   }
 }
-
-const quietListener = {
-  out: () => undefined,
-  lost: () => undefined,
-  returns: () => undefined,
-  back: () => undefined,
-  neverAnswers: () => undefined,
-  unlisted: () => undefined,
-};

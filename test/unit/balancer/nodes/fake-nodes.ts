@@ -1,9 +1,11 @@
 /** Other nodes, the network between them and this one, and a clock that stands still. */
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
+import { type Steps, playSteps } from '../../steps.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { NodeHealth, type NodeListener } from '../../../../balancer/nodes/health.ts';
+import { NodeHealth } from '../../../../balancer/nodes/health.ts';
 import { type Lease, toLeaseResource } from '../../../../lib/api/node.ts';
 import type { ConnectOutcome } from '../../../../lib/http/client.ts';
-import { afterEach, expect } from '@jest/globals';
+import { afterEach, expect, test } from '@jest/globals';
 
 /** What a node does with a connect: opens it, refuses it, or drops it. */
 export type Manner = 'open' | 'refused' | 'silent';
@@ -26,8 +28,7 @@ export class FakeNodes {
   readonly reads: { readonly atMs: number; readonly node: string }[] = [];
   /** When connects were begun, and to which address. */
   readonly connects: { readonly atMs: number; readonly address: string }[] = [];
-  /** What was told, in order. */
-  readonly told: string[] = [];
+  readonly #logger = createRecordingLogger();
   readonly health: NodeHealth;
 
   constructor(count: number, { port = 10_256 }: { readonly port?: number } = {}) {
@@ -41,7 +42,7 @@ export class FakeNodes {
       readRenewal: (node) => this.#readRenewal(node),
       families: () => new Set(['ipv4']),
       connect: (endpoint, limitMs) => this.#connect(endpoint.address, limitMs),
-      report: this.#createReport(),
+      logger: this.#logger,
       onChange: () => undefined,
     });
     this.health.start();
@@ -64,6 +65,13 @@ export class FakeNodes {
     await this.clock.advance(3000);
     this.health.setHolding(true);
     await this.clock.advance(1000);
+  }
+
+  /** What was told, in order. */
+  get told(): readonly string[] {
+    return this.#logger.lines.map(({ message }) =>
+      toldTexts.reduce((text, [line, short]) => text.replace(line, short), message),
+    );
   }
 
   /** The nodes that are out, sorted. */
@@ -110,18 +118,114 @@ export class FakeNodes {
       }),
     );
   }
+}
 
-  #createReport(): NodeListener {
-    const { told } = this;
-    return {
-      out: (node) => told.push(`${node} out`),
-      lost: (node) => told.push(`${node} lost`),
-      returns: (node) => told.push(`${node} returns`),
-      back: (node) => told.push(`${node} back`),
-      neverAnswers: (node) => told.push(`${node} never answers`),
-      unlisted: (error) => told.push(error === null ? 'listed' : (error as Error).message),
-    };
-  }
+/** What each line of the log says of which node. */
+const toldTexts: readonly (readonly [RegExp, string])[] = [
+  [/^node (\S+) \(.*\) does not answer: its pods get no new connection from this node$/, '$1 out'],
+  [/^node (\S+) still does not answer: open connections to its pods are forgotten$/, '$1 lost'],
+  [/^node (\S+) answers again\. .* after its balancer has reported, or after a minute$/, '$1 returns'],
+  [/^node (\S+) is in use again after \d.*: its pods get connections$/, '$1 back'],
+  [/^node (\S+) does not answer at \S+:\d+, and never has: a firewall .*$/, '$1 never answers'],
+  [/^vipnat does not learn where other nodes are: (.*)\. If such .*$/, '$1'],
+  [/^vipnat can list the Leases of nodes again$/, 'listed'],
+];
+
+const toNames = (detail: string) => (detail === '-' ? [] : detail.split(' '));
+
+/** What happens to nodes: `w1 w2` are some of them. */
+function listCauses(nodes: FakeNodes): Steps {
+  const { clock, health } = nodes;
+  const behave = (manner: Manner) => (who: string) => {
+    nodes.set(manner, ...toNames(who));
+  };
+  return {
+    ...{ open: behave('open'), refused: behave('refused'), silent: behave('silent') },
+    wait: (ms) => clock.advance(Number(ms)),
+    jump: (ms) => {
+      clock.jump(Number(ms));
+    },
+    settle: () => nodes.settle(),
+    cut: () => (nodes.isCut = true),
+    join: () => (nodes.isCut = false),
+    hold: () => {
+      health.setHolding(true);
+    },
+    release: () => {
+      health.setHolding(false);
+    },
+    place: (detail) => {
+      const [node = '', address = ''] = detail.split(' ');
+      nodes.place(node, address);
+    },
+    leave: (address) => nodes.addressToManner.delete(address),
+    watch: (who) => {
+      health.watch(new Set(toNames(who)));
+    },
+    refuse: (text) => (nodes.refusal = new Error(text)),
+    allow: () => (nodes.refusal = null),
+    renew: (text) => nodes.nodeToRenewal.set('w2', text),
+    // All have balancers, and w2 has just been lost.
+    lose: async () => {
+      for (const node of nodes.nodeToAddress.keys()) nodes.nodeToRenewal.set(node, 'before');
+      await playNodes(nodes, 'silent w2; wait 13000; lost w2');
+    },
+  };
+}
+
+/** What is so: `-` is nobody. Counts are those since `mark`, as `FROM TO`, or one number. */
+function listChecks(nodes: FakeNodes): Steps {
+  const marks = { connects: 0, lists: 0, reads: 0 };
+  const count = () => {
+    return { connects: nodes.connects.length, lists: nodes.lists, reads: nodes.reads.length };
+  };
+  const check = (kind: keyof typeof marks) => (detail: string) => {
+    const [from = 0, to = from] = detail.split(' ').map(Number);
+    const found = count()[kind] - marks[kind];
+    expect({ kind, found, isSo: found >= from && found <= to }).toEqual({ kind, found, isSo: true });
+  };
+  return {
+    mark: () => Object.assign(marks, count()),
+    ...{ connects: check('connects'), lists: check('lists'), reads: check('reads') },
+    out: (who) => {
+      expect(nodes.out).toEqual(toNames(who));
+    },
+    lost: (who) => {
+      expect(nodes.lost).toEqual(toNames(who));
+    },
+    told: (lines) => {
+      expect(nodes.told.join(', ') || '-').toBe(lines);
+    },
+    unheard: (who) => {
+      const names = nodes.health.unheard.map((one) => one.replace(/ \([\d.]+:10256\)$/, ''));
+      expect(names).toEqual(toNames(who));
+    },
+    asked: (address) => {
+      expect(nodes.connects.map((one) => one.address)).toContain(address);
+    },
+    'asks-not': (address) => {
+      expect(nodes.connects.at(-1)?.address).not.toBe(address);
+    },
+    read: (who) => {
+      expect([...new Set(nodes.reads.map(({ node }) => node))]).toEqual(toNames(who));
+    },
+  };
+}
+
+/** Plays steps, one after the other: `silent w2; wait 800; out w2`. */
+async function playNodes(nodes: FakeNodes, timeline: string): Promise<void> {
+  await playSteps({ ...listCauses(nodes), ...listChecks(nodes) }, timeline);
+}
+
+/** A test for each title. Three nodes, or as many as `8 nodes` says, have been asked for a while, unless `fresh` comes first. */
+export function testNodes(titleToTimeline: Readonly<Record<string, string>>): void {
+  const { started, start } = useFakeNodes();
+  test.each(Object.entries(titleToTimeline))('%s', async (_, timeline) => {
+    const [, count = '3', isFresh, steps = ''] = /^(?:(\d) nodes; )?(fresh; )?(.*)$/.exec(timeline) ?? [];
+    if (isFresh !== undefined) started.push(new FakeNodes(Number(count)));
+    const nodes = started.at(-1) ?? (await start(Number(count)));
+    await playNodes(nodes, steps);
+  });
 }
 
 /** Starts what is `started` in tests, and ends it after each: nothing is under way then but connects. */

@@ -1,182 +1,127 @@
-import { useFakeNodes, FakeNodes } from './fake-nodes.ts';
+import { useFakeNodes, FakeNodes, testNodes } from './fake-nodes.ts';
 import { describe, test, expect } from '@jest/globals';
 import { advanceUntil } from '../../advance-until.ts';
-
-const { start, started } = useFakeNodes();
+import { ProbeTurns } from '../../../../balancer/nodes/health.ts';
 
 describe('a node that holds addresses', () => {
-  test('takes a node out within 0.8 s that has lost its power, and back after two answers', async () => {
-    const nodes = await start(3);
-    nodes.set('silent', 'w2');
-    await nodes.clock.advance(800);
-    expect({ out: nodes.out, told: nodes.told }).toEqual({ out: ['w2'], told: ['w2 out'] });
-    nodes.set('open', 'w2');
-    await nodes.clock.advance(600);
-    expect(nodes.out).toEqual([]);
-    expect(nodes.told).toEqual(['w2 out', 'w2 back']);
-  });
-
-  test('takes a refusal for life', async () => {
-    const nodes = await start(3);
-    nodes.set('refused', 'w1', 'w2', 'w3');
-    await nodes.clock.advance(5000);
-    expect(nodes.told).toEqual([]);
-    nodes.set('silent', 'w1');
-    await nodes.clock.advance(800);
-    expect(nodes.out).toEqual(['w1']);
-  });
-
-  test('takes nobody out while its own network is away, and nobody when it is back', async () => {
-    const nodes = await start(3);
-    nodes.isCut = true;
-    await nodes.clock.advance(60_000);
-    nodes.isCut = false;
-    await nodes.clock.advance(5000);
-    expect(nodes.told).toEqual([]);
-  });
-
-  test('takes half of the nodes out that die at once', async () => {
-    const nodes = await start(8);
-    nodes.set('silent', 'w1', 'w3', 'w5', 'w7');
-    await nodes.clock.advance(800);
-    expect(nodes.out).toEqual(['w1', 'w3', 'w5', 'w7']);
-  });
-
-  test('takes the last other node out by itself: nobody is left to be waited for', async () => {
-    const nodes = await start(2);
-    nodes.set('silent', 'w1');
-    await nodes.clock.advance(800);
-    nodes.set('silent', 'w2');
-    await nodes.clock.advance(800);
-    expect(nodes.out).toEqual(['w1', 'w2']);
-  });
-
-  test('never takes a node out that never answered, and says so once', async () => {
-    const nodes = new FakeNodes(3);
-    started.push(nodes);
-    nodes.set('silent', 'w3');
-    await nodes.settle();
-    await nodes.clock.advance(60_000);
-    expect(nodes.told).toEqual(['w3 never answers']);
-    expect(nodes.health.unheard).toEqual([expect.stringMatching(/^w3 \([\d.]+:10256\)$/)]);
-    nodes.set('open', 'w3');
-    await nodes.clock.advance(1000);
-    expect(nodes.health.unheard).toEqual([]);
-  });
-
-  test('gives open connections up after five seconds, and not after one', async () => {
-    const nodes = await start(3);
-    nodes.set('silent', 'w2');
-    await nodes.clock.advance(1000);
-    nodes.set('open', 'w2');
-    await nodes.clock.advance(1000);
-    expect(nodes.told).toEqual(['w2 out', 'w2 back']);
-    nodes.set('silent', 'w2');
-    await nodes.clock.advance(4900);
-    expect(nodes.lost).toEqual([]);
-    await nodes.clock.advance(700);
-    expect(nodes.lost).toEqual(['w2']);
-  });
-
-  test('does not mind each other packet that is lost', async () => {
-    const nodes = await start(3);
-    for (let round = 0; round < 40; round += 1) {
-      nodes.set(round % 2 === 0 ? 'silent' : 'open', 'w2');
-      const before = nodes.connects.length;
-      const isAsked = () => nodes.connects.slice(before).some(({ address }) => address === '10.0.0.2');
-      await advanceUntil(nodes.clock, 'it is asked', isAsked);
-    }
-    expect(nodes.told).toEqual([]);
-  });
-
-  test('goes on as before when somebody sets the date', async () => {
-    const nodes = await start(3);
-    nodes.clock.jump(-3_600_000);
-    await nodes.clock.advance(5000);
-    nodes.clock.jump(7_200_000);
-    await nodes.clock.advance(5000);
-    expect(nodes.told).toEqual([]);
-    nodes.set('silent', 'w1');
-    await nodes.clock.advance(800);
-    expect(nodes.out).toEqual(['w1']);
+  testNodes({
+    'takes a node out within 0.8 s that has lost its power, and back after two answers':
+      'silent w2; wait 800; out w2; told w2 out; open w2; wait 600; out -; told w2 out, w2 back',
+    'takes a refusal for life': 'refused w1 w2 w3; wait 5000; told -; silent w1; wait 800; out w1',
+    'takes nobody out while its own network is away, and nobody when it is back':
+      'cut; wait 60000; join; wait 5000; told -',
+    'takes half of the nodes out that die at once': '8 nodes; silent w1 w3 w5 w7; wait 800; out w1 w3 w5 w7',
+    'takes the last other node out by itself: nobody is left to be waited for':
+      '2 nodes; silent w1; wait 800; silent w2; wait 800; out w1 w2',
+    'never takes a node out that never answered, and says so once':
+      'fresh; silent w3; settle; wait 60000; told w3 never answers; unheard w3; open w3; wait 1000; unheard -',
+    'gives open connections up after five seconds, and not after one':
+      'silent w2; wait 1000; open w2; wait 1000; told w2 out, w2 back; silent w2; wait 4900; lost -; ' +
+      'wait 700; lost w2',
+    'goes on as before when somebody sets the date':
+      'jump -3600000; wait 5000; jump 7200000; wait 5000; told -; silent w1; wait 800; out w1',
   });
 });
 
-describe('a node that holds no address', () => {
-  test('asks seldom, and knows all the same who is dead when addresses come to it', async () => {
-    const nodes = new FakeNodes(3);
-    started.push(nodes);
-    await nodes.clock.advance(10_000);
-    const before = nodes.connects.length;
-    await nodes.clock.advance(60_000);
-    expect((nodes.connects.length - before) / 60).toBeLessThan(1);
-    nodes.set('silent', 'w1');
-    nodes.health.setHolding(true);
-    await nodes.clock.advance(1100);
-    expect(nodes.out).toEqual(['w1']);
+describe('a node', () => {
+  testNodes({
+    'that holds no address asks seldom, and knows all the same who is dead when addresses come to it':
+      'fresh; wait 10000; mark; wait 60000; connects 0 59; silent w1; hold; wait 1100; out w1',
+    'whose balancer has no endpoints there is asked as a witness, where few have some':
+      'fresh; watch w1 own; settle; cut; wait 3000; told -; join; silent w1; wait 1500; out w1',
   });
 });
 
 describe('the addresses of nodes', () => {
-  test('are asked for again when a node does not answer: another address begins anew', async () => {
-    const nodes = await start(3);
-    await nodes.clock.advance(60_000);
-    nodes.set('silent', 'w2');
-    nodes.place('w2', '10.0.0.99');
-    nodes.set('open', 'w2');
-    nodes.addressToManner.delete('10.0.0.2');
-    await nodes.clock.advance(800);
-    expect(nodes.out).toEqual(['w2']);
-    await nodes.clock.advance(2500);
-    expect(nodes.out).toEqual([]);
-    expect(nodes.connects.at(-1)?.address).not.toBe('10.0.0.2');
+  testNodes({
+    'are asked for again when a node does not answer: another address begins anew':
+      'wait 60000; silent w2; place w2 10.0.0.99; open w2; leave 10.0.0.2; wait 800; out w2; wait 2500; out -; ' +
+      'asks-not 10.0.0.2',
+    'are listed seldom while all is well, and soon when somebody is missed':
+      'mark; wait 300000; lists 0; place w4 10.0.0.4; watch w1 w2 w3 w4; wait 6000; asked 10.0.0.4',
+    'may not be listed, by an older role: nobody is asked, and that is said once':
+      'fresh; refuse leases are forbidden; wait 3600000; told leases are forbidden; connects 0; lists 0 39; ' +
+      'allow; wait 400000; told leases are forbidden, listed; connects 1 99999',
   });
+});
 
-  test('are listed seldom while all is well, and soon when somebody is missed', async () => {
-    const nodes = await start(3);
-    const before = nodes.lists;
-    await nodes.clock.advance(300_000);
-    expect(nodes.lists).toBe(before);
-    nodes.place('w4', '10.0.0.4');
-    nodes.health.watch(new Set(['w1', 'w2', 'w3', 'w4']));
-    await nodes.clock.advance(6000);
-    expect(nodes.connects.some(({ address }) => address === '10.0.0.4')).toBe(true);
-  });
+const { start, started: running } = useFakeNodes();
 
-  test('may not be listed, by an older role: nobody is asked, and that is said once', async () => {
-    const nodes = new FakeNodes(3);
-    started.push(nodes);
-    nodes.refusal = new Error('leases are forbidden');
-    await nodes.clock.advance(3_600_000);
-    expect({ told: nodes.told, connects: nodes.connects }).toEqual({
-      told: ['leases are forbidden'],
-      connects: [],
-    });
-    expect(nodes.lists).toBeLessThan(40);
-    nodes.refusal = null;
-    await nodes.clock.advance(400_000);
-    expect(nodes.told).toEqual(['leases are forbidden', 'listed']);
-    expect(nodes.connects.length).toBeGreaterThan(0);
-  });
+test('each other packet that is lost takes no node out', async () => {
+  const nodes = await start(3);
+  for (let round = 0; round < 40; round += 1) {
+    nodes.set(round % 2 === 0 ? 'silent' : 'open', 'w2');
+    const before = nodes.connects.length;
+    const isAsked = () => nodes.connects.slice(before).some(({ address }) => address === '10.0.0.2');
+    await advanceUntil(nodes.clock, 'it is asked', isAsked);
+  }
+  expect(nodes.told).toEqual([]);
 });
 
 test('with port 0 nobody is asked, and no Lease is listed', async () => {
   const nodes = new FakeNodes(3, { port: 0 });
-  started.push(nodes);
+  running.push(nodes);
   await nodes.settle();
   expect({ lists: nodes.lists, connects: nodes.connects }).toEqual({ lists: 0, connects: [] });
 });
 
-test('nodes without endpoints are asked as witnesses, where few have some', async () => {
-  const nodes = new FakeNodes(3);
-  started.push(nodes);
-  nodes.health.watch(new Set(['w1', 'own']));
-  await nodes.settle();
-  nodes.isCut = true;
-  await nodes.clock.advance(3000);
-  expect(nodes.told).toEqual([]);
-  nodes.isCut = false;
-  nodes.set('silent', 'w1');
-  await nodes.clock.advance(1500);
-  expect(nodes.out).toEqual(['w1']);
+const pace = { intervalMs: 5000, perSecond: 20 };
+
+/** Turns of nodes that were all taken once at 0, and none of which is due before. */
+function startTurns(nodes: readonly string[], random = () => 0, its = pace): ProbeTurns {
+  const turns = new ProbeTurns(random, its);
+  turns.setNodes(new Set(nodes), 0);
+  nodes.forEach((_, index) => turns.take(index * 1000));
+  return turns;
+}
+
+test('a node is asked again after its interval, and one of which something is doubtful after 200 ms', () => {
+  for (const [isDoubtful, dueAt] of [
+    [false, 5000],
+    [true, 200],
+  ] as const) {
+    const turns = startTurns(['a']);
+    turns.ended('a', { askedAt: 0, isDoubtful });
+    expect([turns.take(dueAt - 1), turns.take(dueAt)]).toEqual([null, 'a']);
+  }
+});
+
+test('a doubt waits no longer than the interval does, and a tenth less by chance', () => {
+  const turns = startTurns(['a'], () => 0, { intervalMs: 100, perSecond: 20 });
+  turns.ended('a', { askedAt: 0, isDoubtful: true });
+  expect(turns.dueAt).toBe(100);
+  const early = startTurns(['a'], () => 1);
+  early.ended('a', { askedAt: 0, isDoubtful: true });
+  expect(early.dueAt).toBe(180);
+});
+
+test('of many nodes no more are asked in a second than the pace allows: the interval grows', () => {
+  const nodes = Array.from({ length: 200 }, (_, index) => `n${index}`);
+  const turns = startTurns(nodes);
+  turns.ended('n7', { askedAt: 199_000, isDoubtful: false });
+  expect(turns.dueAt).toBe(199_000 + (200 * 1000) / 20);
+  turns.hurry('n7', 199_500);
+  turns.ended('n8', { askedAt: 199_000, isDoubtful: true });
+  expect([turns.take(199_500), turns.take(199_549), turns.take(199_550)]).toEqual(['n8', null, 'n7']);
+});
+
+test('who is being asked is not asked again, and who is gone is asked no more', () => {
+  const turns = startTurns(['a', 'b']);
+  turns.hurry('a', 5000);
+  expect(turns.take(5000)).toBeNull();
+  turns.setNodes(new Set(['b']), 5000);
+  for (const node of ['a', 'b']) turns.ended(node, { askedAt: 5000, isDoubtful: true });
+  expect([turns.take(5200), turns.take(60_000)]).toEqual(['b', null]);
+});
+
+test('another pace brings forward who would be late', () => {
+  const turns = startTurns(['a'], () => 0.5);
+  turns.ended('a', { askedAt: 0, isDoubtful: false });
+  const fast = { intervalMs: 1000, perSecond: 20 };
+  expect([turns.dueAt, turns.setPace(fast, 0), turns.dueAt, turns.setPace(fast, 0)]).toEqual([
+    4750,
+    true,
+    500,
+    false,
+  ]);
 });

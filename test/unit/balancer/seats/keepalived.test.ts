@@ -1,10 +1,11 @@
+import { type Steps, testSteps } from '../../steps.ts';
 import { TemporaryFolder } from '../../../support/network/at-end.ts';
 import { type SeatFiles, locateSeatFiles } from '../../../../lib/keepalived/write.ts';
-import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
+import { beforeEach, afterEach, describe, expect } from '@jest/globals';
 import { join } from 'node:path';
 import { seatsMark, type RunningKeepalived } from '../../../../lib/keepalived/read.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { createSeatsRecord } from '../../../support/fakes/seats-log.ts';
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
 import { ConfigurationKeeper } from '../../../../balancer/seats/keepalived.ts';
 import { readFileSync, readdirSync, mkdirSync, writeFileSync } from 'node:fs';
 import { VipnatError } from '../../../../lib/errors.ts';
@@ -20,179 +21,137 @@ afterEach(() => {
 });
 
 const configure = (detail: string) => `${seatsMark}\n${detail}\n`;
-const old = { pid: 100, startedMs: 5000, ageMs: 60_000 };
+const toDetails = (texts: readonly string[]) => texts.map((text) => text.split('\n')[1]).join(' ') || '-';
 
-/** A keeper beside a keepalived that reads what it is told to. */
-function startKeeper(first: RunningKeepalived | null = old) {
+/** What lines of the log begin with, to one word for each. */
+const lineToWord: Readonly<Record<string, string>> = {
+  "the balancer's keepalived runs": 'runs',
+  'keepalived.conf is replaced': 'replaced',
+  'keepalived takes the new keepalived.conf': 'takes',
+  'keepalived refuses the new keepalived.conf, and continues with the former configuration': 'refuses',
+  'keepalived.conf is not checked before it is used, only by keepalived itself: keepalived is not in PATH':
+    'unchecked',
+};
+
+/** A keeper beside a keepalived that reads what it is told to: `one` stands for a text of a file. */
+function startKeeper(): Steps {
   const clock = new FakeClock();
-  const report = createSeatsRecord();
-  const world = {
-    clock,
-    report,
-    running: first,
-    /** What keepalived has read, each time. */
-    reloads: [] as string[],
-    /** What the check comes to. */
-    check: (text: string): string | null => (text === '' ? 'it is empty' : null),
-  };
+  const logger = createRecordingLogger();
+  let running: RunningKeepalived | null = { pid: 100, startedMs: 5000, ageMs: 60_000 };
+  /** What keepalived has read, each time. */
+  const reloads: string[] = [];
+  /** What the check comes to. */
+  let check = (text: string): string | null => (text === '' ? 'it is empty' : null);
   const keeper = new ConfigurationKeeper({
     files,
     clock,
-    report,
-    testConfiguration: (path) => Promise.resolve(world.check(readFileSync(path, 'utf8'))),
-    findRunning: () => Promise.resolve(world.running),
+    logger,
+    testConfiguration: (path) => Promise.resolve(check(readFileSync(path, 'utf8'))),
+    findRunning: () => Promise.resolve(running),
     reload: () => {
-      world.reloads.push(readFileSync(files.file, 'utf8'));
-      return world.running !== null;
+      reloads.push(readFileSync(files.file, 'utf8'));
+      return running !== null;
     },
   });
   const keep = async (text: string) => {
     await keeper.read();
-    return await keeper.keep(text);
+    return await keeper.keep(configure(text));
   };
-  return { ...world, world, keep };
+  const write = (path: string, text: string) => {
+    mkdirSync(join(folder.path, 'lb'), { recursive: true });
+    writeFileSync(path, text);
+  };
+  const fail = (code: 'TOOL_MISSING' | 'TOOL_TIMED_OUT') => (message: string) => {
+    check = () => {
+      throw new VipnatError(code, message);
+    };
+  };
+  return {
+    keep: async (texts) => {
+      for (const text of texts.split(' ')) await keep(text);
+    },
+    'keep-each-second': async (text) => {
+      for (let second = 0; second < 20; second += 1) {
+        await keep(text);
+        await clock.advance(1000);
+      }
+    },
+    waits: async (detail) => {
+      const [text = '', ms = ''] = detail.split(' for ');
+      expect(String(await keep(text))).toBe(ms);
+    },
+    rejects: async (detail) => {
+      const [text = '', code] = detail.split(' with ');
+      await expect(keep(text)).rejects.toMatchObject({ code });
+    },
+    wait: (ms) => clock.advance(Number(ms)),
+    runs: (detail) => {
+      const [pid = 0, startedMs = 0, ageMs = 0] = detail.split(' ').map(Number);
+      running = detail === 'not' ? null : { pid, startedMs, ageMs };
+    },
+    // keepalived.conf has not its name yet.
+    'check-early': () => {
+      const isEarly = () => !readdirSync(join(folder.path, 'lb')).includes('keepalived.conf');
+      check = (text) => (text.includes('one') && isEarly() ? null : 'too early');
+    },
+    refuse: (text) => (check = () => text),
+    accept: () => (check = () => null),
+    missing: fail('TOOL_MISSING'),
+    hang: fail('TOOL_TIMED_OUT'),
+    former: (text) => {
+      write(files.file, text.includes('{') ? text : configure(text));
+    },
+    log: (text) => {
+      write(files.checkLog, text === '-' ? '' : `${text}\n`);
+    },
+    file: (text) => {
+      expect(readFileSync(files.file, 'utf8')).toBe(text.includes('{') ? text : configure(text));
+    },
+    aside: (text) => {
+      expect(readFileSync(files.refusedFile, 'utf8')).toBe(configure(text));
+    },
+    alone: () => {
+      expect(readdirSync(join(folder.path, 'lb'))).toEqual(['keepalived.conf']);
+    },
+    read: (texts) => {
+      expect(toDetails(reloads)).toBe(texts);
+    },
+    told: (text) => {
+      const words = logger.lines.map(({ message, fields: { details } }) => {
+        const word = lineToWord[message] ?? message;
+        return details === undefined ? word : `${word} (${details})`;
+      });
+      expect(words.join(', ')).toBe(text);
+    },
+  };
 }
 
 describe('keepalived.conf', () => {
-  test('is written, checked before it has its name, and read once', async () => {
-    const { keep, world, report } = startKeeper();
-    world.check = (text) =>
-      text.includes('one') && !readdirSync(join(folder.path, 'lb')).includes('keepalived.conf')
-        ? null
-        : 'too early';
-    await keep(configure('one'));
-    await keep(configure('one'));
-    expect(world.reloads).toEqual([configure('one')]);
-    expect(report.told).toEqual(['running true', 'written']);
-    expect(readdirSync(join(folder.path, 'lb'))).toEqual(['keepalived.conf']);
-  });
-
-  test('that a former life has left as it is wanted is not written again, and read once more: nobody knows whether it was', async () => {
-    mkdirSync(join(folder.path, 'lb'));
-    writeFileSync(files.file, configure('one'));
-    const { keep, world, report } = startKeeper();
-    await keep(configure('one'));
-    await keep(configure('one'));
-    expect(report.told).toEqual(['running true']);
-    expect(world.reloads).toHaveLength(1);
-  });
-
-  test('is read again by each new process, when that is old enough to hear it', async () => {
-    const { keep, world } = startKeeper(null);
-    await keep(configure('one'));
-    expect(world.reloads).toEqual([]);
-    world.running = { pid: 101, startedMs: 90_000, ageMs: 200 };
-    expect(await keep(configure('one'))).toBe(800);
-    expect(world.reloads).toEqual([]);
-    world.running = { ...world.running, ageMs: 1000 };
-    await keep(configure('one'));
-    // The same pid, but another process.
-    world.running = { pid: 101, startedMs: 95_000, ageMs: 5000 };
-    await keep(configure('one'));
-    await keep(configure('one'));
-    expect(world.reloads).toHaveLength(2);
-  });
-
-  test('that keepalived refuses is kept aside and told once, and the one before stays', async () => {
-    const { keep, world, report } = startKeeper();
-    await keep(configure('one'));
-    world.check = () => 'line 7: what';
-    for (let second = 0; second < 20; second += 1) {
-      await keep(configure('two'));
-      await world.clock.advance(1000);
-    }
-    expect(readFileSync(files.file, 'utf8')).toBe(configure('one'));
-    expect(readFileSync(files.refusedFile, 'utf8')).toBe(configure('two'));
-    expect(world.reloads).toHaveLength(1);
-    world.check = () => null;
-    await world.clock.advance(15_000);
-    await keep(configure('two'));
-    expect(report.told).toEqual([
-      'running true',
-      'written',
-      'refused line 7: what',
-      'refused null',
-      'written',
-    ]);
-    expect(world.reloads).toEqual([configure('one'), configure('two')]);
-  });
-
-  test('is used unchecked where no keepalived is installed, which is told once', async () => {
-    const { keep, world, report } = startKeeper();
-    world.check = () => {
-      throw new VipnatError('TOOL_MISSING', 'keepalived is not in PATH');
-    };
-    await keep(configure('one'));
-    await keep(configure('two'));
-    expect(report.told).toEqual([
-      'running true',
-      'notChecked keepalived is not in PATH',
-      'written',
-      'written',
-    ]);
-    expect(world.reloads).toEqual([configure('one'), configure('two')]);
-  });
-
-  test('that was not checked, and that keepalived itself refuses to read, is told once', async () => {
-    const { keep, world, report } = startKeeper();
-    world.check = () => {
-      throw new VipnatError('TOOL_MISSING', 'keepalived is not in PATH');
-    };
-    await keep(configure('one'));
-    writeFileSync(files.checkLog, 'line 7: what\n');
-    await keep(configure('one'));
-    await keep(configure('one'));
-    writeFileSync(files.checkLog, '');
-    await keep(configure('one'));
-    expect(report.told.filter((line) => line.startsWith('refused'))).toEqual([
-      'refused line 7: what',
-      'refused null',
-    ]);
-  });
-
-  test('that passed the check, and that keepalived refuses all the same when it reads it, is told once', async () => {
-    mkdirSync(join(folder.path, 'lb'));
-    writeFileSync(files.checkLog, 'line 3: of a former life\n');
-    const { keep, report } = startKeeper();
-    await keep(configure('one'));
-    writeFileSync(files.checkLog, 'line 7: no such interface\n');
-    await keep(configure('one'));
-    await keep(configure('one'));
-    writeFileSync(files.checkLog, '');
-    await keep(configure('one'));
-    expect(report.told).toEqual([
-      'running true',
-      'written',
-      'refused line 7: no such interface',
-      'refused null',
-    ]);
-  });
-
-  test('is not used where the check hangs', async () => {
-    const { keep, world } = startKeeper();
-    world.check = () => {
-      throw new VipnatError('TOOL_TIMED_OUT', 'keepalived had not ended after 10 s');
-    };
-    await expect(keep(configure('one'))).rejects.toMatchObject({ code: 'TOOL_TIMED_OUT' });
-    expect(world.reloads).toEqual([]);
-  });
-
-  test('is replaced three times at once, and then once a second', async () => {
-    const { keep, world } = startKeeper();
-    const waits: (number | null)[] = [];
-    for (let change = 0; change < 5; change += 1) waits.push(await keep(configure(`${change}`)));
-    expect(waits).toEqual([null, null, null, 1000, 1000]);
-    await world.clock.advance(1000);
-    await keep(configure('last'));
-    expect(world.reloads.map((text) => text.split('\n')[1])).toEqual(['0', '1', '2', 'last']);
-  });
-
-  test('of somebody else is left alone', async () => {
-    mkdirSync(join(folder.path, 'lb'));
-    writeFileSync(files.file, 'vrrp_instance ingress {\n}\n');
-    const { keep, world } = startKeeper();
-    await expect(keep(configure('one'))).rejects.toMatchObject({ code: 'OUTPUT_NOT_WRITTEN' });
-    expect(readFileSync(files.file, 'utf8')).toBe('vrrp_instance ingress {\n}\n');
-    expect(world.reloads).toEqual([]);
+  testSteps(startKeeper, {
+    'is written, checked before it has its name, and read once':
+      'check-early; keep one one; read one; told runs, replaced; alone',
+    'that a former life has left as it is wanted is not written again, and read once more: nobody knows whether it was':
+      'former one; keep one one; told runs; read one',
+    'is read again by each new process, also of the same pid, when that is old enough to hear it':
+      'runs not; keep one; read -; runs 101 90000 200; waits one for 800; read -; runs 101 90000 1000; keep one; ' +
+      'runs 101 95000 5000; keep one one; read one one',
+    'that keepalived refuses is kept aside and told once, and the one before stays':
+      'keep one; refuse line 7: what; keep-each-second two; file one; aside two; read one; accept; wait 15000; ' +
+      'keep two; told runs, replaced, refuses (line 7: what), takes, replaced; read one two',
+    'is used unchecked where no keepalived is installed, which is told once':
+      'missing keepalived is not in PATH; keep one two; told runs, unchecked, replaced, replaced; read one two',
+    'that was not checked, and that keepalived itself refuses to read, is told once':
+      'missing keepalived is not in PATH; keep one; log line 7: what; keep one one; log -; keep one; ' +
+      'told runs, unchecked, replaced, refuses (line 7: what), takes',
+    'that passed the check, and that keepalived refuses all the same when it reads it, is told once':
+      'log line 3: of a former life; keep one; log line 7: no such interface; keep one one; log -; keep one; ' +
+      'told runs, replaced, refuses (line 7: no such interface), takes',
+    'is not used where the check hangs':
+      'hang keepalived had not ended after 10 s; rejects one with TOOL_TIMED_OUT; read -',
+    'is replaced three times at once, and then once a second':
+      'waits 0 for null; waits 1 for null; waits 2 for null; waits 3 for 1000; waits 4 for 1000; wait 1000; ' +
+      'keep last; read 0 1 2 last',
+    'of somebody else is left alone':
+      'former vrrp_instance ingress {}; rejects one with OUTPUT_NOT_WRITTEN; file vrrp_instance ingress {}; read -',
   });
 });

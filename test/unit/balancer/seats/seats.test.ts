@@ -3,7 +3,7 @@ import { type SeatFiles, locateSeatFiles } from '../../../../lib/keepalived/writ
 import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
 import { join } from 'node:path';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { createSeatsRecord } from '../../../support/fakes/seats-log.ts';
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
 import { FakeTrackFile } from '../../../support/fakes/track-file.ts';
 import { type SeatsState, Seats } from '../../../../balancer/seats/seats.ts';
 import type { SeatsInput } from '../../../../balancer/seats/plan.ts';
@@ -36,7 +36,7 @@ afterEach(async () => {
 /** A host whose keepalived holds whatever it has read last, while it runs. */
 class FakeHost {
   readonly clock = new FakeClock();
-  readonly report = createSeatsRecord();
+  readonly logger = createRecordingLogger();
   readonly trackFile = new FakeTrackFile();
   readonly states: SeatsState[] = [];
   /** Inputs that were planned, with the state of that moment. */
@@ -62,7 +62,7 @@ class FakeHost {
       node: 'w1',
       files,
       clock: this.clock,
-      report: this.report,
+      logger: this.logger,
       testConfiguration: () => Promise.resolve(null),
       findRunning: () => Promise.resolve(this.running),
       reload: () => {
@@ -83,6 +83,10 @@ class FakeHost {
       onState: (state) => this.states.push(state),
       onPlanned: (input) => this.planned.push([input, this.states.at(-1)]),
     });
+  }
+
+  get told(): string[] {
+    return this.logger.lines.map(({ message }) => message);
   }
 
   listAddresses(): HostAddress[] {
@@ -138,7 +142,9 @@ describe('the seats of a node', () => {
     await waitFor(() => host.held.includes('10.0.9.22'));
     expect(host.held).toEqual([anchor, '10.0.9.20', '10.0.9.22']);
     expect(host.states.at(-1)).toMatchObject({ held: ['default/0'], inUse: ['10.0.9.21'], unheld: {} });
-    expect(host.report.told).toContain('inUse 10.0.9.21 02:00:00:00:00:01');
+    expect(host.told).toContain(
+      'another host (MAC 02:00:00:00:00:01) answers for 10.0.9.21: this node does not hold it',
+    );
   });
 
   test('are planned before it is said so, with what this node cannot hold', async () => {
@@ -213,9 +219,9 @@ describe('the seats of a node', () => {
     host.held = [];
     await waitFor(() => host.states.length === 3);
     expect(host.states.at(-1)).toMatchObject({ held: [], inUse: [], unheld: {} });
-    expect(host.report.told.filter((line) => line.startsWith('held'))).toEqual([
-      'held default/0 true',
-      'held default/0 false',
+    expect(host.told.filter((line) => line.includes('seat default/0'))).toEqual([
+      'this node holds seat default/0',
+      'this node no longer holds seat default/0',
     ]);
   });
 
@@ -224,7 +230,9 @@ describe('the seats of a node', () => {
     host.seats.update(give('10.0.9.20', '10.0.9.21'));
     await waitFor(() => host.held.includes('10.0.9.21'));
     host.running = null;
-    await waitFor(() => host.report.told.includes('running false'));
+    await waitFor(() =>
+      host.told.includes("the balancer's keepalived does not run: this node holds no address"),
+    );
     host.seats.update(give('10.0.9.20', '10.0.9.22'));
     await waitFor(() => readFile()?.includes('10.0.9.22') === true);
     expect(readFile()).toContain('10.0.9.21');
@@ -247,9 +255,11 @@ describe('the seats of a node', () => {
     mkdirSync(files.file, { recursive: true });
     host.seats.start();
     host.seats.update(give());
-    await waitFor(() => host.report.told.some((line) => line.startsWith('failed')));
+    await waitFor(() => host.told.some((line) => line.startsWith('the seats of this node cannot be kept')));
     await pass(1200);
-    expect(host.report.told.filter((line) => line.startsWith('failed'))).toHaveLength(1);
+    expect(host.told.filter((line) => line.startsWith('the seats of this node cannot be kept'))).toHaveLength(
+      1,
+    );
     // The node reports what it has programmed all the same.
     expect(host.states).toEqual([{ held: [], inUse: [], unheld: {}, announced: null }]);
   });

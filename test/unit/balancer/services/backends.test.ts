@@ -4,10 +4,10 @@ import {
   readSourceRanges,
   maxSourceRanges,
   planRelay,
-  findRelayNeeds,
   listUplinks,
   findUplinks,
 } from '../../../../balancer/services/backends.ts';
+import { findRelayNeeds } from '../../../../balancer/table/programmer.ts';
 import { test, expect, describe } from '@jest/globals';
 import type { Backend } from '../../../../lib/api/endpoints.ts';
 

@@ -1,77 +1,89 @@
 import { describe, test, expect } from '@jest/globals';
-import { balance, on, last, local } from '../../../support/fakes/balanced-port.ts';
-import { type Backend, chooseServing } from '../../../../lib/api/endpoints.ts';
-import { applyOutages, noOutages, listUnresponsive } from '../../../../balancer/services/backends.ts';
+import { balance, on, local, pods, toLine } from '../../../support/fakes/balanced-port.ts';
+import type { EndpointWords } from '../../../support/kube-api/service-objects.ts';
+import type { Backend } from '../../../../lib/api/endpoints.ts';
+import { applyEndings, applyOutages, noEndings, noOutages } from '../../../../balancer/services/backends.ts';
 
-describe('where connections go', () => {
-  test('to those who are ready, on all nodes', () => {
-    const { addresses, port } = balance([
-      on('n1', '10.244.1.2'),
-      on('n2', '10.244.2.2'),
-      on('n2', '10.244.2.3', { ready: false }),
-      on('n2', '10.244.2.4', last),
-    ]);
-    expect(addresses).toEqual(['10.244.1.2', '10.244.2.2']);
-    expect(port).toMatchObject({
-      keepsClient: false,
-      method: 'random',
-      affinitySeconds: null,
-      sources: null,
-    });
-    expect(port?.present.map(({ address }) => address)).toContain('10.244.2.3');
+/** `Local`, and nodes: `end n1` for those that end, `out n2` for those that do not answer, `lost n2` for those of them without open connections. */
+function readCase(text: string) {
+  const list = (word: string) => (new RegExp(`${word} ([n\\d ]+)`).exec(text)?.[1] ?? '').trim().split(' ');
+  const endings = new Map(list('end').map((node) => [node, 'shuts down' as const]));
+  const outages = { out: new Set(list('out')), lost: new Set(list('lost')) };
+  return { spec: text.startsWith('Local') ? local : {}, others: { endings, outages } };
+}
+
+/** Where new connections go; who drains, is silent, is gone; to which nodes connections from outside go, and by which ones. */
+function describeBalance(line: string, text: string): string {
+  const { spec, others } = readCase(text);
+  const { port } = balance(pods(line), spec, {}, others);
+  if (port === undefined) return 'none';
+  const { isHere, backends, draining, unresponsive, present, relay } = port;
+  const gone = pods(line).flatMap(({ addresses: [address = ''] }) =>
+    present.some((one) => one.address === address) ? [] : [{ address }],
+  );
+  const to = [...(relay?.ends.values() ?? [])].map((node) => node ?? 'here').join(' ');
+  const parts = {
+    ...{ drain: toLine(draining), silent: toLine(unresponsive), gone: toLine(gone) },
+    ...{ to, by: [...(relay?.nodes.keys() ?? [])].join(' ') },
+  };
+  const said = Object.entries(parts).flatMap(([name, value]) => (value === '' ? [] : [`${name} ${value}`]));
+  return [`${isHere ? 'here' : 'away'} ${toLine(backends)}`.trim(), ...said].join('; ');
+}
+
+test.each(
+  [
+    'to those who are ready, on all nodes | n1/2 n2/2 n2/3- n2/4~ | - | here n1/2 n2/2; drain n2/4',
+    'to those who end, when nobody is ready | n1/2~ n1/3- | - | here n1/2',
+    'to nobody: they are refused | n1/2- | - | here',
+    'not to who ends, whether or not it answers | n2/2 n1/2! | - | here n2/2; drain n1/2',
+    "to this node's own | n1/2 n2/2 | Local | here n1/2; to here n2; by n2",
+    "to this node's own, also those who end | n1/2~ n2/2 | Local | here n1/2; to n2; by n2",
+    'to kube-proxy where all pods are elsewhere | n2/2 | Local | away; to n2; by n2',
+    'to nobody while no node is known | n0/2 | Local | none',
+    'to nobody without pods | n2/2- | Local | here; by n2',
+    'not to who ends beside another | n2/2 n1/2~ n1/4 | Local | here n1/4; drain n1/2; to here n2; by n2',
+    'here: who ends elsewhere drains there | n1/4 n2/2~ | Local | here n1/4; to here; by n2',
+    'on to others, also open ones | n1/2 n2/2~ n3/2 | Local | here n1/2; to here n3; by n2 n3',
+    'nowhere else where all pods are here | n1/2 | Local | here n1/2',
+    'not to a node that ends, but for open ones | n1/2 n2/2 n3/2 | end n2 n9 | here n1/2 n3/2; drain n2/2',
+    'to nodes that end, if all do | n1/2 n2/2- n3/2~ | end n1 n2 n3 | here n1/2 n3/2; drain n2/2',
+    'to who is ready elsewhere | n1/2 n2/2- n3/2~ n4/2 | end n1 | here n4/2; drain n1/2 n3/2',
+    'to one that ends before one that is out | n1/2 n2/2 | end n1 out n2 | here n1/2; silent n2/2',
+    'to other nodes, while this one ends | n1/2 n2/2 | Local end n1 | here n1/2; to n2; by n2',
+    'here, while the other node ends | n1/2 n2/2 | Local end n2 | here n1/2; to here; by n2',
+    'to all, while all end | n1/2 n2/2 | Local end n1 n2 | here n1/2; to here n2; by n2',
+    'not to a node that is out | n1/2 n2/2 n3/2 n0/9 | out n2 | here n0/9 n1/2 n3/2; silent n2/2',
+    'not to one that is lost | n1/2 n2/2 n3/2 n0/9 | out n1 n2 lost n2 | here n0/9 n3/2; silent n1/2; gone n2/2',
+    'to lost nodes, where nobody would be left | n1/2 n2/2- | out n1 lost n1 | here n1/2',
+    'to who ends before who does not answer | n1/2 n2/2~ | out n1 | here n2/2; silent n1/2',
+  ].map((row) => row.split(' | ')),
+)('connections go %s: %s, %s', (_, line = '', text = '', expected = '') => {
+  expect(describeBalance(line, text)).toBe(expected);
+});
+
+test('without nodes that end or do not answer, the endpoints are the same objects', () => {
+  const backends = ['w1', 'w2', null].map((node): Backend => {
+    const state = { weight: 1, zone: null, isReady: true, isEnding: false, isServingLast: false };
+    return { address: '10.244.1.2', port: 80, node, ...state, forZones: [], forNodes: [] };
   });
+  const others = new Set(['w9']);
+  expect(applyOutages(applyEndings(backends, noEndings), noOutages)).toBe(backends);
+  expect(applyOutages(applyEndings(backends, others), { out: others, lost: new Set() })).toBe(backends);
+});
 
-  test('to those who end and still serve, when nobody is ready', () => {
-    expect(
-      balance([on('n1', '10.244.1.2', last), on('n1', '10.244.1.3', { ready: false })]).addresses,
-    ).toEqual(['10.244.1.2']);
-  });
-
-  test('to nobody when there is nobody: they are refused', () => {
-    expect(balance([on('n1', '10.244.1.2', { ready: false })]).port).toMatchObject({ backends: [] });
-  });
-
-  test('to an endpoint that says nothing of itself', () => {
+describe('connections', () => {
+  test('go to an endpoint that says nothing of itself', () => {
     expect(balance([{ addresses: ['10.244.1.2'], conditions: {} }]).addresses).toEqual(['10.244.1.2']);
   });
 
-  test("to this node's own with policy Local, also those who end", () => {
-    const elsewhere = on('n2', '10.244.2.2');
-    expect(balance([on('n1', '10.244.1.2'), elsewhere], local).addresses).toEqual(['10.244.1.2']);
-    expect(balance([on('n1', '10.244.1.2', last), elsewhere], local).addresses).toEqual(['10.244.1.2']);
-    expect(balance([on('n1', '10.244.1.2')], local).port).toMatchObject({ keepsClient: true });
+  test.each([
+    [{}, { keepsClient: false, method: 'random', affinitySeconds: null, sources: null }],
+    [local, { keepsClient: true }],
+  ])('with %j are balanced like %j', (spec, expected) => {
+    expect(balance(pods('n1/2'), spec).port).toMatchObject(expected);
   });
 
-  test('to kube-proxy with policy Local and all pods elsewhere, and to nobody without pods', () => {
-    expect(balance([on('n2', '10.244.2.2')], local).port).toMatchObject({ isHere: false, backends: [] });
-    expect(balance([{ addresses: ['10.244.2.2'] }], local).port).toBeUndefined();
-    expect(balance([on('n2', '10.244.2.2', { ready: false })], local).port).toMatchObject({
-      isHere: true,
-      backends: [],
-    });
-  });
-
-  test('on to other nodes with policy Local, from outside', () => {
-    const { port } = balance(
-      [on('n1', '10.244.1.2'), on('n2', '10.244.2.2', last), on('n3', '10.244.3.2')],
-      local,
-    );
-    expect(port?.relay).toMatchObject({
-      ends: new Map([
-        ['10.244.1.2 . 8080', null],
-        ['10.244.3.2 . 8080', 'n3'],
-      ]),
-      // n2 has open connections.
-      nodes: new Map([
-        ['n2', '10.244.2.2'],
-        ['n3', '10.244.3.2'],
-      ]),
-    });
-    expect(balance([on('n1', '10.244.1.2')], local).port?.relay).toBeNull();
-    expect(balance([on('n2', '10.244.2.2')]).port?.relay).toBeNull();
-  });
-
-  test('to those near this node, if hints say for all who is near whom', () => {
+  test('go to those near this node, if hints say for all who is near whom', () => {
     const near = (address: string, zone: string) => ({
       ...on('n2', address),
       hints: { forZones: [{ name: zone }] },
@@ -217,45 +229,62 @@ test.each([
   },
 );
 
-function make(node: string | null, state: 'ready' | 'serving' | 'not ready' = 'ready'): Backend {
-  const address = `10.244.0.${node?.slice(1) ?? 9}`;
-  const isEnding = state === 'serving';
-  const conditions = { isReady: state === 'ready', isEnding, isServingLast: isEnding };
-  return { address, port: 80, weight: 1, node, zone: null, ...conditions, forZones: [], forNodes: [] };
-}
-
-const all = [make('w1'), make('w2'), make('w3'), make(null)];
-const out = (nodes: readonly string[], lost: readonly string[] = []) => ({
-  out: new Set(nodes),
-  lost: new Set(lost),
-});
-const nodesOf = (backends: readonly Backend[]) => backends.map(({ node }) => node);
-
-test('without outages all stays as it is', () => {
-  expect(applyOutages(all, noOutages)).toBe(all);
-  expect(applyOutages(all, out(['w9']))).toBe(all);
+test.each([
+  ['30s', 30_000, []],
+  ['1m30s', 90_000, []],
+  ['0s', 0, []],
+  [
+    'soon',
+    null,
+    [
+      'default/web asks for the drain timeout soon, which is not a duration: open connections stay until their pod is gone',
+    ],
+  ],
+])('a drain timeout of %s', (text, drainMs, remarks) => {
+  const balanced = balance([on('n1', '10.244.1.2')], {}, { 'vipnat.io/drain-timeout': text });
+  expect([balanced.port?.drainMs, balanced.remarks]).toEqual([drainMs, remarks]);
 });
 
-test('the endpoints of nodes that are out take no new connection, and are still there', () => {
-  const left = applyOutages(all, out(['w2']));
-  expect(nodesOf(chooseServing(left))).toEqual(['w1', 'w3', null]);
-  expect(nodesOf(left)).toEqual(nodesOf(all));
-  expect(nodesOf(listUnresponsive(left, out(['w2'])))).toEqual(['w2']);
-});
+describe('weights', () => {
+  const all = pods('n1/1 n1/2 n1/3');
+  const weigh = (weights: readonly number[], endpoints: readonly EndpointWords[] = all, spec = {}) =>
+    balance(
+      endpoints,
+      spec,
+      {},
+      {
+        weights: new Map(weights.map((weight, at) => [`10.244.1.${at + 1}`, weight])),
+      },
+    );
 
-test('those of nodes that are lost are gone', () => {
-  const left = applyOutages(all, out(['w1', 'w2'], ['w2']));
-  expect(nodesOf(left)).toEqual(['w1', 'w3', null]);
-});
+  test('go with the endpoints; who has none gets no connection, and drains', () => {
+    const { port } = weigh([3, 0]);
+    expect(port?.backends.map(({ address, weight }) => [address, weight])).toEqual([
+      ['10.244.1.1', 3],
+      ['10.244.1.3', 1],
+    ]);
+    expect(port?.draining.map(({ address }) => address)).toEqual(['10.244.1.2']);
+  });
 
-test('where nobody would be left, all serve as before, also those of lost nodes', () => {
-  const some = [make('w1'), make('w2', 'not ready')];
-  const outages = out(['w1'], ['w1']);
-  expect(applyOutages(some, outages)).toBe(some);
-  expect(listUnresponsive(applyOutages(some, outages), outages)).toEqual([]);
-});
+  test('of 0 for all who are ready have them all serve', () => {
+    const ends = {
+      addresses: ['10.244.1.4'],
+      conditions: { ready: false, serving: true, terminating: true },
+    };
+    expect(weigh([0, 0, 0], [...all, ends])).toMatchObject({
+      addresses: ['10.244.1.1', '10.244.1.2', '10.244.1.3'],
+      port: { draining: [{ address: '10.244.1.4' }] },
+    });
+  });
 
-test('an endpoint that ends and still answers is better than one on a node that does not', () => {
-  const left = applyOutages([make('w1'), make('w2', 'serving')], out(['w1']));
-  expect(nodesOf(chooseServing(left))).toEqual(['w2']);
+  test('count where a node with policy Local sends on', () => {
+    const elsewhere = on('n2', '10.244.1.4');
+    expect(weigh([2, 0, 1], [...all, elsewhere], local).port?.relay?.weights).toEqual(
+      new Map([
+        ['10.244.1.1 . 8080', 2],
+        ['10.244.1.3 . 8080', 1],
+        ['10.244.1.4 . 8080', 1],
+      ]),
+    );
+  });
 });

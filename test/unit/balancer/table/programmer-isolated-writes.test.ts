@@ -1,4 +1,5 @@
-import { type Balances, IsolatedWrites, Programmer } from '../../../../balancer/table/programmer.ts';
+import { IsolatedWrites, Programmer } from '../../../../balancer/table/programmer.ts';
+import type { Balances } from '../../../../balancer/services/backends.ts';
 import { makePortBalance } from '../../../support/fakes/port-balance.ts';
 import { FakeBalancerKernel } from '../../../support/fakes/balancer-kernel.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
