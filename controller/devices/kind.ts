@@ -3,9 +3,9 @@ import {
   type Step,
   nothing,
   toStep,
-  patchDeviceFinalizers,
+  patchMetadata,
   toJson,
-  patchDeviceStatus,
+  patchStatus,
   type Json,
   type StepEvent,
 } from '../step.ts';
@@ -47,14 +47,12 @@ function keepFinalizer(device: LoadBalancerDevice, view: ClusterView): Step | nu
   const { finalizers, name } = device.metadata;
   const known = finalizers ?? [];
   if (!isDeleted(device))
-    return known.includes(finalizer) ? null : toStep(patchDeviceFinalizers(device, [...known, finalizer]));
+    return known.includes(finalizer)
+      ? null
+      : toStep(patchMetadata('LoadBalancerDevice', device, { finalizers: [...known, finalizer] }));
   if (!known.includes(finalizer) || isOwner(name, view)) return null;
-  return toStep(
-    patchDeviceFinalizers(
-      device,
-      known.filter((each) => each !== finalizer),
-    ),
-  );
+  const finalizersLeft = known.filter((each) => each !== finalizer);
+  return toStep(patchMetadata('LoadBalancerDevice', device, { finalizers: finalizersLeft }));
 }
 
 function isOwner(name: string, { deviceToServices, services }: ClusterView): boolean {
@@ -78,7 +76,7 @@ function writeStatus(device: LoadBalancerDevice, view: ClusterView): Step | null
   const lists = { foreignChanges: toJson(foreignChanges), draining: toJson(draining) };
   const status = { units: toJson(units), balancers, ...lists, observedGeneration: generation };
   if (conditions === before && isSame(device.status, status)) return null;
-  const write = patchDeviceStatus(device, { ...status, conditions: toJson(conditions) });
+  const write = patchStatus('LoadBalancerDevice', device, { ...status, conditions: toJson(conditions) });
   if (conditions === before) return { ...toStep(write), isLowPriority: true };
   return toStep(write, toEvent(findCondition(before, 'Ready'), wanted));
 }

@@ -7,15 +7,7 @@
  */
 import type { Service, Ingress } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import {
-  type Step,
-  nothing,
-  toStep,
-  patchServiceMetadata,
-  patchServiceStatus,
-  toJson,
-  type StepEvent,
-} from '../step.ts';
+import { type Step, nothing, toStep, patchMetadata, patchStatus, toJson, type StepEvent } from '../step.ts';
 import {
   chooseDevice,
   listCurrentOwners,
@@ -83,7 +75,7 @@ function hold(
   if (typeof deletionTimestamp === 'string')
     return reportStatus(service, { reason: 'NoDevice', message }, view);
   const known = service.metadata.finalizers ?? [];
-  return toStep(patchServiceMetadata(service, { finalizers: [...known, toDeviceFinalizer(name)] }));
+  return toStep(patchMetadata('Service', service, { finalizers: [...known, toDeviceFinalizer(name)] }));
 }
 
 /** Once all devices have nothing of it: its status, then the finalizers. */
@@ -115,7 +107,7 @@ function publish(service: Service, balancer: DeviceBalancer, view: ClusterView):
   const wanted = describe(balancer);
   const conditions = addCondition(before, wanted, view);
   if (isSame && conditions === before) return null;
-  const write = patchServiceStatus(service, {
+  const write = patchStatus('Service', service, {
     loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
     conditions: toJson(conditions),
   });
@@ -190,7 +182,7 @@ function reportStatus(
   const conditions = setCondition(before, wanted, view.nowMs);
   if (conditions === before) return waitForDevice;
   const event = toEvent(wanted, findReason(before));
-  return toStep(patchServiceStatus(service, { conditions: toJson(conditions) }), event);
+  return toStep(patchStatus('Service', service, { conditions: toJson(conditions) }), event);
 }
 
 /** Another controller's finalizer goes when vipnat's is there and the device serves the Service. */
@@ -198,7 +190,7 @@ function dropFormer(service: Service, { deviceStatus, isTakenOver }: DeviceBalan
   const known = service.metadata.finalizers ?? [];
   if (!known.includes(formerFinalizer) || deviceStatus !== 'serves' || !isTakenOver) return null;
   return toStep(
-    patchServiceMetadata(service, { finalizers: known.filter((each) => each !== formerFinalizer) }),
+    patchMetadata('Service', service, { finalizers: known.filter((each) => each !== formerFinalizer) }),
   );
 }
 
@@ -209,7 +201,7 @@ function clearStatus(service: Service): Step | null {
   const kept = others.length > 0 ? conditions : conditions.filter(({ type }) => type !== addressReady);
   if (others.length === ingress.length && kept.length === conditions.length) return null;
   const loadBalancer = { ingress: others.length === 0 ? null : toJson(others) };
-  return toStep(patchServiceStatus(service, { loadBalancer, conditions: toJson(kept) }));
+  return toStep(patchStatus('Service', service, { loadBalancer, conditions: toJson(kept) }));
 }
 
 function dropOwners(service: Service, devices: readonly string[]): Step | null {
@@ -221,7 +213,7 @@ function dropOwners(service: Service, devices: readonly string[]): Step | null {
     (each) => !dropped.has(each) && !(isLast && each === formerFinalizer),
   );
   const message = devices.map((name) => `The device ${name} has nothing of it any more.`).join(' ');
-  return toStep(patchServiceMetadata(service, { finalizers }), {
+  return toStep(patchMetadata('Service', service, { finalizers }), {
     ...{ type: 'Normal', reason: 'AddressReleased' },
     message,
   });

@@ -12,8 +12,8 @@ import {
   type Step,
   nothing,
   toStep,
-  patchPoolFinalizers,
-  patchPoolStatus,
+  patchMetadata,
+  patchStatus,
   toJson,
   type StepEvent,
 } from '../step.ts';
@@ -89,15 +89,12 @@ function keepFinalizer(pool: AddressPool, view: ClusterView): Step | null {
   if (isDeleted && !isUsed && known.includes(finalizer))
     return {
       ...toStep(
-        patchPoolFinalizers(
-          pool,
-          known.filter((each) => each !== finalizer),
-        ),
+        patchMetadata('AddressPool', pool, { finalizers: known.filter((each) => each !== finalizer) }),
       ),
       endsPool: name,
     };
   if (isDeleted || known.includes(finalizer)) return null;
-  return toStep(patchPoolFinalizers(pool, [...known, finalizer]));
+  return toStep(patchMetadata('AddressPool', pool, { finalizers: [...known, finalizer] }));
 }
 
 function writeStatus(judged: JudgedPool, view: ClusterView): Step | null {
@@ -112,7 +109,7 @@ function writeStatus(judged: JudgedPool, view: ClusterView): Step | null {
   const conditions = wanted.reduce((all, each) => setCondition(all, each, view.nowMs), before);
   const areSame = JSON.stringify(seats) === JSON.stringify(pool.status?.seats ?? []);
   if (areSame && conditions === before) return null;
-  const write = patchPoolStatus(pool, { seats: toJson(seats), conditions: toJson(conditions) });
+  const write = patchStatus('AddressPool', pool, { seats: toJson(seats), conditions: toJson(conditions) });
   return toStep(
     write,
     toEvent(refusal, findCondition(before, 'Accepted'), findCondition(conditions, 'Accepted')),

@@ -1,4 +1,12 @@
-import { type Kind, type Step, nothing, toStep, type KindGroup } from '../step.ts';
+import {
+  type Kind,
+  type Step,
+  nothing,
+  toStep,
+  deleteObject,
+  patchMetadata,
+  type KindGroup,
+} from '../step.ts';
 import { toLeaseName } from '../../lib/api/node.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { unresponsiveAnnotation } from '../../lib/api/vipnat.ts';
@@ -32,16 +40,10 @@ function nextLeaseStep(name: string, view: ClusterView): Step {
   const { namespace } = view.settings;
   if (known === undefined || namespace === undefined || unresponsive?.renewal !== known.renewal)
     return nothing;
-  const { uid, resourceVersion } = known.metadata;
-  const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${name}`;
-  const of = { path, kind: 'Lease', key: name, confirm: [] } as const;
-  if (!view.nodes.has(known.node)) {
-    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
-    return toStep({ ...of, method: 'DELETE', body });
-  }
+  const object = { metadata: { ...known.metadata, namespace } };
+  if (!view.nodes.has(known.node)) return toStep(deleteObject('Lease', object));
   if (known.noted === known.renewal) return nothing;
-  const annotations = { [unresponsiveAnnotation]: known.renewal };
-  return toStep({ ...of, method: 'PATCH', body: { metadata: { resourceVersion, annotations } } });
+  return toStep(patchMetadata('Lease', object, { annotations: { [unresponsiveAnnotation]: known.renewal } }));
 }
 
 /** Services, their addresses, pools and devices. */

@@ -20,7 +20,7 @@ import {
 import type { ClusterView } from '../cache/cache.ts';
 import {
   type Step,
-  patchServiceStatus,
+  patchStatus,
   toJson,
   toStep,
   type StepEvent,
@@ -28,7 +28,7 @@ import {
   findVirtualIpPath,
   nothing,
   patchVirtualIp,
-  patchServiceMetadata,
+  patchMetadata,
   type Write,
   createVirtualIp,
   confirmVirtualIp,
@@ -80,7 +80,7 @@ function writePortErrors(service: Service, held: readonly Allocation[], view: Cl
   const ports = listPorts(service, new Set(unsupported.map(({ protocol }) => protocol)));
   if (before.every((one) => toPortsText(one.ports) === toPortsText(ports))) return null;
   const ingress = before.map(({ ip, hostname, ipMode }) => ({ ip, hostname, ipMode, ports }));
-  const write = patchServiceStatus(service, { loadBalancer: { ingress: toJson(ingress) } });
+  const write = patchStatus('Service', service, { loadBalancer: { ingress: toJson(ingress) } });
   const known = new Set(before.flatMap((one) => (one.ports ?? []).map(({ error }) => error ?? '')));
   const isNew = (ports ?? []).some(({ error }) => typeof error === 'string' && !known.has(error));
   return toStep(write, isNew ? toPortEvent(service, unsupported) : null);
@@ -276,7 +276,7 @@ function reportWait(service: Service, leaving: readonly Allocation[], view: Clus
   const conditions = setCondition(before, wanted, view.nowMs);
   return conditions === before
     ? wait
-    : toStep(patchServiceStatus(service, { conditions: toJson(conditions) }));
+    : toStep(patchStatus('Service', service, { conditions: toJson(conditions) }));
 }
 
 function clearStatus(service: Service, leaving: readonly Allocation[]): Step | null {
@@ -286,7 +286,7 @@ function clearStatus(service: Service, leaving: readonly Allocation[]): Step | n
   const otherConditions = conditions.filter(({ type }) => type !== addressReady);
   if (others.length === ingress.length && otherConditions.length === conditions.length) return null;
   return toStep(
-    patchServiceStatus(service, {
+    patchStatus('Service', service, {
       loadBalancer: { ingress: others.length === 0 ? null : toJson(others) },
       conditions: toJson(otherConditions),
     }),
@@ -298,7 +298,7 @@ function removeFinalizer(service: Service, leaving: readonly Allocation[]): Step
   if (finalizers === null) return nothing;
   const addresses = leaving.map(({ address }) => address.text).join(', ');
   return toStep(
-    patchServiceMetadata(service, { finalizers }),
+    patchMetadata('Service', service, { finalizers }),
     leaving.length === 0
       ? null
       : { type: 'Normal', reason: 'AddressReleased', message: `${addresses} is given back.` },
@@ -311,7 +311,7 @@ function removeFinalizer(service: Service, leaving: readonly Allocation[]): Step
  */
 function serveService(service: Service, view: ClusterView): Step {
   const finalizers = addFinalizers(service);
-  if (finalizers !== null) return toStep(patchServiceMetadata(service, { finalizers }));
+  if (finalizers !== null) return toStep(patchMetadata('Service', service, { finalizers }));
   const situation = findTargets(service, view);
   const readiness = judgeReadiness(situation, view);
   return (
@@ -378,7 +378,8 @@ function writeStatus({ service }: Situation, readiness: Readiness, view: Cluster
   const ingress = toIngress(service, readiness);
   const isSame = toIngressText(ingress) === toIngressText(getIngress(service));
   if (isSame && conditions === before) return null;
-  const write = patchServiceStatus(
+  const write = patchStatus(
+    'Service',
     service,
     {
       loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
