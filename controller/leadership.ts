@@ -19,7 +19,7 @@ import { toPodResource, earlySlices, type Pod } from '../lib/api/endpoints.ts';
 import { gateKinds, serviceKinds, kinds } from './kinds/kinds.ts';
 import { Cache, type ClusterView } from './cache/cache.ts';
 import { NodeLeases } from './cache/leases.ts';
-import { DrainTimes } from './report/log.ts';
+import { DrainTimes } from './kinds/pod-gate.ts';
 import { Devices, deviceWatchers } from './devices/devices.ts';
 import { type QueueStatistics, joinStatistics } from '../lib/queue.ts';
 
@@ -42,7 +42,7 @@ interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onB
   /** An object cannot be read: it is left out. */
   readonly onUnreadable: (kind: string, unreadable: Unreadable) => void;
   /** All objects are known: steps are taken from now on. */
-  readonly onBegun: () => void;
+  readonly onBegun: (view: ClusterView) => void;
   /** No node sends new connections to a pod that ends any more, so long after this process saw that it ends. */
   readonly onDrained: (seconds: number, pod: string) => void;
 }
@@ -116,8 +116,8 @@ export class Leadership {
   readonly #missingOfGates = new Set<string>();
   /** What only devices need: followed once there is one. Null until then. */
   #missingOfDevices: Set<string> | null = null;
-  /** Kinds, by the titles that listeners receive, to whether they are not lost. */
-  readonly #kinds = new Map<string, boolean>();
+  /** Kinds of objects, by the titles that listeners receive, to whether they are not lost. */
+  readonly kinds = new Map<string, boolean>();
   #rewatchedAt = -Infinity;
   #cancelTick: Cancel = () => undefined;
 
@@ -178,11 +178,6 @@ export class Leadership {
     return this.#devices.calls;
   }
 
-  /** Each kind of objects, to whether it is not lost. */
-  get kinds(): ReadonlyMap<string, boolean> {
-    return this.#kinds;
-  }
-
   /** The objects that cannot be read. */
   get unreadable(): readonly { readonly kind: string; readonly object: string }[] {
     return this.#informers.flatMap(({ kind, unreadable }) => unreadable.map((object) => ({ kind, object })));
@@ -224,7 +219,7 @@ export class Leadership {
     const missing = this.#chooseMissing(source);
     const title = titles[source] ?? kind;
     missing.add(source);
-    this.#kinds.set(title, true);
+    this.kinds.set(title, true);
     return new Informer({
       ...{ resource, route, clock, random },
       onChanges: (changes) => {
@@ -237,20 +232,18 @@ export class Leadership {
         if (missing.delete(source)) this.#note(missing);
         if (source === 'devices') this.#followForDevices();
       },
-      onUnreadable: (unreadable) => {
-        onUnreadable(title, unreadable);
-      },
+      onUnreadable: onUnreadable.bind(null, title),
       onLost: (error) => {
         if (source === 'devices' && error.code === 'API_FORBIDDEN') {
           // Rights of a version without devices: there are none.
           if (missing.delete(source)) this.#note(missing);
           return;
         }
-        this.#kinds.set(title, false);
+        this.kinds.set(title, false);
         onLost(title, error);
       },
       onFollowed: () => {
-        this.#kinds.set(title, true);
+        this.kinds.set(title, true);
         onFollowed(title);
       },
     });
@@ -275,7 +268,7 @@ export class Leadership {
   #note(missing: ReadonlySet<unknown>): void {
     if (missing === this.#missing && missing.size === 0) {
       this.#services.begin();
-      this.#options.onBegun();
+      this.#options.onBegun(this.view);
     }
     if (this.#missing.size === 0 && this.#missingOfGates.size === 0) this.#gates.begin();
     if (this.#missing.size === 0 && this.#missingOfDevices?.size === 0) this.#devices.begin();

@@ -21,10 +21,10 @@ import {
 } from './report/metrics.ts';
 import { RoutedClient, type ObjectClient, type WriteAnswer } from '../lib/kubernetes/writes.ts';
 import { drivers } from '../devices/drivers.ts';
-import { ControllerLog } from './report/log.ts';
+import { ControllerLog, WebhookLog } from './report/log.ts';
 import { toGateTypes, toGateTypesNote } from '../lib/api/endpoints.ts';
 import { randomUUID, createHash } from 'node:crypto';
-import { WebhookLog, type WebhookOptions, Webhook } from './webhook/webhook.ts';
+import { type WebhookOptions, Webhook } from './webhook/webhook.ts';
 import { version, exitStatuses } from '../lib/text.ts';
 import { podVariable } from '../config/load.ts';
 import { VipnatError } from '../lib/errors.ts';
@@ -170,11 +170,11 @@ interface FirstPoolsOptions {
   /** How long a write may take that begins now; 0 for one that may not begin. */
   readonly writeMs: () => number;
   /** A pool was created. */
-  readonly onCreated: (pool: string) => void;
+  readonly onPoolCreated: (pool: string) => void;
   /** There was one of that name before, whose addresses stay as they are. */
-  readonly onExisting: (pool: string) => void;
+  readonly onPoolExisting: (pool: string) => void;
   /** It did not succeed, and is tried again. Reported each time. */
-  readonly onProblem: (detail: string) => void;
+  readonly onPoolsProblem: (detail: string) => void;
 }
 
 /** Of the ConfigMap: each key is the name of a pool, and each line of its value a range of addresses. */
@@ -220,7 +220,7 @@ export class FirstPools {
     for (let failures = 0; !this.#isStopped; failures += 1) {
       const problem = await this.#create();
       if (problem === null) return;
-      this.#options.onProblem(problem);
+      this.#options.onPoolsProblem(problem);
       await this.#pause.wait(backOff(failures, firstWaitMs, maxWaitMs));
     }
   }
@@ -244,7 +244,7 @@ export class FirstPools {
   }
 
   async #createPool(name: string, ranges: string): Promise<string | null> {
-    const { onCreated, onExisting } = this.#options;
+    const { onPoolCreated, onPoolExisting } = this.#options;
     const addresses = ranges.split('\n').filter((range) => range !== '');
     const body = { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'AddressPool', metadata: { name } };
     const answer = await this.#write(`creating AddressPool ${name}`, {
@@ -253,8 +253,8 @@ export class FirstPools {
       body: { ...body, spec: { addresses } },
     });
     if (answer === null) return null;
-    if (answer.outcome === 'taken') onCreated(name);
-    else if (answer.outcome === 'exists') onExisting(name);
+    if (answer.outcome === 'taken') onPoolCreated(name);
+    else if (answer.outcome === 'exists') onPoolExisting(name);
     else return answer.detail;
     return null;
   }
@@ -332,21 +332,17 @@ export class Controller {
       identity: settings.identity,
       annotations: toGateTypesNote(settings.gateTypes),
       onElected: () => {
-        log.elected();
+        log.onElected();
         this.#queueTurn(() => {
           this.#beginLeading();
         });
       },
       onLost: () => {
-        log.deposed();
+        log.onDeposed();
         this.#queueTurn(() => this.#endLeading());
       },
-      onLeader: (leader) => {
-        log.waits(leader);
-      },
-      onProblem: (problem) => {
-        log.leaseProblem(problem);
-      },
+      onLeader: log.onLeader,
+      onProblem: log.onLeaseProblem,
     });
   }
 
@@ -397,46 +393,29 @@ export class Controller {
     // It may have lost the Lease while the leadership before ended.
     if (this.#election.writeMs === 0) return;
     const { log } = this.#ports;
-    const leadership: Leadership = new Leadership({
-      ...this.#ports,
-      settings: this.#settings,
-      namespace: this.#settings.namespace,
-      electionLease,
-      reserved: this.#settings.reserved,
-      pace: this.#pace,
-      writeMs: () => this.#election.writeMs,
-      onBegun: () => {
-        log.begun(leadership.view);
+    const { onPoolCreated, onPoolExisting, onPoolsProblem } = log;
+    const { onLost, onUnreadable, onFollowed, onConflict, onError } = log;
+    const common = { ...this.#ports, ...this.#settings, writeMs: () => this.#election.writeMs };
+    const firstPools = new FirstPools({ ...common, onPoolCreated, onPoolExisting, onPoolsProblem });
+    this.#firstPools = firstPools;
+    this.#leadership = new Leadership({
+      ...common,
+      ...{ settings: this.#settings, electionLease, pace: this.#pace },
+      ...{ onLost, onUnreadable, onFollowed, onConflict, onError },
+      onBegun: (view) => {
+        log.onBegun(view);
         firstPools.start();
       },
-      onLost: (kind, error) => {
-        log.lost(kind, error);
-      },
-      onUnreadable: (kind, unreadable) => {
-        log.unreadable(kind, unreadable);
-      },
-      onFollowed: (kind) => {
-        log.followed(kind);
-      },
-      onWritten: (key, event, view) => {
+      onWritten: (...written) => {
         this.#count('done');
-        log.written(key, event, view);
+        log.onWritten(...written);
       },
-      onConflict: (key, managers, view) => {
-        log.conflicts(key, managers, view);
-      },
-      onFailed: (key, outcome, failures) => {
+      onFailed: (key, outcome, ...more) => {
         this.#count(outcome.result);
-        log.failed(key, outcome, failures, leadership.view);
-      },
-      onError: (key, error) => {
-        log.broken(key, error);
+        log.onFailed(key, outcome, ...more);
       },
     });
-    const firstPools = this.#makeFirstPools();
-    this.#leadership = leadership;
-    this.#firstPools = firstPools;
-    leadership.start();
+    this.#leadership.start();
   }
 
   async #endLeading(): Promise<void> {
@@ -444,24 +423,6 @@ export class Controller {
     this.#leadership = null;
     this.#firstPools = null;
     await Promise.all([leadership?.stop(), firstPools?.stop()]);
-  }
-
-  #makeFirstPools(): FirstPools {
-    const { client, clock, log } = this.#ports;
-    return new FirstPools({
-      ...{ client, clock },
-      namespace: this.#settings.namespace,
-      writeMs: () => this.#election.writeMs,
-      onCreated: (pool) => {
-        log.poolCreated(pool);
-      },
-      onExisting: (pool) => {
-        log.poolExists(pool);
-      },
-      onProblem: (detail) => {
-        log.poolsWait(detail);
-      },
-    });
   }
 
   #count(result: Execution['result']): void {

@@ -12,7 +12,7 @@ import { gateType } from '../../../../lib/api/vipnat.ts';
 import type { Pod, EarlySlice } from '../../../../lib/api/endpoints.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import type { Cache } from '../../../../controller/cache/cache.ts';
-import { DrainTimes } from '../../../../controller/report/log.ts';
+import { DrainTimes } from '../../../../controller/kinds/pod-gate.ts';
 import { makeEarlyReport } from '../../../support/fakes/gated-pods.ts';
 import { beforeEach, describe, test, expect } from '@jest/globals';
 import { earlySliceKind } from '../../../../controller/kinds/endpoints.ts';
