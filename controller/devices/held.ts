@@ -14,7 +14,7 @@ import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
 import { formerFinalizer } from '../../lib/api/vipnat.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import type { BalancerId, Balancer } from '../../devices/driver.ts';
-import { nameMember } from './wanted.ts';
+import { nameMember, type FormerMembers } from './wanted.ts';
 
 /** What one device is to do about one Service. Pure. */
 
@@ -126,12 +126,17 @@ export class HeldBalancer {
   #isStale = false;
   #runningSinceMs: number | null = null;
   #goneSinceMs: number | null = null;
-  #members = new Map<string, number | null>();
-  #addresses: readonly string[] = [];
   #wanted: readonly string[] = [];
-  #isThere = false;
-  #isCleared = false;
-  #isServing = false;
+  /** By `nameMember`, to since when each drains. */
+  members: FormerMembers = new Map();
+  /** Addresses that it has, in canonical text. */
+  addresses: readonly string[] = [];
+  /** Whether the device has, or may have, something of it. */
+  isThere = false;
+  /** Whether everything of it was taken away, and nothing has come since. */
+  isCleared = false;
+  /** Whether it has served the addresses that it has now. */
+  isServing = false;
   /** Another controller's finalizer is off the Service's Endpoints. */
   isTakenOver = false;
   /** Open connections by member, as `list` counted them last; null where it does not. */
@@ -141,44 +146,19 @@ export class HeldBalancer {
     this.id = id;
   }
 
-  /** Whether the device has, or may have, something of it. */
-  get isThere(): boolean {
-    return this.#isThere;
-  }
-
-  /** Whether everything of it was taken away, and nothing has come since. */
-  get isCleared(): boolean {
-    return this.#isCleared;
-  }
-
-  /** Whether it has served the addresses that it has now. */
-  get isServing(): boolean {
-    return this.#isServing;
-  }
-
-  /** Addresses that it has, in canonical text. */
-  get addresses(): readonly string[] {
-    return this.#addresses;
-  }
-
   /** Those, and those that it is about to have. */
   get reserved(): readonly string[] {
-    return [...new Set([...this.#wanted, ...this.#addresses])];
-  }
-
-  /** By `nameMember`, to since when each drains. */
-  get members(): ReadonlyMap<string, number | null> {
-    return this.#members;
+    return [...new Set([...this.#wanted, ...this.addresses])];
   }
 
   get isDraining(): boolean {
-    return [...this.#members.values()].some((sinceMs) => sinceMs !== null);
+    return [...this.members.values()].some((sinceMs) => sinceMs !== null);
   }
 
   /** Members that get no new connections, as `formatMember` writes them, to since when and their open connections as `list` counted them last. */
   get drains(): ReadonlyMap<string, { readonly sinceMs: number; readonly sessions: number | null }> {
     const drains = new Map<string, { readonly sinceMs: number; readonly sessions: number | null }>();
-    for (const [name, sinceMs] of this.#members) {
+    for (const [name, sinceMs] of this.members) {
       const member = name.slice(name.lastIndexOf(' ') + 1);
       const knownMs = drains.get(member)?.sinceMs ?? Infinity;
       if (sinceMs !== null && sinceMs < knownMs)
@@ -190,8 +170,8 @@ export class HeldBalancer {
   /** `list` has found it. What is known to be there otherwise is compared again. */
   find(balancer: Balancer, nowMs: number): void {
     const text = toText(balancer);
-    this.#isThere = true;
-    this.#isCleared = false;
+    this.isThere = true;
+    this.isCleared = false;
     if (text === this.#text) return;
     this.#note(balancer, nowMs);
     // Whether it serves so, its next `ensure` says.
@@ -201,7 +181,7 @@ export class HeldBalancer {
   /** `list` has not found it. */
   miss(): void {
     this.#text = null;
-    this.#isThere = false;
+    this.isThere = false;
   }
 
   /** All is to be compared with the device. */
@@ -216,12 +196,12 @@ export class HeldBalancer {
 
   /** A call begins that makes it so; null for one that takes it away. Until it is done, nobody knows what is there. */
   begin(balancer: Balancer | null, nowMs: number): void {
-    this.#isThere = true;
-    this.#isCleared = false;
+    this.isThere = true;
+    this.isCleared = false;
     this.#text = null;
     this.#runningSinceMs ??= nowMs;
     const wanted = (balancer?.addresses ?? []).map(({ text }) => text);
-    if (balancer !== null && wanted.some((text) => !this.#addresses.includes(text))) this.#isServing = false;
+    if (balancer !== null && wanted.some((text) => !this.addresses.includes(text))) this.isServing = false;
     this.#wanted = wanted;
   }
 
@@ -231,19 +211,19 @@ export class HeldBalancer {
     this.#text = toText(balancer);
     this.#isStale = false;
     this.#runningSinceMs = null;
-    this.#isServing = true;
-    this.#wanted = this.#addresses;
+    this.isServing = true;
+    this.#wanted = this.addresses;
   }
 
   /** The device has nothing of it. */
   clear(): void {
-    this.#isThere = false;
-    this.#isCleared = true;
-    this.#isServing = false;
+    this.isThere = false;
+    this.isCleared = true;
+    this.isServing = false;
     this.#text = null;
     this.#runningSinceMs = null;
-    this.#members = new Map();
-    [this.#addresses, this.#wanted] = [[], []];
+    this.members = new Map();
+    [this.addresses, this.#wanted] = [[], []];
   }
 
   /** For how long the call that is repeated until it is done has run. */
@@ -258,9 +238,9 @@ export class HeldBalancer {
   }
 
   #note({ addresses, listeners }: Balancer, nowMs: number): void {
-    this.#addresses = addresses.map(({ text }) => text);
-    const before = this.#members;
-    this.#members = new Map(
+    this.addresses = addresses.map(({ text }) => text);
+    const before = this.members;
+    this.members = new Map(
       listeners.flatMap(({ protocol, port, members }) =>
         members.map((member) => {
           const name = nameMember(protocol, port, member);
