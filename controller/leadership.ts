@@ -16,15 +16,20 @@ import { deviceNodes, devices } from '../lib/api/device.ts';
 import { virtualIps, addressPools } from '../lib/api/vipnat.ts';
 import { namespaces, nodes, serviceCidrs, type Lease, toLeaseResource } from '../lib/api/node.ts';
 import { toPodResource, earlySlices, type Pod } from '../lib/api/endpoints.ts';
-import { gateKinds, serviceKinds, kinds } from './kinds/kinds.ts';
 import { Cache, type ClusterView } from './cache/cache.ts';
-import { NodeLeases } from './cache/leases.ts';
-import { DrainTimes } from './kinds/pod-gate.ts';
+import { NodeLeases, lease } from './cache/leases.ts';
+import { DrainTimes, pod } from './kinds/pod-gate.ts';
 import { Devices, deviceWatchers } from './devices/devices.ts';
 import { type QueueStatistics, joinStatistics } from '../lib/queue.ts';
+import type { Kind, KindGroup } from './step.ts';
+import { addressPool } from './kinds/address-pool.ts';
+import { virtualIp } from './kinds/virtual-ip.ts';
+import { loadBalancerDevice } from './devices/steps.ts';
+import { service } from './kinds/service.ts';
+import { earlySliceKind } from './kinds/endpoints.ts';
 
 /** The dependencies of leading, and its listeners. */
-interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onBehind'> {
+export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onBehind'> {
   readonly route: ApiRoute;
   readonly clock: Clock;
   readonly random: Random;
@@ -32,8 +37,8 @@ interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onB
   /** Where the Leases are: those of nodes, and that of the election, which this process renews all the time. */
   readonly namespace: string;
   readonly electionLease: string;
-  /** Addresses and VRIDs that are taken, besides those that the API's objects show. */
-  readonly reserved: Reserved;
+  /** Addresses and VRIDs that others have, besides those that the API's objects show. */
+  readonly reserved: { readonly ranges: readonly ReservedRange[]; readonly vrids: ReadonlySet<number> };
   /** Drivers of devices, by their names. */
   readonly findDriver: FindDriver;
   /** A kind of objects cannot be followed, reported after each attempt; and it is followed. */
@@ -45,12 +50,6 @@ interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onB
   readonly onBegun: (view: ClusterView) => void;
   /** No node sends new connections to a pod that ends any more, so long after this process saw that it ends. */
   readonly onDrained: (seconds: number, pod: string) => void;
-}
-
-/** What others have. */
-export interface Reserved {
-  readonly ranges: readonly ReservedRange[];
-  readonly vrids: ReadonlySet<number>;
 }
 
 /** The EndpointSlice of all apiservers. */
@@ -91,6 +90,21 @@ const titles: Readonly<Partial<Record<string, string>>> = {
   earlySlices: 'early EndpointSlice',
   deviceNodes: 'Node (for devices)',
 };
+
+/** Services, their addresses, pools and devices. */
+export const serviceKinds: KindGroup = {
+  kinds: [lease, addressPool, virtualIp, loadBalancerDevice, service],
+  wakeMs: 0,
+};
+
+/** Hundreds of pods can wait for the same nodes, and each report of a node is news to all of them. */
+const wakeMs = 100;
+
+/** Gates of pods: they begin when pods are known, too. */
+export const gateKinds: KindGroup = { kinds: [earlySliceKind, pod], wakeMs };
+
+/** All kinds. */
+export const kinds: readonly Kind[] = [...serviceKinds.kinds, ...gateKinds.kinds];
 
 /** What only gates need: Services do not wait for it. */
 const ofGates = new Set(

@@ -1,14 +1,6 @@
 import type { Config } from '../config/options.ts';
 import { findAccess, ApiRoute } from '../lib/kubernetes/route.ts';
-import {
-  systemClock,
-  systemRandom,
-  waitForSignal,
-  type Clock,
-  Pause,
-  backOff,
-  type Random,
-} from '../lib/clock.ts';
+import { systemClock, systemRandom, waitForSignal, type Clock, Pause, backOff } from '../lib/clock.ts';
 import { createLogger, createPodHeartbeat, type Logger } from '../lib/telemetry/log.ts';
 import { EventWriter } from '../lib/telemetry/events.ts';
 import { hostname } from 'node:os';
@@ -43,9 +35,7 @@ import {
   addressPools,
   electionLease,
 } from '../lib/api/vipnat.ts';
-import type { FindDriver } from './devices/session.ts';
-import type { Settings } from './cache/known.ts';
-import { type Reserved, Leadership } from './leadership.ts';
+import { type LeadershipOptions, Leadership } from './leadership.ts';
 import { LeaderElection } from '../lib/kubernetes/leader.ts';
 import { TokenQueue } from '../lib/queue.ts';
 import type { Execution } from './engine.ts';
@@ -127,14 +117,12 @@ function lacksCredentials(): VipnatError {
 }
 
 /** What the virtual IPs of the API have. One that has no VRID by its address was given one by hand, which is not known here. */
-function reserve(vips: readonly Endpoint[]): ControllerReserved {
+function reserve(vips: readonly Endpoint[]): LeadershipOptions['reserved'] {
   const addresses = vips.map(({ address }) => parseAddress(address)).filter((one) => one !== null);
   const ranges = addresses.map(({ text }) => reserveAddress(text, "the API's virtual IP"));
   const vrids = addresses.map(findVrid).filter((vrid) => vrid !== null);
   return { ranges: ranges.filter((range) => range !== null), vrids: new Set(vrids) };
 }
-
-type ControllerReserved = ConstructorParameters<typeof Controller>[1]['reserved'];
 
 function createServer(
   { listen }: Config,
@@ -282,24 +270,19 @@ function toSum(data: FirstPoolsMap['data']): string {
 }
 
 /** The dependencies of a controller. */
-interface ControllerPorts {
-  readonly route: ApiRoute;
-  readonly client: ObjectClient;
-  readonly clock: Clock;
-  readonly random: Random;
+interface ControllerPorts extends Pick<
+  LeadershipOptions,
+  'route' | 'client' | 'clock' | 'random' | 'findDriver' | 'onDrained'
+> {
   readonly log: ControllerLog;
-  /** Drivers of devices, by their names. */
-  readonly findDriver: FindDriver;
-  /** No node sends new connections to a pod that ends any more, so many seconds after this controller saw that it ends. */
-  readonly onDrained: (seconds: number, pod: string) => void;
 }
+
+type Settings = LeadershipOptions['settings'] & Pick<LeadershipOptions, 'namespace' | 'reserved'>;
 
 /** What is configured at a controller's start. */
 interface ControllerSettings extends Settings {
-  readonly namespace: string;
   /** Of this process, and of no other that ever was. */
   readonly identity: string;
-  readonly reserved: Reserved;
   /** The webhook to serve; none unless given. */
   readonly webhook?: Pick<WebhookOptions, 'port' | 'log'>;
 }

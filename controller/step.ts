@@ -1,4 +1,4 @@
-import { hashToNumber } from './allocate/choose-address.ts';
+import { hashToNumber } from './allocate/seats.ts';
 import type { Service } from '../lib/api/service.ts';
 import {
   type VirtualIp,

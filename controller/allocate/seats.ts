@@ -10,7 +10,7 @@ import {
   getNth,
   type Address,
 } from '../../lib/net.ts';
-import { hashToNumber } from './choose-address.ts';
+import { createHash } from 'node:crypto';
 import { allVrids, parseVrids } from '../../lib/keepalived/read.ts';
 
 /** What seats are made from. */
@@ -203,4 +203,9 @@ export function chooseSeat(address: Address, pool: AddressPool | undefined): num
 export function keepSeat(address: Address, seat: number, pool: AddressPool | undefined): number {
   const seats = pool === undefined ? [] : listLasting(pool, address.family);
   return seats.length === 0 || seats.some(({ index }) => index === seat) ? seat : chooseSeat(address, pool);
+}
+
+/** A number below 2^32 that a text chooses. */
+export function hashToNumber(text: string): number {
+  return createHash('sha256').update(text).digest().readUInt32BE();
 }

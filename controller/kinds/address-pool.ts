@@ -20,6 +20,7 @@ import {
 import { findPoolsOf, compareAge } from '../cache/pools.ts';
 import { listDiffering, type JudgedPool } from '../cache/known.ts';
 import {
+  isDeleted,
   listPublishedTexts,
   getUse,
   setCondition,
@@ -82,18 +83,17 @@ function nextPoolStep(name: string, view: ClusterView): Step {
 }
 
 function keepFinalizer(pool: AddressPool, view: ClusterView): Step | null {
-  const { finalizers, deletionTimestamp, name } = pool.metadata;
+  const { finalizers, name } = pool.metadata;
   const known = finalizers ?? [];
-  const isDeleted = typeof deletionTimestamp === 'string';
   const isUsed = (view.poolToVirtualIps.get(name)?.size ?? 0) > 0;
-  if (isDeleted && !isUsed && known.includes(finalizer))
+  if (isDeleted(pool) && !isUsed && known.includes(finalizer))
     return {
       ...toStep(
         patchMetadata('AddressPool', pool, { finalizers: known.filter((each) => each !== finalizer) }),
       ),
       endsPool: name,
     };
-  if (isDeleted || known.includes(finalizer)) return null;
+  if (isDeleted(pool) || known.includes(finalizer)) return null;
   return toStep(patchMetadata('AddressPool', pool, { finalizers: [...known, finalizer] }));
 }
 

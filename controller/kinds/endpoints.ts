@@ -15,7 +15,7 @@ import {
 import type { Service } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { readZone } from '../../lib/api/node.ts';
-import { isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
+import { isDeleted, isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
 import {
   type Json,
   type Kind,
@@ -109,10 +109,6 @@ function findLastMs(pod: Pod, { settings, nowMs }: ClusterView, isWritten: boole
   const lastMs = (readOpenSince(pod, settings.gateTypes) ?? Infinity) + keptMs;
   // The date of a controller before this one may have been wrong.
   return lastMs !== Infinity && lastMs > nowMs + 2 * keptMs ? nowMs : lastMs;
-}
-
-function isDeleted({ metadata }: Pod): boolean {
-  return typeof metadata.deletionTimestamp === 'string';
 }
 
 /** What of a Service early EndpointSlices and gates depend on. */
@@ -285,11 +281,7 @@ function wait(untilMs: number): Step {
 /** In the order of their names. One that is being deleted is not there. */
 function listSlices(key: string, { serviceToSlices, earlySlices: known }: ClusterView): EarlySlice[] {
   const names = [...(serviceToSlices.get(key) ?? [])].sort();
-  return names
-    .flatMap((name) => known.get(name) ?? [])
-    .filter(({ metadata }) => {
-      return typeof metadata.deletionTimestamp !== 'string';
-    });
+  return names.flatMap((name) => known.get(name) ?? []).filter((slice) => !isDeleted(slice));
 }
 
 /** One of a Service that had the name before goes with that one. */

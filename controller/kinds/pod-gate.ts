@@ -23,7 +23,7 @@ import {
 import type { Known, DeviceBalancer } from '../cache/known.ts';
 import { listChangedEndpoints, toEndpointText } from '../cache/nodes.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { shorten, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
+import { shorten, isDeleted, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
 import { chooseDevice, type LoadBalancerDevice } from '../../lib/api/device.ts';
 import type { Service } from '../../lib/api/service.ts';
 import { parseAddress } from '../../lib/net.ts';
@@ -97,7 +97,7 @@ export const timeoutMs = 10 * 60_000;
 function nextGateStep(key: string, view: ClusterView): Step {
   const { pods, settings, nowMs } = view;
   const pod = pods.get(key);
-  if (pod === undefined || typeof pod.metadata.deletionTimestamp === 'string') return nothing;
+  if (pod === undefined || isDeleted(pod)) return nothing;
   const types = listClosedGates(pod, settings.gateTypes);
   if (types.length === 0 || !isReadyButForUs(pod, settings.gateTypes)) return nothing;
   const untilMs = readWaitingSince(pod, settings.gateTypes, nowMs) + timeoutMs;
@@ -306,7 +306,7 @@ export class DrainTimes {
   /** A pod has changed, and the cache knows it. */
   take({ key, before, after }: Change<Pod>): void {
     if (before === null || after === null || before.metadata.uid !== after.metadata.uid) return;
-    if (isEnding(before) || !isEnding(after)) return;
+    if (isDeleted(before) || !isDeleted(after)) return;
     const { clock } = this.#ports;
     const view = this.#ports.view();
     if (!isTimed(before, view.settings.gateTypes) || this.#uidToEnding.size >= maxPods) return;
@@ -349,10 +349,6 @@ export class DrainTimes {
       if (state !== 'untold') onDrained(tookMs / 1000, uid);
     }
   }
-}
-
-function isEnding({ metadata }: Pod): boolean {
-  return typeof metadata.deletionTimestamp === 'string';
 }
 
 /** Of other pods, early EndpointSlices may not say that they end. */

@@ -8,9 +8,9 @@ import {
   shorten,
   findCondition,
   describeContest,
+  listCommonPorts,
 } from '../cache/parts.ts';
 import type { VirtualIp } from '../../lib/api/vipnat.ts';
-import { listCommonPorts } from '../allocate/choose-address.ts';
 import { contains } from '../../lib/net.ts';
 import { quoteTenant } from '../../lib/text.ts';
 import { hasAnnounced } from '../cache/nodes.ts';

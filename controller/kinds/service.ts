@@ -53,7 +53,7 @@ import type { NodeReport, Node } from '../../lib/api/node.ts';
 import { isNews, type Known, type WaitsFor, listDiffering } from '../cache/known.ts';
 import { mayHold } from '../cache/nodes.ts';
 import { parseAddress, toObjectName } from '../../lib/net.ts';
-import { nextDeviceStep } from '../devices/service-kind.ts';
+import { nextDeviceStep } from '../devices/steps.ts';
 import { addressReady, type Condition } from '../../lib/api/vipnat.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
 import type { Choice } from '../allocate/choose-address.ts';

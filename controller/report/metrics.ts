@@ -13,8 +13,7 @@ import { families, countOfFamily, type Family } from '../../lib/net.ts';
 import type { DeviceReport, JudgedPool } from '../cache/known.ts';
 import { countTaken } from '../allocate/choose-address.ts';
 import { type Pod, isReadyButForUs, listClosedGates } from '../../lib/api/endpoints.ts';
-import { isForUs } from '../../lib/api/service.ts';
-import { getIngress } from '../cache/parts.ts';
+import { getIngress, isDeleted, isServed } from '../cache/parts.ts';
 import type { QueueStatistics } from '../../lib/queue.ts';
 import type { Execution } from '../engine.ts';
 import type { WebhookState } from '../webhook/webhook.ts';
@@ -282,18 +281,14 @@ const unseen: SeenReport = { isReady: false, balancers: null, units: [], foreign
 
 function countGates({ pods, settings: { gateTypes } }: ClusterView): number {
   const isWaiting = (pod: Pod) =>
-    isReadyButForUs(pod, gateTypes) &&
-    listClosedGates(pod, gateTypes).length > 0 &&
-    typeof pod.metadata.deletionTimestamp !== 'string';
+    isReadyButForUs(pod, gateTypes) && listClosedGates(pod, gateTypes).length > 0 && !isDeleted(pod);
   return [...pods.values()].filter(isWaiting).length;
 }
 
 function countWaiting({ services, settings }: ClusterView): number {
-  const isWaiting = (service: Parameters<typeof isForUs>[0]) =>
-    isForUs(service, settings.isDefaultClass) &&
-    typeof service.metadata.deletionTimestamp !== 'string' &&
-    getIngress(service).length === 0;
-  return [...services.values()].filter(isWaiting).length;
+  return [...services.values()].filter(
+    (service) => isServed(service, settings.isDefaultClass) && getIngress(service).length === 0,
+  ).length;
 }
 
 /** How a controller does: what health and metrics say. */

@@ -12,9 +12,8 @@ import {
   publish,
   makeNamespace,
 } from '../../../support/fakes/service-objects.ts';
-import { getWrite, decide } from '../../../support/fakes/service-steps.ts';
+import { getWrite, decide, nextStep } from '../../../support/fakes/service-steps.ts';
 import { finalizer } from '../../../../lib/api/vipnat.ts';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
 import { countSteps } from '../../../support/fakes/count-steps.ts';
 import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 

@@ -12,8 +12,7 @@ import {
 } from '../../../support/fakes/service-objects.ts';
 import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 import type { NodeReport } from '../../../../lib/api/node.ts';
-import { getWrite, decide } from '../../../support/fakes/service-steps.ts';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
+import { getWrite, decide, nextStep } from '../../../support/fakes/service-steps.ts';
 
 describe('an address that nodes cannot hold', () => {
   const why = '10.0.9.10 is in no subnet of this host (it has eth0)';

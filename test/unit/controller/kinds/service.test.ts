@@ -10,8 +10,7 @@ import {
   nowMs,
   toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
-import { getWrite, decide } from '../../../support/fakes/service-steps.ts';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
+import { getWrite, decide, nextStep } from '../../../support/fakes/service-steps.ts';
 import { addressReady } from '../../../../lib/api/vipnat.ts';
 import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 

@@ -10,9 +10,8 @@ import {
   nowMs,
   makeNode,
 } from '../../../support/fakes/service-objects.ts';
-import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+import { decide, getWrite, nextStep } from '../../../support/fakes/service-steps.ts';
 import { finalizer } from '../../../../lib/api/vipnat.ts';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
 import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 
 describe('a VirtualIP', () => {
