@@ -22,7 +22,7 @@ export function getWrite(step: Step): Write {
 }
 
 interface Said {
-  readonly metadata?: { readonly finalizers?: readonly string[] };
+  readonly metadata?: { readonly resourceVersion?: string; readonly finalizers?: readonly string[] };
   readonly spec?: Readonly<Partial<Record<'services' | 'leaving', readonly AddressUser[]>>>;
   readonly status?: {
     readonly loadBalancer?: { readonly ingress: readonly Ingress[] | null };
@@ -38,8 +38,10 @@ export function tell(step: Step): string {
   if (step.does === 'nothing') return 'nothing';
   if (step.does === 'wait')
     return `wait ${step.waitsFor} ${step.untilMs === null ? '' : step.untilMs - nowMs}`.trim();
-  const { method, kind, key, confirm, body } = step.write;
+  const { method, kind, key, path, confirm, body } = step.write;
   const { metadata, spec, status } = body as Said;
+  if ((status === undefined) === path.endsWith('/status')) throw new TypeError(`${path} is another part`);
+  if (method === 'PATCH' && metadata?.resourceVersion === undefined) throw new TypeError('without a version');
   const ingress = status?.loadBalancer?.ingress?.map(({ ip, ipMode }) => `${ip} ${ipMode}`).join();
   const users = (['services', 'leaving'] as const).flatMap((which) => {
     const keys = spec?.[which]?.map(({ namespace, name }) => `${namespace}/${name}`);

@@ -157,7 +157,7 @@ describe('a Service that is to have an address', () => {
 
   test('says that the pool is exhausted, and waits for an address', () => {
     const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/b'])];
-    const look = (status: object) =>
+    const look = (status: Readonly<Record<string, unknown>>) =>
       decide({ services: [makeService('apps/a', { status }), makeService('apps/b')], virtualIps });
     expect(tell(look({}))).toBe(exhausted);
     const { conditions } = (getWrite(look({})).body as { status: { conditions: unknown[] } }).status;
