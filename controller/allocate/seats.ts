@@ -66,7 +66,7 @@ function listReadable(seats: readonly Seat[]): Seat[] {
 }
 
 /** The seats of a family that last. Those that the pool no longer asks for stay only until no address is there. */
-export function listLasting({ spec, status }: AddressPool, family: Family): readonly Seat[] {
+function listLasting({ spec, status }: AddressPool, family: Family): readonly Seat[] {
   return ofFamily(status?.seats ?? [], family).slice(0, spec.seats);
 }
 

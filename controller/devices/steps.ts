@@ -119,31 +119,16 @@ function publish(service: Service, balancer: DeviceBalancer, view: ClusterView):
   const added = ingress.filter((one) => !getIngress(service).includes(one)).map(({ ip }) => ip);
   const isSame = ingress.length === getIngress(service).length && added.length === 0;
   const wanted = describe(balancer);
-  const conditions = addCondition(before, wanted, view);
+  const conditions = wanted === null ? before : setCondition(before, wanted, view.nowMs);
   if (isSame && conditions === before) return null;
   const write = patchStatus('Service', service, {
     loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
     conditions: toJson(conditions),
   });
-  if (added.length > 0) return toStep(write, toAdded(balancer, added));
+  const message = `The device ${balancer.device} serves ${added.join(', ')}.`;
+  if (added.length > 0) return toStep(write, { type: 'Normal', reason: 'AddressReady', message });
   const step = toStep(write, toEvent(wanted, findReason(before)));
   return isSame && isOfDeviceAlone(wanted, before) ? { ...step, isLowPriority: true } : step;
-}
-
-function addCondition(
-  before: readonly Condition[],
-  wanted: WantedCondition | null,
-  { nowMs }: ClusterView,
-): readonly Condition[] {
-  return wanted === null ? before : setCondition(before, wanted, nowMs);
-}
-
-function toAdded({ device }: DeviceBalancer, added: readonly Ingress['ip'][]): StepEvent {
-  return {
-    type: 'Normal',
-    reason: 'AddressReady',
-    message: `The device ${device} serves ${added.join(', ')}.`,
-  };
 }
 
 /** A device that fails is reported to each of its Services. */

@@ -191,22 +191,16 @@ function describeRefusal(judged: JudgedPool, view: ClusterView): WantedCondition
   const exclusions = view.exclusions.list(pool.metadata.name);
   if (exclusions.length === 0)
     return { ...accepted, reason: 'Accepted', message: 'Services get its addresses.' };
-  return {
-    ...accepted,
-    reason: 'SomeKeptBack',
-    message: `Services get its addresses, but not ${shorten(exclusions)}.`,
-  };
+  const message = `Services get its addresses, but not ${shorten(exclusions)}.`;
+  return { ...accepted, reason: 'SomeKeptBack', message };
 }
 
 function describeSeats(judged: JudgedPool, seats: readonly Seat[], view: ClusterView): WantedCondition {
   const { pool, ranges, refusal } = judged;
   const type = 'Seated';
-  const unseated = (reason: string, message: string): WantedCondition => ({
-    type,
-    status: 'False',
-    reason,
-    message,
-  });
+  const unseated = (reason: string, message: string): WantedCondition => {
+    return { type, status: 'False', reason, message };
+  };
   if (seats.length === 0 && refusal !== null)
     return unseated('NotAccepted', 'It gets seats once it is accepted.');
   if (seats.length === 0)
@@ -233,14 +227,9 @@ function describeUnheld(
   const lost = seats.find(({ index }) => candidates.explainUnheld(pool, index) !== null);
   const seat = lost ?? seats.find(({ index }) => candidates.listUnheld(pool, index).length > 0);
   if (seat === undefined) return null;
-  const [who, clauses] = [
-    lost === undefined ? 'Some nodes cannot' : 'No node can',
-    candidates.listUnheld(pool, seat.index),
-  ];
-  return {
-    isNobody: lost !== undefined,
-    message: `${who} hold the seat ${pool}/${seat.index}. ${shorten(clauses)}.`,
-  };
+  const who = lost === undefined ? 'Some nodes cannot' : 'No node can';
+  const clauses = shorten(candidates.listUnheld(pool, seat.index));
+  return { isNobody: lost !== undefined, message: `${who} hold the seat ${pool}/${seat.index}. ${clauses}.` };
 }
 
 /** Numbers are not reported: they change with every Service. */
@@ -251,12 +240,9 @@ function describeFree(judged: JudgedPool, view: ClusterView): WantedCondition {
     if (count === 0n || BigInt(countKnown(judged, view)) < count) return false;
     return BigInt(countTaken(judged, family, view)) >= count;
   });
-  return full.length === 0
-    ? { type: 'Available', status: 'True', reason: 'AddressesLeft', message: 'Some addresses are free.' }
-    : {
-        type: 'Available',
-        status: 'False',
-        reason: 'Exhausted',
-        message: `All ${full.join(' and ')} addresses are given.`,
-      };
+  const type = 'Available';
+  if (full.length === 0)
+    return { type, status: 'True', reason: 'AddressesLeft', message: 'Some addresses are free.' };
+  const message = `All ${full.join(' and ')} addresses are given.`;
+  return { type, status: 'False', reason: 'Exhausted', message };
 }

@@ -374,7 +374,9 @@ function adoptShareKey({ requests, targets }: Situation): Step | null {
 function writeStatus({ service }: Situation, readiness: Readiness, view: ClusterView): Step | null {
   const before = service.status?.conditions ?? [];
   const known = findCondition(before, addressReady);
-  const conditions = isWorthReporting(readiness, known) ? addCondition(before, readiness, view) : before;
+  const { status, reason, message } = readiness;
+  const wanted = { type: addressReady, status, reason, message };
+  const conditions = isWorthReporting(readiness, known) ? setCondition(before, wanted, view.nowMs) : before;
   const ingress = toIngress(service, readiness);
   const isSame = toIngressText(ingress) === toIngressText(getIngress(service));
   if (isSame && conditions === before) return null;
@@ -400,14 +402,6 @@ function isOfSeatHolder({ published, reason }: Readiness, known: Condition | nul
 function isWorthReporting({ graceUntilMs }: Readiness, known: Condition | null): boolean {
   if (graceUntilMs === null) return true;
   return known !== null && known.status !== 'True' && known.reason !== 'WaitingForNodes';
-}
-
-function addCondition(
-  before: readonly Condition[],
-  { status, reason, message }: Readiness,
-  { nowMs }: ClusterView,
-): readonly Condition[] {
-  return setCondition(before, { type: addressReady, status, reason, message }, nowMs);
 }
 
 function toIngressText(ingress: readonly Ingress[]): string {
