@@ -17,6 +17,7 @@ import {
 import * as z from 'zod/mini';
 import { objectVersion, fieldManager } from '../lib/kubernetes/client.ts';
 import type { Clock, Random, Cancel } from '../lib/clock.ts';
+import type { Regarding } from '../lib/telemetry/events.ts';
 import { type Cache, type ClusterView, findMetadata, kindToSource, type WrittenKind } from './cache/cache.ts';
 import { type StepKey, type WaitsFor, type Affected, isWoken } from './cache/known.ts';
 
@@ -128,12 +129,17 @@ export interface EngineOptions extends ExecuteDependencies {
   readonly clock: Clock;
   readonly random: Random;
   readonly cache: Cache;
-  /** A write is done. */
-  readonly onWritten: (key: StepKey, event: StepEvent | null, view: ClusterView) => void;
+  /** A write is done. Here and below, `regarding` is the object that events of the key are about, if any is known. */
+  readonly onWritten: (key: StepKey, event: StepEvent | null, regarding: Regarding | null) => void;
   /** A write is not done; `failures` turns of that key have failed in a row before. */
-  readonly onFailed: (key: StepKey, outcome: Execution, failures: number) => void;
+  readonly onFailed: (
+    key: StepKey,
+    outcome: Execution,
+    failures: number,
+    regarding: Regarding | null,
+  ) => void;
   /** What is written for a key does not stay: others that write the object, by the names of field managers. */
-  readonly onConflict: (key: StepKey, managers: readonly string[], view: ClusterView) => void;
+  readonly onConflict: (key: StepKey, managers: readonly string[], regarding: Regarding | null) => void;
   /** The informer of a kind has not shown a write for long, and the API has it: what the informer knows is old. Called at each check. */
   readonly onBehind: (kind: string) => void;
   /** A fault of vipnat itself. */
@@ -232,6 +238,16 @@ export class Engine {
     return known;
   }
 
+  /** Null where the object is not known, or nothing is reported of the kind. */
+  #toRegarding(key: StepKey, view: ClusterView): Regarding | null {
+    const { source, subject } = this.#getKind(key);
+    const { uid } = findMetadata(view, source, key.key);
+    if (subject === null || uid === undefined) return null;
+    const at = key.key.indexOf('/');
+    const namespace = at < 0 ? {} : { namespace: key.key.slice(0, at) };
+    return { ...subject, ...namespace, name: key.key.slice(at + 1), uid };
+  }
+
   #findTenant(key: StepKey): string {
     const at = key.key.indexOf('/');
     return this.#getKind(key).findTenant?.(key.key, this.#view) ?? key.key.slice(0, Math.max(0, at));
@@ -278,11 +294,11 @@ export class Engine {
     if (outcome.result === 'done' || outcome.result === 'stale') this.#noteRepeated(key, write, view);
     if (outcome.result !== 'done') {
       if (outcome.result !== 'unknown') this.#writes.drop(text);
-      onFailed(key, outcome, failures);
+      onFailed(key, outcome, failures, this.#toRegarding(key, this.#view));
       return { kind: 'failed' };
     }
     this.#writes.add(text, { ...known, after: outcome.version, untilMs: clock.now() + shownMs });
-    onWritten(key, event, view);
+    onWritten(key, event, this.#toRegarding(key, view));
     // The informer may have shown it before the answer came.
     return { kind: 'again', afterMs: 0 };
   }
@@ -302,7 +318,7 @@ export class Engine {
     const managers = listManagers(kind, key, view);
     const isNotified = key.kind === 'Service' && view.conflicts.has(key.key);
     if (key.kind === 'Service') this.#conflicts.set(key.key, managers);
-    if (!isNotified) this.#options.onConflict(key, managers, view);
+    if (!isNotified) this.#options.onConflict(key, managers, this.#toRegarding(key, view));
   }
 
   /** Whether another program did so of late. */
@@ -324,7 +340,7 @@ export class Engine {
       const { write, path } = keyStatus;
       const outcome = await readVersion(this.#options, path);
       if (outcome.result !== 'done') {
-        onFailed(key, outcome, failures);
+        onFailed(key, outcome, failures, this.#toRegarding(key, this.#view));
         return { kind: 'failed' };
       }
       const before = findVersion(write.object, this.#view);

@@ -16,15 +16,20 @@ import { deviceNodes, devices } from '../lib/api/device.ts';
 import { virtualIps, addressPools } from '../lib/api/vipnat.ts';
 import { namespaces, nodes, serviceCidrs, type Lease, toLeaseResource } from '../lib/api/node.ts';
 import { toPodResource, earlySlices, type Pod } from '../lib/api/endpoints.ts';
-import { gateKinds, serviceKinds, kinds } from './kinds/kinds.ts';
 import { Cache, type ClusterView } from './cache/cache.ts';
-import { NodeLeases } from './cache/leases.ts';
-import { DrainTimes } from './report/log.ts';
+import { NodeLeases, lease } from './cache/leases.ts';
+import { DrainTimes, pod } from './kinds/pod-gate.ts';
 import { Devices, deviceWatchers } from './devices/devices.ts';
 import { type QueueStatistics, joinStatistics } from '../lib/queue.ts';
+import type { Kind, KindGroup } from './step.ts';
+import { addressPool } from './kinds/address-pool.ts';
+import { virtualIp } from './kinds/virtual-ip.ts';
+import { loadBalancerDevice } from './devices/steps.ts';
+import { service } from './kinds/service.ts';
+import { earlySliceKind } from './kinds/endpoints.ts';
 
 /** The dependencies of leading, and its listeners. */
-interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onBehind'> {
+export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onBehind'> {
   readonly route: ApiRoute;
   readonly clock: Clock;
   readonly random: Random;
@@ -32,8 +37,8 @@ interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onB
   /** Where the Leases are: those of nodes, and that of the election, which this process renews all the time. */
   readonly namespace: string;
   readonly electionLease: string;
-  /** Addresses and VRIDs that are taken, besides those that the API's objects show. */
-  readonly reserved: Reserved;
+  /** Addresses and VRIDs that others have, besides those that the API's objects show. */
+  readonly reserved: { readonly ranges: readonly ReservedRange[]; readonly vrids: ReadonlySet<number> };
   /** Drivers of devices, by their names. */
   readonly findDriver: FindDriver;
   /** A kind of objects cannot be followed, reported after each attempt; and it is followed. */
@@ -42,15 +47,9 @@ interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onB
   /** An object cannot be read: it is left out. */
   readonly onUnreadable: (kind: string, unreadable: Unreadable) => void;
   /** All objects are known: steps are taken from now on. */
-  readonly onBegun: () => void;
+  readonly onBegun: (view: ClusterView) => void;
   /** No node sends new connections to a pod that ends any more, so long after this process saw that it ends. */
   readonly onDrained: (seconds: number, pod: string) => void;
-}
-
-/** What others have. */
-export interface Reserved {
-  readonly ranges: readonly ReservedRange[];
-  readonly vrids: ReadonlySet<number>;
 }
 
 /** The EndpointSlice of all apiservers. */
@@ -92,6 +91,21 @@ const titles: Readonly<Partial<Record<string, string>>> = {
   deviceNodes: 'Node (for devices)',
 };
 
+/** Services, their addresses, pools and devices. */
+export const serviceKinds: KindGroup = {
+  kinds: [lease, addressPool, virtualIp, loadBalancerDevice, service],
+  wakeMs: 0,
+};
+
+/** Hundreds of pods can wait for the same nodes, and each report of a node is news to all of them. */
+const wakeMs = 100;
+
+/** Gates of pods: they begin when pods are known, too. */
+export const gateKinds: KindGroup = { kinds: [earlySliceKind, pod], wakeMs };
+
+/** All kinds. */
+export const kinds: readonly Kind[] = [...serviceKinds.kinds, ...gateKinds.kinds];
+
 /** What only gates need: Services do not wait for it. */
 const ofGates = new Set(
   gateKinds.kinds
@@ -116,8 +130,8 @@ export class Leadership {
   readonly #missingOfGates = new Set<string>();
   /** What only devices need: followed once there is one. Null until then. */
   #missingOfDevices: Set<string> | null = null;
-  /** Kinds, by the titles that listeners receive, to whether they are not lost. */
-  readonly #kinds = new Map<string, boolean>();
+  /** Kinds of objects, by the titles that listeners receive, to whether they are not lost. */
+  readonly kinds = new Map<string, boolean>();
   #rewatchedAt = -Infinity;
   #cancelTick: Cancel = () => undefined;
 
@@ -178,11 +192,6 @@ export class Leadership {
     return this.#devices.calls;
   }
 
-  /** Each kind of objects, to whether it is not lost. */
-  get kinds(): ReadonlyMap<string, boolean> {
-    return this.#kinds;
-  }
-
   /** The objects that cannot be read. */
   get unreadable(): readonly { readonly kind: string; readonly object: string }[] {
     return this.#informers.flatMap(({ kind, unreadable }) => unreadable.map((object) => ({ kind, object })));
@@ -224,7 +233,7 @@ export class Leadership {
     const missing = this.#chooseMissing(source);
     const title = titles[source] ?? kind;
     missing.add(source);
-    this.#kinds.set(title, true);
+    this.kinds.set(title, true);
     return new Informer({
       ...{ resource, route, clock, random },
       onChanges: (changes) => {
@@ -237,20 +246,18 @@ export class Leadership {
         if (missing.delete(source)) this.#note(missing);
         if (source === 'devices') this.#followForDevices();
       },
-      onUnreadable: (unreadable) => {
-        onUnreadable(title, unreadable);
-      },
+      onUnreadable: onUnreadable.bind(null, title),
       onLost: (error) => {
         if (source === 'devices' && error.code === 'API_FORBIDDEN') {
           // Rights of a version without devices: there are none.
           if (missing.delete(source)) this.#note(missing);
           return;
         }
-        this.#kinds.set(title, false);
+        this.kinds.set(title, false);
         onLost(title, error);
       },
       onFollowed: () => {
-        this.#kinds.set(title, true);
+        this.kinds.set(title, true);
         onFollowed(title);
       },
     });
@@ -275,7 +282,7 @@ export class Leadership {
   #note(missing: ReadonlySet<unknown>): void {
     if (missing === this.#missing && missing.size === 0) {
       this.#services.begin();
-      this.#options.onBegun();
+      this.#options.onBegun(this.view);
     }
     if (this.#missing.size === 0 && this.#missingOfGates.size === 0) this.#gates.begin();
     if (this.#missing.size === 0 && this.#missingOfDevices?.size === 0) this.#devices.begin();

@@ -1,14 +1,6 @@
 import type { Config } from '../config/options.ts';
 import { findAccess, ApiRoute } from '../lib/kubernetes/route.ts';
-import {
-  systemClock,
-  systemRandom,
-  waitForSignal,
-  type Clock,
-  Pause,
-  backOff,
-  type Random,
-} from '../lib/clock.ts';
+import { systemClock, systemRandom, waitForSignal, type Clock, Pause, backOff } from '../lib/clock.ts';
 import { createLogger, createPodHeartbeat, type Logger } from '../lib/telemetry/log.ts';
 import { EventWriter } from '../lib/telemetry/events.ts';
 import { hostname } from 'node:os';
@@ -21,10 +13,10 @@ import {
 } from './report/metrics.ts';
 import { RoutedClient, type ObjectClient, type WriteAnswer } from '../lib/kubernetes/writes.ts';
 import { drivers } from '../devices/drivers.ts';
-import { ControllerLog } from './report/log.ts';
+import { ControllerLog, WebhookLog } from './report/log.ts';
 import { toGateTypes, toGateTypesNote } from '../lib/api/endpoints.ts';
 import { randomUUID, createHash } from 'node:crypto';
-import { WebhookLog, type WebhookOptions, Webhook } from './webhook/webhook.ts';
+import { type WebhookOptions, Webhook } from './webhook/webhook.ts';
 import { version, exitStatuses } from '../lib/text.ts';
 import { podVariable } from '../config/load.ts';
 import { VipnatError } from '../lib/errors.ts';
@@ -43,9 +35,7 @@ import {
   addressPools,
   electionLease,
 } from '../lib/api/vipnat.ts';
-import type { FindDriver } from './devices/session.ts';
-import type { Settings } from './cache/known.ts';
-import { type Reserved, Leadership } from './leadership.ts';
+import { type LeadershipOptions, Leadership } from './leadership.ts';
 import { LeaderElection } from '../lib/kubernetes/leader.ts';
 import { TokenQueue } from '../lib/queue.ts';
 import type { Execution } from './engine.ts';
@@ -127,14 +117,12 @@ function lacksCredentials(): VipnatError {
 }
 
 /** What the virtual IPs of the API have. One that has no VRID by its address was given one by hand, which is not known here. */
-function reserve(vips: readonly Endpoint[]): ControllerReserved {
+function reserve(vips: readonly Endpoint[]): LeadershipOptions['reserved'] {
   const addresses = vips.map(({ address }) => parseAddress(address)).filter((one) => one !== null);
   const ranges = addresses.map(({ text }) => reserveAddress(text, "the API's virtual IP"));
   const vrids = addresses.map(findVrid).filter((vrid) => vrid !== null);
   return { ranges: ranges.filter((range) => range !== null), vrids: new Set(vrids) };
 }
-
-type ControllerReserved = ConstructorParameters<typeof Controller>[1]['reserved'];
 
 function createServer(
   { listen }: Config,
@@ -170,11 +158,11 @@ interface FirstPoolsOptions {
   /** How long a write may take that begins now; 0 for one that may not begin. */
   readonly writeMs: () => number;
   /** A pool was created. */
-  readonly onCreated: (pool: string) => void;
+  readonly onPoolCreated: (pool: string) => void;
   /** There was one of that name before, whose addresses stay as they are. */
-  readonly onExisting: (pool: string) => void;
+  readonly onPoolExisting: (pool: string) => void;
   /** It did not succeed, and is tried again. Reported each time. */
-  readonly onProblem: (detail: string) => void;
+  readonly onPoolsProblem: (detail: string) => void;
 }
 
 /** Of the ConfigMap: each key is the name of a pool, and each line of its value a range of addresses. */
@@ -220,7 +208,7 @@ export class FirstPools {
     for (let failures = 0; !this.#isStopped; failures += 1) {
       const problem = await this.#create();
       if (problem === null) return;
-      this.#options.onProblem(problem);
+      this.#options.onPoolsProblem(problem);
       await this.#pause.wait(backOff(failures, firstWaitMs, maxWaitMs));
     }
   }
@@ -244,7 +232,7 @@ export class FirstPools {
   }
 
   async #createPool(name: string, ranges: string): Promise<string | null> {
-    const { onCreated, onExisting } = this.#options;
+    const { onPoolCreated, onPoolExisting } = this.#options;
     const addresses = ranges.split('\n').filter((range) => range !== '');
     const body = { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'AddressPool', metadata: { name } };
     const answer = await this.#write(`creating AddressPool ${name}`, {
@@ -253,8 +241,8 @@ export class FirstPools {
       body: { ...body, spec: { addresses } },
     });
     if (answer === null) return null;
-    if (answer.outcome === 'taken') onCreated(name);
-    else if (answer.outcome === 'exists') onExisting(name);
+    if (answer.outcome === 'taken') onPoolCreated(name);
+    else if (answer.outcome === 'exists') onPoolExisting(name);
     else return answer.detail;
     return null;
   }
@@ -282,24 +270,19 @@ function toSum(data: FirstPoolsMap['data']): string {
 }
 
 /** The dependencies of a controller. */
-interface ControllerPorts {
-  readonly route: ApiRoute;
-  readonly client: ObjectClient;
-  readonly clock: Clock;
-  readonly random: Random;
+interface ControllerPorts extends Pick<
+  LeadershipOptions,
+  'route' | 'client' | 'clock' | 'random' | 'findDriver' | 'onDrained'
+> {
   readonly log: ControllerLog;
-  /** Drivers of devices, by their names. */
-  readonly findDriver: FindDriver;
-  /** No node sends new connections to a pod that ends any more, so many seconds after this controller saw that it ends. */
-  readonly onDrained: (seconds: number, pod: string) => void;
 }
+
+type Settings = LeadershipOptions['settings'] & Pick<LeadershipOptions, 'namespace' | 'reserved'>;
 
 /** What is configured at a controller's start. */
 interface ControllerSettings extends Settings {
-  readonly namespace: string;
   /** Of this process, and of no other that ever was. */
   readonly identity: string;
-  readonly reserved: Reserved;
   /** The webhook to serve; none unless given. */
   readonly webhook?: Pick<WebhookOptions, 'port' | 'log'>;
 }
@@ -332,21 +315,17 @@ export class Controller {
       identity: settings.identity,
       annotations: toGateTypesNote(settings.gateTypes),
       onElected: () => {
-        log.elected();
+        log.onElected();
         this.#queueTurn(() => {
           this.#beginLeading();
         });
       },
       onLost: () => {
-        log.deposed();
+        log.onDeposed();
         this.#queueTurn(() => this.#endLeading());
       },
-      onLeader: (leader) => {
-        log.waits(leader);
-      },
-      onProblem: (problem) => {
-        log.leaseProblem(problem);
-      },
+      onLeader: log.onLeader,
+      onProblem: log.onLeaseProblem,
     });
   }
 
@@ -397,46 +376,29 @@ export class Controller {
     // It may have lost the Lease while the leadership before ended.
     if (this.#election.writeMs === 0) return;
     const { log } = this.#ports;
-    const leadership: Leadership = new Leadership({
-      ...this.#ports,
-      settings: this.#settings,
-      namespace: this.#settings.namespace,
-      electionLease,
-      reserved: this.#settings.reserved,
-      pace: this.#pace,
-      writeMs: () => this.#election.writeMs,
-      onBegun: () => {
-        log.begun(leadership.view);
+    const { onPoolCreated, onPoolExisting, onPoolsProblem } = log;
+    const { onLost, onUnreadable, onFollowed, onConflict, onError } = log;
+    const common = { ...this.#ports, ...this.#settings, writeMs: () => this.#election.writeMs };
+    const firstPools = new FirstPools({ ...common, onPoolCreated, onPoolExisting, onPoolsProblem });
+    this.#firstPools = firstPools;
+    this.#leadership = new Leadership({
+      ...common,
+      ...{ settings: this.#settings, electionLease, pace: this.#pace },
+      ...{ onLost, onUnreadable, onFollowed, onConflict, onError },
+      onBegun: (view) => {
+        log.onBegun(view);
         firstPools.start();
       },
-      onLost: (kind, error) => {
-        log.lost(kind, error);
-      },
-      onUnreadable: (kind, unreadable) => {
-        log.unreadable(kind, unreadable);
-      },
-      onFollowed: (kind) => {
-        log.followed(kind);
-      },
-      onWritten: (key, event, view) => {
+      onWritten: (...written) => {
         this.#count('done');
-        log.written(key, event, view);
+        log.onWritten(...written);
       },
-      onConflict: (key, managers, view) => {
-        log.conflicts(key, managers, view);
-      },
-      onFailed: (key, outcome, failures) => {
+      onFailed: (key, outcome, ...more) => {
         this.#count(outcome.result);
-        log.failed(key, outcome, failures, leadership.view);
-      },
-      onError: (key, error) => {
-        log.broken(key, error);
+        log.onFailed(key, outcome, ...more);
       },
     });
-    const firstPools = this.#makeFirstPools();
-    this.#leadership = leadership;
-    this.#firstPools = firstPools;
-    leadership.start();
+    this.#leadership.start();
   }
 
   async #endLeading(): Promise<void> {
@@ -444,24 +406,6 @@ export class Controller {
     this.#leadership = null;
     this.#firstPools = null;
     await Promise.all([leadership?.stop(), firstPools?.stop()]);
-  }
-
-  #makeFirstPools(): FirstPools {
-    const { client, clock, log } = this.#ports;
-    return new FirstPools({
-      ...{ client, clock },
-      namespace: this.#settings.namespace,
-      writeMs: () => this.#election.writeMs,
-      onCreated: (pool) => {
-        log.poolCreated(pool);
-      },
-      onExisting: (pool) => {
-        log.poolExists(pool);
-      },
-      onProblem: (detail) => {
-        log.poolsWait(detail);
-      },
-    });
   }
 
   #count(result: Execution['result']): void {

@@ -1,4 +1,4 @@
-import { hashToNumber } from './allocate/choose-address.ts';
+import { hashToNumber } from './allocate/seats.ts';
 import type { Service } from '../lib/api/service.ts';
 import {
   type VirtualIp,
@@ -6,11 +6,10 @@ import {
   apiGroup,
   apiVersion,
   virtualIps,
-  type AddressPool,
   addressPools,
 } from '../lib/api/vipnat.ts';
 import { isDeleted, isUsed, findFinalizers } from './cache/parts.ts';
-import { type LoadBalancerDevice, devices } from '../lib/api/device.ts';
+import { devices } from '../lib/api/device.ts';
 import type { WrittenKind, ClusterView } from './cache/cache.ts';
 import type { WaitsFor, Objects, Watch, Known, StepKey } from './cache/known.ts';
 import type { Regarding } from '../lib/telemetry/events.ts';
@@ -139,26 +138,69 @@ interface Fields {
   readonly [key: string]: Json;
 }
 
-/** Of a Service: its metadata, with `metadata` as a merge patch. */
-export function patchServiceMetadata(service: Service, metadata: Fields): Write {
-  const { resourceVersion } = service.metadata;
-  return { ...targetService(service), method: 'PATCH', body: { metadata: { ...metadata, resourceVersion } } };
+interface ObjectName {
+  readonly name: string;
+  readonly namespace?: string;
 }
 
-/** Of a Service: its status. */
-export function patchServiceStatus(
-  service: Service,
+/** An object that a step may write, as it was read. */
+interface Written {
+  readonly metadata: ObjectName & { readonly uid?: string; readonly resourceVersion: string };
+}
+
+type Target = Pick<Write, 'path' | 'kind' | 'key' | 'confirm'>;
+
+/** Where objects of a kind are: those of one namespace, where they have any. */
+const kindToPath: Readonly<Record<WrittenKind, (namespace: string) => string>> = {
+  Service: (namespace) => `/api/v1/namespaces/${namespace}/services`,
+  VirtualIP: () => virtualIps.path,
+  AddressPool: () => addressPools.path,
+  LoadBalancerDevice: () => devices.path,
+  Lease: (namespace) => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`,
+  Pod: (namespace) => `/api/v1/namespaces/${namespace}/pods`,
+  EndpointSlice: (namespace) => `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
+};
+
+/** Of an object: its metadata, with `metadata` as a merge patch, and other fields. */
+export function patchMetadata(
+  kind: WrittenKind,
+  object: Written,
+  metadata: Fields,
+  fields: Fields = {},
+): Write {
+  const body = { metadata: { ...metadata, resourceVersion: object.metadata.resourceVersion }, ...fields };
+  return { ...toTarget(kind, object.metadata), method: 'PATCH', body };
+}
+
+/** Of an object: its status. */
+export function patchStatus(
+  kind: WrittenKind,
+  { metadata }: Written,
   status: Fields,
   confirm: readonly Confirmation[] = [],
 ): Write {
-  return { ...patchStatus(service, targetService(service), status), confirm };
+  const target = toTarget(kind, metadata);
+  const body = { metadata: { resourceVersion: metadata.resourceVersion }, status };
+  return { ...target, method: 'PATCH', path: `${target.path}/status`, body, confirm };
+}
+
+/** Deletes it as it was read. */
+export function deleteObject(kind: WrittenKind, { metadata }: Written): Write {
+  const { uid = '', resourceVersion } = metadata;
+  const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
+  return { ...toTarget(kind, metadata), method: 'DELETE', body };
+}
+
+/** Creates it, unless one of its name exists. */
+export function createObject(kind: WrittenKind, { name, namespace = '' }: ObjectName, body: Json): Write {
+  return { ...toTarget(kind, { name, namespace }), method: 'POST', path: kindToPath[kind](namespace), body };
 }
 
 /** Creates it, unless one of its name exists: with the finalizer. */
 export function createVirtualIp(name: string, spec: VirtualIp['spec']): Write {
   const metadata = { name, finalizers: [finalizer] };
   const body = { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'VirtualIP', metadata, spec };
-  return { ...targetVirtualIp(name), method: 'POST', path: virtualIps.path, body, givesOf: spec.pool };
+  return { ...createObject('VirtualIP', { name }, body), givesOf: spec.pool };
 }
 
 /**
@@ -170,97 +212,35 @@ export function patchVirtualIp(
   spec: Partial<VirtualIp['spec']>,
   confirm: readonly Confirmation[] = [],
 ): Write {
-  const { name, resourceVersion } = virtualIp.metadata;
   const gives = spec.pool === undefined ? {} : { givesOf: spec.pool };
   const isLeft = isDeleted(virtualIp) && isUsed(virtualIp);
   const finalizers = isLeft ? null : findFinalizers({ ...virtualIp, spec: { ...virtualIp.spec, ...spec } });
+  const { resourceVersion } = virtualIp.metadata;
   const metadata = { resourceVersion, ...(finalizers === null ? {} : { finalizers }) };
-  const body = { metadata, spec };
-  return { ...targetVirtualIp(name), method: 'PATCH', body, confirm, ...gives };
-}
-
-/** What is known of it. */
-export function patchVirtualIpStatus(virtualIp: VirtualIp, status: Fields): Write {
-  return patchStatus(virtualIp, targetVirtualIp(virtualIp.metadata.name), status);
-}
-
-/** Deletes it as it was read. */
-export function deleteVirtualIp({ metadata: { name, uid, resourceVersion } }: VirtualIp): Write {
-  const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
-  return { ...targetVirtualIp(name), method: 'DELETE', body };
-}
-
-/** Of a pool: its finalizers. */
-export function patchPoolFinalizers(pool: AddressPool, finalizers: readonly string[]): Write {
-  const { resourceVersion } = pool.metadata;
-  return { ...targetPool(pool), method: 'PATCH', body: { metadata: { resourceVersion, finalizers } } };
-}
-
-/** Of a pool: its seats and conditions. */
-export function patchPoolStatus(pool: AddressPool, status: Fields): Write {
-  return patchStatus(pool, targetPool(pool), status);
-}
-
-/** Of a device: its finalizers. */
-export function patchDeviceFinalizers(device: LoadBalancerDevice, finalizers: readonly string[]): Write {
-  const { resourceVersion } = device.metadata;
-  return { ...targetDevice(device), method: 'PATCH', body: { metadata: { resourceVersion, finalizers } } };
-}
-
-/** Of a device: how it does. */
-export function patchDeviceStatus(device: LoadBalancerDevice, status: Fields): Write {
-  return patchStatus(device, targetDevice(device), status);
+  const target = toTarget('VirtualIP', virtualIp.metadata);
+  return { ...target, method: 'PATCH', body: { metadata, spec }, confirm, ...gives };
 }
 
 /** That a Service is as it was read; or not there, when `service` is undefined. */
 export function confirmService(namespace: string, name: string, service: Service | undefined): Confirmation {
-  return { path: toServicePath(namespace, name), version: service?.metadata.resourceVersion ?? null };
+  const { path } = toTarget('Service', { namespace, name });
+  return { path, version: service?.metadata.resourceVersion ?? null };
 }
 
 /** That a VirtualIP is as it was read. */
-export function confirmVirtualIp({ metadata: { name, resourceVersion } }: VirtualIp): Confirmation {
-  return { path: toVirtualIpPath(name), version: resourceVersion };
+export function confirmVirtualIp({ metadata }: VirtualIp): Confirmation {
+  return { path: toTarget('VirtualIP', metadata).path, version: metadata.resourceVersion };
 }
 
 /** Where a VirtualIP is read that a write makes or changes. */
 export function findVirtualIpPath({ kind, key }: Write): string | null {
-  return kind === 'VirtualIP' ? toVirtualIpPath(key) : null;
+  return kind === 'VirtualIP' ? toTarget(kind, { name: key }).path : null;
 }
 
-type Target = Pick<Write, 'path' | 'kind' | 'key' | 'confirm'>;
-
-function targetService({ metadata: { namespace, name } }: Service): Target {
-  const path = toServicePath(namespace, name);
-  return { path, kind: 'Service', key: `${namespace}/${name}`, confirm: [] };
-}
-
-function targetVirtualIp(name: string): Target {
-  return { path: toVirtualIpPath(name), kind: 'VirtualIP', key: name, confirm: [] };
-}
-
-function targetPool({ metadata: { name } }: AddressPool): Target {
-  return { path: `${addressPools.path}/${name}`, kind: 'AddressPool', key: name, confirm: [] };
-}
-
-function targetDevice({ metadata: { name } }: LoadBalancerDevice): Target {
-  return { path: `${devices.path}/${name}`, kind: 'LoadBalancerDevice', key: name, confirm: [] };
-}
-
-function patchStatus(
-  { metadata: { resourceVersion } }: Service | VirtualIp | AddressPool | LoadBalancerDevice,
-  of: Target,
-  status: Fields,
-): Write {
-  const body = { metadata: { resourceVersion }, status };
-  return { ...of, method: 'PATCH', path: `${of.path}/status`, body };
-}
-
-function toVirtualIpPath(name: string): string {
-  return `${virtualIps.path}/${name}`;
-}
-
-function toServicePath(namespace: string, name: string): string {
-  return `/api/v1/namespaces/${namespace}/services/${name}`;
+/** The kinds whose keys have no namespace: that of Leases is vipnat's own. */
+function toTarget(kind: WrittenKind, { name, namespace = '' }: ObjectName): Target {
+  const key = namespace === '' || kind === 'Lease' ? name : `${namespace}/${name}`;
+  return { path: `${kindToPath[kind](namespace)}/${name}`, kind, key, confirm: [] };
 }
 
 /**

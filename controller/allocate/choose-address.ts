@@ -13,7 +13,7 @@ import type { VirtualIp, AddressPool, AddressUser } from '../../lib/api/vipnat.t
 import { type Service, type ServiceRequests, readRequests } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import type { JudgedPool } from '../cache/known.ts';
-import { readReleasedMs, listUsers, isInUse, isDeleted, isUsed } from '../cache/parts.ts';
+import { readReleasedMs, listUsers, isInUse, isDeleted, isUsed, listCommonPorts } from '../cache/parts.ts';
 import { isSelected } from '../../lib/api/endpoints.ts';
 import type { Namespace } from '../../lib/api/node.ts';
 import { listUnresponsiveOwners } from '../cache/leases.ts';
@@ -231,12 +231,6 @@ function describeNoPool({ requests, family }: Request): string {
     : `The AddressPool ${quoteTenant(requests.pool)} gives no ${family} addresses to this Service, or does not exist.`;
 }
 
-/** Ports that two Services have in common, as `TCP/80`. */
-export function listCommonPorts(one: Service, other: Service): string[] {
-  const theirs = new Set(listPorts(other));
-  return listPorts(one).filter((port) => theirs.has(port));
-}
-
 /**
  * Why a Service cannot have an address together with those that have it; null when it can. All have the same key and ports
  * of their own. A key is a namespace's own, unless the pool lets namespaces share: whoever guesses one gets no port of another's
@@ -266,10 +260,6 @@ function findShareProblem(
   return null;
 }
 
-function listPorts({ spec }: Service): string[] {
-  return (spec.ports ?? []).map(({ protocol, port }) => `${protocol}/${port}`);
-}
-
 /** Equal selectors are of the same pods in one namespace only. */
 function haveSamePolicy(one: Service, other: Service): boolean {
   const areCluster = [one, other].every(({ spec }) => spec.externalTrafficPolicy === 'Cluster');
@@ -297,11 +287,6 @@ export function* walkAddresses(
   const start = BigInt(`0x${digest.slice(0, 32)}`) % count;
   const stride = findStride(BigInt(`0x${digest.slice(32)}`) % count, count);
   for (let step = 0n; step < count; step += 1n) yield getNth(ranges, family, (start + step * stride) % count);
-}
-
-/** A number below 2^32 that a text chooses. */
-export function hashToNumber(text: string): number {
-  return createHash('sha256').update(text).digest().readUInt32BE();
 }
 
 /** Steps of a number without a common divisor come to every index. */

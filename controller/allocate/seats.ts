@@ -10,7 +10,7 @@ import {
   getNth,
   type Address,
 } from '../../lib/net.ts';
-import { hashToNumber } from './choose-address.ts';
+import { createHash } from 'node:crypto';
 import { allVrids, parseVrids } from '../../lib/keepalived/read.ts';
 
 /** What seats are made from. */
@@ -66,7 +66,7 @@ function listReadable(seats: readonly Seat[]): Seat[] {
 }
 
 /** The seats of a family that last. Those that the pool no longer asks for stay only until no address is there. */
-export function listLasting({ spec, status }: AddressPool, family: Family): readonly Seat[] {
+function listLasting({ spec, status }: AddressPool, family: Family): readonly Seat[] {
   return ofFamily(status?.seats ?? [], family).slice(0, spec.seats);
 }
 
@@ -86,21 +86,23 @@ function addSeat(indexes: Set<number>): Seat {
  * Services.
  */
 function numberSeats(request: SeatsRequest, family: Family, seats: readonly Seat[]): Seat[] {
+  if (seats.length === 0) return [];
   const { pool, isUsed, reservedVrids } = request;
   const older = ofFamily(request.others.older, family);
   const younger = ofFamily(request.others.younger, family);
   // Two clusters on one network begin at different numbers. keepalived ignores adverts with its VRID and another anchor.
   const shuffle = (numbers: readonly number[], of: string) =>
     rotate(numbers, hashToNumber(`${of} ${pool.metadata.uid} ${family}`));
-  const wanted = pool.spec.vrids == null ? shuffle(allVrids, 'VRIDs') : parseVrids(pool.spec.vrids);
+  const wanted = pool.spec.vrids == null ? allVrids : parseVrids(pool.spec.vrids);
+  const inOrder = () => (pool.spec.vrids == null ? shuffle(allVrids, 'VRIDs') : wanted);
   const mayStay = ({ vrid, index }: Seat) =>
     wanted.includes(vrid) && (isUsed(index) || !reservedVrids.has(vrid));
   const vrids = shareOut(
     seats.map((seat) => (mayStay(seat) ? seat.vrid : 0)),
-    wanted.filter((vrid) => !reservedVrids.has(vrid)),
+    () => inOrder().filter((vrid) => !reservedVrids.has(vrid)),
     { older: older.map(({ vrid }) => vrid), younger: younger.map(({ vrid }) => vrid) },
   );
-  const anchors = shareOut(seats.map(toNumber), shuffle(anchorNumbers, 'anchors'), {
+  const anchors = shareOut(seats.map(toNumber), () => shuffle(anchorNumbers, 'anchors'), {
     older: older.map(toNumber),
     younger: younger.map(toNumber),
   });
@@ -124,7 +126,7 @@ function rotate(numbers: readonly number[], start: number): readonly number[] {
 /** To each the number that it had, else the first that nobody has; null where none is left. 0 is no number. */
 function shareOut(
   known: readonly number[],
-  wanted: readonly number[],
+  listWanted: () => readonly number[],
   { older, younger }: Readonly<Record<'older' | 'younger', readonly number[]>>,
 ): (number | null)[] {
   const taken = new Set([0, ...older]);
@@ -133,8 +135,10 @@ function shareOut(
     taken.add(number);
     return number;
   });
+  // Most steps of a pool change no seat: then no number is looked for.
+  if (!kept.includes(null)) return kept;
   const others = new Set(younger);
-  const free = wanted.filter((number) => !taken.has(number) && !others.has(number));
+  const free = listWanted().filter((number) => !taken.has(number) && !others.has(number));
   return kept.map((number) => number ?? free.shift() ?? null);
 }
 
@@ -203,4 +207,9 @@ export function chooseSeat(address: Address, pool: AddressPool | undefined): num
 export function keepSeat(address: Address, seat: number, pool: AddressPool | undefined): number {
   const seats = pool === undefined ? [] : listLasting(pool, address.family);
   return seats.length === 0 || seats.some(({ index }) => index === seat) ? seat : chooseSeat(address, pool);
+}
+
+/** A number below 2^32 that a text chooses. */
+export function hashToNumber(text: string): number {
+  return createHash('sha256').update(text).digest().readUInt32BE();
 }

@@ -224,12 +224,17 @@ export class MultiMap {
       names?.delete(name);
       if (names?.size === 0) this.#map.delete(key);
     }
-    for (const key of after) {
-      const names = this.#map.get(key);
-      if (names === undefined) this.#map.set(key, new Set([name]));
-      else names.add(name);
-    }
+    for (const key of after) findOrAdd(this.#map, key, () => new Set()).add(name);
   }
+}
+
+/** What a key stands for; made where there is nothing yet. */
+export function findOrAdd<K, T>(map: Map<K, T>, key: K, make: () => T): T {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  map.set(key, made);
+  return made;
 }
 
 /** Puts what a key stands for now; null removes it. */

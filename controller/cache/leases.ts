@@ -4,6 +4,7 @@ import type { Change } from '../../lib/kubernetes/informer.ts';
 import { type Lease, parseNodeLease, type NodeLease, toLeaseName, isProgrammed } from '../../lib/api/node.ts';
 import { type Affected, News } from './known.ts';
 import { unresponsiveAnnotation, type VirtualIp, type AbsentNode } from '../../lib/api/vipnat.ts';
+import { type Kind, type Step, nothing, toStep, deleteObject, patchMetadata } from '../step.ts';
 
 /** This process renews its own Lease each 2 s: a watch that does not show that is not up, whatever its connection says. */
 const timeoutMs = 6000;
@@ -192,4 +193,32 @@ export function listAbsent(markUnresponsive: Unresponsiveness, existing: Virtual
     .filter(([name]) => markUnresponsive.nodes.has(name) && !seatHolders.includes(name))
     .map(([node, { renewal }]) => ({ node, renewal }))
     .sort((one, other) => (one.node < other.node ? -1 : 1));
+}
+
+/** The Leases of nodes. */
+export const lease: Kind = {
+  name: 'Lease',
+  source: 'leases',
+  subject: null,
+  watches: [
+    { source: 'unresponsiveNodes', toKeys: ({ key, after }) => (after === null ? [] : [toLeaseName(key)]) },
+    { source: 'nodes', toKeys: ({ key, after }) => (after === null ? [toLeaseName(key)] : []) },
+  ],
+  next: nextLeaseStep,
+};
+
+/**
+ * The next step of a Lease that its node does not renew. If the Node is gone it is deleted: else each new leader would wait for that node.
+ * Otherwise it notes that the Lease is over since its last renewal: the next leader begins with that.
+ */
+function nextLeaseStep(name: string, view: ClusterView): Step {
+  const known = view.leases.get(name);
+  const unresponsive = known === undefined ? undefined : view.unresponsiveNodes.get(known.node);
+  const { namespace } = view.settings;
+  if (known === undefined || namespace === undefined || unresponsive?.renewal !== known.renewal)
+    return nothing;
+  const object = { metadata: { ...known.metadata, namespace } };
+  if (!view.nodes.has(known.node)) return toStep(deleteObject('Lease', object));
+  if (known.noted === known.renewal) return nothing;
+  return toStep(patchMetadata('Lease', object, { annotations: { [unresponsiveAnnotation]: known.renewal } }));
 }

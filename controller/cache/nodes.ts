@@ -7,7 +7,7 @@ import {
   type ReportedKind,
 } from '../../lib/api/node.ts';
 import { mentions, isSelected, type Pod, type EarlySlice } from '../../lib/api/endpoints.ts';
-import { type Known, MultiMap, listDiffering } from './known.ts';
+import { type Known, MultiMap, listDiffering, findOrAdd } from './known.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { Service } from '../../lib/api/service.ts';
 
@@ -59,11 +59,7 @@ export class CandidateNodes {
 
   /** The reports of a pool's living candidates that can serve. None for a pool that is not there. */
   list(pool: string): readonly NodeReport[] {
-    const known = this.#poolToReports.get(pool);
-    if (known !== undefined) return known;
-    const reports = this.#listAgain(this.#pools.get(pool));
-    this.#poolToReports.set(pool, reports);
-    return reports;
+    return findOrAdd(this.#poolToReports, pool, () => this.#listAgain(this.#pools.get(pool)));
   }
 
   /**
@@ -77,9 +73,7 @@ export class CandidateNodes {
 
   /** Whether each of a pool's candidates has a version of a kind. True where there are none. */
   haveProgrammed(pool: string, kind: keyof Progress, version: string): boolean {
-    const known = this.#poolToProgress.get(pool);
-    const progress = known ?? measure(this.list(pool));
-    if (known === undefined) this.#poolToProgress.set(pool, progress);
+    const progress = findOrAdd(this.#poolToProgress, pool, () => measure(this.list(pool)));
     return isReached(progress[kind], this.list(pool).length, version);
   }
 
@@ -117,12 +111,10 @@ export class CandidateNodes {
 
   /** Those that cannot hold something. Most often none: then nothing else is read. */
   #listUnable(pool: string): readonly NodeReport[] {
-    const known = this.#poolToUnable.get(pool);
-    if (known !== undefined) return known;
-    const unable = this.list(pool).filter(({ unheld }) => unheld !== undefined);
-    const sorted = unable.sort((one, other) => (one.node < other.node ? -1 : 1));
-    this.#poolToUnable.set(pool, sorted);
-    return sorted;
+    return findOrAdd(this.#poolToUnable, pool, () => {
+      const unable = this.list(pool).filter(({ unheld }) => unheld !== undefined);
+      return unable.sort((one, other) => (one.node < other.node ? -1 : 1));
+    });
   }
 
   /** The names of a pool's candidates that have not a version of a kind yet, in order. */
@@ -149,10 +141,9 @@ export class CandidateNodes {
    * order of their names.
    */
   listReporting(what: 'left' | 'dropping', pool: string, service: string): readonly string[] {
-    const known = this.#serviceToReports.get(what);
-    const serviceToReports =
-      known ?? groupBy([...this.#reports.values()], (report) => Object.keys(report[what] ?? {}));
-    if (known === undefined) this.#serviceToReports.set(what, serviceToReports);
+    const serviceToReports = findOrAdd(this.#serviceToReports, what, () =>
+      groupBy([...this.#reports.values()], (report) => Object.keys(report[what] ?? {})),
+    );
     const reporting = serviceToReports.get(service) ?? [];
     if (reporting.length === 0) return [];
     const candidates = this.list(pool);
@@ -168,10 +159,9 @@ export class CandidateNodes {
 
   /** Whether one of a pool's candidates does not say which addresses its interfaces have: its balancer is of an older version. */
   isAnyMute(pool: string): boolean {
-    const known = this.#poolToMute.get(pool);
-    const isAny = known ?? this.list(pool).some(({ announced }) => announced === undefined);
-    if (known === undefined) this.#poolToMute.set(pool, isAny);
-    return isAny;
+    return findOrAdd(this.#poolToMute, pool, () =>
+      this.list(pool).some(({ announced }) => announced === undefined),
+    );
   }
 
   /** Those of some nodes that may hold a seat. While the pool has no seats, any candidate may. */
@@ -206,11 +196,7 @@ function groupBy(
 ): Map<string, NodeReport[]> {
   const textToReports = new Map<string, NodeReport[]>();
   for (const report of reports.toSorted((one, other) => (one.node < other.node ? -1 : 1)))
-    for (const text of new Set(list(report))) {
-      const known = textToReports.get(text);
-      if (known === undefined) textToReports.set(text, [report]);
-      else known.push(report);
-    }
+    for (const text of new Set(list(report))) findOrAdd(textToReports, text, () => []).push(report);
   return textToReports;
 }
 
@@ -224,19 +210,14 @@ function measure(reports: readonly NodeReport[]): Progress {
 
 function findOldest(reports: readonly NodeReport[], kind: ReportedKind): bigint | null {
   const versions = reports.map(({ programmed }) => toVersion(programmed[kind]));
-  return versions.reduce(
-    (oldest, version) => (oldest === null || version === null ? null : min(oldest, version)),
-    versions[0] ?? null,
-  );
+  const known = versions.filter((version) => version !== null);
+  if (known.length < versions.length) return null;
+  return known.reduce<bigint | null>((oldest, one) => (oldest === null || one < oldest ? one : oldest), null);
 }
 
 /** Versions of one kind are numbers (Kubernetes, KEP 5504); null for what is none. */
 function toVersion(text: string | undefined): bigint | null {
   return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
-}
-
-function min(one: bigint, other: bigint): bigint {
-  return one < other ? one : other;
 }
 
 /** Whether a node says that all addresses of the seats it holds are on its interfaces, up to a version of VirtualIPs. */

@@ -86,8 +86,12 @@ export function isUsed({ spec }: VirtualIp): boolean {
   return spec.services.length + spec.leaving.length > 0;
 }
 
-/** Whether somebody has deleted it. While a Service has it, or gives it back, its finalizer keeps it. */
-export function isDeleted({ metadata }: VirtualIp): boolean {
+interface Deletable {
+  readonly metadata: { readonly deletionTimestamp?: string | null | undefined };
+}
+
+/** Whether somebody has deleted an object. While a Service has a VirtualIP, or gives it back, its finalizer keeps it. */
+export function isDeleted({ metadata }: Deletable): boolean {
   return typeof metadata.deletionTimestamp === 'string';
 }
 
@@ -149,6 +153,16 @@ export function listPublished(service: Service): Address[] {
 /** The same as canonical text; none of a Service that is not there. */
 export function listPublishedTexts(service: Service | null): string[] {
   return service === null ? [] : listPublished(service).map(({ text }) => text);
+}
+
+/** Ports that two Services have in common, as `TCP/80`. */
+export function listCommonPorts(one: Service, other: Service): string[] {
+  const theirs = new Set(listPorts(other));
+  return listPorts(one).filter((port) => theirs.has(port));
+}
+
+function listPorts({ spec }: Service): string[] {
+  return (spec.ports ?? []).map(({ protocol, port }) => `${protocol}/${port}`);
 }
 
 /** What a condition is to say. `lastTransitionTime` follows from what it said before. */
@@ -258,7 +272,7 @@ export function mayPublish(
 
 /** Whether a Service is to have addresses: it is for us, and is not being deleted. */
 export function isServed(service: Service, isDefaultClass: boolean): boolean {
-  return isForUs(service, isDefaultClass) && typeof service.metadata.deletionTimestamp !== 'string';
+  return isForUs(service, isDefaultClass) && !isDeleted(service);
 }
 
 /** Whether the status has an address. */

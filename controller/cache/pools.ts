@@ -34,21 +34,15 @@ export function listOfNode({ metadata: { name }, spec, status }: Node): Reserved
 /** ClusterIPs that Services get. */
 export function listOfServiceCidr(cidr: ServiceCidr | null): ReservedRange[] {
   if (cidr === null) return [];
-  const {
-    metadata: { name },
-    spec,
-  } = cidr;
-  return (spec?.cidrs ?? []).map((text) => reserveRange(text, `the ServiceCIDR ${name}`)).filter(isThere);
+  const owner = `the ServiceCIDR ${cidr.metadata.name}`;
+  return (cidr.spec?.cidrs ?? []).map((text) => reserveRange(text, owner)).filter(isThere);
 }
 
 /** ClusterIPs that a Service has: where the API has no ServiceCIDRs, nothing else says so. */
 export function listOfService(service: Service | null): ReservedRange[] {
   if (service === null) return [];
-  const {
-    metadata: { namespace, name },
-    spec,
-  } = service;
-  const owner = `the Service ${namespace}/${name}, as its ClusterIP`;
+  const { metadata, spec } = service;
+  const owner = `the Service ${metadata.namespace}/${metadata.name}, as its ClusterIP`;
   const texts = spec.clusterIPs ?? [spec.clusterIP ?? ''];
   return texts.map((text) => reserveAddress(text, owner)).filter(isThere);
 }
@@ -197,11 +191,8 @@ function findSelectors(spec: AddressPool['spec']): PoolRefusal | null {
 
 function findDurations(spec: AddressPool['spec']): PoolRefusal | null {
   for (const name of ['advert', 'reuseAfter'] as const) {
-    if (parseGoDuration(spec[name]) === null)
-      return {
-        reason: 'DurationMalformed',
-        message: `${name}: "${spec[name]}" is not a duration like 300ms.`,
-      };
+    const message = `${name}: "${spec[name]}" is not a duration like 300ms.`;
+    if (parseGoDuration(spec[name]) === null) return { reason: 'DurationMalformed', message };
   }
   return null;
 }
@@ -210,12 +201,9 @@ function findOverlap(ranges: readonly AddressRange[], older: readonly JudgedPool
   const other = older.find((each) =>
     each.ranges.some((theirs) => ranges.some((own) => overlap(own, theirs))),
   );
-  return other === undefined
-    ? null
-    : {
-        reason: 'PoolsOverlap',
-        message: `The pool ${other.pool.metadata.name}, which is older, has some of the same addresses.`,
-      };
+  if (other === undefined) return null;
+  const message = `The pool ${other.pool.metadata.name}, which is older, has some of the same addresses.`;
+  return { reason: 'PoolsOverlap', message };
 }
 
 function findReserved(
@@ -385,11 +373,8 @@ export class ExclusionStore implements Exclusions {
   }
 
   find(pool: string, { text }: Address, own: string): string | null {
-    return (
-      this.#getPool(pool)
-        ?.requesters.get(text)
-        ?.find((key) => key !== own) ?? null
-    );
+    const requesters = this.#getPool(pool)?.requesters.get(text);
+    return requesters?.find((key) => key !== own) ?? null;
   }
 
   listAddresses(pool: string): readonly string[] {

@@ -69,7 +69,7 @@ function listOwnersOf(slice: string, { endpointSlices, serviceToEndpointSlices }
 }
 
 /** What writers need, and who is notified of what they know. */
-export interface DevicesOptions extends Omit<WriterOptions, 'onReport' | 'onBalancer' | 'pace'> {
+interface DevicesOptions extends Omit<WriterOptions, 'onReport' | 'onBalancer' | 'pace'> {
   readonly onReport: (device: string, report: DeviceReport | null) => void;
   readonly onBalancer: (key: string, balancer: DeviceBalancer | null) => void;
 }

@@ -1,108 +1,17 @@
-import type { Service } from '../../lib/api/service.ts';
-import {
-  type LoadBalancerDevice,
-  chooseDevice,
-  listCurrentOwners,
-  type DeviceDrain,
-} from '../../lib/api/device.ts';
+import type { Service, ServicePort, ServiceSlice } from '../../lib/api/service.ts';
+import type { DeviceDrain, LoadBalancerDevice } from '../../lib/api/device.ts';
+import { toTime } from '../cache/parts.ts';
+import { type BalancerId, type Balancer, type Member, formatMember } from '../../devices/driver.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { getIngress, isServed, findBalancer, toTime } from '../cache/parts.ts';
-import { isOfDevice } from './service-kind.ts';
-import * as z from 'zod/mini';
-import { objectVersion, type NamespacedName } from '../../lib/kubernetes/client.ts';
-import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
-import { formerFinalizer } from '../../lib/api/vipnat.ts';
-import { VipnatError } from '../../lib/errors.ts';
-import type { BalancerId, Balancer } from '../../devices/driver.ts';
-import { nameMember } from './wanted.ts';
-
-/** What one device is to do about one Service. Pure. */
-
-/** What is to be done. */
-type Intent =
-  /** It is to have the Service. */
-  | 'have'
-  /** It is to have nothing of it. */
-  | 'clear'
-  /** It is left as it is: others have to do something first, or there is nothing to do. */
-  | 'leave';
-
-/**
- * The Service is undefined where none has its uid any more. `isThere` says whether the device has, or may have, something of it.
- *
- * Nothing is put there before the Service's finalizer says so, and nothing is taken away from a Service that lives before whatever follows
- * serves it, and its status says so.
- */
-export function judgeService(
-  service: Service | undefined,
-  {
-    device,
-    isThere,
-    view,
-  }: { readonly device: LoadBalancerDevice; readonly isThere: boolean; readonly view: ClusterView },
-): Intent {
-  if (service === undefined) return isThere ? 'clear' : 'leave';
-  const { name } = device.metadata;
-  const chosen = chooseDevice(service, view.settings.defaultDevice);
-  const isOwner = listCurrentOwners(service).includes(name);
-  if (chosen === name) return isOwner ? 'have' : 'leave';
-  if (!isOwner && !isThere) return 'leave';
-  return isFollowed(service, chosen, view) ? 'clear' : 'leave';
-}
-
-/** Whether what follows serves, or nothing does. */
-function isFollowed(service: Service, chosen: string | null, view: ClusterView): boolean {
-  const ingress = getIngress(service);
-  if (chosen === null)
-    return !isServed(service, view.settings.isDefaultClass) || ingress.some((one) => !isOfDevice(one));
-  const next = findBalancer(view, chosen, service);
-  return (
-    next?.deviceStatus === 'serves' && next.addresses.every((text) => ingress.some(({ ip }) => ip === text))
-  );
-}
-
-/** What another controller of devices has put on the Endpoints of a Service: its finalizer, which keeps a deleted Service's Endpoints. */
-
-const schema = z.object({
-  metadata: z.object({ resourceVersion: objectVersion, finalizers: z.nullish(z.array(z.string())) }),
-});
-
-const readMs = 4000;
-
-/**
- * Takes it off, where it is there. The namespace is vipnat's own. Answers whether it is off now: false where somebody else wrote the Endpoints meanwhile.
- * @throws VipnatError API_FORBIDDEN, with the remedy, or API_UNREACHABLE
- */
-export async function dropFormerFinalizer(
-  client: ObjectClient,
-  { namespace, name }: NamespacedName,
-  { writeMs, namespace: own }: { readonly writeMs: () => number; readonly namespace: string },
-): Promise<boolean> {
-  const what = `the Endpoints ${namespace}/${name}`;
-  const path = `/api/v1/namespaces/${namespace}/endpoints/${name}`;
-  const answer = await client.read({ title: `reading ${what}`, path, schema }, readMs);
-  if (answer.outcome === 'gone') return true;
-  if (answer.outcome !== 'found') throw toError(answer.outcome, answer.detail, own);
-  const { resourceVersion, finalizers } = answer.object.metadata;
-  if (finalizers?.includes(formerFinalizer) !== true) return true;
-  const limitMs = writeMs();
-  if (limitMs === 0) return false;
-  const body = {
-    metadata: { resourceVersion, finalizers: finalizers.filter((each) => each !== formerFinalizer) },
-  };
-  const title = `taking the finalizer ${formerFinalizer} off ${what}`;
-  const { outcome, detail } = await client.write({ title, method: 'PATCH', path, body }, limitMs);
-  if (outcome === 'taken' || outcome === 'gone') return true;
-  if (outcome === 'conflict') return false;
-  throw toError(outcome, detail, own);
-}
-
-function toError(outcome: string, detail: string, own: string): VipnatError {
-  if (outcome !== 'forbidden' && outcome !== 'refused') return new VipnatError('API_UNREACHABLE', detail);
-  const role = 'kubectl create clusterrole vipnat-takes-over --verb=get,patch --resource=endpoints';
-  const binding = `kubectl create clusterrolebinding vipnat-takes-over --clusterrole=vipnat-takes-over --serviceaccount=${own}:vipnat-controller`;
-  return new VipnatError('API_FORBIDDEN', `${detail}. Run: ${role} && ${binding}`);
-}
+import { type Family, parseAddress, type Address } from '../../lib/net.ts';
+import {
+  listBackends,
+  readPodWeight,
+  type Pod,
+  type Backend,
+  chooseServing,
+  maxWeight,
+} from '../../lib/api/endpoints.ts';
 
 /** A status has so many of them. */
 const maxDrains = 100;
@@ -126,12 +35,17 @@ export class HeldBalancer {
   #isStale = false;
   #runningSinceMs: number | null = null;
   #goneSinceMs: number | null = null;
-  #members = new Map<string, number | null>();
-  #addresses: readonly string[] = [];
   #wanted: readonly string[] = [];
-  #isThere = false;
-  #isCleared = false;
-  #isServing = false;
+  /** By `nameMember`, to since when each drains. */
+  members: FormerMembers = new Map();
+  /** Addresses that it has, in canonical text. */
+  addresses: readonly string[] = [];
+  /** Whether the device has, or may have, something of it. */
+  isThere = false;
+  /** Whether everything of it was taken away, and nothing has come since. */
+  isCleared = false;
+  /** Whether it has served the addresses that it has now. */
+  isServing = false;
   /** Another controller's finalizer is off the Service's Endpoints. */
   isTakenOver = false;
   /** Open connections by member, as `list` counted them last; null where it does not. */
@@ -141,44 +55,19 @@ export class HeldBalancer {
     this.id = id;
   }
 
-  /** Whether the device has, or may have, something of it. */
-  get isThere(): boolean {
-    return this.#isThere;
-  }
-
-  /** Whether everything of it was taken away, and nothing has come since. */
-  get isCleared(): boolean {
-    return this.#isCleared;
-  }
-
-  /** Whether it has served the addresses that it has now. */
-  get isServing(): boolean {
-    return this.#isServing;
-  }
-
-  /** Addresses that it has, in canonical text. */
-  get addresses(): readonly string[] {
-    return this.#addresses;
-  }
-
   /** Those, and those that it is about to have. */
   get reserved(): readonly string[] {
-    return [...new Set([...this.#wanted, ...this.#addresses])];
-  }
-
-  /** By `nameMember`, to since when each drains. */
-  get members(): ReadonlyMap<string, number | null> {
-    return this.#members;
+    return [...new Set([...this.#wanted, ...this.addresses])];
   }
 
   get isDraining(): boolean {
-    return [...this.#members.values()].some((sinceMs) => sinceMs !== null);
+    return [...this.members.values()].some((sinceMs) => sinceMs !== null);
   }
 
   /** Members that get no new connections, as `formatMember` writes them, to since when and their open connections as `list` counted them last. */
   get drains(): ReadonlyMap<string, { readonly sinceMs: number; readonly sessions: number | null }> {
     const drains = new Map<string, { readonly sinceMs: number; readonly sessions: number | null }>();
-    for (const [name, sinceMs] of this.#members) {
+    for (const [name, sinceMs] of this.members) {
       const member = name.slice(name.lastIndexOf(' ') + 1);
       const knownMs = drains.get(member)?.sinceMs ?? Infinity;
       if (sinceMs !== null && sinceMs < knownMs)
@@ -190,8 +79,8 @@ export class HeldBalancer {
   /** `list` has found it. What is known to be there otherwise is compared again. */
   find(balancer: Balancer, nowMs: number): void {
     const text = toText(balancer);
-    this.#isThere = true;
-    this.#isCleared = false;
+    this.isThere = true;
+    this.isCleared = false;
     if (text === this.#text) return;
     this.#note(balancer, nowMs);
     // Whether it serves so, its next `ensure` says.
@@ -201,7 +90,7 @@ export class HeldBalancer {
   /** `list` has not found it. */
   miss(): void {
     this.#text = null;
-    this.#isThere = false;
+    this.isThere = false;
   }
 
   /** All is to be compared with the device. */
@@ -216,12 +105,12 @@ export class HeldBalancer {
 
   /** A call begins that makes it so; null for one that takes it away. Until it is done, nobody knows what is there. */
   begin(balancer: Balancer | null, nowMs: number): void {
-    this.#isThere = true;
-    this.#isCleared = false;
+    this.isThere = true;
+    this.isCleared = false;
     this.#text = null;
     this.#runningSinceMs ??= nowMs;
     const wanted = (balancer?.addresses ?? []).map(({ text }) => text);
-    if (balancer !== null && wanted.some((text) => !this.#addresses.includes(text))) this.#isServing = false;
+    if (balancer !== null && wanted.some((text) => !this.addresses.includes(text))) this.isServing = false;
     this.#wanted = wanted;
   }
 
@@ -231,19 +120,19 @@ export class HeldBalancer {
     this.#text = toText(balancer);
     this.#isStale = false;
     this.#runningSinceMs = null;
-    this.#isServing = true;
-    this.#wanted = this.#addresses;
+    this.isServing = true;
+    this.#wanted = this.addresses;
   }
 
   /** The device has nothing of it. */
   clear(): void {
-    this.#isThere = false;
-    this.#isCleared = true;
-    this.#isServing = false;
+    this.isThere = false;
+    this.isCleared = true;
+    this.isServing = false;
     this.#text = null;
     this.#runningSinceMs = null;
-    this.#members = new Map();
-    [this.#addresses, this.#wanted] = [[], []];
+    this.members = new Map();
+    [this.addresses, this.#wanted] = [[], []];
   }
 
   /** For how long the call that is repeated until it is done has run. */
@@ -258,9 +147,9 @@ export class HeldBalancer {
   }
 
   #note({ addresses, listeners }: Balancer, nowMs: number): void {
-    this.#addresses = addresses.map(({ text }) => text);
-    const before = this.#members;
-    this.#members = new Map(
+    this.addresses = addresses.map(({ text }) => text);
+    const before = this.members;
+    this.members = new Map(
       listeners.flatMap(({ protocol, port, members }) =>
         members.map((member) => {
           const name = nameMember(protocol, port, member);
@@ -273,4 +162,135 @@ export class HeldBalancer {
 
 function toText({ addresses, listeners, method, affinityS }: Balancer): string {
   return JSON.stringify([addresses, listeners, method, affinityS]);
+}
+
+/** Where a device sends the connections of a Service's port: pods, or the nodes' ports. Pure. */
+
+/** Members that a device has, as `nameMember` writes them, to since when each drains; null for those that do not. */
+export type FormerMembers = ReadonlyMap<string, number | null>;
+
+/** A port, with whose members it is compared. */
+export interface MembersQuery {
+  readonly service: Service;
+  readonly device: LoadBalancerDevice;
+  readonly port: ServicePort;
+  /** Of the Service. */
+  readonly slices: readonly ServiceSlice[];
+  readonly family: Family;
+  readonly former: FormerMembers;
+  /** How long a node's port keeps its open connections after it got its last new one. */
+  readonly drainMs: number;
+  readonly nowMs: number;
+}
+
+/** One member of one listener. */
+function nameMember(protocol: string, port: number, member: Pick<Member, 'address' | 'port'>): string {
+  return `${protocol.toLowerCase()} ${port} ${formatMember(member)}`;
+}
+
+/**
+ * The members of a port, in the order of their names.
+ *
+ * What the device has and is to get no connections any more stays with weight 0: a pod until it is gone, since its address may be another's
+ * then, and a node's port for as long as connections may drain.
+ */
+export function listMembers(query: MembersQuery, view: ClusterView): Member[] {
+  const { service, port, slices, family } = query;
+  const key = `${service.metadata.namespace}/${service.metadata.name}`;
+  const { name, protocol } = port;
+  const weights = readWeightsOf(key, view);
+  const { backends } = listBackends(slices, { family, name, protocol, weights }, new Set());
+  const members =
+    query.device.spec.targets === 'pods' ? toPods(query, backends) : toNodes(query, backends, view);
+  return fitWeights(members).sort((one, other) => (formatMember(one) < formatMember(other) ? -1 : 1));
+}
+
+/** Addresses of the Service's pods to weights that are not the usual one. */
+function readWeightsOf(key: string, { serviceToPods, pods }: ClusterView): ReadonlyMap<string, number> {
+  const weights = new Map<string, number>();
+  for (const each of serviceToPods.get(key) ?? []) {
+    const pod = pods.get(each);
+    const weight = pod === undefined ? null : readPodWeight(pod.metadata.annotations);
+    if (pod !== undefined && weight !== null)
+      for (const text of listAddresses(pod)) weights.set(text, weight);
+  }
+  return weights;
+}
+
+function listAddresses({ status }: Pod): string[] {
+  const texts = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP];
+  return texts.flatMap((text) => parseAddress(text ?? '') ?? []).map(({ text }) => text);
+}
+
+function toPods({ port, former }: MembersQuery, backends: readonly Backend[]): Member[] {
+  const serving = new Set(chooseServing(backends));
+  return backends.flatMap((backend): Member[] => {
+    const address = parseAddress(backend.address);
+    if (address === null) return [];
+    const member = { address, port: backend.port };
+    if (serving.has(backend)) return [{ ...member, weight: Math.max(1, backend.weight) }];
+    return former.has(nameMember(port.protocol, port.port, member)) ? [{ ...member, weight: 0 }] : [];
+  });
+}
+
+function toNodes(query: MembersQuery, backends: readonly Backend[], view: ClusterView): Member[] {
+  const { port, service, family, former, drainMs, nowMs } = query;
+  const nodePort = port.nodePort ?? 0;
+  const serving = chooseServing(backends);
+  const isLocal = service.spec.externalTrafficPolicy === 'Local';
+  const weights = new Map<Address, number>();
+  for (const node of view.deviceNodes.values()) {
+    const address = node.addresses.find((one) => one.family === family);
+    if (address === undefined || !node.takesConnections) continue;
+    const here = serving.filter((backend) => backend.node === node.metadata.name);
+    weights.set(
+      address,
+      here.reduce((sum, { weight }) => sum + Math.max(1, weight), 0),
+    );
+  }
+  // With the policy Cluster every node reaches every pod, wherever these are.
+  const isElsewhere = serving.length > 0 && [...weights.values()].every((weight) => weight === 0);
+  if (isElsewhere && !isLocal) for (const address of weights.keys()) weights.set(address, 1);
+  const members = [...weights].flatMap(([address, weight]) =>
+    weight === 0 ? [] : [{ address, port: nodePort, weight }],
+  );
+  const known = new Set(members.map((member) => nameMember(port.protocol, port.port, member)));
+  return [...members, ...listDraining({ port, former, drainMs, nowMs, family }, known)];
+}
+
+/** Members that the device has, and that are to get nothing any more: as long as their connections may last. */
+function listDraining(
+  {
+    port,
+    former,
+    drainMs,
+    nowMs,
+    family,
+  }: Pick<MembersQuery, 'port' | 'former' | 'drainMs' | 'nowMs' | 'family'>,
+  known: ReadonlySet<string>,
+): Member[] {
+  const prefix = `${port.protocol.toLowerCase()} ${port.port} `;
+  return [...former].flatMap(([name, sinceMs]): Member[] => {
+    if (!name.startsWith(prefix) || known.has(name)) return [];
+    const member = parseMember(name.slice(prefix.length));
+    const isOver = sinceMs !== null && nowMs - sinceMs >= drainMs;
+    return member?.address.family !== family || isOver ? [] : [{ ...member, weight: 0 }];
+  });
+}
+
+/** As `formatMember` writes it. */
+function parseMember(text: string): Pick<Member, 'address' | 'port'> | null {
+  const [, host = '', port = ''] = /^\[?([^\]]*)\]?:(\d+)$/.exec(text) ?? [];
+  const address = parseAddress(host);
+  return address === null ? null : { address, port: Number(port) };
+}
+
+/** The highest weight is what a member can have at most; nobody who gets connections gets none for that. */
+function fitWeights(members: readonly Member[]): Member[] {
+  const highest = Math.max(0, ...members.map(({ weight }) => weight));
+  if (highest <= maxWeight) return [...members];
+  return members.map((member) => ({
+    ...member,
+    weight: member.weight === 0 ? 0 : Math.max(1, Math.round((member.weight * maxWeight) / highest)),
+  }));
 }

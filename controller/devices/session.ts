@@ -1,3 +1,4 @@
+import * as z from 'zod/mini';
 import {
   type DeviceErrorKind,
   DeviceError,
@@ -11,10 +12,11 @@ import { findErrorCode, VipnatError } from '../../lib/errors.ts';
 import type { DeviceReport } from '../cache/known.ts';
 import { shorten } from '../cache/parts.ts';
 import type { Clock } from '../../lib/clock.ts';
-import * as z from 'zod/mini';
 import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
 import type { LoadBalancerDevice } from '../../lib/api/device.ts';
 import type { TokenQueue } from '../../lib/queue.ts';
+import { objectVersion, type NamespacedName } from '../../lib/kubernetes/client.ts';
+import { formerFinalizer } from '../../lib/api/vipnat.ts';
 
 /** What a device's condition says: reasons are published (docs/services-reference.md). */
 
@@ -190,6 +192,47 @@ function decode(text: string | undefined): string | null {
   return Buffer.from(text, 'base64')
     .toString('utf8')
     .replace(/\r?\n$/, '');
+}
+
+/** What another controller of devices has put on the Endpoints of a Service: its finalizer, which keeps a deleted Service's Endpoints. */
+
+const endpointsSchema = z.object({
+  metadata: z.object({ resourceVersion: objectVersion, finalizers: z.nullish(z.array(z.string())) }),
+});
+
+/**
+ * Takes it off, where it is there. The namespace is vipnat's own. Answers whether it is off now: false where somebody else wrote the Endpoints meanwhile.
+ * @throws VipnatError API_FORBIDDEN, with the remedy, or API_UNREACHABLE
+ */
+export async function dropFormerFinalizer(
+  client: ObjectClient,
+  { namespace, name }: NamespacedName,
+  { writeMs, namespace: own }: { readonly writeMs: () => number; readonly namespace: string },
+): Promise<boolean> {
+  const what = `the Endpoints ${namespace}/${name}`;
+  const path = `/api/v1/namespaces/${namespace}/endpoints/${name}`;
+  const answer = await client.read({ title: `reading ${what}`, path, schema: endpointsSchema }, readMs);
+  if (answer.outcome === 'gone') return true;
+  if (answer.outcome !== 'found') throw toError(answer.outcome, answer.detail, own);
+  const { resourceVersion, finalizers } = answer.object.metadata;
+  if (finalizers?.includes(formerFinalizer) !== true) return true;
+  const limitMs = writeMs();
+  if (limitMs === 0) return false;
+  const body = {
+    metadata: { resourceVersion, finalizers: finalizers.filter((each) => each !== formerFinalizer) },
+  };
+  const title = `taking the finalizer ${formerFinalizer} off ${what}`;
+  const { outcome, detail } = await client.write({ title, method: 'PATCH', path, body }, limitMs);
+  if (outcome === 'taken' || outcome === 'gone') return true;
+  if (outcome === 'conflict') return false;
+  throw toError(outcome, detail, own);
+}
+
+function toError(outcome: string, detail: string, own: string): VipnatError {
+  if (outcome !== 'forbidden' && outcome !== 'refused') return new VipnatError('API_UNREACHABLE', detail);
+  const role = 'kubectl create clusterrole vipnat-takes-over --verb=get,patch --resource=endpoints';
+  const binding = `kubectl create clusterrolebinding vipnat-takes-over --clusterrole=vipnat-takes-over --serviceaccount=${own}:vipnat-controller`;
+  return new VipnatError('API_FORBIDDEN', `${detail}. Run: ${role} && ${binding}`);
 }
 
 /** A driver with its credentials: opened when it is needed, and again when the Secret has changed. */

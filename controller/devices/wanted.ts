@@ -8,19 +8,10 @@ import {
   readDuration,
   type ServiceSlice,
 } from '../../lib/api/service.ts';
-import type { LoadBalancerDevice } from '../../lib/api/device.ts';
-import {
-  type Capabilities,
-  type Balancer,
-  type BalancerId,
-  type DeviceMethod,
-  type Listener,
-  type Member,
-  formatMember,
-} from '../../devices/driver.ts';
+import { type LoadBalancerDevice, listCurrentOwners, chooseDevice } from '../../lib/api/device.ts';
+import type { Capabilities, Balancer, BalancerId, DeviceMethod, Listener } from '../../devices/driver.ts';
 import type { DeviceProblem } from '../cache/known.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { chooseDeviceAddress } from './choose-address.ts';
 import {
   type Family,
   parseRange,
@@ -28,18 +19,17 @@ import {
   countOfFamily,
   parseAddress,
   type Address,
+  type AddressRange,
+  mergeRanges,
+  contains,
+  toObjectName,
 } from '../../lib/net.ts';
 import { quoteTenant } from '../../lib/text.ts';
-import {
-  listGates,
-  listBackends,
-  readPodWeight,
-  type Pod,
-  type Backend,
-  chooseServing,
-  maxWeight,
-} from '../../lib/api/endpoints.ts';
+import { listGates } from '../../lib/api/endpoints.ts';
 import { listEndpointsOf } from '../kinds/endpoints.ts';
+import { getIngress, findBalancer, isUsed, isServed } from '../cache/parts.ts';
+import { isOfDevice } from './steps.ts';
+import { listMembers, type FormerMembers, type MembersQuery } from './held.ts';
 
 /** What a Service is to be on a device that it has chosen. Pure. */
 
@@ -266,133 +256,186 @@ function listGated(key: string, service: Service, view: ClusterView): ReadonlyMa
   return new Map(endpoints.filter(({ ready }) => ready).map(({ address, pod }) => [address, pod.uid]));
 }
 
-/** Where a device sends the connections of a Service's port: pods, or the nodes' ports. Pure. */
+/** Which address a Service is to have on a device. There is no record of it but the Service's status and the device itself. */
 
-/** Members that a device has, as `nameMember` writes them, to since when each drains; null for those that do not. */
-export type FormerMembers = ReadonlyMap<string, number | null>;
-
-/** A port, with whose members it is compared. */
-interface MembersQuery {
+/** Whose address is to be chosen, where. */
+interface AddressRequest {
   readonly service: Service;
   readonly device: LoadBalancerDevice;
-  readonly port: ServicePort;
-  /** Of the Service. */
-  readonly slices: readonly ServiceSlice[];
   readonly family: Family;
-  readonly former: FormerMembers;
-  /** How long a node's port keeps its open connections after it got its last new one. */
-  readonly drainMs: number;
-  readonly nowMs: number;
+  /** What the device has for the Service already, in canonical text. */
+  readonly present: readonly string[];
 }
 
-/** One member of one listener. */
-export function nameMember(protocol: string, port: number, member: Pick<Member, 'address' | 'port'>): string {
-  return `${protocol.toLowerCase()} ${port} ${formatMember(member)}`;
+/** What was chosen. A problem together with an address means that the address is not the one that was asked for. */
+interface AddressChoice {
+  readonly address: Address | null;
+  readonly problem: DeviceProblem | null;
+}
+
+/** The address that is asked for; else the one that the Service has; else the first one that nobody has. Pure, and the same each time. */
+function chooseDeviceAddress(request: AddressRequest, view: ClusterView): AddressChoice {
+  const { service, family } = request;
+  const requests = readRequests(service);
+  const asked = requests.addresses[family];
+  const held = findHeld(request, view);
+  if (asked === undefined && requests.problem !== null)
+    return { address: held, problem: { reason: 'AddressesMalformed', message: `${requests.problem}.` } };
+  if (asked !== undefined) {
+    const problem = judgeAsked(request, { asked, held }, view);
+    return { address: problem === null ? asked : held, problem };
+  }
+  return held === null ? chooseFree(request, view) : { address: held, problem: null };
+}
+
+/** Other devices that have not been read since this process leads: what they have is known by nobody, unless a status has it. */
+function listUnread(
+  { metadata: own }: LoadBalancerDevice,
+  { devices, deviceReports }: ClusterView,
+): { readonly name: string; readonly ranges: readonly AddressRange[] }[] {
+  return [...devices.values()].flatMap((device) => {
+    const { name } = device.metadata;
+    const isRead = typeof deviceReports.get(name)?.balancers === 'number';
+    return name === own.name || isRead ? [] : [{ name, ranges: listRanges(device) }];
+  });
+}
+
+function listRanges({ spec }: LoadBalancerDevice): AddressRange[] {
+  return mergeRanges(spec.addresses.flatMap((text) => parseRange(text) ?? []));
 }
 
 /**
- * The members of a port, in the order of their names.
- *
- * What the device has and is to get no connections any more stays with weight 0: a pod until it is gone, since its address may be another's
- * then, and a node's port for as long as connections may drain.
+ * One that it has there stays, whatever the device's ranges are now. One that its status has from elsewhere must be the device's, and one that was
+ * claimed for it before a call that failed: nobody else can have got it.
  */
-function listMembers(query: MembersQuery, view: ClusterView): Member[] {
-  const { service, port, slices, family } = query;
-  const key = `${service.metadata.namespace}/${service.metadata.name}`;
-  const { name, protocol } = port;
-  const weights = readWeightsOf(key, view);
-  const { backends } = listBackends(slices, { family, name, protocol, weights }, new Set());
-  const members =
-    query.device.spec.targets === 'pods' ? toPods(query, backends) : toNodes(query, backends, view);
-  return fitWeights(members).sort((one, other) => (formatMember(one) < formatMember(other) ? -1 : 1));
-}
-
-/** Addresses of the Service's pods to weights that are not the usual one. */
-function readWeightsOf(key: string, { serviceToPods, pods }: ClusterView): ReadonlyMap<string, number> {
-  const weights = new Map<string, number>();
-  for (const each of serviceToPods.get(key) ?? []) {
-    const pod = pods.get(each);
-    const weight = pod === undefined ? null : readPodWeight(pod.metadata.annotations);
-    if (pod !== undefined && weight !== null)
-      for (const text of listAddresses(pod)) weights.set(text, weight);
-  }
-  return weights;
-}
-
-function listAddresses({ status }: Pod): string[] {
-  const texts = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP];
-  return texts.flatMap((text) => parseAddress(text ?? '') ?? []).map(({ text }) => text);
-}
-
-function toPods({ port, former }: MembersQuery, backends: readonly Backend[]): Member[] {
-  const serving = new Set(chooseServing(backends));
-  return backends.flatMap((backend): Member[] => {
-    const address = parseAddress(backend.address);
-    if (address === null) return [];
-    const member = { address, port: backend.port };
-    if (serving.has(backend)) return [{ ...member, weight: Math.max(1, backend.weight) }];
-    return former.has(nameMember(port.protocol, port.port, member)) ? [{ ...member, weight: 0 }] : [];
-  });
-}
-
-function toNodes(query: MembersQuery, backends: readonly Backend[], view: ClusterView): Member[] {
-  const { port, service, family, former, drainMs, nowMs } = query;
-  const nodePort = port.nodePort ?? 0;
-  const serving = chooseServing(backends);
-  const isLocal = service.spec.externalTrafficPolicy === 'Local';
-  const weights = new Map<Address, number>();
-  for (const node of view.deviceNodes.values()) {
-    const address = node.addresses.find((one) => one.family === family);
-    if (address === undefined || !node.takesConnections) continue;
-    const here = serving.filter((backend) => backend.node === node.metadata.name);
-    weights.set(
-      address,
-      here.reduce((sum, { weight }) => sum + Math.max(1, weight), 0),
-    );
-  }
-  // With the policy Cluster every node reaches every pod, wherever these are.
-  const isElsewhere = serving.length > 0 && [...weights.values()].every((weight) => weight === 0);
-  if (isElsewhere && !isLocal) for (const address of weights.keys()) weights.set(address, 1);
-  const members = [...weights].flatMap(([address, weight]) =>
-    weight === 0 ? [] : [{ address, port: nodePort, weight }],
+function findHeld({ service, device, family, present }: AddressRequest, view: ClusterView): Address | null {
+  const [own = null] = present
+    .flatMap((text) => parseAddress(text) ?? [])
+    .filter((one) => one.family === family);
+  if (own !== null) return own;
+  const published = getIngress(service)
+    .filter(isOfDevice)
+    .flatMap(({ ip }) => parseAddress(ip ?? '') ?? []);
+  const reserved = (findBalancer(view, device.metadata.name, service)?.addresses ?? []).flatMap(
+    (text) => parseAddress(text) ?? [],
   );
-  const known = new Set(members.map((member) => nameMember(port.protocol, port.port, member)));
-  return [...members, ...listDraining({ port, former, drainMs, nowMs, family }, known)];
+  const ranges = listRanges(device);
+  const isGood = (address: Address) =>
+    address.family === family &&
+    ranges.some((range) => contains(range, address)) &&
+    findOwner(service, address, view) === null;
+  return [...published, ...reserved].find(isGood) ?? null;
 }
 
-/** Members that the device has, and that are to get nothing any more: as long as their connections may last. */
-function listDraining(
-  {
-    port,
-    former,
-    drainMs,
-    nowMs,
-    family,
-  }: Pick<MembersQuery, 'port' | 'former' | 'drainMs' | 'nowMs' | 'family'>,
-  known: ReadonlySet<string>,
-): Member[] {
-  const prefix = `${port.protocol.toLowerCase()} ${port.port} `;
-  return [...former].flatMap(([name, sinceMs]): Member[] => {
-    if (!name.startsWith(prefix) || known.has(name)) return [];
-    const member = parseMember(name.slice(prefix.length));
-    const isOver = sinceMs !== null && nowMs - sinceMs >= drainMs;
-    return member?.address.family !== family || isOver ? [] : [{ ...member, weight: 0 }];
+function judgeAsked(
+  { service, device }: AddressRequest,
+  { asked, held }: { readonly asked: Address; readonly held: Address | null },
+  view: ClusterView,
+): DeviceProblem | null {
+  const { name } = device.metadata;
+  if (!listRanges(device).some((range) => contains(range, asked)))
+    return {
+      reason: 'OutsideDevice',
+      message: `The device ${name} does not have ${asked.text}: see its spec.addresses.`,
+    };
+  const unread = listUnread(device, view).find(({ ranges }) =>
+    ranges.some((range) => contains(range, asked)),
+  );
+  if (unread !== undefined && held?.text !== asked.text) {
+    const message = `The device ${unread.name} has not said yet whether it has ${asked.text}, which it may have.`;
+    return { reason: 'WaitingForDevice', message };
+  }
+  const owner = findOwner(service, asked, view) ?? findElder(service, asked, view);
+  return owner === null ? null : { reason: 'AddressTaken', message: `${owner} has ${asked.text}.` };
+}
+
+function chooseFree({ device, family }: AddressRequest, view: ClusterView): AddressChoice {
+  const { name } = device.metadata;
+  const others = listUnread(device, view).flatMap(({ ranges }) => ranges);
+  const address = view.takenAddresses.findFree(name, family, others);
+  if (address !== null) return { address, problem: null };
+  const message = `The device ${name} has no free ${family} address: see its spec.addresses.`;
+  return { address, problem: { reason: 'NoFreeAddress', message } };
+}
+
+/** Who else has an address: a clause. Whoever has it keeps it, however young. */
+function findOwner(service: Service, address: Address, view: ClusterView): string | null {
+  const { text } = address;
+  const [publisher] = listOthers(view.addressToPublishers.get(text), service);
+  if (publisher !== undefined) return `The Service ${publisher}`;
+  for (const key of view.addressToBalancers.get(text) ?? []) {
+    const balancer = view.deviceBalancers.get(key);
+    if (balancer === undefined || balancer.id.uid === service.metadata.uid) continue;
+    if (balancer.deviceStatus === 'absent') continue;
+    return `The Service ${balancer.id.namespace}/${balancer.id.name}, on the device ${balancer.device},`;
+  }
+  const virtualIp = view.virtualIps.get(toObjectName(address));
+  return virtualIp !== undefined && isUsed(virtualIp) ? `The VirtualIP ${virtualIp.metadata.name}` : null;
+}
+
+/** Of those that ask for the same, and do not have it, the oldest gets it. */
+function findElder(
+  service: Service,
+  { text }: Address,
+  { addressToAskers, services }: ClusterView,
+): string | null {
+  const elder = listOthers(addressToAskers.get(text), service).find((key) => {
+    const other = services.get(key);
+    return other !== undefined && rankAge(other) < rankAge(service);
   });
+  return elder === undefined ? null : `The older Service ${elder}`;
 }
 
-/** As `formatMember` writes it. */
-function parseMember(text: string): Pick<Member, 'address' | 'port'> | null {
-  const [, host = '', port = ''] = /^\[?([^\]]*)\]?:(\d+)$/.exec(text) ?? [];
-  const address = parseAddress(host);
-  return address === null ? null : { address, port: Number(port) };
+function rankAge({ metadata: { creationTimestamp, uid } }: Service): string {
+  return `${creationTimestamp ?? ''} ${uid}`;
 }
 
-/** The highest weight is what a member can have at most; nobody who gets connections gets none for that. */
-function fitWeights(members: readonly Member[]): Member[] {
-  const highest = Math.max(0, ...members.map(({ weight }) => weight));
-  if (highest <= maxWeight) return [...members];
-  return members.map((member) => ({
-    ...member,
-    weight: member.weight === 0 ? 0 : Math.max(1, Math.round((member.weight * maxWeight) / highest)),
-  }));
+function listOthers(keys: ReadonlySet<string> | undefined, { metadata }: Service): string[] {
+  const own = `${metadata.namespace}/${metadata.name}`;
+  return [...(keys ?? [])].filter((key) => key !== own);
+}
+
+/** What one device is to do about one Service. Pure. */
+
+/** What is to be done. */
+type Intent =
+  /** It is to have the Service. */
+  | 'have'
+  /** It is to have nothing of it. */
+  | 'clear'
+  /** It is left as it is: others have to do something first, or there is nothing to do. */
+  | 'leave';
+
+/**
+ * The Service is undefined where none has its uid any more. `isThere` says whether the device has, or may have, something of it.
+ *
+ * Nothing is put there before the Service's finalizer says so, and nothing is taken away from a Service that lives before whatever follows
+ * serves it, and its status says so.
+ */
+export function judgeService(
+  service: Service | undefined,
+  {
+    device,
+    isThere,
+    view,
+  }: { readonly device: LoadBalancerDevice; readonly isThere: boolean; readonly view: ClusterView },
+): Intent {
+  if (service === undefined) return isThere ? 'clear' : 'leave';
+  const { name } = device.metadata;
+  const chosen = chooseDevice(service, view.settings.defaultDevice);
+  const isOwner = listCurrentOwners(service).includes(name);
+  if (chosen === name) return isOwner ? 'have' : 'leave';
+  if (!isOwner && !isThere) return 'leave';
+  return isFollowed(service, chosen, view) ? 'clear' : 'leave';
+}
+
+/** Whether what follows serves, or nothing does. */
+function isFollowed(service: Service, chosen: string | null, view: ClusterView): boolean {
+  const ingress = getIngress(service);
+  if (chosen === null)
+    return !isServed(service, view.settings.isDefaultClass) || ingress.some((one) => !isOfDevice(one));
+  const next = findBalancer(view, chosen, service);
+  return (
+    next?.deviceStatus === 'serves' && next.addresses.every((text) => ingress.some(({ ip }) => ip === text))
+  );
 }

@@ -15,14 +15,15 @@ import {
   NotLeadingError,
   describeFailure,
   describeState,
+  dropFormerFinalizer,
 } from './session.ts';
 import type { Random } from '../../lib/clock.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { type DeviceReport, type DeviceBalancer, toBalancerKey, type DeviceProblem } from '../cache/known.ts';
 import { type LoadBalancerDevice, listCurrentOwners } from '../../lib/api/device.ts';
 import { KeyedQueue, SharedLock, type QueueStatistics, type TurnResult } from '../../lib/queue.ts';
-import { HeldBalancer, listDrains, judgeService, dropFormerFinalizer } from './held.ts';
-import { toBalancerId, toWanted, type Wanted } from './wanted.ts';
+import { HeldBalancer, listDrains } from './held.ts';
+import { toBalancerId, toWanted, type Wanted, judgeService } from './wanted.ts';
 import type { BalancerId, DeviceState, Owned, Progress, LoadBalancerDriver } from '../../devices/driver.ts';
 import { findErrorCode } from '../../lib/errors.ts';
 import type { Service } from '../../lib/api/service.ts';

@@ -12,14 +12,15 @@ import {
   type Step,
   nothing,
   toStep,
-  patchPoolFinalizers,
-  patchPoolStatus,
+  patchMetadata,
+  patchStatus,
   toJson,
   type StepEvent,
 } from '../step.ts';
 import { findPoolsOf, compareAge } from '../cache/pools.ts';
 import { listDiffering, type JudgedPool } from '../cache/known.ts';
 import {
+  isDeleted,
   listPublishedTexts,
   getUse,
   setCondition,
@@ -82,22 +83,18 @@ function nextPoolStep(name: string, view: ClusterView): Step {
 }
 
 function keepFinalizer(pool: AddressPool, view: ClusterView): Step | null {
-  const { finalizers, deletionTimestamp, name } = pool.metadata;
+  const { finalizers, name } = pool.metadata;
   const known = finalizers ?? [];
-  const isDeleted = typeof deletionTimestamp === 'string';
   const isUsed = (view.poolToVirtualIps.get(name)?.size ?? 0) > 0;
-  if (isDeleted && !isUsed && known.includes(finalizer))
+  if (isDeleted(pool) && !isUsed && known.includes(finalizer))
     return {
       ...toStep(
-        patchPoolFinalizers(
-          pool,
-          known.filter((each) => each !== finalizer),
-        ),
+        patchMetadata('AddressPool', pool, { finalizers: known.filter((each) => each !== finalizer) }),
       ),
       endsPool: name,
     };
-  if (isDeleted || known.includes(finalizer)) return null;
-  return toStep(patchPoolFinalizers(pool, [...known, finalizer]));
+  if (isDeleted(pool) || known.includes(finalizer)) return null;
+  return toStep(patchMetadata('AddressPool', pool, { finalizers: [...known, finalizer] }));
 }
 
 function writeStatus(judged: JudgedPool, view: ClusterView): Step | null {
@@ -112,7 +109,7 @@ function writeStatus(judged: JudgedPool, view: ClusterView): Step | null {
   const conditions = wanted.reduce((all, each) => setCondition(all, each, view.nowMs), before);
   const areSame = JSON.stringify(seats) === JSON.stringify(pool.status?.seats ?? []);
   if (areSame && conditions === before) return null;
-  const write = patchPoolStatus(pool, { seats: toJson(seats), conditions: toJson(conditions) });
+  const write = patchStatus('AddressPool', pool, { seats: toJson(seats), conditions: toJson(conditions) });
   return toStep(
     write,
     toEvent(refusal, findCondition(before, 'Accepted'), findCondition(conditions, 'Accepted')),
@@ -194,22 +191,16 @@ function describeRefusal(judged: JudgedPool, view: ClusterView): WantedCondition
   const exclusions = view.exclusions.list(pool.metadata.name);
   if (exclusions.length === 0)
     return { ...accepted, reason: 'Accepted', message: 'Services get its addresses.' };
-  return {
-    ...accepted,
-    reason: 'SomeKeptBack',
-    message: `Services get its addresses, but not ${shorten(exclusions)}.`,
-  };
+  const message = `Services get its addresses, but not ${shorten(exclusions)}.`;
+  return { ...accepted, reason: 'SomeKeptBack', message };
 }
 
 function describeSeats(judged: JudgedPool, seats: readonly Seat[], view: ClusterView): WantedCondition {
   const { pool, ranges, refusal } = judged;
   const type = 'Seated';
-  const unseated = (reason: string, message: string): WantedCondition => ({
-    type,
-    status: 'False',
-    reason,
-    message,
-  });
+  const unseated = (reason: string, message: string): WantedCondition => {
+    return { type, status: 'False', reason, message };
+  };
   if (seats.length === 0 && refusal !== null)
     return unseated('NotAccepted', 'It gets seats once it is accepted.');
   if (seats.length === 0)
@@ -236,14 +227,9 @@ function describeUnheld(
   const lost = seats.find(({ index }) => candidates.explainUnheld(pool, index) !== null);
   const seat = lost ?? seats.find(({ index }) => candidates.listUnheld(pool, index).length > 0);
   if (seat === undefined) return null;
-  const [who, clauses] = [
-    lost === undefined ? 'Some nodes cannot' : 'No node can',
-    candidates.listUnheld(pool, seat.index),
-  ];
-  return {
-    isNobody: lost !== undefined,
-    message: `${who} hold the seat ${pool}/${seat.index}. ${shorten(clauses)}.`,
-  };
+  const who = lost === undefined ? 'Some nodes cannot' : 'No node can';
+  const clauses = shorten(candidates.listUnheld(pool, seat.index));
+  return { isNobody: lost !== undefined, message: `${who} hold the seat ${pool}/${seat.index}. ${clauses}.` };
 }
 
 /** Numbers are not reported: they change with every Service. */
@@ -254,12 +240,9 @@ function describeFree(judged: JudgedPool, view: ClusterView): WantedCondition {
     if (count === 0n || BigInt(countKnown(judged, view)) < count) return false;
     return BigInt(countTaken(judged, family, view)) >= count;
   });
-  return full.length === 0
-    ? { type: 'Available', status: 'True', reason: 'AddressesLeft', message: 'Some addresses are free.' }
-    : {
-        type: 'Available',
-        status: 'False',
-        reason: 'Exhausted',
-        message: `All ${full.join(' and ')} addresses are given.`,
-      };
+  const type = 'Available';
+  if (full.length === 0)
+    return { type, status: 'True', reason: 'AddressesLeft', message: 'Some addresses are free.' };
+  const message = `All ${full.join(' and ')} addresses are given.`;
+  return { type, status: 'False', reason: 'Exhausted', message };
 }

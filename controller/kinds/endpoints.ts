@@ -11,13 +11,21 @@ import {
   type EarlySlice,
   formatWeights,
   nameEarlyOwner,
-  earlySlices as resource,
 } from '../../lib/api/endpoints.ts';
 import type { Service } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { readZone } from '../../lib/api/node.ts';
-import { isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
-import { type Json, type Kind, type Step, nothing, toStep, type Write } from '../step.ts';
+import { isDeleted, isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
+import {
+  type Json,
+  type Kind,
+  type Step,
+  nothing,
+  toStep,
+  createObject,
+  deleteObject,
+  patchMetadata,
+} from '../step.ts';
 import {
   weightsAnnotation,
   managedByLabel,
@@ -101,10 +109,6 @@ function findLastMs(pod: Pod, { settings, nowMs }: ClusterView, isWritten: boole
   const lastMs = (readOpenSince(pod, settings.gateTypes) ?? Infinity) + keptMs;
   // The date of a controller before this one may have been wrong.
   return lastMs !== Infinity && lastMs > nowMs + 2 * keptMs ? nowMs : lastMs;
-}
-
-function isDeleted({ metadata }: Pod): boolean {
-  return typeof metadata.deletionTimestamp === 'string';
 }
 
 /** What of a Service early EndpointSlices and gates depend on. */
@@ -260,7 +264,7 @@ function nextEarlySlicesStep(key: string, view: ClusterView): Step {
   const slices = listSlices(key, view);
   const service = view.services.get(key);
   if (service === undefined || !isServed(service, view.settings.isDefaultClass))
-    return slices[0] === undefined ? nothing : toStep(deleteSlice(slices[0]));
+    return slices[0] === undefined ? nothing : toStep(deleteObject('EndpointSlice', slices[0]));
   const own = slices.filter((slice) => isOf(slice, service));
   const { endpoints, untilMs } = listWanted(service, own, view);
   const plan = planSlices(endpoints, own);
@@ -277,11 +281,7 @@ function wait(untilMs: number): Step {
 /** In the order of their names. One that is being deleted is not there. */
 function listSlices(key: string, { serviceToSlices, earlySlices: known }: ClusterView): EarlySlice[] {
   const names = [...(serviceToSlices.get(key) ?? [])].sort();
-  return names
-    .flatMap((name) => known.get(name) ?? [])
-    .filter(({ metadata }) => {
-      return typeof metadata.deletionTimestamp !== 'string';
-    });
+  return names.flatMap((name) => known.get(name) ?? []).filter((slice) => !isDeleted(slice));
 }
 
 /** One of a Service that had the name before goes with that one. */
@@ -319,13 +319,9 @@ function changeSlice({ kept }: SlicesPlan): Step | null {
   const found = kept.find(({ slice, endpoints }) => endpoints.length > 0 && !hasEndpoints(slice, endpoints));
   if (found === undefined) return null;
   const { slice, endpoints } = found;
-  const { namespace, resourceVersion } = slice.metadata;
   const annotations = { [weightsAnnotation]: toWeights(endpoints) };
-  const body = {
-    metadata: { resourceVersion, annotations },
-    endpoints: toEndpointFields(endpoints, namespace),
-  };
-  return toStep({ ...toTarget(slice), method: 'PATCH', body });
+  const fields = { endpoints: toEndpointFields(endpoints, slice.metadata.namespace) };
+  return toStep(patchMetadata('EndpointSlice', slice, { annotations }, fields));
 }
 
 function createSlice(
@@ -345,14 +341,11 @@ function createSlice(
     ownerReferences: [{ apiVersion: 'v1', kind: 'Service', name: owner, uid }],
   };
   const body = {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata,
+    ...{ apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata },
     ...toGroupFields(first.group),
     endpoints: toEndpointFields(first.endpoints, namespace),
   };
-  const key = `${namespace}/${name}`;
-  return toStep({ method: 'POST', path: toPath(namespace), body, kind: 'EndpointSlice', key, confirm: [] });
+  return toStep(createObject('EndpointSlice', { namespace, name }, body));
 }
 
 /**
@@ -371,30 +364,7 @@ function dropSlice(
 ): Step | null {
   const empty = kept.find(({ endpoints }) => endpoints.length === 0)?.slice;
   const surplus = slices.find((slice) => !own.includes(slice)) ?? empty;
-  return surplus === undefined ? null : toStep(deleteSlice(surplus));
-}
-
-function deleteSlice(slice: EarlySlice): Write {
-  const { uid, resourceVersion } = slice.metadata;
-  const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
-  return { ...toTarget(slice), method: 'DELETE', body };
-}
-
-function toTarget({
-  metadata: { namespace, name },
-}: EarlySlice): Pick<Write, 'path' | 'kind' | 'key' | 'confirm'> {
-  return {
-    path: `${toPath(namespace)}/${name}`,
-    kind: 'EndpointSlice',
-    key: `${namespace}/${name}`,
-    confirm: [],
-  };
-}
-
-const [root = ''] = resource.path.split('/endpointslices');
-
-function toPath(namespace: string): string {
-  return `${root}/namespaces/${namespace}/endpointslices`;
+  return surplus === undefined ? null : toStep(deleteObject('EndpointSlice', surplus));
 }
 
 /** What the early EndpointSlices of a Service are to have. */

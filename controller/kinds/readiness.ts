@@ -8,9 +8,9 @@ import {
   shorten,
   findCondition,
   describeContest,
+  listCommonPorts,
 } from '../cache/parts.ts';
 import type { VirtualIp } from '../../lib/api/vipnat.ts';
-import { listCommonPorts } from '../allocate/choose-address.ts';
 import { contains } from '../../lib/net.ts';
 import { quoteTenant } from '../../lib/text.ts';
 import { hasAnnounced } from '../cache/nodes.ts';
@@ -32,7 +32,7 @@ export interface Readiness {
 }
 
 /** Nodes have an address after some tenths of a second. What is said before is a write for nothing. */
-export const maxWaitMs = 5000;
+const maxWaitMs = 5000;
 
 /** Why something is not as expected. */
 interface Remark {
@@ -92,37 +92,27 @@ function doesAnswer(allocation: Allocation, view: ClusterView): boolean {
  * Nobody can hold it: its pool is gone and with it the seat, no interface has its subnet, or the one that the pool names is not there.
  * What was published stays.
  */
-function findUnheld(
-  { address: { text }, virtualIp }: Allocation,
-  { candidates, judgedPools }: ClusterView,
-): Remark | null {
+function findUnheld({ address, virtualIp }: Allocation, view: ClusterView): Remark | null {
+  const { text } = address;
   const { pool, seat } = virtualIp.spec;
-  if (!judgedPools.has(pool)) {
+  if (!view.judgedPools.has(pool)) {
     const message = `No node answers for ${text}: its AddressPool ${pool} does not exist.`;
     return { reason: 'PoolGone', message, isFault: true };
   }
-  const clauses = candidates.explainUnheld(pool, seat, text);
+  const clauses = view.candidates.explainUnheld(pool, seat, text);
   if (clauses === null) return null;
   return { reason: 'CannotBeHeld', message: `No node can hold ${text}. ${shorten(clauses)}.`, isFault: true };
 }
 
 /** No node lives that could serve what is published. It stays published: the nodes may only be unable to say so. */
-function findUnserved(
-  { address: { text }, virtualIp }: Allocation,
-  { candidates }: ClusterView,
-): Remark | null {
+function findUnserved({ address, virtualIp }: Allocation, { candidates }: ClusterView): Remark | null {
   const { pool } = virtualIp.spec;
-  return candidates.list(pool).length > 0 ? null : { ...describeNoNode(pool, text), isFault: true };
+  return candidates.list(pool).length > 0 ? null : { ...describeNoNode(pool, address.text), isFault: true };
 }
 
 function describeNoNode(pool: string, text: string): Remark {
   const message = `No node of the AddressPool ${pool} has a balancer that lives and can serve ${text}.`;
   return { reason: 'NoLivingNode', message };
-}
-
-function findLost(allocation: Allocation, view: ClusterView): Remark | null {
-  const lost = explainLost(allocation, view);
-  return lost === null ? null : { ...lost, isFault: true };
 }
 
 /** When an address counts as free that another host answered for, is published anyway, or counts as lost. */
@@ -170,8 +160,9 @@ function findRemark(
     ...published.map((allocation) => findUnheld(allocation, view)),
     ...published.map((allocation) => findUnserved(allocation, view) ?? findLost(allocation, view)),
     ...published.map((allocation) => findConflict(allocation, situation, view)),
-    ...published.map((allocation) => findDropping(allocation, situation, view)),
-    ...published.map((allocation) => findLeft(allocation, situation, view)),
+    ...(['dropping', 'left'] as const).flatMap((what) =>
+      published.map((allocation) => findReported(what, allocation, situation, view)),
+    ),
     ...published.map((allocation) => findOddity(allocation, situation, view)),
   ];
   return remarks.find((remark) => remark !== null) ?? null;
@@ -222,12 +213,9 @@ function waitFrom(sinceMs: number, { nowMs }: ClusterView): Pick<Remark, 'untilM
 }
 
 /** An address that is published, and does not do what it should. */
-function findConflict(
-  { address, virtualIp }: Allocation,
-  { service }: Situation,
-  view: ClusterView,
-): Remark | null {
-  const { spec } = virtualIp;
+function findConflict(allocation: Allocation, { service }: Situation, view: ClusterView): Remark | null {
+  const { address } = allocation;
+  const { spec } = allocation.virtualIp;
   const own = spec.services.findIndex(({ uid }) => uid === service.metadata.uid);
   for (const { namespace, name } of spec.services.slice(0, Math.max(0, own))) {
     const other = view.services.get(`${namespace}/${name}`);
@@ -242,37 +230,30 @@ function findConflict(
   return null;
 }
 
-/** An address that works, but not for all clients: a node drops those that others send on. */
-function findDropping(
-  { virtualIp }: Allocation,
-  { service }: Situation,
-  { candidates }: ClusterView,
-): Remark | null {
-  const { namespace, name } = service.metadata;
-  const clauses = candidates.listReporting('dropping', virtualIp.spec.pool, `${namespace}/${name}`);
-  if (clauses.length === 0) return null;
-  return { reason: 'ClientsDropped', message: `Nodes drop clients. ${shorten(clauses)}.` };
-}
+/** An address that works, but not for all clients, or by kube-proxy's rules: nodes say so. */
+const reported = {
+  /** A node drops those that others send on. */
+  dropping: { reason: 'ClientsDropped', clause: 'Nodes drop clients' },
+  /** vipnat's rules cannot have the Service. */
+  left: { reason: 'LeftToKubeProxy', clause: 'kube-proxy serves it on nodes' },
+};
 
-/** An address that works, by kube-proxy's rules: vipnat's cannot have the Service. */
-function findLeft(
+function findReported(
+  what: keyof typeof reported,
   { virtualIp }: Allocation,
-  { service }: Situation,
+  { service: { metadata } }: Situation,
   { candidates }: ClusterView,
 ): Remark | null {
-  const { namespace, name } = service.metadata;
-  const clauses = candidates.listReporting('left', virtualIp.spec.pool, `${namespace}/${name}`);
-  if (clauses.length === 0) return null;
-  return { reason: 'LeftToKubeProxy', message: `kube-proxy serves it on nodes. ${shorten(clauses)}.` };
+  const key = `${metadata.namespace}/${metadata.name}`;
+  const clauses = candidates.listReporting(what, virtualIp.spec.pool, key);
+  const { reason, clause } = reported[what];
+  return clauses.length === 0 ? null : { reason, message: `${clause}. ${shorten(clauses)}.` };
 }
 
 /** An address that works, although what is configured says otherwise. Nothing is taken away for that. */
-function findOddity(
-  { address, virtualIp }: Allocation,
-  { requests }: Situation,
-  view: ClusterView,
-): Remark | null {
-  const { spec } = virtualIp;
+function findOddity(allocation: Allocation, { requests }: Situation, view: ClusterView): Remark | null {
+  const { address } = allocation;
+  const { spec } = allocation.virtualIp;
   const { text } = address;
   const ranges = view.judgedPools.get(spec.pool)?.ranges ?? [];
   if (!ranges.some((range) => contains(range, address)))
@@ -304,7 +285,7 @@ interface Lost {
 }
 
 /** Why nobody answers for an address. */
-export interface Unanswered extends Lost {
+interface Unanswered extends Lost {
   /** Since when nodes could have taken it. */
   readonly sinceMs: number;
   /** When it is published all the same; null for never. */
@@ -315,10 +296,8 @@ export interface Unanswered extends Lost {
 const longMs = 10_000;
 
 /** Why nobody answers for an address that nodes have programmed; null where somebody does, or nobody says. */
-export function findUnanswered(
-  { address: { text }, virtualIp }: Allocation,
-  view: ClusterView,
-): Unanswered | null {
+function findUnanswered({ address, virtualIp }: Allocation, view: ClusterView): Unanswered | null {
+  const { text } = address;
   const { candidates, generationVersions, nowMs } = view;
   const { metadata, spec } = virtualIp;
   const version = generationVersions.get(metadata.name) ?? metadata.resourceVersion;
@@ -338,8 +317,8 @@ function findProgrammedMs({ metadata, status }: VirtualIp, { generationMs, nowMs
   return Math.min(nowMs, Math.max(generationMs.get(metadata.name) ?? 0, programmedMs));
 }
 
-/** Why nobody answers for a published address: nobody has held its seat for long, or who holds the seat cannot hold the address. */
-export function explainLost(allocation: Allocation, view: ClusterView): Lost | null {
+/** Nobody answers for a published address: nobody has held its seat for long, or who holds the seat cannot hold the address. */
+function findLost(allocation: Allocation, view: ClusterView): Remark | null {
   const { text } = allocation.address;
   const { spec } = allocation.virtualIp;
   const seatHolders = view.candidates.listSeatHolders(spec.pool, spec.seat);
@@ -347,7 +326,7 @@ export function explainLost(allocation: Allocation, view: ClusterView): Lost | n
     seatHolders.length === 0
       ? (findLostMs(allocation, view) ?? Infinity) <= view.nowMs
       : areUnable(seatHolders, text);
-  return isLost ? describe(text, spec, seatHolders[0]) : null;
+  return isLost ? { ...describe(text, spec, seatHolders[0]), isFault: true } : null;
 }
 
 function areUnable(seatHolders: readonly NodeReport[], text: string): boolean {
@@ -365,7 +344,7 @@ function describe(text: string, spec: VirtualIp['spec'], seatHolder: NodeReport 
 }
 
 /** From when a published address counts as lost, because nobody holds its seat; null while somebody does. */
-export function findLostMs({ virtualIp: { spec, status } }: Allocation, view: ClusterView): number | null {
+function findLostMs({ virtualIp: { spec, status } }: Allocation, view: ClusterView): number | null {
   const announced = findCondition(status?.conditions ?? [], 'Announced');
   if (announced?.reason !== 'NoSeatHolder') return null;
   if (view.candidates.listSeatHolders(spec.pool, spec.seat).length > 0) return null;

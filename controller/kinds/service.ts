@@ -20,7 +20,7 @@ import {
 import type { ClusterView } from '../cache/cache.ts';
 import {
   type Step,
-  patchServiceStatus,
+  patchStatus,
   toJson,
   toStep,
   type StepEvent,
@@ -28,7 +28,7 @@ import {
   findVirtualIpPath,
   nothing,
   patchVirtualIp,
-  patchServiceMetadata,
+  patchMetadata,
   type Write,
   createVirtualIp,
   confirmVirtualIp,
@@ -53,7 +53,7 @@ import type { NodeReport, Node } from '../../lib/api/node.ts';
 import { isNews, type Known, type WaitsFor, listDiffering } from '../cache/known.ts';
 import { mayHold } from '../cache/nodes.ts';
 import { parseAddress, toObjectName } from '../../lib/net.ts';
-import { nextDeviceStep } from '../devices/service-kind.ts';
+import { nextDeviceStep } from '../devices/steps.ts';
 import { addressReady, type Condition } from '../../lib/api/vipnat.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
 import type { Choice } from '../allocate/choose-address.ts';
@@ -80,7 +80,7 @@ function writePortErrors(service: Service, held: readonly Allocation[], view: Cl
   const ports = listPorts(service, new Set(unsupported.map(({ protocol }) => protocol)));
   if (before.every((one) => toPortsText(one.ports) === toPortsText(ports))) return null;
   const ingress = before.map(({ ip, hostname, ipMode }) => ({ ip, hostname, ipMode, ports }));
-  const write = patchServiceStatus(service, { loadBalancer: { ingress: toJson(ingress) } });
+  const write = patchStatus('Service', service, { loadBalancer: { ingress: toJson(ingress) } });
   const known = new Set(before.flatMap((one) => (one.ports ?? []).map(({ error }) => error ?? '')));
   const isNew = (ports ?? []).some(({ error }) => typeof error === 'string' && !known.has(error));
   return toStep(write, isNew ? toPortEvent(service, unsupported) : null);
@@ -276,7 +276,7 @@ function reportWait(service: Service, leaving: readonly Allocation[], view: Clus
   const conditions = setCondition(before, wanted, view.nowMs);
   return conditions === before
     ? wait
-    : toStep(patchServiceStatus(service, { conditions: toJson(conditions) }));
+    : toStep(patchStatus('Service', service, { conditions: toJson(conditions) }));
 }
 
 function clearStatus(service: Service, leaving: readonly Allocation[]): Step | null {
@@ -286,7 +286,7 @@ function clearStatus(service: Service, leaving: readonly Allocation[]): Step | n
   const otherConditions = conditions.filter(({ type }) => type !== addressReady);
   if (others.length === ingress.length && otherConditions.length === conditions.length) return null;
   return toStep(
-    patchServiceStatus(service, {
+    patchStatus('Service', service, {
       loadBalancer: { ingress: others.length === 0 ? null : toJson(others) },
       conditions: toJson(otherConditions),
     }),
@@ -298,7 +298,7 @@ function removeFinalizer(service: Service, leaving: readonly Allocation[]): Step
   if (finalizers === null) return nothing;
   const addresses = leaving.map(({ address }) => address.text).join(', ');
   return toStep(
-    patchServiceMetadata(service, { finalizers }),
+    patchMetadata('Service', service, { finalizers }),
     leaving.length === 0
       ? null
       : { type: 'Normal', reason: 'AddressReleased', message: `${addresses} is given back.` },
@@ -311,7 +311,7 @@ function removeFinalizer(service: Service, leaving: readonly Allocation[]): Step
  */
 function serveService(service: Service, view: ClusterView): Step {
   const finalizers = addFinalizers(service);
-  if (finalizers !== null) return toStep(patchServiceMetadata(service, { finalizers }));
+  if (finalizers !== null) return toStep(patchMetadata('Service', service, { finalizers }));
   const situation = findTargets(service, view);
   const readiness = judgeReadiness(situation, view);
   return (
@@ -374,11 +374,14 @@ function adoptShareKey({ requests, targets }: Situation): Step | null {
 function writeStatus({ service }: Situation, readiness: Readiness, view: ClusterView): Step | null {
   const before = service.status?.conditions ?? [];
   const known = findCondition(before, addressReady);
-  const conditions = isWorthReporting(readiness, known) ? addCondition(before, readiness, view) : before;
+  const { status, reason, message } = readiness;
+  const wanted = { type: addressReady, status, reason, message };
+  const conditions = isWorthReporting(readiness, known) ? setCondition(before, wanted, view.nowMs) : before;
   const ingress = toIngress(service, readiness);
   const isSame = toIngressText(ingress) === toIngressText(getIngress(service));
   if (isSame && conditions === before) return null;
-  const write = patchServiceStatus(
+  const write = patchStatus(
+    'Service',
     service,
     {
       loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
@@ -399,14 +402,6 @@ function isOfSeatHolder({ published, reason }: Readiness, known: Condition | nul
 function isWorthReporting({ graceUntilMs }: Readiness, known: Condition | null): boolean {
   if (graceUntilMs === null) return true;
   return known !== null && known.status !== 'True' && known.reason !== 'WaitingForNodes';
-}
-
-function addCondition(
-  before: readonly Condition[],
-  { status, reason, message }: Readiness,
-  { nowMs }: ClusterView,
-): readonly Condition[] {
-  return setCondition(before, { type: addressReady, status, reason, message }, nowMs);
 }
 
 function toIngressText(ingress: readonly Ingress[]): string {

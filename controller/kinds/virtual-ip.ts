@@ -4,10 +4,10 @@ import {
   nothing,
   toStep,
   patchVirtualIp,
-  patchVirtualIpStatus,
+  patchStatus,
   toJson,
   type StepEvent,
-  deleteVirtualIp,
+  deleteObject,
   type Confirmation,
   confirmService,
 } from '../step.ts';
@@ -33,6 +33,7 @@ import {
   isDeleted,
   readReleasedMs,
   setCondition,
+  type WantedCondition,
   toTime,
   shorten,
 } from '../cache/parts.ts';
@@ -158,7 +159,7 @@ function writeStatus(virtualIp: VirtualIp, view: ClusterView): Step | null {
   const isOther = (name: 'releasedAt' | 'seatHolder' | 'mode') => wanted[name] !== (known[name] ?? null);
   const reportsMore = isOther('releasedAt') || changed.some(({ type }) => type !== 'Announced');
   if (!reportsMore && changed.length === 0 && !isOther('seatHolder') && !isOther('mode')) return null;
-  const write = patchVirtualIpStatus(virtualIp, { ...wanted, conditions: toJson(wanted.conditions) });
+  const write = patchStatus('VirtualIP', virtualIp, { ...wanted, conditions: toJson(wanted.conditions) });
   const step = toStep(write, describeChange(virtualIp, changed));
   return reportsMore ? step : { ...step, isLowPriority: true };
 }
@@ -203,7 +204,7 @@ function awaitReuse(virtualIp: VirtualIp, view: ClusterView): Step {
   if (untilMs > view.nowMs) return { does: 'wait', waitsFor: 'time', why: 'the end of reuseAfter', untilMs };
   if (isInUse(virtualIp)) return wait('the other host that answers for it');
   if (!view.candidates.haveForgotten(metadata.resourceVersion)) return wait('every node forgets it');
-  return toStep(deleteVirtualIp(virtualIp));
+  return toStep(deleteObject('VirtualIP', virtualIp));
 }
 
 /** An address as people write it. */
@@ -217,7 +218,7 @@ function confirmUser({ namespace, name }: AddressUser, view: ClusterView): Confi
 }
 
 /** What it is to say. */
-export interface VirtualIpStatus {
+interface VirtualIpStatus {
   /** Those that are there, if they are correct. */
   readonly conditions: readonly Condition[];
   /** The node that says it holds the seat, and how that one balances; null while none does, or several. */
@@ -228,15 +229,21 @@ export interface VirtualIpStatus {
 }
 
 /** Judges an address by what living nodes report. */
-export function judgeVirtualIp(virtualIp: VirtualIp, view: ClusterView): VirtualIpStatus {
+function judgeVirtualIp(virtualIp: VirtualIp, view: ClusterView): VirtualIpStatus {
+  const wanted = [judgeUse, judgeWithdrawn, judgeProgrammed, judgeTerminating].map((judge) =>
+    judge(virtualIp, view),
+  );
   const known: readonly Condition[] = virtualIp.status?.conditions ?? [];
-  const withUse = addWithdrawn(addInUse(known, virtualIp, view), virtualIp, view);
-  const conditions = addTerminating(addProgrammed(withUse, virtualIp, view), virtualIp, view);
+  const conditions = wanted.reduce(
+    (before, one) => (one === null ? before : setCondition(before, one, view.nowMs)),
+    known,
+  );
   const current = { ...virtualIp, status: { ...virtualIp.status, conditions: [...conditions] } };
   const seatHolders = listCurrentOwners(current, view);
+  const announced = describeSeatHolders(current, seatHolders);
   const [seatHolder = null] = seatHolders.length === 1 ? seatHolders : [];
   return {
-    conditions: isNotified(current) ? addAnnounced(conditions, current, { seatHolders, view }) : conditions,
+    conditions: isNotified(current) ? setCondition(conditions, announced, view.nowMs) : conditions,
     seatHolder: seatHolder?.node ?? null,
     mode: seatHolder?.mode ?? null,
     releasedAt: findReleasedAt(virtualIp, view),
@@ -254,15 +261,6 @@ function listCurrentOwners(virtualIp: VirtualIp, view: ClusterView): readonly No
   return isHeld ? view.candidates.listCurrentOwners(`${pool}/${seat}`) : [];
 }
 
-function addAnnounced(
-  before: readonly Condition[],
-  virtualIp: VirtualIp,
-  { seatHolders, view }: { readonly seatHolders: readonly NodeReport[]; readonly view: ClusterView },
-): readonly Condition[] {
-  const names = seatHolders.map(({ node }) => node);
-  return setCondition(before, { type: 'Announced', ...describeSeatHolders(virtualIp, names) }, view.nowMs);
-}
-
 /** Since when nobody has it: the moment that is known, or now. Null while somebody has it. */
 function findReleasedAt(virtualIp: VirtualIp, view: ClusterView): string | null {
   const { services, leaving } = virtualIp.spec;
@@ -271,24 +269,19 @@ function findReleasedAt(virtualIp: VirtualIp, view: ClusterView): string | null 
 }
 
 /** While no node lives that could ask, what was found stays so. */
-function addInUse(
-  before: readonly Condition[],
-  virtualIp: VirtualIp,
-  view: ClusterView,
-): readonly Condition[] {
-  const text = parseObjectName(virtualIp.metadata.name)?.text ?? '';
-  const isReported = isWitnessed(text, virtualIp, view);
+function judgeUse(virtualIp: VirtualIp, view: ClusterView): WantedCondition | null {
+  const type = 'AddressInUse';
   const { pool, services } = virtualIp.spec;
+  if (isWitnessed(virtualIp, view))
+    return {
+      type,
+      status: 'True',
+      reason: 'AnotherHost',
+      message: 'Another host on the network answers for it.',
+    };
   const isUnasked = services.length > 0 && view.candidates.list(pool).length === 0;
-  if (!isReported && (!isInUse(virtualIp) || isUnasked)) return before;
-  const wanted = isReported
-    ? ({
-        status: 'True',
-        reason: 'AnotherHost',
-        message: 'Another host on the network answers for it.',
-      } as const)
-    : ({ status: 'False', reason: 'Free', message: 'No other host answers for it.' } as const);
-  return setCondition(before, { type: 'AddressInUse', ...wanted }, view.nowMs);
+  if (!isInUse(virtualIp) || isUnasked) return null;
+  return { type, status: 'False', reason: 'Free', message: 'No other host answers for it.' };
 }
 
 /**
@@ -296,13 +289,13 @@ function addInUse(
  * is: one that is lost could take all addresses of the cluster out of use. Two of those that may hold the seat are. What was believed stays so
  * while one of them says it, also when the seat has moved.
  */
-function isWitnessed(text: string, virtualIp: VirtualIp, view: ClusterView): boolean {
+function isWitnessed(virtualIp: VirtualIp, view: ClusterView): boolean {
   const { pool, seat, services } = virtualIp.spec;
-  const corroborating = view.candidates.listFinders(pool, seat, text);
+  const address = parseObjectName(virtualIp.metadata.name);
+  const corroborating = view.candidates.listFinders(pool, seat, address?.text ?? '');
   if (corroborating.length !== 1 || isInUse(virtualIp)) return corroborating.length > 0;
   const seatHolders = view.candidates.listSeatHolders(pool, seat);
   if (seatHolders.length > 0) return seatHolders.length === 1 && seatHolders[0] === corroborating[0];
-  const address = parseObjectName(virtualIp.metadata.name);
   return !services.some((user) => {
     const service = findService(user, view);
     return service !== undefined && address !== null && isPublished(service, address);
@@ -310,27 +303,18 @@ function isWitnessed(text: string, virtualIp: VirtualIp, view: ClusterView): boo
 }
 
 /** Said only where it takes longer: Services have left it, living nodes have forgotten it, and others may not have. */
-function addWithdrawn(
-  before: readonly Condition[],
-  virtualIp: VirtualIp,
-  view: ClusterView,
-): readonly Condition[] {
-  const { metadata, spec } = virtualIp;
+function judgeWithdrawn(virtualIp: VirtualIp, view: ClusterView): WantedCondition | null {
+  const type = 'Withdrawn';
+  const { metadata, spec, status } = virtualIp;
   const isAwaited = spec.leaving.length > 0 && view.candidates.haveForgotten(metadata.resourceVersion);
   const unresponsive = isAwaited ? listUnresponsiveOwners(virtualIp, view) : [];
-  const isWithdrawn = findCondition(before, 'Withdrawn')?.status === 'False';
+  if (unresponsive.length > 0)
+    return { type, status: 'False', reason: 'NodeUnresponsive', message: describeUnresponsive(unresponsive) };
+  const isWithdrawn = findCondition(status?.conditions ?? [], type)?.status === 'False';
   // Whoever leaves next is judged when living nodes have forgotten it.
-  if (unresponsive.length === 0 && (!isWithdrawn || (spec.leaving.length > 0 && !isAwaited))) return before;
+  if (!isWithdrawn || (spec.leaving.length > 0 && !isAwaited)) return null;
   const message = 'No node serves it for a Service that gave it back.';
-  const wanted =
-    unresponsive.length === 0
-      ? ({ status: 'True', reason: 'Forgotten', message } as const)
-      : ({
-          status: 'False',
-          reason: 'NodeUnresponsive',
-          message: describeUnresponsive(unresponsive),
-        } as const);
-  return setCondition(before, { type: 'Withdrawn', ...wanted }, view.nowMs);
+  return { type, status: 'True', reason: 'Forgotten', message };
 }
 
 function describeUnresponsive(nodes: readonly string[]): string {
@@ -339,42 +323,27 @@ function describeUnresponsive(nodes: readonly string[]): string {
 }
 
 /** Says what it waits for, to whoever has deleted it. */
-function addTerminating(
-  before: readonly Condition[],
-  virtualIp: VirtualIp,
-  view: ClusterView,
-): readonly Condition[] {
-  if (!isDeleted(virtualIp)) return before;
+function judgeTerminating(virtualIp: VirtualIp): WantedCondition | null {
+  const terminating = { type: 'Terminating', status: 'True' } as const;
+  if (!isDeleted(virtualIp)) return null;
+  const stays = 'It is deleted, and stays until';
+  if (isUsed(virtualIp)) {
+    const message = `${stays} these Services have given it back: ${shorten(listUsers(virtualIp))}.`;
+    return { ...terminating, reason: 'InUse', message };
+  }
   const others = (virtualIp.metadata.finalizers ?? []).filter((each) => each !== finalizer);
-  if (!isUsed(virtualIp) && (others.length === 0 || findCondition(before, 'Terminating') === null))
-    return before;
-  const wanted = isUsed(virtualIp)
-    ? ({
-        reason: 'InUse',
-        message: `It is deleted, and stays until these Services have given it back: ${shorten(listUsers(virtualIp))}.`,
-      } as const)
-    : ({
-        reason: 'OtherFinalizers',
-        message: `It is deleted, and stays until other software has removed its finalizers: ${shorten(others)}.`,
-      } as const);
-  return setCondition(before, { type: 'Terminating', status: 'True', ...wanted }, view.nowMs);
+  const isReported = findCondition(virtualIp.status?.conditions ?? [], terminating.type) !== null;
+  if (others.length === 0 || !isReported) return null;
+  const message = `${stays} other software has removed its finalizers: ${shorten(others)}.`;
+  return { ...terminating, reason: 'OtherFinalizers', message };
 }
 
-function addProgrammed(
-  before: readonly Condition[],
-  virtualIp: VirtualIp,
-  view: ClusterView,
-): readonly Condition[] {
+function judgeProgrammed(virtualIp: VirtualIp, view: ClusterView): WantedCondition | null {
   const { spec, metadata } = virtualIp;
-  if (spec.services.length === 0 || isProgrammed(virtualIp) || !isOnAllNodes(virtualIp, view)) return before;
-  const wanted = {
-    type: 'Programmed',
-    status: 'True',
-    reason: 'Programmed',
-    message: 'Every living node of its pool has programmed it.',
-    observedGeneration: metadata.generation,
-  } as const;
-  return setCondition(before, wanted, view.nowMs);
+  if (spec.services.length === 0 || isProgrammed(virtualIp) || !isOnAllNodes(virtualIp, view)) return null;
+  const message = 'Every living node of its pool has programmed it.';
+  const type = 'Programmed';
+  return { type, status: 'True', reason: type, message, observedGeneration: metadata.generation };
 }
 
 /** Every candidate has it and its Services, as they are now. There is one at least. */
@@ -391,20 +360,18 @@ function isOnAllNodes({ metadata, spec }: VirtualIp, view: ClusterView): boolean
 }
 
 /** Whether one node holds the address. Nothing is decided by it. */
-function describeSeatHolders(
-  virtualIp: VirtualIp,
-  seatHolders: readonly string[],
-): { readonly status: 'True' | 'False'; readonly reason: string; readonly message: string } {
+function describeSeatHolders(virtualIp: VirtualIp, seatHolders: readonly NodeReport[]): WantedCondition {
+  const type = 'Announced';
   const { pool, seat, services } = virtualIp.spec;
   const name = `the seat ${pool}/${seat}`;
   if (seatHolders.length === 1)
-    return { status: 'True', reason: 'Announced', message: `One node holds ${name}.` };
-  const status = 'False';
-  if (isInUse(virtualIp))
-    return { status, reason: 'AddressInUse', message: 'No node holds it: another host answers for it.' };
-  if (services.length === 0) return { status, reason: 'NoService', message: 'No Service has it.' };
-  if (seatHolders.length === 0)
-    return { status, reason: 'NoSeatHolder', message: `No living node says that it holds ${name}.` };
-  const message = `Several nodes say that they hold ${name}: ${shorten(seatHolders)}.`;
-  return { status, reason: 'SeveralSeatHolders', message };
+    return { type, status: 'True', reason: 'Announced', message: `One node holds ${name}.` };
+  const not = (reason: string, message: string): WantedCondition => {
+    return { type, status: 'False', reason, message };
+  };
+  if (isInUse(virtualIp)) return not('AddressInUse', 'No node holds it: another host answers for it.');
+  if (services.length === 0) return not('NoService', 'No Service has it.');
+  if (seatHolders.length === 0) return not('NoSeatHolder', `No living node says that it holds ${name}.`);
+  const names = shorten(seatHolders.map(({ node }) => node));
+  return not('SeveralSeatHolders', `Several nodes say that they hold ${name}: ${names}.`);
 }

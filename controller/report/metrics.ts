@@ -9,11 +9,11 @@ import {
 } from '../../lib/telemetry/metrics.ts';
 import { version } from '../../lib/text.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { families, countOfFamily } from '../../lib/net.ts';
+import { families, countOfFamily, type Family } from '../../lib/net.ts';
+import type { DeviceReport, JudgedPool } from '../cache/known.ts';
 import { countTaken } from '../allocate/choose-address.ts';
 import { type Pod, isReadyButForUs, listClosedGates } from '../../lib/api/endpoints.ts';
-import { isForUs } from '../../lib/api/service.ts';
-import { getIngress } from '../cache/parts.ts';
+import { getIngress, isDeleted, isServed } from '../cache/parts.ts';
 import type { QueueStatistics } from '../../lib/queue.ts';
 import type { Execution } from '../engine.ts';
 import type { WebhookState } from '../webhook/webhook.ts';
@@ -48,139 +48,145 @@ export async function createControllerMeter(): Promise<ControllerMeter> {
   };
 }
 
-/** What the controller's metrics are; docs/metrics.md has a row for each. */
+/** The values of a metric: one, or one for each row of labels; null and undefined where none is known. */
+type Readings =
+  | (number | boolean | null | undefined)
+  | readonly (readonly [value: number | boolean, ...labels: readonly string[]])[];
+
+type Read = (state: ControllerState) => Readings;
+
+interface Metric extends MetricDefinition {
+  readonly read: Read;
+}
+
+/** Each is a series. */
+const maxNamed = 100;
+
+/** What the controller's metrics are, and how each is read; docs/metrics.md has a row for each. */
 export const controllerMetrics = {
-  vipnat_controller_leading: {
-    type: 'gauge',
-    labels: [],
-    help: 'Whether this controller leads: only the leader writes',
-  },
-  vipnat_controller_kind_followed: {
-    type: 'gauge',
-    labels: ['kind'],
-    help: 'Whether the controller that leads can read a kind of objects; 0 while each attempt fails. It takes no step before it has read all',
-  },
-  vipnat_controller_admissions_total: {
-    type: 'counter',
-    labels: ['result'],
-    help: 'Answers of the webhook: patched, unchanged, or failed (unreadable, or too many); absent without a webhook, like the next three',
-  },
-  vipnat_controller_webhook_serving: {
-    type: 'gauge',
-    labels: [],
-    help: 'Whether this controller serves the webhook',
-  },
-  vipnat_controller_webhook_certificate_end_timestamp_seconds: {
-    type: 'gauge',
-    labels: [],
-    help: "End of the webhook's certificate, in seconds since 1970",
-  },
-  vipnat_controller_webhook_trusted: {
-    type: 'gauge',
-    labels: [],
-    help: "Whether API servers trust this certificate: the webhook's configuration has it",
-  },
-  vipnat_controller_queue_depth: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of objects that wait for a step; absent while the controller does not lead, like all below',
-  },
-  vipnat_controller_queue_longest_wait_seconds: {
-    type: 'gauge',
-    labels: [],
-    help: 'How long the object that has waited longest for a step has waited',
-  },
-  vipnat_controller_queue_delayed: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of objects that wait for a moment: after a failure, or until a time',
-  },
-  vipnat_controller_retries_total: {
-    type: 'counter',
-    labels: [],
-    help: 'Failed steps since this controller began to lead; the controller tries each again',
-  },
-  vipnat_controller_steps_total: {
-    type: 'counter',
-    labels: [],
-    help: 'Steps since this controller began to lead, with steps that had nothing to write',
-  },
-  vipnat_controller_writes_total: {
-    type: 'counter',
-    labels: ['result'],
-    help: 'Writes to the Kubernetes API: done, stale (another was first), late (it led no more), unknown (no answer), refused',
-  },
-  vipnat_controller_object_unreadable: {
-    type: 'gauge',
-    labels: ['kind', 'object'],
-    help: 'Objects that cannot be read, and that the controller leaves out: 1 for each, of the first 100',
-  },
-  vipnat_controller_virtual_ips: {
-    type: 'gauge',
-    labels: ['state'],
-    help: 'Number of virtual IPs that Services use, and of virtual IPs that wait to be given again (released)',
-  },
-  vipnat_controller_pool_addresses: {
-    type: 'gauge',
-    labels: ['pool', 'family'],
-    help: 'Number of addresses of a pool',
-  },
-  vipnat_controller_pool_addresses_given: {
-    type: 'gauge',
-    labels: ['pool', 'family'],
-    help: 'Number of addresses of a pool that no Service can get now. Addresses that wait to be given again do not count',
-  },
-  vipnat_controller_services_waiting: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of Services of vipnat that have no address',
-  },
-  vipnat_controller_gates_waiting: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of pods with ready containers whose readiness gate waits for nodes',
-  },
-  vipnat_controller_nodes_living: {
-    type: 'gauge',
-    labels: [],
-    help: 'Number of nodes whose balancer renews its Lease',
-  },
-  vipnat_controller_device_ready: {
-    type: 'gauge',
-    labels: ['device'],
-    help: 'Whether a device answers, has one active unit, and no changes of other users that are not applied',
-  },
-  vipnat_controller_device_balancers: {
-    type: 'gauge',
-    labels: ['device'],
-    help: 'Number of Services of which a device has something',
-  },
-  vipnat_controller_device_balancers_failing: {
-    type: 'gauge',
-    labels: ['device'],
-    help: 'Number of Services for which a device does not do what they ask for: their condition says why',
-  },
-  vipnat_controller_device_unit_in_sync: {
-    type: 'gauge',
-    labels: ['device', 'unit'],
-    help: 'Whether a unit of a device says its role and is not behind. Absent while the device does not answer',
-  },
-  vipnat_controller_device_foreign_changes: {
-    type: 'gauge',
-    labels: ['device'],
-    help: 'Number of changes of other users that wait on a device, 10 at most: vipnat changes nothing there until then',
-  },
-  vipnat_controller_device_members_draining: {
-    type: 'gauge',
-    labels: ['device'],
-    help: 'Number of members on a device that get no new connections, 100 at most',
-  },
-  vipnat_controller_device_requests_total: {
-    type: 'counter',
-    labels: ['device'],
-    help: 'Requests to the units of a device since this controller began to lead',
-  },
-} as const satisfies Record<string, MetricDefinition>;
+  vipnat_controller_leading: gauge(
+    'Whether this controller leads: only the leader writes',
+    ({ isLeading }) => isLeading,
+  ),
+  vipnat_controller_kind_followed: gauge(
+    'Whether the controller that leads can read a kind of objects; 0 while each attempt fails. It takes no step before it has read all',
+    ({ kinds }) => [...kinds].map(([kind, isFollowed]) => [isFollowed, kind]),
+    'kind',
+  ),
+  vipnat_controller_admissions_total: counter(
+    'Answers of the webhook: patched, unchanged, or failed (unreadable, or too many); absent without a webhook, like the next three',
+    ({ webhook }) => [...(webhook?.answers ?? [])].map(([result, count]) => [count, result]),
+    'result',
+  ),
+  vipnat_controller_webhook_serving: gauge(
+    'Whether this controller serves the webhook',
+    ({ webhook }) => webhook?.isServing,
+  ),
+  vipnat_controller_webhook_certificate_end_timestamp_seconds: gauge(
+    "End of the webhook's certificate, in seconds since 1970",
+    ({ webhook }) => toSeconds(webhook?.untilMs),
+  ),
+  vipnat_controller_webhook_trusted: gauge(
+    "Whether API servers trust this certificate: the webhook's configuration has it",
+    ({ webhook }) => webhook?.isTrusted,
+  ),
+  vipnat_controller_queue_depth: gauge(
+    'Number of objects that wait for a step; absent while the controller does not lead, like all below',
+    ({ statistics }) => statistics?.depth,
+  ),
+  vipnat_controller_queue_longest_wait_seconds: gauge(
+    'How long the object that has waited longest for a step has waited',
+    ({ statistics }) => toSeconds(statistics?.longestWaitMs),
+  ),
+  vipnat_controller_queue_delayed: gauge(
+    'Number of objects that wait for a moment: after a failure, or until a time',
+    ({ statistics }) => statistics?.delayed,
+  ),
+  vipnat_controller_retries_total: counter(
+    'Failed steps since this controller began to lead; the controller tries each again',
+    ({ statistics }) => statistics?.failures,
+  ),
+  vipnat_controller_steps_total: counter(
+    'Steps since this controller began to lead, with steps that had nothing to write',
+    ({ statistics }) => statistics?.turns,
+  ),
+  vipnat_controller_writes_total: counter(
+    'Writes to the Kubernetes API: done, stale (another was first), late (it led no more), unknown (no answer), refused',
+    ({ writes }) => [...writes].map(([result, count]) => [count, result]),
+    'result',
+  ),
+  vipnat_controller_object_unreadable: gauge(
+    'Objects that cannot be read, and that the controller leaves out: 1 for each, of the first 100',
+    ({ unreadable }) => unreadable.slice(0, maxNamed).map(({ kind, object }) => [1, kind, object]),
+    'kind',
+    'object',
+  ),
+  vipnat_controller_virtual_ips: gauge(
+    'Number of virtual IPs that Services use, and of virtual IPs that wait to be given again (released)',
+    ({ view }) => (view === null ? null : listVirtualIps(view)),
+    'state',
+  ),
+  vipnat_controller_pool_addresses: gauge(
+    'Number of addresses of a pool',
+    ofPools(({ ranges }, family) => Number(countOfFamily(ranges, family))),
+    'pool',
+    'family',
+  ),
+  vipnat_controller_pool_addresses_given: gauge(
+    'Number of addresses of a pool that no Service can get now. Addresses that wait to be given again do not count',
+    ofPools(countTaken),
+    'pool',
+    'family',
+  ),
+  vipnat_controller_services_waiting: gauge(
+    'Number of Services of vipnat that have no address',
+    ({ view }) => (view === null ? null : countWaiting(view)),
+  ),
+  vipnat_controller_gates_waiting: gauge(
+    'Number of pods with ready containers whose readiness gate waits for nodes',
+    ({ view }) => (view === null ? null : countGates(view)),
+  ),
+  vipnat_controller_nodes_living: gauge(
+    'Number of nodes whose balancer renews its Lease',
+    ({ view }) => view?.livingReports.size,
+  ),
+  vipnat_controller_device_ready: gauge(
+    'Whether a device answers, has one active unit, and no changes of other users that are not applied',
+    ofDevices(({ isReady }) => Number(isReady)),
+    'device',
+  ),
+  vipnat_controller_device_balancers: gauge(
+    'Number of Services of which a device has something',
+    ofDevices(({ balancers }) => balancers ?? 0),
+    'device',
+  ),
+  vipnat_controller_device_balancers_failing: gauge(
+    'Number of Services for which a device does not do what they ask for: their condition says why',
+    ofDevices((_, device, { view }) => countFailing(device, view)),
+    'device',
+  ),
+  vipnat_controller_device_unit_in_sync: gauge(
+    'Whether a unit of a device says its role and is not behind. Absent while the device does not answer',
+    listUnits,
+    'device',
+    'unit',
+  ),
+  vipnat_controller_device_foreign_changes: gauge(
+    'Number of changes of other users that wait on a device, 10 at most: vipnat changes nothing there until then',
+    ofDevices(({ foreignChanges }) => foreignChanges.length),
+    'device',
+  ),
+  vipnat_controller_device_members_draining: gauge(
+    'Number of members on a device that get no new connections, 100 at most',
+    ofDevices(({ draining }) => draining.length),
+    'device',
+  ),
+  vipnat_controller_device_requests_total: counter(
+    'Requests to the units of a device since this controller began to lead',
+    ofDevices((_, device, { deviceCalls }) => deviceCalls.get(device) ?? 0),
+    'device',
+  ),
+} as const satisfies Record<string, Metric>;
 
 /** The one that is timed. */
 export const drainStart = {
@@ -202,128 +208,87 @@ interface ControllerSample {
   readonly value: number;
 }
 
-/** Each is a series. */
-const maxNamed = 100;
-
 /** All values as of a state. */
-export function listControllerSamples({
-  isLeading,
-  statistics,
-  view,
-  writes,
-  kinds,
-  unreadable,
-  webhook,
-  deviceCalls,
-}: ControllerState): ControllerSample[] {
-  const one = (name: ControllerMetric, value: number, labels: Record<string, string> = {}) => {
-    return { name, labels, value };
-  };
-  const used = [...(view?.virtualIps.values() ?? [])].filter(({ spec }) => spec.services.length > 0).length;
-  return [
-    one('vipnat_controller_leading', isLeading ? 1 : 0),
-    ...[...kinds].map(([kind, isFollowed]) =>
-      one('vipnat_controller_kind_followed', Number(isFollowed), { kind }),
-    ),
-    ...listWebhookSamples(webhook, one),
-    ...(statistics === null
-      ? []
-      : [
-          one('vipnat_controller_queue_depth', statistics.depth),
-          one('vipnat_controller_queue_longest_wait_seconds', statistics.longestWaitMs / 1000),
-          one('vipnat_controller_queue_delayed', statistics.delayed),
-          one('vipnat_controller_retries_total', statistics.failures),
-          one('vipnat_controller_steps_total', statistics.turns),
-        ]),
-    ...[...writes].map(([result, value]) => one('vipnat_controller_writes_total', value, { result })),
-    ...unreadable.slice(0, maxNamed).map((names) => one('vipnat_controller_object_unreadable', 1, names)),
-    ...(view === null
-      ? []
-      : [
-          one('vipnat_controller_virtual_ips', used, { state: 'used' }),
-          one('vipnat_controller_virtual_ips', view.virtualIps.size - used, { state: 'released' }),
-          ...listPoolSamples(view, one),
-          one('vipnat_controller_services_waiting', countWaiting(view)),
-          one('vipnat_controller_gates_waiting', countGates(view)),
-          one('vipnat_controller_nodes_living', view.livingReports.size),
-          ...listDeviceSamples(view, deviceCalls, one),
-        ]),
-  ];
+export function listControllerSamples(state: ControllerState): ControllerSample[] {
+  return Object.entries<Metric>(controllerMetrics).flatMap(([name, { labels, read }]) => {
+    const values = read(state) ?? [];
+    const rows = typeof values === 'object' ? values : [[values] as const];
+    return rows.map(([value, ...texts]) => ({
+      name: name as ControllerMetric,
+      labels: Object.fromEntries(labels.map((label, at) => [label, texts[at] ?? ''])),
+      value: Number(value),
+    }));
+  });
 }
 
-type One = (name: ControllerMetric, value: number, labels?: Record<string, string>) => ControllerSample;
+function gauge(help: string, read: Read, ...labels: readonly string[]): Metric {
+  return { type: 'gauge', labels, help, read };
+}
 
-function listWebhookSamples(webhook: ControllerState['webhook'], one: One): ControllerSample[] {
-  if (webhook === null) return [];
-  const { answers, isServing, untilMs, isTrusted } = webhook;
+function counter(help: string, read: Read, ...labels: readonly string[]): Metric {
+  return { type: 'counter', labels, help, read };
+}
+
+function toSeconds(ms: number | null | undefined): number | null {
+  return ms == null ? null : ms / 1000;
+}
+
+function listVirtualIps({ virtualIps }: ClusterView): Readings {
+  const used = [...virtualIps.values()].filter(({ spec }) => spec.services.length > 0).length;
   return [
-    ...[...answers].map(([result, value]) => one('vipnat_controller_admissions_total', value, { result })),
-    one('vipnat_controller_webhook_serving', Number(isServing)),
-    ...(untilMs === null
-      ? []
-      : [one('vipnat_controller_webhook_certificate_end_timestamp_seconds', untilMs / 1000)]),
-    ...(isTrusted === null ? [] : [one('vipnat_controller_webhook_trusted', Number(isTrusted))]),
+    [used, 'used'],
+    [virtualIps.size - used, 'released'],
   ];
 }
 
 /** Of each family that a pool has. */
-function listPoolSamples(view: ClusterView, one: One): ControllerSample[] {
-  return [...view.judgedPools].flatMap(([pool, judged]) => {
-    return families.flatMap((family) => {
-      const count = countOfFamily(judged.ranges, family);
-      const labels = { pool, family };
-      return count === 0n
-        ? []
-        : [
-            one('vipnat_controller_pool_addresses', Number(count), labels),
-            one('vipnat_controller_pool_addresses_given', countTaken(judged, family, view), labels),
-          ];
-    });
-  });
+function ofPools(read: (pool: JudgedPool, family: Family, view: ClusterView) => number): Read {
+  return ({ view }) =>
+    [...(view?.judgedPools ?? [])].flatMap(([name, pool]) =>
+      families
+        .filter((family) => view !== null && countOfFamily(pool.ranges, family) > 0n)
+        .map((family) => [view === null ? 0 : read(pool, family, view), name, family] as const),
+    );
 }
 
-function listDeviceSamples(
-  { devices, deviceReports, deviceBalancers }: ClusterView,
-  deviceCalls: ControllerState['deviceCalls'],
-  one: One,
-): ControllerSample[] {
-  const failing = [...deviceBalancers.values()].filter(({ problem }) => problem !== null);
-  return [...devices.keys()].flatMap((device) => {
-    const labels = { device };
-    const { isReady, balancers, units, foreignChanges, draining } = deviceReports.get(device) ?? unseen;
-    const count = failing.filter((balancer) => balancer.device === device).length;
-    return [
-      one('vipnat_controller_device_ready', Number(isReady), labels),
-      one('vipnat_controller_device_balancers', balancers ?? 0, labels),
-      one('vipnat_controller_device_balancers_failing', count, labels),
-      ...units.map(({ unit, role, isInSync }) => {
-        const isFine = ['active', 'standby'].includes(role) && isInSync !== false;
-        return one('vipnat_controller_device_unit_in_sync', Number(isFine), { device, unit });
-      }),
-      one('vipnat_controller_device_foreign_changes', foreignChanges.length, labels),
-      one('vipnat_controller_device_members_draining', draining.length, labels),
-      one('vipnat_controller_device_requests_total', deviceCalls.get(device) ?? 0, labels),
-    ];
-  });
+function ofDevices(read: (report: SeenReport, device: string, state: ControllerState) => number): Read {
+  return (state) =>
+    listReports(state).map(([device, report]) => [read(report, device, state), device] as const);
 }
+
+function listReports({ view }: ControllerState): (readonly [device: string, report: SeenReport])[] {
+  const names = [...(view?.devices.keys() ?? [])];
+  return names.map((device) => [device, view?.deviceReports.get(device) ?? unseen]);
+}
+
+function listUnits(state: ControllerState): Readings {
+  return listReports(state).flatMap(([device, { units }]) =>
+    units.map(({ unit, role, isInSync }) => {
+      return [['active', 'standby'].includes(role) && isInSync !== false, device, unit] as const;
+    }),
+  );
+}
+
+function countFailing(device: string, view: ClusterView | null): number {
+  const balancers = [...(view?.deviceBalancers.values() ?? [])];
+  return balancers.filter((balancer) => balancer.device === device && balancer.problem !== null).length;
+}
+
+type SeenReport = Pick<DeviceReport, 'isReady' | 'balancers' | 'units' | 'foreignChanges' | 'draining'>;
 
 /** It was not read yet. */
-const unseen = { isReady: false, balancers: null, units: [], foreignChanges: [], draining: [] };
+const unseen: SeenReport = { isReady: false, balancers: null, units: [], foreignChanges: [], draining: [] };
 
 function countGates({ pods, settings: { gateTypes } }: ClusterView): number {
   const isWaiting = (pod: Pod) =>
-    isReadyButForUs(pod, gateTypes) &&
-    listClosedGates(pod, gateTypes).length > 0 &&
-    typeof pod.metadata.deletionTimestamp !== 'string';
+    isReadyButForUs(pod, gateTypes) && listClosedGates(pod, gateTypes).length > 0 && !isDeleted(pod);
   return [...pods.values()].filter(isWaiting).length;
 }
 
 function countWaiting({ services, settings }: ClusterView): number {
-  const isWaiting = (service: Parameters<typeof isForUs>[0]) =>
-    isForUs(service, settings.isDefaultClass) &&
-    typeof service.metadata.deletionTimestamp !== 'string' &&
-    getIngress(service).length === 0;
-  return [...services.values()].filter(isWaiting).length;
+  return [...services.values()].filter(
+    (service) => isServed(service, settings.isDefaultClass) && getIngress(service).length === 0,
+  ).length;
 }
 
 /** How a controller does: what health and metrics say. */

@@ -1,30 +1,15 @@
 import * as z from 'zod/mini';
 import { mirrorAnnotation, defaultGraceSeconds, pauseSeconds, webhookPath } from '../../lib/api/endpoints.ts';
 import { gateType, loadBalancerClass, finalizer } from '../../lib/api/vipnat.ts';
-import {
-  readJson,
-  name,
-  objectVersion,
-  type Resource,
-  type ApiObject,
-  type Unreadable,
-  describeUnreadable,
-} from '../../lib/kubernetes/client.ts';
+import { readJson, name, objectVersion, type Resource, type ApiObject } from '../../lib/kubernetes/client.ts';
 import { loadBalancerServices } from '../../lib/api/service.ts';
 import { type Change, Informer, type InformerOptions } from '../../lib/kubernetes/informer.ts';
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
 import { type Clock, type Random, sleep } from '../../lib/clock.ts';
-import {
-  CertificateKeeper,
-  type ReadPair,
-  toSecretResource,
-  webhookConfigurations,
-  type CertificateStep,
-} from './certificate.ts';
+import { CertificateKeeper, type ReadPair, toSecretResource, webhookConfigurations } from './certificate.ts';
 import { PostServer } from '../../lib/http/pages.ts';
-import type { Logger } from '../../lib/telemetry/log.ts';
-import type { VipnatError } from '../../lib/errors.ts';
+import type { WebhookLog } from '../report/log.ts';
 
 /**
  * What the webhook changes of a new pod: the same as the policy of cli/manifest/rights.ts does in the language of
@@ -267,14 +252,9 @@ export class Webhook {
     this.#server = this.#createServer();
     this.#keeper = new CertificateKeeper({
       ...options,
+      ...{ onStep: log.onStep, onProblem: log.onProblem },
       onPair: (pair) => {
         this.#take(pair);
-      },
-      onStep: (step, pair) => {
-        log.stepped(step, pair);
-      },
-      onProblem: (detail) => {
-        log.certificateProblem(detail);
       },
     });
     this.#informers = [
@@ -325,7 +305,7 @@ export class Webhook {
 
   #take(pair: ReadPair): void {
     this.#pair = pair;
-    this.#options.log.serves(pair);
+    this.#options.log.onServes(pair);
     this.#server.setPair(pair);
     this.#serve();
   }
@@ -353,11 +333,9 @@ export class Webhook {
       },
       title: `serve the webhook at port ${port}`,
       remedy: '--webhook-port takes another port',
-      onProblem: (problem) => {
-        log.cannotListen(problem);
-      },
+      onProblem: log.onCannotListen,
       onRecovered: () => {
-        log.listens(port);
+        log.onListens(port);
       },
     });
   }
@@ -367,87 +345,12 @@ export class Webhook {
     onChanges: InformerOptions<T>['onChanges'],
   ): Pick<Informer<ApiObject>, 'start' | 'stop'> {
     const { route, clock, random, log } = this.#options;
+    const { kind } = resource;
     return new Informer({
       ...{ resource, route, clock, random, onChanges },
-      onUnreadable: (unreadable) => {
-        log.unreadable(resource.kind, unreadable);
-      },
-      onLost: (error) => {
-        log.lost(resource.kind, error);
-      },
-      onFollowed: () => {
-        log.followed(resource.kind);
-      },
+      onUnreadable: log.onUnreadable.bind(null, kind),
+      onLost: log.onLost.bind(null, kind),
+      onFollowed: log.onFollowed.bind(null, kind),
     });
   }
-}
-
-const stepToLine: Readonly<Record<CertificateStep['step'], string>> = {
-  make: 'the controller made a certificate for the webhook. API servers trust it before it is used',
-  trust: "the controller wrote into the webhook's configuration which certificates API servers trust",
-  serve: 'all controllers serve the webhook with the new certificate from now on',
-  wait: '',
-};
-
-/** What the webhook reports: lines of the controller's log. */
-export class WebhookLog {
-  readonly #logger: Logger;
-  /** Kinds of objects that cannot be followed. */
-  readonly #lost = new Set<string>();
-  #problem = '';
-
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
-
-  /** A step was written. */
-  stepped(step: CertificateStep['step'], pair: ReadPair | null): void {
-    this.#problem = '';
-    this.#logger.info(`${stepToLine[step]}${pair === null ? '' : `. It ends on ${toDay(pair)}`}`);
-  }
-
-  /** A step could not be written. */
-  certificateProblem(detail: string): void {
-    const level = this.#problem === detail ? 'debug' : 'warn';
-    this.#problem = detail;
-    const line = `the webhook's certificate is not as it has to be: ${detail}. vipnat tries again`;
-    this.#logger[level](line, { code: 'API_ANSWER_UNEXPECTED' });
-  }
-
-  /** This process serves with a pair from now on. */
-  serves(pair: ReadPair): void {
-    this.#logger.info(`the webhook of this controller has a certificate that ends on ${toDay(pair)}`);
-  }
-
-  /** It cannot have its port. */
-  cannotListen({ message, code }: VipnatError): void {
-    this.#logger.warn(message, { code });
-  }
-
-  /** It has it after all. */
-  listens(port: number): void {
-    this.#logger.info(`the webhook is now served at port ${port}`);
-  }
-
-  /** A kind of objects cannot be followed. */
-  lost(kind: string, { code, message }: VipnatError): void {
-    const level = this.#lost.has(kind) ? 'debug' : 'warn';
-    this.#lost.add(kind);
-    this.#logger[level](`the webhook cannot follow ${kind}s: ${message}. It keeps trying`, { code });
-  }
-
-  /** An object cannot be read. */
-  unreadable(kind: string, unreadable: Unreadable): void {
-    this.#logger.warn(describeUnreadable(kind, unreadable), { code: 'API_ANSWER_UNEXPECTED' });
-  }
-
-  /** It is followed. */
-  followed(kind: string): void {
-    if (this.#lost.delete(kind)) this.#logger.info(`the webhook follows ${kind}s again`);
-    else this.#logger.debug(`the webhook follows ${kind}s`);
-  }
-}
-
-function toDay({ untilMs }: ReadPair): string {
-  return new Date(untilMs).toISOString().slice(0, 10);
 }

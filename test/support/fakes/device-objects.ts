@@ -12,7 +12,7 @@ import { makeService, nowMs } from './service-objects.ts';
 import { type Objects, toBalancerKey, type DeviceBalancer } from '../../../controller/cache/known.ts';
 import { Cache, type ClusterView } from '../../../controller/cache/cache.ts';
 import { toGateTypes } from '../../../lib/api/endpoints.ts';
-import { kinds } from '../../../controller/kinds/kinds.ts';
+import { kinds } from '../../../controller/leadership.ts';
 import { deviceWatchers } from '../../../controller/devices/devices.ts';
 import { toKey } from '../../../lib/kubernetes/client.ts';
 

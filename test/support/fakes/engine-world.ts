@@ -6,7 +6,7 @@ import type { NodeReport } from '../../../lib/api/node.ts';
 import { loadBalancerClass, virtualIps, addressPools } from '../../../lib/api/vipnat.ts';
 import { makeReport } from './service-objects.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import { serviceKinds, kinds } from '../../../controller/kinds/kinds.ts';
+import { serviceKinds, kinds } from '../../../controller/leadership.ts';
 import { TokenQueue } from '../../../lib/queue.ts';
 import { formatKey } from '../../../controller/step.ts';
 import type { Affected } from '../../../controller/cache/known.ts';

@@ -20,7 +20,7 @@ import {
 import type { Step } from '../../../controller/step.ts';
 import { type Node, nodes, type NodeReport, type Namespace, namespaces } from '../../../lib/api/node.ts';
 import { Cache, type ClusterView } from '../../../controller/cache/cache.ts';
-import { kinds } from '../../../controller/kinds/kinds.ts';
+import { kinds } from '../../../controller/leadership.ts';
 import { toKey } from '../../../lib/kubernetes/client.ts';
 import type { StepKey } from '../../../controller/cache/known.ts';
 

@@ -1,7 +1,11 @@
-import { makePool, makeNode, type Inventory, toServiceKey, makeWorld } from './service-objects.ts';
+import { test, expect } from '@jest/globals';
+import { addressReady, type AddressUser, type Condition } from '../../../lib/api/vipnat.ts';
+import type { Ingress } from '../../../lib/api/service.ts';
+import { makePool, makeNode, type Inventory, toServiceKey, makeWorld, nowMs } from './service-objects.ts';
 import type { StepKey } from '../../../controller/cache/known.ts';
-import type { Step, Write } from '../../../controller/step.ts';
-import { nextStep } from '../../../controller/kinds/kinds.ts';
+import type { Kind, Step, Write } from '../../../controller/step.ts';
+import type { ClusterView } from '../../../controller/cache/cache.ts';
+import { kinds } from '../../../controller/leadership.ts';
 
 /** One address, and one node. */
 const usual = { pools: [makePool('pool', { addresses: ['10.0.9.10'] })], nodes: [makeNode('node-1')] };
@@ -15,4 +19,70 @@ export function decide(inventory: Inventory, key: StepKey = toServiceKey('apps/a
 export function getWrite(step: Step): Write {
   if (step.does !== 'write') throw new TypeError(`no write: ${JSON.stringify(step)}`);
   return step.write;
+}
+
+interface Said {
+  readonly metadata?: { readonly resourceVersion?: string; readonly finalizers?: readonly string[] };
+  readonly spec?: Readonly<Partial<Record<'services' | 'leaving', readonly AddressUser[]>>>;
+  readonly status?: {
+    readonly loadBalancer?: { readonly ingress: readonly Ingress[] | null };
+    readonly conditions?: readonly Condition[];
+  };
+}
+
+/**
+ * What a step does, in short: what it waits for and for how many milliseconds, or the request, the finalizers, the users and the status that it
+ * writes, all conditions without their messages, what it confirms, and its event.
+ */
+export function tell(step: Step): string {
+  if (step.does === 'nothing') return 'nothing';
+  if (step.does === 'wait')
+    return `wait ${step.waitsFor} ${step.untilMs === null ? '' : step.untilMs - nowMs}`.trim();
+  const { method, kind, key, path, confirm, body } = step.write;
+  const { metadata, spec, status } = body as Said;
+  if ((status === undefined) === path.endsWith('/status')) throw new TypeError(`${path} is another part`);
+  if (method === 'PATCH' && metadata?.resourceVersion === undefined) throw new TypeError('without a version');
+  const ingress = status?.loadBalancer?.ingress?.map(({ ip, ipMode }) => `${ip} ${ipMode}`).join();
+  const users = (['services', 'leaving'] as const).flatMap((which) => {
+    const keys = spec?.[which]?.map(({ namespace, name }) => `${namespace}/${name}`);
+    return keys === undefined ? [] : [`${which} ${keys.join() || 'none'}`];
+  });
+  return [
+    `${method} ${kind} ${key}`,
+    ...(metadata?.finalizers === undefined ? [] : [`finalizers ${metadata.finalizers.join() || 'none'}`]),
+    ...users,
+    ...(status?.loadBalancer === undefined ? [] : [`ingress ${ingress ?? 'none'}`]),
+    ...(status?.conditions ?? []).map(({ type, status: is, reason }) =>
+      `${type === addressReady ? '' : `${type} `}${is} ${reason}`.trim(),
+    ),
+    ...confirm.map(
+      ({ path, version }) => `if ${path.split('/').slice(-2).join('/')} is ${version ?? 'gone'}`,
+    ),
+    ...(step.event === null ? [] : [`event ${step.event.type} ${step.event.reason}`]),
+    ...(step.isLowPriority === true ? ['later'] : []),
+  ].join('; ');
+}
+
+/** A world, what the step in it is as `tell` has it, and a message in it. */
+export type Decision = readonly [inventory: Inventory, told: string, message?: string];
+
+/** A test for each title: the next step of a key, `apps/a` where none is given, is as it is told. */
+export function testDecisions(titleToDecision: Readonly<Record<string, Decision>>, key?: StepKey): void {
+  test.each(Object.entries(titleToDecision))('%s', (_, [inventory, told, message = '']) => {
+    const step = decide(inventory, key);
+    expect(tell(step)).toBe(told);
+    expect(JSON.stringify(step)).toContain(message);
+  });
+}
+
+/** The kind of some keys. */
+export function getKind(name: string): Kind {
+  const kind = kinds.find((each) => each.name === name);
+  if (kind === undefined) throw new TypeError(`no kind: ${name}`);
+  return kind;
+}
+
+/** The one next step of a key. Pure. */
+export function nextStep({ kind, key }: StepKey, view: ClusterView): Step {
+  return getKind(kind).next(key, view);
 }

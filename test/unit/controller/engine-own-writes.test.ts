@@ -21,33 +21,20 @@ function beginRead(before: string | null, after: string | null | undefined) {
   return { add, judge: (known: string | null, now = 0) => writes.judge(key, () => known, now).kind };
 }
 
-test('a write is awaited until the informer has that version, or a later one', () => {
-  expect(begin('5', '7')('5')).toBe(true);
-  expect(begin('5', '7')('6')).toBe(true);
-  expect(begin('5', '7')('7')).toBe(false);
-  expect(begin('5', '7')('10')).toBe(false);
+test.each([
+  ['a write', '5 to 7', 'waits at 5 and 6, not at 7 and 10'],
   // As numbers: as texts 10 is before 9.
-  expect(begin('8', '10')('9')).toBe(true);
-});
-
-test('an object that was created is awaited until it is there', () => {
-  expect(begin(null, '7')(null)).toBe(true);
-  expect(begin(null, '7')('7')).toBe(false);
-});
-
-test('one that was deleted, until it is not, or another one is', () => {
-  expect(begin('5', null)('5')).toBe(true);
-  expect(begin('5', null)(null)).toBe(false);
-  expect(begin('5', null)('9')).toBe(false);
-});
-
-test('one that was written, and is gone since, is not awaited', () => {
-  expect(begin('5', '7')(null)).toBe(false);
-});
-
-test('versions that are no numbers: any change will do', () => {
-  expect(begin('a', 'b')('a')).toBe(true);
-  expect(begin('a', 'b')('c')).toBe(false);
+  ['a write', '8 to 10', 'waits at 9, not at 10'],
+  ['an object that was created', 'null to 7', 'waits at null, not at 7'],
+  ['one that was deleted, until it is not, or another one is', '5 to null', 'waits at 5, not at null and 9'],
+  ['one that was written, and is gone since', '5 to 7', 'waits at 5, not at null'],
+  ['versions that are no numbers: any change will do', 'a to b', 'waits at a, not at c'],
+])('%s, %s, is awaited until the informer has that version, or a later one: %s', (_, change, said) => {
+  const read = (text = '') => text.split(/ and | to /).map((one) => (one === 'null' ? null : one));
+  const [before = null, after = null] = read(change);
+  const [, waiting, shown] = /^waits at (.*), not at (.*)$/.exec(said) ?? [];
+  expect(read(waiting).map((known) => begin(before, after)(known))).not.toContain(false);
+  expect(read(shown).map((known) => begin(before, after)(known))).not.toContain(true);
 });
 
 test('nothing is awaited for longer than that, and what was shown once is forgotten', () => {

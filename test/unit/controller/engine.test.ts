@@ -2,6 +2,7 @@ import { jest, beforeEach, afterEach, test, expect, describe } from '@jest/globa
 import { EngineWorld } from '../../support/fakes/engine-world.ts';
 import { makeReport } from '../../support/fakes/service-objects.ts';
 import { loadBalancerClass, finalizer } from '../../../lib/api/vipnat.ts';
+import { advanceUntil } from '../advance-until.ts';
 
 jest.setTimeout(120_000);
 
@@ -26,6 +27,18 @@ async function begin({ services, addresses = '10.0.0.0/18' }: { services: number
   world.createServices(services);
   await world.clock.advance(10);
   world.engine.begin();
+}
+
+/** Somebody takes the finalizer away, again and again: each time there is something to write. */
+function flap(): () => void {
+  const again = () => {
+    world.api.patch('Service', 'apps/s0', { metadata: { finalizers: null } });
+    cancel = world.clock.schedule(20, again);
+  };
+  let cancel = world.clock.schedule(0, again);
+  return () => {
+    cancel();
+  };
 }
 
 const isOf = (name: string) => (what: string) => what.includes(`/services/${name}`);
@@ -85,12 +98,7 @@ test('a Service for which one family has no pool gets the other one as soon as i
 
 test('10,000 Services at once, and one that flaps 50 times a second: nobody waits for it', async () => {
   await begin({ services: 10_000 });
-  const flap = () => {
-    // Somebody takes the finalizer away, again and again: each time there is something to write.
-    world.api.patch('Service', 'apps/s0', { metadata: { finalizers: null } });
-    cancel = world.clock.schedule(20, flap);
-  };
-  let cancel = world.clock.schedule(0, flap);
+  const cancel = flap();
   // One that comes last has its turn after all others had theirs, once.
   await world.clock.advance(60_000);
   const [first] = [listOf('s0').length];
@@ -107,11 +115,7 @@ test('10,000 Services at once, and one that flaps 50 times a second: nobody wait
 
 test('beside ten others, the one that flaps keeps none of them waiting', async () => {
   await begin({ services: 1 });
-  const flap = () => {
-    world.api.patch('Service', 'apps/s0', { metadata: { finalizers: null } });
-    cancel = world.clock.schedule(20, flap);
-  };
-  let cancel = world.clock.schedule(0, flap);
+  const cancel = flap();
   await world.clock.advance(10_000);
   world.createServices(10, 'other');
   await world.clock.advance(20_000);
@@ -279,4 +283,83 @@ test('stop waits for the write under way, and begins no other', async () => {
   expect(length).toBeLessThanOrEqual(4);
   await world.clock.advance(60_000);
   expect(world.sent).toHaveLength(length);
+});
+
+describe('a Service whose status does not stay', () => {
+  const rewrite = () => {
+    const { status } = world.api.list('Service').get('apps/s0') ?? {};
+    if (!JSON.stringify(status ?? {}).includes('192.0.2.9')) {
+      const managedFields = [{ manager: 'servicelb', fieldsV1: { 'f:status': {} } }];
+      world.api.patch('Service', 'apps/s0', { metadata: { managedFields } });
+      const ingress = [{ ip: '192.0.2.9' }];
+      world.api.patch('Service', 'apps/s0', { status: { loadBalancer: { ingress } } }, true);
+    }
+    return world.clock.schedule(50, rewrite);
+  };
+
+  test('as another program rewrites it, is written once a minute, says who does so, and keeps nobody waiting', async () => {
+    await begin({ services: 1 });
+    await world.clock.advance(10_000);
+    rewrite();
+    await world.clock.advance(60_000);
+    const [inFirst] = [listOf('s0').length];
+    world.createServices(5, 'other');
+    await world.clock.advance(300_000);
+    expect(world.listServed()).toHaveLength(6);
+    // Two bodies, one to clear and one to publish: each eleven times in the first minute, and then once a minute.
+    expect(inFirst).toBeLessThanOrEqual(4 + 2 * 11);
+    expect(listOf('s0').length - inFirst).toBeLessThanOrEqual(2 * 11);
+    expect(new Set(world.conflicts)).toEqual(new Set(['Service/apps/s0 servicelb']));
+  });
+
+  test('as the API drops what is written, is written once a minute', async () => {
+    await begin({ services: 1 });
+    world.drops = (path) => path.endsWith('/services/s0/status');
+    await world.clock.advance(360_000);
+    expect(listOf('s0').length).toBeLessThanOrEqual(3 + 2 * 11 + 5);
+    expect(world.conflicts).toEqual(['Service/apps/s0 ']);
+    world.drops = null;
+    await world.clock.advance(200_000);
+    const { status } = world.api.list('Service').get('apps/s0') ?? {};
+    expect(JSON.stringify(status)).toContain('"reason":"Ready"');
+  });
+});
+
+describe('a pool that is deleted right after an address of it was given', () => {
+  const start = async () => {
+    world.unresponsive.add('VirtualIP');
+    await begin({ services: 1, addresses: '10.0.0.1' });
+    await world.clock.advance(10_000);
+    world.api.remove('AddressPool', 'pool');
+    await world.clock.advance(60_000);
+  };
+
+  test.each([
+    ['was lost', true],
+    ['came', false],
+  ])('where the answer %s stays until the address is shown and given back', async (_, losesAnswer) => {
+    if (losesAnswer) world.losesAnswer = (what) => what.startsWith('POST');
+    await start();
+    expect([...world.api.list('VirtualIP').keys()]).toEqual(['10.0.0.1']);
+    expect([...world.api.list('AddressPool').keys()]).toEqual(['pool']);
+  });
+
+  test('where it was not given after all goes', async () => {
+    world.answer = (asked) => (asked.endsWith('/virtualips') ? 'refused' : null);
+    await start();
+    expect(world.api.list('AddressPool').size).toBe(0);
+  });
+});
+
+test('S8: writes are shared out by namespaces: a Service does not wait for the hundreds of another tenant', async () => {
+  const ports = [{ protocol: 'TCP', port: 80 }];
+  const families = { ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' };
+  world.api.create('Service', 'shop/web', {
+    spec: { type: 'LoadBalancer', loadBalancerClass, ...families, ports },
+  });
+  await begin({ services: 400 });
+  await advanceUntil(world.clock, 'shop/web is served', () => world.listServed().includes('shop/web'), 50);
+  // Five writes of its own, and as many of the other namespace and of the pool beside each of them.
+  expect(world.sent.length).toBeLessThan(80);
+  expect(world.listServed().length).toBeLessThan(20);
 });

@@ -55,9 +55,9 @@ async function begin(): Promise<FirstPools> {
   const first = new FirstPools({
     ...{ client, clock, namespace: 'vipnat-system' },
     writeMs: () => writeMs,
-    onCreated: (pool) => told.push(`created ${pool}`),
-    onExisting: (pool) => told.push(`${pool} exists`),
-    onProblem: (detail) => told.push(detail),
+    onPoolCreated: (pool) => told.push(`created ${pool}`),
+    onPoolExisting: (pool) => told.push(`${pool} exists`),
+    onPoolsProblem: (detail) => told.push(detail),
   });
   first.start();
   await clock.advance(0);

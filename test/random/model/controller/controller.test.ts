@@ -1,5 +1,5 @@
 import { describe, expect, jest, test } from '@jest/globals';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
+import { nextStep } from '../../../support/fakes/service-steps.ts';
 import { byExtent } from '../../../support/jest/extent.ts';
 import { chooseOneIn } from '../../../support/random/runs.ts';
 import { expectComplaint, expectNoComplaint } from '../engine/walks.ts';

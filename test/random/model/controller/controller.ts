@@ -21,7 +21,8 @@ import { NodeLiveness } from '../../../../controller/cache/leases.ts';
 import { KnownObjects } from './known-objects.ts';
 import { OwnWrites, type OwnWrite, shownMs, toLife, type KeyStatus } from '../../../../controller/engine.ts';
 import { WriteCounts } from './rewriter.ts';
-import { kinds, serviceKinds, getKind } from '../../../../controller/kinds/kinds.ts';
+import { kinds, serviceKinds } from '../../../../controller/leadership.ts';
+import { getKind } from '../../../support/fakes/service-steps.ts';
 
 /** What is tried: the product's, or a broken one. */
 export type Decide = (key: StepKey, world: ClusterView) => Step;

@@ -1,5 +1,6 @@
 /** Broken controllers of gates, and which complaint belongs to each. */
-import { gateKinds, nextStep } from '../../../../controller/kinds/kinds.ts';
+import { gateKinds } from '../../../../controller/leadership.ts';
+import { nextStep } from '../../../support/fakes/service-steps.ts';
 import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import type { Decide } from './controller.ts';
 import type { Step, Write } from '../../../../controller/step.ts';

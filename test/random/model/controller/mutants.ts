@@ -2,7 +2,7 @@
 import { type Write, nothing, type Step } from '../../../../controller/step.ts';
 import type { StepKey } from '../../../../controller/cache/known.ts';
 import type { Decide } from './controller.ts';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
+import { nextStep } from '../../../support/fakes/service-steps.ts';
 import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import { type VirtualIp, loadBalancerClass, finalizer } from '../../../../lib/api/vipnat.ts';
 import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';

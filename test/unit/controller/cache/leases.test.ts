@@ -5,7 +5,8 @@ import { NodeLeases } from '../../../../controller/cache/leases.ts';
 import { makeReport, makeNode } from '../../../support/fakes/service-objects.ts';
 import { beforeEach, describe, test, expect } from '@jest/globals';
 import { toGateTypes } from '../../../../lib/api/endpoints.ts';
-import { kinds, nextStep } from '../../../../controller/kinds/kinds.ts';
+import { kinds } from '../../../../controller/leadership.ts';
+import { nextStep } from '../../../support/fakes/service-steps.ts';
 import { unresponsiveAnnotation } from '../../../../lib/api/vipnat.ts';
 
 const { schema } = toLeaseResource('vipnat');

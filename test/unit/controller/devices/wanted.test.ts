@@ -9,7 +9,8 @@ import {
   publishOf,
   makeBalancer,
 } from '../../../support/fakes/device-objects.ts';
-import { type FormerMembers, type Wanted, toWanted } from '../../../../controller/devices/wanted.ts';
+import { type Wanted, toWanted } from '../../../../controller/devices/wanted.ts';
+import type { FormerMembers } from '../../../../controller/devices/held.ts';
 import { formatMember } from '../../../../devices/driver.ts';
 import { describe, test, expect } from '@jest/globals';
 import { makePod, makeService, publish, makeVirtualIp } from '../../../support/fakes/service-objects.ts';

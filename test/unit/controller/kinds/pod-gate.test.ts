@@ -29,80 +29,172 @@ const condition = (type: string, status: string, ms = nowMs - 60_000) => {
   return { type, status, lastTransitionTime: new Date(ms).toISOString() };
 };
 
+const decide = (pod: Pod, more: Inventory = {}) => podKind.next('apps/p', makeGated(pod, more));
+const all = [makeEarlyReport('w1', '50'), makeEarlyReport('w2', '51')];
+
+/** `wait`, `nothing`, or why the gate opens. */
+function judge(pod: Pod, more: Inventory = {}): string {
+  const step = decide(pod, more);
+  if (step.does !== 'write') return step.does;
+  const { conditions } = (step.write.body as { status: { conditions: { reason: string }[] } }).status;
+  return conditions.map(({ reason }) => reason).join();
+}
+
+/** The containers are ready since then. */
+const since = (ms: number, createdMs = ms) =>
+  makePod('apps/p', {
+    metadata: { creationTimestamp: new Date(createdMs).toISOString() },
+    status: { conditions: [condition('ContainersReady', 'True', ms)] },
+  });
+
+/** What is said when the gate opens anyway. */
+function expectTimeout(more: Inventory, clause: string): void {
+  const message = `After 10 minutes the gate opens, although ${clause}.`;
+  const event = { type: 'Warning', reason: 'GateTimedOut', message };
+  expect(decide(since(nowMs - timeoutMs), more)).toMatchObject({ event });
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const withService = (
+  key: string,
+  spec: Fields,
+  more: Partial<Record<'metadata' | 'status', Fields>> = {},
+): Inventory => ({
+  services: [makeService(key, { spec, ...more })],
+});
+const old = makeReport('w2', 99, { programmed: { virtualips: '99', services: '99', endpointslices: '99' } });
+const excluded = makeNode('w2', { 'node.kubernetes.io/exclude-from-external-load-balancers': '' });
+// As of `kubectl cordon`: its balancer stays, and so do its addresses.
+const unschedulable = {
+  unschedulable: true,
+  taints: [{ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }],
+};
+const cordoned = nodes.schema.parse({
+  metadata: { name: 'w2', uid: 'w2', resourceVersion: '2', labels: {} },
+  ...{ spec: unschedulable, status: { addresses: [] } },
+});
+const early = (node: string, version: string) => makeEarlyReport(node, version);
+const ips = (...keys: readonly string[]) => keys.map((key, at) => makeVirtualIp(`10.0.9.1${at}`, [key]));
+const second = makeService('apps/other', { spec: { selector } });
+const ready = { type: 'vipnat.io/AddressReady', status: 'True', reason: 'Ready' };
+const published = { ...publish('10.0.9.10'), conditions: [ready] };
+
+test.each<[string, Inventory, string]>([
+  ['waits until every node that may hold the address has programmed the slice', {}, 'wait'],
+  ['and opens then', { reports: all }, 'LBHealthy'],
+  ['waits for no node that may not hold it', { nodes: [makeNode('w1'), excluded] }, 'LBHealthy'],
+  [
+    'waits for each of its Services: there is no slice of the second one',
+    { services: [service, second], virtualIps: ips('apps/web', 'apps/other'), reports: all },
+    'wait',
+  ],
+  [
+    'waits for each of their addresses',
+    { virtualIps: ips('apps/web', 'apps/web'), reports: all },
+    'LBHealthy',
+  ],
+  ['waits for no balancer without early EndpointSlices', { reports: [early('w1', '50'), old] }, 'LBHealthy'],
+  ['waits for the others beside it', { reports: [early('w1', '49'), old] }, 'wait'],
+  [
+    'waits for a balancer that has not begun',
+    { reports: [early('w1', '50'), makeReport('w2', 99, { programmed: {} })] },
+    'wait',
+  ],
+  ['opens where no balancer follows early EndpointSlices', { reports: [old] }, 'NotFollowed'],
+  ['waits for a node that is cordoned', { nodes: [makeNode('w1'), cordoned] }, 'wait'],
+  ['waits for no node that is deleted', { nodes: [makeNode('w1')] }, 'LBHealthy'],
+  ['waits for no node whose Lease is over', { unresponsive: ['w2'] }, 'LBHealthy'],
+  [
+    'waits for a node in the middle of a rollout',
+    { reports: [early('w1', '50'), early('w2', '49')] },
+    'wait',
+  ],
+  [
+    'opens where no Service selects the pod',
+    withService('apps/web', { selector: { app: 'x' } }),
+    'NoService',
+  ],
+  ['opens where the Service has no selector', withService('apps/web', {}), 'NoService'],
+  ['opens where the Service is of another namespace', withService('infra/web', { selector }), 'NoService'],
+  [
+    'opens where the Service says that it gets no address',
+    { ...withService('apps/web', { selector }, { status: judged }), virtualIps: [] },
+    'NoService',
+  ],
+  [
+    'opens where the Service is of another class',
+    withService('apps/web', { selector, loadBalancerClass: 'x/y' }),
+    'NoService',
+  ],
+  [
+    'opens where the Service is being deleted',
+    withService('apps/web', { selector }, { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }),
+    'NoService',
+  ],
+  [
+    'opens where no container has the port',
+    withService('apps/web', { selector, ports: [{ port: 80, targetPort: 'web' }] }),
+    'NoService',
+  ],
+  [
+    'opens where the pod has no address of the family',
+    {
+      ...withService('apps/web', { selector }, { status: judged }),
+      virtualIps: [makeVirtualIp('fd00::10', ['apps/web'])],
+    },
+    'NoService',
+  ],
+  [
+    'waits while a VirtualIP is made again that somebody deleted',
+    { ...withService('apps/web', { selector }, { status: published }), virtualIps: [] },
+    'wait',
+  ],
+])('a gate %s', (_, more, verdict) => {
+  expect(judge(makePod('apps/p'), more)).toBe(verdict);
+});
+
 describe('a gate waits', () => {
-  test('until every node that may hold the address has programmed the slice', () => {
+  test('for ten minutes at most', () => {
     expect(decide(makePod('apps/p'))).toEqual({
-      does: 'wait',
-      waitsFor: 'nodes',
+      ...{ does: 'wait', waitsFor: 'nodes', untilMs: nowMs - 60_000 + timeoutMs },
       why: 'nodes do not send connections to the pod yet',
-      untilMs: nowMs - 60_000 + timeoutMs,
     });
-    expect(decide(makePod('apps/p'), { reports: all })).toMatchObject({ does: 'write' });
   });
 
-  test('for no node that may not hold it', () => {
-    const excluded = makeNode('w2', { 'node.kubernetes.io/exclude-from-external-load-balancers': '' });
-    expect(decide(makePod('apps/p'), { nodes: [makeNode('w1'), excluded] })).toMatchObject({ does: 'write' });
+  test.each<[string, Inventory, string]>([
+    ['no node lives', { reports: [] }, 'no node reports that it sends connections to the pod'],
+    [
+      'no slice has it',
+      { reports: all, earlySlices: [] },
+      'no node reports that it sends connections to the pod',
+    ],
+    [
+      'its Service has just been made',
+      { virtualIps: [], reports: all },
+      'the Service apps/web has no address yet',
+    ],
+  ])('while %s, and says so after ten minutes', (_, more, clause) => {
+    expect(decide(makePod('apps/p'), more)).toMatchObject({ does: 'wait', waitsFor: 'nodes' });
+    expectTimeout(more, clause);
   });
 
-  test('while no node lives, and while no slice has it', () => {
-    for (const more of [{ reports: [] }, { reports: all, earlySlices: [] }]) {
-      expect(decide(makePod('apps/p'), more)).toMatchObject({ does: 'wait', waitsFor: 'nodes' });
-      const message =
-        'After 10 minutes the gate opens, although no node reports that it sends connections to the pod.';
-      const conditions = [condition('ContainersReady', 'True', nowMs - timeoutMs)];
-      const late = makePod('apps/p', {
-        metadata: { creationTimestamp: new Date(nowMs - timeoutMs).toISOString() },
-        status: { conditions },
-      });
-      expect(decide(late, more)).toMatchObject({ event: { reason: 'GateTimedOut', message } });
-    }
-  });
-
-  test('while the pod is about to be evicted', () => {
-    const conditions = [condition('ContainersReady', 'True'), condition('DisruptionTarget', 'True')];
-    const evicted = makePod('apps/p', { status: { conditions } });
-    expect(decide(evicted, { reports: all })).toMatchObject({ does: 'wait', waitsFor: 'nodes' });
-  });
-
-  test('for the address of a Service that has just been made', () => {
-    const without = { virtualIps: [], reports: all };
-    expect(decide(makePod('apps/p'), without)).toMatchObject({ does: 'wait', waitsFor: 'nodes' });
-    const conditions = [condition('ContainersReady', 'True', nowMs - timeoutMs)];
-    const message = 'After 10 minutes the gate opens, although the Service apps/web has no address yet.';
-    const late = makePod('apps/p', {
-      metadata: { creationTimestamp: new Date(nowMs - timeoutMs).toISOString() },
-      status: { conditions },
-    });
-    expect(decide(late, without)).toMatchObject({ event: { reason: 'GateTimedOut', message } });
-  });
-
-  test('for each of its Services, and each of their addresses', () => {
-    const second = makeService('apps/other', { spec: { selector } });
-    const virtualIps = ['10.0.9.10', '10.0.9.11'].map((ip, index) =>
-      makeVirtualIp(ip, [index === 0 ? 'apps/web' : 'apps/other']),
-    );
-    // There is no slice of the second one.
-    expect(decide(makePod('apps/p'), { services: [service, second], virtualIps, reports: all }).does).toBe(
-      'wait',
-    );
-    const served = [makeVirtualIp('10.0.9.10', ['apps/web']), makeVirtualIp('10.0.9.11', ['apps/web'])];
-    expect(decide(makePod('apps/p'), { virtualIps: served, reports: all }).does).toBe('write');
-  });
-
-  test('for the containers, and for gates of others', () => {
-    const gates = { readinessGates: [{ conditionType: gateType }, { conditionType: 'a.example/warm' }] };
-    const pods = [
-      makePod('apps/p', { status: { conditions: [condition('ContainersReady', 'False')] } }),
-      makePod('apps/p', { status: { conditions: [] } }),
-      makePod('apps/p', { spec: gates }),
-      makePod('apps/p', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }),
-    ];
-    for (const pod of pods) expect(decide(pod, { reports: all })).toEqual({ does: 'nothing' });
-    const conditions = [condition('ContainersReady', 'True'), condition('a.example/warm', 'True')];
-    expect(decide(makePod('apps/p', { spec: gates, status: { conditions } }), { reports: all }).does).toBe(
-      'write',
-    );
+  const gates = { readinessGates: [{ conditionType: gateType }, { conditionType: 'a.example/warm' }] };
+  const are = (...conditions: object[]) => ({ status: { conditions } });
+  const contained = condition('ContainersReady', 'True');
+  test.each<[string, Parameters<typeof makePod>[1], string]>([
+    ['is about to be evicted', are(contained, condition('DisruptionTarget', 'True')), 'wait'],
+    ['has containers that are not ready', are(condition('ContainersReady', 'False')), 'nothing'],
+    ['has no conditions', are(), 'nothing'],
+    ['has a gate of others', { spec: gates }, 'nothing'],
+    ['is being deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, 'nothing'],
+    [
+      'has a gate of others that is open',
+      { spec: gates, ...are(contained, condition('a.example/warm', 'True')) },
+      'LBHealthy',
+    ],
+  ])('where the pod %s, in its own way', (_, parts, verdict) => {
+    expect(judge(makePod('apps/p', parts), { reports: all })).toBe(verdict);
   });
 });
 
@@ -136,87 +228,19 @@ describe('a gate opens', () => {
     });
   });
 
-  const readReason = (pod: Pod, more: Inventory = {}) => {
-    const step = decide(pod, more);
-    if (step.does !== 'write') return step.does;
-    const { conditions } = (step.write.body as { status: { conditions: { reason: string }[] } }).status;
-    return conditions.map(({ reason }) => reason).join();
-  };
-
-  test.each<[string, Inventory]>([
-    [
-      'no Service selects the pod',
-      { services: [makeService('apps/web', { spec: { selector: { app: 'x' } } })] },
-    ],
-    ['the Service has no selector', { services: [makeService('apps/web')] }],
-    ['the Service is of another namespace', { services: [makeService('infra/web', { spec: { selector } })] }],
-    [
-      'the Service says that it gets no address',
-      { services: [makeService('apps/web', { spec: { selector }, status: judged })], virtualIps: [] },
-    ],
-    [
-      'the Service is of another class',
-      { services: [makeService('apps/web', { spec: { selector, loadBalancerClass: 'x/y' } })] },
-    ],
-    [
-      'the Service is being deleted',
-      {
-        services: [
-          makeService('apps/web', {
-            spec: { selector },
-            metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' },
-          }),
-        ],
-      },
-    ],
-    [
-      'no container has the port',
-      {
-        services: [makeService('apps/web', { spec: { selector, ports: [{ port: 80, targetPort: 'web' }] } })],
-      },
-    ],
-    [
-      'the pod has no address of the family',
-      {
-        services: [makeService('apps/web', { spec: { selector }, status: judged })],
-        virtualIps: [makeVirtualIp('fd00::10', ['apps/web'])],
-      },
-    ],
-  ])('at once where %s', (_, more) => {
-    expect(readReason(makePod('apps/p'), more)).toBe('NoService');
-  });
-
-  test('not while a VirtualIP is made again that somebody deleted', () => {
-    const ready = { type: 'vipnat.io/AddressReady', status: 'True', reason: 'Ready' };
-    const status = { ...publish('10.0.9.10'), conditions: [ready] };
-    const services = [makeService('apps/web', { spec: { selector }, status })];
-    expect(readReason(makePod('apps/p'), { services, virtualIps: [] })).toBe('wait');
-  });
-
   test('after ten minutes anyway, counted from when the containers were ready, with an event', () => {
-    const since = (ms: number, createdMs = ms) =>
-      makePod('apps/p', {
-        metadata: { creationTimestamp: new Date(createdMs).toISOString() },
-        status: { conditions: [condition('ContainersReady', 'True', ms)] },
-      });
-    expect(readReason(since(nowMs - timeoutMs + 1))).toBe('wait');
-    expect(readReason(since(nowMs - timeoutMs))).toBe('Timeout');
+    expect(judge(since(nowMs - timeoutMs + 1))).toBe('wait');
+    expect(judge(since(nowMs - timeoutMs))).toBe('Timeout');
     // A kubelet whose date is behind, and ones whose date is ahead, far and a little.
-    expect(readReason(since(nowMs - 2 * timeoutMs, nowMs - 60_000))).toBe('wait');
-    expect(readReason(since(nowMs + 3_600_000, nowMs - timeoutMs))).toBe('Timeout');
-    expect(readReason(since(nowMs + 3000, nowMs - timeoutMs))).toBe('wait');
-    const step = decide(since(nowMs - timeoutMs));
-    expect(step.does === 'write' ? step.event : null).toEqual({
-      type: 'Warning',
-      reason: 'GateTimedOut',
-      message: 'After 10 minutes the gate opens, although nodes do not send connections to the pod yet: w2.',
-    });
+    expect(judge(since(nowMs - 2 * timeoutMs, nowMs - 60_000))).toBe('wait');
+    expect(judge(since(nowMs + 3_600_000, nowMs - timeoutMs))).toBe('Timeout');
+    expect(judge(since(nowMs + 3000, nowMs - timeoutMs))).toBe('wait');
+    expectTimeout({}, 'nodes do not send connections to the pod yet: w2');
   });
 
   test('once: not again when containers were not ready meanwhile', () => {
-    const open = condition(gateType, 'True');
-    const pod = makePod('apps/p', { status: { conditions: [condition('ContainersReady', 'True'), open] } });
-    expect(decide(pod)).toEqual({ does: 'nothing' });
+    const conditions = [condition('ContainersReady', 'True'), condition(gateType, 'True')];
+    expect(judge(makePod('apps/p', { status: { conditions } }))).toBe('nothing');
   });
 });
 
@@ -225,51 +249,4 @@ test('a pod waits for the version that has it, and not for later ones of the sam
   const [slice] = world.earlySlices.values();
   expect([...(world.sliceToSince.get('apps/web-vipnat-6d1f82980b-0')?.values() ?? [])]).toEqual(['50']);
   expect(slice?.metadata.resourceVersion).toBe('50');
-});
-
-const decide = (pod: Pod, more: Inventory = {}) => podKind.next('apps/p', makeGated(pod, more));
-const all = [makeEarlyReport('w1', '50'), makeEarlyReport('w2', '51')];
-
-describe('of nodes, a gate waits', () => {
-  test('for no balancer that does not follow early EndpointSlices, unless it has not begun', () => {
-    const old = makeReport('w2', 99, {
-      programmed: { virtualips: '99', services: '99', endpointslices: '99' },
-    });
-    const starting = makeReport('w2', 99, { programmed: {} });
-    const [first = makeEarlyReport('w1', '50')] = all;
-    const readReasonWith = (reports: typeof all) => {
-      const step = decide(makePod('apps/p'), { reports });
-      return step.does === 'write' ? JSON.stringify(step.write.body) : step.does;
-    };
-    expect(readReasonWith([first, old])).toContain('"LBHealthy"');
-    expect(readReasonWith([makeEarlyReport('w1', '49'), old])).toBe('wait');
-    expect(readReasonWith([first, starting])).toBe('wait');
-    expect(readReasonWith([old])).toContain('"NotFollowed"');
-  });
-
-  test('for a node that is cordoned, and not for one that is deleted or whose Lease is over', () => {
-    const cordoned = nodes.schema.parse({
-      metadata: { name: 'w2', uid: 'w2', resourceVersion: '2', labels: {} },
-      // As of `kubectl cordon`: its balancer stays, and so do its addresses.
-      spec: {
-        unschedulable: true,
-        taints: [{ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }],
-      },
-      status: { addresses: [] },
-    });
-    expect(decide(makePod('apps/p'), { nodes: [makeNode('w1'), cordoned] })).toMatchObject({ does: 'wait' });
-    expect(decide(makePod('apps/p'), { nodes: [makeNode('w1')] })).toMatchObject({ does: 'write' });
-    expect(decide(makePod('apps/p'), { unresponsive: ['w2'] })).toMatchObject({ does: 'write' });
-  });
-
-  test('for no node that goes back to a version without early EndpointSlices in the middle of a rollout', () => {
-    const waiting = { reports: [makeEarlyReport('w1', '50'), makeEarlyReport('w2', '49')] };
-    expect(decide(makePod('apps/p'), waiting)).toMatchObject({ does: 'wait' });
-    const older = makeReport('w2', 99, {
-      programmed: { virtualips: '99', services: '99', endpointslices: '99' },
-    });
-    expect(decide(makePod('apps/p'), { reports: [makeEarlyReport('w1', '50'), older] })).toMatchObject({
-      does: 'write',
-    });
-  });
 });

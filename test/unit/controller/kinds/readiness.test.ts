@@ -11,98 +11,100 @@ import {
   toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
 import { makeSeat } from '../../../support/fakes/seat-objects.ts';
+import { finalizer } from '../../../../lib/api/vipnat.ts';
 import type { NodeReport } from '../../../../lib/api/node.ts';
-import { getWrite, decide } from '../../../support/fakes/service-steps.ts';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
+import {
+  decide,
+  getWrite,
+  nextStep,
+  tell,
+  testDecisions,
+  type Decision,
+} from '../../../support/fakes/service-steps.ts';
+
+const stays = 'PATCH Service apps/a; ingress 10.0.9.10 VIP';
+const none = 'PATCH Service apps/a; ingress none';
+const published = `${stays}; True Ready; if virtualips/10.0.9.10 is 20; event Normal AddressReady`;
+const noAddress = 'event Warning NoAddress';
+const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'])];
+const nodes = [makeNode('node-1'), makeNode('node-2')];
+const has = (status = publish('10.0.9.10')) => [makeService('apps/a', { status })];
 
 describe('an address that nodes cannot hold', () => {
   const why = '10.0.9.10 is in no subnet of this host (it has eth0)';
-  const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'])];
-  const nodes = [makeNode('node-1'), makeNode('node-2')];
-  const makeSeated = (...names: string[]) => {
-    const seats = [makeSeat(0, '10.0.9.10', names)];
-    return [makePool('pool', { addresses: ['10.0.9.10'] }, { status: { seats } })];
-  };
-  const look = (reports: NodeReport[], status = {}, pools = makeSeated('node-1', 'node-2')) =>
-    getWrite(decide({ services: [makeService('apps/a', { status })], virtualIps, nodes, pools, reports }));
+  /** What `node-1` cannot hold, what others say, and which nodes may hold the seat. */
+  const look = (
+    unheld: Record<string, string>,
+    others: readonly NodeReport[],
+    names = ['node-1', 'node-2'],
+  ) => ({
+    ...{ services: has({}), virtualIps, nodes, reports: [makeReport('node-1', 20, { unheld }), ...others] },
+    pools: [
+      makePool(
+        'pool',
+        { addresses: ['10.0.9.10'] },
+        { status: { seats: [makeSeat(0, '10.0.9.10', names)] } },
+      ),
+    ],
+  });
   const able = makeReport('node-2', 20);
+  const refused = `${none}; False CannotBeHeld; ${noAddress}`;
+  const nobody = (name: string): Decision => [
+    look({ [name]: why }, [makeReport('node-2', 20, { unheld: { [name]: why } })]),
+    refused,
+    `No node can hold 10.0.9.10. node-1: ${why}, node-2: ${why}."`,
+  ];
 
-  test.each(['pool/0', '10.0.9.10'])('is not published, by what nodes say of %s', (name) => {
-    const unable = ['node-2', 'node-1'].map((node) => makeReport(node, 20, { unheld: { [name]: why } }));
-    expect(look(unable).body).toMatchObject({
-      status: {
-        loadBalancer: { ingress: null },
-        conditions: [
-          {
-            ...{ status: 'False', reason: 'CannotBeHeld' },
-            message: `No node can hold 10.0.9.10. node-1: ${why}, node-2: ${why}.`,
-          },
-        ],
-      },
-    });
-  });
-
-  test('is published where one of them can, or what they cannot hold is another', () => {
-    const unheld = { 'pool/0': why };
-    const published = { status: { loadBalancer: { ingress: [{ ip: '10.0.9.10' }] } } };
-    expect(look([makeReport('node-1', 20, { unheld }), able]).body).toMatchObject(published);
-    const others = { 'pool/1': why, '10.0.9.11': why };
-    expect(look([makeReport('node-1', 20, { unheld: others })]).body).toMatchObject(published);
-  });
-
-  test('is not published where the one that could may not hold it', () => {
-    const unheld = { 'pool/0': why };
-    const body = look([makeReport('node-1', 20, { unheld }), able], {}, makeSeated('node-1')).body;
-    expect(body).toMatchObject({ status: { conditions: [{ reason: 'CannotBeHeld' }] } });
-  });
-
-  test('and is published stays so, and the condition says it', () => {
-    const unheld = { 'pool/0': why };
-    const body = look([makeReport('node-1', 20, { unheld })], publish('10.0.9.10')).body;
-    expect(body).toMatchObject({
-      status: {
-        loadBalancer: { ingress: [{ ip: '10.0.9.10' }] },
-        conditions: [{ status: 'False', reason: 'CannotBeHeld' }],
-      },
-    });
+  testDecisions({
+    'is not published, by what nodes say of its seat': nobody('pool/0'),
+    'is not published, by what nodes say of it': nobody('10.0.9.10'),
+    'is published where one of them can': [look({ 'pool/0': why }, [able]), published],
+    'is published where what they cannot hold is another': [
+      look({ 'pool/1': why, '10.0.9.11': why }, []),
+      published,
+    ],
+    'is not published where the one that could may not hold it': [
+      look({ 'pool/0': why }, [able], ['node-1']),
+      refused,
+    ],
+    'and is published stays so, and the condition says it': [
+      { ...look({ 'pool/0': why }, []), services: has() },
+      `${stays}; False CannotBeHeld; ${noAddress}`,
+    ],
   });
 });
 
 describe('an address whose VirtualIP names a pool that does not exist', () => {
-  const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'], { spec: { pool: 'typo' } })];
-  const services = (status = {}) => [makeService('apps/a', { status, spec: named })];
-  const named = { loadBalancerIP: '10.0.9.10' };
-  const look = (status = {}) => {
-    const pools = [makePool('pool', { addresses: ['10.0.9.10'] })];
-    const nodes = [makeNode('node-1')];
-    const reports = [makeReport('node-1', 20)];
-    return decide({ services: services(status), virtualIps, pools, nodes, reports });
-  };
-  const why = 'No node answers for 10.0.9.10: its AddressPool typo does not exist.';
-  const conditions = [{ status: 'False', reason: 'PoolGone', message: why }];
-
-  test('stays published, is not ready, and an event says it', () => {
-    const step = look(publish('10.0.9.10'));
-    const status = { loadBalancer: { ingress: [{ ip: '10.0.9.10' }] }, conditions };
-    expect(getWrite(step).body).toMatchObject({ status });
-    expect(step).toMatchObject({ event: { type: 'Warning', reason: 'NoAddress', message: why } });
+  const world = (status = {}) => ({
+    services: [makeService('apps/a', { status, spec: { loadBalancerIP: '10.0.9.10' } })],
+    virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'], { spec: { pool: 'typo' } })],
+    reports: [makeReport('node-1', 20)],
   });
+  const why = 'No node answers for 10.0.9.10: its AddressPool typo does not exist.';
 
-  test('is said to lack its pool where it was asked for and not published yet', () => {
-    expect(getWrite(look()).body).toMatchObject({ status: { loadBalancer: { ingress: null }, conditions } });
+  testDecisions({
+    'stays published, is not ready, and an event says it': [
+      world(publish('10.0.9.10')),
+      `${stays}; False PoolGone; ${noAddress}`,
+      `"reason":"NoAddress","message":"${why}"`,
+    ],
+    'is said to lack its pool where it was asked for and not published yet': [
+      world(),
+      `${none}; False PoolGone; ${noAddress}`,
+      why,
+    ],
   });
 });
 
 describe('an address that nodes have programmed', () => {
-  const pools = [makePool('pool', { addresses: ['10.0.9.10'] })];
-  const nodes = [makeNode('node-1'), makeNode('node-2')];
   const other = makeReport('node-2', 30, { seats: [] });
   const older = ({ announced, ...report }: NodeReport) => (announced === undefined ? report : report);
-  const written = { status: { loadBalancer: { ingress: [{ ip: '10.0.9.10' }] } } };
+  const written = published.replace('is 20', 'is 21');
 
   /** What is next so long after it was programmed, in version 20; the status was written in version 21. */
   const look = (afterMs: number, reports: readonly NodeReport[]) => {
-    const store = makeCache({ pools, nodes, services: [makeService('apps/a')], reports });
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'] })];
+    const store = makeCache({ pools, nodes, services: has({}), reports });
     const [before, after] = [20, 21].map((version) =>
       makeVirtualIp('10.0.9.10', ['apps/a'], { metadata: { resourceVersion: String(version) } }),
     );
@@ -113,11 +115,9 @@ describe('an address that nodes have programmed', () => {
   };
 
   test('is published once an interface of the node that holds it has it', () => {
-    const waiting = look(1000, [makeReport('node-1', 30, { announced: '19' }), other]);
-    expect(waiting).toMatchObject({ does: 'wait', waitsFor: 'nodes', untilMs: nowMs + 4000 });
-    expect(getWrite(look(1000, [makeReport('node-1', 30, { announced: '20' }), other])).body).toMatchObject(
-      written,
-    );
+    const announce = (announced: string) =>
+      tell(look(1000, [makeReport('node-1', 30, { announced }), other]));
+    expect([announce('19'), announce('20')]).toEqual(['wait nodes 4000', written]);
   });
 
   test.each([
@@ -134,89 +134,109 @@ describe('an address that nodes have programmed', () => {
     [{ seats: [] }, 'NoSeatHolder', 'no living node says that it holds the seat pool/0'],
   ])('is never published where the holder says %j: %s', (said, reason, clause) => {
     const step = look(3_600_000, [makeReport('node-1', 30, said), other]);
-    const conditions = [{ status: 'False', reason, message: `10.0.9.10: ${clause}.` }];
-    expect(getWrite(step).body).toMatchObject({ status: { loadBalancer: { ingress: null }, conditions } });
-    expect(step).toMatchObject({ event: { type: 'Warning', reason: 'NoAddress' } });
+    expect(tell(step)).toBe(`${none}; False ${reason}; ${noAddress}`);
+    expect(JSON.stringify(step)).toContain(`"message":"10.0.9.10: ${clause}."`);
   });
 
   test.each([[['pool/0']], [[]]])(
     'is published after ten seconds where a balancer of an older version does not say what it has: %j',
     (seats) => {
-      const reports = [older(makeReport('node-1', 30, { seats })), other];
-      expect(look(4000, reports)).toMatchObject({ does: 'wait', untilMs: nowMs + 1000 });
-      expect(getWrite(look(9000, reports)).body).toMatchObject({
-        status: { loadBalancer: { ingress: null } },
-      });
-      expect(getWrite(look(10_000, reports)).body).toMatchObject(written);
+      const after = (ms: number) => tell(look(ms, [older(makeReport('node-1', 30, { seats })), other]));
+      expect([after(4000), after(10_000)]).toEqual(['wait nodes 1000', written]);
+      expect(after(9000)).toContain('ingress none');
     },
   );
 });
 
 describe('an address that is published, and that nobody holds', () => {
-  const virtualIp = (reason: string, ms: number) => {
-    const lastTransitionTime = new Date(nowMs - ms).toISOString();
-    const programmed = { type: 'Programmed', status: 'True', observedGeneration: 1 };
-    const announced = { type: 'Announced', status: 'False', reason, lastTransitionTime };
-    return makeVirtualIp('10.0.9.10', ['apps/a'], { status: { conditions: [programmed, announced] } });
-  };
-  const look = (reason: string, ms: number, seats: string[] = [], status = publish('10.0.9.10')) =>
-    decide({
-      services: [makeService('apps/a', { status })],
-      virtualIps: [virtualIp(reason, ms)],
-      reports: [makeReport('node-1', 20, { seats })],
-    });
-  const lost = {
-    ...{ status: 'False', reason: 'NoSeatHolder' },
-    message: '10.0.9.10: no living node says that it holds the seat pool/0.',
-  };
-
-  test('stays published, and is not ready when that has lasted for ten seconds', () => {
-    const step = look('NoSeatHolder', 10_000);
-    const status = { loadBalancer: { ingress: [{ ip: '10.0.9.10' }] }, conditions: [lost] };
-    expect(getWrite(step).body).toMatchObject({ status });
-    expect(step).toMatchObject({
-      isLowPriority: true,
-      event: { reason: 'NoAddress', message: lost.message },
-    });
-  });
-
-  test('is looked at again when a seat has had the time to move', () => {
-    const known = { ...publish('10.0.9.10'), conditions: [ready] };
-    expect(look('NoSeatHolder', 4000, [], known)).toMatchObject({ does: 'wait', untilMs: nowMs + 6000 });
-    expect(look('SeveralSeatHolders', 60_000, [], known)).toEqual({ does: 'nothing' });
-    // The VirtualIP does not say yet that a node holds it again.
-    expect(look('NoSeatHolder', 60_000, ['pool/0'], known)).toEqual({ does: 'nothing' });
-  });
-
-  test('is not ready either where the node that holds the seat cannot hold it, and others could', () => {
-    const unheld = { '10.0.9.10': '10.0.9.10 is in no subnet' };
-    const step = decide({
-      services: [makeService('apps/a', { status: publish('10.0.9.10') })],
-      virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])],
-      nodes: [makeNode('node-1'), makeNode('node-2')],
-      reports: [makeReport('node-1', 20, { unheld }), makeReport('node-2', 20, { seats: [] })],
-    });
-    const message =
-      '10.0.9.10: node-1 holds the seat pool/0, and cannot hold the address: 10.0.9.10 is in no subnet.';
-    const status = {
-      loadBalancer: { ingress: [{ ip: '10.0.9.10' }] },
-      conditions: [{ status: 'False', reason: 'NotAnnounced', message }],
-    };
-    expect(getWrite(step).body).toMatchObject({ status });
-  });
-
-  test('is ready again when a node holds it', () => {
-    const step = look('NoSeatHolder', 60_000, ['pool/0'], { ...publish('10.0.9.10'), conditions: [told] });
-    expect(getWrite(step).body).toMatchObject({
-      status: { conditions: [{ status: 'True', reason: 'Ready' }] },
-    });
-    expect(step).toMatchObject({ isLowPriority: true, event: null });
-  });
-
   const type = 'vipnat.io/AddressReady';
-  const told = { type, ...lost };
+  const lost = '10.0.9.10: no living node says that it holds the seat pool/0.';
+  const told = { type, status: 'False', reason: 'NoSeatHolder', message: lost };
   const ready = {
     ...{ type, status: 'True', reason: 'Ready' },
     message: '10.0.9.10: all nodes of the pool serve it.',
   };
+  const look = (reason: string, ms: number, seats: string[] = [], ...conditions: object[]) => {
+    const lastTransitionTime = new Date(nowMs - ms).toISOString();
+    const programmed = { type: 'Programmed', status: 'True', observedGeneration: 1 };
+    const announced = { type: 'Announced', status: 'False', reason, lastTransitionTime };
+    const status = { conditions: [programmed, announced] };
+    return {
+      services: has(conditions.length === 0 ? publish('10.0.9.10') : { ...publish('10.0.9.10'), conditions }),
+      virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'], { status })],
+      reports: [makeReport('node-1', 20, { seats })],
+    };
+  };
+  const unheld = { '10.0.9.10': '10.0.9.10 is in no subnet' };
+
+  testDecisions({
+    'stays published, and is not ready when that has lasted for ten seconds': [
+      look('NoSeatHolder', 10_000),
+      `${stays}; False NoSeatHolder; ${noAddress}; later`,
+      `"reason":"NoAddress","message":"${lost}"`,
+    ],
+    'is looked at again when a seat has had the time to move': [
+      look('NoSeatHolder', 4000, [], ready),
+      'wait nodes 6000',
+    ],
+    'is well where several nodes hold it for a moment': [
+      look('SeveralSeatHolders', 60_000, [], ready),
+      'nothing',
+    ],
+    'is well where its VirtualIP does not say yet that a node holds it again': [
+      look('NoSeatHolder', 60_000, ['pool/0'], ready),
+      'nothing',
+    ],
+    'is not ready either where the node that holds the seat cannot hold it, and others could': [
+      {
+        ...{ services: has(), virtualIps, nodes },
+        reports: [makeReport('node-1', 20, { unheld }), makeReport('node-2', 20, { seats: [] })],
+      },
+      `${stays}; False NotAnnounced; ${noAddress}`,
+      '10.0.9.10: node-1 holds the seat pool/0, and cannot hold the address: 10.0.9.10 is in no subnet."',
+    ],
+    'is ready again when a node holds it': [
+      look('NoSeatHolder', 60_000, ['pool/0'], told),
+      `${stays}; True Ready; later`,
+    ],
+  });
+});
+
+describe('an address for which another host answers', () => {
+  /** How that was said of it, so long ago; and what its Service says and asks for. */
+  const look = (status: 'True' | 'False', ms: number, service: object = { status: { conditions } }) => {
+    const lastTransitionTime = new Date(nowMs - ms).toISOString();
+    const programmed = { type: 'Programmed', status: 'True', observedGeneration: 1 };
+    const inUse = { type: 'AddressInUse', status, lastTransitionTime };
+    return {
+      services: [makeService('apps/a', service)],
+      virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'], { status: { conditions: [programmed, inUse] } })],
+      pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11'] })],
+      reports: [makeReport('node-1', 20)],
+    };
+  };
+  const withdraw = decide(look('True', 60_000, { status: publish('10.0.9.10') }));
+  const { conditions } = (getWrite(withdraw).body as { status: { conditions: object[] } }).status;
+
+  test('is taken from the status, with a condition and an event', () => {
+    expect(tell(withdraw)).toBe(`${none}; False AddressWithdrawn; event Warning AddressInUse`);
+  });
+
+  testDecisions({
+    'stays with its Service: no other is taken, although one is free': [look('True', 60_000), 'wait nodes'],
+    'is not back before it has been free for fifteen seconds': [
+      look('False', 14_000),
+      `${none}; False AddressWithdrawn`,
+      'a moment ago',
+    ],
+    'is back then': [look('False', 15_000), published],
+    'is back immediately where the date was ahead': [look('False', -3_600_000), published],
+    'goes where its owner asks for another one instead': [
+      look('True', 60_000, {
+        metadata: { annotations: { 'vipnat.io/addresses': '10.0.9.11' } },
+        status: { conditions },
+      }),
+      `POST VirtualIP 10.0.9.11; finalizers ${finalizer}; services apps/a; leaving none; event Normal AddressAllocated`,
+    ],
+  });
 });

@@ -10,9 +10,8 @@ import {
   nowMs,
   toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
-import { getWrite, decide } from '../../../support/fakes/service-steps.ts';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
-import { addressReady } from '../../../../lib/api/vipnat.ts';
+import { getWrite, decide, nextStep, tell, testDecisions } from '../../../support/fakes/service-steps.ts';
+import { addressReady, finalizer } from '../../../../lib/api/vipnat.ts';
 import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 
 describe('a Service that is to have none', () => {
@@ -22,12 +21,56 @@ describe('a Service that is to have none', () => {
     spec: { leaving: [toUser('apps/a')] },
   });
 
-  test('leaves its address, and waits until every living node has forgotten it', () => {
-    const services = [makeService('apps/a', deleted)];
-    const write = getWrite(decide({ services, virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }));
-    expect(write.body).toMatchObject({ spec: { services: [], leaving: [toUser('apps/a')] } });
-    const late = { services, virtualIps: [leaving], reports: [makeReport('node-1', 19)] };
-    expect(decide(late)).toMatchObject({ does: 'wait', waitsFor: 'nodes' });
+  const services = [makeService('apps/a', deleted)];
+  const reports = [makeReport('node-1', 20)];
+  const foreign = { loadBalancerClass: 'other.io/lb' };
+  const known = { ...deleted.status, conditions: [{ type: addressReady, status: 'True' }] };
+
+  testDecisions({
+    'leaves its address': [
+      { services, virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] },
+      'PATCH VirtualIP 10.0.9.10; services none; leaving apps/a',
+    ],
+    'waits until every living node has forgotten it': [
+      { services, virtualIps: [leaving], reports: [makeReport('node-1', 19)] },
+      'wait nodes 60000',
+    ],
+    'then loses its status': [
+      { services, virtualIps: [leaving], reports },
+      'PATCH Service apps/a; ingress none',
+    ],
+    'and last the finalizer': [
+      { services: [makeService('apps/a', { metadata: deleted.metadata })], virtualIps: [leaving], reports },
+      'PATCH Service apps/a; finalizers none; event Normal AddressReleased',
+    ],
+    'gives its address back also when somebody deleted the VirtualIP before': [
+      { services: [makeService('apps/a', { ...deleted, status: known })], unresponsive: ['node-1'] },
+      `POST VirtualIP 10.0.9.10; finalizers ${finalizer}; services none; leaving apps/a`,
+      '"absent":[]',
+    ],
+    'keeps what another load balancer wrote': [
+      {
+        services: [
+          makeService('apps/a', {
+            spec: foreign,
+            status: { loadBalancer: { ingress: [{ ip: '10.0.9.10' }, { ip: '192.0.2.7', ipMode: 'VIP' }] } },
+          }),
+        ],
+        ...{ virtualIps: [leaving], reports },
+      },
+      'PATCH Service apps/a; ingress 192.0.2.7 VIP',
+    ],
+    'is not touched when nothing of it is ours': [
+      {
+        services: [
+          makeService('apps/a', {
+            ...{ metadata: { finalizers: [] }, spec: foreign },
+            status: publish('10.0.9.10'),
+          }),
+        ],
+      },
+      'nothing',
+    ],
   });
 
   test('names the nodes that hold it up for a minute, also those that hold no address, and says it once', () => {
@@ -41,58 +84,11 @@ describe('a Service that is to have none', () => {
       store.view(nowMs - secondsAgo * 1000);
       return nextStep(toServiceKey('apps/a'), store.view(nowMs));
     };
-    expect(look(59)).toMatchObject({ does: 'wait', untilMs: nowMs + 1000 });
+    expect(tell(look(59))).toBe('wait nodes 1000');
+    expect(tell(look(60))).toBe('PATCH Service apps/a; False WaitingForNodes');
     const { status } = getWrite(look(60)).body as { status: { conditions: readonly object[] } };
-    expect(status).toEqual({
-      conditions: [expect.objectContaining({ status: 'False', reason: 'WaitingForNodes' })],
-    });
     expect(JSON.stringify(status)).toContain('10.0.9.10: nodes have not withdrawn it yet: worker-7.');
-    expect(look(61, status.conditions)).toMatchObject({ does: 'wait', untilMs: null });
-  });
-
-  test('then loses its status, and last the finalizer', () => {
-    const reports = [makeReport('node-1', 20)];
-    const cleared = getWrite(
-      decide({ services: [makeService('apps/a', deleted)], virtualIps: [leaving], reports }),
-    );
-    expect(cleared).toMatchObject({
-      path: '/api/v1/namespaces/apps/services/a/status',
-      body: { status: { loadBalancer: { ingress: null } } },
-    });
-    const services = [makeService('apps/a', { metadata: deleted.metadata })];
-    expect(getWrite(decide({ services, virtualIps: [leaving], reports })).body).toMatchObject({
-      metadata: { finalizers: [] },
-    });
-  });
-
-  test('gives its address back also when somebody deleted the VirtualIP before', () => {
-    const conditions = [{ type: addressReady, status: 'True' }];
-    const service = makeService('apps/a', { ...deleted, status: { ...deleted.status, conditions } });
-    expect(getWrite(decide({ services: [service], unresponsive: ['node-1'] }))).toMatchObject({
-      method: 'POST',
-      body: { spec: { pool: 'pool', services: [], leaving: [toUser('apps/a')], absent: [] } },
-    });
-  });
-
-  test('keeps what another load balancer wrote', () => {
-    const service = makeService('apps/a', {
-      spec: { loadBalancerClass: 'other.io/lb' },
-      status: { loadBalancer: { ingress: [{ ip: '10.0.9.10' }, { ip: '192.0.2.7' }] } },
-    });
-    const write = getWrite(
-      decide({ services: [service], virtualIps: [leaving], reports: [makeReport('node-1', 20)] }),
-    );
-    expect(write.body).toMatchObject({ status: { loadBalancer: { ingress: [{ ip: '192.0.2.7' }] } } });
-  });
-
-  test('is not touched when nothing of it is ours', () => {
-    const spec = { loadBalancerClass: 'other.io/lb' };
-    const service = makeService('apps/a', {
-      metadata: { finalizers: [] },
-      spec,
-      status: publish('10.0.9.10'),
-    });
-    expect(decide({ services: [service] })).toEqual({ does: 'nothing' });
+    expect(tell(look(61, status.conditions))).toBe('wait nodes');
   });
 });
 
@@ -138,62 +134,45 @@ describe('ports of a Service that has its address', () => {
     },
   );
 
-  test('have their errors beside the address, and an event, where a kernel lacks SCTP', () => {
-    const step = decideFor(null, ['SCTP']);
+  const list = (...errors: (string | null)[]) =>
+    ports.map(({ port, protocol = 'TCP' }, at) => {
+      const error = errors[at] ?? null;
+      return error === null ? { port, protocol } : { port, protocol, error };
+    });
+  const noSctp = list(null, 'vipnat.io/ProtocolNotSupported');
+  const noMethod = list('vipnat.io/MethodNotSupported', 'vipnat.io/MethodNotSupported');
+
+  test.each<[string, string | null, string[], object[] | undefined, object[] | undefined, string | null]>([
+    [
+      'have their errors beside the address, and an event, where a kernel lacks SCTP',
+      null,
+      ['SCTP'],
+      undefined,
+      noSctp,
+      'The kernel of node-1 cannot translate SCTP.',
+    ],
+    [
+      'each have the error of an unknown method',
+      'wrr',
+      [],
+      undefined,
+      noMethod,
+      'vipnat does not have the method wrr: pods are chosen at random.',
+    ],
+    ['get what lacks, and no second event', 'wrr', [], noMethod.slice(0, 1), noMethod, null],
+    ['lose their entries when the owner asks for what there is', 'rr', [], noMethod, undefined, null],
+  ])('%s', (_, method, unsupported, known, written, message) => {
+    const step = decideFor(method, unsupported, known);
+    const ingress = [{ ip: address, ipMode: 'VIP', ...(written === undefined ? {} : { ports: written }) }];
     expect(getWrite(step).body).toEqual({
-      metadata: { resourceVersion: '10' },
-      status: {
-        loadBalancer: {
-          ingress: [
-            {
-              ip: address,
-              ipMode: 'VIP',
-              ports: [
-                { port: 80, protocol: 'TCP' },
-                { port: 9999, protocol: 'SCTP', error: 'vipnat.io/ProtocolNotSupported' },
-              ],
-            },
-          ],
-        },
-      },
+      ...{ metadata: { resourceVersion: '10' }, status: { loadBalancer: { ingress } } },
     });
-    expect(step).toMatchObject({
-      event: {
-        type: 'Warning',
-        reason: 'PortNotSupported',
-        message: 'The kernel of node-1 cannot translate SCTP.',
-      },
-    });
+    const event = message === null ? null : { type: 'Warning', reason: 'PortNotSupported', message };
+    expect(step).toMatchObject({ event });
   });
 
-  test('each have the error of an unknown method, and no second event once the status has it', () => {
-    const step = decideFor('wrr', []);
-    const error = 'vipnat.io/MethodNotSupported';
-    const written = [
-      { port: 80, protocol: 'TCP', error },
-      { port: 9999, protocol: 'SCTP', error },
-    ];
-    expect(getWrite(step).body).toMatchObject({
-      status: { loadBalancer: { ingress: [{ ports: written }] } },
-    });
-    expect(step).toMatchObject({
-      event: {
-        reason: 'PortNotSupported',
-        message: 'vipnat does not have the method wrr: pods are chosen at random.',
-      },
-    });
-    expect(decideFor('wrr', [], written)).toEqual({ does: 'nothing' });
-    expect(decideFor('wrr', [], written.slice(0, 1))).toMatchObject({ does: 'write', event: null });
-  });
-
-  test('lose their entries when the owner asks for what there is', () => {
-    const written = [{ port: 80, protocol: 'TCP', error: 'vipnat.io/MethodNotSupported' }];
-    const step = decideFor('rr', [], written);
-    expect(getWrite(step).body).toMatchObject({
-      status: { loadBalancer: { ingress: [{ ip: address, ipMode: 'VIP' }] } },
-    });
-    expect(JSON.stringify(getWrite(step).body)).not.toContain('ports');
-    expect(step).toMatchObject({ event: null });
+  test('are not written again once the status has their errors', () => {
+    expect(decideFor('wrr', [], noMethod)).toEqual({ does: 'nothing' });
   });
 });
 

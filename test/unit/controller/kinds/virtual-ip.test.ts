@@ -9,10 +9,10 @@ import {
   makeCache,
   nowMs,
   makeNode,
+  toServiceKey,
 } from '../../../support/fakes/service-objects.ts';
-import { decide, getWrite } from '../../../support/fakes/service-steps.ts';
+import { decide, getWrite, nextStep, tell, testDecisions } from '../../../support/fakes/service-steps.ts';
 import { finalizer } from '../../../../lib/api/vipnat.ts';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
 import { makeSeat } from '../../../support/fakes/seat-objects.ts';
 
 describe('a VirtualIP', () => {
@@ -21,53 +21,57 @@ describe('a VirtualIP', () => {
   test('is Programmed for its generation once every living candidate has it and its Services', () => {
     const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'], { status: {} })];
     const services = [makeService('apps/a')];
-    expect(decide({ services, virtualIps, reports: [makeReport('node-1', 19)] }, of).does).toBe('wait');
-    expect(decide({ services, virtualIps }, of).does).toBe('wait');
-    expect(
-      getWrite(decide({ services, virtualIps, reports: [makeReport('node-1', 20, { seats: [] })] }, of)).body,
-    ).toMatchObject({
-      status: {
-        conditions: [
-          { type: 'Programmed', status: 'True', observedGeneration: 1 },
-          { type: 'Announced', status: 'False', reason: 'NoSeatHolder' },
-        ],
-      },
-    });
+    const look = (...reports: ReturnType<typeof makeReport>[]) =>
+      decide({ services, virtualIps, reports }, of);
+    expect([look(makeReport('node-1', 19)).does, look().does]).toEqual(['wait', 'wait']);
+    const step = look(makeReport('node-1', 20, { seats: [] }));
+    const conditions = 'Programmed True Programmed; Announced False NoSeatHolder';
+    expect(tell(step)).toBe(`PATCH VirtualIP 10.0.9.10; ${conditions}`);
+    expect(JSON.stringify(step)).toContain('"observedGeneration":1');
   });
 
   describe('that somebody deletes', () => {
     const metadata = { deletionTimestamp: '2027-01-15T07:59:00Z' };
-    const services = [makeService('apps/a')];
+    const reports = [makeReport('node-1', 20)];
+    const look = (
+      users: string[],
+      status: Readonly<Record<string, unknown>> | undefined,
+      finalizers: readonly string[],
+      services = users,
+    ) => ({
+      services: services.map((key) => makeService(key)),
+      virtualIps: [
+        makeVirtualIp('10.0.9.10', users, {
+          metadata: { ...metadata, ...(finalizers.length === 0 ? {} : { finalizers }) },
+          ...(status === undefined ? {} : { status }),
+        }),
+      ],
+      reports,
+    });
 
     test('stays as it is while a Service has it: a condition says so, and an event', () => {
-      const virtualIp = makeVirtualIp('10.0.9.10', ['apps/a'], { metadata });
-      const reports = [makeReport('node-1', 20)];
-      const step = decide({ services, virtualIps: [virtualIp], reports }, of);
-      const body = getWrite(step).body as { status: { conditions: object[] } };
-      const message = expect.stringContaining('have given it back: apps/a.');
-      const said = { type: 'Terminating', status: 'True', reason: 'InUse', message };
-      expect(body.status.conditions).toContainEqual(expect.objectContaining(said));
-      expect(step).toMatchObject({ event: { type: 'Warning', reason: 'AddressKept' } });
-      const told = makeVirtualIp('10.0.9.10', ['apps/a'], { metadata, status: body.status });
-      expect(decide({ services, virtualIps: [told], reports }, of)).toEqual({ does: 'nothing' });
-      const status = { ...body.status, releasedAt: '2027-01-15T08:00:00Z' };
-      const kept = { ...metadata, finalizers: ['other.io/it'] };
-      const left = decide({ virtualIps: [makeVirtualIp('10.0.9.10', [], { metadata: kept, status })] }, of);
-      expect(JSON.stringify(getWrite(left).body)).toContain('has removed its finalizers: other.io/it.');
+      const step = decide(look(['apps/a'], undefined, []), of);
+      expect(tell(step)).toContain('; Terminating True InUse');
+      expect(tell(step)).toContain('; event Warning AddressKept');
+      expect(JSON.stringify(step)).toContain('have given it back: apps/a.');
+      const { status } = getWrite(step).body as { status: Record<string, unknown> };
+      expect(tell(decide(look(['apps/a'], status, []), of))).toBe('nothing');
+      const released = { ...status, releasedAt: '2027-01-15T08:00:00Z' };
+      const left = decide({ ...look([], released, ['other.io/it']), reports: [] }, of);
+      expect(JSON.stringify(left)).toContain('has removed its finalizers: other.io/it.');
     });
 
     test('goes to nobody else when it has finalizers of others only', () => {
-      const status = { releasedAt: '2027-01-15T07:00:00Z' };
       const rest = (...finalizers: string[]) =>
-        makeVirtualIp('10.0.9.10', [], { metadata: { ...metadata, finalizers }, status });
+        look([], { releasedAt: '2027-01-15T07:00:00Z' }, finalizers).virtualIps;
       const annotations = { 'vipnat.io/addresses': '10.0.9.10' };
       const asking = [makeService('apps/a', { metadata: { annotations } })];
-      const refused = decide({ services: asking, virtualIps: [rest('other.io/it')] });
+      const refused = decide({ services: asking, virtualIps: rest('other.io/it') });
       expect(JSON.stringify(refused)).toContain('10.0.9.10 is taken: its VirtualIP is being deleted');
-      expect(decide({ virtualIps: [rest('other.io/it')] }, of)).toMatchObject({ does: 'wait' });
+      expect(tell(decide({ virtualIps: rest('other.io/it') }, of))).toContain('wait');
       // An earlier version left it so.
-      const left = decide({ virtualIps: [rest('other.io/it', finalizer)] }, of);
-      expect(getWrite(left).body).toMatchObject({ metadata: { finalizers: ['other.io/it'] } });
+      const left = decide({ virtualIps: rest('other.io/it', finalizer) }, of);
+      expect(tell(left)).toBe('PATCH VirtualIP 10.0.9.10; finalizers other.io/it');
     });
   });
 
@@ -80,18 +84,13 @@ describe('a VirtualIP', () => {
         status: {},
       });
     const last = make(['other.io/it', finalizer]);
-    expect(getWrite(decide({ virtualIps: [last], reports }, of)).body).toMatchObject({
-      metadata: { resourceVersion: '20', finalizers: ['other.io/it'] },
-      spec: { leaving: [] },
-    });
+    const struck = 'PATCH VirtualIP 10.0.9.10; finalizers other.io/it; leaving none; if services/a is gone';
+    expect(tell(decide({ virtualIps: [last], reports }, of))).toBe(struck);
     // An earlier version made it. What is being deleted gets none.
     const services = [makeService('apps/a', { spec: { type: 'ClusterIP' }, status: publish('10.0.9.10') })];
     const behind = [makeReport('node-1', 19)];
     const step = decide({ services, virtualIps: [make([])], reports: behind }, of);
-    expect(step).toMatchObject({
-      isLowPriority: true,
-      write: { body: { metadata: { finalizers: [finalizer] } } },
-    });
+    expect(tell(step)).toBe(`PATCH VirtualIP 10.0.9.10; finalizers ${finalizer}; later`);
     const deleted = make(['other.io/it'], { deletionTimestamp: '2027-01-15T07:59:00Z' });
     expect(JSON.stringify(decide({ services, virtualIps: [deleted], reports: behind }, of))).not.toContain(
       finalizer,
@@ -117,51 +116,41 @@ describe('a VirtualIP', () => {
   describe('says who holds it, and how that node balances', () => {
     const services = [makeService('apps/a')];
     const nodes = ['node-1', 'node-2'].map((name) => makeNode(name));
-    const report = (node: string, seats: readonly string[]) =>
-      makeReport(node, 20, { seats, mode: 'kube-proxy' });
+    const report = (node: string, seats: readonly string[], inUse: readonly string[] = []) =>
+      makeReport(node, 20, { seats, inUse, mode: 'kube-proxy' });
     const look = (...reports: ReturnType<typeof report>[]) =>
       decide({ services, nodes, virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])], reports }, of);
+    const other = report('node-2', ['pool/0']);
 
     test.each([
+      ['one node', [report('node-1', ['pool/1']), other], 'True Announced; later', 'node-2', 'kube-proxy'],
       [
-        'one node',
-        [report('node-1', ['pool/1']), report('node-2', ['pool/0'])],
-        'Announced',
-        ['node-2', 'kube-proxy'],
+        'none',
+        [report('node-1', ['other/0']), report('node-2', [])],
+        'False NoSeatHolder; later',
+        null,
+        null,
       ],
-      ['none', [report('node-1', ['other/0']), report('node-2', [])], 'NoSeatHolder', [null, null]],
+      ['two', [report('node-1', ['pool/0']), other], 'False SeveralSeatHolders; later', null, null],
+      // Nobody waits for the others.
       [
-        'two',
-        [report('node-1', ['pool/0']), report('node-2', ['pool/0'])],
-        'SeveralSeatHolders',
-        [null, null],
+        'nobody, while another host answers for it',
+        [report('node-1', ['pool/0'], ['10.0.9.10'])],
+        'False AddressInUse; event Warning AddressInUse',
+        null,
+        null,
       ],
-    ] as const)('%s', (_, reports, reason, [seatHolder, mode]) => {
+    ] as const)('%s', (_, reports, announced, seatHolder, mode) => {
       const step = look(...reports);
       expect(getWrite(step).body).toMatchObject({ status: { seatHolder, mode } });
-      expect(JSON.stringify(getWrite(step).body)).toContain(`"reason":"${reason}"`);
-      // Nothing waits for it.
-      expect(step).toMatchObject({ isLowPriority: true });
-    });
-
-    test('nobody, while another host answers for it', () => {
-      const step = look({ ...report('node-1', ['pool/0']), inUse: ['10.0.9.10'] });
-      expect(getWrite(step).body).toMatchObject({
-        status: {
-          seatHolder: null,
-          conditions: expect.arrayContaining([
-            expect.objectContaining({ type: 'Announced', status: 'False', reason: 'AddressInUse' }),
-          ]),
-        },
-      });
-      expect(step).not.toHaveProperty('isLowPriority');
+      expect(tell(step).endsWith(`Announced ${announced}`)).toBe(true);
     });
 
     test('and writes it once', () => {
       const body = getWrite(look(report('node-1', ['pool/0']))).body as { status: Record<string, unknown> };
       const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'], { status: body.status })];
       const reports = [report('node-1', ['pool/0']), report('node-2', [])];
-      expect(decide({ services, nodes, virtualIps, reports }, of)).toEqual({ does: 'nothing' });
+      expect(tell(decide({ services, nodes, virtualIps, reports }, of))).toBe('nothing');
     });
   });
 
@@ -171,55 +160,40 @@ describe('a VirtualIP', () => {
     const reports = [makeReport('node-1', 20), makeReport('node-2', 19)];
     const nodes = ['node-1', 'node-2'].map((name) => makeNode(name));
     const unresponsive = ['node-2'];
+    const over = { conditions: [{ type: 'Withdrawn', status: 'False', reason: 'NodeUnresponsive' }] };
 
-    test('while a living node has not forgotten it', () => {
-      expect(decide({ virtualIps: [leaving()], reports, nodes }, of)).toMatchObject({
-        does: 'wait',
-        waitsFor: 'nodes',
-      });
-    });
+    testDecisions(
+      {
+        'while a living node has not forgotten it': [
+          { virtualIps: [leaving()], reports, nodes },
+          'wait nodes',
+        ],
+        'until its Node is deleted': [
+          { virtualIps: [leaving()], reports, nodes: nodes.slice(0, 1), unresponsive },
+          'PATCH VirtualIP 10.0.9.10; finalizers none; leaving none; if services/a is gone',
+        ],
+        'and the condition says when that is over': [
+          { virtualIps: [makeVirtualIp('10.0.9.10', [], { status: over })] },
+          'PATCH VirtualIP 10.0.9.10; Withdrawn True Forgotten',
+        ],
+      },
+      of,
+    );
 
     test('while a silent node may serve it: a condition and an event name the node', () => {
       const step = decide({ virtualIps: [leaving()], reports, nodes, unresponsive }, of);
-      expect(getWrite(step).body).toMatchObject({
-        status: {
-          conditions: [
-            {
-              ...{ type: 'Withdrawn', status: 'False', reason: 'NodeUnresponsive' },
-              message: expect.stringContaining('node-2 may still serve it'),
-            },
-          ],
-        },
-      });
-      expect(step).toMatchObject({ event: { type: 'Warning', reason: 'AddressKept' } });
+      const told = 'PATCH VirtualIP 10.0.9.10; Withdrawn False NodeUnresponsive; event Warning AddressKept';
+      expect(tell(step)).toBe(told);
+      expect(JSON.stringify(step)).toContain('node-2 may still serve it');
       const { status } = getWrite(step).body as { status: object };
-      expect(decide({ virtualIps: [leaving(status)], reports, nodes, unresponsive }, of)).toMatchObject({
-        does: 'wait',
-        waitsFor: 'nodes',
-      });
+      const inventory = { virtualIps: [leaving(status)], reports, nodes, unresponsive };
+      expect(tell(decide(inventory, of))).toBe('wait nodes');
       // And who asks for it is told.
-      const asking = makeService('apps/b', {
-        metadata: { annotations: { 'vipnat.io/addresses': '10.0.9.10' } },
-      });
-      const refused = decide(
-        { services: [asking], virtualIps: [leaving(status)], reports, nodes, unresponsive },
-        { kind: 'Service', key: 'apps/b' },
-      );
+      const metadata = { annotations: { 'vipnat.io/addresses': '10.0.9.10' } };
+      const asking = [makeService('apps/b', { metadata })];
+      const refused = decide({ ...inventory, services: asking }, toServiceKey('apps/b'));
       expect(JSON.stringify(refused)).toContain(
         'apps/a is giving it back, and the node node-2 may still serve it',
-      );
-    });
-
-    test('until its Node is deleted', () => {
-      const step = decide({ virtualIps: [leaving()], reports, nodes: nodes.slice(0, 1), unresponsive }, of);
-      expect(getWrite(step).body).toMatchObject({ spec: { leaving: [] } });
-    });
-
-    test('and the condition says when that is over', () => {
-      const said = { conditions: [{ type: 'Withdrawn', status: 'False', reason: 'NodeUnresponsive' }] };
-      const free = makeVirtualIp('10.0.9.10', [], { status: said });
-      expect(JSON.stringify(getWrite(decide({ virtualIps: [free] }, of)).body)).toContain(
-        '"reason":"Forgotten"',
       );
     });
   });
@@ -262,15 +236,12 @@ describe('a VirtualIP', () => {
   });
 
   test('a Service that is gone leaves it, after the API has confirmed that', () => {
-    const write = getWrite(decide({ virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }, of));
-    expect(write.body).toMatchObject({ spec: { services: [], leaving: [toUser('apps/a')] } });
-    expect(write.confirm).toEqual([{ path: '/api/v1/namespaces/apps/services/a', version: null }]);
-  });
-
-  test('a Service of the same name is another one', () => {
+    const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'])];
+    const left = 'PATCH VirtualIP 10.0.9.10; services none; leaving apps/a; if services/a is';
+    expect(tell(decide({ virtualIps }, of))).toBe(`${left} gone`);
+    // One of the same name is another one.
     const services = [makeService('apps/a', { metadata: { uid: 'another' } })];
-    const write = getWrite(decide({ services, virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }, of));
-    expect(write.confirm).toEqual([{ path: '/api/v1/namespaces/apps/services/a', version: '10' }]);
+    expect(tell(decide({ services, virtualIps }, of))).toBe(`${left} 10`);
   });
 
   test('waits after it was given back, then is deleted as it was read', () => {
@@ -278,20 +249,43 @@ describe('a VirtualIP', () => {
       makeVirtualIp('10.0.9.10', [], {
         status: { releasedAt: new Date(releasedMs).toISOString().replace('.000', '') },
       });
-    expect(getWrite(decide({ virtualIps: [makeVirtualIp('10.0.9.10', [])] }, of)).body).toMatchObject({
-      status: { releasedAt: '2027-01-15T08:00:00Z' },
-    });
-    expect(decide({ virtualIps: [free(nowMs - 59_000)] }, of)).toMatchObject({
-      waitsFor: 'time',
-      untilMs: nowMs + 1000,
-    });
-    expect(getWrite(decide({ virtualIps: [free(nowMs - 60_000)] }, of))).toMatchObject({
+    const now = { status: { releasedAt: '2027-01-15T08:00:00Z' } };
+    const look = (virtualIp: ReturnType<typeof free>) => decide({ virtualIps: [virtualIp] }, of);
+    expect(getWrite(look(makeVirtualIp('10.0.9.10', []))).body).toMatchObject(now);
+    expect(tell(look(free(nowMs - 59_000)))).toBe('wait time 1000');
+    expect(getWrite(look(free(nowMs - 60_000)))).toMatchObject({
       method: 'DELETE',
       body: { preconditions: { uid: 'uid of 10.0.9.10', resourceVersion: '20' } },
     });
     // A date that was ahead, and is right again.
-    expect(getWrite(decide({ virtualIps: [free(nowMs + 3_600_000)] }, of)).body).toMatchObject({
-      status: { releasedAt: '2027-01-15T08:00:00Z' },
-    });
+    expect(getWrite(look(free(nowMs + 3_600_000))).body).toMatchObject(now);
+  });
+
+  // Nodes of the seat are node-1 to node-3.
+  test.each([
+    ['the node that holds its seat', 'node-1 holds finds', true],
+    ['a node that may hold it, while another one does', 'node-1 holds, node-2 finds', false],
+    ['two of them', 'node-1 holds, node-2 finds, node-3 finds', true],
+    ['one of two that say they hold it', 'node-1 holds finds, node-2 holds', false],
+    ['one node, while none holds it', 'node-1 finds', false],
+    ['nodes that may not hold the seat', 'node-1 holds, node-8 holds finds, node-9 holds finds', false],
+  ])('that another host has it, published, counts from %s: %s', (_, said, isFound) => {
+    const seat = makeSeat(0, '10.0.9.10', ['node-1', 'node-2', 'node-3']);
+    const step = decide(
+      {
+        services: [makeService('apps/a', { status: publish('10.0.9.10') })],
+        nodes: [1, 2, 3, 8, 9].map((index) => makeNode(`node-${index}`)),
+        pools: [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status: { seats: [seat] } })],
+        virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])],
+        reports: said.split(', ').map((text) =>
+          makeReport(text.split(' ')[0] ?? '', 20, {
+            seats: text.includes('holds') ? ['pool/0'] : [],
+            inUse: text.includes('finds') ? ['10.0.9.10'] : [],
+          }),
+        ),
+      },
+      of,
+    );
+    expect(JSON.stringify(step).includes('"reason":"AnotherHost"')).toBe(isFound);
   });
 });

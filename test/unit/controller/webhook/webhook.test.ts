@@ -1,6 +1,7 @@
 /** Webhooks of two controllers, against an API on a local socket; API servers are played by clients of TLS. */
 import { useCertificates, accessByVip, eventually } from '../../../support/api/api-world.ts';
-import { Webhook, WebhookLog } from '../../../../controller/webhook/webhook.ts';
+import { Webhook } from '../../../../controller/webhook/webhook.ts';
+import { WebhookLog } from '../../../../controller/report/log.ts';
 import { type RecordingLogger, createRecordingLogger } from '../../../support/fakes/logger.ts';
 import { KubeApi } from '../../../support/kube-api/kube-api.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';

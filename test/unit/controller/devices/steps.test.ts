@@ -1,16 +1,18 @@
+import type { DeviceReport } from '../../../../controller/cache/known.ts';
 import type { Step } from '../../../../controller/step.ts';
 import type { Service } from '../../../../lib/api/service.ts';
 import {
   type DeviceInventory,
   makeDevice,
   makeDeviceWorld,
+  makeDeviceCache,
   makeDeviceService,
   makeBalancer,
   publishOf,
 } from '../../../support/fakes/device-objects.ts';
-import { nextStep } from '../../../../controller/kinds/kinds.ts';
+import { nextStep } from '../../../support/fakes/service-steps.ts';
 import { describe, test, expect } from '@jest/globals';
-import { makeService } from '../../../support/fakes/service-objects.ts';
+import { makeService, nowMs } from '../../../support/fakes/service-objects.ts';
 
 const held = 'device.vipnat.io/d';
 const former = 'lb.zcloud.cn/protect';
@@ -200,4 +202,27 @@ describe("another controller's Services", () => {
     const metadata = { ...isAnnotated, ...ending, finalizers: [former] };
     expect(decide(makeService('apps/a', { metadata, spec: noClass }), {}, 'd')).toBe('nothing');
   });
+});
+
+test('a status that says what is known is not written again, though the API drops its nulls', () => {
+  const after: DeviceReport = {
+    units: [{ unit: 'u1', role: 'silent', isInSync: null, why: '' }],
+    draining: [{ service: 'apps/a', member: '10.1.0.1:80', since: '2027-01-15T08:00:00Z', sessions: null }],
+    ...{ generation: 1, balancers: 1, foreignChanges: [], isReady: true, reason: 'NotInSync', message: 'm' },
+  };
+  const decideWith = (status: object | null) => {
+    const cache = makeDeviceCache({
+      devices: [makeDevice('d', {}, {}, status === null ? null : { ...status })],
+    });
+    cache.take('deviceReports', { key: 'd', after });
+    return nextStep({ kind: 'LoadBalancerDevice', key: 'd' }, cache.view(nowMs));
+  };
+  const step = decideWith(null);
+  if (step.does !== 'write') throw new Error(step.does);
+  const { status } = JSON.parse(
+    JSON.stringify(step.write.body, (_key, value: unknown) => value ?? undefined),
+  ) as {
+    readonly status: object;
+  };
+  expect(decideWith(status).does).not.toBe('write');
 });

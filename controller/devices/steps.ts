@@ -5,32 +5,42 @@
  * A finalizer names its device. So the Service alone says, after any crash, where something of it may be; and one that moves has two until
  * the device before has nothing of it any more.
  */
-import type { Service, Ingress } from '../../lib/api/service.ts';
-import type { ClusterView } from '../cache/cache.ts';
 import {
+  type Kind,
   type Step,
   nothing,
   toStep,
-  patchServiceMetadata,
-  patchServiceStatus,
+  patchMetadata,
   toJson,
+  patchStatus,
+  type Json,
   type StepEvent,
 } from '../step.ts';
 import {
-  chooseDevice,
-  listCurrentOwners,
+  apiGroup,
+  apiVersion,
+  finalizer,
+  type Condition,
+  addressReady,
+  formerFinalizer,
+} from '../../lib/api/vipnat.ts';
+import type { ClusterView } from '../cache/cache.ts';
+import {
   type LoadBalancerDevice,
+  listCurrentOwners,
+  chooseDevice,
   toDeviceFinalizer,
 } from '../../lib/api/device.ts';
 import {
-  findBalancer,
-  getIngress,
   type WantedCondition,
   setCondition,
   findCondition,
+  findBalancer,
+  getIngress,
+  isDeleted,
 } from '../cache/parts.ts';
+import type { Service, Ingress } from '../../lib/api/service.ts';
 import type { DeviceBalancer } from '../cache/known.ts';
-import { type Condition, addressReady, formerFinalizer } from '../../lib/api/vipnat.ts';
 
 /** `nothing` for a Service of which no device has, or is to have, anything. */
 export function nextDeviceStep(service: Service, view: ClusterView): Step {
@@ -74,16 +84,12 @@ function serve(service: Service, name: string, view: ClusterView): Step {
 }
 
 /** A device that goes gets no more. */
-function hold(
-  service: Service,
-  { metadata: { name, deletionTimestamp } }: LoadBalancerDevice,
-  view: ClusterView,
-): Step {
+function hold(service: Service, device: LoadBalancerDevice, view: ClusterView): Step {
+  const { name } = device.metadata;
   const message = `The LoadBalancerDevice ${name} is being deleted.`;
-  if (typeof deletionTimestamp === 'string')
-    return reportStatus(service, { reason: 'NoDevice', message }, view);
+  if (isDeleted(device)) return reportStatus(service, { reason: 'NoDevice', message }, view);
   const known = service.metadata.finalizers ?? [];
-  return toStep(patchServiceMetadata(service, { finalizers: [...known, toDeviceFinalizer(name)] }));
+  return toStep(patchMetadata('Service', service, { finalizers: [...known, toDeviceFinalizer(name)] }));
 }
 
 /** Once all devices have nothing of it: its status, then the finalizers. */
@@ -113,31 +119,16 @@ function publish(service: Service, balancer: DeviceBalancer, view: ClusterView):
   const added = ingress.filter((one) => !getIngress(service).includes(one)).map(({ ip }) => ip);
   const isSame = ingress.length === getIngress(service).length && added.length === 0;
   const wanted = describe(balancer);
-  const conditions = addCondition(before, wanted, view);
+  const conditions = wanted === null ? before : setCondition(before, wanted, view.nowMs);
   if (isSame && conditions === before) return null;
-  const write = patchServiceStatus(service, {
+  const write = patchStatus('Service', service, {
     loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
     conditions: toJson(conditions),
   });
-  if (added.length > 0) return toStep(write, toAdded(balancer, added));
+  const message = `The device ${balancer.device} serves ${added.join(', ')}.`;
+  if (added.length > 0) return toStep(write, { type: 'Normal', reason: 'AddressReady', message });
   const step = toStep(write, toEvent(wanted, findReason(before)));
   return isSame && isOfDeviceAlone(wanted, before) ? { ...step, isLowPriority: true } : step;
-}
-
-function addCondition(
-  before: readonly Condition[],
-  wanted: WantedCondition | null,
-  { nowMs }: ClusterView,
-): readonly Condition[] {
-  return wanted === null ? before : setCondition(before, wanted, nowMs);
-}
-
-function toAdded({ device }: DeviceBalancer, added: readonly Ingress['ip'][]): StepEvent {
-  return {
-    type: 'Normal',
-    reason: 'AddressReady',
-    message: `The device ${device} serves ${added.join(', ')}.`,
-  };
 }
 
 /** A device that fails is reported to each of its Services. */
@@ -190,7 +181,7 @@ function reportStatus(
   const conditions = setCondition(before, wanted, view.nowMs);
   if (conditions === before) return waitForDevice;
   const event = toEvent(wanted, findReason(before));
-  return toStep(patchServiceStatus(service, { conditions: toJson(conditions) }), event);
+  return toStep(patchStatus('Service', service, { conditions: toJson(conditions) }), event);
 }
 
 /** Another controller's finalizer goes when vipnat's is there and the device serves the Service. */
@@ -198,7 +189,7 @@ function dropFormer(service: Service, { deviceStatus, isTakenOver }: DeviceBalan
   const known = service.metadata.finalizers ?? [];
   if (!known.includes(formerFinalizer) || deviceStatus !== 'serves' || !isTakenOver) return null;
   return toStep(
-    patchServiceMetadata(service, { finalizers: known.filter((each) => each !== formerFinalizer) }),
+    patchMetadata('Service', service, { finalizers: known.filter((each) => each !== formerFinalizer) }),
   );
 }
 
@@ -209,7 +200,7 @@ function clearStatus(service: Service): Step | null {
   const kept = others.length > 0 ? conditions : conditions.filter(({ type }) => type !== addressReady);
   if (others.length === ingress.length && kept.length === conditions.length) return null;
   const loadBalancer = { ingress: others.length === 0 ? null : toJson(others) };
-  return toStep(patchServiceStatus(service, { loadBalancer, conditions: toJson(kept) }));
+  return toStep(patchStatus('Service', service, { loadBalancer, conditions: toJson(kept) }));
 }
 
 function dropOwners(service: Service, devices: readonly string[]): Step | null {
@@ -221,8 +212,92 @@ function dropOwners(service: Service, devices: readonly string[]): Step | null {
     (each) => !dropped.has(each) && !(isLast && each === formerFinalizer),
   );
   const message = devices.map((name) => `The device ${name} has nothing of it any more.`).join(' ');
-  return toStep(patchServiceMetadata(service, { finalizers }), {
+  return toStep(patchMetadata('Service', service, { finalizers }), {
     ...{ type: 'Normal', reason: 'AddressReleased' },
     message,
   });
+}
+
+/** Devices: their finalizer, and what their writers say of them. */
+export const loadBalancerDevice: Kind = {
+  name: 'LoadBalancerDevice',
+  source: 'devices',
+  subject: { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'LoadBalancerDevice' },
+  watches: [
+    { source: 'devices', toKeys: ({ key }) => [key] },
+    { source: 'deviceReports', toKeys: ({ key }) => [key] },
+    {
+      source: 'services',
+      part: ({ metadata }) => metadata.finalizers,
+      toKeys: (_, { devices }) =>
+        [...devices.values()].filter(isDeleted).map(({ metadata: { name } }) => name),
+    },
+  ],
+  next: nextLoadBalancerDeviceStep,
+};
+
+/** A device that somebody deletes stays until no Service has anything there: without it nobody could take that away. */
+function nextLoadBalancerDeviceStep(name: string, view: ClusterView): Step {
+  const device = view.devices.get(name);
+  if (device === undefined) return nothing;
+  return keepFinalizer(device, view) ?? writeStatus(device, view) ?? nothing;
+}
+
+function keepFinalizer(device: LoadBalancerDevice, view: ClusterView): Step | null {
+  const { finalizers, name } = device.metadata;
+  const known = finalizers ?? [];
+  if (!isDeleted(device))
+    return known.includes(finalizer)
+      ? null
+      : toStep(patchMetadata('LoadBalancerDevice', device, { finalizers: [...known, finalizer] }));
+  if (!known.includes(finalizer) || isOwner(name, view)) return null;
+  const finalizersLeft = known.filter((each) => each !== finalizer);
+  return toStep(patchMetadata('LoadBalancerDevice', device, { finalizers: finalizersLeft }));
+}
+
+function isOwner(name: string, { deviceToServices, services }: ClusterView): boolean {
+  return [...(deviceToServices.get(name) ?? [])].some((key) => {
+    const service = services.get(key);
+    return service !== undefined && listCurrentOwners(service).includes(name);
+  });
+}
+
+function writeStatus(device: LoadBalancerDevice, view: ClusterView): Step | null {
+  const report = view.deviceReports.get(device.metadata.name);
+  if (report === undefined || report.generation !== device.metadata.generation) return null;
+  const before: readonly Condition[] = device.status?.conditions ?? [];
+  const { isReady, reason, message, units, balancers, foreignChanges, draining, generation } = report;
+  const wanted: WantedCondition = {
+    ...{ type: 'Ready', status: isReady ? 'True' : 'False', reason },
+    ...{ message: isDeleted(device) ? `It goes when no Service is there. ${message}` : message },
+    observedGeneration: generation,
+  };
+  const conditions = setCondition(before, wanted, view.nowMs);
+  const lists = { foreignChanges: toJson(foreignChanges), draining: toJson(draining) };
+  const status = { units: toJson(units), balancers, ...lists, observedGeneration: generation };
+  if (conditions === before && isSame(device.status, status)) return null;
+  const write = patchStatus('LoadBalancerDevice', device, { ...status, conditions: toJson(conditions) });
+  if (conditions === before) return { ...toStep(write), isLowPriority: true };
+  return toStep(write, toDeviceEvent(findCondition(before, 'Ready'), wanted));
+}
+
+function isSame(known: LoadBalancerDevice['status'], status: { readonly [field: string]: Json }): boolean {
+  const { units, foreignChanges, draining, balancers = null, observedGeneration = null } = known ?? {};
+  const before = [units ?? [], balancers, foreignChanges ?? [], draining ?? [], observedGeneration];
+  return toText(before) === toText(Object.values(status));
+}
+
+/** The API drops a field of null. */
+function toText(value: unknown): string {
+  return JSON.stringify(value, (_key, each: unknown) => each ?? undefined);
+}
+
+/** Where the condition begins to say so. */
+function toDeviceEvent(
+  before: Condition | null,
+  { status, reason, message }: WantedCondition,
+): StepEvent | null {
+  if (before?.status === status && before.reason === reason) return null;
+  if (status === 'False') return { type: 'Warning', reason: 'DeviceFailed', message };
+  return before?.status === 'False' ? { type: 'Normal', reason: 'DeviceReady', message } : null;
 }
