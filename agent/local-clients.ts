@@ -5,7 +5,7 @@ import { type Endpoint, formatEndpoint, isInSubnet } from '../lib/net.ts';
 import { findErrorCode } from '../lib/errors.ts';
 import type { Config } from '../config/options.ts';
 import type { LocalRoutes, SourceRoute, Kernel, Trigger } from '../lib/kernel/port.ts';
-import { sourceRouteCommand } from '../lib/kernel/routes.ts';
+import { sourceRouteCommand } from '../lib/kernel/forwarding.ts';
 
 /** Says in the log what is done for this host's own connections to a VIP; a trouble once while it lasts. */
 export class LocalClientsLog implements LocalClientListener {

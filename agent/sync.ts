@@ -1,4 +1,4 @@
-import { type Plan, describeDrift } from '../lib/plan.ts';
+import { type Plan, describeDrift } from '../lib/dialect.ts';
 import { renderingKey, type ReconcileState, type Assessment, type LastingState } from './decide/decision.ts';
 import type { Config } from '../config/options.ts';
 import { type Clock, sleep, backOff } from '../lib/clock.ts';

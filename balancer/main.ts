@@ -1,7 +1,6 @@
 import type { OptionName, Config } from '../config/options.ts';
 import { findRoute, type ApiRoute } from '../lib/kubernetes/route.ts';
 import { VipnatError } from '../lib/errors.ts';
-import { setFlagsFromString } from 'node:v8';
 import { createLogger, type Logger, createPodHeartbeat } from '../lib/telemetry/log.ts';
 import { usualRunFolder } from '../lib/keepalived/write.ts';
 import { nameNode, podVariable } from '../config/load.ts';
@@ -31,7 +30,7 @@ import {
   createHostSeats,
 } from './seats/seats.ts';
 import type { SeatsPlan, SeatsInput } from './seats/plan.ts';
-import { listStrictTunnels, listUntranslatedProtocols } from '../lib/kernel/forwarding.ts';
+import { listStrictTunnels, listUntranslatedProtocols, findRouted } from '../lib/kernel/forwarding.ts';
 import { NodeReporter, BalancerCounter, ApiVips, LeaseValidity, type BalancerState } from './report.ts';
 import { Balancer, type BalancerView } from './sync.ts';
 import { type NodeHealth, createNodeHealth } from './nodes/health.ts';
@@ -39,10 +38,10 @@ import { NodeAddresses } from './nodes/directory.ts';
 import { createBalancerKernel } from '../lib/kernel/kernel.ts';
 import { SeatsLog } from './log.ts';
 import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
-import { findRouted } from '../lib/kernel/routes.ts';
 import { isAwaited } from '../lib/api/service.ts';
 import { listServices, maxDraining } from '../lib/api/node.ts';
 import { RoutedClient } from '../lib/kubernetes/writes.ts';
+import { setFlagsFromString } from 'node:v8';
 
 /** The options of `vipnat balancer`. */
 export interface BalancerOptions {

@@ -9,8 +9,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Cause, LoopObserver, LocalClientListener } from './events.ts';
 import type { Assessment, MissingSwitch, Decision } from '../decide/decision.ts';
 import { describeWanted, describeMode } from '../decide/mode.ts';
-import { describeDrift, type Plan } from '../../lib/plan.ts';
-import { isOutdated } from '../../lib/dialect.ts';
+import { describeDrift, type Plan, isOutdated } from '../../lib/dialect.ts';
 import { VipnatError, findErrorCode } from '../../lib/errors.ts';
 import { isBalanced } from '../../config/options.ts';
 

@@ -19,7 +19,7 @@ import {
 } from '../../lib/keepalived/write.ts';
 import { testConfiguration } from '../../lib/kernel/tools.ts';
 import { readPlacedAddresses, findAddressUsers } from '../../lib/kernel/addresses.ts';
-import { readOnLinkNetworks } from '../../lib/kernel/routes.ts';
+import { readOnLinkNetworks } from '../../lib/kernel/forwarding.ts';
 import {
   readConfigurationFile,
   type HeldAddress,
@@ -37,10 +37,10 @@ import {
   renderSeats,
 } from './plan.ts';
 import { Fifo } from '../../lib/files.ts';
-import { access } from 'node:fs/promises';
 import { AddressConflicts, type FindAddressUsers, Announcement } from './conflicts.ts';
 import { parseAddress } from '../../lib/net.ts';
 import type { Cancel } from '../../lib/clock.ts';
+import { access } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 
 /** What differs from process to process. */

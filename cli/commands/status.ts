@@ -21,7 +21,7 @@ import {
 } from '../output.ts';
 import { isBalanced, type Config } from '../../config/options.ts';
 import { formatEndpoint } from '../../lib/net.ts';
-import { describeDrift } from '../../lib/plan.ts';
+import { describeDrift } from '../../lib/dialect.ts';
 import {
   describeKubeProxy,
   describeSources,

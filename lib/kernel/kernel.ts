@@ -24,19 +24,9 @@ import {
   toolMissing,
 } from './tools.ts';
 import { RuleReader, FewChains } from './few-chains.ts';
-import { ForwardChains } from './printed-chains.ts';
-import { KnownForwarding, writeForwarding, readForwarding, listClosedDevices } from './forwarding.ts';
 import {
-  isForIptables,
-  restoreIptables,
-  findRestore,
-  type IptablesTransaction,
+  ForwardChains,
   RuleMemory,
-  hasIptables,
-  tryQuickly,
-  saveIptables,
-} from './iptables.ts';
-import {
   runNft,
   nftScript,
   type MissingFeatures,
@@ -47,13 +37,31 @@ import {
   createFeatureTools,
 } from './nftables.ts';
 import {
+  KnownForwarding,
+  writeForwarding,
+  readForwarding,
+  listClosedDevices,
+  readLocalRoutes,
+  addSourceRoute,
+  removeSourceRoute,
+  listAdvertised,
+} from './forwarding.ts';
+import {
+  isForIptables,
+  restoreIptables,
+  findRestore,
+  type IptablesTransaction,
+  hasIptables,
+  tryQuickly,
+  saveIptables,
+} from './iptables.ts';
+import {
   deleteFlows,
   countFlows,
   abortOwnConnections,
   type ConnectionChoice,
   forgetFlows,
 } from './conntrack.ts';
-import { readLocalRoutes, addSourceRoute, removeSourceRoute, listAdvertised } from './routes.ts';
 import { startWatch, readIpvs, type PollOptions, type Source, startPoll } from './watch.ts';
 import { readAddresses } from './addresses.ts';
 import type { Family } from '../net.ts';

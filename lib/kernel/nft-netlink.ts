@@ -8,12 +8,26 @@ import {
   visitList,
   type NetlinkList,
   visitAttributes,
+  withNetlinkClient,
 } from './netlink.ts';
 import { VipnatError } from '../errors.ts';
 import { type Family, toAddressBytes } from '../net.ts';
 import { endianness } from 'node:os';
 import { createHash } from 'node:crypto';
 import type { NftFamily } from './port.ts';
+
+/** Who answers for the kernel: one for what is short, and one for lists, see createNetlinkClient. */
+export interface RuleClients {
+  readonly short: NetlinkQuestioner;
+  readonly long: NetlinkQuestioner;
+}
+
+/** Gives both clients, and closes them afterwards. */
+export async function withRuleClients<T>(use: (clients: RuleClients) => Promise<T>): Promise<T> {
+  return await withNetlinkClient('netfilter', (short) =>
+    withNetlinkClient('netfilter', (long) => use({ short, long }), true),
+  );
+}
 
 /** kube-proxy writes once a second: no supported host has a commit within a few milliseconds in each of so many tries. */
 const maxTries = 10;

@@ -200,7 +200,7 @@ export interface KernelReading {
   readonly forwarding: Forwarding;
   /** The interfaces with an IPv4 address that pass on nothing although the host does; none when left out. IPv6 has no such switch. */
   readonly closedDevices?: readonly string[];
-  /** The interfaces that would stop obeying router advertisements if forwarding of IPv6 were switched on, see routes.ts; none where it is on. */
+  /** The interfaces that would stop obeying router advertisements if forwarding of IPv6 were switched on, see forwarding.ts; none where it is on. */
   readonly advertised: readonly string[];
   /** The nftables proxy's objects, per family that has its table; empty where nft is missing. */
   readonly nftProxies: readonly NftProxyOutput[];

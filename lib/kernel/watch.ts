@@ -10,10 +10,10 @@ import {
 } from './netlink.ts';
 import { readGeneration, readRuleHandles, type RulePlace } from './nft-netlink.ts';
 import { addressList } from './addresses.ts';
-import { readFile } from 'node:fs/promises';
 import type { Cancel, Clock } from '../clock.ts';
 import { VipnatError, toVipnatError } from '../errors.ts';
 import { isInPath, toolMissing, checkDescriptors, toolEnvironment, execTool } from './tools.ts';
+import { readFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 
 /** Starts a source for each trigger. One that fails is reported and takes nothing from the others. */

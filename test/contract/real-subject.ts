@@ -1,16 +1,16 @@
 import { type KernelSubject, type ToolFault, garbage } from './subject.ts';
-import { fileURLToPath } from 'node:url';
-import { spawn, type ChildProcess, execFile } from 'node:child_process';
 import { RealKernel } from './real-kernel.ts';
 import { toolName, type FlowSelection } from '../../lib/kernel/port.ts';
 import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
+import { makeExtensionsWithout } from '../support/network/iptables-extensions.ts';
+import type { Endpoint } from '../../lib/net.ts';
+import { fileURLToPath } from 'node:url';
+import { spawn, type ChildProcess, execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { once } from 'node:events';
 import { rm, mkdtemp, symlink, writeFile, readlink, readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { tmpdir } from 'node:os';
-import { makeExtensionsWithout } from '../support/network/iptables-extensions.ts';
-import type { Endpoint } from '../../lib/net.ts';
 
 /**
  * The real kernel, in a network and a mount namespace that live and die with one child process: nothing is left behind,

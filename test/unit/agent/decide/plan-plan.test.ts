@@ -1,11 +1,10 @@
 import { type Family, families } from '../../../../lib/net.ts';
 import { type IptablesDialect, iptablesDialects } from '../../../../lib/kernel/port.ts';
 import { parseSave } from '../../../../lib/iptables/rules.ts';
-import type { Balance } from '../../../../lib/dialect.ts';
+import { type Balance, describeDrift } from '../../../../lib/dialect.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import { describe, test, expect } from '@jest/globals';
 import { plan } from '../../../../agent/decide/plan.ts';
-import { describeDrift } from '../../../../lib/plan.ts';
+import { describe, test, expect } from '@jest/globals';
 
 const read = (family: Family, dialect: IptablesDialect, text = '') => parseSave({ family, dialect, text });
 const everywhere = families.flatMap((family) => iptablesDialects.map((dialect) => read(family, dialect)));

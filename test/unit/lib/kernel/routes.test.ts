@@ -1,5 +1,5 @@
 import { test, expect } from '@jest/globals';
-import { readAdvertised } from '../../../../lib/kernel/routes.ts';
+import { readAdvertised } from '../../../../lib/kernel/forwarding.ts';
 
 const zero = '0'.repeat(32);
 const router = 'fe80000000000000b4d1c4fffe136b0a';
