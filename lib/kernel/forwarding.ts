@@ -15,6 +15,8 @@ import {
   type NetlinkClient,
   dumpBusyList,
   type NetlinkList,
+  isTaken,
+  familyToNumber,
 } from './netlink.ts';
 import { dumpTunnels, dumpLinks, dumpAddresses, dumpCables } from './addresses.ts';
 
@@ -237,10 +239,8 @@ export async function readOnLinkNetworks(): Promise<OnLinkNetwork[]> {
     async (client) => {
       const indexToName = await dumpLinks(client);
       const networks: OnLinkNetwork[] = [];
-      for (const family of [AF_INET, AF_INET6]) {
-        const payload = Buffer.from([family, ...Array<number>(rtmsgBytes - 1).fill(0)]);
-        const list = { question: RTM_GETROUTE, payload, leastBytes: rtmsgBytes, subject: 'routes' };
-        await visitList(client, list, (datagram, start, end) => {
+      for (const family of families) {
+        await visitList(client, listRoutes(family), (datagram, start, end) => {
           const network = parseOnLinkRoute(datagram.subarray(start, end), indexToName);
           if (network !== null) networks.push(network);
         });
@@ -253,7 +253,6 @@ export async function readOnLinkNetworks(): Promise<OnLinkNetwork[]> {
 const RTA_VIA = 18;
 const RT_TABLE_MAIN = 254;
 const RTN_UNICAST = 1;
-const AF_INET6 = 10;
 
 /** Of struct rtmsg and its attributes. Null for any other route. */
 function parseOnLinkRoute(data: Buffer, indexToName: ReadonlyMap<number, string>): OnLinkNetwork | null {
@@ -289,7 +288,6 @@ async function askRouted(client: NetlinkQuestioner, addresses: readonly string[]
   return routed;
 }
 const RTA_GATEWAY = 5;
-const familyToNumber = { ipv4: 2, ipv6: 10 } as const;
 const familyToHostBits = { ipv4: 32, ipv6: 128 } as const;
 
 /** Nobody's (RFC 5737, RFC 3849): the route there is the default route. */
@@ -301,19 +299,22 @@ function familyOf(address: string): Family {
 
 /** The router of an address and its interface; null where there is none. */
 async function findNextHop(client: NetlinkQuestioner, address: string): Promise<string | null> {
+  const route = await findRoute(client, address);
+  const gateway = route.get(RTA_GATEWAY);
+  return gateway === undefined
+    ? null
+    : `${gateway.toString('hex')} ${route.get(RTA_OIF)?.toString('hex') ?? ''}`;
+}
+
+/** The attributes of the route to an address; none where there is no route. */
+async function findRoute(client: NetlinkQuestioner, address: string): Promise<ReadonlyMap<number, Buffer>> {
   const family = familyOf(address);
   const header = Buffer.alloc(rtmsgBytes);
-  header.writeUInt8(familyToNumber[family], 0);
-  header.writeUInt8(familyToHostBits[family], 1);
+  header.set([familyToNumber[family], familyToHostBits[family]]);
   const payload = Buffer.concat([header, renderAttribute(RTA_DST, toAddressBytes(address))]);
   const question = { type: RTM_GETROUTE, payload, isDump: false, subject: `the route to ${address}` };
   const [answer] = await client.request(question).catch(() => []);
-  if (answer === undefined) return null;
-  const attributes = parseAttributes(answer.data, rtmsgBytes);
-  const gateway = attributes.get(RTA_GATEWAY);
-  return gateway === undefined
-    ? null
-    : `${gateway.toString('hex')} ${attributes.get(RTA_OIF)?.toString('hex') ?? ''}`;
+  return answer === undefined ? new Map() : parseAttributes(answer.data, rtmsgBytes);
 }
 
 /**
@@ -329,8 +330,8 @@ export async function readLocalRoutes(): Promise<LocalRoutes> {
 /** The same, by a client of the protocol route. */
 export async function dumpLocalRoutes(client: NetlinkClient): Promise<LocalRoutes> {
   const addresses = await dumpAddresses(client);
-  const routes = await dumpBusyList(client, routeList);
-  const usualSource = await findUsualSource(client);
+  const routes = await dumpBusyList(client, listRoutes('ipv4'));
+  const defaultRoute = await findRoute(client, familyToElsewhere.ipv4);
   const indexToName = await dumpLinks(client);
   return {
     addresses: addresses.flatMap(({ deviceIndex, ...address }) => {
@@ -338,7 +339,7 @@ export async function dumpLocalRoutes(client: NetlinkClient): Promise<LocalRoute
       return device === undefined ? [] : [{ ...address, device }];
     }),
     routes: routes.flatMap((data) => parseRoute(data, indexToName)),
-    usualSource,
+    usualSource: readAddress(defaultRoute.get(RTA_PREFSRC)),
   };
 }
 
@@ -362,35 +363,18 @@ const RTA_PREFSRC = 7;
 const RT_TABLE_LOCAL = 255;
 const RT_SCOPE_HOST = 254;
 const RTN_LOCAL = 2;
-const AF_INET = 2;
 const rtmsgBytes = 12;
-const hostBits = 32;
 
-const routeList: NetlinkList = {
-  question: RTM_GETROUTE,
-  answer: RTM_NEWROUTE,
-  payload: Buffer.from([AF_INET, ...Array<number>(rtmsgBytes - 1).fill(0)]),
-  leastBytes: rtmsgBytes,
-  subject: 'routes',
-};
-
-/** Nobody's (RFC 5737): the route there is the default route. */
-const elsewhere = '192.0.2.1';
-
-/** Null on a host that has no default route. */
-async function findUsualSource(client: NetlinkClient): Promise<string | null> {
-  const header = Buffer.alloc(rtmsgBytes);
-  header.writeUInt8(AF_INET, 0);
-  header.writeUInt8(hostBits, 1);
-  const payload = Buffer.concat([header, renderAddress(RTA_DST, elsewhere)]);
-  const question = { type: RTM_GETROUTE, payload, isDump: false, subject: 'its default route' };
-  const [answer] = await client.request(question).catch(() => []);
-  return answer === undefined ? null : readAddress(parseAttributes(answer.data, rtmsgBytes).get(RTA_PREFSRC));
+function listRoutes(family: Family): NetlinkList {
+  const payload = Buffer.alloc(rtmsgBytes);
+  payload.writeUInt8(familyToNumber[family]);
+  const [question, answer, subject] = [RTM_GETROUTE, RTM_NEWROUTE, 'routes'];
+  return { question, answer, payload, leastBytes: rtmsgBytes, subject };
 }
 
 function parseRoute(data: Buffer, indexToName: ReadonlyMap<number, string>): LocalRoute[] {
   const isHere = data.readUInt8(4) === RT_TABLE_LOCAL && data.readUInt8(7) === RTN_LOCAL;
-  if (!isHere || data.readUInt8(1) !== hostBits) return [];
+  if (!isHere || data.readUInt8(1) !== familyToHostBits.ipv4) return [];
   const attributes = parseAttributes(data, rtmsgBytes);
   const address = readAddress(attributes.get(RTA_DST));
   const index = attributes.get(RTA_OIF);
@@ -405,29 +389,23 @@ async function order(route: SourceRoute, type: number, harmless: string): Promis
   await withNetlinkClient('route', async (client) => {
     const [index] = [...(await dumpLinks(client))].find(([, name]) => name === route.device) ?? [0];
     const payload = renderRoute(route, index);
-    await client.request({ type, payload, isDump: false, isOrder: true, subject }).catch((error: unknown) => {
-      const { cause } = error as Error;
-      if ((cause as NodeJS.ErrnoException | undefined)?.code !== harmless) throw error;
-    });
+    await isTaken(client, { type, payload, isOrder: true, subject }, harmless);
   });
 }
 
 /** struct rtmsg and its attributes. */
 function renderRoute({ address, source }: SourceRoute, index: number): Buffer {
   const header = Buffer.alloc(rtmsgBytes);
-  header.set([AF_INET, hostBits, 0, 0, RT_TABLE_LOCAL, ownProtocol, RT_SCOPE_HOST, RTN_LOCAL]);
+  const [number, bits] = [familyToNumber.ipv4, familyToHostBits.ipv4];
+  header.set([number, bits, 0, 0, RT_TABLE_LOCAL, ownProtocol, RT_SCOPE_HOST, RTN_LOCAL]);
   const device = Buffer.alloc(4);
   device.writeInt32LE(index);
   return Buffer.concat([
     header,
-    renderAddress(RTA_DST, address),
-    renderAddress(RTA_PREFSRC, source),
+    renderAttribute(RTA_DST, toAddressBytes(address)),
+    renderAttribute(RTA_PREFSRC, toAddressBytes(source)),
     renderAttribute(RTA_OIF, device),
   ]);
-}
-
-function renderAddress(type: number, address: string): Buffer {
-  return renderAttribute(type, toAddressBytes(address));
 }
 
 function readAddress(bytes: Buffer | undefined): string | null {
