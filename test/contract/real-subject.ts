@@ -1,5 +1,5 @@
 import { type KernelSubject, type ToolFault, garbage } from './subject.ts';
-import { RealKernel } from './real-kernel.ts';
+import { childCommand, createRealKernel } from './real-kernel.ts';
 import { toolName, type FlowSelection } from '../../lib/kernel/port.ts';
 import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
 import { makeExtensionsWithout } from '../support/network/iptables-extensions.ts';
@@ -18,16 +18,15 @@ import { tmpdir } from 'node:os';
  */
 export async function createRealSubject(): Promise<KernelSubject> {
   const folder = await createToolFolder();
-  const script = fileURLToPath(new URL('kernel-child.ts', import.meta.url));
   // A /run of its own, too: everybody's iptables-legacy on this machine takes the lock in the common one.
   const start = 'mount -t tmpfs tmpfs /run && exec "$0" "$@"';
-  const command = ['/bin/sh', '-c', start, process.execPath, script];
+  const command = ['/bin/sh', '-c', start, ...childCommand];
   const child = spawn('unshare', ['--net', '--mount', '--', ...command], {
     stdio: ['pipe', 'pipe', 'inherit'],
     // unshare is looked up in this PATH too.
     env: { ...process.env, PATH: folder, NODE_OPTIONS: '' },
   });
-  const kernel = new RealKernel(child);
+  const kernel = createRealKernel(child);
   // The first answer says that the namespace is there.
   await kernel.ping();
   const inside = (...command: string[]) => runInside(child, command);
@@ -96,15 +95,8 @@ const tools = [
       (['save', 'restore'] as const).map((suffix) => toolName(family, dialect, suffix)),
     ),
   ),
-  toolName('ipv4', 'nft'),
-  toolName('ipv6', 'nft'),
-  'nft',
-  'conntrack',
-  'inotifywait',
-  'setpriv',
-  'unshare',
-  'mount',
-  'true',
+  ...[toolName('ipv4', 'nft'), toolName('ipv6', 'nft'), 'nft', 'conntrack', 'inotifywait', 'setpriv'],
+  ...['unshare', 'mount', 'true'],
 ];
 
 async function createToolFolder(): Promise<string> {
