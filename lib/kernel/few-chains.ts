@@ -12,6 +12,7 @@ import {
   type NftProxyOutput,
   type NftFamily,
   iptablesTables,
+  orElse,
 } from './port.ts';
 import { type Toolbox, settleAll, execTool, splitLines } from './tools.ts';
 import { type NetlinkQuestioner, withNetlinkClient } from './netlink.ts';
@@ -25,7 +26,6 @@ import {
   type RuleClients,
   withRuleClients,
 } from './nft-netlink.ts';
-import { VipnatError } from '../errors.ts';
 import { hasIptables, readIptables } from './iptables.ts';
 import { readNftTable, readNftProxy } from './nftables.ts';
 
@@ -164,21 +164,16 @@ const unsurveyed: Survey = { isLarge: false, hasTable: { vipnat: true, 'kube-pro
 
 /** Surveys the host's rules, in a millisecond for each thousand chains. Never rejects: without an answer there is nothing to be spared. */
 async function surveyRules(family: Family): Promise<Survey> {
-  try {
-    const sample = async (client: NetlinkQuestioner): Promise<Survey> => {
-      const chains = await listChains(client, familyToNft[family]);
-      if (chains.reduce((sum, { use }) => sum + use, 0) <= fewRules) return unsurveyed;
-      const hasHandle = async (name: string) => (await readTableHandles(client, name))[family] !== null;
-      return {
-        isLarge: true,
-        hasTable: { vipnat: await hasHandle(ownTable), 'kube-proxy': await hasHandle('kube-proxy') },
-      };
+  const sample = async (client: NetlinkQuestioner): Promise<Survey> => {
+    const chains = await listChains(client, familyToNft[family]);
+    if (chains.reduce((sum, { use }) => sum + use, 0) <= fewRules) return unsurveyed;
+    const hasHandle = async (name: string) => (await readTableHandles(client, name))[family] !== null;
+    return {
+      isLarge: true,
+      hasTable: { vipnat: await hasHandle(ownTable), 'kube-proxy': await hasHandle('kube-proxy') },
     };
-    return await withNetlinkClient('netfilter', sample, true);
-  } catch (error) {
-    if (error instanceof VipnatError) return unsurveyed;
-    throw error;
-  }
+  };
+  return await orElse(withNetlinkClient('netfilter', sample, true), unsurveyed);
 }
 
 /** What a reading tells of rules. */

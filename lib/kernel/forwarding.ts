@@ -45,13 +45,15 @@ export async function listClosedDevices(
     ...new Set(addresses.filter(({ family }) => family === 'ipv4').map(({ device }) => device)),
   ];
   const names = devices.filter((name) => !noInterface.includes(name));
-  const values = await Promise.all(names.map((name) => readSwitch(toDevicePath(name))));
+  const values = await Promise.all(names.map((name) => readSwitch(forwardingSwitch('ipv4', name))));
   return names.filter((_, at) => values[at] === false).toSorted();
 }
 
 /** Whether this network namespace forwards. */
 export async function readForwarding(): Promise<Forwarding> {
-  const [ipv4, ipv6] = await Promise.all([readSwitch(toPath('ipv4')), readSwitch(toPath('ipv6'))]);
+  const [ipv4 = null, ipv6 = null] = await Promise.all(
+    families.map((family) => readSwitch(forwardingSwitch(family))),
+  );
   return { ipv4: ipv4 === false ? await isAnyInterfaceForwarding() : ipv4, ipv6 };
 }
 
@@ -60,7 +62,7 @@ export async function readForwarding(): Promise<Forwarding> {
  * the host would lose routes immediately, and addresses when their time ends.
  */
 export function forwardingCommand(family: Family, advertised: readonly string[], device?: string): string {
-  const kept = family === 'ipv6' ? advertised.map(describeAccepting) : [];
+  const kept = family === 'ipv6' ? advertised.map((device) => `${acceptingSwitch(device)}=2`) : [];
   return quoteWords(['sysctl', '-w', ...kept, `${forwardingSwitch(family, device)}=1`]);
 }
 
@@ -73,7 +75,7 @@ export async function writeForwarding(family: Family, device?: string): Promise<
   const advertised = family === 'ipv6' ? await listAdvertised() : [];
   try {
     for (const device of advertised) await writeAccepting(device);
-    await writeFile(device === undefined ? toPath(family) : toDevicePath(device), '1');
+    await writeFile(toPath(name), '1');
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw new VipnatError(
@@ -86,33 +88,30 @@ export async function writeForwarding(family: Family, device?: string): Promise<
 
 /** An interface may go meanwhile. */
 async function writeAccepting(device: string): Promise<void> {
-  await writeFile(toAcceptPath(device), '2').catch((error: unknown) => {
+  await writeFile(toPath(acceptingSwitch(device)), '2').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   });
 }
 
 async function isAnyInterfaceForwarding(): Promise<boolean> {
   const names = (await readdir(interfacesFolder)).filter((name) => !noInterface.includes(name));
-  const found = await Promise.all(names.map((name) => readSwitch(toDevicePath(name))));
+  const found = await Promise.all(names.map((name) => readSwitch(forwardingSwitch('ipv4', name))));
   return found.includes(true);
 }
 
 /** Null where the kernel lacks it; an interface may go while it is asked. */
-async function readSwitch(path: string): Promise<boolean | null> {
+async function readSwitch(name: string): Promise<boolean | null> {
   try {
-    return (await readFile(path, 'utf8')).trim() !== '0';
+    return (await readFile(toPath(name), 'utf8')).trim() !== '0';
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
   }
 }
 
-function toDevicePath(device: string): string {
-  return `${interfacesFolder}/${device}/forwarding`;
-}
-
-function toPath(family: Family): string {
-  return `/proc/sys/${forwardingSwitch(family).replaceAll('.', '/')}`;
+/** Of a switch by its name: a dot in an interface's name (`eth0.5`) is a slash there, as sysctl(8) has it. */
+function toPath(name: string): string {
+  return `/proc/sys/${name.replaceAll(/[./]/g, (mark) => (mark === '.' ? '/' : '.'))}`;
 }
 
 /**
@@ -212,16 +211,11 @@ export async function readSysctls(names: readonly string[]): Promise<ReadonlyMap
 
 /** The interfaces that have IPv4 switches of their own, `all` and `default` among them. */
 export async function listSwitchedInterfaces(): Promise<string[]> {
-  return await readdir('/proc/sys/net/ipv4/conf').catch(() => []);
+  return await readdir(interfacesFolder).catch(() => []);
 }
 
-/** A dot in an interface's name (`eth0.5`) is a slash in the switch's, as sysctl(8) has it. */
 async function readSysctl(name: string): Promise<string | null> {
-  const path = name.replaceAll(/[./]/g, (mark) => (mark === '.' ? '/' : '.'));
-  return await readFile(`/proc/sys/${path}`, 'utf8').then(
-    (text) => text.trim(),
-    () => null,
-  );
+  return (await read(toPath(name)))?.trim() ?? null;
 }
 
 /** The networks that this host reaches on its links without an address in them: cloud networks and DHCPv6 give a node an address of its own alone. */
@@ -441,14 +435,14 @@ export function sourceRouteCommand(
 const isDefaultFlag = 0x00010000;
 const isAdvertisedFlag = 0x00040000;
 
-const switchesFolder = '/proc/sys/net/ipv6/conf';
-
 /** The interfaces that would turn deaf to router advertisements, sorted. Rejects with NETLINK_FAILED. */
 export async function listAdvertised(): Promise<string[]> {
-  const names = (await readdir(switchesFolder).catch(() => [])).filter((name) => !noInterface.includes(name));
-  const values = await Promise.all(names.map((name) => readFile(toAcceptPath(name), 'utf8').catch(() => '')));
+  const names = (await readdir('/proc/sys/net/ipv6/conf').catch(() => [])).filter(
+    (name) => !noInterface.includes(name),
+  );
+  const values = await Promise.all(names.map((name) => readSysctl(acceptingSwitch(name))));
   // 0 is how a network manager says that it handles them itself; 2 is what is wanted.
-  const heeding = names.filter((_, at) => values[at]?.trim() === '1');
+  const heeding = names.filter((_, at) => values[at] === '1');
   if (heeding.length === 0) return [];
   const pods = await listPodsEnds();
   return heeding.filter((name) => !pods.has(name)).toSorted();
@@ -477,12 +471,7 @@ export function readAdvertised(text: string): string[] {
   return [...new Set(devices)];
 }
 
-/** The switch that has an interface obey advertisements although the host forwards, as a path. */
-export function toAcceptPath(device: string): string {
-  return `${switchesFolder}/${device}/accept_ra`;
-}
-
-/** The same with its value, as sysctl takes it: a dot in an interface's name is a slash there. */
-export function describeAccepting(device: string): string {
-  return `net.ipv6.conf.${device.replaceAll('.', '/')}.accept_ra=2`;
+/** The switch that has an interface obey advertisements although the host forwards. */
+function acceptingSwitch(device: string): string {
+  return `net.ipv6.conf.${device.replaceAll('.', '/')}.accept_ra`;
 }

@@ -8,6 +8,7 @@ import {
   familyToNft,
   type Transaction,
   toolName,
+  orElse,
 } from './port.ts';
 import {
   type Toolbox,
@@ -281,11 +282,7 @@ async function makeBaseChains(family: Family, input: string, limitMs: number): P
   const missing = await listMissing(family, listBaseChains(input));
   if (missing.length === 0) return;
   const transaction = { family, dialect: 'nftables', input: renderBaseChains(family, missing) } as const;
-  try {
-    await runNft(transaction, Math.min(limitMs, maxMs));
-  } catch (error) {
-    if (!(error instanceof VipnatError)) throw error;
-  }
+  await orElse(runNft(transaction, Math.min(limitMs, maxMs)), undefined);
 }
 
 /** A chain of the kernel's, and where it is. */
@@ -322,18 +319,14 @@ export function renderBaseChains(family: Family, chains: readonly BaseChain[]): 
 /** Without an answer of the kernel all can be missing. */
 async function listMissing(family: Family, chains: readonly BaseChain[]): Promise<readonly BaseChain[]> {
   if (chains.length === 0) return [];
-  try {
-    return await withNetlinkClient('netfilter', async (client) => {
-      const missing: BaseChain[] = [];
-      for (const chain of chains) {
-        if (!(await hasChain(client, { ...chain, family: familyToNft[family] }))) missing.push(chain);
-      }
-      return missing;
-    });
-  } catch (error) {
-    if (error instanceof VipnatError) return chains;
-    throw error;
-  }
+  const asking = withNetlinkClient('netfilter', async (client) => {
+    const missing: BaseChain[] = [];
+    for (const chain of chains) {
+      if (!(await hasChain(client, { ...chain, family: familyToNft[family] }))) missing.push(chain);
+    }
+    return missing;
+  });
+  return await orElse(asking, chains);
 }
 
 /** The rule of a drained host, in a table of its own that holds nothing else. Both methods reject with TOOL_MISSING, TOOL_NOT_PERMITTED or TOOL_FAILED. */

@@ -34,7 +34,6 @@ import {
   listNftTable,
   checkScript,
   listMissingFeatures,
-  createFeatureTools,
 } from './nftables.ts';
 import {
   KnownForwarding,
@@ -222,7 +221,7 @@ export function createBalancerKernel(): BalancerKernel {
     countRules: (name) => withNetlinkClient('netfilter', (client) => countRules(client, name)),
     apply,
     check: (script) => checkScript(script, limitMs),
-    listMissingFeatures: () => listMissingFeatures(createFeatureTools(apply, limitMs)),
+    listMissingFeatures: () => listMissingFeatures(apply, limitMs),
     changeElements: (changes) => own.run(() => changeElements(elements, changes)),
     forgetFlows: (choice, isChosen) => forgetFlows(connections, choice, isChosen),
     listForwardChains: () => forwardChains.list(),

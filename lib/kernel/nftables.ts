@@ -7,6 +7,7 @@ import {
   type Transaction,
   type ForwardChain,
   ownTable,
+  orElse,
 } from './port.ts';
 import { withNetlinkClient } from './netlink.ts';
 import {
@@ -121,10 +122,8 @@ export function isNftName(name: string): boolean {
   return /^[A-Za-z_][\w/.-]{0,255}$/.test(name);
 }
 
-/** What rules may need that not each kernel, and not each nft, has. */
-
 /**
- * All of them. `reject` is in chains of hook prerouting: Linux 5.9 and later. nft 1.0.2 writes a `verdict map` and cannot read it back: no
+ * What rules may need that not each kernel, and not each nft, has. `reject` is in chains of hook prerouting: Linux 5.9 and later. nft 1.0.2 writes a `verdict map` and cannot read it back: no
  * rule can refer to it again.
  */
 const nftFeatures = ['fib', 'dup', 'hash', 'numgen', 'reject', 'verdict map'] as const;
@@ -139,40 +138,26 @@ export type MissingFeatures = Readonly<Record<Family, readonly NftFeature[]>>;
 export const trialTable = 'vipnat-trial';
 
 /** Each rule needs just this. */
-function toRule(feature: Exclude<NftFeature, 'verdict map'>, family: Family): string {
-  const isIpv6 = family === 'ipv6';
-  switch (feature) {
-    case 'fib':
-      return 'fib daddr . iif type != 2 accept';
-    case 'dup':
-      return `dup to ${isIpv6 ? '2001:db8::1' : '192.0.2.1'}`;
-    case 'hash':
-      return `jhash ${isIpv6 ? 'ip6' : 'ip'} saddr mod 7 seed 0x1 vmap { 0 : accept }`;
-    case 'numgen':
-      return 'numgen random mod 2 vmap { 0 : accept }';
-    case 'reject':
-      return 'reject';
-  }
-}
+const featureToRule: Readonly<Record<Exclude<NftFeature, 'verdict map'>, (family: Family) => string>> = {
+  fib: () => 'fib daddr . iif type != 2 accept',
+  dup: (family) => `dup to ${family === 'ipv6' ? '2001:db8::1' : '192.0.2.1'}`,
+  hash: (family) => `jhash ${familyToNft[family]} saddr mod 7 seed 0x1 vmap { 0 : accept }`,
+  numgen: () => 'numgen random mod 2 vmap { 0 : accept }',
+  reject: () => 'reject',
+};
 
-/** How nft is asked. */
-interface FeatureTools {
-  /** Whether nft and the kernel would take a script. */
-  readonly takes: (script: string) => Promise<boolean>;
-  /** Has a script take effect. Rejects where it is refused. */
-  readonly apply: (script: string) => Promise<void>;
-  readonly list: (table: string) => Promise<string>;
-}
+/** Has a script take effect. Rejects where it is refused. */
+type Apply = (script: string) => Promise<void>;
 
 /**
  * Asks nft and the kernel of this network namespace for each feature, in a table that is gone afterwards. Where they take no table at all, nothing
  * counts as missing: whoever writes one gets the reason. Rejects as nft does.
  */
-export async function listMissingFeatures(tools: FeatureTools): Promise<MissingFeatures> {
-  const canReadBack = await readsVerdictMaps(tools);
+export async function listMissingFeatures(apply: Apply, limitMs: number): Promise<MissingFeatures> {
+  const canReadBack = await readsVerdictMaps(apply, limitMs);
   const entries: [Family, NftFeature[]][] = [];
   for (const family of families) {
-    const missing = await listRefused(tools, family);
+    const missing = await listRefused(family, limitMs);
     entries.push([
       family,
       canReadBack || missing.isTableRefused ? missing.features : [...missing.features, 'verdict map'],
@@ -181,17 +166,14 @@ export async function listMissingFeatures(tools: FeatureTools): Promise<MissingF
   return Object.fromEntries(entries) as Record<Family, NftFeature[]>;
 }
 
-async function listRefused({ takes }: FeatureTools, family: Family) {
+async function listRefused(family: Family, limitMs: number) {
   const rules = nftFeatures
     .filter((feature) => feature !== 'verdict map')
-    .map((feature) => ({ feature, rule: toRule(feature, family) }));
-  const ask = (asked: readonly { readonly rule: string }[]) =>
-    takes(
-      printTrial(
-        family,
-        asked.map(({ rule }) => rule),
-      ),
-    );
+    .map((feature) => ({ feature, rule: featureToRule[feature](family) }));
+  const ask = async (asked: readonly { readonly rule: string }[]) => {
+    const texts = asked.map(({ rule }) => rule);
+    return (await checkScript(printTrial(family, texts), limitMs)) === null;
+  };
   const features: NftFeature[] = [];
   if (await ask(rules)) return { isTableRefused: false, features };
   if (!(await ask([]))) return { isTableRefused: true, features };
@@ -210,7 +192,7 @@ function printTrial(family: Family, rules: readonly string[]): string {
 }
 
 /** It has to be there to be read. nft 1.0.2 prints `type [invalid type] : verdict`. */
-async function readsVerdictMaps({ apply, list }: FeatureTools): Promise<boolean> {
+async function readsVerdictMaps(apply: Apply, limitMs: number): Promise<boolean> {
   const table = `ip ${trialTable}`;
   try {
     await apply(
@@ -221,19 +203,10 @@ async function readsVerdictMaps({ apply, list }: FeatureTools): Promise<boolean>
     throw error;
   }
   try {
-    return /typeof numgen inc mod 2 : verdict/.test(await list(table));
+    return /typeof numgen inc mod 2 : verdict/.test(await listNftTable(table, [], limitMs));
   } finally {
     await apply(`delete table ${table}\n`);
   }
-}
-
-/** The same for nft itself. */
-export function createFeatureTools(apply: (script: string) => Promise<void>, limitMs: number): FeatureTools {
-  return {
-    takes: async (script) => (await checkScript(script, limitMs)) === null,
-    apply,
-    list: (table) => listNftTable(table, [], limitMs),
-  };
 }
 
 /** Why nft or the kernel would refuse a script, a sentence; null where they would take it. Nothing takes effect. Rejects where nft cannot be asked. */
@@ -382,13 +355,9 @@ export class RuleMemory<T> {
 
 /** The same for the same rules; null where the kernel does not answer. */
 async function describeRules(place: RulePlace): Promise<string | null> {
-  try {
-    const { handles, digest } = await withNetlinkClient('netfilter', (client) => readRawRules(client, place));
-    return `${digest} ${handles.join()}`;
-  } catch (error) {
-    if (error instanceof VipnatError) return null;
-    throw error;
-  }
+  const asking = withNetlinkClient('netfilter', (client) => readRawRules(client, place));
+  const rules = await orElse(asking, null);
+  return rules === null ? null : `${rules.digest} ${rules.handles.join()}`;
 }
 
 /**
@@ -472,14 +441,10 @@ async function listHookedChains(limitMs: number): Promise<readonly HookedChain[]
 
 /** Null where the kernel does not answer, or chains change all the time. */
 async function askKernel(): Promise<readonly HookedChain[] | null> {
-  try {
-    return await withRuleClients(({ short, long }) =>
-      readOneMoment(short, async () => (await listChains(long)).flatMap(toHooked), JSON.stringify),
-    );
-  } catch (error) {
-    if (error instanceof VipnatError) return null;
-    throw error;
-  }
+  const asking = withRuleClients(({ short, long }) =>
+    readOneMoment(short, async () => (await listChains(long)).flatMap(toHooked), JSON.stringify),
+  );
+  return await orElse(asking, null);
 }
 
 function toHooked({ layer, table, name, type, policy, isForward }: NftChain): HookedChain[] {
