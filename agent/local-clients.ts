@@ -3,7 +3,7 @@ import type { RouteChange } from './decide/decision.ts';
 import { type Endpoint, isInSubnet } from '../lib/net.ts';
 import type { Config } from '../config/options.ts';
 import type { LocalRoutes, SourceRoute, Kernel, Trigger } from '../lib/kernel/port.ts';
-import { sourceRouteCommand } from '../lib/kernel/routes.ts';
+import { sourceRouteCommand } from '../lib/kernel/forwarding.ts';
 
 /**
  * Which local routes name a source for this host's own connections to a virtual IP: docs/adr/0020.

@@ -21,14 +21,14 @@ import { emptyState, type ReconcileState, type Assessment, type RouteChange } fr
 import { createEndpointStore, recallApiservers } from './state.ts';
 import { type ClusterApi, noApi, ListedApi } from './api.ts';
 import { VipnatError } from '../lib/errors.ts';
-import type { Plan, TablePlan } from '../lib/plan.ts';
+import type { Plan, TablePlan } from '../lib/dialect.ts';
 import { type Endpoint, type Family, formatEndpoint } from '../lib/net.ts';
 import type { OwnerInfo } from '../lib/http/singleton.ts';
 import { type Ruleset, isOwnChain, parseRule } from '../lib/iptables/rules.ts';
 import type { NftRuleset } from '../lib/nft/table.ts';
 import { understandRules } from './observe/observe.ts';
 import { plan as makePlan, planRemoval } from './decide/plan.ts';
-import { listTranslatedFamilies } from '../lib/kernel/printed-chains.ts';
+import { listTranslatedFamilies } from '../lib/kernel/nftables.ts';
 import { converge } from './sync.ts';
 import { planRouteRemoval } from './local-clients.ts';
 import { drainTable, createDrainRule } from '../lib/kernel/iptables.ts';

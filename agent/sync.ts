@@ -1,4 +1,4 @@
-import { type Plan, describeDrift } from '../lib/plan.ts';
+import { type Plan, describeDrift } from '../lib/dialect.ts';
 import {
   renderingKey,
   type ReconcileState,

@@ -20,7 +20,7 @@ import { earlySlices } from '../lib/api/endpoints.ts';
 import { virtualIps } from '../lib/api/vipnat.ts';
 import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
 import { balanceFamilies } from './services/frontend.ts';
-import { findRouted } from '../lib/kernel/routes.ts';
+import { findRouted } from '../lib/kernel/forwarding.ts';
 import { followedNodes } from '../lib/api/node.ts';
 import { type ApiObject, type Resource, toKey } from '../lib/kubernetes/client.ts';
 import type { Change } from '../lib/kubernetes/informer.ts';

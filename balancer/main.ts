@@ -1,7 +1,6 @@
 import type { OptionName, Config } from '../config/options.ts';
 import { findRoute, type ApiRoute } from '../lib/kubernetes/route.ts';
 import { VipnatError } from '../lib/errors.ts';
-import { setFlagsFromString } from 'node:v8';
 import { createLogger, type Logger, createPodHeartbeat } from '../lib/telemetry/log.ts';
 import { usualRunFolder } from '../lib/keepalived/write.ts';
 import { nameNode, podVariable } from '../config/load.ts';
@@ -21,17 +20,17 @@ import {
 } from './inspect.ts';
 import { hasSeatConfiguration, type Seats, type SeatsState, createHostSeats } from './seats/seats.ts';
 import type { SeatsInput } from './seats/plan.ts';
-import { listStrictTunnels, listUntranslatedProtocols } from '../lib/kernel/forwarding.ts';
+import { listStrictTunnels, listUntranslatedProtocols, findRouted } from '../lib/kernel/forwarding.ts';
 import { NodeReporter, BalancerCounter, ApiVips, LeaseValidity, type BalancerState } from './report.ts';
 import { Balancer, type BalancerView } from './sync.ts';
 import { type NodeHealth, createNodeHealth } from './nodes/health.ts';
 import { NodeAddresses } from './nodes/directory.ts';
 import { createBalancerKernel } from '../lib/kernel/kernel.ts';
 import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
-import { findRouted } from '../lib/kernel/routes.ts';
 import { isAwaited } from '../lib/api/service.ts';
 import { listServices, maxDraining } from '../lib/api/node.ts';
 import { RoutedClient } from '../lib/kubernetes/writes.ts';
+import { setFlagsFromString } from 'node:v8';
 
 export { planServices, cleanUpServices } from './inspect.ts';
 export { planSeats } from './seats/seats.ts';

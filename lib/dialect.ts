@@ -1,5 +1,12 @@
-import { type Endpoint, sortEndpoints, formatEndpoint } from './net.ts';
+import { type Endpoint, sortEndpoints, formatEndpoint, type Family } from './net.ts';
 import { createHash } from 'node:crypto';
+import {
+  type IptablesDialect,
+  type ownTable,
+  type Transaction,
+  familyToNft,
+  toolName,
+} from './kernel/port.ts';
 
 /** How new connections to one VIP are balanced, ready to be rendered. All endpoints are of the VIP's family. */
 export interface Balance {
@@ -314,4 +321,75 @@ export function signChain(chain: string, rules: readonly string[]): string[] {
 
 function hash(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
+}
+
+/** The tables vipnat writes, in the order in which they are written: forwarding is allowed before it is asked for. */
+export const writtenTables = ['filter', 'nat'] as const;
+
+/** One step of a plan for a table: one command of nft, of which a script makes all or none. */
+export interface NftChange {
+  readonly kind:
+    | 'add-table'
+    | 'delete-table'
+    | 'add-set'
+    | 'delete-set'
+    | 'add-chain'
+    | 'flush-chain'
+    | 'add-rule'
+    | 'delete-chain';
+  /** The chain or set it is about; empty where it is about the table. */
+  readonly name: string;
+  /** As nft takes it: `add rule ip vipnat prerouting …`. */
+  readonly command: string;
+}
+
+/** One step of a plan within a table. */
+export type Change =
+  /** Creates a vipnat chain, or empties it when it exists. */
+  | { readonly kind: 'reset-chain'; readonly chain: string; readonly exists: boolean }
+  | { readonly kind: 'append'; readonly chain: string; readonly rule: string }
+  /** Puts a hook before every rule of a kernel's chain. */
+  | { readonly kind: 'insert'; readonly chain: string; readonly rule: string }
+  /** Deletes by value, so that a rule somebody else removed meanwhile fails the whole transaction. */
+  | { readonly kind: 'delete'; readonly chain: string; readonly rule: string }
+  | { readonly kind: 'delete-chain'; readonly chain: string };
+
+/** The outcome of comparing a table, or a piece of it: nothing in both lists when it is as wanted. */
+export interface Diff<OneChange = Change> {
+  readonly drift: readonly Drift[];
+  readonly changes: readonly OneChange[];
+}
+
+/** The changes to one table of iptables, in one dialect and family. */
+export interface IptablesPlan extends Diff {
+  readonly family: Family;
+  readonly dialect: IptablesDialect;
+  readonly table: (typeof writtenTables)[number];
+}
+
+/** The changes to vipnat's table of nftables, in one family. */
+export interface NftPlan extends Diff<NftChange> {
+  readonly family: Family;
+  readonly dialect: 'nftables';
+  readonly table: typeof ownTable;
+}
+
+/** The changes to one table. */
+export type TablePlan = IptablesPlan | NftPlan;
+
+/** What to write, and why. In sync when there are no transactions. */
+export interface Plan {
+  readonly tables: readonly TablePlan[];
+  readonly transactions: readonly Transaction[];
+}
+
+/** All drift of a plan, each sentence with its table and tool: `PREROUTING has no jump to VIPNAT (nat, iptables-nft)`. */
+export function describeDrift({ tables }: Plan): string[] {
+  return tables.flatMap((table) => table.drift.map(({ message }) => `${message} (${describeTable(table)})`));
+}
+
+/** `nat, iptables-nft`, or `ip vipnat, nft`. */
+export function describeTable({ family, dialect, table }: TablePlan): string {
+  const name = dialect === 'nftables' ? `${familyToNft[family]} ${table}` : table;
+  return `${name}, ${toolName(family, dialect)}`;
 }

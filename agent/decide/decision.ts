@@ -1,11 +1,10 @@
 import type { Observation } from '../observe/observe.ts';
 import { type Endpoint, type Family, formatEndpoint } from '../../lib/net.ts';
-import type { Plan } from '../../lib/plan.ts';
+import { type Plan, type Weights, weighWith } from '../../lib/dialect.ts';
 import type { LocalRoutes, SourceRoute, Dialect } from '../../lib/kernel/port.ts';
 import type { HealthView, Usable } from '../health/usable.ts';
 import type { Sourced } from '../../lib/text.ts';
 import type { Mode, Config, BalancingMode } from '../../config/options.ts';
-import { type Weights, weighWith } from '../../lib/dialect.ts';
 import { type FoundProxyMode, type ServiceState, emptyServiceState } from '../observe/kube-proxy.ts';
 
 /** The result of a sync: what was seen, each VIP's mode, what to write for it, and what to remember. */

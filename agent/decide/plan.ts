@@ -1,12 +1,18 @@
 import { type Dialect, ownTable, type Transaction } from '../../lib/kernel/port.ts';
-import type { Balance, IsKnownRendering } from '../../lib/dialect.ts';
+import {
+  type Balance,
+  type IsKnownRendering,
+  writtenTables,
+  type Plan,
+  type TablePlan,
+  type NftPlan,
+  type IptablesPlan,
+} from '../../lib/dialect.ts';
 import type { Ruleset } from '../../lib/iptables/rules.ts';
-import type { NftRuleset } from '../../lib/nft/table.ts';
-import type { Plan, TablePlan, NftPlan, IptablesPlan } from '../../lib/plan.ts';
+import { type NftRuleset, diffNftTable } from '../../lib/nft/table.ts';
 import { type Endpoint, formatEndpoint, families } from '../../lib/net.ts';
 import { removeVipsFromNft, renderNftTable, toTableBalance } from '../../lib/nft/vip-rules.ts';
-import { readIptablesVips, writtenTables, removeVips, renderTables } from '../../lib/iptables/vip-rules.ts';
-import { diffNftTable } from '../../lib/nft/diff.ts';
+import { readIptablesVips, removeVips, renderTables } from '../../lib/iptables/vip-rules.ts';
 import { dropsForwarded, diffTable, toRestoreLines } from '../../lib/iptables/diff.ts';
 
 /** What is wanted: the balances go into one backend; everything of vipnat's elsewhere goes away. */

@@ -8,7 +8,7 @@ import type { Sourced } from '../../lib/text.ts';
 import { type Ruleset, isOwnChain, isOwnRule } from '../../lib/iptables/rules.ts';
 import type { Family, Endpoint } from '../../lib/net.ts';
 import type { FoundProxyMode } from './kube-proxy.ts';
-import { writtenTables } from '../../lib/iptables/vip-rules.ts';
+import { writtenTables } from '../../lib/dialect.ts';
 
 /** What the choice rests on. */
 interface DialectEvidence {

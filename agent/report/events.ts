@@ -2,7 +2,7 @@ import type { Trigger } from '../../lib/kernel/port.ts';
 import type { OwnCause } from '../../lib/sync-queue.ts';
 import type { ServingListener } from '../../lib/keepalived/write.ts';
 import type { Assessment, RouteChange, MissingSwitch } from '../decide/decision.ts';
-import type { Plan } from '../../lib/plan.ts';
+import type { Plan } from '../../lib/dialect.ts';
 import type { Endpoint } from '../../lib/net.ts';
 import type { VipnatError } from '../../lib/errors.ts';
 

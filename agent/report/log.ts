@@ -9,8 +9,7 @@ import type { Cause, LoopObserver } from './events.ts';
 import { describeUnread, type UnreadRules } from '../../lib/kernel/port.ts';
 import type { Assessment, MissingSwitch, Decision, RouteChange } from '../decide/decision.ts';
 import { describeWanted, describeMode } from '../decide/mode.ts';
-import { describeDrift, type Plan } from '../../lib/plan.ts';
-import { isOutdated } from '../../lib/dialect.ts';
+import { describeDrift, type Plan, isOutdated } from '../../lib/dialect.ts';
 import { VipnatError, findErrorCode } from '../../lib/errors.ts';
 import { isBalanced } from '../../config/options.ts';
 

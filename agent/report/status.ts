@@ -11,7 +11,7 @@ import type { HealthState } from '../health/judge.ts';
 import type { OwnerInfo } from '../../lib/http/singleton.ts';
 import type { AgentActivity } from '../ask.ts';
 import type { Drain } from '../../lib/files.ts';
-import { describeDrift } from '../../lib/plan.ts';
+import { describeDrift } from '../../lib/dialect.ts';
 import type { Health } from '../health/usable.ts';
 import type { PlannedState } from '../decide/mode.ts';
 

@@ -19,7 +19,7 @@ import {
 } from '../../lib/keepalived/write.ts';
 import { testConfiguration } from '../../lib/kernel/tools.ts';
 import { readPlacedAddresses, findAddressUsers } from '../../lib/kernel/addresses.ts';
-import { readOnLinkNetworks } from '../../lib/kernel/routes.ts';
+import { readOnLinkNetworks } from '../../lib/kernel/forwarding.ts';
 import { readConfigurationFile, type ConfigurationPorts, ConfigurationKeeper } from './keepalived.ts';
 import {
   listAlone,

@@ -8,11 +8,13 @@ import {
   type NftChain,
   declareHook,
   natPriority,
+  listUnchangeable,
+  diffObjects,
 } from '../../lib/nft/table.ts';
+import type { NftChange } from '../../lib/dialect.ts';
 import { nameTable, aliveSeconds, tableName } from '../../lib/api/balancer.ts';
 import type { ElementChange } from '../../lib/kernel/nft-netlink.ts';
 import { familyToNft } from '../../lib/kernel/port.ts';
-import { listUnchangeable, diffObjects, type NftChange } from '../../lib/nft/diff.ts';
 
 /** Reads what `nft -n list table` printed of it; null for no table, and for one that holds what no balancer writes: it can only be replaced. */
 export function readTable(text: string, family: Family): NftTable | null {

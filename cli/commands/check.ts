@@ -14,12 +14,11 @@ import {
 import { findDropRules, describeDropRule, findForeignDrops } from '../foreign-rules.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { toPrintableLine, quoteWords, toPrintableJson, exitStatuses } from '../../lib/text.ts';
-import { type TablePlan, describeTable } from '../../lib/plan.ts';
+import { type TablePlan, describeTable, type Drift, vipChainName } from '../../lib/dialect.ts';
 import type { ServicesCheck } from '../../balancer/main.ts';
 import { isUsed } from '../../lib/api/balancer.ts';
 import { describeBalancer, formatBalancerJson } from './status.ts';
 import { toHostAnswer } from '../../agent/report/status.ts';
-import { type Drift, vipChainName } from '../../lib/dialect.ts';
 import { json, color, type CommandContext, type OptionsOf, defineCommand, hostOptions } from '../command.ts';
 import { findRoute } from '../../lib/kubernetes/route.ts';
 import { nameNode, toArguments } from '../../config/load.ts';

@@ -4,7 +4,7 @@ import { balancerChain } from '../../lib/iptables/rules.ts';
 import { countChanges, formatTables, formatRoutes } from '../screens/plan.ts';
 import { quoteWords, toPrintableJson, exitStatuses, toPrintableLine } from '../../lib/text.ts';
 import { toolName, type UnreadText } from '../../lib/kernel/port.ts';
-import { type TablePlan, describeTable } from '../../lib/plan.ts';
+import { type TablePlan, describeTable } from '../../lib/dialect.ts';
 import { toggle, json, defineCommand, type CommandContext, type OptionsOf } from '../command.ts';
 import { nameNode } from '../../config/load.ts';
 import { formatErrorLine, joinLines, count } from '../output.ts';

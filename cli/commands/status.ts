@@ -22,7 +22,7 @@ import {
 } from '../output.ts';
 import { isBalanced } from '../../config/options.ts';
 import { formatEndpoint } from '../../lib/net.ts';
-import { describeDrift } from '../../lib/plan.ts';
+import { describeDrift } from '../../lib/dialect.ts';
 import { describeKubeProxy, describeSources, findLocalClientWarnings } from '../findings.ts';
 import { findDropRules, describeDropRule, type UntrackedPackets } from '../foreign-rules.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';

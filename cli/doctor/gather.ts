@@ -63,8 +63,8 @@ import {
   readNeighbours,
   type Neighbour,
 } from '../../lib/kernel/addresses.ts';
-import { dirname, join } from 'node:path';
 import { locateKeepalivedFile, locateServingFile } from '../../lib/keepalived/write.ts';
+import { dirname, join } from 'node:path';
 import { access } from 'node:fs/promises';
 import * as z from 'zod/mini';
 

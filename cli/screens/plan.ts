@@ -2,11 +2,17 @@ import type { PlannedRules, VipDecision, ClosedSwitch, LocalRouteChange } from '
 import { type Screen, plainScreen, layOutText } from '../output.ts';
 import { formatEndpoint, type Family } from '../../lib/net.ts';
 import { describeKubeProxy } from '../findings.ts';
-import type { TablePlan, NftPlan, IptablesPlan, Plan } from '../../lib/plan.ts';
-import type { NftChange } from '../../lib/nft/diff.ts';
-import { vipChainName } from '../../lib/dialect.ts';
+import {
+  type TablePlan,
+  type NftPlan,
+  type IptablesPlan,
+  type Plan,
+  type NftChange,
+  vipChainName,
+  type Change,
+} from '../../lib/dialect.ts';
 import { toolName } from '../../lib/kernel/port.ts';
-import { toCommandArguments, type Change } from '../../lib/iptables/diff.ts';
+import { toCommandArguments } from '../../lib/iptables/diff.ts';
 import { modeToEntry } from '../../agent/decide/mode.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Config, isBalanced } from '../../config/options.ts';

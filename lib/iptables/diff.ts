@@ -20,6 +20,8 @@ import {
   type SignedRule,
   type Drift,
   compareChain,
+  type Diff,
+  type Change,
 } from '../dialect.ts';
 import { quoteWords } from '../text.ts';
 
@@ -155,12 +157,6 @@ function describe({ chain, wanted, own, conflicting, isKnownRendering }: HookSta
   return drift;
 }
 
-/** The outcome of comparing one piece of a table: nothing in both lists when it is as wanted. */
-export interface Diff {
-  readonly drift: readonly Drift[];
-  readonly changes: readonly Change[];
-}
-
 /**
  * Compares a vipnat chain with its wanted rules. Any difference in content or order has it rewritten whole,
  * within one transaction, so that no connection passes a half-written chain (I12).
@@ -187,17 +183,6 @@ function diffOwnChain(
 function describeMissing(chain: string): Drift {
   return { kind: 'missing-chain', chain, message: `chain ${chain} does not exist` };
 }
-
-/** One step of a plan within a table. */
-export type Change =
-  /** Creates a vipnat chain, or empties it when it exists. */
-  | { readonly kind: 'reset-chain'; readonly chain: string; readonly exists: boolean }
-  | { readonly kind: 'append'; readonly chain: string; readonly rule: string }
-  /** Puts a hook before every rule of a kernel's chain. */
-  | { readonly kind: 'insert'; readonly chain: string; readonly rule: string }
-  /** Deletes by value, so that a rule somebody else removed meanwhile fails the whole transaction. */
-  | { readonly kind: 'delete'; readonly chain: string; readonly rule: string }
-  | { readonly kind: 'delete-chain'; readonly chain: string };
 
 /** The part of a `*-restore --noflush` script that makes these changes to one table, as one transaction. */
 export function toRestoreLines(table: string, changes: readonly Change[]): string[] {

@@ -24,8 +24,11 @@ import {
   weighWith,
   affinityName,
   type Chance,
+  type Diff,
+  type Change,
+  type writtenTables,
 } from '../dialect.ts';
-import { type Diff, deleteRules, type Change, type WantedTable } from './diff.ts';
+import { deleteRules, type WantedTable } from './diff.ts';
 
 /**
  * What vipnat's rules in the nat table do with a VIP's connections, where they translate: the state that the last agent
@@ -190,9 +193,6 @@ export function readVip(text: string): Endpoint | null {
   if (address === undefined || port === undefined) return null;
   return parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
 }
-
-/** The tables vipnat writes, in the order in which they are written: forwarding is allowed before it is asked for. */
-export const writtenTables = ['filter', 'nat'] as const;
 
 /** A VIP's rule in a chain that all VIPs share; null for any other chain. */
 function renderSharedRule(chain: string, vip: Endpoint): RuleSpec | null {

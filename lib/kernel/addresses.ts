@@ -6,10 +6,10 @@ import {
   type NetlinkRequest,
   renderAttribute,
   parseAttributes,
-  createNetlinkClient,
   type NetlinkQuestioner,
   dumpBusyList,
   type NetlinkList,
+  familyToNumber,
 } from './netlink.ts';
 import type { LocalAddress } from './port.ts';
 
@@ -39,45 +39,51 @@ export async function findAddressUsers(
   const devices = new Set(questions.map(({ device }) => device));
   // For an IPv6 address of its own the kernel receives no answer.
   const probes = own.filter(({ family, device }) => family === 'ipv4' && devices.has(device));
+  const users = await waitForAnswers({ questions, probes, pollsMs: useAsksMs }, clock);
+  const everybody = new Set(probes.map(({ address }) => users.get(address)));
+  return new Map(
+    questions.flatMap(({ address }) => {
+      const mac = users.get(address);
+      return mac === undefined || ownMacs.has(mac) || everybody.has(mac) ? [] : [[address, mac] as const];
+    }),
+  );
+}
+
+/** Asks all, and ends early when every question is answered: nobody waits for the probes. Forgets all afterwards. */
+async function waitForAnswers(
+  { questions, probes, pollsMs }: Round,
+  clock: Clock,
+): Promise<ReadonlyMap<string, string>> {
   const all = [...questions, ...probes];
   try {
     await askNeighbours(all);
-    const users = await waitForAnswers(questions, all, clock);
-    const everybody = new Set(probes.map(({ address }) => users.get(address)));
-    return new Map(
-      questions.flatMap(({ address }) => {
-        const mac = users.get(address);
-        return mac === undefined || ownMacs.has(mac) || everybody.has(mac) ? [] : [[address, mac] as const];
-      }),
-    );
+    const askedAt = clock.now();
+    let users = new Map<string, string>();
+    for (const pollMs of pollsMs) {
+      await sleep(clock, askedAt + pollMs - clock.now());
+      users = await readAnswers(all);
+      if (questions.every(({ address }) => users.has(address))) break;
+    }
+    return users;
   } finally {
     await forgetNeighbours(all);
   }
 }
 
-/** Ends early when every question is answered. */
-async function waitForAnswers(
-  questions: readonly NeighbourQuestion[],
-  all: readonly NeighbourQuestion[],
-  clock: Clock,
-): Promise<ReadonlyMap<string, string>> {
-  const askedAt = clock.now();
-  let users = new Map<string, string>();
-  for (const pollMs of useAsksMs) {
-    await sleep(clock, askedAt + pollMs - clock.now());
-    users = await readAnswers(all);
-    if (questions.every(({ address }) => users.has(address))) break;
-  }
-  return users;
+interface Round {
+  readonly questions: readonly NeighbourQuestion[];
+  readonly probes: readonly NeighbourQuestion[];
+  /** When the neighbour table is looked at, in milliseconds after the last question. */
+  readonly pollsMs: readonly number[];
 }
 
 /** One that a person has set is no answer. */
 async function readAnswers(questions: readonly NeighbourQuestion[]): Promise<Map<string, string>> {
-  const keys = new Set(questions.map(({ address, device }) => `${address} ${device}`));
+  const keys = new Set(questions.map(toKey));
   return new Map(
-    (await readNeighbours()).flatMap(({ address, device, state, mac }) =>
-      state === 'answered' && mac !== null && keys.has(`${address} ${device}`)
-        ? [[address, mac] as const]
+    (await readNeighbours()).flatMap((one) =>
+      one.state === 'answered' && one.mac !== null && keys.has(toKey(one))
+        ? [[one.address, one.mac] as const]
         : [],
     ),
   );
@@ -104,25 +110,9 @@ export async function askDuplicateOwner(
 ): Promise<DuplicateOwner | null> {
   const own = await readOwnLinks();
   const device = own.toAsked(ownDevice);
-  const question = { family, address, device };
-  const askedAt = clock.now();
-  try {
-    await askNeighbours([question]);
-    for (const pollMs of ownerAsksMs) {
-      await sleep(clock, askedAt + pollMs - clock.now());
-      const mac = await readAnswer(question);
-      if (mac !== null) return own.macs.has(mac) ? null : { mac, device };
-    }
-    return null;
-  } finally {
-    await forgetNeighbours([question]);
-  }
-}
-
-/** One that a person has set is no answer. */
-async function readAnswer({ address, device }: NeighbourQuestion): Promise<string | null> {
-  const entry = (await readNeighbours()).find((one) => one.address === address && one.device === device);
-  return entry?.state === 'answered' ? entry.mac : null;
+  const questions = [{ family, address, device }];
+  const mac = (await waitForAnswers({ questions, probes: [], pollsMs: ownerAsksMs }, clock)).get(address);
+  return mac === undefined || own.macs.has(mac) ? null : { mac, device };
 }
 
 /**
@@ -228,19 +218,14 @@ const NUD_REACHABLE = 0x02;
 const NUD_FAILED = 0x20;
 const NUD_PERMANENT = 0x80;
 const ndmsgBytes = 12;
-const familyToNumber: Readonly<Record<Family, number>> = { ipv4: 2, ipv6: 10 };
 
 async function dumpNeighbours(
   client: NetlinkClient,
   indexToName: ReadonlyMap<number, string>,
 ): Promise<Neighbour[]> {
   const payload = Buffer.alloc(ndmsgBytes);
-  const messages = await client.request({
-    type: RTM_GETNEIGH,
-    payload,
-    isDump: true,
-    subject: 'its neighbours',
-  });
+  const request = { type: RTM_GETNEIGH, payload, isDump: true, subject: 'its neighbours' };
+  const messages = await client.request(request);
   return messages
     .filter(({ type, data }) => type === RTM_NEWNEIGH && data.length >= ndmsgBytes)
     .flatMap(({ data }) => parseNeighbour(data, indexToName));
@@ -313,8 +298,7 @@ export type PlacedAddress = LocalAddress & Pick<IndexedAddress, 'prefixLength'>;
 
 /** The same with their subnets. An interface without a link has its addresses all the same. Rejects with NETLINK_FAILED. */
 export async function readPlacedAddresses(): Promise<PlacedAddress[]> {
-  const client = createNetlinkClient('route');
-  try {
+  return await withNetlinkClient('route', async (client) => {
     const addresses = await dumpAddresses(client);
     const indexToName = await dumpLinks(client);
     return addresses.flatMap(({ family, address, deviceIndex, prefixLength }) => {
@@ -322,9 +306,7 @@ export async function readPlacedAddresses(): Promise<PlacedAddress[]> {
       // An interface that went between the two lists took its addresses along.
       return device === undefined ? [] : [{ family, address, device, prefixLength }];
     });
-  } finally {
-    client.close();
-  }
+  });
 }
 
 /**
@@ -376,13 +358,21 @@ const linkList: NetlinkList = {
 
 /** The interfaces' names by their index. Takes a client of the protocol route. */
 export async function dumpLinks(client: NetlinkClient): Promise<Map<number, string>> {
-  const links = await dumpBusyList(client, linkList);
-  return new Map(
-    links.map((data) => [
-      data.readInt32LE(4),
-      readName(parseAttributes(data, ifinfomsgBytes).get(IFLA_IFNAME)),
-    ]),
-  );
+  return new Map((await readLinks(client)).map(({ index, name }) => [index, name]));
+}
+
+/** An interface, with all that its message has. */
+interface Link {
+  readonly index: number;
+  readonly name: string;
+  readonly attributes: ReadonlyMap<number, Buffer>;
+}
+
+async function readLinks(client: NetlinkClient): Promise<Link[]> {
+  return (await dumpBusyList(client, linkList)).map((data) => {
+    const attributes = parseAttributes(data, ifinfomsgBytes);
+    return { index: data.readInt32LE(4), name: readName(attributes.get(IFLA_IFNAME)), attributes };
+  });
 }
 
 /** An interface, as other hosts of its link see it. */
@@ -396,55 +386,33 @@ interface LinkAddress {
 
 /** The interfaces that have a link address: also those without an IP address. Takes a client of the protocol route. */
 async function dumpLinkAddresses(client: NetlinkClient): Promise<LinkAddress[]> {
-  const links = (await dumpBusyList(client, linkList)).map((data) => ({
-    index: data.readInt32LE(4),
-    attributes: parseAttributes(data, ifinfomsgBytes),
-  }));
-  const indexToName = new Map(
-    links.map(({ index, attributes }) => [index, readName(attributes.get(IFLA_IFNAME))] as const),
-  );
-  return links.flatMap(({ index, attributes }) => {
-    const [device, mac, below] = [
-      indexToName.get(index),
-      attributes.get(IFLA_ADDRESS),
-      attributes.get(IFLA_LINK),
-    ];
-    if (device === undefined || mac === undefined) return [];
+  const links = await readLinks(client);
+  return links.flatMap(({ name: device, attributes }) => {
+    const [mac, below] = [attributes.get(IFLA_ADDRESS), attributes.get(IFLA_LINK)];
+    if (mac === undefined) return [];
     // The number is another namespace's where the interface below is there.
     const isHere = below?.length === 4 && !attributes.has(IFLA_LINK_NETNSID);
-    return [
-      { device, mac: formatMac(mac), base: isHere ? (indexToName.get(below.readInt32LE()) ?? null) : null },
-    ];
+    const base = isHere ? links.find(({ index }) => index === below.readInt32LE())?.name : null;
+    return [{ device, mac: formatMac(mac), base: base ?? null }];
   });
 }
 
 /** The indexes of the interfaces whose other end is in another network namespace. Takes a client of the protocol route. */
 export async function dumpCables(client: NetlinkClient): Promise<Set<number>> {
-  const links = await dumpBusyList(client, linkList);
-  const cables = links.filter((data) => parseAttributes(data, ifinfomsgBytes).has(IFLA_LINK_NETNSID));
-  return new Set(cables.map((data) => data.readInt32LE(4)));
+  const cables = (await readLinks(client)).filter(({ attributes }) => attributes.has(IFLA_LINK_NETNSID));
+  return new Set(cables.map(({ index }) => index));
 }
 
 /** The kinds by which network plugins bring packets to other nodes, as the kernel calls them. */
-const tunnelKinds: readonly string[] = [
-  'vxlan',
-  'geneve',
-  'ipip',
-  'sit',
-  'ip6tnl',
-  'gre',
-  'gretap',
-  'wireguard',
-];
+const tunnelKinds = 'vxlan geneve ipip sit ip6tnl gre gretap wireguard'.split(' ');
 
 /** The names of the interfaces that are tunnels, sorted. Takes a client of the protocol route. */
 export async function dumpTunnels(client: NetlinkClient): Promise<string[]> {
-  const links = (await dumpBusyList(client, linkList)).map((data) => parseAttributes(data, ifinfomsgBytes));
-  const tunnels = links.filter((attributes) => {
+  const tunnels = (await readLinks(client)).filter(({ attributes }) => {
     const info = parseAttributes(attributes.get(IFLA_LINKINFO) ?? Buffer.alloc(0), 0);
     return tunnelKinds.includes(readName(info.get(IFLA_INFO_KIND)));
   });
-  return tunnels.map((attributes) => readName(attributes.get(IFLA_IFNAME))).sort();
+  return tunnels.map(({ name }) => name).sort();
 }
 
 function readName(bytes: Buffer | undefined): string {

@@ -10,7 +10,9 @@ import {
 import {
   withNetlinkClient,
   type NetlinkClient,
-  createNetlinkClient,
+  isTaken,
+  familyToNumber,
+  nfgenmsgBytes,
   dumpList,
   type NetlinkQuestioner,
   visitList,
@@ -88,26 +90,28 @@ export function describeFlow({ protocol, vip, backend }: BalancedFlow): string {
  * programs get ECONNABORTED. Takes a kernel with CONFIG_INET_DIAG_DESTROY. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED.
  */
 export async function abortOwnConnections(vip: Endpoint): Promise<number> {
-  const client = createNetlinkClient('sock-diag');
-  try {
+  return await withNetlinkClient('sock-diag', async (client) => {
     let count = 0;
-    for (const family of socketFamilies[vip.family]) count += await abortAll(client, family, vip);
+    for (const family of socketFamilies[vip.family]) {
+      for (const socket of await listOwn(client, family, vip)) {
+        const payload = renderRequest(family, socket);
+        const subject = `the end of connections from ${vip.address} itself`;
+        const request = { type: SOCK_DESTROY, payload, isOrder: true, subject };
+        if (await isTaken(client, request, 'ENOENT')) count += 1;
+      }
+    }
     return count;
-  } finally {
-    client.close();
-  }
+  });
 }
 
 // linux/sock_diag.h, linux/inet_diag.h
 const SOCK_DIAG_BY_FAMILY = 20;
 const SOCK_DESTROY = 21;
-const AF_INET = 2;
-const AF_INET6 = 10;
 
 /** A socket for both families has its IPv4 addresses mapped into IPv6. */
-const socketFamilies: Readonly<Record<Family, readonly number[]>> = {
-  ipv4: [AF_INET, AF_INET6],
-  ipv6: [AF_INET6],
+const socketFamilies: Readonly<Record<Family, readonly Family[]>> = {
+  ipv4: ['ipv4', 'ipv6'],
+  ipv6: ['ipv6'],
 };
 
 /** Of include/net/tcp_states.h, all in which a program may wait: neither TIME_WAIT, CLOSE nor LISTEN. */
@@ -118,18 +122,10 @@ const requestBytes = 56;
 const idBytes = 48;
 const messageBytes = 72;
 
-async function abortAll(client: NetlinkClient, family: number, vip: Endpoint): Promise<number> {
-  let count = 0;
-  for (const socket of await listOwn(client, family, vip)) {
-    if (await abort(client, { family, socket, vip })) count += 1;
-  }
-  return count;
-}
-
 /** The ids of the sockets from the VIP to the VIP. The kernel chooses by the port. */
 async function listOwn(
   client: NetlinkClient,
-  family: number,
+  family: Family,
   { address, port }: Endpoint,
 ): Promise<Buffer[]> {
   const id = Buffer.alloc(idBytes);
@@ -146,25 +142,9 @@ async function listOwn(
     .filter((one) => [4, 20].every((at) => readAddress(one.subarray(at, at + 16), family) === address));
 }
 
-/** Answers whether it was there still. */
-async function abort(
-  client: NetlinkClient,
-  { family, socket, vip }: { readonly family: number; readonly socket: Buffer; readonly vip: Endpoint },
-): Promise<boolean> {
-  const payload = renderRequest(family, socket);
-  const subject = `the end of connections from ${vip.address} itself`;
-  try {
-    await client.request({ type: SOCK_DESTROY, payload, isDump: false, isOrder: true, subject });
-    return true;
-  } catch (error) {
-    if (((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT') return false;
-    throw error;
-  }
-}
-
-function renderRequest(family: number, id: Buffer): Buffer {
+function renderRequest(family: Family, id: Buffer): Buffer {
   const request = Buffer.alloc(requestBytes);
-  request.writeUInt8(family, 0);
+  request.writeUInt8(familyToNumber[family], 0);
   request.writeUInt8(IPPROTO_TCP, 1);
   request.writeUInt32LE(openStates, 4);
   id.copy(request, 8);
@@ -172,8 +152,8 @@ function renderRequest(family: number, id: Buffer): Buffer {
 }
 
 /** As a VIP is written. */
-function readAddress(bytes: Buffer, family: number): string | null {
-  if (family === AF_INET) return bytes.subarray(0, 4).join('.');
+function readAddress(bytes: Buffer, family: Family): string | null {
+  if (family === 'ipv4') return bytes.subarray(0, 4).join('.');
   const isMapped = bytes.subarray(0, 12).equals(mappedPrefix);
   if (isMapped) return bytes.subarray(12).join('.');
   return parseAddress(bytes.toString('hex').match(/.{4}/g)?.join(':') ?? '')?.text ?? null;
@@ -181,8 +161,6 @@ function readAddress(bytes: Buffer, family: number): string | null {
 
 /** ::ffff:0:0/96 */
 const mappedPrefix = Buffer.from('00000000000000000000ffff', 'hex');
-
-/** The kernel's table of connections (conntrack), asked and changed without a tool. */
 
 /** Takes a connection, what makes the key by which the kernel finds exactly this entry, and what tells who opened it. Must not throw. */
 type VisitConnection = (flow: SeenFlow, renderKey: () => Buffer, readClient: () => string | null) => void;
@@ -220,14 +198,8 @@ export async function visitConnections(
 
 /** Has the kernel forget a connection, by its key; answers whether it was there still. */
 export async function forgetConnection(client: NetlinkQuestioner, payload: Buffer): Promise<boolean> {
-  const subject = 'the end of a connection';
-  try {
-    await client.request({ type: IPCTNL_MSG_CT_DELETE, payload, isDump: false, isOrder: true, subject });
-    return true;
-  } catch (error) {
-    if (((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT') return false;
-    throw error;
-  }
+  const request = { type: IPCTNL_MSG_CT_DELETE, payload, isOrder: true, subject: 'the end of a connection' };
+  return await isTaken(client, request, 'ENOENT');
 }
 
 // linux/netfilter/nfnetlink_conntrack.h, nf_conntrack_common.h; NFNL_SUBSYS_CTNETLINK is 1.
@@ -261,8 +233,6 @@ const endedStates: readonly number[] = [6, 7, 8];
 const IPS_SEEN_REPLY = 1 << 1;
 const IPS_DST_NAT = 1 << 5;
 const IPPROTO_TCP = 6;
-const familyToNumber = { ipv4: 2, ipv6: 10 } as const;
-const nfgenmsgBytes = 4;
 
 /** Of CTA_TUPLE_IP: source and destination. */
 const addressAttributes = { ipv4: [1, 2], ipv6: [3, 4] } as const;
@@ -338,16 +308,9 @@ interface Connection {
   readonly isTranslated: boolean;
 }
 
-/** Where one connection is in a datagram. */
-interface Message {
-  readonly datagram: Buffer;
-  readonly start: number;
-  readonly end: number;
-}
-
 /** Null for what has no ports. No part is copied: a list has hundreds of thousands of them. */
 function parseConnection(
-  { datagram, start, end }: Message,
+  { datagram, start, end }: { readonly datagram: Buffer; readonly start: number; readonly end: number },
   asked: Tuple,
   readAddress: ReadAddress,
 ): Connection | null {

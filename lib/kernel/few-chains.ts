@@ -10,22 +10,22 @@ import {
   type Attempt,
   type NftTableOutput,
   type NftProxyOutput,
+  type NftFamily,
+  iptablesTables,
+  orElse,
 } from './port.ts';
-import { type Toolbox, settleAll } from './tools.ts';
-import {
-  type ChainText,
-  withRuleClients,
-  type RuleClients,
-  type ListTools,
-  takeSnapshot,
-  type SeenChain,
-  type ChainSnapshot,
-  saveChainTexts,
-  listChainTexts,
-} from './printed-chains.ts';
+import { type Toolbox, settleAll, execTool, splitLines } from './tools.ts';
 import { type NetlinkQuestioner, withNetlinkClient } from './netlink.ts';
-import { listChains, readTableHandles } from './nft-netlink.ts';
-import { VipnatError } from '../errors.ts';
+import {
+  listChains,
+  readTableHandles,
+  type NftChain,
+  readOneMoment,
+  type RawRules,
+  readRawRules,
+  type RuleClients,
+  withRuleClients,
+} from './nft-netlink.ts';
 import { hasIptables, readIptables } from './iptables.ts';
 import { readNftTable, readNftProxy } from './nftables.ts';
 
@@ -164,21 +164,16 @@ const unsurveyed: Survey = { isLarge: false, hasTable: { vipnat: true, 'kube-pro
 
 /** Surveys the host's rules, in a millisecond for each thousand chains. Never rejects: without an answer there is nothing to be spared. */
 async function surveyRules(family: Family): Promise<Survey> {
-  try {
-    const sample = async (client: NetlinkQuestioner): Promise<Survey> => {
-      const chains = await listChains(client, familyToNft[family]);
-      if (chains.reduce((sum, { use }) => sum + use, 0) <= fewRules) return unsurveyed;
-      const hasHandle = async (name: string) => (await readTableHandles(client, name))[family] !== null;
-      return {
-        isLarge: true,
-        hasTable: { vipnat: await hasHandle(ownTable), 'kube-proxy': await hasHandle('kube-proxy') },
-      };
+  const sample = async (client: NetlinkQuestioner): Promise<Survey> => {
+    const chains = await listChains(client, familyToNft[family]);
+    if (chains.reduce((sum, { use }) => sum + use, 0) <= fewRules) return unsurveyed;
+    const hasHandle = async (name: string) => (await readTableHandles(client, name))[family] !== null;
+    return {
+      isLarge: true,
+      hasTable: { vipnat: await hasHandle(ownTable), 'kube-proxy': await hasHandle('kube-proxy') },
     };
-    return await withNetlinkClient('netfilter', sample, true);
-  } catch (error) {
-    if (error instanceof VipnatError) return unsurveyed;
-    throw error;
-  }
+  };
+  return await orElse(withNetlinkClient('netfilter', sample, true), unsurveyed);
 }
 
 /** What a reading tells of rules. */
@@ -250,4 +245,223 @@ interface FamilyRules {
 
 function listFound<T>(attempts: readonly Attempt<T | null>[]): T[] {
   return attempts.flatMap(({ found }) => (found === null ? [] : [found]));
+}
+
+/** What iptables-nft prints of a chain's rules; null of one that has rules which it cannot show. */
+type ChainText = string | null;
+
+/** The names of the tools of one family. */
+interface ListTools {
+  readonly list: string;
+  readonly save: string;
+}
+
+/** A listing that does not end is given up. */
+interface ListLimit {
+  readonly limitMs: number;
+}
+
+/** A few at a time: the host has other work, and each is done in milliseconds. */
+const listsAtOnce = 4;
+
+/**
+ * What one run of iptables-nft for each chain prints; without the chains for which it failed, as for one that is gone. A run takes some
+ * milliseconds, and as long as its chain has rules. Rejects as execTool does.
+ */
+async function listChainTexts(
+  { list }: ListTools,
+  chains: readonly SeenChain[],
+  { limitMs }: ListLimit,
+): Promise<Map<SeenChain, ChainText>> {
+  const texts = new Map<SeenChain, ChainText>();
+  for (let first = 0; first < chains.length; first += listsAtOnce) {
+    const batch = chains.slice(first, first + listsAtOnce);
+    const printed = await settleAll(batch.map((chain) => listChainText(list, chain, limitMs)));
+    for (const [at, chain] of batch.entries()) {
+      const text = printed[at];
+      if (text !== undefined) texts.set(chain, text);
+    }
+  }
+  return texts;
+}
+
+async function listChainText(
+  tool: string,
+  { table, name, ruleCount }: SeenChain,
+  limitMs: number,
+): Promise<ChainText | undefined> {
+  const words = ['-t', table, '-S', name];
+  const { exitCode, stdout, stderr } = await execTool({
+    tool,
+    arguments: words,
+    limitMs,
+    isLowPriority: true,
+  });
+  // iptables 1.8.9, also of a chain that is gone: "chain `INPUT' in table `nat' is incompatible, use 'nft' tool."
+  if (exitCode !== 0) return stderr.includes("is incompatible, use 'nft' tool") ? null : undefined;
+  const rules = [...splitLines(stdout)].filter((line) => line.startsWith(`-A ${name} `));
+  return rules.length === ruleCount ? rules.join('\n') : undefined;
+}
+
+/** What one run of iptables-nft-save prints of the chains; without those of a table that it cannot show, and of chains that changed meanwhile. Rejects alike. */
+async function saveChainTexts(
+  { save }: ListTools,
+  chains: readonly SeenChain[],
+  { limitMs }: ListLimit,
+): Promise<Map<SeenChain, ChainText>> {
+  const { exitCode, stdout } = await execTool({ tool: save, arguments: [], limitMs, isLowPriority: true });
+  if (exitCode !== 0) return new Map();
+  const placeToRules = partRules(stdout);
+  return new Map(
+    chains.flatMap((chain) => {
+      const rules = placeToRules.get(`${chain.table} ${chain.name}`) ?? [];
+      return rules.length === chain.ruleCount ? [[chain, rules.join('\n')] as const] : [];
+    }),
+  );
+}
+
+/** Table and chain to the chain's rules. */
+function partRules(text: string): Map<string, string[]> {
+  const placeToRules = new Map<string, string[]>();
+  let table = '';
+  for (const line of splitLines(text)) {
+    if (line.startsWith('*')) table = line.slice(1);
+    const [, chain] = /^-A (\S+)/.exec(line) ?? [];
+    if (chain === undefined) continue;
+    const place = `${table} ${chain}`;
+    const rules = placeToRules.get(place);
+    if (rules === undefined) placeToRules.set(place, [line]);
+    else rules.push(line);
+  }
+  return placeToRules;
+}
+
+/** A chain of iptables-nft, as netlink shows it: everything but what its rules mean. */
+interface SeenChain extends Pick<NftChain, 'table' | 'name' | 'policy'> {
+  readonly ruleCount: number;
+  /** The handles of its rules: a rule that is written again has another text, also where it says the same. */
+  readonly handles: string;
+  /** What its rules say, as a text to compare: the same for chains of this name that say the same. */
+  readonly digest: string;
+}
+
+/** The chains that are wanted, as they were at one moment. */
+interface ChainSnapshot {
+  /** The tables that there are, of those that vipnat reads. */
+  readonly tables: readonly string[];
+  readonly chains: readonly SeenChain[];
+  /** About how many rules these tables have in all other chains. */
+  readonly unlistedRules: number;
+}
+
+/** A part of a list of the kernel's usual size holds a few rules of kube-proxy. */
+const longChain = 50;
+
+/**
+ * The wanted chains of one family at one moment; null where they did not hold still. Rejects with NETLINK_FAILED or
+ * TOOL_NOT_PERMITTED.
+ */
+async function takeSnapshot(
+  clients: RuleClients,
+  family: Family,
+  selection: ChainSelection,
+): Promise<ChainSnapshot | null> {
+  return await readOneMoment(
+    clients.short,
+    () => readOnce(clients, familyToNft[family], selection),
+    describe,
+  );
+}
+
+function describe({ tables, chains }: ChainSnapshot): string {
+  const states = chains.map(({ table, name, policy, handles, digest }) => [
+    table,
+    name,
+    policy,
+    handles,
+    digest,
+  ]);
+  return JSON.stringify([tables, states]);
+}
+
+async function readOnce(
+  { short, long }: RuleClients,
+  family: NftFamily,
+  selection: ChainSelection,
+): Promise<ChainSnapshot> {
+  const { tables = iptablesTables } = selection;
+  const all = (await listChains(long, family)).filter(({ table }) => tables.some((name) => name === table));
+  const found = new Map<NftChain, RawRules>();
+  const read = async (chains: readonly NftChain[]) => {
+    // A chain can be listed twice, if others went meanwhile.
+    const nameToChain = new Map(chains.map((chain) => [`${chain.table} ${chain.name}`, chain]));
+    for (const chain of nameToChain.values()) {
+      const client = chain.use > longChain ? long : short;
+      found.set(chain, await readRawRules(client, { family, table: chain.table, chain: chain.name }));
+    }
+  };
+  await read(all.filter(({ name }) => isSelected(name, selection)));
+  await read(listReferred(all, found, selection));
+  await read(await listReferring({ client: long, family, all, found }, selection));
+  return {
+    tables: [...new Set(all.map(({ table }) => table))],
+    chains: [...found].map(([chain, rules]) => toSeen(chain, rules)),
+    unlistedRules: all.filter((chain) => !found.has(chain)).reduce((sum, { use }) => sum + use, 0),
+  };
+}
+
+function isSelected(name: string, { names, prefixes }: ChainSelection): boolean {
+  return names.includes(name) || prefixes.some((prefix) => name.startsWith(prefix));
+}
+
+type Found = ReadonlyMap<NftChain, RawRules>;
+
+function listReferred(
+  all: readonly NftChain[],
+  found: Found,
+  { referred }: ChainSelection,
+): readonly NftChain[] {
+  const targets = new Set(
+    [...found].flatMap(([{ table }, rules]) => rules.jumps.map(({ to }) => `${table} ${to}`)),
+  );
+  return all.filter(
+    (chain) =>
+      !found.has(chain) &&
+      targets.has(`${chain.table} ${chain.name}`) &&
+      referred.some((prefix) => chain.name.startsWith(prefix)),
+  );
+}
+
+interface Reading {
+  readonly client: NetlinkQuestioner;
+  readonly family: NftFamily;
+  readonly all: readonly NftChain[];
+  readonly found: Found;
+}
+
+/** Of the chains with a wanted prefix the kernel counts who leads to them: where rules are missing in that count, all of the table are searched. */
+async function listReferring(
+  { client, family, all, found }: Reading,
+  { prefixes }: ChainSelection,
+): Promise<readonly NftChain[]> {
+  const referring: NftChain[] = [];
+  const isOwn = (name: string) => prefixes.some((prefix) => name.startsWith(prefix));
+  for (const table of new Set(all.map((chain) => chain.table))) {
+    const inTable = [...found].filter(([chain]) => chain.table === table);
+    const known = inTable.flatMap(([, { jumps }]) => jumps.filter(({ to }) => isOwn(to)));
+    const counted = inTable
+      .filter(([{ name }]) => isOwn(name))
+      .reduce((sum, [{ use }, rules]) => sum + use - rules.handles.length, 0);
+    if (counted <= known.length) continue;
+    const { jumps } = await readRawRules(client, { family, table });
+    const names = new Set(jumps.filter(({ to }) => isOwn(to)).map(({ from }) => from));
+    referring.push(
+      ...all.filter((chain) => chain.table === table && names.has(chain.name) && !found.has(chain)),
+    );
+  }
+  return referring;
+}
+
+function toSeen({ table, name, policy }: NftChain, { handles, digest }: RawRules): SeenChain {
+  return { table, name, policy, ruleCount: handles.length, handles: handles.join(), digest };
 }

@@ -1,14 +1,24 @@
-import type { Family } from '../net.ts';
-import type { LocalAddress, Forwarding } from './port.ts';
-import { describeAccepting, listAdvertised, toAcceptPath } from './routes.ts';
+import { type Family, readAddressBytes, families, toAddressBytes } from '../net.ts';
+import type { LocalAddress, Forwarding, LocalRoutes, SourceRoute, LocalRoute } from './port.ts';
 import { quoteWords } from '../text.ts';
 import { writeFile, readdir, readFile } from 'node:fs/promises';
 import { VipnatError } from '../errors.ts';
 import { join, basename } from 'node:path';
 import { release } from 'node:os';
 import { existsSync } from 'node:fs';
-import { withNetlinkClient } from './netlink.ts';
-import { dumpTunnels } from './addresses.ts';
+import {
+  withNetlinkClient,
+  visitList,
+  parseAttributes,
+  type NetlinkQuestioner,
+  renderAttribute,
+  type NetlinkClient,
+  dumpBusyList,
+  type NetlinkList,
+  isTaken,
+  familyToNumber,
+} from './netlink.ts';
+import { dumpTunnels, dumpLinks, dumpAddresses, dumpCables } from './addresses.ts';
 
 /** The kernel's switches for passing on packets of other hosts. Source: Documentation/networking/ip-sysctl.rst of Linux. */
 const switches: Readonly<Record<Family, string>> = {
@@ -35,13 +45,15 @@ export async function listClosedDevices(
     ...new Set(addresses.filter(({ family }) => family === 'ipv4').map(({ device }) => device)),
   ];
   const names = devices.filter((name) => !noInterface.includes(name));
-  const values = await Promise.all(names.map((name) => readSwitch(toDevicePath(name))));
+  const values = await Promise.all(names.map((name) => readSwitch(forwardingSwitch('ipv4', name))));
   return names.filter((_, at) => values[at] === false).toSorted();
 }
 
 /** Whether this network namespace forwards. */
 export async function readForwarding(): Promise<Forwarding> {
-  const [ipv4, ipv6] = await Promise.all([readSwitch(toPath('ipv4')), readSwitch(toPath('ipv6'))]);
+  const [ipv4 = null, ipv6 = null] = await Promise.all(
+    families.map((family) => readSwitch(forwardingSwitch(family))),
+  );
   return { ipv4: ipv4 === false ? await isAnyInterfaceForwarding() : ipv4, ipv6 };
 }
 
@@ -50,7 +62,7 @@ export async function readForwarding(): Promise<Forwarding> {
  * the host would lose routes immediately, and addresses when their time ends.
  */
 export function forwardingCommand(family: Family, advertised: readonly string[], device?: string): string {
-  const kept = family === 'ipv6' ? advertised.map(describeAccepting) : [];
+  const kept = family === 'ipv6' ? advertised.map((device) => `${acceptingSwitch(device)}=2`) : [];
   return quoteWords(['sysctl', '-w', ...kept, `${forwardingSwitch(family, device)}=1`]);
 }
 
@@ -63,7 +75,7 @@ export async function writeForwarding(family: Family, device?: string): Promise<
   const advertised = family === 'ipv6' ? await listAdvertised() : [];
   try {
     for (const device of advertised) await writeAccepting(device);
-    await writeFile(device === undefined ? toPath(family) : toDevicePath(device), '1');
+    await writeFile(toPath(name), '1');
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw new VipnatError(
@@ -76,33 +88,30 @@ export async function writeForwarding(family: Family, device?: string): Promise<
 
 /** An interface may go meanwhile. */
 async function writeAccepting(device: string): Promise<void> {
-  await writeFile(toAcceptPath(device), '2').catch((error: unknown) => {
+  await writeFile(toPath(acceptingSwitch(device)), '2').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   });
 }
 
 async function isAnyInterfaceForwarding(): Promise<boolean> {
   const names = (await readdir(interfacesFolder)).filter((name) => !noInterface.includes(name));
-  const found = await Promise.all(names.map((name) => readSwitch(toDevicePath(name))));
+  const found = await Promise.all(names.map((name) => readSwitch(forwardingSwitch('ipv4', name))));
   return found.includes(true);
 }
 
 /** Null where the kernel lacks it; an interface may go while it is asked. */
-async function readSwitch(path: string): Promise<boolean | null> {
+async function readSwitch(name: string): Promise<boolean | null> {
   try {
-    return (await readFile(path, 'utf8')).trim() !== '0';
+    return (await readFile(toPath(name), 'utf8')).trim() !== '0';
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
   }
 }
 
-function toDevicePath(device: string): string {
-  return `${interfacesFolder}/${device}/forwarding`;
-}
-
-function toPath(family: Family): string {
-  return `/proc/sys/${forwardingSwitch(family).replaceAll('.', '/')}`;
+/** Of a switch by its name: a dot in an interface's name (`eth0.5`) is a slash there, as sysctl(8) has it. */
+function toPath(name: string): string {
+  return `/proc/sys/${name.replaceAll(/[./]/g, (mark) => (mark === '.' ? '/' : '.'))}`;
 }
 
 /**
@@ -202,14 +211,267 @@ export async function readSysctls(names: readonly string[]): Promise<ReadonlyMap
 
 /** The interfaces that have IPv4 switches of their own, `all` and `default` among them. */
 export async function listSwitchedInterfaces(): Promise<string[]> {
-  return await readdir('/proc/sys/net/ipv4/conf').catch(() => []);
+  return await readdir(interfacesFolder).catch(() => []);
 }
 
-/** A dot in an interface's name (`eth0.5`) is a slash in the switch's, as sysctl(8) has it. */
 async function readSysctl(name: string): Promise<string | null> {
-  const path = name.replaceAll(/[./]/g, (mark) => (mark === '.' ? '/' : '.'));
-  return await readFile(`/proc/sys/${path}`, 'utf8').then(
-    (text) => text.trim(),
-    () => null,
+  return (await read(toPath(name)))?.trim() ?? null;
+}
+
+/** The networks that this host reaches on its links without an address in them: cloud networks and DHCPv6 give a node an address of its own alone. */
+
+/** A network with the interface that leads to it: `address` is its first one. */
+type OnLinkNetwork = LocalAddress & { readonly prefixLength: number };
+
+/**
+ * Networks of more than one address to which the main table has a route that names an interface and no router, both families. No default route. It
+ * takes as long as there are routes. Rejects with NETLINK_FAILED.
+ */
+export async function readOnLinkNetworks(): Promise<OnLinkNetwork[]> {
+  return await withNetlinkClient(
+    'route',
+    async (client) => {
+      const indexToName = await dumpLinks(client);
+      const networks: OnLinkNetwork[] = [];
+      for (const family of families) {
+        await visitList(client, listRoutes(family), (datagram, start, end) => {
+          const network = parseOnLinkRoute(datagram.subarray(start, end), indexToName);
+          if (network !== null) networks.push(network);
+        });
+      }
+      return networks;
+    },
+    true,
   );
+}
+const RTA_VIA = 18;
+const RT_TABLE_MAIN = 254;
+const RTN_UNICAST = 1;
+
+/** Of struct rtmsg and its attributes. Null for any other route. */
+function parseOnLinkRoute(data: Buffer, indexToName: ReadonlyMap<number, string>): OnLinkNetwork | null {
+  const [prefixLength = 0, table, type] = [1, 4, 7].map((at) => data.readUInt8(at));
+  const attributes = parseAttributes(data, rtmsgBytes);
+  const hasRouter = [RTA_GATEWAY, RTA_VIA].some((one) => attributes.has(one));
+  if (table !== RT_TABLE_MAIN || type !== RTN_UNICAST || hasRouter) return null;
+  // A default route has no destination, and one with several next hops no interface.
+  const address = readAddressBytes(attributes.get(RTA_DST));
+  const device = indexToName.get(attributes.get(RTA_OIF)?.readInt32LE() ?? 0);
+  if (address === null || device === undefined) return null;
+  const family = familyOf(address);
+  return prefixLength < familyToHostBits[family] ? { family, address, device, prefixLength } : null;
+}
+
+/**
+ * Which of these addresses this host reaches by the router that it reaches everywhere else by. Not those on its links, behind a tunnel, or by
+ * another host, as network plugins route pods. An address without a route is none of them. Rejects with NETLINK_FAILED.
+ */
+export async function findRouted(addresses: readonly string[]): Promise<string[]> {
+  return await withNetlinkClient('route', (client) => askRouted(client, addresses));
+}
+
+/** The same, by a client of the protocol route. */
+async function askRouted(client: NetlinkQuestioner, addresses: readonly string[]): Promise<string[]> {
+  const routers: Partial<Record<Family, string | null>> = {};
+  for (const family of families) routers[family] = await findNextHop(client, familyToElsewhere[family]);
+  const routed: string[] = [];
+  for (const address of addresses) {
+    const router = routers[familyOf(address)] ?? null;
+    if (router !== null && (await findNextHop(client, address)) === router) routed.push(address);
+  }
+  return routed;
+}
+const RTA_GATEWAY = 5;
+const familyToHostBits = { ipv4: 32, ipv6: 128 } as const;
+
+/** Nobody's (RFC 5737, RFC 3849): the route there is the default route. */
+const familyToElsewhere: Readonly<Record<Family, string>> = { ipv4: '192.0.2.1', ipv6: '2001:db8::1' };
+
+function familyOf(address: string): Family {
+  return address.includes(':') ? 'ipv6' : 'ipv4';
+}
+
+/** The router of an address and its interface; null where there is none. */
+async function findNextHop(client: NetlinkQuestioner, address: string): Promise<string | null> {
+  const route = await findRoute(client, address);
+  const gateway = route.get(RTA_GATEWAY);
+  return gateway === undefined
+    ? null
+    : `${gateway.toString('hex')} ${route.get(RTA_OIF)?.toString('hex') ?? ''}`;
+}
+
+/** The attributes of the route to an address; none where there is no route. */
+async function findRoute(client: NetlinkQuestioner, address: string): Promise<ReadonlyMap<number, Buffer>> {
+  const family = familyOf(address);
+  const header = Buffer.alloc(rtmsgBytes);
+  header.set([familyToNumber[family], familyToHostBits[family]]);
+  const payload = Buffer.concat([header, renderAttribute(RTA_DST, toAddressBytes(address))]);
+  const question = { type: RTM_GETROUTE, payload, isDump: false, subject: `the route to ${address}` };
+  const [answer] = await client.request(question).catch(() => []);
+  return answer === undefined ? new Map() : parseAttributes(answer.data, rtmsgBytes);
+}
+
+/**
+ * The routes by which this host reaches IPv4 addresses of its own (table local), and one in front of them that names
+ * another source: docs/adr/0020.
+ */
+
+/** All that a source is chosen from, and every route to an address of this host. Rejects with NETLINK_FAILED. */
+export async function readLocalRoutes(): Promise<LocalRoutes> {
+  return await withNetlinkClient('route', dumpLocalRoutes);
+}
+
+/** The same, by a client of the protocol route. */
+export async function dumpLocalRoutes(client: NetlinkClient): Promise<LocalRoutes> {
+  const addresses = await dumpAddresses(client);
+  const routes = await dumpBusyList(client, listRoutes('ipv4'));
+  const defaultRoute = await findRoute(client, familyToElsewhere.ipv4);
+  const indexToName = await dumpLinks(client);
+  return {
+    addresses: addresses.flatMap(({ deviceIndex, ...address }) => {
+      const device = indexToName.get(deviceIndex);
+      return device === undefined ? [] : [{ ...address, device }];
+    }),
+    routes: routes.flatMap((data) => parseRoute(data, indexToName)),
+    usualSource: readAddress(defaultRoute.get(RTA_PREFSRC)),
+  };
+}
+
+/** Puts a route in front of the kernel's own; one that is there already stays. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED. */
+export async function addSourceRoute(route: SourceRoute): Promise<void> {
+  await order(route, RTM_NEWROUTE, 'EEXIST');
+}
+
+/** Takes it away; one that is gone already is no failure. Rejects like addSourceRoute. */
+export async function removeSourceRoute(route: SourceRoute): Promise<void> {
+  await order(route, RTM_DELROUTE, 'ESRCH');
+}
+
+// linux/rtnetlink.h
+const RTM_NEWROUTE = 24;
+const RTM_DELROUTE = 25;
+const RTM_GETROUTE = 26;
+const RTA_DST = 1;
+const RTA_OIF = 4;
+const RTA_PREFSRC = 7;
+const RT_TABLE_LOCAL = 255;
+const RT_SCOPE_HOST = 254;
+const RTN_LOCAL = 2;
+const rtmsgBytes = 12;
+
+function listRoutes(family: Family): NetlinkList {
+  const payload = Buffer.alloc(rtmsgBytes);
+  payload.writeUInt8(familyToNumber[family]);
+  const [question, answer, subject] = [RTM_GETROUTE, RTM_NEWROUTE, 'routes'];
+  return { question, answer, payload, leastBytes: rtmsgBytes, subject };
+}
+
+function parseRoute(data: Buffer, indexToName: ReadonlyMap<number, string>): LocalRoute[] {
+  const isHere = data.readUInt8(4) === RT_TABLE_LOCAL && data.readUInt8(7) === RTN_LOCAL;
+  if (!isHere || data.readUInt8(1) !== familyToHostBits.ipv4) return [];
+  const attributes = parseAttributes(data, rtmsgBytes);
+  const address = readAddress(attributes.get(RTA_DST));
+  const index = attributes.get(RTA_OIF);
+  const device = index?.length === 4 ? indexToName.get(index.readInt32LE()) : undefined;
+  if (address === null || device === undefined) return [];
+  const source = readAddress(attributes.get(RTA_PREFSRC));
+  return [{ address, device, source, isOwn: data.readUInt8(5) === ownProtocol }];
+}
+
+async function order(route: SourceRoute, type: number, harmless: string): Promise<void> {
+  const subject = `a local route of ${route.address} with the source ${route.source}`;
+  await withNetlinkClient('route', async (client) => {
+    const [index] = [...(await dumpLinks(client))].find(([, name]) => name === route.device) ?? [0];
+    const payload = renderRoute(route, index);
+    await isTaken(client, { type, payload, isOrder: true, subject }, harmless);
+  });
+}
+
+/** struct rtmsg and its attributes. */
+function renderRoute({ address, source }: SourceRoute, index: number): Buffer {
+  const header = Buffer.alloc(rtmsgBytes);
+  const [number, bits] = [familyToNumber.ipv4, familyToHostBits.ipv4];
+  header.set([number, bits, 0, 0, RT_TABLE_LOCAL, ownProtocol, RT_SCOPE_HOST, RTN_LOCAL]);
+  const device = Buffer.alloc(4);
+  device.writeInt32LE(index);
+  return Buffer.concat([
+    header,
+    renderAttribute(RTA_DST, toAddressBytes(address)),
+    renderAttribute(RTA_PREFSRC, toAddressBytes(source)),
+    renderAttribute(RTA_OIF, device),
+  ]);
+}
+
+function readAddress(bytes: Buffer | undefined): string | null {
+  return bytes?.length === 4 ? bytes.join('.') : null;
+}
+
+/**
+ * The routing protocol that marks vipnat's routes: none that iproute2 6.14, BIRD, FRR, Cilium, kube-vip
+ * or keepalived uses.
+ */
+const ownProtocol = 118;
+
+/** What does to a route what `change` names, as a command for a shell. */
+export function sourceRouteCommand(
+  change: 'add' | 'remove',
+  { address, device, source }: SourceRoute,
+): string {
+  const verb = change === 'add' ? 'prepend' : 'del';
+  return `ip route ${verb} local ${address} dev ${device} table local proto ${ownProtocol} scope host src ${source}`;
+}
+
+/**
+ * Which interfaces obey router advertisements, and would no more if the host forwarded.
+ *
+ * Goal: a host that begins to forward IPv6 loses no address and no route, neither now nor when their lifetime ends.
+ * Tension: with forwarding, the kernel obeys advertisements only of interfaces whose `accept_ra` is 2, and immediately forgets their default
+ * routes (net/ipv6/ndisc.c, rt6_purge_dflt_routers). What a host has now says little: the first advertisement may come later, and may give
+ * an address without a default route. But a sender that is obeyed can become a host's router, and pods are at links of it, too.
+ * Compromise: every interface that obeys them now continues, except a pod's end: a cable into another network namespace without an address.
+ */
+
+/** Of include/uapi/linux/ipv6_route.h: a default router that was found by an advertisement, or whatever else came by one. */
+const isDefaultFlag = 0x00010000;
+const isAdvertisedFlag = 0x00040000;
+
+/** The interfaces that would turn deaf to router advertisements, sorted. Rejects with NETLINK_FAILED. */
+export async function listAdvertised(): Promise<string[]> {
+  const names = (await readdir('/proc/sys/net/ipv6/conf').catch(() => [])).filter(
+    (name) => !noInterface.includes(name),
+  );
+  const values = await Promise.all(names.map((name) => readSysctl(acceptingSwitch(name))));
+  // 0 is how a network manager says that it handles them itself; 2 is what is wanted.
+  const heeding = names.filter((_, at) => values[at] === '1');
+  if (heeding.length === 0) return [];
+  const pods = await listPodsEnds();
+  return heeding.filter((name) => !pods.has(name)).toSorted();
+}
+
+async function listPodsEnds(): Promise<ReadonlySet<string>> {
+  const advertised = readAdvertised(await readFile('/proc/net/ipv6_route', 'utf8').catch(() => ''));
+  return await withNetlinkClient('route', async (client) => {
+    const indexToName = await dumpLinks(client);
+    const placed = new Set(
+      (await dumpAddresses(client)).filter(({ isSource }) => isSource).map((one) => one.deviceIndex),
+    );
+    const bare = [...(await dumpCables(client))].filter((index) => !placed.has(index));
+    const names = bare.flatMap((index) => indexToName.get(index) ?? []);
+    return new Set(names.filter((name) => !advertised.includes(name)));
+  });
+}
+
+/** The interfaces with a route by an advertisement, of /proc/net/ipv6_route. Its flags are the last but one of its columns. Pure and total. */
+export function readAdvertised(text: string): string[] {
+  const devices = text.split('\n').flatMap((line) => {
+    const [, , , , , , , , flags = '0', device] = line.trim().split(/\s+/);
+    const isAdvertised = (parseInt(flags, 16) & (isDefaultFlag | isAdvertisedFlag)) !== 0;
+    return isAdvertised && device !== undefined ? [device] : [];
+  });
+  return [...new Set(devices)];
+}
+
+/** The switch that has an interface obey advertisements although the host forwards. */
+function acceptingSwitch(device: string): string {
+  return `net.ipv6.conf.${device.replaceAll('.', '/')}.accept_ra`;
 }

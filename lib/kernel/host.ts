@@ -7,7 +7,7 @@ import type { Cancel } from '../clock.ts';
 import { isInPath } from './tools.ts';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { createNetlinkClient, type NetlinkMessage, parseAttributes } from './netlink.ts';
+import { withNetlinkClient, type NetlinkMessage, parseAttributes } from './netlink.ts';
 
 /** An address of this host with its subnet. */
 export interface InterfaceAddress extends LocalAddress {
@@ -332,19 +332,12 @@ interface ListeningSocket {
  * @throws VipnatError NETLINK_FAILED
  */
 export async function findListeningSocket(name: string): Promise<ListeningSocket | null> {
-  const client = createNetlinkClient('sock-diag');
-  try {
-    const subject = 'the Unix sockets that listen';
-    const messages = await client.request({
-      type: SOCK_DIAG_BY_FAMILY,
-      payload: question(),
-      isDump: true,
-      subject,
-    });
-    return messages.map((message) => readSocket(message, name)).find((found) => found !== null) ?? null;
-  } finally {
-    client.close();
-  }
+  const payload = renderQuestion();
+  const subject = 'the Unix sockets that listen';
+  const messages = await withNetlinkClient('sock-diag', (client) =>
+    client.request({ type: SOCK_DIAG_BY_FAMILY, payload, isDump: true, subject }),
+  );
+  return messages.map((message) => readSocket(message, name)).find((found) => found !== null) ?? null;
 }
 
 // linux/sock_diag.h, linux/unix_diag.h, linux/socket.h, net/tcp_states.h
@@ -359,7 +352,7 @@ const unixDiagReqBytes = 24;
 const unixDiagMsgBytes = 16;
 
 /** struct unix_diag_req: all that listen, with name and user. */
-function question(): Buffer {
+function renderQuestion(): Buffer {
   const request = Buffer.alloc(unixDiagReqBytes);
   request.writeUInt8(AF_UNIX, 0);
   request.writeUInt32LE(1 << TCP_LISTEN, 4);

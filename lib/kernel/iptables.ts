@@ -8,6 +8,7 @@ import {
   familyToNft,
   type Transaction,
   toolName,
+  orElse,
 } from './port.ts';
 import {
   type Toolbox,
@@ -22,14 +23,7 @@ import {
   toolNotPermitted,
 } from './tools.ts';
 import { VipnatError } from '../errors.ts';
-import {
-  type RulePlace,
-  readRawRules,
-  type NftLayer,
-  type NftChain,
-  listChains,
-  hasChain,
-} from './nft-netlink.ts';
+import { type NftLayer, type NftChain, listChains, hasChain } from './nft-netlink.ts';
 import { withNetlinkClient } from './netlink.ts';
 import { type Family, families, refusedPorts } from '../net.ts';
 import { isNftName, listNftTable, runNft, parseObjects } from './nftables.ts';
@@ -72,41 +66,6 @@ export async function tryQuickly(read: QuickReading | undefined): Promise<SaveOu
     return (await read?.()) ?? null;
   } catch (error) {
     if (error instanceof VipnatError && error.code !== 'TOOL_TIMED_OUT') return null;
-    throw error;
-  }
-}
-
-/** vipnat asks for a handful of places. */
-const maxPlaces = 64;
-
-/** Remembers what a tool said of the rules of a place, as long as they stay as they are. */
-export class RuleMemory<T> {
-  /** Places to what was said last. */
-  readonly #placeToAnswer = new Map<string, { readonly rules: string; readonly answer: T }>();
-
-  /** What `ask` answers, without a call of it while the rules are the same. Rejects as `ask` does. */
-  async recall(place: RulePlace, ask: () => Promise<T>): Promise<T> {
-    const name = JSON.stringify(place);
-    const rules = await describeRules(place);
-    const known = this.#placeToAnswer.get(name);
-    if (known !== undefined && known.rules === rules) return known.answer;
-    this.#placeToAnswer.delete(name);
-    const answer = await ask();
-    // An answer can be of another moment: it counts for later if the rules are still the same.
-    const isSettled = rules !== null && rules === (await describeRules(place));
-    if (this.#placeToAnswer.size >= maxPlaces) this.#placeToAnswer.clear();
-    if (isSettled) this.#placeToAnswer.set(name, { rules, answer });
-    return answer;
-  }
-}
-
-/** The same for the same rules; null where the kernel does not answer. */
-async function describeRules(place: RulePlace): Promise<string | null> {
-  try {
-    const { handles, digest } = await withNetlinkClient('netfilter', (client) => readRawRules(client, place));
-    return `${digest} ${handles.join()}`;
-  } catch (error) {
-    if (error instanceof VipnatError) return null;
     throw error;
   }
 }
@@ -323,11 +282,7 @@ async function makeBaseChains(family: Family, input: string, limitMs: number): P
   const missing = await listMissing(family, listBaseChains(input));
   if (missing.length === 0) return;
   const transaction = { family, dialect: 'nftables', input: renderBaseChains(family, missing) } as const;
-  try {
-    await runNft(transaction, Math.min(limitMs, maxMs));
-  } catch (error) {
-    if (!(error instanceof VipnatError)) throw error;
-  }
+  await orElse(runNft(transaction, Math.min(limitMs, maxMs)), undefined);
 }
 
 /** A chain of the kernel's, and where it is. */
@@ -364,18 +319,14 @@ export function renderBaseChains(family: Family, chains: readonly BaseChain[]): 
 /** Without an answer of the kernel all can be missing. */
 async function listMissing(family: Family, chains: readonly BaseChain[]): Promise<readonly BaseChain[]> {
   if (chains.length === 0) return [];
-  try {
-    return await withNetlinkClient('netfilter', async (client) => {
-      const missing: BaseChain[] = [];
-      for (const chain of chains) {
-        if (!(await hasChain(client, { ...chain, family: familyToNft[family] }))) missing.push(chain);
-      }
-      return missing;
-    });
-  } catch (error) {
-    if (error instanceof VipnatError) return chains;
-    throw error;
-  }
+  const asking = withNetlinkClient('netfilter', async (client) => {
+    const missing: BaseChain[] = [];
+    for (const chain of chains) {
+      if (!(await hasChain(client, { ...chain, family: familyToNft[family] }))) missing.push(chain);
+    }
+    return missing;
+  });
+  return await orElse(asking, chains);
 }
 
 /** The rule of a drained host, in a table of its own that holds nothing else. Both methods reject with TOOL_MISSING, TOOL_NOT_PERMITTED or TOOL_FAILED. */

@@ -24,19 +24,9 @@ import {
   toolMissing,
 } from './tools.ts';
 import { RuleReader, FewChains } from './few-chains.ts';
-import { ForwardChains } from './printed-chains.ts';
-import { KnownForwarding, writeForwarding, readForwarding, listClosedDevices } from './forwarding.ts';
 import {
-  isForIptables,
-  restoreIptables,
-  findRestore,
-  type IptablesTransaction,
+  ForwardChains,
   RuleMemory,
-  hasIptables,
-  tryQuickly,
-  saveIptables,
-} from './iptables.ts';
-import {
   runNft,
   nftScript,
   type MissingFeatures,
@@ -44,8 +34,26 @@ import {
   listNftTable,
   checkScript,
   listMissingFeatures,
-  createFeatureTools,
 } from './nftables.ts';
+import {
+  KnownForwarding,
+  writeForwarding,
+  readForwarding,
+  listClosedDevices,
+  readLocalRoutes,
+  addSourceRoute,
+  removeSourceRoute,
+  listAdvertised,
+} from './forwarding.ts';
+import {
+  isForIptables,
+  restoreIptables,
+  findRestore,
+  type IptablesTransaction,
+  hasIptables,
+  tryQuickly,
+  saveIptables,
+} from './iptables.ts';
 import {
   deleteFlows,
   countFlows,
@@ -53,7 +61,6 @@ import {
   type ConnectionChoice,
   forgetFlows,
 } from './conntrack.ts';
-import { readLocalRoutes, addSourceRoute, removeSourceRoute, listAdvertised } from './routes.ts';
 import { startWatch, readIpvs, type PollOptions, type Source, startPoll } from './watch.ts';
 import { readAddresses } from './addresses.ts';
 import type { Family } from '../net.ts';
@@ -214,7 +221,7 @@ export function createBalancerKernel(): BalancerKernel {
     countRules: (name) => withNetlinkClient('netfilter', (client) => countRules(client, name)),
     apply,
     check: (script) => checkScript(script, limitMs),
-    listMissingFeatures: () => listMissingFeatures(createFeatureTools(apply, limitMs)),
+    listMissingFeatures: () => listMissingFeatures(apply, limitMs),
     changeElements: (changes) => own.run(() => changeElements(elements, changes)),
     forgetFlows: (choice, isChosen) => forgetFlows(connections, choice, isChosen),
     listForwardChains: () => forwardChains.list(),

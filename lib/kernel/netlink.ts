@@ -3,6 +3,7 @@ import type { RawNetlinkSocket } from 'netlink/dist/raw.js';
 import { scheduleLimit, systemClock } from '../clock.ts';
 import { getSystemErrorName } from 'node:util';
 import { toolNotPermitted } from './tools.ts';
+import type { Family } from '../net.ts';
 
 /** A list of the kernel's, as it is asked for and as it comes. */
 export interface NetlinkList {
@@ -143,6 +144,22 @@ export interface NetlinkClient {
 
 /** A client, as far as it answers questions one by one. */
 export type NetlinkQuestioner = Pick<NetlinkClient, 'request'>;
+
+/** Makes a request, and answers whether the kernel took it: false where it refused it by this code, such as ENOENT. Rejects as `request` does. */
+export async function isTaken(
+  client: NetlinkQuestioner,
+  request: Omit<NetlinkRequest, 'isDump'>,
+  refusal: string,
+): Promise<boolean> {
+  try {
+    await client.request({ ...request, isDump: false });
+    return true;
+  } catch (error) {
+    const { cause } = error as { cause?: NodeJS.ErrnoException };
+    if (cause?.code === refusal) return false;
+    throw error;
+  }
+}
 
 /** Gives a client to what has several requests in a row, and closes it afterwards; one for lists if asked. */
 export async function withNetlinkClient<T>(
@@ -435,6 +452,12 @@ export function renderMessage(
 
 // linux/netlink.h
 const NLM_F_REQUEST = 0x001;
+
+/** The kernel's numbers of the families: AF_INET and AF_INET6 of linux/socket.h, NFPROTO_IPV4 and NFPROTO_IPV6 of linux/netfilter.h. */
+export const familyToNumber: Readonly<Record<Family, number>> = { ipv4: 2, ipv6: 10 };
+
+/** The bytes of a struct nfgenmsg: it begins each of netfilter's messages. */
+export const nfgenmsgBytes = 4;
 
 /** One attribute, as a message has it: padded to a multiple of four. `isNested` where its value is made of attributes. */
 export function renderAttribute(type: number, value: Buffer, isNested = false): Buffer {

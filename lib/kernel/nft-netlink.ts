@@ -8,12 +8,29 @@ import {
   visitList,
   type NetlinkList,
   visitAttributes,
+  withNetlinkClient,
+  isTaken,
+  familyToNumber,
+  nfgenmsgBytes,
 } from './netlink.ts';
 import { VipnatError } from '../errors.ts';
 import { type Family, toAddressBytes } from '../net.ts';
 import { endianness } from 'node:os';
 import { createHash } from 'node:crypto';
-import type { NftFamily } from './port.ts';
+import { type NftFamily, familyToNft } from './port.ts';
+
+/** Who answers for the kernel: one for what is short, and one for lists, see createNetlinkClient. */
+export interface RuleClients {
+  readonly short: NetlinkQuestioner;
+  readonly long: NetlinkQuestioner;
+}
+
+/** Gives both clients, and closes them afterwards. */
+export async function withRuleClients<T>(use: (clients: RuleClients) => Promise<T>): Promise<T> {
+  return await withNetlinkClient('netfilter', (short) =>
+    withNetlinkClient('netfilter', (long) => use({ short, long }), true),
+  );
+}
 
 /** kube-proxy writes once a second: no supported host has a commit within a few milliseconds in each of so many tries. */
 const maxTries = 10;
@@ -110,8 +127,7 @@ export function renderElementChanges(changes: readonly ElementChange[]): Netlink
   return orders;
 }
 
-// linux/netfilter.h, linux/netfilter/nf_tables.h
-const familyToNumber: Readonly<Record<Family, number>> = { ipv4: 2, ipv6: 10 };
+// linux/netfilter/nf_tables.h
 const NFT_MSG_NEWSETELEM = (NFNL_SUBSYS_NFTABLES << 8) | 12;
 const NFT_MSG_DELSETELEM = (NFNL_SUBSYS_NFTABLES << 8) | 14;
 const NFTA_SET_ELEM_LIST_TABLE = 1;
@@ -133,9 +149,9 @@ function renderOrders(
   return parts.map((part) => ({
     type,
     payload: Buffer.concat([
-      Buffer.from([familyToNumber[family], 0, 0, 0]),
-      renderAttribute(NFTA_SET_ELEM_LIST_TABLE, Buffer.from(`${table}\0`)),
-      renderAttribute(NFTA_SET_ELEM_LIST_SET, Buffer.from(`${set}\0`)),
+      renderFamily(familyToNft[family]),
+      renderName(NFTA_SET_ELEM_LIST_TABLE, table),
+      renderName(NFTA_SET_ELEM_LIST_SET, set),
       renderAttribute(NFTA_SET_ELEM_LIST_ELEMENTS, Buffer.concat(part), true),
     ]),
     isCreation: type === NFT_MSG_NEWSETELEM,
@@ -212,8 +228,6 @@ const typeToEncode: ReadonlyMap<string, Encode> = new Map([
   ['sctp dport', encodePort],
   ['numgen inc mod 2', encodeNumber],
 ]);
-
-/** How large the rules of nftables are, asked for without a tool, and without the rules. */
 
 /**
  * About how many rules nftables has in all tables but those of a name, iptables-nft's included: a rule that leads to a chain counts twice.
@@ -388,26 +402,16 @@ export async function hasChain(
 ): Promise<boolean> {
   const payload = Buffer.concat([
     renderFamily(family),
-    renderAttribute(NFTA_CHAIN_TABLE, Buffer.from(`${table}\0`)),
-    renderAttribute(NFTA_CHAIN_NAME, Buffer.from(`${name}\0`)),
+    renderName(NFTA_CHAIN_TABLE, table),
+    renderName(NFTA_CHAIN_NAME, name),
   ]);
-  const subject = `the chain ${name}`;
-  try {
-    await client.request({ type: NFT_MSG_GETCHAIN, payload, isDump: false, subject });
-    return true;
-  } catch (error) {
-    if ((error as { cause?: NodeJS.ErrnoException }).cause?.code === 'ENOENT') return false;
-    throw error;
-  }
+  return await isTaken(client, { type: NFT_MSG_GETCHAIN, payload, subject: `the chain ${name}` }, 'ENOENT');
 }
 
 /** The header of a question about a family; about all of them when left out. */
 export function renderFamily(family?: NftLayer): Buffer {
   return Buffer.from([family === undefined ? 0 : layerToNumber[family], 0, 0, 0]);
 }
-
-/** Where the attributes of an answer begin: after the struct nfgenmsg. */
-const nfgenmsgBytes = 4;
 
 // linux/netfilter.h
 const layerToNumber = { inet: 1, ip: 2, arp: 3, netdev: 5, bridge: 7, ip6: 10 } as const;
@@ -489,14 +493,19 @@ export async function readTableHandles(
   client: NetlinkQuestioner,
   name: string,
 ): Promise<Readonly<Record<Family, number | null>>> {
-  const tables = (await dumpList(client, tableList)).map(parseTable).filter((table) => table.name === name);
-  const find = (number: number) => tables.find((table) => table.family === number)?.handle ?? null;
-  return { ipv4: find(NFPROTO_IPV4), ipv6: find(NFPROTO_IPV6) };
+  const tables = await dumpList(client, tableList);
+  const find = (family: Family) => {
+    const ofFamily = tables.filter((data) => data.readUInt8(0) === familyToNumber[family]);
+    const found = ofFamily.map((data) => parseAttributes(data, nfgenmsgBytes));
+    const handle = found
+      .find((one) => one.get(NFTA_TABLE_NAME)?.toString().replace(/\0$/, '') === name)
+      ?.get(NFTA_TABLE_HANDLE);
+    return handle?.length === 8 ? Number(handle.readBigUInt64BE()) : null;
+  };
+  return { ipv4: find('ipv4'), ipv6: find('ipv6') };
 }
 
-// linux/netfilter.h, linux/netfilter/nf_tables.h
-const NFPROTO_IPV4 = 2;
-const NFPROTO_IPV6 = 10;
+// linux/netfilter/nf_tables.h
 const NFT_MSG_NEWTABLE = 0x0a00;
 const NFT_MSG_GETTABLE = 0x0a01;
 const NFTA_TABLE_NAME = 1;
@@ -509,13 +518,3 @@ const tableList: NetlinkList = {
   leastBytes: nfgenmsgBytes,
   subject: 'tables',
 };
-
-function parseTable(data: Buffer): { family: number; name: string; handle: number | null } {
-  const attributes = parseAttributes(data, nfgenmsgBytes);
-  const handle = attributes.get(NFTA_TABLE_HANDLE);
-  return {
-    family: data.readUInt8(0),
-    name: attributes.get(NFTA_TABLE_NAME)?.toString('utf8').replace(/\0$/, '') ?? '',
-    handle: handle?.length === 8 ? Number(handle.readBigUInt64BE()) : null,
-  };
-}

@@ -5,7 +5,20 @@ import {
   type NftTableOutput,
   nameOwnTable,
   type Transaction,
+  type ForwardChain,
+  ownTable,
+  orElse,
 } from './port.ts';
+import { withNetlinkClient } from './netlink.ts';
+import {
+  type RulePlace,
+  type NftLayer,
+  type NftChain,
+  readRawRules,
+  readOneMoment,
+  listChains,
+  withRuleClients,
+} from './nft-netlink.ts';
 import {
   isInPath,
   settleAll,
@@ -109,10 +122,8 @@ export function isNftName(name: string): boolean {
   return /^[A-Za-z_][\w/.-]{0,255}$/.test(name);
 }
 
-/** What rules may need that not each kernel, and not each nft, has. */
-
 /**
- * All of them. `reject` is in chains of hook prerouting: Linux 5.9 and later. nft 1.0.2 writes a `verdict map` and cannot read it back: no
+ * What rules may need that not each kernel, and not each nft, has. `reject` is in chains of hook prerouting: Linux 5.9 and later. nft 1.0.2 writes a `verdict map` and cannot read it back: no
  * rule can refer to it again.
  */
 const nftFeatures = ['fib', 'dup', 'hash', 'numgen', 'reject', 'verdict map'] as const;
@@ -127,40 +138,26 @@ export type MissingFeatures = Readonly<Record<Family, readonly NftFeature[]>>;
 export const trialTable = 'vipnat-trial';
 
 /** Each rule needs just this. */
-function toRule(feature: Exclude<NftFeature, 'verdict map'>, family: Family): string {
-  const isIpv6 = family === 'ipv6';
-  switch (feature) {
-    case 'fib':
-      return 'fib daddr . iif type != 2 accept';
-    case 'dup':
-      return `dup to ${isIpv6 ? '2001:db8::1' : '192.0.2.1'}`;
-    case 'hash':
-      return `jhash ${isIpv6 ? 'ip6' : 'ip'} saddr mod 7 seed 0x1 vmap { 0 : accept }`;
-    case 'numgen':
-      return 'numgen random mod 2 vmap { 0 : accept }';
-    case 'reject':
-      return 'reject';
-  }
-}
+const featureToRule: Readonly<Record<Exclude<NftFeature, 'verdict map'>, (family: Family) => string>> = {
+  fib: () => 'fib daddr . iif type != 2 accept',
+  dup: (family) => `dup to ${family === 'ipv6' ? '2001:db8::1' : '192.0.2.1'}`,
+  hash: (family) => `jhash ${familyToNft[family]} saddr mod 7 seed 0x1 vmap { 0 : accept }`,
+  numgen: () => 'numgen random mod 2 vmap { 0 : accept }',
+  reject: () => 'reject',
+};
 
-/** How nft is asked. */
-interface FeatureTools {
-  /** Whether nft and the kernel would take a script. */
-  readonly takes: (script: string) => Promise<boolean>;
-  /** Has a script take effect. Rejects where it is refused. */
-  readonly apply: (script: string) => Promise<void>;
-  readonly list: (table: string) => Promise<string>;
-}
+/** Has a script take effect. Rejects where it is refused. */
+type Apply = (script: string) => Promise<void>;
 
 /**
  * Asks nft and the kernel of this network namespace for each feature, in a table that is gone afterwards. Where they take no table at all, nothing
  * counts as missing: whoever writes one gets the reason. Rejects as nft does.
  */
-export async function listMissingFeatures(tools: FeatureTools): Promise<MissingFeatures> {
-  const canReadBack = await readsVerdictMaps(tools);
+export async function listMissingFeatures(apply: Apply, limitMs: number): Promise<MissingFeatures> {
+  const canReadBack = await readsVerdictMaps(apply, limitMs);
   const entries: [Family, NftFeature[]][] = [];
   for (const family of families) {
-    const missing = await listRefused(tools, family);
+    const missing = await listRefused(family, limitMs);
     entries.push([
       family,
       canReadBack || missing.isTableRefused ? missing.features : [...missing.features, 'verdict map'],
@@ -169,17 +166,14 @@ export async function listMissingFeatures(tools: FeatureTools): Promise<MissingF
   return Object.fromEntries(entries) as Record<Family, NftFeature[]>;
 }
 
-async function listRefused({ takes }: FeatureTools, family: Family) {
+async function listRefused(family: Family, limitMs: number) {
   const rules = nftFeatures
     .filter((feature) => feature !== 'verdict map')
-    .map((feature) => ({ feature, rule: toRule(feature, family) }));
-  const ask = (asked: readonly { readonly rule: string }[]) =>
-    takes(
-      printTrial(
-        family,
-        asked.map(({ rule }) => rule),
-      ),
-    );
+    .map((feature) => ({ feature, rule: featureToRule[feature](family) }));
+  const ask = async (asked: readonly { readonly rule: string }[]) => {
+    const texts = asked.map(({ rule }) => rule);
+    return (await checkScript(printTrial(family, texts), limitMs)) === null;
+  };
   const features: NftFeature[] = [];
   if (await ask(rules)) return { isTableRefused: false, features };
   if (!(await ask([]))) return { isTableRefused: true, features };
@@ -198,7 +192,7 @@ function printTrial(family: Family, rules: readonly string[]): string {
 }
 
 /** It has to be there to be read. nft 1.0.2 prints `type [invalid type] : verdict`. */
-async function readsVerdictMaps({ apply, list }: FeatureTools): Promise<boolean> {
+async function readsVerdictMaps(apply: Apply, limitMs: number): Promise<boolean> {
   const table = `ip ${trialTable}`;
   try {
     await apply(
@@ -209,19 +203,10 @@ async function readsVerdictMaps({ apply, list }: FeatureTools): Promise<boolean>
     throw error;
   }
   try {
-    return /typeof numgen inc mod 2 : verdict/.test(await list(table));
+    return /typeof numgen inc mod 2 : verdict/.test(await listNftTable(table, [], limitMs));
   } finally {
     await apply(`delete table ${table}\n`);
   }
-}
-
-/** The same for nft itself. */
-export function createFeatureTools(apply: (script: string) => Promise<void>, limitMs: number): FeatureTools {
-  return {
-    takes: async (script) => (await checkScript(script, limitMs)) === null,
-    apply,
-    list: (table) => listNftTable(table, [], limitMs),
-  };
 }
 
 /** Why nft or the kernel would refuse a script, a sentence; null where they would take it. Nothing takes effect. Rejects where nft cannot be asked. */
@@ -342,4 +327,151 @@ export class OwnTransactions {
     const own = this.#count;
     return (await readGeneration()) - own;
   }
+}
+
+/** vipnat asks for a handful of places. */
+const maxPlaces = 64;
+
+/** Remembers what a tool said of the rules of a place, as long as they stay as they are. */
+export class RuleMemory<T> {
+  /** Places to what was said last. */
+  readonly #placeToAnswer = new Map<string, { readonly rules: string; readonly answer: T }>();
+
+  /** What `ask` answers, without a call of it while the rules are the same. Rejects as `ask` does. */
+  async recall(place: RulePlace, ask: () => Promise<T>): Promise<T> {
+    const name = JSON.stringify(place);
+    const rules = await describeRules(place);
+    const known = this.#placeToAnswer.get(name);
+    if (known !== undefined && known.rules === rules) return known.answer;
+    this.#placeToAnswer.delete(name);
+    const answer = await ask();
+    // An answer can be of another moment: it counts for later if the rules are still the same.
+    const isSettled = rules !== null && rules === (await describeRules(place));
+    if (this.#placeToAnswer.size >= maxPlaces) this.#placeToAnswer.clear();
+    if (isSettled) this.#placeToAnswer.set(name, { rules, answer });
+    return answer;
+  }
+}
+
+/** The same for the same rules; null where the kernel does not answer. */
+async function describeRules(place: RulePlace): Promise<string | null> {
+  const asking = withNetlinkClient('netfilter', (client) => readRawRules(client, place));
+  const rules = await orElse(asking, null);
+  return rules === null ? null : `${rules.digest} ${rules.handles.join()}`;
+}
+
+/**
+ * Chains of nftables that are hooked into the path of packets, whoever they belong to.
+ *
+ * Goal: a read takes milliseconds and starts no tool while nothing of interest has changed.
+ * Tension: nft reads all chains of the host first, and begins again at each commit of anybody (1.0.6). Only nft knows what a rule means.
+ * Compromise: netlink tells the chains. What nft has printed of a chain that drops is remembered by the bytes of its rules. nft is asked for all
+ * where netlink does not answer: it has more to say.
+ */
+
+/** Lists chains for packets that this host forwards, and remembers what their rules let pass. */
+export class ForwardChains {
+  readonly #limitMs: number;
+  readonly #memory = new RuleMemory<boolean>();
+
+  /** Each tool may take `limitMs`. */
+  constructor(limitMs: number) {
+    this.#limitMs = limitMs;
+  }
+
+  /** nftables' chains for such packets, iptables-nft's included. None where nft is missing. Rejects as nft does. */
+  async list(): Promise<readonly ForwardChain[]> {
+    const chains = (await listHookedChains(this.#limitMs)).filter(
+      ({ isForward, type }) => isForward && type === 'filter',
+    );
+    return await settleAll(
+      chains.map(async (chain) => ({
+        table: `${chain.layer} ${chain.table}`,
+        name: chain.name,
+        isDropping: chain.isDropping && !(await this.#letsPassTranslated(chain)),
+      })),
+    );
+  }
+
+  /** A chain that goes meanwhile, or cannot be asked for, lets nothing pass. */
+  async #letsPassTranslated({ layer, table, name }: HookedChain): Promise<boolean> {
+    if (![table, name].every(isNftName)) return false;
+    const words = ['list', 'chain', layer, table, name];
+    const call = { tool: 'nft', arguments: words, limitMs: this.#limitMs, isLowPriority: true } as const;
+    const place = { family: layer, table, chain: name };
+    return await this.#memory.recall(place, async () => hasPassage(await runTool(call))).catch(() => false);
+  }
+}
+
+/** Whether a chain has the rule that `check` and `doctor` ask its owner for, with or without a counter and a comment. */
+function hasPassage(text: string): boolean {
+  return /^\s+ct status dnat (?:counter packets \d+ bytes \d+ )?accept(?: comment ".*")?$/m.test(text);
+}
+
+/** The families whose connections a table of nftables other than vipnat's and iptables-nft's translates. None where nft is missing. */
+export async function listTranslatedFamilies(limitMs = 10_000): Promise<ReadonlySet<Family>> {
+  const others = (await listHookedChains(limitMs)).filter(
+    ({ type, layer, table }) => type === 'nat' && table !== ownTable && (table !== 'nat' || layer === 'inet'),
+  );
+  return new Set(others.flatMap(({ layer }) => layerToFamilies[layer] ?? []));
+}
+
+/** nftables' families to those of addresses. */
+const layerToFamilies: Readonly<Partial<Record<NftLayer, readonly Family[]>>> = {
+  ip: ['ipv4'],
+  ip6: ['ipv6'],
+  inet: ['ipv4', 'ipv6'],
+};
+
+/** A chain with a hook. */
+interface HookedChain {
+  readonly layer: NftLayer;
+  readonly table: string;
+  readonly name: string;
+  readonly type: string;
+  readonly isForward: boolean;
+  /** By its policy. */
+  readonly isDropping: boolean;
+}
+
+async function listHookedChains(limitMs: number): Promise<readonly HookedChain[]> {
+  if (!isInPath('nft')) return [];
+  return (await askKernel()) ?? (await askNft(limitMs));
+}
+
+/** Null where the kernel does not answer, or chains change all the time. */
+async function askKernel(): Promise<readonly HookedChain[] | null> {
+  const asking = withRuleClients(({ short, long }) =>
+    readOneMoment(short, async () => (await listChains(long)).flatMap(toHooked), JSON.stringify),
+  );
+  return await orElse(asking, null);
+}
+
+function toHooked({ layer, table, name, type, policy, isForward }: NftChain): HookedChain[] {
+  if (type === null || layer === null) return [];
+  return [{ layer, table, name, type, isForward, isDropping: policy === 'DROP' }];
+}
+
+async function askNft(limitMs: number): Promise<readonly HookedChain[]> {
+  const words = ['-j', 'list', 'chains'];
+  const call = { tool: 'nft', arguments: words, limitMs, isLowPriority: true } as const;
+  const { exitCode, stdout, stderr } = await execTool(call);
+  if (exitCode !== 0) throw toolFailed({ tool: `nft ${words.join(' ')}`, exitCode, stderr, input: '' });
+  return (parseObjects(stdout) as readonly ChainObject[]).flatMap(({ chain }) => {
+    if (chain?.type === undefined) return [];
+    const { family: layer, table, name, type, hook, policy } = chain;
+    return [{ layer, table, name, type, isForward: hook === 'forward', isDropping: policy === 'drop' }];
+  });
+}
+
+/** As far as it matters here, see libnftables-json(5). */
+interface ChainObject {
+  readonly chain?: {
+    readonly family: NftLayer;
+    readonly table: string;
+    readonly name: string;
+    readonly hook?: string;
+    readonly type?: string;
+    readonly policy?: string;
+  };
 }

@@ -28,6 +28,16 @@ export async function attempt<T>(reading: Promise<T>, rules: RulesToRead): Promi
   }
 }
 
+/** What a promise answers, or something else where it rejects with a VipnatError; anything else is a bug, and rejects. */
+export async function orElse<T, U>(asking: Promise<T>, otherwise: U): Promise<T | U> {
+  try {
+    return await asking;
+  } catch (error) {
+    if (error instanceof VipnatError) return otherwise;
+    throw error;
+  }
+}
+
 /** The rules that an error keeps from being read. Throws what is no VipnatError. */
 export function toUnread({ family, dialect, tables }: RulesToRead, error: unknown): UnreadRules {
   if (!(error instanceof VipnatError)) throw error;
@@ -200,7 +210,7 @@ export interface KernelReading {
   readonly forwarding: Forwarding;
   /** The interfaces with an IPv4 address that pass on nothing although the host does; none when left out. IPv6 has no such switch. */
   readonly closedDevices?: readonly string[];
-  /** The interfaces that would stop obeying router advertisements if forwarding of IPv6 were switched on, see routes.ts; none where it is on. */
+  /** The interfaces that would stop obeying router advertisements if forwarding of IPv6 were switched on, see forwarding.ts; none where it is on. */
   readonly advertised: readonly string[];
   /** The nftables proxy's objects, per family that has its table; empty where nft is missing. */
   readonly nftProxies: readonly NftProxyOutput[];

@@ -10,10 +10,10 @@ import {
 } from './netlink.ts';
 import { readGeneration, readRuleHandles, type RulePlace } from './nft-netlink.ts';
 import { addressList } from './addresses.ts';
-import { readFile } from 'node:fs/promises';
 import type { Cancel, Clock } from '../clock.ts';
 import { VipnatError, toVipnatError } from '../errors.ts';
 import { isInPath, toolMissing, checkDescriptors, toolEnvironment, execTool } from './tools.ts';
+import { readFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 
 /** Starts a source for each trigger. One that fails is reported and takes nothing from the others. */
@@ -21,11 +21,22 @@ export function startWatch(options: SourceOptions, known: KnownForwarding): Watc
   const netfilter = createNetlinkClient('netfilter');
   const route = createNetlinkClient('route');
   const routes = createNetlinkClient('route', true);
+  const start = <T extends string | number | null>({ trigger, ...poll }: Poll<T>) => {
+    const { clock, onTrigger, onProblem } = options;
+    const onChange = () => {
+      onTrigger(trigger());
+    };
+    return startPoll({ clock, onProblem, onChange, ...poll });
+  };
   const triggerToSource: Readonly<Record<Exclude<Trigger, 'own-rules'>, Source>> = {
-    'nft-generation': watchGeneration(options, netfilter),
-    addresses: watchAddresses(options, { few: route, many: routes }),
-    ipvs: watchIpvs(options),
-    forwarding: watchForwarding(options, known),
+    'nft-generation': start(pollGeneration(options.clock, netfilter)),
+    addresses: start(pollAddresses({ few: route, many: routes })),
+    ipvs: start(ipvsPoll),
+    forwarding: start({
+      sample: async () => known.see(await readForwarding()),
+      everyMs: () => forwardingPollMs,
+      trigger: () => 'forwarding',
+    }),
     'xtables-lock': startLockWatch(options),
   };
   const sources = Object.values(triggerToSource);
@@ -64,11 +75,13 @@ const missingIpvsPollMs = 5000;
 /** While it is off, new connections hang, and clients try again after a second. inotify does not see /proc. */
 const forwardingPollMs = 1000;
 
-function watchGeneration({ clock, onTrigger, onProblem }: SourceOptions, client: NetlinkClient): Source {
+/** What is looked at again and again, and what a change of it is. */
+type Poll<T> = Pick<PollOptions<T>, 'sample' | 'everyMs'> & { readonly trigger: () => Trigger };
+
+function pollGeneration(clock: Clock, client: NetlinkClient): Poll<number> {
   let seen = { generation: -1, own: '', at: -Infinity };
   let trigger: Trigger = 'nft-generation';
-  return startPoll({
-    clock,
+  return {
     sample: async () => {
       const generation = await readGeneration(client);
       // Later samples report a change that comes too early.
@@ -79,60 +92,32 @@ function watchGeneration({ clock, onTrigger, onProblem }: SourceOptions, client:
       return generation;
     },
     everyMs: () => generationPollMs,
-    onChange: () => {
-      onTrigger(trigger);
-    },
-    onProblem,
-  });
+    trigger: () => trigger,
+  };
 }
 
-function watchAddresses(
-  { clock, onTrigger, onProblem }: SourceOptions,
-  clients: Readonly<Record<'few' | 'many', NetlinkClient>>,
-): Source {
+function pollAddresses(clients: Readonly<Record<'few' | 'many', NetlinkClient>>): Poll<string> {
   const digests = new AddressDigests();
   let count = 0;
-  return startPoll({
-    clock,
+  return {
     sample: async () => {
       const digest = await digests.read(count < manyAddresses ? clients.few : clients.many);
       ({ count } = digest);
       return `${digest.count} ${digest.sum}`;
     },
     everyMs: () => Math.max(addressPollMs, count * pollMsPerAddress),
-    onChange: () => {
-      onTrigger('addresses');
-    },
-    onProblem,
-  });
+    trigger: () => 'addresses',
+  };
 }
 
-function watchIpvs({ clock, onTrigger, onProblem }: SourceOptions): Source {
-  return startPoll({
-    clock,
-    sample: async () => {
-      const ipvs = await readIpvs();
-      return ipvs === null ? null : withoutConnectionCounts(ipvs);
-    },
-    everyMs: (seen) => (seen === null ? missingIpvsPollMs : ipvsPollMs),
-    onChange: () => {
-      onTrigger('ipvs');
-    },
-    onProblem,
-  });
-}
-
-function watchForwarding({ clock, onTrigger, onProblem }: SourceOptions, known: KnownForwarding): Source {
-  return startPoll({
-    clock,
-    sample: async () => known.see(await readForwarding()),
-    everyMs: () => forwardingPollMs,
-    onChange: () => {
-      onTrigger('forwarding');
-    },
-    onProblem,
-  });
-}
+const ipvsPoll: Poll<string | null> = {
+  sample: async () => {
+    const ipvs = await readIpvs();
+    return ipvs === null ? null : withoutConnectionCounts(ipvs);
+  },
+  everyMs: (seen) => (seen === null ? missingIpvsPollMs : ipvsPollMs),
+  trigger: () => 'ipvs',
+};
 
 /** How many addresses there are, and a number that changes with them, their interfaces and whether they can be used. */
 interface Digest {

@@ -12,18 +12,22 @@ import { toolName, type NftProxyOutput, familyToNft } from '../kernel/port.ts';
 import type { HostProcess } from '../kernel/host.ts';
 import { createHash } from 'node:crypto';
 
-/** What kube-proxy has programmed for one port of one Service in one backend's tables of one family. */
-export interface IptablesProxyView {
-  /** The rule that sends the ClusterIP to the service's chain. Only that rule makes the chain alive: stale ones stay behind. */
+/** What kube-proxy has programmed for one port of one Service in its nftables table of one family. */
+export interface NftProxyView {
+  /** The rule, or the map element, that sends the ClusterIP to the service's chain. Only that makes the chain alive: stale ones stay behind. */
   readonly entryRule: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
-  /** Whether packets from other hosts get to kube-proxy's rules at all. */
-  readonly isHooked: boolean;
   /** The Service's backends behind the entry rule, sorted; null without one, or when one of them cannot be read. */
   readonly backends: Sourced<readonly Endpoint[]> | null;
   /** For how long a client stays with its backend (sessionAffinity: ClientIP); null for not at all. */
   readonly affinitySeconds: number | null;
-  /** The rule by which kube-proxy says that it wants the service's chain gone. */
+  /** The rule by which kube-proxy says that it wants the service's chain gone, or the map element by which it rejects the ClusterIP. */
   readonly unwanted: Sourced<string> | null;
+}
+
+/** The same in one backend's tables of one family. */
+export interface IptablesProxyView extends NftProxyView {
+  /** Whether packets from other hosts get to kube-proxy's rules at all. */
+  readonly isHooked: boolean;
   /** The mark that KUBE-MARK-MASQ sets; null when that chain is absent or sets none (it can become empty). */
   readonly masqueradeMark: Sourced<number> | null;
   /** Whether these are rules of its ipvs mode. */
@@ -148,18 +152,6 @@ function findRules(ruleset: Ruleset, table: TableName, chain: string, text: stri
 
 function describeChain({ family, dialect }: Ruleset, table: TableName, chain: string): string {
   return `${table} ${chain} (${toolName(family, dialect)})`;
-}
-
-/** What kube-proxy has programmed for one port of one Service in its nftables table of one family. */
-export interface NftProxyView {
-  /** The map element that sends the ClusterIP to the service's chain. */
-  readonly entryRule: Sourced<{ readonly clusterIp: string; readonly port: number }> | null;
-  /** The Service's backends behind the entry rule, sorted; null without one, or when one of them cannot be read. */
-  readonly backends: Sourced<readonly Endpoint[]> | null;
-  /** For how long a client stays with its backend (sessionAffinity: ClientIP); null for not at all. */
-  readonly affinitySeconds: number | null;
-  /** The map element by which kube-proxy rejects the ClusterIP for want of endpoints. */
-  readonly unwanted: Sourced<string> | null;
 }
 
 /**

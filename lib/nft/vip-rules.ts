@@ -9,6 +9,9 @@ import {
   type NftSet,
   declareMemory,
   toAddressType,
+  diffNftTable,
+  orderChanges,
+  diffObjects,
 } from './table.ts';
 import { type Endpoint, type Family, parseEndpoint, formatEndpoint } from '../net.ts';
 import {
@@ -25,8 +28,9 @@ import {
   weighWith,
   affinityName,
   type Chance,
+  type Diff,
+  type NftChange,
 } from '../dialect.ts';
-import { type NftDiff, diffNftTable, orderChanges, diffObjects } from './diff.ts';
 import { nameOwnTable, type NftFamily, familyToNft } from '../kernel/port.ts';
 
 /**
@@ -89,8 +93,11 @@ function readTimeout({ sets }: NftTable, chain: string): number | null {
  * in the chains that all share. The table goes whole when it has no other virtual IP. Nothing else is changed or repaired. Shared
  * chains that vipnat of this version wrote are as it would write them for the other virtual IPs (I7).
  */
-export function removeVipsFromNft({ family, table: seen }: NftRuleset, vips: readonly Endpoint[]): NftDiff {
-  const nothing: NftDiff = { drift: [], changes: [] };
+export function removeVipsFromNft(
+  { family, table: seen }: NftRuleset,
+  vips: readonly Endpoint[],
+): Diff<NftChange> {
+  const nothing: Diff<NftChange> = { drift: [], changes: [] };
   if (seen === null) return nothing;
   const gone = vips.map(vipChainName);
   const chains = [...seen.chains.keys()].filter((name) => gone.includes(name));

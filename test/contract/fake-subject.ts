@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../../lib/clock.ts';
 import { type KernelSubject, garbage } from './subject.ts';
 import { FakeKernel } from '../support/fakes/kernel.ts';
-import { readFile } from 'node:fs/promises';
+import { readCapture } from '../support/kube-proxy/read-capture.ts';
 import { toolName } from '../../lib/kernel/port.ts';
 
 /** A clock whose long waits are short: a hanging tool is given up in the fake after 10 s. */
@@ -17,59 +17,55 @@ export async function createFakeSubject(): Promise<KernelSubject> {
   kernel.addAddress({ family: 'ipv6', address: '::1', device: 'lo' });
   return await Promise.resolve({
     kernel,
-    run: async (family, dialect, script) => {
-      await Promise.resolve();
-      kernel.run(family, dialect, script);
-    },
-    runNft: async (script) => {
-      await Promise.resolve();
+    run: later((...words) => {
+      kernel.run(...words);
+    }),
+    runNft: later((script) => {
       kernel.runNft(script);
-    },
+    }),
     mountLock: () => Promise.resolve(),
-    addAddress: async (address) => {
-      await Promise.resolve();
+    addAddress: later((address) => {
       kernel.addAddress({ family: address.includes(':') ? 'ipv6' : 'ipv4', address, device: 'lo' });
-    },
-    removeAddress: async (address) => {
-      await Promise.resolve();
+    }),
+    removeAddress: later((address) => {
       kernel.removeAddress(address);
-    },
-    connect: async (vip) => {
-      await Promise.resolve();
+    }),
+    connect: later((vip) => {
       kernel.connect(vip);
-    },
-    programNftProxy: async (state) => {
-      const path = new URL(`../support/fixtures/captures/nft-kube-proxy.${state}.json`, import.meta.url);
-      const { nftables } = JSON.parse(await readFile(path, 'utf8')) as { nftables: unknown[] };
+    }),
+    programNftProxy: later((state) => {
+      const { nftables } = JSON.parse(readCapture(`nft-kube-proxy.${state}.json`)) as { nftables: unknown[] };
       kernel.setNftProxy('ipv4', nftables);
-    },
-    trackFlow: async (flow) => {
-      await Promise.resolve();
+    }),
+    trackFlow: later((flow) => {
       kernel.trackFlow(flow);
-    },
-    disableForwarding: async (family) => {
-      await Promise.resolve();
+    }),
+    disableForwarding: later((family) => {
       kernel.forwarding = { ...kernel.forwarding, [family]: false };
-    },
-    enableForwarding: async (family) => {
-      await Promise.resolve();
+    }),
+    enableForwarding: later((family) => {
       kernel.forwarding = { ...kernel.forwarding, [family]: true };
-    },
-    breakTool: async (tool, fault) => {
-      await Promise.resolve();
+    }),
+    breakTool: later((tool, fault) => {
       if (fault === 'missing') kernel.faults.failNext({ tool, code: 'TOOL_MISSING' });
       else if (fault === 'hanging') kernel.faults.hangNext(tool);
       else kernel.faults.printNext(tool, garbage);
-    },
-    addStrangeRule: async (family, table) => {
-      await Promise.resolve();
+    }),
+    addStrangeRule: later((family, table) => {
       kernel.faults.spoilTable(toolName(family, 'nft', 'save'), table, 'incompatible');
-    },
-    loseMatch: async (family, dialect, table) => {
-      await Promise.resolve();
+    }),
+    loseMatch: later((family, dialect, table) => {
       kernel.faults.spoilTable(toolName(family, dialect, 'save'), table);
-    },
+    }),
     countChildren: () => Promise.resolve(0),
     dispose: () => Promise.resolve(),
   });
+}
+
+/** Another program's act: it takes a moment. */
+function later<T extends readonly unknown[]>(act: (...words: T) => void): (...words: T) => Promise<void> {
+  return async (...words) => {
+    await Promise.resolve();
+    act(...words);
+  };
 }

@@ -1,26 +1,17 @@
 /** Which connections count of a virtual IP that another host holds; the fake does not know their clients. */
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
-import { createRealSubject } from './real-subject.ts';
-import { type KernelSubject } from './subject.ts';
+import { useSubject } from './kinds.ts';
 
-let subject: KernelSubject;
-
-beforeEach(async () => {
-  subject = await createRealSubject();
-});
-
-afterEach(async () => {
-  await (subject as KernelSubject | undefined)?.dispose();
-});
+const subject = useSubject();
 
 test.each([
   ['10.0.0.50:6443', '10.0.0.12:6443', '10.0.0.99'],
   ['[fd00::50]:6443', '[fd00::12]:6443', 'fd00::99'],
 ])('of %s, only those of this host itself: others end without a word to it', async (...texts) => {
   const [vip, backend, client] = [toEndpoint(texts[0]), toEndpoint(texts[1]), texts[2]];
-  await subject.trackFlow({ vip, backend, isHalfOpen: false }, 1);
-  expect(await subject.kernel.countFlows(vip)).toEqual(new Map());
-  await subject.addAddress(client);
-  expect(await subject.kernel.countFlows(vip)).toEqual(new Map([[texts[1], 1]]));
+  await subject().trackFlow({ vip, backend, isHalfOpen: false }, 1);
+  expect(await subject().kernel.countFlows(vip)).toEqual(new Map());
+  await subject().addAddress(client);
+  expect(await subject().kernel.countFlows(vip)).toEqual(new Map([[texts[1], 1]]));
 });

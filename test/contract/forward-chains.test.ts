@@ -1,17 +1,8 @@
 /** What a host has of chains for forwarded packets, as the real kernel tells it; the fake is told what it has. */
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { createRealSubject } from './real-subject.ts';
-import { type KernelSubject } from './subject.ts';
+import { expect, test } from '@jest/globals';
+import { useSubject } from './kinds.ts';
 
-let subject: KernelSubject;
-
-beforeEach(async () => {
-  subject = await createRealSubject();
-});
-
-afterEach(async () => {
-  await (subject as KernelSubject | undefined)?.dispose();
-});
+const subject = useSubject();
 
 const tables = `add table inet firewall
 add chain inet firewall forward { type filter hook forward priority 0; policy drop; }
@@ -27,13 +18,13 @@ add chain bridge link forward { type filter hook forward priority 0; policy drop
 const passage = 'add rule inet firewall forward ct status dnat counter accept comment "for vipnat"';
 
 const list = async () =>
-  (await subject.kernel.listForwardChains()).map(
+  (await subject().kernel.listForwardChains()).map(
     ({ table, name, isDropping }) => `${table} ${name} ${isDropping ? 'drops' : 'passes'}`,
   );
 
 test('chains hooked to forwarded packets are told, with what their policies do, and no others', async () => {
-  await subject.runNft(tables);
-  await subject.run('ipv4', 'nft', '*filter\n:FORWARD DROP [0:0]\nCOMMIT\n');
+  await subject().runNft(tables);
+  await subject().run('ipv4', 'nft', '*filter\n:FORWARD DROP [0:0]\nCOMMIT\n');
   expect((await list()).toSorted()).toEqual([
     'bridge link forward drops',
     'inet firewall forward drops',
@@ -43,20 +34,20 @@ test('chains hooked to forwarded packets are told, with what their policies do, 
 });
 
 test('a rule that lets translated packets pass is seen when it comes and when it goes, and remembered without nft', async () => {
-  await subject.runNft(tables);
+  await subject().runNft(tables);
   expect(await list()).toContain('inet firewall forward drops');
-  await subject.runNft(passage);
+  await subject().runNft(passage);
   expect(await list()).toContain('inet firewall forward passes');
-  await subject.runNft('flush chain inet firewall forward');
+  await subject().runNft('flush chain inet firewall forward');
   expect(await list()).toContain('inet firewall forward drops');
-  await subject.runNft(passage);
+  await subject().runNft(passage);
   expect(await list()).toContain('inet firewall forward passes');
-  await subject.breakTool('nft', 'garbage');
+  await subject().breakTool('nft', 'garbage');
   expect(await list()).toContain('inet firewall forward passes');
 });
 
 test('without nft there are none to be overruled by it', async () => {
-  await subject.runNft(tables);
-  await subject.breakTool('nft', 'missing');
+  await subject().runNft(tables);
+  await subject().breakTool('nft', 'missing');
   expect(await list()).toEqual([]);
 });

@@ -2,36 +2,24 @@
  * The real kernel of the network namespace this process runs in, for a test in another one: requests come as JSON
  * lines on standard input, answers and triggers go as JSON lines to standard output. Ends with its input.
  */
-import type { Kernel, Watch, WritePlace, FlowSelection, SourceRoute } from '../../lib/kernel/port.ts';
+import type { Kernel, Watch } from '../../lib/kernel/port.ts';
 import { createKernel } from '../../lib/kernel/kernel.ts';
-import type { Endpoint, Family } from '../../lib/net.ts';
 import { createInterface } from 'node:readline';
 import { VipnatError } from '../../lib/errors.ts';
+
+/** What a kernel answers once: all but a watch. */
+export type AskedMethod = Exclude<keyof Kernel, 'watch'>;
 
 /** What the test asks. */
 export interface ChildRequest {
   readonly id: number;
-  readonly method:
-    | 'read'
-    | 'apply'
-    | 'keepReady'
-    | 'resetFlows'
-    | 'countFlows'
-    | 'listForwardChains'
-    | 'enableForwarding'
-    | 'readLocalRoutes'
-    | 'addSourceRoute'
-    | 'removeSourceRoute'
-    | 'abortOwnConnections'
-    | 'watch'
-    | 'hurry'
-    | 'close';
-  readonly argument?: unknown;
+  readonly method: AskedMethod | 'watch' | 'hurry' | 'close';
+  readonly arguments: readonly unknown[];
 }
 
-/** What the child says: an answer to a request, or something that came by itself. */
+/** What the child says: an answer to a request, or something that came by itself. JSON has no Map: it comes as its entries. */
 export type ChildMessage =
-  | { readonly id: number; readonly result?: unknown }
+  | { readonly id: number; readonly result?: unknown; readonly entries?: readonly [unknown, unknown][] }
   | { readonly id: number; readonly code: string; readonly message: string }
   | { readonly trigger: string }
   | { readonly problem: string };
@@ -56,45 +44,27 @@ function create(limitMs: number): Kernel {
 
 const watches: Watch[] = [];
 
-type Method = (argument: unknown) => Promise<unknown>;
-
-/** JSON has no Map. */
-const methods: Readonly<Record<ChildRequest['method'], Method>> = {
-  read: (query) => kernel.read(query as Parameters<Kernel['read']>[0]),
-  apply: (transaction) => kernel.apply(transaction as Parameters<Kernel['apply']>[0]),
-  keepReady: (places) => kernel.keepReady(places as WritePlace[]),
-  resetFlows: (selection) => kernel.resetFlows(selection as FlowSelection),
-  countFlows: async (vip) => [...(await kernel.countFlows(vip as Endpoint))],
-  listForwardChains: () => kernel.listForwardChains(),
-  enableForwarding: (family) => kernel.enableForwarding(family as Family),
-  readLocalRoutes: () => kernel.readLocalRoutes(),
-  addSourceRoute: (route) => kernel.addSourceRoute(route as SourceRoute),
-  removeSourceRoute: (route) => kernel.removeSourceRoute(route as SourceRoute),
-  abortOwnConnections: (vip) => kernel.abortOwnConnections(vip as Endpoint),
-  watch: () => startWatch().ready,
-  hurry: () => {
-    kernel = create(hastyMs);
-    return Promise.resolve();
-  },
-  close: () => closeAll(),
-};
-
 for await (const line of createInterface({ input: process.stdin })) {
   void answer(JSON.parse(line) as ChildRequest);
 }
 await closeAll();
 
-async function answer({ id, method, argument }: ChildRequest): Promise<void> {
+async function answer({ id, ...request }: ChildRequest): Promise<void> {
   try {
-    say({ id, result: await handle(method, argument) });
+    const result = await handle(request);
+    say(result instanceof Map ? { id, entries: [...result] } : { id, result });
   } catch (error) {
     const { code, message } = error as VipnatError;
     say({ id, code: error instanceof VipnatError ? code : 'NO_VIPNAT_ERROR', message });
   }
 }
 
-async function handle(method: ChildRequest['method'], argument: unknown): Promise<unknown> {
-  return (await methods[method](argument)) ?? null;
+async function handle({ method, arguments: words }: Omit<ChildRequest, 'id'>): Promise<unknown> {
+  if (method === 'watch') await startWatch().ready;
+  else if (method === 'hurry') kernel = create(hastyMs);
+  else if (method === 'close') await closeAll();
+  else return await (kernel[method] as (...words: readonly unknown[]) => Promise<unknown>)(...words);
+  return null;
 }
 
 function startWatch(): Watch {

@@ -1,15 +1,12 @@
 import { test, expect } from '@jest/globals';
-import { fileURLToPath } from 'node:url';
-import { spawn } from 'node:child_process';
-import { RealKernel } from './real-kernel.ts';
+import { childCommand, createRealKernel, startChild } from './real-kernel.ts';
 import { readFile } from 'node:fs/promises';
 import { sleep } from './watching.ts';
 
 test('when the agent is killed by SIGKILL, its child on the xtables lock dies with it', async () => {
-  const script = fileURLToPath(new URL('kernel-child.ts', import.meta.url));
-  const agent = spawn(process.execPath, [script], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const agent = startChild(childCommand);
   const pid = String(agent.pid);
-  await new RealKernel(agent).watch(() => undefined).ready;
+  await createRealKernel(agent).watch(() => undefined).ready;
   const children = (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ');
   expect(children).toHaveLength(1);
   expect(await isAlive(children[0])).toBe(true);

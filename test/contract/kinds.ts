@@ -35,13 +35,19 @@ function describeKind(
   behaviours: (subject: () => KernelSubject) => void,
 ): void {
   describe(name, () => {
-    let subject: KernelSubject;
-    beforeEach(async () => {
-      subject = await create();
-    });
-    afterEach(async () => {
-      await subject.dispose();
-    });
-    behaviours(() => subject);
+    behaviours(useSubject(create));
   });
+}
+
+/** Gives each test of this block a subject of its own: the real kernel, unless another one is named. */
+export function useSubject(create: () => Promise<KernelSubject> = createRealSubject): () => KernelSubject {
+  let subject: KernelSubject | undefined;
+  beforeEach(async () => {
+    subject = await create();
+  });
+  afterEach(() => subject?.dispose());
+  return () => {
+    if (subject === undefined) throw new Error('no test runs');
+    return subject;
+  };
 }

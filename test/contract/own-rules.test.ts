@@ -1,5 +1,5 @@
 import { type Family, families, formatEndpoint } from '../../lib/net.ts';
-import type { Balance, InstalledBalance } from '../../lib/dialect.ts';
+import type { Balance, InstalledBalance, Plan } from '../../lib/dialect.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { iptablesDialects, type Dialect, nameOwnTable } from '../../lib/kernel/port.ts';
 import { describeKernels, everything } from './kinds.ts';
@@ -7,10 +7,9 @@ import { type Ruleset, parseSave } from '../../lib/iptables/rules.ts';
 import { type NftRuleset, parseNftTable } from '../../lib/nft/table.ts';
 import { readNftInstalled as readFromNft } from '../../lib/nft/vip-rules.ts';
 import { readIptablesInstalled as readFromIptables } from '../../lib/iptables/vip-rules.ts';
-import type { Plan } from '../../lib/plan.ts';
 import { plan } from '../../agent/decide/plan.ts';
-import { describe, test, expect } from '@jest/globals';
 import { watchChange, sleep } from './watching.ts';
+import { describe, test, expect } from '@jest/globals';
 
 const familyToHosts = {
   ipv4: ['10.0.0.50', '10.0.0.51', '10.0.0.11', '10.0.0.12', '10.0.0.13'],

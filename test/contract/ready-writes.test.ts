@@ -1,12 +1,9 @@
 import type { WritePlace, Dialect, Transaction } from '../../lib/kernel/port.ts';
 import { families, type Family } from '../../lib/net.ts';
-import { whyNoNamespaces, createRealSubject } from './real-subject.ts';
-import { describe, beforeEach, afterEach, test, expect } from '@jest/globals';
-import type { KernelSubject } from './subject.ts';
-import { everything } from './kinds.ts';
-import { fileURLToPath } from 'node:url';
-import { spawn } from 'node:child_process';
-import { RealKernel } from './real-kernel.ts';
+import { whyNoNamespaces } from './real-subject.ts';
+import { describe, test, expect } from '@jest/globals';
+import { everything, useSubject } from './kinds.ts';
+import { childCommand, createRealKernel, startChild } from './real-kernel.ts';
 import { sleep } from './watching.ts';
 import { readdir, readFile } from 'node:fs/promises';
 
@@ -18,24 +15,18 @@ const isAble = process.env['CI'] === 'true' || (await whyNoNamespaces()) === nul
 
 /** What the fake kernel has ready is nothing but a list: only the tools can be late. */
 (isAble ? describe : describe.skip)('the real kernel', () => {
-  let subject: KernelSubject;
-
-  beforeEach(async () => {
-    subject = await createRealSubject();
-  });
-
-  afterEach(() => subject.dispose());
+  const subject = useSubject();
 
   /** Who reads before each write, as the agent does. */
   async function read(family: Family, dialect: Dialect): Promise<string> {
-    const { iptables, nftTables } = await subject.kernel.read({ ...everything, families: [family] });
+    const { iptables, nftTables } = await subject().kernel.read({ ...everything, families: [family] });
     const seen = dialect === 'nftables' ? nftTables : iptables.filter((one) => one.dialect === dialect);
     return seen.map(({ text }) => text).join();
   }
 
   async function apply({ family, dialect }: WritePlace, address: string): Promise<void> {
     await read(family, dialect);
-    await subject.kernel.apply(renderRule({ family, dialect }, address));
+    await subject().kernel.apply(renderRule({ family, dialect }, address));
   }
 
   test.each(places)(
@@ -44,17 +35,17 @@ const isAble = process.env['CI'] === 'true' || (await whyNoNamespaces()) === nul
       const [first, second, foreign] =
         family === 'ipv6' ? ['fd00::1', 'fd00::2', 'fd00::3'] : ['10.9.9.1', '10.9.9.2', '10.9.9.3'];
       await apply({ family, dialect }, first);
-      const children = await subject.countChildren();
-      await subject.kernel.keepReady([{ family, dialect }]);
-      expect(await subject.countChildren()).toBe(children + 1);
+      const children = await subject().countChildren();
+      await subject().kernel.keepReady([{ family, dialect }]);
+      expect(await subject().countChildren()).toBe(children + 1);
       for (const address of [foreign, second]) {
         // More than one commit, and to the very chain.
         const { input } = renderRule({ family, dialect }, address);
-        if (dialect === 'nftables') await subject.runNft(input);
-        else await subject.run(family, dialect, input);
+        if (dialect === 'nftables') await subject().runNft(input);
+        else await subject().run(family, dialect, input);
       }
       await apply({ family, dialect }, first);
-      expect(await subject.countChildren()).toBe(children);
+      expect(await subject().countChildren()).toBe(children);
       const text = await read(family, dialect);
       expect([first, second, foreign].map((address) => text.split(address).length - 1)).toEqual([2, 1, 1]);
     },
@@ -64,13 +55,13 @@ const isAble = process.env['CI'] === 'true' || (await whyNoNamespaces()) === nul
     'a write to $dialect of $family that was made ready and is refused changes nothing',
     async ({ family, dialect }) => {
       const address = family === 'ipv6' ? 'fd00::1' : '10.9.9.1';
-      await subject.kernel.keepReady([{ family, dialect }]);
+      await subject().kernel.keepReady([{ family, dialect }]);
       await read(family, dialect);
       const { input } = renderRule({ family, dialect }, address);
       const refused = input.replace(/(COMMIT\n)?$/, (end) =>
         dialect === 'nftables' ? 'delete table ip absent\n' : `-D PREROUTING -j absent\n${end}`,
       );
-      await expect(subject.kernel.apply({ family, dialect, input: refused })).rejects.toMatchObject({
+      await expect(subject().kernel.apply({ family, dialect, input: refused })).rejects.toMatchObject({
         code: 'TOOL_FAILED',
       });
       expect(await read(family, dialect)).not.toContain(address);
@@ -78,21 +69,18 @@ const isAble = process.env['CI'] === 'true' || (await whyNoNamespaces()) === nul
   );
 
   test('what is ready is gone once nothing is to be', async () => {
-    const before = await subject.countChildren();
-    await subject.kernel.keepReady(places);
-    await subject.kernel.keepReady([]);
-    expect(await subject.countChildren()).toBe(before);
+    const before = await subject().countChildren();
+    await subject().kernel.keepReady(places);
+    await subject().kernel.keepReady([]);
+    expect(await subject().countChildren()).toBe(before);
   });
 });
 
 describe('when the agent is killed by SIGKILL', () => {
   test('what it had ready ends, and has written nothing', async () => {
-    const script = fileURLToPath(new URL('kernel-child.ts', import.meta.url));
-    const agent = spawn('unshare', ['--net', '--', process.execPath, script], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    });
+    const agent = startChild(['unshare', '--net', '--', ...childCommand]);
     const namespace = String(agent.pid);
-    const kernel = new RealKernel(agent);
+    const kernel = createRealKernel(agent);
     await kernel.keepReady(places);
     const children = await listChildren(namespace);
     // One nft for both families.

@@ -1,16 +1,16 @@
 import { type KernelSubject, type ToolFault, garbage } from './subject.ts';
-import { fileURLToPath } from 'node:url';
-import { spawn, type ChildProcess, execFile } from 'node:child_process';
-import { RealKernel } from './real-kernel.ts';
+import { childCommand, createRealKernel } from './real-kernel.ts';
 import { toolName, type FlowSelection } from '../../lib/kernel/port.ts';
 import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
+import { makeExtensionsWithout } from '../support/network/iptables-extensions.ts';
+import type { Endpoint } from '../../lib/net.ts';
+import { fileURLToPath } from 'node:url';
+import { spawn, type ChildProcess, execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { once } from 'node:events';
 import { rm, mkdtemp, symlink, writeFile, readlink, readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { tmpdir } from 'node:os';
-import { makeExtensionsWithout } from '../support/network/iptables-extensions.ts';
-import type { Endpoint } from '../../lib/net.ts';
 
 /**
  * The real kernel, in a network and a mount namespace that live and die with one child process: nothing is left behind,
@@ -18,16 +18,15 @@ import type { Endpoint } from '../../lib/net.ts';
  */
 export async function createRealSubject(): Promise<KernelSubject> {
   const folder = await createToolFolder();
-  const script = fileURLToPath(new URL('kernel-child.ts', import.meta.url));
   // A /run of its own, too: everybody's iptables-legacy on this machine takes the lock in the common one.
   const start = 'mount -t tmpfs tmpfs /run && exec "$0" "$@"';
-  const command = ['/bin/sh', '-c', start, process.execPath, script];
+  const command = ['/bin/sh', '-c', start, ...childCommand];
   const child = spawn('unshare', ['--net', '--mount', '--', ...command], {
     stdio: ['pipe', 'pipe', 'inherit'],
     // unshare is looked up in this PATH too.
     env: { ...process.env, PATH: folder, NODE_OPTIONS: '' },
   });
-  const kernel = new RealKernel(child);
+  const kernel = createRealKernel(child);
   // The first answer says that the namespace is there.
   await kernel.ping();
   const inside = (...command: string[]) => runInside(child, command);
@@ -96,15 +95,8 @@ const tools = [
       (['save', 'restore'] as const).map((suffix) => toolName(family, dialect, suffix)),
     ),
   ),
-  toolName('ipv4', 'nft'),
-  toolName('ipv6', 'nft'),
-  'nft',
-  'conntrack',
-  'inotifywait',
-  'setpriv',
-  'unshare',
-  'mount',
-  'true',
+  ...[toolName('ipv4', 'nft'), toolName('ipv6', 'nft'), 'nft', 'conntrack', 'inotifywait', 'setpriv'],
+  ...['unshare', 'mount', 'true'],
 ];
 
 async function createToolFolder(): Promise<string> {

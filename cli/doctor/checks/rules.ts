@@ -18,8 +18,7 @@ import {
   describeElsewhere,
   findUnit,
 } from '../remedies.ts';
-import { isOutdated, type Drift } from '../../../lib/dialect.ts';
-import { type Plan, describeTable } from '../../../lib/plan.ts';
+import { isOutdated, type Drift, type Plan, describeTable } from '../../../lib/dialect.ts';
 import type { HostObservation } from '../../../agent/main.ts';
 import { isOwnChain, type Ruleset, isOwnRule, splitRule, parseRule } from '../../../lib/iptables/rules.ts';
 import { type HostProcess, isReachedBy, type Listener } from '../../../lib/kernel/host.ts';

@@ -1,9 +1,8 @@
 /** Has the balancer's tables changed with nft and without, and prints what came of it. For balancer-elements.test.ts. */
 import { type Family, families } from '../../../lib/net.ts';
 import { createBalancerKernel, type BalancerKernel } from '../../../lib/kernel/kernel.ts';
-import type { PortBalance } from '../../../balancer/services/backends.ts';
+import type { PortBalance, Balances } from '../../../balancer/services/backends.ts';
 import { Programmer, IsolatedWrites } from '../../../balancer/table/programmer.ts';
-import type { Balances } from '../../../balancer/services/backends.ts';
 import { makePortBalance } from '../../support/fakes/port-balance.ts';
 import { readTable } from '../../../balancer/table/table.ts';
 import { execFileSync } from 'node:child_process';

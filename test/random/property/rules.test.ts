@@ -1,10 +1,10 @@
 import { type Source, sources, listChains, printOurs, printForeign } from './tables.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import { describe, test, expect } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
 import { balances } from './configs.ts';
 import { plan } from '../../../agent/decide/plan.ts';
-import { renderTables, writtenTables } from '../../../lib/iptables/vip-rules.ts';
+import { renderTables } from '../../../lib/iptables/vip-rules.ts';
+import { writtenTables } from '../../../lib/dialect.ts';
 import {
   signRules,
   parseRule,
@@ -19,6 +19,7 @@ import { chooseRuns } from '../../support/random/runs.ts';
 import { isOurChain, isOurRule } from '../../support/foreign/printed-rules.ts';
 import { iptablesDialects } from '../../../lib/kernel/port.ts';
 import { diffTable } from '../../../lib/iptables/diff.ts';
+import { describe, test, expect } from '@jest/globals';
 
 /** A kernel in which kube-proxy's chains exist, so that a rule may lead to them. */
 function createKernel({ family, dialect }: Source): FakeKernel {

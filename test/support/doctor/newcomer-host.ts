@@ -2,8 +2,7 @@ import { type HostFacts, filePaths } from '../../../cli/doctor/facts.ts';
 import type { Assessment } from '../../../agent/decide/decision.ts';
 import { lookOnce, restoreCaptures } from '../agent/captured-host.ts';
 import { config, makeFacts, makeProcess, withConfiguration } from './well-host.ts';
-import { examine } from '../../../cli/doctor/examine.ts';
-import type { Outcome } from '../../../cli/doctor/examine.ts';
+import { examine, type Outcome } from '../../../cli/doctor/examine.ts';
 
 /** The virtual IP that is asked about. */
 export const vip = '10.77.0.50';

@@ -1,6 +1,5 @@
 import type { Health } from '../../../agent/health/usable.ts';
 import { endVerdict } from '../../../agent/health/judge.ts';
-import { test, expect, describe } from '@jest/globals';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
@@ -18,11 +17,11 @@ import {
   UnverifiedWrites,
 } from '../../../agent/sync.ts';
 import { notifyAll } from '../../../agent/agent.ts';
-import type { Balance } from '../../../lib/dialect.ts';
-import type { Plan } from '../../../lib/plan.ts';
+import type { Balance, Plan } from '../../../lib/dialect.ts';
 import { plan } from '../../../agent/decide/plan.ts';
 import { parseSave } from '../../../lib/iptables/rules.ts';
 import { VipnatError } from '../../../lib/errors.ts';
+import { test, expect, describe } from '@jest/globals';
 
 const apiservers = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;
 const [one, two, three] = apiservers;

@@ -10,7 +10,7 @@ import {
 import { fuzz, attemptLater } from '../engine/run.ts';
 import { mutateBytes } from '../engine/mutate.ts';
 import { insist, insistOnError } from '../engine/properties.ts';
-import { dumpLocalRoutes } from '../../../../lib/kernel/routes.ts';
+import { dumpLocalRoutes } from '../../../../lib/kernel/forwarding.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
 import { dumpLinks, dumpAddresses } from '../../../../lib/kernel/addresses.ts';
 import { parseAddress, toAddressBytes } from '../../../../lib/net.ts';

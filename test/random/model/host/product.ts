@@ -11,7 +11,7 @@ import {
   type LastingState,
 } from '../../../../agent/decide/decision.ts';
 import type { KernelReading } from '../../../../lib/kernel/port.ts';
-import type { Plan } from '../../../../lib/plan.ts';
+import type { Plan } from '../../../../lib/dialect.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { plan } from '../../../../agent/decide/plan.ts';
 import { parseSave } from '../../../../lib/iptables/rules.ts';

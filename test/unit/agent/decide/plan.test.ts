@@ -1,4 +1,4 @@
-import type { Balance } from '../../../../lib/dialect.ts';
+import { type Balance, describeDrift } from '../../../../lib/dialect.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { everything } from '../../../../agent/read-host.ts';
@@ -9,7 +9,6 @@ import { plan, planRemoval } from '../../../../agent/decide/plan.ts';
 import { describe, test, expect } from '@jest/globals';
 import { type Family, families } from '../../../../lib/net.ts';
 import { type IptablesDialect, iptablesDialects, type Dialect } from '../../../../lib/kernel/port.ts';
-import { describeDrift } from '../../../../lib/plan.ts';
 import { readFileSync } from 'node:fs';
 
 const toBalance = (vip: string, backend: string, more: Partial<Balance> = {}): Balance => ({

@@ -1,6 +1,5 @@
-import type { PortBalance } from '../../../../balancer/services/backends.ts';
+import type { PortBalance, Balances } from '../../../../balancer/services/backends.ts';
 import { Programmer } from '../../../../balancer/table/programmer.ts';
-import type { Balances } from '../../../../balancer/services/backends.ts';
 import { makePortBalance } from '../../../support/fakes/port-balance.ts';
 import { FakeBalancerKernel } from '../../../support/fakes/balancer-kernel.ts';
 import { beforeEach, describe, test, expect } from '@jest/globals';

@@ -3,9 +3,9 @@ import type { Balance } from '../../../../lib/dialect.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { parseSave } from '../../../../lib/iptables/rules.ts';
 import { plan, planRemoval } from '../../../../agent/decide/plan.ts';
-import { test, expect } from '@jest/globals';
 import { formatRemoval, formatRemovalCommands, formatRemovalJson } from '../../../../cli/commands/cleanup.ts';
-import { sourceRouteCommand } from '../../../../lib/kernel/routes.ts';
+import { sourceRouteCommand } from '../../../../lib/kernel/forwarding.ts';
+import { test, expect } from '@jest/globals';
 
 const vip = toEndpoint('10.0.0.50:6443');
 const balances = [vip, toEndpoint('10.0.0.60:6443')].map((one): Balance => ({

@@ -1,11 +1,6 @@
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import type { Balance } from '../../../../lib/dialect.ts';
-import {
-  isConflicting,
-  type Change,
-  toRestoreLines,
-  toCommandArguments,
-} from '../../../../lib/iptables/diff.ts';
+import type { Balance, Change } from '../../../../lib/dialect.ts';
+import { isConflicting, toRestoreLines, toCommandArguments } from '../../../../lib/iptables/diff.ts';
 import { listPackets } from '../../../../lib/iptables/rules.ts';
 import { describe, test, expect } from '@jest/globals';
 import { execFileSync } from 'node:child_process';

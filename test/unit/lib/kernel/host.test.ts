@@ -8,10 +8,10 @@ import {
 } from '../../../../lib/kernel/host.ts';
 import { parseAddress } from '../../../../lib/net.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { readModules } from '../../../../lib/kernel/forwarding.ts';
 import { createServer, type AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { spawnSync } from 'node:child_process';
-import { readModules } from '../../../../lib/kernel/forwarding.ts';
 
 test.each([
   ['/etc/kubernetes/admin.conf', ['/', '/etc/kubernetes'], true],

@@ -1,10 +1,9 @@
+import { type Diff, type NftChange, vipChainName, affinityName } from '../../../../lib/dialect.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { type TableBalance, renderNftTable } from '../../../../lib/nft/vip-rules.ts';
-import { vipChainName, affinityName } from '../../../../lib/dialect.ts';
 import { FakeNft } from '../../../support/fakes/nft.ts';
-import { type NftDiff, diffNftTable } from '../../../../lib/nft/diff.ts';
+import { diffNftTable, parseNftTable, declareMemory } from '../../../../lib/nft/table.ts';
 import type { NftTableOutput } from '../../../../lib/kernel/port.ts';
-import { parseNftTable, declareMemory } from '../../../../lib/nft/table.ts';
 import { expect, describe, test } from '@jest/globals';
 
 const vip = toEndpoint('10.0.0.50:6443');
@@ -18,7 +17,7 @@ const chain = vipChainName(vip);
 class Host {
   readonly nft = new FakeNft();
 
-  diff(balances: readonly TableBalance[]): NftDiff {
+  diff(balances: readonly TableBalance[]): Diff<NftChange> {
     const output: NftTableOutput = { family: 'ipv4', text: this.nft.list('ip vipnat') };
     const pair = {
       family: 'ipv4',
@@ -29,7 +28,7 @@ class Host {
   }
 
   /** Makes it as wanted, and answers what was done for it. */
-  converge(balances: readonly TableBalance[]): NftDiff {
+  converge(balances: readonly TableBalance[]): Diff<NftChange> {
     const diff = this.diff(balances);
     this.nft.run(diff.changes.map(({ command }) => command).join('\n'));
     expect(this.diff(balances)).toEqual({ drift: [], changes: [] });
@@ -37,8 +36,8 @@ class Host {
   }
 }
 
-const kindsOf = ({ changes }: NftDiff) => [...new Set(changes.map(({ kind }) => kind))];
-const messagesOf = ({ drift }: NftDiff) => drift.map(({ message }) => message);
+const kindsOf = ({ changes }: Diff<NftChange>) => [...new Set(changes.map(({ kind }) => kind))];
+const messagesOf = ({ drift }: Diff<NftChange>) => drift.map(({ message }) => message);
 
 describe('our table', () => {
   test('is created whole, and once written nothing is left to do (I7)', () => {
