@@ -14,6 +14,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { NftProxyOutput } from '../../../../lib/kernel/port.ts';
 import { parseObjects } from '../../../../lib/kernel/nftables.ts';
 import { mutateJson } from '../generate/json.ts';
+import { webService } from '../../../support/kube-proxy/rules.ts';
 
 const tables = readCaptures(/^own-rules\.nftables/);
 const rules = tables.flatMap((text) => text.split('\n').filter((line) => line.includes(' comment ')));
@@ -78,18 +79,17 @@ testTarget('the meaning of any rule and declaration is told without failing', {
 
 /** What is understood of kube-proxy's objects. */
 function checkProxy(output: NftProxyOutput): void {
-  const view = readNftProxy(output, kubernetesService);
   const isInText = isIn(JSON.stringify(output.objects));
-  for (const endpoint of view.backends?.value ?? []) {
-    insistOnEndpoint(endpoint, isInText);
-    insist(endpoint.family === output.family, 'of the family that was asked for');
+  for (const service of [kubernetesService, webService]) {
+    const { backends, entryRule, affinitySeconds } = readNftProxy(output, service);
+    for (const endpoint of backends?.value ?? []) {
+      insistOnEndpoint(endpoint, isInText);
+      insist(endpoint.family === output.family, 'of the family that was asked for');
+    }
+    if (entryRule !== null) insist(isInText(entryRule.value.clusterIp), 'the ClusterIP is in it');
+    const isTime = Number.isSafeInteger(affinitySeconds) && Number(affinitySeconds) > 0;
+    insist(affinitySeconds === null || isTime, 'a time');
   }
-  if (view.entryRule !== null) insist(isInText(view.entryRule.value.clusterIp), 'the ClusterIP is in it');
-  const { affinitySeconds } = view;
-  insist(
-    affinitySeconds === null || (Number.isSafeInteger(affinitySeconds) && affinitySeconds > 0),
-    'a time',
-  );
 }
 
 testTarget("nft's JSON as text, with faults: objects or a coded error", {
