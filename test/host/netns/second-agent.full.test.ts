@@ -1,6 +1,4 @@
-import { vips } from '../../support/network/layout.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies } from './traffic.ts';
+import { vipArguments, useProxiedCluster } from './traffic.ts';
 import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
 import { mkdtempSync, rmSync, readFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +10,6 @@ import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { isFull } from '../../support/jest/extent.ts';
 import { sleep, waitUntil } from '../../support/jest/waiting.ts';
 
-const vipArguments = ['--vip', vips.ipv4];
 const waits = / waiting for /;
 const takesOver = / vipnat takes over from the agent that ended, after /;
 const serves = / (?:service-chain|direct to \S.*): /;
@@ -20,9 +17,7 @@ const serves = / (?:service-chain|direct to \S.*): /;
 /** The waiting agents' own files, so that what one of them writes is seen. */
 let folder: string;
 
-const cluster = useCluster('each test', async () => {
-  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-});
+const cluster = useProxiedCluster('each test');
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'vipnat-second-'));
@@ -130,20 +125,14 @@ describe('a second agent', () => {
   test('is alive and not ready for its kubelet, whoever has the port that both share', async () => {
     const first = await startAgent(cluster, 'm1', vipArguments);
     const second = await startWaiting([], 'daemonset');
-    await waitUntil(
-      async () => (await ask('/readyz')) === '200 ok',
-      () => first.log,
-    );
+    await waitUntil(async () => (await ask('/readyz')) === '200 ok', 'the agent is not ready');
     expect(await ask('/healthz?pod=daemonset')).toBe('200 ok');
     expect(await ask('/readyz?pod=daemonset')).toBe(
       '503 not ready: waiting for another agent, which runs on this host outside any pod',
     );
     expect(await ask('/metrics')).toContain('\nvipnat_waiting 0\n');
     await handOver(first, second, 'SIGTERM');
-    await waitUntil(
-      async () => (await ask('/readyz?pod=daemonset')) === '200 ok',
-      () => second.log,
-    );
+    await waitUntil(async () => (await ask('/readyz?pod=daemonset')) === '200 ok', 'the agent is not ready');
     expect(await ask('/readyz?pod=static-pod')).toBe(
       '503 not ready: waiting for another agent, which runs on this host from a daemonset',
     );

@@ -82,44 +82,4 @@ describe('a Service', () => {
       'the table did not come back',
     );
   });
-
-  test('forgets open connections to a pod that is gone, and keeps those to a pod that ends', async () => {
-    const balancer = await world.startBalancer(balanced);
-    const { held, report } = await cluster.seat('outside client').hold({ host: vip, port: 80 }, 40, 60_000);
-    expect(held).toBe(40);
-    const ends = pods.map(({ ipv4 }, at) => ({
-      addresses: [ipv4],
-      conditions: at === 0 ? { ready: false, serving: true, terminating: true } : { ready: true },
-    }));
-    await world.put(['EndpointSlice', makeEndpoints('web', [{ port: podPort }], ends)]);
-    await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
-    await sleep(500);
-    expect(balancer.listLines(/are forgotten/)).toEqual([]);
-    await world.put(list(0));
-    await balancer.waitForLine(
-      /connections of 10\.77\.0\.60:80 to 10\.244\.1\.2:6443, which is gone, are forgotten/,
-    );
-    await sleep(500);
-    cluster.seat('outside client').settle();
-    const { errors } = await report;
-    expect(Object.values(errors).reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
-  });
-
-  test('forgets connections to a pod that went while nobody ran', async () => {
-    await world.startBalancer(balanced);
-    const { held, report } = await cluster.seat('outside client').hold({ host: vip, port: 80 }, 40, 60_000);
-    expect(held).toBe(40);
-    await world.stopBalancers('SIGKILL');
-    await world.put(list(0));
-    const balancer = await world.startBalancer(
-      /connections of 10\.77\.0\.60:80 to 10\.244\.1\.2:6443, which is gone, are forgotten/,
-    );
-    await sleep(500);
-    expect(balancer.listLines(/are forgotten/)).toHaveLength(1);
-    cluster.seat('outside client').settle();
-    const { errors } = await report;
-    const lost = Object.values(errors).reduce((sum, count) => sum + count, 0);
-    expect(lost).toBeGreaterThan(0);
-    expect(lost).toBeLessThan(40);
-  });
 });

@@ -98,7 +98,7 @@ describe('Services with policy Local, while m1 holds their address', () => {
     for (const { node } of pods) {
       await waitUntil(
         async () => isThere(await readSlots(node, id)),
-        () => `the balancer of ${node} does not notice the pods of ${id}`,
+        `the balancer of ${node} does not notice the pods of ${id}`,
       );
     }
   };
