@@ -1,5 +1,5 @@
 import { vips } from '../../support/network/layout.ts';
-import { vipArguments, useProxiedCluster } from './traffic.ts';
+import { vipArguments, useProxiedCluster, askPage } from './traffic.ts';
 import { test, expect } from '@jest/globals';
 import { startAgent, limitMs, vipnat, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
 import { quoteWords } from '../../../lib/text.ts';
@@ -52,18 +52,11 @@ test('status --watch ends when nobody reads it any more, also while it waits for
   }
 });
 
-/** What a person on m1 gets, with the status in front. */
-async function ask(path: string): Promise<string> {
-  const url = `http://127.0.0.1:10268${path}`;
-  const command = ['curl', '--silent', '--write-out', '%{http_code}', '--max-time', '5', url];
-  const { stdout } = await cluster.run('m1', command);
-  return `${stdout.slice(-3)} ${stdout.slice(0, -3)}`;
-}
-
 test('a running agent says that it is alive and ready, and its status as vipnat status does', async () => {
   const agent = await startAgent(cluster, 'm1', vipArguments);
-  await waitUntil(async () => (await ask('/readyz')) === '200 ok\n', 'the agent is not ready');
-  expect(await ask('/healthz')).toBe('200 ok\n');
+  const ask = (path: string) => askPage(cluster, path);
+  await waitUntil(async () => (await ask('/readyz')) === '200 ok', 'the agent is not ready');
+  expect(await ask('/healthz')).toBe('200 ok');
   const served = JSON.parse((await ask('/status')).slice(4)) as { agent: object; vips: object[] };
   const { stdout } = await vipnat(cluster, 'm1', ['status', '--json', ...vipArguments]);
   const printed = JSON.parse(stdout) as { agent: object; vips: object[] };

@@ -12,6 +12,10 @@ import type { IptablesDialect } from '../../../lib/kernel/port.ts';
 import { type Family, families, formatEndpoint } from '../../../lib/net.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
+import { execa } from 'execa';
+import type { Agent } from '../../support/host/vipnat.ts';
+import { readFileSync } from 'node:fs';
+import { heartbeatFile, heartbeatProbe } from '../../../lib/telemetry/log.ts';
 
 /** Who asks for the VIP unless a test says otherwise. */
 export const client = { seat: 'outside client', host: vips.ipv4 } as const;
@@ -122,4 +126,23 @@ export async function startProxies(
 /** A cluster in which kube-proxy's stand-in has written its IPv4 rules on m1. */
 export function useProxiedCluster(life: Parameters<typeof useCluster>[0]): Cluster {
   return useCluster(life, (cluster) => startProxies(cluster, ['m1'], 'nft', ['ipv4']));
+}
+
+/** What the agent of m1 answers at a path of its port, with the status in front. */
+export async function askPage(cluster: Cluster, path: string): Promise<string> {
+  const url = `http://127.0.0.1:10268${path}`;
+  const command = ['curl', '--silent', '--write-out', '%{http_code}', '--max-time', '5', url];
+  const { stdout } = await cluster.run('m1', command);
+  return `${stdout.slice(-3)} ${stdout.slice(0, -3).trim()}`;
+}
+
+/** How the kubelet's program ends in the pod of an agent or a balancer. */
+export async function probeHeartbeat({ pid }: Agent): Promise<number | undefined> {
+  const words = [`--mount=/proc/${pid}/ns/mnt`, ...heartbeatProbe];
+  return (await execa('nsenter', words, { reject: false })).exitCode;
+}
+
+/** Until when the program of a pod says that it is alive, in seconds since boot. */
+export function readHeartbeat({ pid }: Agent): number {
+  return Number(readFileSync(`/proc/${pid}/root${heartbeatFile}`, 'utf8'));
 }
