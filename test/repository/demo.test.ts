@@ -1,6 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { join } from 'node:path';
 import { makeFolder } from '../support/network/own-folder.ts';
 import { linkPrograms } from './link-programs.ts';
 

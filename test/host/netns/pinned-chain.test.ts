@@ -1,4 +1,4 @@
-import { vips, listApiservers } from '../../support/network/layout.ts';
+import { listApiservers } from '../../support/network/layout.ts';
 import { describe, expect, test } from '@jest/globals';
 import { onlyFull } from '../../support/jest/extent.ts';
 import { toolName } from '../../../lib/kernel/port.ts';
