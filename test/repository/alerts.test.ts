@@ -67,17 +67,23 @@ const kind = (program: string, name: string) => `vipnat_${program}_kind_followed
 const webhook = (what: string, node: string) => `vipnat_controller_webhook_${what}${on('', node)}`;
 const failsOpen = (name: string) =>
   `apiserver_admission_webhook_fail_open_count{name="${name}",type="admit",instance="m1",job="apiserver"}`;
-const simple = (name: string, value: string, minutes: number): Case => ({
-  fires: [{ [`${name}${on('')}`]: `${value}x60` }, minutes, 1],
-  quiet: [{ [`${name}${on('')}`]: `${value === '0' ? '1' : '0'}x20` }, 20],
+/** The values of one series while the alert fires, those while it does not, and after how many minutes. */
+const one = (
+  series: string,
+  [firing, afterMinutes]: readonly [string, number],
+  [quiet, quietMinutes]: readonly [string, number],
+  stepMinutes = 1,
+): Case => ({
+  stepMinutes,
+  fires: [{ [series]: firing }, afterMinutes, 1],
+  quiet: [{ [series]: quiet }, quietMinutes],
 });
+const simple = (name: string, value: '0' | '1', minutes: number): Case =>
+  one(`${name}${on('')}`, [`${value}x60`, minutes], [`${value === '0' ? '1' : '0'}x20`, 20]);
 
 /** The case of every alert. */
 const cases: Readonly<Record<string, Case>> = {
-  VipnatVipNotBalanced: {
-    fires: [{ [passthrough]: '1x10' }, 2, 1],
-    quiet: [{ [passthrough]: '0 1 0 0 1 0 0' }, 4],
-  },
+  VipnatVipNotBalanced: one(passthrough, ['1x10', 2], ['0 1 0 0 1 0 0', 4]),
   VipnatVipHolderNotBalanced: {
     fires: [{ [passthrough]: '1x10', [held('m1')]: '1x10' }, 2, 1],
     quiet: [{ [passthrough]: '1x10', [held('m1')]: '0x10', [held('m2')]: '1x10' }, 9],
@@ -87,10 +93,7 @@ const cases: Readonly<Record<string, Case>> = {
     // While it moves, one look of two nodes each can see it.
     quiet: [{ [held('m1')]: '1 1 0 0 0', [held('m2')]: '0 1 1 1 1' }, 4],
   },
-  VipnatVipConflict: {
-    fires: [{ [`vipnat_vip_conflict${on(vip)}`]: '0 1x10' }, 1, 1],
-    quiet: [{ [`vipnat_vip_conflict${on(vip)}`]: '0x10' }, 3],
-  },
+  VipnatVipConflict: one(`vipnat_vip_conflict${on(vip)}`, ['0 1x10', 1], ['0x10', 3]),
   VipnatVipHeldNowhere: {
     fires: [{ [held('m1')]: '0x10', [held('m2')]: '0x10' }, 2, 1],
     quiet: [{ [held('m1')]: '1 0 0 0', [held('m2')]: '0 0 1 1' }, 3],
@@ -101,28 +104,12 @@ const cases: Readonly<Record<string, Case>> = {
     fires: [{ [apiserver('dead')]: '1x10' }, 2, 1],
     quiet: [{ [apiserver('dead')]: '0 1 0 0', [apiserver('draining')]: '1x10' }, 3],
   },
-  VipnatApiserverDraining: {
-    fires: [{ [apiserver('draining')]: '1x20' }, 11, 1],
-    quiet: [{ [apiserver('draining')]: '1x9 0x10' }, 15],
-  },
-  VipnatOneApiserverLeft: {
-    stepMinutes: 5,
-    fires: [{ [`vipnat_vip_apiservers${on(vip)}`]: '3x12 1x12' }, 70, 1],
-    // Nobody has ever had more.
-    quiet: [{ [`vipnat_vip_apiservers${on(vip)}`]: '1x24' }, 110],
-  },
-  VipnatKubeProxyLags: {
-    fires: [{ [`vipnat_vip_bypass${on(vip)}`]: '1x20' }, 11, 1],
-    quiet: [{ [`vipnat_vip_bypass${on(vip)}`]: '1x5 0x10' }, 12],
-  },
-  VipnatFailing: {
-    fires: [{ [`vipnat_failures_total${on('code="TOOL_FAILED"')}`]: '0+1x20' }, 12, 1],
-    quiet: [{ [`vipnat_failures_total${on('code="TOOL_FAILED"')}`]: '0x5 3x20' }, 12],
-  },
-  VipnatNoSync: {
-    fires: [{ [`vipnat_last_sync_timestamp_seconds${on('')}`]: '0x20' }, 13, 1],
-    quiet: [{ [`vipnat_last_sync_timestamp_seconds${on('')}`]: '0+60x20' }, 20],
-  },
+  VipnatApiserverDraining: one(apiserver('draining'), ['1x20', 11], ['1x9 0x10', 15]),
+  // Nobody has ever had more.
+  VipnatOneApiserverLeft: one(`vipnat_vip_apiservers${on(vip)}`, ['3x12 1x12', 70], ['1x24', 110], 5),
+  VipnatKubeProxyLags: one(`vipnat_vip_bypass${on(vip)}`, ['1x20', 11], ['1x5 0x10', 12]),
+  VipnatFailing: one(`vipnat_failures_total${on('code="TOOL_FAILED"')}`, ['0+1x20', 12], ['0x5 3x20', 12]),
+  VipnatNoSync: one(`vipnat_last_sync_timestamp_seconds${on('')}`, ['0x20', 13], ['0+60x20', 20]),
   VipnatAgentDown: {
     fires: [{ [`up${on('')}`]: '0x5', [`up${on('', 'm2')}`]: '1x5' }, 3, 1],
     quiet: [{ [`up${on('')}`]: '1x5' }, 3],
@@ -133,21 +120,18 @@ const cases: Readonly<Record<string, Case>> = {
     quiet: [{ [`up${on('')}`]: '1x100', [`up${on('', 'm2')}`]: '1x100' }, 1470],
   },
   VipnatTrackFileNotWritten: simple('vipnat_track_file_current', '0', 3),
-  VipnatHostDrained: {
-    stepMinutes: 15,
-    fires: [{ [`vipnat_host_drained${on('')}`]: '1x100' }, 1470, 1],
-    quiet: [{ [`vipnat_host_drained${on('')}`]: '1x90 0x10' }, 1470],
-  },
+  VipnatHostDrained: one(`vipnat_host_drained${on('')}`, ['1x100', 1470], ['1x90 0x10', 1470], 15),
   VipnatStateNotWritten: simple('vipnat_state_file_current', '0', 16),
   VipnatApiNotFollowed: simple('vipnat_api_followed', '0', 16),
   VipnatPoolNearlyExhausted: {
     fires: [{ [pool('addresses')]: '10x20', [pool('addresses_given')]: '10x20' }, 6, 1],
     quiet: [{ [pool('addresses')]: '10x20', [pool('addresses_given')]: '9x20' }, 20],
   },
-  VipnatServiceWithoutAddress: {
-    fires: [{ [`vipnat_controller_services_waiting${on('')}`]: '2x20' }, 6, 1],
-    quiet: [{ [`vipnat_controller_services_waiting${on('')}`]: '2x4 0x10' }, 12],
-  },
+  VipnatServiceWithoutAddress: one(
+    `vipnat_controller_services_waiting${on('')}`,
+    ['2x20', 6],
+    ['2x4 0x10', 12],
+  ),
   VipnatSeatHeldNowhere: {
     fires: [{ [seat('m1')]: '0x10', [seat('m2')]: '0x10' }, 3, 1],
     quiet: [{ [seat('m1')]: '1 0 0 0 0', [seat('m2')]: '0 0 1 1 1' }, 4],
@@ -156,22 +140,17 @@ const cases: Readonly<Record<string, Case>> = {
     fires: [{ [seat('m1')]: '1x10', [seat('m2')]: '1x10' }, 2, 1],
     quiet: [{ [seat('m1')]: '1 1 0 0 0', [seat('m2')]: '0 1 1 1 1' }, 4],
   },
-  VipnatBalancerNotProgramming: {
-    fires: [{ [`vipnat_balancer_last_sync_timestamp_seconds${on('')}`]: '0x20' }, 5, 1],
-    quiet: [{ [`vipnat_balancer_last_sync_timestamp_seconds${on('')}`]: '0+60x20' }, 20],
-  },
-  VipnatNodeUnresponsive: {
-    fires: [{ [`vipnat_balancer_nodes_unresponsive${on('')}`]: '1x10' }, 2, 1],
-    quiet: [{ [`vipnat_balancer_nodes_unresponsive${on('')}`]: '0 1 0 0 0' }, 4],
-  },
+  VipnatBalancerNotProgramming: one(
+    `vipnat_balancer_last_sync_timestamp_seconds${on('')}`,
+    ['0x20', 5],
+    ['0+60x20', 20],
+  ),
+  VipnatNodeUnresponsive: one(`vipnat_balancer_nodes_unresponsive${on('')}`, ['1x10', 2], ['0 1 0 0 0', 4]),
   VipnatDrainStartsLate: {
     fires: [{ [drained('2')]: '0x30', [drained('3')]: '0+1x30', [drained('+Inf')]: '0+1x30' }, 20, 1],
     quiet: [{ [drained('1')]: '0+1x30', [drained('2')]: '0+1x30', [drained('+Inf')]: '0+1x30' }, 30],
   },
-  VipnatServicesLeft: {
-    fires: [{ [`vipnat_balancer_services_left${on('')}`]: '2x10' }, 6, 1],
-    quiet: [{ [`vipnat_balancer_services_left${on('')}`]: '0 1 1 0 0 0 0' }, 6],
-  },
+  VipnatServicesLeft: one(`vipnat_balancer_services_left${on('')}`, ['2x10', 6], ['0 1 1 0 0 0 0', 6]),
   VipnatKindNotFollowed: {
     fires: [{ [kind('controller', 'Pod')]: '1x10', [kind('balancer', 'Service')]: '0x10' }, 6, 1],
     quiet: [{ [kind('controller', 'Pod')]: '1x10', [kind('balancer', 'Service')]: '1 0 0 0 1' }, 6],
@@ -205,29 +184,24 @@ const cases: Readonly<Record<string, Case>> = {
     fires: [{ [failsOpen('gates.vipnat.io')]: '0x5 2x10' }, 7, 1],
     quiet: [{ [failsOpen('gates.vipnat.io')]: '2x20', [failsOpen('other.example')]: '0+1x20' }, 15],
   },
-  VipnatWebhookCertificateEnds: {
-    stepMinutes: 15,
-    // The clock of promtool begins in 1970.
-    fires: [{ [webhook('certificate_end_timestamp_seconds', 'm1')]: `${59 * 86_400}x20` }, 75, 1],
-    quiet: [{ [webhook('certificate_end_timestamp_seconds', 'm1')]: `${240 * 86_400}x20` }, 75],
-  },
+  // The clock of promtool begins in 1970.
+  VipnatWebhookCertificateEnds: one(
+    webhook('certificate_end_timestamp_seconds', 'm1'),
+    [`${59 * 86_400}x20`, 75],
+    [`${240 * 86_400}x20`, 75],
+    15,
+  ),
   VipnatDeviceNotReady: {
     fires: [{ [device('ready')]: '0x10', [device('foreign_changes')]: '0x10' }, 6, 1],
     // What other users have changed has an alert of its own.
     quiet: [{ [device('ready')]: '0x10', [device('foreign_changes')]: '2x10' }, 6],
   },
-  VipnatDeviceForeignChanges: {
-    fires: [{ [device('foreign_changes')]: '2x20' }, 11, 1],
-    quiet: [{ [device('foreign_changes')]: '2 2 0x20' }, 11],
-  },
+  VipnatDeviceForeignChanges: one(device('foreign_changes'), ['2x20', 11], ['2 2 0x20', 11]),
   VipnatDeviceUnitBehind: {
     fires: [{ [unit('a')]: '1x20', [unit('b')]: '0x20' }, 11, 1],
     quiet: [{ [unit('a')]: '1x20', [unit('b')]: '0 0 1x20' }, 11],
   },
-  VipnatDeviceNotReconciled: {
-    fires: [{ [device('balancers_failing')]: '3x20' }, 11, 1],
-    quiet: [{ [device('balancers_failing')]: '3 3 0x20' }, 11],
-  },
+  VipnatDeviceNotReconciled: one(device('balancers_failing'), ['3x20', 11], ['3 3 0x20', 11]),
 };
 
 /** A test of promtool: so many alerts of that name fire at that time. */

@@ -1,16 +1,10 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { symlinkSync } from 'node:fs';
-import { join } from 'node:path';
 import { makeFolder } from '../support/network/own-folder.ts';
+import { linkPrograms } from './link-programs.ts';
 
 const folder = makeFolder('demo-test');
-beforeAll(async () => {
-  for (const program of ['bash', 'dirname', 'id', 'sed']) {
-    const { stdout } = await execa('sh', ['-c', `command -v ${program}`]);
-    symlinkSync(stdout, join(folder, program));
-  }
-});
+beforeAll(() => linkPrograms(folder, 'bash dirname id sed'));
 
 /** Where there are just the programs that the script's own checks take. */
 const run = (...words: readonly string[]) =>

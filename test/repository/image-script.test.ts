@@ -1,20 +1,18 @@
 import { describe, expect, test } from '@jest/globals';
-import { chmodSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { ownImage, ownImages, version } from '../support/manifest/printing.ts';
 import { makeFolderEach } from '../support/network/own-folder.ts';
+import { linkPrograms } from './link-programs.ts';
 
 /** What scripts/image and the stand-ins start themselves. */
-const helpers = ['bash', 'cp', 'dirname', 'git', 'mktemp', 'rm', 'sed', 'sh'];
+const helpers = 'bash cp dirname git mktemp rm sed sh';
 
 let folder: string;
 makeFolderEach('image', async (path) => {
   folder = path;
-  for (const helper of helpers) {
-    const { stdout } = await execa('sh', ['-c', `command -v ${helper}`]);
-    symlinkSync(stdout, join(folder, helper));
-  }
+  await linkPrograms(folder, helpers);
 });
 
 /** What an image is made of, as the stand-in has it. */

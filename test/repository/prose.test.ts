@@ -15,9 +15,8 @@ async function lint(text: string, path = 'docs/page.md'): Promise<string[]> {
 const count = (words: number) => Array.from({ length: words }, (_, index) => `word${index}`).join(' ');
 const tooLong = 'length: word0 word1 word2 word3 word4 word5 …';
 
-test.each([...formerSentences])('the rules refuse $former', async ({ former, better }) => {
+test.each(formerSentences)('the rules refuse %s', async (former) => {
   expect(await lint(former)).not.toEqual([]);
-  expect(await lint(better)).toEqual([]);
 });
 
 test('a finding names the place, the rule, the words and the better word', async () => {

@@ -8,7 +8,6 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
-  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -17,25 +16,10 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { parts } from '../support/run/parts.ts';
 import { makeFolderEach } from '../support/network/own-folder.ts';
+import { linkPrograms } from './link-programs.ts';
 
 /** What scripts/setup starts itself. */
-const helpers = [
-  ...[
-    'bash',
-    'comm',
-    'cut',
-    'dirname',
-    'find',
-    'grep',
-    'mktemp',
-    'rm',
-    'sort',
-    'tail',
-    'touch',
-    'tr',
-    'uname',
-  ],
-];
+const helpers = 'bash comm cut dirname find grep mktemp rm sort tail touch tr uname';
 
 /** A checkout that has nothing but scripts/setup, and a PATH of its own. */
 let checkout: string;
@@ -47,10 +31,7 @@ makeFolderEach('setup', async (path) => {
   for (const file of ['setup', 'packages.txt']) {
     copyFileSync(`scripts/${file}`, join(checkout, 'scripts', file));
   }
-  for (const helper of helpers) {
-    const { stdout } = await execa('sh', ['-c', `command -v ${helper}`]);
-    symlinkSync(stdout, join(checkout, 'path', helper));
-  }
+  await linkPrograms(join(checkout, 'path'), helpers);
 });
 
 function writeProgram(file: string, body: string): void {

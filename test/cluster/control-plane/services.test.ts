@@ -21,37 +21,6 @@ import { testPages } from './services-pages.ts';
 import { testGates } from './services-gates.ts';
 import { testRightsUsed } from './services-rights-used.ts';
 
-const eventsPath = '/apis/events.k8s.io/v1/namespaces/default/events';
-
-/** Tests of a pool that has no address left. */
-function testExhaustion(world: () => ServicesWorld): void {
-  test('a Service waits while a pool is exhausted, says so in a condition and an event, and is served when an address is free', async () => {
-    await world().create({
-      apiVersion: 'vipnat.io/v1alpha1',
-      kind: 'AddressPool',
-      metadata: { name: 'single' } as KubernetesObject['metadata'],
-      spec: { addresses: ['10.0.8.20'], autoAssign: false, reuseAfter: '1s' },
-    });
-    const own = { 'vipnat.io/pool': 'single' };
-    await world().createService('first', {}, own);
-    expect(await world().awaitAddresses('first')).toEqual(['10.0.8.20']);
-    await world().createService('second', {}, own);
-    const findReason = async () => (await world().readService('second'))?.status.conditions?.[0]?.reason;
-    await waitFor(async () => (await findReason()) === 'PoolExhausted', stepsMs);
-    expect(await world().readAddresses('second')).toEqual([]);
-    const hasEvent = async () => {
-      const { object } = await world().api.ask({ method: 'GET', path: eventsPath });
-      const items = object['items'] as readonly { reason: string; regarding: { name: string } }[];
-      return items.some(({ reason, regarding }) => reason === 'NoAddress' && regarding.name === 'second');
-    };
-    await waitFor(hasEvent, stepsMs);
-    await world().remove('first');
-    expect(await world().awaitAddresses('second')).toEqual(['10.0.8.20']);
-    await world().remove('second');
-    await world().removePool('single');
-  });
-}
-
 jest.setTimeout(120_000);
 
 let raised: ServicesWorld | undefined;
@@ -165,43 +134,6 @@ test('Services with the same key share an address, another does not', async () =
   expect(await world().awaitAddresses('three')).not.toEqual([address]);
 });
 
-test('an address that is asked for is given; one that another has is not', async () => {
-  const given = new Set(await world().listVirtualIps());
-  const free = Array.from({ length: 10 }, (_, index) => `10.0.9.1${index}`).find((one) => !given.has(one));
-  expect(free).toBeDefined();
-  await world().createService('asks', {}, { 'vipnat.io/addresses': free });
-  expect(await world().awaitAddresses('asks')).toEqual([free]);
-  const [taken = ''] = await world().readAddresses('web');
-  await world().createService('greedy', {}, { 'vipnat.io/addresses': taken });
-  await waitFor(
-    async () => ((await world().readService('greedy'))?.status.conditions ?? []).length > 0,
-    stepsMs,
-  );
-  expect(await world().readService('greedy')).toMatchObject({
-    status: { conditions: [{ status: 'False' }] },
-  });
-  expect(await world().readAddresses('greedy')).toEqual([]);
-  await world().remove('greedy');
-  await world().remove('asks');
-});
-
-test('a pool that overlaps an older one is refused in a condition', async () => {
-  await world().create({
-    apiVersion: 'vipnat.io/v1alpha1',
-    kind: 'AddressPool',
-    metadata: { name: 'later' } as KubernetesObject['metadata'],
-    spec: { addresses: ['10.0.9.19-10.0.9.29'] },
-  });
-  await waitFor(async () => (await world().readPool('later'))['status'] !== undefined, stepsMs);
-  expect(await world().readPool('later')).toMatchObject({
-    status: {
-      conditions: expect.arrayContaining([
-        expect.objectContaining({ type: 'Accepted', status: 'False', reason: 'PoolsOverlap' }),
-      ]),
-    },
-  });
-});
-
 test.each([
   ['10.96.7.0/24', 'the ServiceCIDR kubernetes'],
   ['fd00:10:96::7', 'the ServiceCIDR kubernetes'],
@@ -251,7 +183,6 @@ test('a Service that is deleted goes, and its address waits to be given again', 
   }, stepsMs);
 });
 
-testExhaustion(world);
 testRights(world);
 testLeases(world);
 testSeeing(world);

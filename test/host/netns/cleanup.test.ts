@@ -1,16 +1,14 @@
 import { jest, describe, test, expect } from '@jest/globals';
 import { limitMs, vipnat, startAgent } from '../../support/host/vipnat.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
-import { formatEndpoint } from '../../../lib/net.ts';
+import { vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies, expectBalanced } from './traffic.ts';
+import { startProxies, expectBalanced, allEndpoints } from './traffic.ts';
 import { dumpRules, strangersScript } from '../../support/host/foreign-rules.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
 
 jest.setTimeout(2 * limitMs);
 
 const second = '10.77.0.60';
-const endpoints = [...listApiservers('ipv4'), ...listApiservers('ipv6')].map(formatEndpoint).join(',');
 
 const cluster = useCluster('each test', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4', 'ipv6']);
@@ -23,7 +21,7 @@ const readOwn = async () =>
   (await dumpRules(cluster, 'm1')).match(/^.*(?:VIPNAT|vipnat:|table ip6? vipnat).*$/gm) ?? [];
 
 describe.each(['nft', ...onlyFull('legacy', 'none')])('cleanup --vip, with --iptables %s', (iptables) => {
-  const options = ['--iptables', iptables, '--mode', 'direct', '--endpoints', endpoints];
+  const options = ['--iptables', iptables, '--mode', 'direct', '--endpoints', allEndpoints];
 
   test('takes out one virtual IP: the others balance as before and are in sync; the last takes all', async () => {
     await shell(strangersScript);

@@ -3,10 +3,8 @@ import { expect, test } from '@jest/globals';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
 import { startStranger, writeServices } from './busy-host.ts';
-import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
+import { expectAnswers, expectBalanced, startProxies, client } from './traffic.ts';
 import { startAgent, waitUntil } from '../../support/host/vipnat.ts';
-
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
 const cluster = useCluster('each test');
 
@@ -16,17 +14,11 @@ test('while a stranger commits 25 times a second, vipnat starts, repairs its rul
   await startStranger(cluster, 'm1');
   const agent = await startAgent(cluster, 'm1', ['--vip', vips.ipv4]);
   const printChain = () => cluster.shell('m1', 'iptables-nft -t nat -S VIPNAT');
-  await waitUntil(
-    async () => (await printChain()).includes('-j VIPNAT-'),
-    () => `no rules:\n${agent.log}`,
-  );
+  await waitUntil(async () => (await printChain()).includes('-j VIPNAT-'), 'no rules');
   await expectBalanced(cluster, client);
   // With iptables-nft-save neither ever came.
   await cluster.shell('m1', 'iptables-nft -t nat -F VIPNAT');
-  await waitUntil(
-    async () => (await printChain()).includes('-j VIPNAT-'),
-    () => `no repair:\n${agent.log}`,
-  );
+  await waitUntil(async () => (await printChain()).includes('-j VIPNAT-'), 'no repair');
   const from = agent.log.length;
   await cluster.shell('m3', 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset');
   await agent.waitForLine(/ service-chain -> direct to /, from);

@@ -1,7 +1,6 @@
 import { beforeEach, expect, jest, test } from '@jest/globals';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
-import { startProxies } from './traffic.ts';
+import { useProxiedCluster } from './traffic.ts';
 import { type Agent, limitMs, startAgent, waitUntil } from '../../support/host/vipnat.ts';
 
 jest.setTimeout(2 * limitMs);
@@ -14,9 +13,7 @@ const alone = new RegExp(`only this node holds ${vip} again`);
 
 let agent: Agent;
 
-const cluster = useCluster('each test', async () => {
-  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-});
+const cluster = useProxiedCluster('each test');
 beforeEach(async () => {
   agent = await startAgent(cluster, 'm1', ['--vip', vip]);
 });

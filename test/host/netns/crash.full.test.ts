@@ -5,13 +5,11 @@ import { limitMs, vipnatCommand, Agent, vipnat, startAgent, waitForSync } from '
 import { iptablesDialects, toolName } from '../../../lib/kernel/port.ts';
 import { useShims } from '../../support/host/shims.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies, expectBalanced } from './traffic.ts';
+import { startProxies, expectBalanced, bothVips } from './traffic.ts';
 import { strangersScript, dumpRules, withoutOwnRules } from '../../support/host/foreign-rules.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { waitUntil } from '../../support/jest/waiting.ts';
-
-const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 
 /** So many different rulesets, and fewer, say that the kills came too early. */
 const fewStates = 5;
@@ -71,7 +69,7 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
     const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
     await waitUntil(
       () => hasEnded() || agent.listLines(wayLine).length >= families.length,
-      () => `it neither ended nor was ready:\n${agent.log}`,
+      'it neither ended nor was ready',
     );
     const isKilled = child.signalCode !== null;
     if (!hasEnded()) await agent.stop('SIGKILL');
@@ -111,20 +109,20 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
     }
     expect(states.size).toBeGreaterThan(fewStates);
 
-    const agent = await startAgent(cluster, 'm1', vipArguments);
-    await waitForSync(cluster, 'm1', vipArguments);
+    const agent = await startAgent(cluster, 'm1', bothVips);
+    await waitForSync(cluster, 'm1', bothVips);
     await agent.stop();
     expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
     expect(await dumpRules(cluster, 'm1')).toBe(before);
   });
 
   test('an agent’s rules go on balancing (I8)', async () => {
-    const agent = await startAgent(cluster, 'm1', vipArguments);
+    const agent = await startAgent(cluster, 'm1', bothVips);
     await agent.stop('SIGKILL');
     for (const family of families) {
       await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
     }
-    expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
+    expect(await vipnat(cluster, 'm1', ['check', ...bothVips])).toMatchObject({ exitCode: 0 });
   });
 });
 
@@ -137,25 +135,25 @@ const cases: readonly {
   readonly damage: string;
   readonly isAlone?: boolean;
 }[] = [
-  { command: ['run', ...vipArguments], damage: 'clean' },
-  { command: ['run', ...vipArguments], damage: 'clean', isAlone: true },
-  { command: ['run', ...vipArguments], damage: 'iptables -t nat -F VIPNAT' },
-  { command: ['run', ...vipArguments], damage: 'iptables -t filter -F VIPNAT-FORWARD' },
+  { command: ['run', ...bothVips], damage: 'clean' },
+  { command: ['run', ...bothVips], damage: 'clean', isAlone: true },
+  { command: ['run', ...bothVips], damage: 'iptables -t nat -F VIPNAT' },
+  { command: ['run', ...bothVips], damage: 'iptables -t filter -F VIPNAT-FORWARD' },
   {
-    command: ['run', '--once', ...vipArguments],
+    command: ['run', '--once', ...bothVips],
     damage: 'iptables -t nat -A VIPNAT-POSTROUTING -s 192.0.2.1 -j RETURN',
   },
-  { command: ['run', ...vipArguments], damage: 'iptables -t nat -A VIPNAT -s 192.0.2.1 -j RETURN' },
+  { command: ['run', ...bothVips], damage: 'iptables -t nat -A VIPNAT -s 192.0.2.1 -j RETURN' },
   {
-    command: ['run', ...vipArguments],
+    command: ['run', ...bothVips],
     damage: 'iptables -t nat -S PREROUTING | grep -- "-j VIPNAT" | sed s/-A/-D/ | xargs -r iptables -t nat',
   },
   {
-    command: ['run', ...vipArguments, '--mode', 'direct', '--endpoints', '10.77.0.11:6443,10.77.0.12:6443'],
+    command: ['run', ...bothVips, '--mode', 'direct', '--endpoints', '10.77.0.11:6443,10.77.0.12:6443'],
     damage: 'true',
   },
   { command: ['run', '--once', '--vip', vips.ipv4, '--masquerade', 'kube-mark'], damage: 'true' },
   { command: ['cleanup'], damage: 'true' },
-  { command: ['run', '--once', ...vipArguments], damage: 'clean' },
+  { command: ['run', '--once', ...bothVips], damage: 'clean' },
   { command: ['cleanup'], damage: 'true', isAlone: true },
 ];

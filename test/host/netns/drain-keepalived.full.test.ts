@@ -1,20 +1,14 @@
 import { jest, expect, test } from '@jest/globals';
 import { limitMs, type Agent, startAgent, vipnat } from '../../support/host/vipnat.ts';
-import { families, formatEndpoint } from '../../../lib/net.ts';
-import { vips, listApiservers } from '../../support/network/layout.ts';
 import { KeepalivedHosts } from './keepalived-hosts.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { expectAnswers } from './traffic.ts';
+import { expectAnswers, client, bothVips, allEndpoints } from './traffic.ts';
 import { sleep, waitUntil } from '../../support/jest/waiting.ts';
 
 jest.setTimeout(4 * limitMs);
 
 const [holder, other] = ['m1', 'm2'] as const;
-const args = [
-  ...families.flatMap((family) => ['--vip', vips[family]]),
-  ...['--endpoints', families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',')],
-];
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
+const args = [...bothVips, '--endpoints', allEndpoints];
 const vacant = /no other host has taken \S+: this host may hold it until vipnat undrain/;
 
 /** As long as two silences that count. */
@@ -83,8 +77,5 @@ test('a drained host takes the VIPs of a holder that dies, where nobody else doe
   expect(agent.listLines(vacant)).toEqual([]);
   second.kill('SIGTERM');
   await keepaliveds.waitForVips(holder);
-  await waitUntil(
-    () => agent.listLines(vacant).length === 1,
-    () => `not told:\n${agent.log}`,
-  );
+  await waitUntil(() => agent.listLines(vacant).length === 1, 'not told');
 });

@@ -5,12 +5,10 @@ import { toolName, type IptablesDialect } from '../../../lib/kernel/port.ts';
 import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { type Agent, vipnat, startAgent, waitForSync } from '../../support/host/vipnat.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies, expectBalanced } from './traffic.ts';
+import { startProxies, expectBalanced, client, vipArguments } from './traffic.ts';
 import { serviceChain } from '../../../lib/kube-proxy/read.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 
-const vipArguments = ['--vip', vips.ipv4];
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 const kubeProxyHook = 'PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
 
 describe.each(shownDialects)('on a VIP holder with iptables-%s', (dialect) => {
@@ -131,23 +129,6 @@ describe.each(shownDialects)('on a VIP holder with iptables-%s', (dialect) => {
     const filled = await dumpRules(cluster, 'm1');
     await vipnat(cluster, 'm1', ['run', '--dry-run', '--vip', '10.77.0.99']);
     expect(await dumpRules(cluster, 'm1')).toBe(filled);
-  });
-
-  test('run --once and cleanup say which agent is there, and refuse until that one is gone', async () => {
-    const agent = await start();
-    const pid = new RegExp(`pid ${agent.pid}\\b`);
-    for (const args of [['run', '--once', ...vipArguments], ['cleanup']]) {
-      const { exitCode, stdout, stderr } = await vipnat(cluster, 'm1', args);
-      expect({ args, exitCode, stdout }).toEqual({ args, exitCode: 1, stdout: '' });
-      expect(stderr).toMatch(pid);
-      expect(stderr.split('\n')).toHaveLength(1);
-    }
-    expect(await check()).toMatchObject({ exitCode: 0 });
-
-    expect(await agent.stop()).toBe(0);
-    expect(await check()).toMatchObject({ exitCode: 0 });
-    expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({ exitCode: 0 });
-    expect(await dumpRules(cluster, 'm1')).not.toMatch(/vipnat/i);
   });
 });
 

@@ -1,14 +1,11 @@
-import { vips } from '../../support/network/layout.ts';
 import { fileURLToPath } from 'node:url';
 import { type Agent, startAgent, limitMs, waitForSync, vipnat } from '../../support/host/vipnat.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies, expectAnswers } from './traffic.ts';
+import { startProxies, expectAnswers, client, vipArguments } from './traffic.ts';
 import { waitUntil } from '../../support/jest/waiting.ts';
 import { afterAll, expect, test } from '@jest/globals';
 import { readFileSync, readdirSync } from 'node:fs';
 
-const vipArguments = ['--vip', vips.ipv4];
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 const program = fileURLToPath(new URL('../../support/network/flood.ts', import.meta.url));
 
 /** Those that the server answers at most a few connections of at a time, and those that are as fast as they can. */

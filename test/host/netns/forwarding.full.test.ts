@@ -1,11 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
-import { expectAnswers, expectBalanced, startProxies } from './traffic.ts';
+import { expectAnswers, expectBalanced, startProxies, client, vipArguments } from './traffic.ts';
 import { type Agent, limitMs, sleep, startAgent, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-
-const vipArguments = ['--vip', vips.ipv4];
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
 describe.each([
   { where: 'at all', name: 'net.ipv4.ip_forward' },

@@ -86,7 +86,6 @@ try {
     outcomes[name] = { ...printed, complaint: check(printed.stdout) };
   }
   const broken = check((await print(ipv4)).stdout.replace('interface eth0', 'interface eth9'));
-  const refused = await print(['--vip', '198.51.100.50']);
   const file = join(folder, 'new', 'written.conf');
   const written = { ...(await print([...ipv4, '--output', file])), text: readFileSync(file, 'utf8') };
   const unwritten = await print([...ipv4, '--output', join(file, 'keepalived.conf')]);
@@ -94,7 +93,7 @@ try {
   const ingress = join(folder, 'ingress.conf');
   writeFileSync(ingress, others);
   const foreign = { ...(await print([...ipv4, '--output', ingress])), text: readFileSync(ingress, 'utf8') };
-  process.stdout.write(JSON.stringify({ outcomes, broken, refused, written, unwritten, again, foreign }));
+  process.stdout.write(JSON.stringify({ outcomes, broken, written, unwritten, again, foreign }));
 } finally {
   rmSync(folder, { recursive: true });
 }

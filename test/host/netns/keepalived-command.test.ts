@@ -10,7 +10,6 @@ interface Printed {
 interface Outcomes {
   readonly outcomes: Readonly<Record<string, Printed & { readonly complaint: string }>>;
   readonly broken: string;
-  readonly refused: Printed;
   readonly written: Printed & { readonly text: string };
   readonly unwritten: Printed;
   readonly again: Printed;
@@ -120,15 +119,6 @@ describe('vipnat keepalived', () => {
         /^vipnat: \[OUTPUT_NOT_WRITTEN\] writing \S+ failed \(the file exists, and is not from vipnat keepalived: move it away first\)\n$/,
       ),
       text: 'vrrp_instance ingress {\n}\n',
-    });
-  });
-
-  test('prints nothing but the way out where the interface cannot be told', () => {
-    expect(found.refused).toEqual({
-      exitCode: 78,
-      stdout: '',
-      stderr:
-        'vipnat: [CONFIG_INVALID] 198.51.100.50 is in no subnet of this host (it has eth0, eth0.7). Name its interface: --interface eth0\n',
     });
   });
 });

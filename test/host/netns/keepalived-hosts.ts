@@ -52,7 +52,7 @@ export class KeepalivedHosts {
     for (const stream of [stdout, stderr]) stream?.on('data', (text: Buffer) => (log += text.toString()));
     await waitUntil(
       () => [...log.matchAll(/Entering BACKUP STATE/g)].length >= families.length,
-      () => `keepalived is no backup:\n${log}`,
+      'keepalived is no backup',
     );
   }
 
@@ -76,7 +76,7 @@ export class KeepalivedHosts {
         const text = await this.#shell(name, 'ip -o addr show dev eth0');
         return families.every((family) => text.includes(` ${vips[family]}/`) === isThere);
       },
-      () => `the VIPs ${isThere ? 'do not come to' : 'do not leave'} ${name}`,
+      `the VIPs ${isThere ? 'do not come to' : 'do not leave'} ${name}`,
     );
   }
 

@@ -10,10 +10,9 @@ import { tmpdir } from 'node:os';
 import { createCertificates } from '../../../tools/lab/certificates/certificates.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
 import { startAgent, vipnat } from '../../support/host/vipnat.ts';
-import { expectBalanced, expectAnswers } from './traffic.ts';
+import { expectBalanced, expectAnswers, client } from './traffic.ts';
 
 const program = fileURLToPath(new URL('../../support/network/kube-api.ts', import.meta.url));
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 const [m1 = '', m2 = '', m3 = ''] = listApiservers('ipv4').map(({ address }) => address);
 
 /** Beside m1's apiserver, which has nothing but its name to say. */

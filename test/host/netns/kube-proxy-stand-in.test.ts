@@ -3,7 +3,6 @@ import { onlyFull } from '../../support/jest/extent.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { toolName, type IptablesDialect } from '../../../lib/kernel/port.ts';
-import { serviceChain } from '../../../lib/kube-proxy/read.ts';
 import { readFileSync } from 'node:fs';
 
 describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
@@ -49,40 +48,8 @@ describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
       await kubeProxy.sync();
       expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['KUBE-SERVICES', 'RETURN']);
     });
-
-    test('cleans up all its rules and leaves a stranger’s', async () => {
-      await kubeProxy.sync();
-      await namespaces.shell(
-        namespace,
-        `${toolName('ipv4', dialect)} -t nat -A PREROUTING -m comment --comment stranger -j RETURN`,
-      );
-      await kubeProxy.cleanUp();
-      const rules = [await save('nat'), await save('filter')].join('').match(/^-A .*$/gm);
-      expect(rules).toEqual(['-A PREROUTING -m comment --comment stranger -j RETURN']);
-    });
-
-    test('with a foreign jump into its chain, a clean-up leaves all service chains, and KUBE-MARK-MASQ empty', async () => {
-      await kubeProxy.sync();
-      await namespaces.shell(namespace, addForeignJump(dialect));
-      const count = (text: string) => text.match(/^-A KUBE-(SVC|SEP)-/gm)?.length;
-      const before = count(await save('nat'));
-
-      await kubeProxy.cleanUp();
-
-      const nat = await save('nat');
-      expect(count(nat)).toBe(before);
-      expect(nat).toContain(':KUBE-MARK-MASQ');
-      expect(nat).not.toMatch(/^-A KUBE-(MARK-MASQ|SERVICES|POSTROUTING) |-j KUBE-SERVICES$/m);
-      expect(await save('filter')).not.toContain('-A KUBE-');
-    });
   },
 );
-
-function addForeignJump(dialect: IptablesDialect): string {
-  const ip = toolName('ipv4', dialect);
-  return `${ip} -t nat -N FOREIGN
-          ${ip} -t nat -A FOREIGN -d 10.77.0.50/32 -p tcp --dport 6443 -j ${serviceChain}`;
-}
 
 function readCapture(dialect: IptablesDialect, state: string): string {
   const url = new URL(

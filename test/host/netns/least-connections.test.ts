@@ -1,12 +1,11 @@
-import { vips, listApiservers } from '../../support/network/layout.ts';
-import { formatEndpoint } from '../../../lib/net.ts';
+import { vips } from '../../support/network/layout.ts';
 import { type Agent, vipnat, startAgent, waitForSync, limitMs } from '../../support/host/vipnat.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { test, expect } from '@jest/globals';
 import { onlyFull } from '../../support/jest/extent.ts';
+import { endpoints } from './traffic.ts';
 
 const host = vips.ipv4;
-const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');
 const args = ['--vip', host, '--endpoints', endpoints, '--method', 'lc'];
 const back = '10.77.0.13:6443';
 

@@ -1,21 +1,16 @@
-import { families, formatEndpoint, type Family } from '../../../lib/net.ts';
-import { vips, listApiservers, addressOf } from '../../support/network/layout.ts';
+import { vips, addressOf } from '../../support/network/layout.ts';
 import { KeepalivedHosts } from './keepalived-hosts.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { startAgent, limitMs } from '../../support/host/vipnat.ts';
+import { startAgent } from '../../support/host/vipnat.ts';
 import { waitUntil } from '../../support/jest/waiting.ts';
-import type { HoldReport } from '../../support/network/seat-tasks.ts';
 import { test, expect } from '@jest/globals';
 import { once } from 'node:events';
+import { bothVips, allEndpoints, holdDuring, expectUnharmed } from './traffic.ts';
 
-const connections = 20;
 const holder = 'm1';
 const other = 'm2';
 
-const args = [
-  ...families.flatMap((family) => ['--vip', vips[family]]),
-  ...['--endpoints', families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',')],
-];
+const args = [...bothVips, '--endpoints', allEndpoints];
 
 let keepaliveds: KeepalivedHosts;
 
@@ -38,53 +33,24 @@ const sourceRoute = `local ${vips.ipv4} dev eth0 proto 118 scope host src ${own}
 async function waitForSource(name: string): Promise<void> {
   await waitUntil(
     async () => (await listRoutes(name))[0] === sourceRoute.replace(own, addressOf(name)),
-    () => `${name} has no local route of vipnat's`,
+    `${name} has no local route of vipnat's`,
   );
 }
 
 async function waitForNoRoute(name: string): Promise<void> {
   await waitUntil(
     async () => (await listRoutes(name)).join('') === '',
-    () => `${name} keeps a local route of the VIP`,
+    `${name} keeps a local route of the VIP`,
   );
 }
-
-/** What becomes of the holder's own connections meanwhile. */
-async function holdDuring(family: Family, act: () => Promise<unknown>): Promise<HoldReport> {
-  const seat = cluster.seat("VIP holder's host");
-  const { report } = await seat.hold({ host: vips[family], port: 6443 }, connections, limitMs);
-  await act();
-  seat.settle();
-  return report;
-}
-
-test.each([
-  ['ipv4' as const, {}],
-  ['ipv6' as const, { ECONNABORTED: connections }],
-])(
-  'when keepalived hands the VIP on, %s connections of its former holder go on, or are ended at once',
-  async (family, errors) => {
-    const keepalived = keepaliveds.start(holder);
-    await keepaliveds.waitForVips(holder);
-    await waitForSource(holder);
-    await keepaliveds.waitForBackup(keepaliveds.start(other));
-    const report = await holdDuring(family, async () => {
-      keepalived.kill('SIGTERM');
-      await keepaliveds.waitForVips(other);
-    });
-    expect({ opened: report.opened, errors: report.errors }).toEqual({ opened: connections, errors });
-    if (family === 'ipv4') expect(report.echoes).toBe(report.sent);
-    await waitForNoRoute(holder);
-    await waitForSource(other);
-  },
-);
 
 test('a keepalived that is killed keeps VIP and route; the next one gives both away, and no connection breaks', async () => {
   const keepalived = keepaliveds.start(holder);
   await keepaliveds.waitForVips(holder);
   await waitForSource(holder);
   const ended = once(keepalived, 'exit');
-  const { sent, ...report } = await holdDuring('ipv4', async () => {
+  const holderItself = { seat: "VIP holder's host", host: vips.ipv4 } as const;
+  const report = await holdDuring(cluster, holderItself, async () => {
     keepaliveds.kill(holder);
     await ended;
     keepaliveds.start(other);
@@ -93,6 +59,6 @@ test('a keepalived that is killed keeps VIP and route; the next one gives both a
     keepaliveds.start(holder);
     await keepaliveds.waitForVips(holder, false);
   });
-  expect(report).toEqual({ opened: connections, echoes: sent, errors: {} });
+  expectUnharmed(report);
   await waitForNoRoute(holder);
 });

@@ -1,22 +1,23 @@
-import { families, formatEndpoint, type Family } from '../../../lib/net.ts';
-import { vips, listApiservers, addressOf } from '../../support/network/layout.ts';
+import { type Family } from '../../../lib/net.ts';
+import { vips, addressOf } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { waitUntil, sleep } from '../../support/jest/waiting.ts';
-import { type Agent, startAgent, limitMs, vipnat } from '../../support/host/vipnat.ts';
-import type { HoldReport } from '../../support/network/seat-tasks.ts';
+import { type Agent, startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { describe, test, expect } from '@jest/globals';
 import { isFull, onlyFull } from '../../support/jest/extent.ts';
-import { expectBalanced } from './traffic.ts';
+import {
+  expectBalanced,
+  bothVips,
+  allEndpoints,
+  holdDuring,
+  expectUnharmed,
+  heldConnections,
+} from './traffic.ts';
 
-const connections = 20;
+const args = [...bothVips, '--endpoints', allEndpoints];
 
-const args = [
-  ...families.flatMap((family) => ['--vip', vips[family]]),
-  ...['--endpoints', families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',')],
-];
-
-const own = addressOf('m1');
-const sourceRoute = `local ${vips.ipv4} dev eth0 proto 118 scope host src ${own}`;
+const source = addressOf('m1');
+const sourceRoute = `local ${vips.ipv4} dev eth0 proto 118 scope host src ${source}`;
 const kernelRoute = `local ${vips.ipv4} dev eth0 proto kernel scope host src ${vips.ipv4}`;
 
 const cluster = useCluster('each test');
@@ -48,23 +49,17 @@ async function startAgents(...more: string[]): Promise<Agent[]> {
   return Promise.all(['m1', 'm2'].map((name) => startAgent(cluster, name, [...args, ...more])));
 }
 
-/** What becomes of open connections of the VIP's holder itself that send while something is done and once more after it. */
-async function holdDuring(family: Family, act: () => Promise<unknown>): Promise<HoldReport> {
-  const seat = cluster.seat("VIP holder's host");
-  const { report } = await seat.hold({ host: vips[family], port: 6443 }, connections, limitMs);
-  await act();
-  seat.settle();
-  return report;
-}
+/** A program of m1's own that asks for a VIP. */
+const own = (family: Family) => ({ seat: "VIP holder's host", host: vips[family] }) as const;
 
 describe("connections of a VIP's holder to the VIP, when it moves", () => {
   test('go on over IPv4, and the route leaves with the address', async () => {
     const [agent] = await startAgents();
     await waitForRoutes(sourceRoute, kernelRoute);
-    expect(agent?.log).toContain(`local clients now connect to ${vips.ipv4} from ${own}`);
+    expect(agent?.log).toContain(`local clients now connect to ${vips.ipv4} from ${source}`);
     for (const holder of ['m2', 'm1', 'm2']) {
-      const { sent, ...report } = await holdDuring('ipv4', () => cluster.moveVips(holder));
-      expect(report).toEqual({ opened: connections, echoes: sent, errors: {} });
+      const report = await holdDuring(cluster, own('ipv4'), () => cluster.moveVips(holder));
+      expectUnharmed(report);
       await (holder === 'm2' ? waitForRoutes() : waitForRoutes(sourceRoute, kernelRoute));
     }
   });
@@ -73,9 +68,9 @@ describe("connections of a VIP's holder to the VIP, when it moves", () => {
     test('hang when nobody does anything about it (--local-clients leave)', async () => {
       await startAgents('--local-clients', 'leave');
       expect(await listRoutes()).toEqual([kernelRoute]);
-      const { sent, echoes, errors } = await holdDuring('ipv4', () => cluster.moveVips('m2'));
+      const { sent, echoes, errors } = await holdDuring(cluster, own('ipv4'), () => cluster.moveVips('m2'));
       expect(errors).not.toHaveProperty('ECONNABORTED');
-      expect(echoes).toBeLessThanOrEqual(sent - connections);
+      expect(echoes).toBeLessThanOrEqual(sent - heldConnections);
     });
 
   test.each([
@@ -89,13 +84,16 @@ describe("connections of a VIP's holder to the VIP, when it moves", () => {
     ] as const),
   ] as const)('are ended at once %s, so that programs connect again', async (_, family, prepare) => {
     await prepare();
-    const { opened, errors } = await holdDuring(family, async () => {
+    const { opened, errors } = await holdDuring(cluster, own(family), async () => {
       const isAgentHere = family === 'ipv6';
       if (!isAgentHere) await startAgent(cluster, 'm1', args);
       await cluster.moveVips('m2');
     });
-    expect({ opened, errors }).toEqual({ opened: connections, errors: { ECONNABORTED: connections } });
-    await expectBalanced(cluster, { seat: "VIP holder's host", host: vips[family] });
+    expect({ opened, errors }).toEqual({
+      opened: heldConnections,
+      errors: { ECONNABORTED: heldConnections },
+    });
+    await expectBalanced(cluster, own(family));
   });
 });
 
@@ -116,19 +114,21 @@ if (isFull)
         const [agent] = await startAgents();
         await waitForRoutes(sourceRoute, kernelRoute);
         await agent?.stop('SIGKILL');
-        const { sent, ...report } = await holdDuring('ipv4', () => cluster.moveVips('m2'));
-        expect(report).toEqual({ opened: connections, echoes: sent, errors: {} });
+        const report = await holdDuring(cluster, own('ipv4'), () => cluster.moveVips('m2'));
+        expectUnharmed(report);
         expect(await listRoutes()).toEqual([sourceRoute]);
-        await expectBalanced(cluster, { seat: "VIP holder's host", host: vips.ipv4 });
+        await expectBalanced(cluster, own('ipv4'));
         const warned = await vipnat(cluster, 'm1', ['check', ...args]);
         expect(warned.stdout).toContain(
-          `ip route del local ${vips.ipv4} dev eth0 table local proto 118 scope host src ${own}`,
+          `ip route del local ${vips.ipv4} dev eth0 table local proto 118 scope host src ${source}`,
         );
         if (who === 'cleanup') {
           const { exitCode, stderr } = await vipnat(cluster, 'm1', ['cleanup']);
           expect({ exitCode, stderr }).toMatchObject({
             exitCode: 0,
-            stderr: expect.stringContaining(`removed the local route of ${vips.ipv4} with the source ${own}`),
+            stderr: expect.stringContaining(
+              `removed the local route of ${vips.ipv4} with the source ${source}`,
+            ),
           });
         } else await startAgent(cluster, 'm1', args);
         await waitForRoutes();
@@ -139,11 +139,11 @@ if (isFull)
       await startAgents();
       await waitForRoutes(sourceRoute, kernelRoute);
       await m1(`ip addr add 10.77.0.111/24 dev eth0`);
-      await m1(`sysctl -qw net.ipv4.conf.eth0.promote_secondaries=1; ip addr del ${own}/24 dev eth0`);
+      await m1(`sysctl -qw net.ipv4.conf.eth0.promote_secondaries=1; ip addr del ${source}/24 dev eth0`);
       await waitForRoutes(sourceRoute.replace(/11$/, '111'), kernelRoute);
       await m1(`ip addr del 10.77.0.111/24 dev eth0`);
       await waitForRoutes(kernelRoute);
-      await m1(`ip addr add ${own}/24 dev eth0`);
+      await m1(`ip addr add ${source}/24 dev eth0`);
       await waitForRoutes(sourceRoute, kernelRoute);
       await m1('ip route flush table local proto 118');
       // A look that was about to come has put the agent's back already.
@@ -154,7 +154,7 @@ if (isFull)
 
     test('is left to whoever named a source before: a VIP that the kernel holds as secondary has one', async () => {
       await m1(`ip addr del ${vips.ipv4}/32 dev eth0; ip addr add ${vips.ipv4}/24 dev eth0`);
-      const secondary = `local ${vips.ipv4} dev eth0 proto kernel scope host src ${own}`;
+      const secondary = `local ${vips.ipv4} dev eth0 proto kernel scope host src ${source}`;
       expect(await listRoutes()).toEqual([secondary]);
       await startAgents();
       await sleep(500);
@@ -169,7 +169,7 @@ if (isFull)
       expect(await listRoutes()).toEqual([sourceRoute, kernelRoute]);
       const agent = await startAgent(cluster, 'm1', args);
       const status = await vipnat(cluster, 'm1', ['status', ...args]);
-      expect(status.stdout).toContain(`this host   connects to ${vips.ipv4}:6443 from ${own}`);
+      expect(status.stdout).toContain(`this host   connects to ${vips.ipv4}:6443 from ${source}`);
       // A living agent would put the route back, and a stopped one takes it along.
       await agent.stop('SIGKILL');
       const { stdout: dry } = await vipnat(cluster, 'm1', ['cleanup', '--dry-run']);

@@ -83,10 +83,7 @@ describe('network namespaces of a run', () => {
     const next = new Namespaces();
     await next.close();
     // Other files' runs start, too, and one of them may have begun with it.
-    await waitUntil(
-      () => !listNamespaces().includes(run.namespace),
-      () => `${run.namespace} is there`,
-    );
+    await waitUntil(() => !listNamespaces().includes(run.namespace), `${run.namespace} is there`);
     await expectToEnd(run.child);
   });
 
@@ -120,10 +117,7 @@ async function startRun() {
 }
 
 async function expectToEnd(pid: number): Promise<void> {
-  await waitUntil(
-    async () => !(await isRunning(pid)),
-    () => `process ${pid} still runs`,
-  );
+  await waitUntil(async () => !(await isRunning(pid)), `process ${pid} still runs`);
 }
 
 async function isRunning(pid: number): Promise<boolean> {

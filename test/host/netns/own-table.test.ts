@@ -1,17 +1,14 @@
-import { families, formatEndpoint } from '../../../lib/net.ts';
-import { vips, listApiservers, addressOf } from '../../support/network/layout.ts';
+import { families } from '../../../lib/net.ts';
+import { vips, addressOf } from '../../support/network/layout.ts';
 import { useShims } from '../../support/host/shims.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { describe, beforeEach, test, expect } from '@jest/globals';
 import { vipnatCommand, Agent, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
 import { seatNames } from '../../support/network/cluster.ts';
-import { expectBalanced, expectAnswers, startProxies } from './traffic.ts';
+import { expectBalanced, expectAnswers, startProxies, client, bothVips, allEndpoints } from './traffic.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 
-const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
-const endpoints = families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',');
-const args = [...bothVips, '--endpoints', endpoints];
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
+const args = [...bothVips, '--endpoints', allEndpoints];
 
 const shims = useShims();
 

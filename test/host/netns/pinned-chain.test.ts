@@ -1,15 +1,12 @@
-import { vips, listApiservers } from '../../support/network/layout.ts';
+import { listApiservers } from '../../support/network/layout.ts';
 import { describe, expect, test } from '@jest/globals';
 import { onlyFull } from '../../support/jest/extent.ts';
 import { toolName } from '../../../lib/kernel/port.ts';
 import type { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { type Agent, startAgent, waitForSync, vipnat } from '../../support/host/vipnat.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies, expectBalanced, expectAnswers } from './traffic.ts';
+import { startProxies, expectBalanced, expectAnswers, client, vipArguments } from './traffic.ts';
 import { serviceChain } from '../../../lib/kube-proxy/read.ts';
-
-const vipArguments = ['--vip', vips.ipv4];
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
 describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
   'our jump into kube-proxy’s chain, with iptables-%s',
@@ -51,14 +48,6 @@ describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
       expect(line).toMatch(
         /direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443, 10\.77\.0\.13:6443: kube-proxy wants/,
       );
-      await expectBalanced(cluster, client);
-    });
-
-    test('comes back with the endpoints', async () => {
-      await syncInTwo(() => kubeProxy.sync([]));
-      await kubeProxy.sync();
-      await agent.waitForLine(/direct -> service-chain: /);
-      expect(await saveNat()).toMatch(new RegExp(`-A VIPNAT-\\w{10} .*-j ${serviceChain}`));
       await expectBalanced(cluster, client);
     });
 

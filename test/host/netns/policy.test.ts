@@ -1,5 +1,3 @@
-import { families, formatEndpoint } from '../../../lib/net.ts';
-import { vips, listApiservers } from '../../support/network/layout.ts';
 import { useShims } from '../../support/host/shims.ts';
 import { TemporaryFolder } from '../../support/network/at-end.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
@@ -8,10 +6,9 @@ import { vipnatCommand } from '../../support/host/vipnat.ts';
 import { onlyFull } from '../../support/jest/extent.ts';
 import { join } from 'node:path';
 import { existsSync, readFileSync } from 'node:fs';
+import { bothVips, allEndpoints } from './traffic.ts';
 
-const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
-const endpoints = families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',');
-const once = ['run', '--once', '--iptables', 'nft', ...bothVips, '--endpoints', endpoints];
+const once = ['run', '--once', '--iptables', 'nft', ...bothVips, '--endpoints', allEndpoints];
 
 const shims = useShims();
 const folder = new TemporaryFolder('policy');
@@ -23,7 +20,6 @@ afterAll(() => {
 });
 
 const run = (command: readonly string[]) => cluster.run('m1', command);
-const check = () => run(vipnatCommand(['check', ...once.slice(2)]));
 const shell = (script: string) => cluster.shell('m1', script);
 
 // iptables-nft would make a chain that is missing with the policy ACCEPT, over whoever makes it at the same moment with DROP.
@@ -53,17 +49,6 @@ test('a policy that is there stays, through our rules and their removal', async 
   expect(stdout).toMatch(/^-P FORWARD DROP\n-A FORWARD .*-j VIPNAT-FORWARD$/);
   await run(vipnatCommand(['cleanup']));
   expect((await run(['iptables-nft', '-S', 'FORWARD'])).stdout).toBe('-P FORWARD DROP');
-});
-
-test('a native chain in a table of iptables that drops is named, until its owner lets pass what was translated', async () => {
-  expect((await run(vipnatCommand(once))).exitCode).toBe(0);
-  await shell("nft 'add chain ip filter forward { type filter hook forward priority 0; policy drop; }'");
-  const warned = await check();
-  expect(warned.exitCode).toBe(0);
-  expect(warned.stdout).toContain('warning: chain forward of table ip filter drops forwarded packets');
-  const remedy = /(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false';
-  await shell(`${remedy} comment '"for vipnat: see ticket 12"'`);
-  expect((await check()).stdout).not.toContain('warning');
 });
 
 test('a host without nft is balanced all the same', async () => {

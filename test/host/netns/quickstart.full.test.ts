@@ -6,12 +6,11 @@ import { readSteps } from '../../support/documents/walkthrough.ts';
 import { dirname } from 'node:path';
 import { settingsFile, renderSettingsFile } from '../../../tools/release/packages/settings-file.ts';
 import { listSteps, follow } from '../../support/documents/typing.ts';
-import { expectBalanced } from './traffic.ts';
+import { expectBalanced, client } from './traffic.ts';
 import { leaveAgentOut } from '../../support/doctor/snippets.ts';
 import { waitUntil } from '../../support/jest/waiting.ts';
 
 const page = 'docs/quickstart.md';
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
 /** What stands in for kubeadm, which is no program of this machine. */
 const kubeadm = /^kubeadm init /;

@@ -94,10 +94,7 @@ export class SeatNode {
 
   /** As the manifest starts it, once the file is there. */
   async startKeepalived(): Promise<void> {
-    await waitUntil(
-      () => existsSync(this.locate('keepalived.conf')),
-      () => `${this.name} has no keepalived.conf: ${JSON.stringify(this.told)}`,
-    );
+    await waitUntil(() => existsSync(this.locate('keepalived.conf')), `${this.name} has no keepalived.conf`);
     const [pid, vrrpPid] = ['keepalived.pid', 'vrrp.pid'].map((file) => this.locate(file));
     const command = `rm -f ${pid} ${vrrpPid}; exec ${prompt.join(' ')} keepalived --vrrp --dont-fork --log-console --use-file ${this.locate('keepalived.conf')} --pid ${pid} --vrrp_pid ${vrrpPid}`;
     const child = this.#namespaces.start(this.#namespace, ['sh', '-c', command]);

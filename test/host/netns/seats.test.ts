@@ -4,10 +4,9 @@ import { describe, test, expect, beforeAll } from '@jest/globals';
 import { shownDialects } from '../../support/jest/pairs.ts';
 import { type Agent, startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies, expectBalanced, expectAnswers } from './traffic.ts';
+import { startProxies, expectBalanced, expectAnswers, bothVips } from './traffic.ts';
 import { seatNames } from '../../support/network/cluster.ts';
 
-const vipArguments = families.flatMap((family) => ['--vip', vips[family]]);
 const masterNames = masters.map(({ name }) => name);
 
 describe.each(shownDialects)('with kube-proxy in iptables mode on iptables-%s', (dialect) => {
@@ -16,12 +15,12 @@ describe.each(shownDialects)('with kube-proxy in iptables mode on iptables-%s', 
   const cluster = useCluster('all tests', async () => {
     await startProxies(cluster, [...masterNames, 'worker'], dialect, families);
     // A stand-in that waits for the processor is not to be taken for dead: that would be a reason to write.
-    const patient = [...vipArguments, '--probe-timeout', '1500ms'];
+    const patient = [...bothVips, '--probe-timeout', '1500ms'];
     agents = await Promise.all(masterNames.map((name) => startAgent(cluster, name, patient)));
   });
 
   test.each(masterNames)('the agent on %s joins kube-proxy’s chain for both VIPs', async (name) => {
-    const { exitCode, stdout } = await vipnat(cluster, name, ['check', ...vipArguments]);
+    const { exitCode, stdout } = await vipnat(cluster, name, ['check', ...bothVips]);
     expect({ exitCode, stdout }).toEqual({
       exitCode: 0,
       stdout: [

@@ -1,18 +1,13 @@
-import { vips } from '../../support/network/layout.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies } from './traffic.ts';
+import { vipArguments, useProxiedCluster, askPage, probeHeartbeat, readHeartbeat } from './traffic.ts';
 import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
-import { mkdtempSync, rmSync, readFileSync, existsSync } from 'node:fs';
+import { mkdtempSync, rmSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir, uptime } from 'node:os';
 import { Agent, vipnatCommand, startAgent, vipnat } from '../../support/host/vipnat.ts';
-import { heartbeatProbe, heartbeatFile } from '../../../lib/telemetry/log.ts';
-import { execa } from 'execa';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { isFull } from '../../support/jest/extent.ts';
 import { sleep, waitUntil } from '../../support/jest/waiting.ts';
 
-const vipArguments = ['--vip', vips.ipv4];
 const waits = / waiting for /;
 const takesOver = / vipnat takes over from the agent that ended, after /;
 const serves = / (?:service-chain|direct to \S.*): /;
@@ -20,9 +15,7 @@ const serves = / (?:service-chain|direct to \S.*): /;
 /** The waiting agents' own files, so that what one of them writes is seen. */
 let folder: string;
 
-const cluster = useCluster('each test', async () => {
-  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-});
+const cluster = useProxiedCluster('each test');
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'vipnat-second-'));
@@ -53,22 +46,8 @@ async function handOver(first: Agent, second: Agent, signal: NodeJS.Signals): Pr
   return performance.now() - endedAt;
 }
 
-/** What the kubelet gets at a path, with the status in front. */
-async function ask(path: string): Promise<string> {
-  const url = `http://127.0.0.1:10268${path}`;
-  const command = ['curl', '--silent', '--write-out', '%{http_code}', '--max-time', '5', url];
-  const { stdout } = await cluster.run('m1', command);
-  return `${stdout.slice(-3)} ${stdout.slice(0, -3).trim()}`;
-}
-
-/** How the kubelet's program ends in the pod of an agent. */
-async function probe(agent: Agent): Promise<number | undefined> {
-  const words = [`--mount=/proc/${agent.pid}/ns/mnt`, ...heartbeatProbe];
-  return (await execa('nsenter', words, { reject: false })).exitCode;
-}
-
-/** Until when the agent of a pod says that it is alive, in seconds since boot. */
-const readBeat = (agent: Agent) => Number(readFileSync(`/proc/${agent.pid}/root${heartbeatFile}`, 'utf8'));
+/** What the kubelet gets. */
+const ask = (path: string) => askPage(cluster, path);
 
 describe('a second agent', () => {
   test('says once whom it waits for, writes nothing, and ends with 0 when it is told to', async () => {
@@ -130,20 +109,14 @@ describe('a second agent', () => {
   test('is alive and not ready for its kubelet, whoever has the port that both share', async () => {
     const first = await startAgent(cluster, 'm1', vipArguments);
     const second = await startWaiting([], 'daemonset');
-    await waitUntil(
-      async () => (await ask('/readyz')) === '200 ok',
-      () => first.log,
-    );
+    await waitUntil(async () => (await ask('/readyz')) === '200 ok', 'the agent is not ready');
     expect(await ask('/healthz?pod=daemonset')).toBe('200 ok');
     expect(await ask('/readyz?pod=daemonset')).toBe(
       '503 not ready: waiting for another agent, which runs on this host outside any pod',
     );
     expect(await ask('/metrics')).toContain('\nvipnat_waiting 0\n');
     await handOver(first, second, 'SIGTERM');
-    await waitUntil(
-      async () => (await ask('/readyz?pod=daemonset')) === '200 ok',
-      () => second.log,
-    );
+    await waitUntil(async () => (await ask('/readyz?pod=daemonset')) === '200 ok', 'the agent is not ready');
     expect(await ask('/readyz?pod=static-pod')).toBe(
       '503 not ready: waiting for another agent, which runs on this host from a daemonset',
     );
@@ -153,16 +126,16 @@ describe('a second agent', () => {
     const first = await startAgent(cluster, 'm1', vipArguments);
     first.signal('SIGSTOP');
     const [second, third] = [await startWaiting([], 'daemonset'), await startWaiting([], 'daemonset')];
-    expect([await probe(second), await probe(third)]).toEqual([0, 0]);
+    expect([await probeHeartbeat(second), await probeHeartbeat(third)]).toEqual([0, 0]);
     // curl gets no answer, as the kubelet does.
     expect(await ask('/readyz?pod=daemonset')).toBe('000 ');
     await first.stop('SIGKILL');
     await waitUntil(() => [second, third].some((agent) => serves.test(agent.log)), 'nobody took over');
-    expect([await probe(second), await probe(third)]).toEqual([0, 0]);
+    expect([await probeHeartbeat(second), await probeHeartbeat(third)]).toEqual([0, 0]);
     second.signal('SIGSTOP');
-    const before = [readBeat(second), readBeat(third)];
-    await waitUntil(() => readBeat(third) > (before[1] ?? 0), 'the other one says nothing new');
-    expect(readBeat(second)).toBe(before[0]);
+    const before = [readHeartbeat(second), readHeartbeat(third)];
+    await waitUntil(() => readHeartbeat(third) > (before[1] ?? 0), 'the other one says nothing new');
+    expect(readHeartbeat(second)).toBe(before[0]);
     expect(before[0]).toBeLessThanOrEqual(uptime() + 120);
     second.signal('SIGCONT');
   });

@@ -43,10 +43,7 @@ test.each([
     const problems = () => node.told.filter(({ level }) => level === 'error').map(({ message }) => message);
     node.startSeats(onSmallDisk(folder));
     node.order({ input: { pools: [pool], virtualIps: give('10.77.0.60') } });
-    await waitUntil(
-      () => has('10.77.0.60'),
-      () => `nothing is written: ${JSON.stringify(node.told)}`,
-    );
+    await waitUntil(() => has('10.77.0.60'), 'nothing is written');
     const before = await read();
 
     await node.shellAsSeats(spoil(folder));
@@ -61,10 +58,7 @@ test.each([
     expect(await read()).toBe(before);
 
     await node.shellAsSeats(mend(folder));
-    await waitUntil(
-      () => has(manyAddresses.at(-1) ?? ''),
-      () => `it is not written: ${JSON.stringify(node.told)}`,
-    );
+    await waitUntil(() => has(manyAddresses.at(-1) ?? ''), 'it is not written');
     expect(await node.shellAsSeats(`ls -A ${folder}`)).not.toMatch(/\.new|\.keepalived\.conf\./);
   },
 );

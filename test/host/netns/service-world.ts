@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import type { Family } from '../../../lib/net.ts';
+import { type Family, families } from '../../../lib/net.ts';
+import { makeEndpoints, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
 import { podHosts, podAddresses } from '../../support/network/layout.ts';
 import type { Kind, KubeObject } from '../../support/kube-api/kube-store.ts';
 import type { Cluster } from '../../support/network/cluster.ts';
@@ -35,6 +36,29 @@ export const podPort = 6443;
 
 /** One change of what the API has: an object to put, or the key of one to remove. */
 export type ApiChange = readonly [Kind, KubeObject | string];
+
+/** The port for TCP, and the same for UDP. */
+export const tcpAndUdp = (port: number) => [
+  { port, name: 't' },
+  { port, name: 'u', protocol: 'UDP' },
+];
+
+/** The lists of a Service's endpoints: all pods, by the addresses of these families. */
+export function overPods(
+  service: string,
+  ports: Parameters<typeof makeEndpoints>[1],
+  listed: readonly Family[] = families,
+): ApiChange[] {
+  return listed.map((family) => {
+    const ends = pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));
+    return ['EndpointSlice', makeEndpoints(service, ports, ends)];
+  });
+}
+
+/** The addresses of both families, given to these Services. */
+export function giveVips(...services: string[]): ApiChange[] {
+  return families.map((family) => ['VirtualIP', makeVirtualIp(serviceVips[family], services)]);
+}
 
 /** Where a balancer is started, and how. */
 interface BalancerStart {

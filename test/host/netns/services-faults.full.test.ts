@@ -1,11 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import { sleep, waitUntil } from '../../support/host/vipnat.ts';
-import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
+import { makeEndpoints } from '../../support/kube-api/service-objects.ts';
+import { type ApiChange, podPort, pods } from './service-world.ts';
+import { balanced, useWebService, vip } from './web-service.ts';
 import { startLoad } from './traffic.ts';
-
-const vip = serviceVips.ipv4;
-const balanced = /default\/web is balanced: 10\.77\.0\.60:80 TCP to \d endpoint/;
 
 /** All pods but those at these places. */
 function list(...without: readonly number[]): ApiChange {
@@ -14,14 +12,11 @@ function list(...without: readonly number[]): ApiChange {
 }
 
 describe('a Service', () => {
-  const world = useServices('each test', async () => {
-    await world.put(['Service', makeLoadBalancer('web', [{ port: 80 }])], list(), [
-      'VirtualIP',
-      makeVirtualIp(vip, ['web']),
-    ]);
-  });
+  const world = useWebService();
 
   const { cluster } = world;
+
+  const ask = (count: number) => cluster.seat('outside client').greet(vip, 80, count);
 
   const listTable = () => world.shell('m1', 'nft -n -a list table ip vipnat-lb');
   const readHandle = async () => /# handle \d+/.exec(await listTable())?.[0];
@@ -59,17 +54,16 @@ describe('a Service', () => {
     await balancer.waitForLine(/vipnat keeps its tables as they are/);
     // Longer than the rules count without the balancer.
     await sleep(35_000);
-    const { apiservers, errors } = await cluster.seat('outside client').greet(vip, 80, 60);
+    const { apiservers, errors } = await ask(60);
     expect({ errors, count: Object.keys(apiservers).length }).toEqual({ errors: {}, count: 3 });
   });
 
   test('is balanced by nobody half a minute after the balancer was killed', async () => {
     await world.startBalancer(balanced);
     await world.stopBalancers('SIGKILL');
-    const { errors } = await cluster.seat('outside client').greet(vip, 80, 30);
-    expect(errors).toEqual({});
+    expect((await ask(30)).errors).toEqual({});
     await sleep(31_000);
-    expect(Object.keys((await cluster.seat('outside client').greet(vip, 80, 5)).apiservers)).toEqual([]);
+    expect((await ask(5)).apiservers).toEqual({});
   });
 
   test('is balanced again when somebody removes the table', async () => {
@@ -77,49 +71,8 @@ describe('a Service', () => {
     await world.shell('m1', 'nft flush ruleset');
     await balancer.waitForLine(/another program removed or replaced a table of vipnat/);
     await waitUntil(
-      async () =>
-        (await cluster.seat('outside client').greet(vip, 80, 5)).errors['ECONNREFUSED'] === undefined,
+      async () => (await ask(5)).errors['ECONNREFUSED'] === undefined,
       'the table did not come back',
     );
-  });
-
-  test('forgets open connections to a pod that is gone, and keeps those to a pod that ends', async () => {
-    const balancer = await world.startBalancer(balanced);
-    const { held, report } = await cluster.seat('outside client').hold({ host: vip, port: 80 }, 40, 60_000);
-    expect(held).toBe(40);
-    const ends = pods.map(({ ipv4 }, at) => ({
-      addresses: [ipv4],
-      conditions: at === 0 ? { ready: false, serving: true, terminating: true } : { ready: true },
-    }));
-    await world.put(['EndpointSlice', makeEndpoints('web', [{ port: podPort }], ends)]);
-    await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
-    await sleep(500);
-    expect(balancer.listLines(/are forgotten/)).toEqual([]);
-    await world.put(list(0));
-    await balancer.waitForLine(
-      /connections of 10\.77\.0\.60:80 to 10\.244\.1\.2:6443, which is gone, are forgotten/,
-    );
-    await sleep(500);
-    cluster.seat('outside client').settle();
-    const { errors } = await report;
-    expect(Object.values(errors).reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
-  });
-
-  test('forgets connections to a pod that went while nobody ran', async () => {
-    await world.startBalancer(balanced);
-    const { held, report } = await cluster.seat('outside client').hold({ host: vip, port: 80 }, 40, 60_000);
-    expect(held).toBe(40);
-    await world.stopBalancers('SIGKILL');
-    await world.put(list(0));
-    const balancer = await world.startBalancer(
-      /connections of 10\.77\.0\.60:80 to 10\.244\.1\.2:6443, which is gone, are forgotten/,
-    );
-    await sleep(500);
-    expect(balancer.listLines(/are forgotten/)).toHaveLength(1);
-    cluster.seat('outside client').settle();
-    const { errors } = await report;
-    const lost = Object.values(errors).reduce((sum, count) => sum + count, 0);
-    expect(lost).toBeGreaterThan(0);
-    expect(lost).toBeLessThan(40);
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { isFull } from '../../support/jest/extent.ts';
 import { sleep, vipnat } from '../../support/host/vipnat.ts';
-import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { podPort, pods, serviceVips, useServices } from './service-world.ts';
+import { makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
+import { giveVips, overPods, podPort, pods, serviceVips, useServices } from './service-world.ts';
 
 const { ipv4, ipv6 } = serviceVips;
 const balanced = /default\/web is balanced: 10\.77\.0\.60:80 TCP to \d endpoints/;
@@ -21,14 +21,10 @@ END`;
 
 describe('a node that drops what it forwards', () => {
   const world = useServices('each test', async () => {
-    const list = (family: 'ipv4' | 'ipv6') =>
-      pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));
     await world.put(
       ['Service', makeLoadBalancer('web', [{ port: 80 }])],
-      ['EndpointSlice', makeEndpoints('web', [{ port: podPort }], list('ipv4'))],
-      ['EndpointSlice', makeEndpoints('web', [{ port: podPort }], list('ipv6'))],
-      ['VirtualIP', makeVirtualIp(ipv4, ['web'])],
-      ['VirtualIP', makeVirtualIp(ipv6, ['web'])],
+      ...overPods('web', [{ port: podPort }]),
+      ...giveVips('web'),
     );
   });
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
 import { waitUntil } from '../../support/host/vipnat.ts';
-import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
+import { makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
+import { type ApiChange, giveVips, overPods, podPort, serviceVips, useServices } from './service-world.ts';
 
 const { ipv4: vip4, ipv6: vip6 } = serviceVips;
 
@@ -17,24 +17,16 @@ const connectCommand = (host: string) => `${process.execPath} -e '
 
 /** A Service at a UDP port of the addresses, over all pods. */
 function make(name: string, port: number, annotations = {}): ApiChange[] {
-  const listen = [{ port, name: 'u', protocol: 'UDP' }];
-  const target = listen.map((one) => ({ ...one, port: podPort }));
+  const udp = { name: 'u', protocol: 'UDP' };
   return [
-    ['Service', makeLoadBalancer(name, listen, { annotations })],
-    ...(['ipv4', 'ipv6'] as const).map((family): ApiChange => {
-      const ends = pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));
-      return ['EndpointSlice', makeEndpoints(name, target, ends)];
-    }),
+    ['Service', makeLoadBalancer(name, [{ ...udp, port }], { annotations })],
+    ...overPods(name, [{ ...udp, port: podPort }]),
   ];
 }
 
 describe('the addresses of Services', () => {
   const world = useServices('all tests', async () => {
-    await world.put(
-      ...make('web', 80),
-      ['VirtualIP', makeVirtualIp(vip4, ['web'])],
-      ['VirtualIP', makeVirtualIp(vip6, ['web'])],
-    );
+    await world.put(...make('web', 80), ...giveVips('web'));
     await world.startBalancer(/default\/web is balanced/);
   });
 

@@ -1,11 +1,8 @@
 import { describe, test, expect } from '@jest/globals';
 import { useWebService, balanced, vip } from './web-service.ts';
-import { startLoad, expectNoneLost } from './traffic.ts';
+import { startLoad, expectNoneLost, probeHeartbeat, readHeartbeat } from './traffic.ts';
 import { waitUntil } from '../../support/jest/waiting.ts';
-import { vipnat, type Agent } from '../../support/host/vipnat.ts';
-import { heartbeatProbe, heartbeatFile } from '../../../lib/telemetry/log.ts';
-import { execa } from 'execa';
-import { readFileSync } from 'node:fs';
+import { vipnat } from '../../support/host/vipnat.ts';
 
 const waits = / \[BALANCER_ALREADY_RUNNING\] waiting for /;
 const takesOver = / vipnat takes over from the balancer that ended, after /;
@@ -37,12 +34,12 @@ describe('a second balancer of a node', () => {
   test('is alive for its kubelet while it waits and after it has taken over, until it hangs', async () => {
     const first = await web.startBalancer(balanced, { prefix: inPod });
     const second = await web.startBalancer(waits, { prefix: inPod });
-    expect([await probe(first), await probe(second)]).toEqual([0, 0]);
+    expect([await probeHeartbeat(first), await probeHeartbeat(second)]).toEqual([0, 0]);
     await first.stop();
     await second.waitForLine(balanced);
-    expect(await probe(second)).toBe(0);
-    const before = readBeat(second);
-    await waitUntil(() => readBeat(second) > before, 'it says nothing new');
+    expect(await probeHeartbeat(second)).toBe(0);
+    const before = readHeartbeat(second);
+    await waitUntil(() => readHeartbeat(second) > before, 'it says nothing new');
   });
 
   test('and a cleanup beside a balancer that runs: its tables stay, and the command says so', async () => {
@@ -66,14 +63,3 @@ describe('a second balancer of a node', () => {
     });
   });
 });
-
-/** How the kubelet's program ends in the pod of a balancer. */
-async function probe(balancer: Agent): Promise<number | undefined> {
-  const words = [`--mount=/proc/${balancer.pid}/ns/mnt`, ...heartbeatProbe];
-  return (await execa('nsenter', words, { reject: false })).exitCode;
-}
-
-/** Until when the balancer of a pod says that it is alive, in seconds since boot. */
-function readBeat(balancer: Agent): number {
-  return Number(readFileSync(`/proc/${balancer.pid}/root${heartbeatFile}`, 'utf8'));
-}

@@ -1,5 +1,13 @@
-import { pods, serviceVips, type ApiChange, podPort, useServices } from './service-world.ts';
-import { makeLoadBalancer, makeEndpoints, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
+import {
+  pods,
+  serviceVips,
+  type ApiChange,
+  giveVips,
+  overPods,
+  podPort,
+  useServices,
+} from './service-world.ts';
+import { makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
 import { families } from '../../../lib/net.ts';
 import { describe, test, expect } from '@jest/globals';
 import { outsider } from '../../support/network/layout.ts';
@@ -39,22 +47,18 @@ const countErrors = `table inet count {
 
 /** Over the pods of all nodes, which see their clients. */
 function make(): ApiChange[] {
+  const [tcp, udp] = [{ name: 't' }, { name: 'u', protocol: 'UDP' }];
   const listen = [
-    { port: 89, name: 't' },
-    { port: 90, name: 'u', protocol: 'UDP' },
-  ];
-  const ports = [
-    { port: largePort, name: 't' },
-    { port: podPort, name: 'u', protocol: 'UDP' },
+    { ...tcp, port: 89 },
+    { ...udp, port: 90 },
   ];
   return [
     ['Service', makeLoadBalancer('large', listen, { spec: { externalTrafficPolicy: 'Local' } })],
-    ...families.map((family): ApiChange => {
-      const ends = pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));
-      return ['EndpointSlice', makeEndpoints('large', ports, ends)];
-    }),
-    ['VirtualIP', makeVirtualIp(serviceVips.ipv4, ['large'])],
-    ['VirtualIP', makeVirtualIp(serviceVips.ipv6, ['large'])],
+    ...overPods('large', [
+      { ...tcp, port: largePort },
+      { ...udp, port: podPort },
+    ]),
+    ...giveVips('large'),
   ];
 }
 

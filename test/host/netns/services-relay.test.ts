@@ -1,8 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { outsider } from '../../support/network/layout.ts';
-import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
+import { makeEndpoints, makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
+import {
+  type ApiChange,
+  giveVips,
+  podPort,
+  pods,
+  serviceVips,
+  tcpAndUdp,
+  useServices,
+} from './service-world.ts';
 
 const podNames = pods.map(({ name }) => name).sort();
 const [first = { name: '', node: '' }, second = first] = pods;
@@ -19,16 +27,12 @@ function list(
     unready = [],
   }: Partial<Record<'ending' | 'without' | 'unready', string[]>> = {},
 ): ApiChange[] {
-  const ports = [
-    { port: podPort, name: 't' },
-    { port: podPort, name: 'u', protocol: 'UDP' },
-  ];
   const there = pods.filter((pod) => !without.includes(pod.name));
   return (['ipv4', 'ipv6'] as const).map((family) => [
     'EndpointSlice',
     makeEndpoints(
       name,
-      ports,
+      tcpAndUdp(podPort),
       there.map((pod) => ({
         addresses: [pod[family]],
         nodeName: pod.node,
@@ -39,11 +43,10 @@ function list(
 }
 
 function make(name: string, port: number, spec: object = {}): ApiChange {
-  const listen = [
-    { port, name: 't' },
-    { port, name: 'u', protocol: 'UDP' },
+  return [
+    'Service',
+    makeLoadBalancer(name, tcpAndUdp(port), { spec: { externalTrafficPolicy: 'Local', ...spec } }),
   ];
-  return ['Service', makeLoadBalancer(name, listen, { spec: { externalTrafficPolicy: 'Local', ...spec } })];
 }
 
 /** Each connection is reset, so that its port is free again. */
@@ -65,13 +68,11 @@ const bindAsIpvs = `echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore
 
 describe('Services with policy Local, while m1 holds their address', () => {
   const world = useServices('all tests', async () => {
-    const names = ['local', 'elsewhere', 'kept'];
     await world.put(
       ...[make('local', 84), ...list('local')],
       ...[make('elsewhere', 87), ...list('elsewhere', { without: [first.name] })],
       ...[make('kept', 88, { sessionAffinity: 'ClientIP' }), ...list('kept')],
-      ['VirtualIP', makeVirtualIp(serviceVips.ipv4, names)],
-      ['VirtualIP', makeVirtualIp(serviceVips.ipv6, names)],
+      ...giveVips('local', 'elsewhere', 'kept'),
     );
     for (const { node } of pods) await world.startBalancer(/default\/local is balanced/, { node });
   });
@@ -98,7 +99,7 @@ describe('Services with policy Local, while m1 holds their address', () => {
     for (const { node } of pods) {
       await waitUntil(
         async () => isThere(await readSlots(node, id)),
-        () => `the balancer of ${node} does not notice the pods of ${id}`,
+        `the balancer of ${node} does not notice the pods of ${id}`,
       );
     }
   };

@@ -26,6 +26,7 @@ describe('what commands tell of Services on a host that has no virtual IP of the
         exitCode: 78,
         stderr: expect.stringContaining('no virtual IP given'),
       });
+      if (command === 'doctor') expect(stderr).toContain('For a new cluster, choose a free address');
     }
   });
 

@@ -1,8 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
 import { type SeatName, seatNames } from '../../support/network/cluster.ts';
 import { vipnat } from '../../support/host/vipnat.ts';
-import { makeEndpoints, makeLoadBalancer, makeVirtualIp } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods, serviceVips, useServices } from './service-world.ts';
+import { makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
+import {
+  type ApiChange,
+  giveVips,
+  overPods,
+  podPort,
+  pods,
+  serviceVips,
+  tcpAndUdp,
+  useServices,
+} from './service-world.ts';
 
 const vip4 = serviceVips.ipv4;
 const vip6 = serviceVips.ipv6;
@@ -16,24 +25,13 @@ function make(
   spec: object = {},
   annotations: Record<string, string> = {},
 ): ApiChange[] {
-  const listen = [
-    { port, name: 't' },
-    { port, name: 'u', protocol: 'UDP' },
-  ];
-  const target = listen.map((one) => ({ ...one, port: podPort }));
-  const list = (family: 'ipv4' | 'ipv6') =>
-    pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));
-  return [
-    ['Service', makeLoadBalancer(name, listen, { spec, annotations })],
-    ['EndpointSlice', makeEndpoints(name, target, list('ipv4'))],
-    ['EndpointSlice', makeEndpoints(name, target, list('ipv6'))],
-  ];
+  const service = makeLoadBalancer(name, tcpAndUdp(port), { spec, annotations });
+  return [['Service', service], ...overPods(name, tcpAndUdp(podPort))];
 }
 
 /** How long to wait where nothing shall answer. */
 const lostMs = 1000;
 
-const names = ['web', 'rr', 'hash', 'kept', 'ranges', 'none'];
 /** Clients that the Service `ranges` lets come. */
 const allowed = '10.244.0.0/16';
 
@@ -46,8 +44,7 @@ describe('Services', () => {
       ...make('kept', 83, { sessionAffinity: 'ClientIP' }),
       ...make('ranges', 85, { loadBalancerSourceRanges: [allowed] }),
       ['Service', makeLoadBalancer('none', [{ port: 86 }, { port: 86, name: 'u', protocol: 'UDP' }])],
-      ['VirtualIP', makeVirtualIp(vip4, names)],
-      ['VirtualIP', makeVirtualIp(vip6, names)],
+      ...giveVips('web', 'rr', 'hash', 'kept', 'ranges', 'none'),
     );
     await world.startBalancer(/default\/web is balanced: 10\.77\.0\.60:80 TCP to 3 endpoints/);
   });

@@ -1,7 +1,6 @@
 import { expect, jest, test } from '@jest/globals';
-import { useCluster } from '../../support/network/use-cluster.ts';
 import { vips } from '../../support/network/layout.ts';
-import { expectNoneLost, startLoad, startProxies } from './traffic.ts';
+import { expectNoneLost, startLoad, useProxiedCluster } from './traffic.ts';
 import { limitMs, sleep, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
 
 jest.setTimeout(2 * limitMs);
@@ -11,9 +10,7 @@ const vipArguments = ['--vip', vips.ipv4, '--probe-timeout', '1500ms'];
 const restarts = 8;
 const lifeMs = 1200;
 
-const cluster = useCluster('all tests', async () => {
-  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-});
+const cluster = useProxiedCluster('all tests');
 
 test('however often the agent is stopped or killed while an apiserver is frozen, no connection gets to that one', async () => {
   let agent = await startAgent(cluster, 'm1', vipArguments);

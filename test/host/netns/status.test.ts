@@ -1,16 +1,13 @@
 import { vips } from '../../support/network/layout.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies } from './traffic.ts';
+import { vipArguments, useProxiedCluster, askPage } from './traffic.ts';
 import { test, expect } from '@jest/globals';
-import { startAgent, limitMs, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
+import { startAgent, limitMs, vipnat, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
 import { quoteWords } from '../../../lib/text.ts';
+import { stripVTControlCharacters } from 'node:util';
 
-const vipArguments = ['--vip', vips.ipv4];
 const connections = 30;
 
-const cluster = useCluster('each test', async () => {
-  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-});
+const cluster = useProxiedCluster('each test');
 
 test('status tells of the holder, the way, each apiserver with its connections, and the agent, and exits with 0', async () => {
   const agent = await startAgent(cluster, 'm1', vipArguments);
@@ -54,3 +51,49 @@ test('status --watch ends when nobody reads it any more, also while it waits for
     });
   }
 });
+
+test('a running agent says that it is alive and ready, and its status as vipnat status does', async () => {
+  const agent = await startAgent(cluster, 'm1', vipArguments);
+  const ask = (path: string) => askPage(cluster, path);
+  await waitUntil(async () => (await ask('/readyz')) === '200 ok', 'the agent is not ready');
+  expect(await ask('/healthz')).toBe('200 ok');
+  const served = JSON.parse((await ask('/status')).slice(4)) as { agent: object; vips: object[] };
+  const { stdout } = await vipnat(cluster, 'm1', ['status', '--json', ...vipArguments]);
+  const printed = JSON.parse(stdout) as { agent: object; vips: object[] };
+  expect(served.agent).toEqual(printed.agent);
+  expect(served.agent).toMatchObject({ running: true, pid: agent.pid });
+  expect(served).toMatchObject({
+    inSync: true,
+    vips: [{ vip: `${vips.ipv4}:6443`, held: true, mode: 'service-chain' }],
+  });
+  // The agent says nothing of Services.
+  expect([...Object.keys(served), 'balancer']).toEqual(Object.keys(printed));
+  expect(await ask('/')).toMatch(/^404 /);
+});
+
+/** What a command shows on a terminal of so many columns on m1. */
+async function show(columns: number, words: readonly string[], environment: string[] = []): Promise<string> {
+  const command = quoteWords(['env', '-u', 'COLUMNS', 'TERM=xterm', ...environment, ...vipnatCommand(words)]);
+  const script = `stty cols ${columns} rows 50; ${command}`;
+  const onTerminal = ['script', '--quiet', '--command', script, '/dev/null'];
+  const { stdout } = await cluster.run('m1', onTerminal);
+  return stdout.replaceAll('\r\n', '\n');
+}
+
+const unicode = ['LC_ALL=C.UTF-8'];
+
+/** Commands are to be pasted, so they are not broken: doctor's stand nine columns in, check's on a line of its own. */
+const commandLines = [/^ {9}(?:#|\S+ -|vipnat |docker |nft )/, /^ +vipnat run --once(?: --\S+)+$/];
+
+test.each([60, 80, 120, 200])(
+  'status, check and doctor fit a terminal of %p columns, in colour',
+  async (columns) => {
+    for (const words of [['status'], ['check'], ['doctor', '--capture', '0s']]) {
+      const text = await show(columns, [...words, ...vipArguments], unicode);
+      const isLongProse = (line: string) =>
+        line.length > columns && !commandLines.some((pattern) => pattern.test(line));
+      expect(stripVTControlCharacters(text).split('\n').filter(isLongProse)).toEqual([]);
+      expect(text).toMatch(/\u001b\[3[123]m/);
+    }
+  },
+);

@@ -2,11 +2,9 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isFull, onlyFull } from '../../support/jest/extent.ts';
-import { useCluster } from '../../support/network/use-cluster.ts';
-import { vips } from '../../support/network/layout.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { useShims } from '../../support/host/shims.ts';
-import { expectBalanced, startProxies } from './traffic.ts';
+import { expectBalanced, client, vipArguments, useProxiedCluster } from './traffic.ts';
 import {
   type Agent,
   startAgent,
@@ -16,8 +14,6 @@ import {
   waitUntil,
 } from '../../support/host/vipnat.ts';
 
-const vipArguments = ['--vip', vips.ipv4];
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 const commands: readonly (readonly string[])[] = [
   ['check', ...vipArguments],
   ...onlyFull(['status', ...vipArguments], ['plan', ...vipArguments]),
@@ -28,9 +24,7 @@ const commands: readonly (readonly string[])[] = [
 const shims = useShims();
 let agent: Agent | null = null;
 
-const cluster = useCluster('all tests', async () => {
-  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-});
+const cluster = useProxiedCluster('all tests');
 
 afterEach(async () => {
   await agent?.stop('SIGKILL');
@@ -141,10 +135,7 @@ test('an agent whose tool starts to fail keeps the last good rules, says so once
   await agent.waitForLine(
     /error \[TOOL_FAILED\] iptables-nft-save failed with exit status 1: boom\. The last good rules stay/,
   );
-  await waitUntil(
-    () => readFileSync(tries, 'utf8').length >= 4,
-    () => `it does not try again:\n${agent?.log ?? ''}`,
-  );
+  await waitUntil(() => readFileSync(tries, 'utf8').length >= 4, 'it does not try again');
   expect(agent.listLines(/ error /)).toHaveLength(1);
   expect(agent.listLines(/repaired/)).toHaveLength(0);
 

@@ -1,17 +1,14 @@
-import { vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { mkdtempSync, rmSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
-import { startProxies } from './traffic.ts';
+import { startProxies, vipArguments } from './traffic.ts';
 import { afterAll, test, expect } from '@jest/globals';
 import { Agent, vipnatCommand } from '../../support/host/vipnat.ts';
 import { waitUntil } from '../../support/jest/waiting.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
 import { rootFolder } from '../../../tools/lab/settings/folders.ts';
 import { readTable, readSection, unquote } from '../../support/documents/table.ts';
-
-const vipArguments = ['--vip', vips.ipv4];
 
 /** Every call that names a file or makes, joins or opens a socket to others. */
 const calls = 'trace=%file,socket,bind,connect';
@@ -70,10 +67,7 @@ function trace(command: string): string[] {
 async function endTraced(agent: Agent): Promise<void> {
   const children = readFileSync(`/proc/${agent.pid}/task/${agent.pid}/children`, 'utf8').trim();
   for (const pid of children.split(' ')) process.kill(Number(pid), 'SIGTERM');
-  await waitUntil(
-    () => agent.listLines(/: vipnat stops\. /).length > 0,
-    () => agent.log,
-  );
+  await waitUntil(() => agent.listLines(/: vipnat stops\. /).length > 0, 'the agent does not stop');
 }
 
 /** By path or socket, whether it was written. */

@@ -1,6 +1,6 @@
-import { masters, addressOf, apiserverPort } from '../../support/network/layout.ts';
+import { masters, addressOf, apiserverPort, listApiservers, vips } from '../../support/network/layout.ts';
 import type { SeatName, Cluster } from '../../support/network/cluster.ts';
-import type { RequestReport, Target } from '../../support/network/seat-tasks.ts';
+import type { HoldReport, RequestReport, Target } from '../../support/network/seat-tasks.ts';
 import { expect } from '@jest/globals';
 import {
   type WitnessedLoad,
@@ -9,8 +9,30 @@ import {
   type WitnessedReport,
 } from '../../support/network/witness.ts';
 import type { IptablesDialect } from '../../../lib/kernel/port.ts';
-import type { Family } from '../../../lib/net.ts';
+import { type Family, families, formatEndpoint } from '../../../lib/net.ts';
+import { useCluster } from '../../support/network/use-cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
+import { execa } from 'execa';
+import type { Agent } from '../../support/host/vipnat.ts';
+import { readFileSync } from 'node:fs';
+import { heartbeatFile, heartbeatProbe } from '../../../lib/telemetry/log.ts';
+
+/** Who asks for the VIP unless a test says otherwise. */
+export const client = { seat: 'outside client', host: vips.ipv4 } as const;
+
+/** Options of an agent that balances the IPv4 VIP. */
+export const vipArguments = ['--vip', vips.ipv4];
+
+/** Of one that balances the VIPs of both families. */
+export const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
+
+const listEndpoints = (family: Family) => listApiservers(family).map(formatEndpoint);
+
+/** The value of `--endpoints` with the IPv4 apiservers. */
+export const endpoints = listEndpoints('ipv4').join(',');
+
+/** The same with those of both families. */
+export const allEndpoints = families.flatMap(listEndpoints).join(',');
 
 /** All apiservers, as they call themselves. */
 const everyApiserver = masters.map(({ name }) => name);
@@ -41,6 +63,27 @@ export async function expectAnswers(
   const seen = { seat, host, errors: report.errors, apiservers: Object.keys(report.apiservers).sort() };
   expect(seen).toEqual({ seat, host, errors: {}, apiservers });
   return report;
+}
+
+/** So many are held by `holdDuring`. */
+export const heldConnections = 20;
+
+/** What becomes of open connections that send while something is done, and once more after it. */
+export async function holdDuring(
+  cluster: Cluster,
+  { seat, host, port = 6443 }: Question,
+  act: () => Promise<unknown>,
+): Promise<HoldReport> {
+  const holder = cluster.seat(seat);
+  const { report } = await holder.hold({ host, port }, heldConnections, longestMs);
+  await act();
+  holder.settle();
+  return await report;
+}
+
+/** All of so many connections lived, and all that they sent came back. */
+export function expectUnharmed({ opened, sent, echoes, errors }: HoldReport, count = heldConnections): void {
+  expect({ opened, echoes, errors }).toEqual({ opened: count, echoes: sent, errors: {} });
 }
 
 /** At the longest: no test is so long. */
@@ -78,4 +121,28 @@ export async function startProxies(
   );
   await Promise.all(proxies.map((proxy) => proxy.sync()));
   return proxies;
+}
+
+/** A cluster in which kube-proxy's stand-in has written its IPv4 rules on m1. */
+export function useProxiedCluster(life: Parameters<typeof useCluster>[0]): Cluster {
+  return useCluster(life, (cluster) => startProxies(cluster, ['m1'], 'nft', ['ipv4']));
+}
+
+/** What the agent of m1 answers at a path of its port, with the status in front. */
+export async function askPage(cluster: Cluster, path: string): Promise<string> {
+  const url = `http://127.0.0.1:10268${path}`;
+  const command = ['curl', '--silent', '--write-out', '%{http_code}', '--max-time', '5', url];
+  const { stdout } = await cluster.run('m1', command);
+  return `${stdout.slice(-3)} ${stdout.slice(0, -3).trim()}`;
+}
+
+/** How the kubelet's program ends in the pod of an agent or a balancer. */
+export async function probeHeartbeat({ pid }: Agent): Promise<number | undefined> {
+  const words = [`--mount=/proc/${pid}/ns/mnt`, ...heartbeatProbe];
+  return (await execa('nsenter', words, { reject: false })).exitCode;
+}
+
+/** Until when the program of a pod says that it is alive, in seconds since boot. */
+export function readHeartbeat({ pid }: Agent): number {
+  return Number(readFileSync(`/proc/${pid}/root${heartbeatFile}`, 'utf8'));
 }

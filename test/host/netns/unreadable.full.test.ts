@@ -1,16 +1,10 @@
-import { vips, listApiservers } from '../../support/network/layout.ts';
-import { formatEndpoint } from '../../../lib/net.ts';
 import { Agent, vipnat, startAgent, vipnatCommand } from '../../support/host/vipnat.ts';
 import { useShims } from '../../support/host/shims.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { test, expect } from '@jest/globals';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { startProxies, expectBalanced } from './traffic.ts';
+import { startProxies, expectBalanced, client, vipArguments } from './traffic.ts';
 import { sleep } from '../../support/jest/waiting.ts';
-
-const vipArguments = ['--vip', vips.ipv4];
-const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
 let agent: Agent | null = null;
 const shims = useShims();
@@ -111,19 +105,6 @@ test.each(['auto', ...onlyFull('legacy')])(
     expect(await shell('iptables-legacy-save')).not.toContain('VIPNAT');
   },
 );
-
-test('a kernel without nf_tables is balanced by iptables-legacy where nobody uses it, too, and says in one line what is missing', async () => {
-  for (const tool of ['iptables-nft-save', 'ip6tables-nft-save']) shims.replace(tool, noNfTables);
-  shims.replace('nft', 'echo "cache initialization failed: Invalid argument" >&2; exit 1');
-  const once = await withShims('run', '--once', ...vipArguments, '--endpoints', endpoints);
-  expect(once).toMatchObject({
-    exitCode: 0,
-    stderr: expect.stringMatching(/^.*\[NF_TABLES_MISSING\].*\n.* is balanced/),
-  });
-  await expectBalanced(cluster, client);
-  expect(await shell('iptables-legacy-save')).toContain('VIPNAT');
-  expect(await shell('iptables-nft-save')).not.toContain('VIPNAT');
-});
 
 /** As iptables 1.8.9 says it of a table that neither the kernel nor a module has. */
 const noLegacyTables =

@@ -1,14 +1,9 @@
-import { vips, listApiservers } from '../../support/network/layout.ts';
-import { formatEndpoint } from '../../../lib/net.ts';
+import { vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { vipnat, startAgent } from '../../support/host/vipnat.ts';
 import { test, expect } from '@jest/globals';
-import { startLoad, expectBalanced, expectNoneLost } from './traffic.ts';
+import { startLoad, expectBalanced, expectNoneLost, client, vipArguments, endpoints } from './traffic.ts';
 import { waitUntil } from '../../support/jest/waiting.ts';
-
-const vipArguments = ['--vip', vips.ipv4];
-const endpoints = listApiservers('ipv4').map(formatEndpoint).join(',');
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
 const cluster = useCluster('each test');
 

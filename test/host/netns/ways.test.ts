@@ -5,14 +5,17 @@ import { vipnat, startAgent, waitForSync } from '../../support/host/vipnat.ts';
 import { describe, test, expect } from '@jest/globals';
 import { pairs } from '../../support/jest/pairs.ts';
 import { toolName } from '../../../lib/kernel/port.ts';
-import { startProxies, expectBalanced, expectAnswers } from './traffic.ts';
+import {
+  startProxies,
+  expectBalanced,
+  expectAnswers,
+  client,
+  vipArguments,
+  bothVips,
+  allEndpoints,
+} from './traffic.ts';
 import { seatNames } from '../../support/network/cluster.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-
-const vipArguments = ['--vip', vips.ipv4];
-const bothVips = families.flatMap((family) => ['--vip', vips[family]]);
-const allEndpoints = families.flatMap((family) => listApiservers(family).map(formatEndpoint)).join(',');
-const client = { seat: 'outside client', host: vips.ipv4 } as const;
 
 const cluster = useCluster('each test');
 
@@ -136,4 +139,19 @@ test('when nothing is known the VIP is its holder’s apiserver, and balanced as
   await waitForSync(cluster, 'm1', vipArguments);
   await agent.waitForLine(/passthrough -> service-chain: /);
   await expectBalanced(cluster, client);
+});
+
+test('a host that was restarted, with neither kube-proxy nor API, balances over the apiservers that the agent last knew; plan and check say the same', async () => {
+  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
+  const former = await startAgent(cluster, 'm1', vipArguments);
+  await expectBalanced(cluster, client);
+  await former.stop();
+  // What a kernel has after a restart.
+  await cluster.shell('m1', 'nft flush ruleset');
+  const agent = await startAgent(cluster, 'm1', vipArguments);
+  expect(agent.log).toMatch(/direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443, 10\.77\.0\.13:6443: /);
+  await expectBalanced(cluster, client);
+  expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
+  const { stdout } = await vipnat(cluster, 'm1', ['plan', '--json', ...vipArguments]);
+  expect(JSON.parse(stdout)).toMatchObject({ inSync: true, vips: [{ mode: 'direct' }] });
 });

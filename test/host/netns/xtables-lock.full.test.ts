@@ -4,11 +4,10 @@ import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { useShims } from '../../support/host/shims.ts';
 import { sleep, vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import { listApiservers, vips } from '../../support/network/layout.ts';
+import { listApiservers } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies } from './traffic.ts';
+import { startProxies, vipArguments } from './traffic.ts';
 
-const vipArguments = ['--vip', vips.ipv4];
 const shims = useShims();
 
 const cluster = useCluster('all tests', async () => {

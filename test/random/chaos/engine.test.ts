@@ -127,24 +127,7 @@ describe('a walk that is run', () => {
 
 describe('a walk that failed', () => {
   const fails = async (candidate: Walk) => (await runWalk(new Shelf(), candidate, limits)) !== null;
-  const crowded = walk(
-    ...[
-      'cup',
-      'plate',
-      'quiet',
-      'cup',
-      'vase',
-      'cup',
-      'quiet',
-      'cup',
-      'cup',
-      'quiet',
-      'cup',
-      'plate',
-      'cup',
-      'quiet',
-    ],
-  );
+  const crowded = walk(...'cup plate quiet cup vase cup quiet cup cup quiet cup plate cup quiet'.split(' '));
 
   test('is shrunk to the steps that are needed', async () => {
     const shrunk = await shrinkWalk(crowded, fails, 600_000);

@@ -6,9 +6,10 @@ import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
 import { linesOf, ordinaryConfig, type RunningAgent, startAgent } from '../../support/agent/running-agent.ts';
 import { apiservers } from './configs.ts';
 import { damages } from '../../support/foreign/damage.ts';
-import { chooseOneIn, chooseRuns } from '../../support/random/runs.ts';
+import { chooseOneIn } from '../../support/random/runs.ts';
 import { runEdit } from './strangers.ts';
 import { printOurs, type Source } from './tables.ts';
+import { forAll } from './for-all.ts';
 
 const fiveMinutesMs = 300_000;
 
@@ -92,21 +93,18 @@ describe('a stranger that undoes our rules every 10 ms for five minutes meets fe
 });
 
 test('however a stranger edits our rules at once after each of our writes, writes stay few and loud lines too (I9)', async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.constantFrom(...damages), fc.nat({ max: 30 }), async (kind, at) => {
-      const { clock, kernel, logger, agent } = await startInSync(nft);
-      let seen = kernel.applied.length;
-      runEdit(kernel, { ...nft, at, kind });
-      for (let passedMs = 0; passedMs < 60_000; passedMs += 10) {
-        if (kernel.applied.length > seen) runEdit(kernel, { ...nft, at, kind });
-        seen = kernel.applied.length;
-        await clock.advance(10);
-      }
-      expect(kernel.applied.length).toBeLessThanOrEqual(1 + 10 + 60 / 5 + 2);
-      expect(linesOf({ logger }, 'error').length).toBeLessThanOrEqual(2);
-      expect(kernel.breaches).toEqual([]);
-      await agent.stop();
-    }),
-    { numRuns: chooseRuns(20) },
-  );
+  await forAll({ runs: 20 }, [fc.constantFrom(...damages), fc.nat({ max: 30 })], async (kind, at) => {
+    const { clock, kernel, logger, agent } = await startInSync(nft);
+    let seen = kernel.applied.length;
+    runEdit(kernel, { ...nft, at, kind });
+    for (let passedMs = 0; passedMs < 60_000; passedMs += 10) {
+      if (kernel.applied.length > seen) runEdit(kernel, { ...nft, at, kind });
+      seen = kernel.applied.length;
+      await clock.advance(10);
+    }
+    expect(kernel.applied.length).toBeLessThanOrEqual(1 + 10 + 60 / 5 + 2);
+    expect(linesOf({ logger }, 'error').length).toBeLessThanOrEqual(2);
+    expect(kernel.breaches).toEqual([]);
+    await agent.stop();
+  });
 });

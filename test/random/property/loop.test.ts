@@ -7,7 +7,7 @@ import { startAgent } from '../../support/agent/running-agent.ts';
 import { printForeign, printOurs } from './tables.ts';
 import { observeAndAssess } from '../../../agent/read-host.ts';
 import { emptyState } from '../../../agent/decide/decision.ts';
-import { chooseRuns } from '../../support/random/runs.ts';
+import { forAll } from './for-all.ts';
 
 /** A tool that hangs takes its 10 s, and rest follows. */
 const quietMs = 60_000;
@@ -56,46 +56,40 @@ const walk = fc.record({
 });
 
 test('whatever strangers do, after 60 s of quiet all is in sync, and they find their own rules as they left them (I5, I7)', async () => {
-  await fc.assert(
-    fc.asyncProperty(walk, async ({ before, answer: word, config: wanted, steps, hanging }) => {
-      const clock = new FakeClock();
-      const kernel = createKernel(before, clock);
-      const agent = startAgent({ clock, kernel, config: wanted, answer: word });
-      if (hanging !== null) kernel.faults.hangNext(hanging);
+  await forAll({ runs: 150 }, [walk], async ({ before, answer: word, config: wanted, steps, hanging }) => {
+    const clock = new FakeClock();
+    const kernel = createKernel(before, clock);
+    const agent = startAgent({ clock, kernel, config: wanted, answer: word });
+    if (hanging !== null) kernel.faults.hangNext(hanging);
 
-      for (const { passMs: ms, ...what } of steps) {
-        if ('happening' in what) run(kernel, what.happening);
-        else kernel.faults.failNext({ tool: what.failing, code: what.code });
-        const foreign = printForeign(kernel);
-        await clock.advance(ms);
-        expect(printForeign(kernel)).toEqual(foreign);
-      }
-      kernel.trigger('nft-generation');
-      await clock.advance(quietMs);
+    for (const { passMs: ms, ...what } of steps) {
+      if ('happening' in what) run(kernel, what.happening);
+      else kernel.faults.failNext({ tool: what.failing, code: what.code });
+      const foreign = printForeign(kernel);
+      await clock.advance(ms);
+      expect(printForeign(kernel)).toEqual(foreign);
+    }
+    kernel.trigger('nft-generation');
+    await clock.advance(quietMs);
 
-      expect((await observeAndAssess(createPorts(kernel, word), wanted, emptyState)).plan.tables).toEqual([]);
-      expect(kernel.breaches).toEqual([]);
-      await agent.agent.stop();
-    }),
-    { numRuns: chooseRuns(150) },
-  );
+    expect((await observeAndAssess(createPorts(kernel, word), wanted, emptyState)).plan.tables).toEqual([]);
+    expect(kernel.breaches).toEqual([]);
+    await agent.agent.stop();
+  });
 });
 
 test('an agent that is stopped leaves its rules and nothing that still runs (I8)', async () => {
-  await fc.assert(
-    fc.asyncProperty(history, config, fc.nat({ max: 200 }), async (before, wanted, ms) => {
-      const clock = new FakeClock();
-      const kernel = createKernel(before, clock);
-      const { agent } = startAgent({ clock, kernel, config: wanted });
-      await clock.advance(ms);
-      await agent.stop();
-      const [rules, writes] = [printOurs(kernel), kernel.applied.length];
-      kernel.trigger('nft-generation');
-      await clock.advance(300_000);
-      expect(printOurs(kernel)).toEqual(rules);
-      expect(kernel.applied).toHaveLength(writes);
-      expect(clock.pending).toBe(0);
-    }),
-    { numRuns: chooseRuns(50) },
-  );
+  await forAll({ runs: 50 }, [history, config, fc.nat({ max: 200 })], async (before, wanted, ms) => {
+    const clock = new FakeClock();
+    const kernel = createKernel(before, clock);
+    const { agent } = startAgent({ clock, kernel, config: wanted });
+    await clock.advance(ms);
+    await agent.stop();
+    const [rules, writes] = [printOurs(kernel), kernel.applied.length];
+    kernel.trigger('nft-generation');
+    await clock.advance(300_000);
+    expect(printOurs(kernel)).toEqual(rules);
+    expect(kernel.applied).toHaveLength(writes);
+    expect(clock.pending).toBe(0);
+  });
 });

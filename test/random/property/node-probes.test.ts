@@ -1,8 +1,8 @@
 import { type ProbePace, ProbeTurns } from '../../../balancer/nodes/health.ts';
 import { describe, test, expect } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
-import { chooseRuns } from '../../support/random/runs.ts';
 import { isCorroborated, type NodeState, unknownNode, addAnswer } from '../../../balancer/nodes/directory.ts';
+import { forAll } from './for-all.ts';
 
 const pace: ProbePace = { intervalMs: 250, perSecond: 400 };
 
@@ -31,24 +31,21 @@ function listBegins(
 }
 
 describe('turns of connects', () => {
-  test('never begin more than 400 times within a second, whatever the number of nodes', () => {
-    fc.assert(
-      fc.property(
-        fc.integer({ min: 1, max: 700 }),
-        fc.array(fc.nat(99), { minLength: 30 }),
-        (count, choices) => {
-          const { begins } = listBegins(count, choices);
-          const most = Math.max(
-            0,
-            ...begins.map((from, index) => {
-              const rest = begins.slice(index, index + 500);
-              return rest.filter((atMs) => atMs < from + 1000).length;
-            }),
-          );
-          expect(most).toBeLessThanOrEqual(pace.perSecond);
-        },
-      ),
-      { numRuns: chooseRuns(25) },
+  test('never begin more than 400 times within a second, whatever the number of nodes', async () => {
+    await forAll(
+      { runs: 25 },
+      [fc.integer({ min: 1, max: 700 }), fc.array(fc.nat(99), { minLength: 30 })],
+      (count, choices) => {
+        const { begins } = listBegins(count, choices);
+        const most = Math.max(
+          0,
+          ...begins.map((from, index) => {
+            const rest = begins.slice(index, index + 500);
+            return rest.filter((atMs) => atMs < from + 1000).length;
+          }),
+        );
+        expect(most).toBeLessThanOrEqual(pace.perSecond);
+      },
     );
   });
 
@@ -135,13 +132,10 @@ const brokenRules: Readonly<Record<string, Witness>> = {
 };
 
 describe('the witness rule', () => {
-  test('takes no living node out, whatever becomes of others and of the own network', () => {
-    fc.assert(
-      fc.property(worlds.filter(hasLiving), (world) => {
-        expect(listWronged(world, isCorroborated)).toEqual([]);
-      }),
-      { numRuns: chooseRuns(300) },
-    );
+  test('takes no living node out, whatever becomes of others and of the own network', async () => {
+    await forAll({ runs: 300 }, [worlds.filter(hasLiving)], (world) => {
+      expect(listWronged(world, isCorroborated)).toEqual([]);
+    });
   });
 
   test.each(Object.entries(brokenRules))('is held to it: %s', (_, rule) => {

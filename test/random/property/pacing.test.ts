@@ -3,12 +3,12 @@ import { type Requeue, TriggerQueue } from '../../../lib/sync-queue.ts';
 import type { LoopCause } from '../../../agent/report/events.ts';
 import { describe, test, expect } from '@jest/globals';
 import { FakeClock } from '../../support/fakes/clock.ts';
-import { chooseRuns } from '../../support/random/runs.ts';
 import { syncKubeProxy } from '../../support/kube-proxy/in-memory.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { startAgent } from '../../support/agent/running-agent.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
 import type { KernelQuery, KernelReading } from '../../../lib/kernel/port.ts';
+import { forAll } from './for-all.ts';
 
 const runMs = 120_000;
 
@@ -71,71 +71,68 @@ const pattern = fc.record({
 
 describe('looking takes at most a third of any span of time (I14)', () => {
   test('whatever asks for looks, whatever they cost and whatever comes of them; and the next is never more than 60 s away', async () => {
-    await fc.assert(
-      fc.asyncProperty(pattern, async ({ costs, outcomes, askings }) => {
-        const clock = new FakeClock(undefined, 1);
-        const spans: Span[] = [];
-        const sync = async (): Promise<Requeue<LoopCause>> => {
-          const from = clock.now();
-          const cost = costs[spans.length % costs.length] ?? 0;
-          const next = outcomes[spans.length % outcomes.length] ?? quiet;
-          await new Promise<void>((resolve) => clock.schedule(cost, resolve));
-          spans.push({ from, to: clock.now() });
-          queue.recordOutcome(next.isIdle);
-          return next;
+    await forAll({ runs: 200 }, [pattern], async ({ costs, outcomes, askings }) => {
+      const clock = new FakeClock(undefined, 1);
+      const spans: Span[] = [];
+      const sync = async (): Promise<Requeue<LoopCause>> => {
+        const from = clock.now();
+        const cost = costs[spans.length % costs.length] ?? 0;
+        const next = outcomes[spans.length % outcomes.length] ?? quiet;
+        await new Promise<void>((resolve) => clock.schedule(cost, resolve));
+        spans.push({ from, to: clock.now() });
+        queue.recordOutcome(next.isIdle);
+        return next;
+      };
+      const queue = new TriggerQueue<LoopCause>({
+        clock,
+        awaited: ['start', 'verify', 'health', 'own-rules'],
+        sync,
+      });
+      queue.requeueAfter('start', 0);
+      for (const { cause, everyMs, firstMs } of askings) {
+        const ask = () => {
+          if (cause === 'health') queue.requeueAfter(cause, 0);
+          else queue.trigger(cause);
+          clock.schedule(everyMs, ask);
         };
-        const queue = new TriggerQueue<LoopCause>({
-          clock,
-          awaited: ['start', 'verify', 'health', 'own-rules'],
-          sync,
-        });
-        queue.requeueAfter('start', 0);
-        for (const { cause, everyMs, firstMs } of askings) {
-          const ask = () => {
-            if (cause === 'health') queue.requeueAfter(cause, 0);
-            else queue.trigger(cause);
-            clock.schedule(everyMs, ask);
-          };
-          clock.schedule(firstMs, ask);
-        }
-        await clock.advance(runMs);
-        expect(findTooMuch(spans).slice(0, 1)).toEqual([]);
-        expect(findLongestRest(spans)).toBeLessThanOrEqual(60_000);
-        expect(clock.now() - (spans.at(-1)?.to ?? 0)).toBeLessThanOrEqual(70_000);
-      }),
-      { numRuns: chooseRuns(200) },
-    );
+        clock.schedule(firstMs, ask);
+      }
+      await clock.advance(runMs);
+      expect(findTooMuch(spans).slice(0, 1)).toEqual([]);
+      expect(findLongestRest(spans)).toBeLessThanOrEqual(60_000);
+      expect(clock.now() - (spans.at(-1)?.to ?? 0)).toBeLessThanOrEqual(70_000);
+    });
   });
 
   test('by a whole agent, among strangers who undo its rules, tools that fail and looks that cost much', async () => {
-    await fc.assert(
-      fc.asyncProperty(
+    await forAll(
+      { runs: 60 },
+      [
         fc.record({
           costMs,
           everyMs: fc.integer({ min: 100, max: 3000 }),
           failing: fc.constantFrom(null, 'iptables-nft-save', 'iptables-nft-restore'),
           isUndone: fc.boolean(),
         }),
-        async ({ costMs: cost, everyMs, failing, isUndone }) => {
-          const clock = new FakeClock();
-          const kernel = new TimedKernel(clock);
-          syncKubeProxy(kernel, { family: 'ipv4', dialect: 'nft' }, [toEndpoint('10.77.0.11:6443')]);
-          kernel.faults.delayEvery('netlink', cost);
-          const { agent } = startAgent({ clock, kernel });
-          for (let passedMs = 0; passedMs < runMs / 2; passedMs += everyMs) {
-            if (failing !== null) kernel.faults.failNext({ tool: failing, code: 'TOOL_FAILED' });
-            if (isUndone) kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
-            else kernel.trigger('nft-generation');
-            await clock.advance(everyMs);
-          }
-          const stopping = agent.stop();
-          await clock.advance(20_000);
-          await stopping;
-          expect(kernel.spans.length).toBeGreaterThan(1);
-          expect(findTooMuch(kernel.spans).slice(0, 1)).toEqual([]);
-        },
-      ),
-      { numRuns: chooseRuns(60) },
+      ],
+      async ({ costMs: cost, everyMs, failing, isUndone }) => {
+        const clock = new FakeClock();
+        const kernel = new TimedKernel(clock);
+        syncKubeProxy(kernel, { family: 'ipv4', dialect: 'nft' }, [toEndpoint('10.77.0.11:6443')]);
+        kernel.faults.delayEvery('netlink', cost);
+        const { agent } = startAgent({ clock, kernel });
+        for (let passedMs = 0; passedMs < runMs / 2; passedMs += everyMs) {
+          if (failing !== null) kernel.faults.failNext({ tool: failing, code: 'TOOL_FAILED' });
+          if (isUndone) kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
+          else kernel.trigger('nft-generation');
+          await clock.advance(everyMs);
+        }
+        const stopping = agent.stop();
+        await clock.advance(20_000);
+        await stopping;
+        expect(kernel.spans.length).toBeGreaterThan(1);
+        expect(findTooMuch(kernel.spans).slice(0, 1)).toEqual([]);
+      },
     );
   });
 });

@@ -10,7 +10,7 @@ import { syncKubeProxy, removeKubeProxy } from '../../support/kube-proxy/in-memo
 import { startAgent, ordinaryConfig, linesOf } from '../../support/agent/running-agent.ts';
 import { fc } from '../../support/random/fc.ts';
 import { event, run } from './hosts.ts';
-import { chooseRuns } from '../../support/random/runs.ts';
+import { forAll } from './for-all.ts';
 
 /** From the change to the end of one look: a trigger (50 ms at most for the generation), and the time to settle. */
 const oneLookMs = 50 + 20;
@@ -81,33 +81,30 @@ describe('when kube-proxy wants its chain gone (I11)', () => {
   );
 
   test('whatever happened before, kube-proxy can be removed with the second try', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(event, { maxLength: 6 }), config, async (events, wanted) => {
-        const clock = new FakeClock();
-        const kernel = new FakeKernel(clock);
-        const { agent } = startAgent({ clock, kernel, config: { ...wanted, proxyMode: 'auto' } });
-        for (const happening of [...events, { does: 'sync', source: nft, endpoints: apiservers } as const]) {
-          run(kernel, happening);
-          await clock.advance(500);
-        }
-        // A first try that fails has taken its jumps and its filter rules away: nothing is alive any more.
-        attempt(() => {
-          syncKubeProxy(kernel, nft, []);
-        });
-        await clock.advance(5000);
-        expect(countPins(kernel, nft)).toBe(0);
+    await forAll({ runs: 60 }, [fc.array(event, { maxLength: 6 }), config], async (events, wanted) => {
+      const clock = new FakeClock();
+      const kernel = new FakeKernel(clock);
+      const { agent } = startAgent({ clock, kernel, config: { ...wanted, proxyMode: 'auto' } });
+      for (const happening of [...events, { does: 'sync', source: nft, endpoints: apiservers } as const]) {
+        run(kernel, happening);
+        await clock.advance(500);
+      }
+      // A first try that fails has taken its jumps and its filter rules away: nothing is alive any more.
+      attempt(() => {
+        syncKubeProxy(kernel, nft, []);
+      });
+      await clock.advance(5000);
+      expect(countPins(kernel, nft)).toBe(0);
+      attempt(() => {
+        removeKubeProxy(kernel, nft);
+      });
+      await clock.advance(5000);
+      expect(
         attempt(() => {
           removeKubeProxy(kernel, nft);
-        });
-        await clock.advance(5000);
-        expect(
-          attempt(() => {
-            removeKubeProxy(kernel, nft);
-          }),
-        ).toBe('done');
-        await agent.stop();
-      }),
-      { numRuns: chooseRuns(60) },
-    );
+        }),
+      ).toBe('done');
+      await agent.stop();
+    });
   });
 });

@@ -12,6 +12,7 @@ import { printForeign, printTable } from './tables.ts';
 import { converge, applyPlan } from '../../../agent/sync.ts';
 import { VipnatError, errorCodes, type ErrorCode } from '../../../lib/errors.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
+import { forAll } from './for-all.ts';
 
 const tables = ['filter', 'nat', 'vipnat'] as const;
 
@@ -43,8 +44,10 @@ describe('a write that a stranger comes before', () => {
   test('leaves each table as it was or as wanted, never half of it (I6), and the next looks get there', async () => {
     let lost = 0;
     const runs = chooseRuns(300);
-    await fc.assert(
-      fc.asyncProperty(history, answer, config, fc.nat({ max: 20 }), async (events, word, wanted, at) => {
+    await forAll(
+      { runs: 300 },
+      [history, answer, config, fc.nat({ max: 20 })],
+      async (events, word, wanted, at) => {
         const kernel = createKernel(events);
         const ports = createPorts(kernel, word);
         const outcome = await writeDuringRace(kernel, await observeAndAssess(ports, wanted, emptyState), at);
@@ -61,8 +64,7 @@ describe('a write that a stranger comes before', () => {
         expect((await observeAndAssess(ports, wanted, emptyState)).plan.tables).toEqual([]);
         expect(printForeign(kernel)).toEqual(foreign);
         expect(kernel.breaches).toEqual([]);
-      }),
-      { numRuns: runs },
+      },
     );
     // Without races that are lost nothing was tested.
     expect(lost).toBeGreaterThan(runs / 15);
@@ -132,29 +134,26 @@ describe('a look that could not read everything (I1)', () => {
   ];
 
   test('is an error with a code, or a plan that leaves alone what a tool did not tell, whichever fails or hangs', async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        history,
-        config,
-        fc.constantFrom(...readTools),
-        fc.constantFrom(...errorCodes),
-        async (events, wanted, tool, code) => {
-          const clock = new FakeClock();
-          const kernel = createKernel(events, clock);
-          kernel.faults.failNext({ tool, code });
-          const looked = observeAndAssess(createPorts(kernel, null), wanted, emptyState).catch(
-            (error: unknown) => error,
-          );
-          await clock.advance(20_000);
-          expectToLeaveAlone(await looked, tool, code);
-        },
-      ),
+    await forAll(
+      {},
+      [history, config, fc.constantFrom(...readTools), fc.constantFrom(...errorCodes)],
+      async (events, wanted, tool, code) => {
+        const clock = new FakeClock();
+        const kernel = createKernel(events, clock);
+        kernel.faults.failNext({ tool, code });
+        const looked = observeAndAssess(createPorts(kernel, null), wanted, emptyState).catch(
+          (error: unknown) => error,
+        );
+        await clock.advance(20_000);
+        expectToLeaveAlone(await looked, tool, code);
+      },
     );
   });
 
   test('is the same when a tool prints part of a table, or something else', async () => {
-    await fc.assert(
-      fc.asyncProperty(
+    await forAll(
+      {},
+      [
         history,
         config,
         fc.constantFrom('iptables-nft-save', 'ip6tables-legacy-save'),
@@ -165,16 +164,16 @@ describe('a look that could not read everything (I1)', () => {
           ),
           fc.string({ minLength: 1 }).map((text) => `Error: ${text.replaceAll('\n', ' ')}\n`),
         ),
-        async (events, wanted, tool, garbage) => {
-          const kernel = createKernel(events);
-          kernel.faults.printNext(tool, garbage);
-          const looked = observeAndAssess(createPorts(kernel, null), wanted, emptyState).catch(
-            (error: unknown) => error,
-          );
-          const code = garbage.includes('incompatible') ? 'TABLE_INCOMPATIBLE' : 'TOOL_OUTPUT_UNEXPECTED';
-          expectToLeaveAlone(await looked, tool, code);
-        },
-      ),
+      ],
+      async (events, wanted, tool, garbage) => {
+        const kernel = createKernel(events);
+        kernel.faults.printNext(tool, garbage);
+        const looked = observeAndAssess(createPorts(kernel, null), wanted, emptyState).catch(
+          (error: unknown) => error,
+        );
+        const code = garbage.includes('incompatible') ? 'TABLE_INCOMPATIBLE' : 'TOOL_OUTPUT_UNEXPECTED';
+        expectToLeaveAlone(await looked, tool, code);
+      },
     );
   });
 });

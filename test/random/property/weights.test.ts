@@ -3,7 +3,6 @@ import { fc } from '../../support/random/fc.ts';
 import { test, expect, describe } from '@jest/globals';
 import { weighByCounts } from '../../../agent/weights.ts';
 import { unitsPerBackend, toChances, weighWith, readWeights, type Weights } from '../../../lib/dialect.ts';
-import { chooseRuns } from '../../support/random/runs.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { ConnectionShares } from '../../../balancer/table/shares.ts';
 import { emptyTable } from '../../../lib/nft/table.ts';
@@ -11,25 +10,24 @@ import { makePortBalance } from '../../support/fakes/port-balance.ts';
 import { describeFlow } from '../../../lib/kernel/conntrack.ts';
 import { renderPort } from '../../../balancer/table/render.ts';
 import { formatEndpoint } from '../../../lib/net.ts';
+import { forAll } from './for-all.ts';
 
 const makeBackends = (count: number) =>
   Array.from({ length: count }, (_, index) => toEndpoint(`10.0.0.${index + 1}:6443`));
 
 const open = fc.array(fc.nat(2000), { minLength: 2, maxLength: 5 });
 
-test('weights are whole, add up, leave nobody without, and are read back from the chances that rules have', () => {
-  fc.assert(
-    fc.property(open, (counts) => {
-      const backends = makeBackends(counts.length);
-      const weights = weighByCounts(backends, toCounts(counts), null);
-      if (weights === null) return;
-      const values = [...weights.values()];
-      expect(values.reduce((sum, one) => sum + one, 0)).toBe(counts.length * unitsPerBackend);
-      expect(Math.min(...values)).toBeGreaterThanOrEqual(unitsPerBackend / 4);
-      const parts = toChances(backends, weighWith(weights)).map(({ weight, left }) => weight / left);
-      expect([...(readWeights(backends, parts) ?? [])]).toEqual([...weights]);
-    }),
-  );
+test('weights are whole, add up, leave nobody without, and are read back from the chances that rules have', async () => {
+  await forAll({}, [open], (counts) => {
+    const backends = makeBackends(counts.length);
+    const weights = weighByCounts(backends, toCounts(counts), null);
+    if (weights === null) return;
+    const values = [...weights.values()];
+    expect(values.reduce((sum, one) => sum + one, 0)).toBe(counts.length * unitsPerBackend);
+    expect(Math.min(...values)).toBeGreaterThanOrEqual(unitsPerBackend / 4);
+    const parts = toChances(backends, weighWith(weights)).map(({ weight, left }) => weight / left);
+    expect([...(readWeights(backends, parts) ?? [])]).toEqual([...weights]);
+  });
 });
 
 interface Traffic {
@@ -48,19 +46,16 @@ const traffic = fc.record({
   seed: fc.integer(),
 });
 
-test('from any counts, shares become equal and stay so, for connections of any life', () => {
-  fc.assert(
-    fc.property(traffic, (one) => {
-      const { changes, counts } = run(one);
-      // Chance alone makes a difference now and then: hardly any of the last looks finds one.
-      const late = changes.filter((at) => at > rounds / 2).length;
-      expect(late).toBeLessThanOrEqual(rounds / 20);
-      const mean = counts.reduce((sum, count) => sum + count, 0) / counts.length;
-      const difference = Math.max(...counts) - Math.min(...counts);
-      expect(difference).toBeLessThanOrEqual(1.5 * Math.max(10, 6 * Math.sqrt(mean), mean / 10));
-    }),
-    { numRuns: chooseRuns(50) },
-  );
+test('from any counts, shares become equal and stay so, for connections of any life', async () => {
+  await forAll({ runs: 50 }, [traffic], (one) => {
+    const { changes, counts } = run(one);
+    // Chance alone makes a difference now and then: hardly any of the last looks finds one.
+    const late = changes.filter((at) => at > rounds / 2).length;
+    expect(late).toBeLessThanOrEqual(rounds / 20);
+    const mean = counts.reduce((sum, count) => sum + count, 0) / counts.length;
+    const difference = Math.max(...counts) - Math.min(...counts);
+    expect(difference).toBeLessThanOrEqual(1.5 * Math.max(10, 6 * Math.sqrt(mean), mean / 10));
+  });
 });
 
 const rounds = 400;

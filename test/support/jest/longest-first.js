@@ -2,14 +2,9 @@ import TestSequencer from '@jest/test-sequencer';
 
 /** Files that take far longer than others, by the end of their path: begun last they would be waited for alone. */
 const long = [
-  ...[
-    'netns/doctor.full.test.ts',
-    'netns/crash.full.test.ts',
-    'netns/forwarding.full.test.ts',
-    'netns/departed.full.test.ts',
-  ],
+  ...['netns/doctor.full.test.ts', 'netns/crash.full.test.ts', 'netns/forwarding.full.test.ts'],
   // Real nodes take as long as the next two.
-  ...['netns/rewrite.long.test.ts', 'scenarios/nodes.test.ts', 'control-plane/iptables.test.ts'],
+  ...['scenarios/nodes.test.ts', 'control-plane/iptables.test.ts'],
   ...['control-plane/deaths.test.ts', 'control-plane/nftables.test.ts'],
 ];
 

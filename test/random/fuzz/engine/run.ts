@@ -1,4 +1,4 @@
-import { type TargetName, targets } from './targets.ts';
+import { test } from '@jest/globals';
 import { Random } from '../../../support/random/random.ts';
 import { isLong } from '../../../support/jest/extent.ts';
 import { performance } from 'node:perf_hooks';
@@ -15,7 +15,10 @@ const slowMs = 10_000;
 
 /** What is fed with inputs, and what must be so for each. */
 export interface Target<T> {
-  readonly name: TargetName;
+  /** As failures and counts print it. */
+  readonly name: string;
+  /** How many inputs there are with `--long`; a tenth of them without. */
+  readonly cases: number;
   readonly make: (random: Random) => T;
   /** Throws when a property does not hold. */
   readonly check: (input: T) => void | Promise<void>;
@@ -28,10 +31,9 @@ interface Seeds {
 }
 
 /** The seeds of a target's cases. `FUZZ_SEED` replays the case that a failure has printed. */
-function chooseSeeds(name: TargetName): readonly Seeds[] {
+function chooseSeeds(cases: number): readonly Seeds[] {
   const { FUZZ_SEED: seed = '', FUZZ_SHARE: share = '' } = process.env;
   if (seed !== '') return [{ first: Number(seed), count: 1 }];
-  const { cases } = targets[name];
   // For who writes a target: another part of the cases.
   if (share !== '' || !isLong) {
     return [{ first: 1, count: Math.ceil(cases * (share === '' ? shortShare : Number(share))) }];
@@ -43,12 +45,20 @@ function chooseSeeds(name: TargetName): readonly Seeds[] {
   ];
 }
 
+/** Hours with `--long`. */
+const limitMs = 3_600_000;
+
+/** A test that feeds a target. */
+export function testTarget<T>(title: string, target: Target<T>): void {
+  test(title, () => fuzz(target), limitMs);
+}
+
 /**
- * Feeds a target as often as its row says. A failure names the target, the seed and the input.
+ * Feeds a target as often as it says. A failure names the target, the seed and the input.
  * @throws Error
  */
 export async function fuzz<T>(target: Target<T>): Promise<void> {
-  for (const { first, count } of chooseSeeds(target.name)) {
+  for (const { first, count } of chooseSeeds(target.cases)) {
     const begin = performance.now();
     for (let seed = first; seed < first + count; seed += 1) await feed(target, seed);
     const seconds = ((performance.now() - begin) / 1000).toFixed(1);

@@ -1,9 +1,8 @@
-import { jest, test } from '@jest/globals';
 import { readCaptures } from '../engine/captures.ts';
 import { vips, makeSource, makeTables, printTables, makeRule } from '../generate/tables.ts';
 import type { Balance } from '../../../../lib/dialect.ts';
 import type { SaveOutput } from '../../../../lib/kernel/port.ts';
-import { attempt, fuzz } from '../engine/run.ts';
+import { attempt, testTarget } from '../engine/run.ts';
 import {
   parseSave,
   splitRule,
@@ -24,8 +23,6 @@ import { readIptablesInstalled } from '../../../../lib/iptables/vip-rules.ts';
 import { mutateText } from '../engine/mutate.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { isConflicting } from '../../../../lib/iptables/diff.ts';
-
-jest.setTimeout(3_600_000);
 
 const corpus = readCaptures(/^ip6?tables-.*save|^own-rules\.(?:nft|legacy)/);
 
@@ -57,44 +54,44 @@ function insistOnProxy(
   if (entryRule !== null) insist(isInText(entryRule.value.clusterIp), 'the ClusterIP is in the text');
 }
 
-test('what iptables-save prints, with faults: a value or a coded error, and no backend that is not in it', async () => {
-  await fuzz({
+testTarget(
+  'what iptables-save prints, with faults: a value or a coded error, and no backend that is not in it',
+  {
     name: 'iptables-save, mutated',
+    cases: 40_000,
     make: (random) => ({ ...makeSource(random), text: mutateText(random, corpus) }),
     check: checkSave,
-  });
+  },
+);
+
+testTarget('tables of any odd rules are read as they were printed, and so is what kube-proxy has in them', {
+  name: 'iptables-save, generated',
+  cases: 15_000,
+  make: (random) => ({ source: makeSource(random), tables: makeTables(random) }),
+  check: ({ source, tables }) => {
+    const text = printTables(tables);
+    const ruleset = parseSave({ ...source, text });
+    insist(isDeepStrictEqual(ruleset.tables, tables), `read otherwise than printed: ${text}`);
+    checkSave({ ...source, text });
+  },
 });
 
-test('tables of any odd rules are read as they were printed, and so is what kube-proxy has in them', async () => {
-  await fuzz({
-    name: 'iptables-save, generated',
-    make: (random) => ({ source: makeSource(random), tables: makeTables(random) }),
-    check: ({ source, tables }) => {
-      const text = printTables(tables);
-      const ruleset = parseSave({ ...source, text });
-      insist(isDeepStrictEqual(ruleset.tables, tables), `read otherwise than printed: ${text}`);
-      checkSave({ ...source, text });
-    },
-  });
-});
+const rules = corpus.flatMap((text) => text.split('\n').filter((line) => line.startsWith('-A ')));
 
-test('any rule is taken apart, with nothing lost or added', async () => {
-  const rules = corpus.flatMap((text) => text.split('\n').filter((line) => line.startsWith('-A ')));
-  await fuzz({
-    name: 'iptables rules',
-    make: (random) =>
-      random.chance(30) ? makeRule(random) : mutateText(random, [random.pick(rules), random.pick(rules)]),
-    check: (text) => {
-      const words = splitRule(text);
-      const { target, comment } = parseRule(text);
-      const isOfWords = (value: string | null) =>
-        value === null || value === '' || words.some((word) => value.includes(word));
-      insist(isOfWords(target) && isOfWords(comment), 'target and comment of its words');
-      insist(hasSameIptablesMeaning(text, text), 'it means what it says');
-      for (const chain of ['PREROUTING', 'POSTROUTING', 'FORWARD', 'INPUT'])
-        isConflicting(text, chain, listPackets(chain, balances));
-      if (isOwnRule(text))
-        insist(text.includes('vipnat:') || text.includes('VIPNAT'), 'ours by what is in it');
-    },
-  });
+testTarget('any rule is taken apart, with nothing lost or added', {
+  name: 'iptables rules',
+  cases: 120_000,
+  make: (random) =>
+    random.chance(30) ? makeRule(random) : mutateText(random, [random.pick(rules), random.pick(rules)]),
+  check: (text) => {
+    const words = splitRule(text);
+    const { target, comment } = parseRule(text);
+    const isOfWords = (value: string | null) =>
+      value === null || value === '' || words.some((word) => value.includes(word));
+    insist(isOfWords(target) && isOfWords(comment), 'target and comment of its words');
+    insist(hasSameIptablesMeaning(text, text), 'it means what it says');
+    for (const chain of ['PREROUTING', 'POSTROUTING', 'FORWARD', 'INPUT'])
+      isConflicting(text, chain, listPackets(chain, balances));
+    if (isOwnRule(text)) insist(text.includes('vipnat:') || text.includes('VIPNAT'), 'ours by what is in it');
+  },
 });

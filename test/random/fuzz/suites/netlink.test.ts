@@ -7,7 +7,7 @@ import {
   renderAttribute,
   visitWith,
 } from '../../../../lib/kernel/netlink.ts';
-import { fuzz, attemptLater } from '../engine/run.ts';
+import { fuzz, attemptLater, testTarget } from '../engine/run.ts';
 import { mutateBytes } from '../engine/mutate.ts';
 import { insist, insistOnError } from '../engine/properties.ts';
 import { dumpLocalRoutes } from '../../../../lib/kernel/forwarding.ts';
@@ -102,30 +102,30 @@ function answering(messages: readonly NetlinkMessage[]): NetlinkClient {
   };
 }
 
-test('datagrams of any bytes are cut into messages and attributes that are within them', async () => {
-  await fuzz({
-    name: 'netlink datagrams',
-    make: (random) => mutateBytes(random, corpus),
-    check: (datagram) => {
-      const messages = parseMessages(datagram);
-      insist(messages.length <= datagram.length / 16, 'no more messages than there is room for');
-      const bytes = messages.reduce((sum, { data }) => sum + data.length, 0);
-      insist(bytes <= datagram.length, 'no more bytes than there are');
-      for (const { data } of messages) {
-        const attributes = [...parseAttributes(data, 8).values()];
-        insist(
-          attributes.every(({ length }) => length <= data.length),
-          'attributes are within the message',
-        );
-      }
-    },
-  });
+testTarget('datagrams of any bytes are cut into messages and attributes that are within them', {
+  name: 'netlink datagrams',
+  cases: 100_000,
+  make: (random) => mutateBytes(random, corpus),
+  check: (datagram) => {
+    const messages = parseMessages(datagram);
+    insist(messages.length <= datagram.length / 16, 'no more messages than there is room for');
+    const bytes = messages.reduce((sum, { data }) => sum + data.length, 0);
+    insist(bytes <= datagram.length, 'no more bytes than there are');
+    for (const { data } of messages) {
+      const attributes = [...parseAttributes(data, 8).values()];
+      insist(
+        attributes.every(({ length }) => length <= data.length),
+        'attributes are within the message',
+      );
+    }
+  },
 });
 
 test('routes of any bytes: own addresses with a source and an interface of the same answer, or a coded error', async () => {
   let found = 0;
   await fuzz({
     name: 'netlink routes',
+    cases: 40_000,
     make: (random) => ({
       list: parseMessages(mutateBytes(random, [routes, cutShort])),
       usual: parseMessages(mutateBytes(random, [everywhere])),
@@ -202,6 +202,7 @@ test('connections of any bytes: between endpoints that are in them, each with a 
   let found = 0;
   await fuzz({
     name: 'netlink connections',
+    cases: 40_000,
     make: (random) => mutateBytes(random, connections),
     check: async (bytes) => {
       const client: Pick<NetlinkClient, 'request'> = {
@@ -226,30 +227,29 @@ test('connections of any bytes: between endpoints that are in them, each with a 
   expect(found).toBeGreaterThan(0);
 });
 
-test('answers of any bytes: addresses, names and a generation, or a coded error', async () => {
-  await fuzz({
-    name: 'netlink answers',
-    make: (random) => parseMessages(mutateBytes(random, corpus)),
-    check: async (messages) => {
-      const client = answering(messages);
-      const addresses = await attemptLater(() => dumpAddresses(client));
-      if (addresses instanceof VipnatError) insistOnError(addresses);
-      else {
-        const bytes = Buffer.concat(messages.map(({ data }) => data));
-        for (const { address, family, deviceIndex } of addresses) {
-          const parsed = parseAddress(address);
-          insist(parsed?.family === family && parsed.text === address, `no address: ${address}`);
-          insist(Number.isInteger(deviceIndex), 'an index');
-          if (family === 'ipv4')
-            insist(bytes.includes(Buffer.from(address.split('.').map(Number))), 'in the answer');
-        }
+testTarget('answers of any bytes: addresses, names and a generation, or a coded error', {
+  name: 'netlink answers',
+  cases: 40_000,
+  make: (random) => parseMessages(mutateBytes(random, corpus)),
+  check: async (messages) => {
+    const client = answering(messages);
+    const addresses = await attemptLater(() => dumpAddresses(client));
+    if (addresses instanceof VipnatError) insistOnError(addresses);
+    else {
+      const bytes = Buffer.concat(messages.map(({ data }) => data));
+      for (const { address, family, deviceIndex } of addresses) {
+        const parsed = parseAddress(address);
+        insist(parsed?.family === family && parsed.text === address, `no address: ${address}`);
+        insist(Number.isInteger(deviceIndex), 'an index');
+        if (family === 'ipv4')
+          insist(bytes.includes(Buffer.from(address.split('.').map(Number))), 'in the answer');
       }
-      const names = await attemptLater(() => dumpLinks(client));
-      if (names instanceof VipnatError) insistOnError(names);
-      else for (const name of names.values()) insist(name.length <= 64, 'a name');
-      const generation = await attemptLater(() => readGeneration(client));
-      if (generation instanceof VipnatError) insistOnError(generation);
-      else insist(Number.isInteger(generation), 'a number');
-    },
-  });
+    }
+    const names = await attemptLater(() => dumpLinks(client));
+    if (names instanceof VipnatError) insistOnError(names);
+    else for (const name of names.values()) insist(name.length <= 64, 'a name');
+    const generation = await attemptLater(() => readGeneration(client));
+    if (generation instanceof VipnatError) insistOnError(generation);
+    else insist(Number.isInteger(generation), 'a number');
+  },
 });

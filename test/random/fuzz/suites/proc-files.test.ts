@@ -1,6 +1,6 @@
-import { jest, test, expect } from '@jest/globals';
+import { test, expect } from '@jest/globals';
 import { readCaptures } from '../engine/captures.ts';
-import { fuzz, attempt } from '../engine/run.ts';
+import { attempt, testTarget } from '../engine/run.ts';
 import { mutateText } from '../engine/mutate.ts';
 import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
@@ -13,62 +13,57 @@ import { parseCapture } from '../../../../lib/keepalived/read.ts';
 import { parseAddress } from '../../../../lib/net.ts';
 import { parseListeners } from '../../../../lib/kernel/host.ts';
 
-jest.setTimeout(3_600_000);
-
 const ipvs = readCaptures(/^proc-net-ip_vs/);
 const captures = readCaptures(/^tcpdump-vrrp/);
 const family = 'ipv4';
 
-test('/proc/net/ip_vs, with faults: a value or a coded error, and no real server that is not in it', async () => {
-  await fuzz({
-    name: '/proc/net/ip_vs, mutated',
-    make: (random) => mutateText(random, ipvs),
-    check: (text) => {
-      const servers = attempt(() => parseIpvs(text));
-      if (servers instanceof VipnatError) {
-        insistOnError(servers);
-        return;
-      }
-      const { server, reason } = findKubernetesServer(servers, { family, localAddresses: ['10.77.0.11'] });
-      insist((server === null) === (reason !== null), 'a server or a reason');
-      for (const { address, port } of server?.value.backends ?? []) {
-        const hex = address.split('.').map((part) => Number(part).toString(16).padStart(2, '0'));
-        const inFile = `${hex.join('')}:${port.toString(16).padStart(4, '0')}`.toUpperCase();
-        insist(text.includes(inFile), `the text does not hold ${inFile}`);
-      }
-      const kept = attempt(() => parseIpvs(withoutConnectionCounts(text)));
-      insist(kept instanceof VipnatError || kept.length === servers.length, 'counts change no server');
-    },
-  });
+testTarget('/proc/net/ip_vs, with faults: a value or a coded error, and no real server that is not in it', {
+  name: '/proc/net/ip_vs, mutated',
+  cases: 60_000,
+  make: (random) => mutateText(random, ipvs),
+  check: (text) => {
+    const servers = attempt(() => parseIpvs(text));
+    if (servers instanceof VipnatError) {
+      insistOnError(servers);
+      return;
+    }
+    const { server, reason } = findKubernetesServer(servers, { family, localAddresses: ['10.77.0.11'] });
+    insist((server === null) === (reason !== null), 'a server or a reason');
+    for (const { address, port } of server?.value.backends ?? []) {
+      const hex = address.split('.').map((part) => Number(part).toString(16).padStart(2, '0'));
+      const inFile = `${hex.join('')}:${port.toString(16).padStart(4, '0')}`.toUpperCase();
+      insist(text.includes(inFile), `the text does not hold ${inFile}`);
+    }
+    const kept = attempt(() => parseIpvs(withoutConnectionCounts(text)));
+    insist(kept instanceof VipnatError || kept.length === servers.length, 'counts change no server');
+  },
 });
 
-test('virtual servers of any kind are read as the kernel prints them', async () => {
-  await fuzz({
-    name: '/proc/net/ip_vs, generated',
-    make: makeServers,
-    check: (servers) => {
-      insist(isDeepStrictEqual(parseIpvs(printServers(servers)), servers), 'read otherwise than printed');
-    },
-  });
+testTarget('virtual servers of any kind are read as the kernel prints them', {
+  name: '/proc/net/ip_vs, generated',
+  cases: 20_000,
+  make: makeServers,
+  check: (servers) => {
+    insist(isDeepStrictEqual(parseIpvs(printServers(servers)), servers), 'read otherwise than printed');
+  },
 });
 
-test('what tcpdump prints of VRRP, with faults: adverts whose addresses are addresses', async () => {
-  await fuzz({
-    name: 'tcpdump',
-    make: (random) => mutateText(random, captures),
-    check: (text) => {
-      for (const { source, family: of, vrid, priority, addresses } of parseCapture(text)) {
-        insist(
-          [vrid, priority].every((byte) => Number.isInteger(byte) && byte >= 0 && byte < 256),
-          'bytes',
-        );
-        for (const one of [source, ...addresses]) {
-          const address = parseAddress(one);
-          insist(address?.family === of && address.text === one, `no address: ${JSON.stringify(one)}`);
-        }
+testTarget('what tcpdump prints of VRRP, with faults: adverts whose addresses are addresses', {
+  name: 'tcpdump',
+  cases: 50_000,
+  make: (random) => mutateText(random, captures),
+  check: (text) => {
+    for (const { source, family: of, vrid, priority, addresses } of parseCapture(text)) {
+      insist(
+        [vrid, priority].every((byte) => Number.isInteger(byte) && byte >= 0 && byte < 256),
+        'bytes',
+      );
+      for (const one of [source, ...addresses]) {
+        const address = parseAddress(one);
+        insist(address?.family === of && address.text === one, `no address: ${JSON.stringify(one)}`);
       }
-    },
-  });
+    }
+  },
 });
 
 const tcp = [
@@ -82,17 +77,16 @@ const tcp = [
 `,
 ];
 
-test('/proc/net/tcp and tcp6, with faults: listeners with addresses and ports', async () => {
-  await fuzz({
-    name: '/proc/net/tcp',
-    make: (random) => mutateText(random, tcp),
-    check: (text) => {
-      for (const { address, family: of, port, inode } of parseListeners(text)) {
-        insist(parseAddress(address)?.family === of, `no address: ${address}`);
-        insist(Number.isInteger(port) && port >= 0 && port < 65_536 && /^\d+$/.test(inode), 'port and inode');
-      }
-    },
-  });
+testTarget('/proc/net/tcp and tcp6, with faults: listeners with addresses and ports', {
+  name: '/proc/net/tcp',
+  cases: 60_000,
+  make: (random) => mutateText(random, tcp),
+  check: (text) => {
+    for (const { address, family: of, port, inode } of parseListeners(text)) {
+      insist(parseAddress(address)?.family === of, `no address: ${address}`);
+      insist(Number.isInteger(port) && port >= 0 && port < 65_536 && /^\d+$/.test(inode), 'port and inode');
+    }
+  },
 });
 
 test('the check itself finds addresses whatever is around them', () => {

@@ -1,12 +1,9 @@
-import { jest, test } from '@jest/globals';
 import { injectionCases, toPod } from '../../../support/manifest/injected-pods.ts';
-import { fuzz } from '../engine/run.ts';
+import { testTarget } from '../engine/run.ts';
 import { mutateJson } from '../generate/json.ts';
 import { mutateText } from '../engine/mutate.ts';
 import { answerReview } from '../../../../controller/webhook/webhook.ts';
 import { insist } from '../engine/properties.ts';
-
-jest.setTimeout(3_600_000);
 
 const reviews = injectionCases.map(([, pod]) => ({
   ...{ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview' },
@@ -23,9 +20,11 @@ const service = {
 
 const added = /^\/spec\/(?:readinessGates(?:\/-)?|containers\/\d+\/lifecycle(?:\/preStop)?)$/;
 
-test('whatever an API server sends about a new pod, the pod is made, and gets a gate and pauses at most', async () => {
-  await fuzz({
+testTarget(
+  'whatever an API server sends about a new pod, the pod is made, and gets a gate and pauses at most',
+  {
     name: 'a review of a new pod',
+    cases: 20_000,
     make: (random) => {
       const review = random.pick(reviews);
       return random.chance(70)
@@ -41,8 +40,8 @@ test('whatever an API server sends about a new pod, the pod is made, and gets a 
       const operations = JSON.parse(Buffer.from(patch ?? 'W10=', 'base64').toString()) as Operation[];
       for (const { op, path } of operations) insist(op === 'add' && added.test(path), `it adds ${path}`);
     },
-  });
-});
+  },
+);
 
 interface Answer {
   readonly response: { readonly uid: string; readonly allowed: boolean; readonly patch?: string };

@@ -1,6 +1,5 @@
-import { jest, test } from '@jest/globals';
 import { plainScreen, formatError } from '../../../../cli/output.ts';
-import { fuzz, attempt } from '../engine/run.ts';
+import { attempt, testTarget } from '../engine/run.ts';
 import { makeOddHost, lookAtOddHost } from '../generate/hosts.ts';
 import { makeHostileText } from '../engine/hostile.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
@@ -27,8 +26,6 @@ import { toolFailed } from '../../../../lib/kernel/tools.ts';
 import { toApiEvent, toNodeRegarding } from '../../../../lib/telemetry/events.ts';
 import { createMetrics } from '../../../../lib/telemetry/metrics.ts';
 
-jest.setTimeout(3_600_000);
-
 /** A terminal of few columns, without Unicode. */
 const narrow = { ...plainScreen, width: 60, isUnicode: false };
 const coloured = { ...plainScreen, isColoured: true };
@@ -36,27 +33,26 @@ const coloured = { ...plainScreen, isColoured: true };
 /** Without the three colours that vipnat has for states: whatever else is there came from elsewhere. */
 const stripColours = (text: string) => text.replaceAll(/\u001b\[(?:3[123]|39)m/g, '');
 
-test('status shows an odd host without a sequence that a terminal would follow', async () => {
-  await fuzz({
-    name: 'status',
-    make: (random) => ({ host: makeOddHost(random), words: makeHostileText(random) }),
-    check: ({ host, words }) => {
-      const assessment = attempt(() => lookAtOddHost(host));
-      if (assessment instanceof VipnatError) return;
-      const status = toHostStatus(assessment, {
-        agent: { version: words, pid: 1, since: words },
-        activity: { writes: 1, syncedMsAgo: 1, apiservers: {}, keepalived: {} },
-        flows: new Map(),
-        keepalived: new Map(),
-      });
-      insistOnPrintable(formatStatus(status));
-      insistOnPrintable(formatStatus(status, narrow));
-      insistOnPrintable(stripColours(formatStatus(status, coloured)));
-      const json = formatStatusJson(status, words, new Date(0));
-      insistOnPrintable(json);
-      JSON.parse(json);
-    },
-  });
+testTarget('status shows an odd host without a sequence that a terminal would follow', {
+  name: 'status',
+  cases: 3000,
+  make: (random) => ({ host: makeOddHost(random), words: makeHostileText(random) }),
+  check: ({ host, words }) => {
+    const assessment = attempt(() => lookAtOddHost(host));
+    if (assessment instanceof VipnatError) return;
+    const status = toHostStatus(assessment, {
+      agent: { version: words, pid: 1, since: words },
+      activity: { writes: 1, syncedMsAgo: 1, apiservers: {}, keepalived: {} },
+      flows: new Map(),
+      keepalived: new Map(),
+    });
+    insistOnPrintable(formatStatus(status));
+    insistOnPrintable(formatStatus(status, narrow));
+    insistOnPrintable(stripColours(formatStatus(status, coloured)));
+    const json = formatStatusJson(status, words, new Date(0));
+    insistOnPrintable(json);
+    JSON.parse(json);
+  },
 });
 
 /** A remedy is comments and commands: words, but for what doctor itself writes. */
@@ -137,75 +133,75 @@ function makeOddFacts(random: Random, facts: HostFacts): HostFacts {
   };
 }
 
-test('doctor’s screen can be read and its remedies pasted, whoever named what is on the host', async () => {
-  const facts = await makeFacts();
-  await fuzz({
-    name: 'doctor',
-    make: (random) => makeOddFacts(random, facts),
-    check: (odd) => {
-      const found = examine(odd);
-      insistOnPrintable(formatExamination(found, false));
-      insistOnPrintable(formatExamination(found, true, narrow));
-      insistOnPrintable(stripColours(formatExamination(found, false, coloured)));
-      insistOnPrintable(formatDoctorJson(found, 'm1'));
-      for (const line of found.next.flatMap(({ commands }) => commands)) insistOnRemedy(line);
-      for (const outcome of found.topics.flatMap(({ outcomes }) => outcomes)) {
-        if (outcome.level === 'fail' || outcome.level === 'warn')
-          for (const line of outcome.remedy) insistOnRemedy(line);
-      }
-    },
-  });
+const facts = await makeFacts();
+
+testTarget('doctor’s screen can be read and its remedies pasted, whoever named what is on the host', {
+  name: 'doctor',
+  cases: 5000,
+  make: (random) => makeOddFacts(random, facts),
+  check: (odd) => {
+    const found = examine(odd);
+    insistOnPrintable(formatExamination(found, false));
+    insistOnPrintable(formatExamination(found, true, narrow));
+    insistOnPrintable(stripColours(formatExamination(found, false, coloured)));
+    insistOnPrintable(formatDoctorJson(found, 'm1'));
+    for (const line of found.next.flatMap(({ commands }) => commands)) insistOnRemedy(line);
+    for (const outcome of found.topics.flatMap(({ outcomes }) => outcomes)) {
+      if (outcome.level === 'fail' || outcome.level === 'warn')
+        for (const line of outcome.remedy) insistOnRemedy(line);
+    }
+  },
 });
 
-test('log lines, errors and events of any words are lines', async () => {
-  const stream = Object.assign(new PassThrough(), { isTTY: false });
-  const loggers = await Promise.all(
-    (['pretty', 'json'] as const).map((logFormat) => createLogger({ logLevel: 'debug', logFormat }, stream)),
-  );
-  await fuzz({
-    name: 'log, errors and events',
-    make: (random) => [makeHostileText(random), makeHostileText(random), `m${random.below(9)}`] as const,
-    check: ([first, second, node]) => {
-      const error = toolFailed({ tool: 'nft', exitCode: 1, stderr: first, input: second });
-      insistOnPrintable(formatError(error, { isDebug: true, isJson: false }).text);
-      insistOnPrintable(formatError(new TypeError(first), { isDebug: true, isJson: false }).text);
-      for (const logger of loggers) logger.info(`${first} is ${second}`, { code: first, details: second });
-      insistOnPrintable(String(stream.read() ?? ''));
-      const date = new Date(0);
-      const { note } = toApiEvent(
-        {
-          reason: 'ApiserverDead',
-          note: `${first}${second}`,
-          regarding: toNodeRegarding(node),
-          stamp: 1,
-          firstSeen: date,
-          lastSeen: date,
-          count: 1,
-        },
-        node,
-      );
-      insist(!hasControl(String(note)), 'a note of one line');
-    },
-  });
+const stream = Object.assign(new PassThrough(), { isTTY: false });
+const loggers = await Promise.all(
+  (['pretty', 'json'] as const).map((logFormat) => createLogger({ logLevel: 'debug', logFormat }, stream)),
+);
+
+testTarget('log lines, errors and events of any words are lines', {
+  name: 'log, errors and events',
+  cases: 20_000,
+  make: (random) => [makeHostileText(random), makeHostileText(random), `m${random.below(9)}`] as const,
+  check: ([first, second, node]) => {
+    const error = toolFailed({ tool: 'nft', exitCode: 1, stderr: first, input: second });
+    insistOnPrintable(formatError(error, { isDebug: true, isJson: false }).text);
+    insistOnPrintable(formatError(new TypeError(first), { isDebug: true, isJson: false }).text);
+    for (const logger of loggers) logger.info(`${first} is ${second}`, { code: first, details: second });
+    insistOnPrintable(String(stream.read() ?? ''));
+    const date = new Date(0);
+    const { note } = toApiEvent(
+      {
+        reason: 'ApiserverDead',
+        note: `${first}${second}`,
+        regarding: toNodeRegarding(node),
+        stamp: 1,
+        firstSeen: date,
+        lastSeen: date,
+        count: 1,
+      },
+      node,
+    );
+    insist(!hasControl(String(note)), 'a note of one line');
+  },
 });
 
-test('metrics have one sample in a line, whatever their labels are', async () => {
-  const metrics = await createMetrics();
-  await fuzz({
-    name: 'metrics',
-    make: makeHostileText,
-    check: async (text) => {
-      const samples = [
-        { name: 'vipnat_build_info', labels: { version: text, node_version: text }, value: 1 } as const,
-      ];
-      const lines = (await metrics.print(samples)).split('\n');
-      const bad = lines.find(
-        (line) =>
-          !/^(?:|# (?:HELP|TYPE) .*|\w+(?:\{(?:\w+="(?:[^"\\]|\\[\\n"])*",?)*\})? \S+)$/u.test(
-            line.replaceAll(/[\r\u2028\u2029]/g, ''),
-          ),
-      );
-      insist(bad === undefined, `no sample: ${JSON.stringify(bad)}`);
-    },
-  });
+const metrics = await createMetrics();
+
+testTarget('metrics have one sample in a line, whatever their labels are', {
+  name: 'metrics',
+  cases: 1500,
+  make: makeHostileText,
+  check: async (text) => {
+    const samples = [
+      { name: 'vipnat_build_info', labels: { version: text, node_version: text }, value: 1 } as const,
+    ];
+    const lines = (await metrics.print(samples)).split('\n');
+    const bad = lines.find(
+      (line) =>
+        !/^(?:|# (?:HELP|TYPE) .*|\w+(?:\{(?:\w+="(?:[^"\\]|\\[\\n"])*",?)*\})? \S+)$/u.test(
+          line.replaceAll(/[\r\u2028\u2029]/g, ''),
+        ),
+    );
+    insist(bad === undefined, `no sample: ${JSON.stringify(bad)}`);
+  },
 });

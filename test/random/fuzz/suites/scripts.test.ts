@@ -1,7 +1,7 @@
 import type { Transaction, KernelReading } from '../../../../lib/kernel/port.ts';
 import { insist, insistOnError, insistOnPrintable } from '../engine/properties.ts';
-import { jest, test, expect } from '@jest/globals';
-import { fuzz, attempt, attemptLater } from '../engine/run.ts';
+import { test, expect } from '@jest/globals';
+import { attempt, attemptLater, testTarget } from '../engine/run.ts';
 import { makeOddHost, lookAtOddHost } from '../generate/hosts.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
 import { formatCommands, formatNft } from '../../../../cli/screens/plan.ts';
@@ -80,60 +80,58 @@ function insistOnScripts(transactions: readonly Transaction[], { iptables }: Ker
   }
 }
 
-jest.setTimeout(3_600_000);
-
-test('scripts for iptables and nft, whatever is on the host, consist of lines of a strict grammar', async () => {
-  await fuzz({
-    name: 'scripts of odd hosts',
-    make: makeOddHost,
-    check: (host) => {
-      const assessment = attempt(() => lookAtOddHost(host));
-      if (assessment instanceof VipnatError) {
-        insistOnError(assessment);
-        return;
-      }
-      insistOnScripts(assessment.plan.transactions, host.reading);
-      const commands = formatCommands(assessment, 'master-1');
-      insistOnPrintable(commands);
-      for (const line of commands.split('\n').filter((one) => one !== '' && !one.startsWith('#'))) {
-        const [tool = ''] = splitShellWords(line.replaceAll(/ ! /g, " '!' "));
-        insist(/^(?:ip6?tables-(?:nft|legacy)|nft|sysctl)$/.test(tool), `no tool of ours: ${line}`);
-      }
-      insistOnPrintable(formatJson(assessment, 'master-1'));
-      const nft = attempt(() => formatNft(assessment.decisions, host.config));
-      if (typeof nft === 'string') insistOnPrintable(nft);
-    },
-  });
+testTarget('scripts for iptables and nft, whatever is on the host, consist of lines of a strict grammar', {
+  name: 'scripts of odd hosts',
+  cases: 8000,
+  make: makeOddHost,
+  check: (host) => {
+    const assessment = attempt(() => lookAtOddHost(host));
+    if (assessment instanceof VipnatError) {
+      insistOnError(assessment);
+      return;
+    }
+    insistOnScripts(assessment.plan.transactions, host.reading);
+    const commands = formatCommands(assessment, 'master-1');
+    insistOnPrintable(commands);
+    for (const line of commands.split('\n').filter((one) => one !== '' && !one.startsWith('#'))) {
+      const [tool = ''] = splitShellWords(line.replaceAll(/ ! /g, " '!' "));
+      insist(/^(?:ip6?tables-(?:nft|legacy)|nft|sysctl)$/.test(tool), `no tool of ours: ${line}`);
+    }
+    insistOnPrintable(formatJson(assessment, 'master-1'));
+    const nft = attempt(() => formatNft(assessment.decisions, host.config));
+    if (typeof nft === 'string') insistOnPrintable(nft);
+  },
 });
 
-test('names for nft are words of a strict grammar', async () => {
-  await fuzz({
-    name: 'arguments of tools',
-    make: (random) => [
-      {
-        rule: {
-          expr: [
-            { goto: { target: `endpoint-${makeHostileText(random)}` } },
-            { match: `@affinity-${makeHostileText(random)}` },
-          ],
-        },
+testTarget('names for nft are words of a strict grammar', {
+  name: 'arguments of tools',
+  cases: 40_000,
+  make: (random) => [
+    {
+      rule: {
+        expr: [
+          { goto: { target: `endpoint-${makeHostileText(random)}` } },
+          { match: `@affinity-${makeHostileText(random)}` },
+        ],
       },
-    ],
-    check: (rules) => {
-      const { chains, sets } = listReferred(rules);
-      insist(
-        [...chains, ...sets].every((name) => /^[\w/.-]+$/.test(name)),
-        'names for nft',
-      );
     },
-  });
+  ],
+  check: (rules) => {
+    const { chains, sets } = listReferred(rules);
+    insist(
+      [...chains, ...sets].every((name) => /^[\w/.-]+$/.test(name)),
+      'names for nft',
+    );
+  },
 });
 
 const words = ['eth0', '10.77.0.11,10.77.0.12', '51', '110', '300ms', '1s', '/run/vipnat', 'm1'];
 
-test('keepalived.conf has no word that its options or this host could put a line into, and reads as it was meant', async () => {
-  await fuzz({
+testTarget(
+  'keepalived.conf has no word that its options or this host could put a line into, and reads as it was meant',
+  {
     name: 'keepalived.conf, rendered',
+    cases: 10_000,
     make: (random) => {
       const word = () =>
         random.chance(70)
@@ -190,8 +188,8 @@ test('keepalived.conf has no word that its options or this host could put a line
         'other peers',
       );
     },
-  });
-});
+  },
+);
 
 const configurations = [
   'vrrp_instance vip-10.77.0.50 {\n  virtual_router_id 51\n  priority 110\n  advert_int 0.3\n  unicast_src_ip 10.77.0.11\n  unicast_peer {\n    10.77.0.12\n  }\n  virtual_ipaddress {\n    10.77.0.50/32\n  }\n}\n',
@@ -199,63 +197,58 @@ const configurations = [
   'INSTANCE "vip-10.77.0.50" MASTER 110\nINSTANCE "vip-10.77.0.50" FAULT 110\nGROUP "vipnat" STOP 0\n',
 ];
 
-test('any keepalived.conf, line of its pipe and command line is read without failing', async () => {
-  await fuzz({
-    name: 'keepalived.conf and notices',
-    make: (random) =>
-      mutateText(random, [...configurations, `x --use-file=/etc/${random.pick(addressTexts)} -f /tmp/a`]),
-    check: (text) => {
-      expandConfiguration(text, 'm1');
-      const found = findInstance(text, '10.77.0.50');
-      insist(
-        found === null || (Number.isFinite(found.vrid) && !Number.isNaN(found.priority ?? 0)),
-        'numbers',
-      );
-      const { masters, advertSeconds } = findWire(text);
-      insist(
-        masters.every((one) => text.includes(one)) && !Number.isNaN(advertSeconds ?? 0),
-        'peers and a time',
-      );
-      insist(findNamedFile(text.split(/\s/))?.startsWith('/') !== false, 'a whole path');
-      for (const line of text.split('\n')) {
-        const notice = parseNotice(line);
-        insist(notice === null || line.includes(notice.instance), 'an instance that was named');
-      }
-    },
-  });
+testTarget('any keepalived.conf, line of its pipe and command line is read without failing', {
+  name: 'keepalived.conf and notices',
+  cases: 60_000,
+  make: (random) =>
+    mutateText(random, [...configurations, `x --use-file=/etc/${random.pick(addressTexts)} -f /tmp/a`]),
+  check: (text) => {
+    expandConfiguration(text, 'm1');
+    const found = findInstance(text, '10.77.0.50');
+    insist(found === null || (Number.isFinite(found.vrid) && !Number.isNaN(found.priority ?? 0)), 'numbers');
+    const { masters, advertSeconds } = findWire(text);
+    insist(
+      masters.every((one) => text.includes(one)) && !Number.isNaN(advertSeconds ?? 0),
+      'peers and a time',
+    );
+    insist(findNamedFile(text.split(/\s/))?.startsWith('/') !== false, 'a whole path');
+    for (const line of text.split('\n')) {
+      const notice = parseNotice(line);
+      insist(notice === null || line.includes(notice.instance), 'an instance that was named');
+    }
+  },
 });
 
-test('manifests are YAML of the same objects, whatever the options say', async () => {
-  await fuzz({
-    name: 'manifests',
-    make: (random) => [
-      random.pick(['daemonset', 'static-pod']),
-      '--vip=10.0.0.50',
-      '--image=vipnat:0.1.0',
-      ...random.list(
-        3,
-        () =>
-          `--${random.pick(['state-dir', 'run-dir', 'kubeconfig', 'ca-file', 'node-name', 'image', 'namespace'])}=${random.pick(['', '/a/', '/etc/x'])}${makeHostileText(random)}`,
-      ),
-    ],
-    check: async (given) => {
-      const read = await attemptLater(() => readWords(given));
-      if (read instanceof VipnatError || read.problems.length > 0) return;
-      const text = await print(given);
-      insistOnPrintable(text);
-      for (const document of parseAllDocuments(text, { version: '1.1' })) {
-        insist(document.errors.length === 0, `no YAML: ${String(document.errors[0])}`);
-        const { kind, apiVersion } = document.toJS() as { kind?: unknown; apiVersion?: unknown };
-        insist(
-          /^(?:Pod|DaemonSet|ServiceAccount|ClusterRole|ClusterRoleBinding|Role|RoleBinding|Namespace|Service)$/.test(
-            String(kind),
-          ),
-          `a strange object: ${String(kind)}`,
-        );
-        insist(/^[a-z0-9./]+$/.test(String(apiVersion)), 'an API');
-      }
-    },
-  });
+testTarget('manifests are YAML of the same objects, whatever the options say', {
+  name: 'manifests',
+  cases: 200,
+  make: (random) => [
+    random.pick(['daemonset', 'static-pod']),
+    '--vip=10.0.0.50',
+    '--image=vipnat:0.1.0',
+    ...random.list(
+      3,
+      () =>
+        `--${random.pick(['state-dir', 'run-dir', 'kubeconfig', 'ca-file', 'node-name', 'image', 'namespace'])}=${random.pick(['', '/a/', '/etc/x'])}${makeHostileText(random)}`,
+    ),
+  ],
+  check: async (given) => {
+    const read = await attemptLater(() => readWords(given));
+    if (read instanceof VipnatError || read.problems.length > 0) return;
+    const text = await print(given);
+    insistOnPrintable(text);
+    for (const document of parseAllDocuments(text, { version: '1.1' })) {
+      insist(document.errors.length === 0, `no YAML: ${String(document.errors[0])}`);
+      const { kind, apiVersion } = document.toJS() as { kind?: unknown; apiVersion?: unknown };
+      insist(
+        /^(?:Pod|DaemonSet|ServiceAccount|ClusterRole|ClusterRoleBinding|Role|RoleBinding|Namespace|Service)$/.test(
+          String(kind),
+        ),
+        `a strange object: ${String(kind)}`,
+      );
+      insist(/^[a-z0-9./]+$/.test(String(apiVersion)), 'an API');
+    }
+  },
 });
 
 test('the grammar of scripts itself refuses a second command', () => {

@@ -1,8 +1,7 @@
-import { jest, test } from '@jest/globals';
 import { locateSeatFiles } from '../../../../lib/keepalived/write.ts';
 import type { Random } from '../../../support/random/random.ts';
 import { addressTexts, makeHostileText, edgeNumbers } from '../engine/hostile.ts';
-import { fuzz } from '../engine/run.ts';
+import { testTarget } from '../engine/run.ts';
 import { makeSeat, makePool, makeVirtualIp } from '../../../support/fakes/seat-objects.ts';
 import { listSubnets, listAddresses } from '../../../../lib/keepalived/read.ts';
 import { planSeats, renderSeats } from '../../../../balancer/seats/plan.ts';
@@ -10,8 +9,6 @@ import { insist } from '../engine/properties.ts';
 import { mutateText } from '../engine/mutate.ts';
 import { type Lease, parseNodeLease, readDrained } from '../../../../lib/api/node.ts';
 import { isDeepStrictEqual } from 'node:util';
-
-jest.setTimeout(3_600_000);
 
 const files = locateSeatFiles('/run/vipnat-lb');
 const own = ['10.77.0.11', 'fd77::11'];
@@ -21,9 +18,11 @@ const makeAddress = (random: Random) =>
     ? random.pick(['10.77.0.50', '10.77.0.51', '10.77.0.255', 'fd77::50', 'fd77:0:0::51', ...own])
     : random.pick([...addressTexts, makeHostileText(random)]);
 
-test('keepalived.conf of seats has no word that the API could put a line into, and no address of the host itself', async () => {
-  await fuzz({
+testTarget(
+  'keepalived.conf of seats has no word that the API could put a line into, and no address of the host itself',
+  {
     name: 'seats, rendered',
+    cases: 10_000,
     make: (random) => ({
       node: random.chance(70) ? 'm1' : makeHostileText(random),
       device: random.chance(80) ? 'eth0' : makeHostileText(random),
@@ -64,8 +63,8 @@ test('keepalived.conf of seats has no word that the API could put a line into, a
       insist(new Set(held).size === held.length, 'an address twice');
       insist(!own.some((address) => held.includes(address)), 'an address of the host itself');
     },
-  });
-});
+  },
+);
 
 const corpus = [
   '["default/0","default/1"]',
@@ -75,28 +74,27 @@ const corpus = [
   '[]',
 ];
 
-test('what people and nodes write into annotations is read, or says nothing', async () => {
-  await fuzz({
-    name: 'annotations of pools and Leases',
-    make: (random) => mutateText(random, corpus),
-    check: (text) => {
-      const annotations = {
-        'vipnat.io/drained': text,
-        'vipnat.io/seats': text,
-        'vipnat.io/programmed': text,
-        'vipnat.io/mode': text,
-      };
-      const lease: Lease = {
-        metadata: { name: 'vipnat-lb-w1', uid: 'u', resourceVersion: '1', generation: 0, annotations },
-      };
-      const report = parseNodeLease(lease)?.report;
-      const seats = report?.seats ?? [];
-      insist(seats.length === 0 || isDeepStrictEqual(seats, JSON.parse(text)), 'a seat that nobody named');
-      const drained = readDrained(lease);
-      insist(
-        drained.every(({ node }) => text.includes(node)),
-        'a node that nobody named',
-      );
-    },
-  });
+testTarget('what people and nodes write into annotations is read, or says nothing', {
+  name: 'annotations of pools and Leases',
+  cases: 20_000,
+  make: (random) => mutateText(random, corpus),
+  check: (text) => {
+    const annotations = {
+      'vipnat.io/drained': text,
+      'vipnat.io/seats': text,
+      'vipnat.io/programmed': text,
+      'vipnat.io/mode': text,
+    };
+    const lease: Lease = {
+      metadata: { name: 'vipnat-lb-w1', uid: 'u', resourceVersion: '1', generation: 0, annotations },
+    };
+    const report = parseNodeLease(lease)?.report;
+    const seats = report?.seats ?? [];
+    insist(seats.length === 0 || isDeepStrictEqual(seats, JSON.parse(text)), 'a seat that nobody named');
+    const drained = readDrained(lease);
+    insist(
+      drained.every(({ node }) => text.includes(node)),
+      'a node that nobody named',
+    );
+  },
 });

@@ -1,8 +1,7 @@
-import { jest, test } from '@jest/globals';
 import { insist, hasControl, isIn, insistOnEndpoint } from '../engine/properties.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
 import { type Config, optionNames } from '../../../../config/options.ts';
-import { fuzz, attemptLater } from '../engine/run.ts';
+import { attemptLater, testTarget } from '../engine/run.ts';
 import { mutateText } from '../engine/mutate.ts';
 import { yamlFiles, makeConfigWords } from '../generate/config.ts';
 import { readDocument } from '../../../../config/file.ts';
@@ -13,8 +12,6 @@ import { splitShellWords } from './shell.ts';
 import { quoteWords } from '../../../../lib/text.ts';
 import { makeHostileText, addressTexts, edgeNumbers } from '../engine/hostile.ts';
 import { parseAddress, type Endpoint, parseEndpoint } from '../../../../lib/net.ts';
-
-jest.setTimeout(3_600_000);
 
 /** That each problem is one line that a terminal can take. */
 function insistOnProblems(problems: readonly string[]): void {
@@ -34,30 +31,31 @@ function insistOnConfig({ vips, endpoints, clusterIps, probeIntervalMs }: Config
   insist(probeIntervalMs >= 20 && probeIntervalMs <= 10_000, 'a time between its bounds');
 }
 
-test('YAML files, with faults: settings, or problems that each are one line', async () => {
-  await fuzz({
-    name: 'YAML',
-    make: (random) => mutateText(random, yamlFiles),
-    check: (text) => {
-      const { settings, problems } = readDocument(text, '/etc/vipnat.yaml');
-      insistOnProblems(problems.map((problem) => problem.text));
-      const lines = problems.map(({ line }) => line ?? 0);
-      insist(
-        isDeepStrictEqual(
-          lines,
-          lines.toSorted((one, other) => one - other),
-        ),
-        'problems in the order of lines',
-      );
-      for (const name of settings.keys())
-        insist((optionNames as readonly string[]).includes(name), `no option: ${name}`);
-    },
-  });
+testTarget('YAML files, with faults: settings, or problems that each are one line', {
+  name: 'YAML',
+  cases: 6000,
+  make: (random) => mutateText(random, yamlFiles),
+  check: (text) => {
+    const { settings, problems } = readDocument(text, '/etc/vipnat.yaml');
+    insistOnProblems(problems.map((problem) => problem.text));
+    const lines = problems.map(({ line }) => line ?? 0);
+    insist(
+      isDeepStrictEqual(
+        lines,
+        lines.toSorted((one, other) => one - other),
+      ),
+      'problems in the order of lines',
+    );
+    for (const name of settings.keys())
+      insist((optionNames as readonly string[]).includes(name), `no option: ${name}`);
+  },
 });
 
-test('options from any source: a configuration whose addresses are in it, which its own flags give again', async () => {
-  await fuzz({
+testTarget(
+  'options from any source: a configuration whose addresses are in it, which its own flags give again',
+  {
     name: 'flags and variables',
+    cases: 3000,
     make: makeConfigWords,
     check: async ({ environment, args }) => {
       const invocation = await attemptLater(() => parseCommandLine(['check', ...args], '0.1.0'));
@@ -90,58 +88,54 @@ test('options from any source: a configuration whose addresses are in it, which 
         `other than its own flags: ${JSON.stringify(read.problems)}`,
       );
     },
-  });
+  },
+);
+
+testTarget('YAML of options: the configuration holds no address that is not in it', {
+  name: 'YAML and checks',
+  cases: 3000,
+  make: makeConfigWords,
+  check: ({ yaml }) => {
+    const { settings, problems } = readDocument(yaml, 'file');
+    insistOnProblems(problems.map(({ text }) => text));
+    insist(
+      [...settings.keys()].every((name) => (optionNames as readonly string[]).includes(name)),
+      'options only',
+    );
+    insist(({} as { polluted?: unknown }).polluted === undefined, 'nothing else was changed');
+  },
 });
 
-test('YAML of options: the configuration holds no address that is not in it', async () => {
-  await fuzz({
-    name: 'YAML and checks',
-    make: makeConfigWords,
-    check: ({ yaml }) => {
-      const { settings, problems } = readDocument(yaml, 'file');
-      insistOnProblems(problems.map(({ text }) => text));
-      insist(
-        [...settings.keys()].every((name) => (optionNames as readonly string[]).includes(name)),
-        'options only',
-      );
-      insist(({} as { polluted?: unknown }).polluted === undefined, 'nothing else was changed');
-    },
-  });
+testTarget('words for a shell come back as they were, whatever is in them', {
+  name: 'shell words',
+  cases: 60_000,
+  make: (random) => random.list(4, () => `${random.chance(50) ? '--peers=' : ''}${makeHostileText(random)}`),
+  check: (words) => {
+    const line = quoteWords(words);
+    insist(
+      isDeepStrictEqual(
+        splitShellWords(line),
+        words.map((word) => word.replaceAll('\0', '')),
+      ),
+      `otherwise: ${line}`,
+    );
+    insist(!hasControl(line), `no line: ${JSON.stringify(line)}`);
+  },
 });
 
-test('words for a shell come back as they were, whatever is in them', async () => {
-  await fuzz({
-    name: 'shell words',
-    make: (random) =>
-      random.list(4, () => `${random.chance(50) ? '--peers=' : ''}${makeHostileText(random)}`),
-    check: (words) => {
-      const line = quoteWords(words);
-      insist(
-        isDeepStrictEqual(
-          splitShellWords(line),
-          words.map((word) => word.replaceAll('\0', '')),
-        ),
-        `otherwise: ${line}`,
-      );
-      insist(!hasControl(line), `no line: ${JSON.stringify(line)}`);
-    },
-  });
-});
-
-test('addresses and endpoints: what is read is canonical, and reads again as the same', async () => {
-  await fuzz({
-    name: 'addresses and endpoints',
-    make: (random) =>
-      mutateText(random, [
-        `${random.pick(addressTexts)}:${random.pick(edgeNumbers)}`,
-        random.pick(addressTexts),
-      ]),
-    check: (text) => {
-      const address = parseAddress(text);
-      if (address !== null)
-        insist(isDeepStrictEqual(parseAddress(address.text), address), `not canonical: ${address.text}`);
-      const endpoint: Endpoint | null = parseEndpoint(text) ?? parseEndpoint(text, 6443);
-      if (endpoint !== null) insistOnEndpoint(endpoint, isIn(text));
-    },
-  });
+testTarget('addresses and endpoints: what is read is canonical, and reads again as the same', {
+  name: 'addresses and endpoints',
+  cases: 100_000,
+  make: (random) =>
+    mutateText(random, [
+      `${random.pick(addressTexts)}:${random.pick(edgeNumbers)}`,
+      random.pick(addressTexts),
+    ]),
+  check: (text) => {
+    const address = parseAddress(text);
+    if (address !== null)
+      insist(isDeepStrictEqual(parseAddress(address.text), address), `not canonical: ${address.text}`);
+    const endpoint: Endpoint | null = parseEndpoint(text) ?? parseEndpoint(text, 6443);
+    if (endpoint !== null) insistOnEndpoint(endpoint, isIn(text));
+  },
 });

@@ -55,6 +55,7 @@ test('whatever comes to the port of --listen ends, and the next question is answ
   const port = server.endpoint?.port ?? 0;
   await fuzz({
     name: 'hostile questions to --listen',
+    cases: 2000,
     make: (random) => mutateBytes(random, questions),
     // Up to three seconds by the limits for a question that is not whole: this one ends its side at once.
     check: async (bytes) => {
@@ -96,6 +97,7 @@ test('whatever answers in kube-proxy’s place: a short answer or none', async (
   const limits = { limitMs: 700, maxLength: 64 };
   await fuzz({
     name: 'hostile answers on this host',
+    cases: 2000,
     make: (random) => mutateBytes(random, answers),
     check: async (next) => {
       bytes = Buffer.from(next);

@@ -4,7 +4,7 @@ import { nextStep } from '../../../support/fakes/service-steps.ts';
 import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import type { Decide } from './controller.ts';
 import type { Step, Write } from '../../../../controller/step.ts';
-import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';
+import { believeNodes } from '../believe-nodes.ts';
 import { type Mutant, skip, change } from './mutants.ts';
 
 const ofGates = new Set(gateKinds.kinds.map(({ name }) => name));
@@ -15,16 +15,8 @@ function believe(make: (world: ClusterView) => ClusterView): Decide {
 }
 
 /** Nodes that are said to have programmed everything. */
-function trustNodes(world: ClusterView): ClusterView {
-  const { candidates } = world;
-  const all: Pick<CandidateNodes, 'list' | 'listBehind' | 'haveProgrammed' | 'isWithoutEarly'> = {
-    list: (pool) => candidates.list(pool),
-    listBehind: () => [],
-    haveProgrammed: () => true,
-    isWithoutEarly: () => false,
-  };
-  return { ...world, candidates: all as CandidateNodes };
-}
+const trustNodes = (world: ClusterView) =>
+  believeNodes(world, { listBehind: () => [], haveProgrammed: () => true, isWithoutEarly: () => false });
 
 /** Pods that are said to have ready containers. */
 function callReady(world: ClusterView): ClusterView {

@@ -5,7 +5,7 @@ import type { Decide } from './controller.ts';
 import { nextStep } from '../../../support/fakes/service-steps.ts';
 import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import { type VirtualIp, loadBalancerClass, finalizer } from '../../../../lib/api/vipnat.ts';
-import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';
+import { believeNodes } from '../believe-nodes.ts';
 import type { Leaders } from './cluster.ts';
 
 /** A step that is left out when it is of a certain kind. */
@@ -35,38 +35,11 @@ function mapVirtualIps(world: ClusterView, make: (virtualIp: VirtualIp) => Virtu
 }
 
 /** Nodes that are said to have heard of everything. */
-function trustNodes(world: ClusterView): ClusterView {
-  const { candidates } = world;
-  const all: Pick<
-    CandidateNodes,
-    | 'list'
-    | 'listBehind'
-    | 'listCurrentOwners'
-    | 'listFinders'
-    | 'listSeatHolders'
-    | 'listReporting'
-    | 'listNotForgotten'
-    | 'listUnheld'
-    | 'explainUnheld'
-    | 'isAnyMute'
-    | 'haveForgotten'
-    | 'haveProgrammed'
-  > = {
-    list: (pool) => candidates.list(pool),
-    listBehind: () => [],
-    listCurrentOwners: (seat) => candidates.listCurrentOwners(seat),
-    listFinders: (pool, seat, address) => candidates.listFinders(pool, seat, address),
-    listSeatHolders: (pool, seat) => candidates.listSeatHolders(pool, seat),
-    listReporting: () => [],
-    listNotForgotten: () => [],
-    listUnheld: () => [],
-    explainUnheld: () => null,
-    isAnyMute: (pool) => candidates.isAnyMute(pool),
-    haveForgotten: () => true,
-    haveProgrammed: (pool, kind, version) => candidates.haveProgrammed(pool, kind, version),
-  };
-  return { ...world, candidates: all as CandidateNodes };
-}
+const trustNodes = (world: ClusterView) =>
+  believeNodes(world, {
+    ...{ listBehind: () => [], listReporting: () => [], listNotForgotten: () => [], listUnheld: () => [] },
+    ...{ explainUnheld: () => null, haveForgotten: () => true },
+  });
 
 function callProgrammed(virtualIp: VirtualIp): VirtualIp {
   const { generation } = virtualIp.metadata;

@@ -2,6 +2,7 @@
 import type { MachinePlace } from './machine.ts';
 import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';
 import { pod } from '../../../../controller/kinds/pod-gate.ts';
+import { believeNodes } from '../believe-nodes.ts';
 import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import { EarlyEndpoints, ServiceIndex } from '../../../../balancer/services/index.ts';
 import { Drains, FlowCleaner } from '../../../../balancer/table/stale-flows.ts';
@@ -35,28 +36,23 @@ function replace<T extends object, Name extends keyof T>(
 }
 
 /** Gates that are decided with nodes that have done more than they have. */
-function believeNodes(change: (candidates: CandidateNodes) => Partial<CandidateNodes>): () => () => void {
+function believe(change: (candidates: CandidateNodes) => Partial<CandidateNodes>): () => () => void {
   return () =>
-    replace(pod as { next: typeof pod.next }, 'next', (next) => (key, world: ClusterView) => {
-      const believed = new Map<unknown, unknown>(Object.entries(change(world.candidates)));
-      const candidates = new Proxy(world.candidates, {
-        get: (target, name) => {
-          const own: unknown = Reflect.get(target, name, target);
-          return believed.get(name) ?? (typeof own === 'function' ? (own.bind(target) as unknown) : own);
-        },
-      });
-      return next(key, { ...world, candidates });
-    });
+    replace(
+      pod as { next: typeof pod.next },
+      'next',
+      (next) => (key, world: ClusterView) => next(key, believeNodes(world, change(world.candidates))),
+    );
 }
 
 /** By what is wrong with each. */
 export const mutants: Readonly<Record<string, Mutant>> = {
   'opens gates at once': {
-    apply: believeNodes(() => ({ listBehind: () => [], haveProgrammed: () => true })),
+    apply: believe(() => ({ listBehind: () => [], haveProgrammed: () => true })),
     complaint: /^the gate of .* has sent no connection/,
   },
   'opens gates by the word of one balancer': {
-    apply: believeNodes((candidates) => ({
+    apply: believe((candidates) => ({
       listBehind: () => [],
       haveProgrammed: (pool, kind, version) =>
         candidates.listBehind(pool, version, kind).length < candidates.list(pool).length,
