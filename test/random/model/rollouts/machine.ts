@@ -187,7 +187,12 @@ export class Machine {
             new RoutedClient(route, clock, new AbortController().signal),
             'vipnat-system',
           ),
-          logger: { ...logger, info: (line) => { this.#noteBack(line, world.now()); } },
+          logger: {
+            ...logger,
+            info: (line) => {
+              this.#noteBack(line, world.now());
+            },
+          },
           connect: ({ address: to }, limitMs) => this.#connect({ to, limitMs, clock, silences, onChange }),
         });
         made.life = {
