@@ -9,7 +9,6 @@ import {
   formatRunOnce,
   formatRemoveOnly,
   findLocalClientWarnings,
-  type LocalClientWarning,
 } from '../findings.ts';
 import { findDropRules, describeDropRule, findForeignDrops } from '../foreign-rules.ts';
 import { formatEndpoint } from '../../lib/net.ts';

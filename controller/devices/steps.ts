@@ -115,14 +115,14 @@ function isAbsent(service: Service, device: string, view: ClusterView): boolean 
 /** An address is published once the device serves it, and stays so whatever the device says later: nobody else gets it meanwhile. */
 function publish(service: Service, balancer: DeviceBalancer, view: ClusterView): Step | null {
   const before = service.status?.conditions ?? [];
-  const ingress = listIngress(service, balancer);
-  const added = ingress.filter((one) => !getIngress(service).includes(one)).map(({ ip }) => ip);
-  const isSame = ingress.length === getIngress(service).length && added.length === 0;
+  const [known, ingress] = [getIngress(service), listIngress(service, balancer)];
+  const added = ingress.filter((one) => !known.includes(one)).map(({ ip }) => ip);
+  const isSame = ingress.length === known.length && added.length === 0;
   const wanted = describe(balancer);
   const conditions = wanted === null ? before : setCondition(before, wanted, view.nowMs);
   if (isSame && conditions === before) return null;
   const write = patchStatus('Service', service, {
-    loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
+    loadBalancer: { ingress: toJsonOrNull(ingress) },
     conditions: toJson(conditions),
   });
   const message = `The device ${balancer.device} serves ${added.join(', ')}.`;
@@ -130,6 +130,8 @@ function publish(service: Service, balancer: DeviceBalancer, view: ClusterView):
   const step = toStep(write, toEvent(wanted, findReason(before)));
   return isSame && isOfDeviceAlone(wanted, before) ? { ...step, isLowPriority: true } : step;
 }
+
+const toJsonOrNull = (list: readonly Ingress[]) => (list.length === 0 ? null : toJson(list));
 
 /** A device that fails is reported to each of its Services. */
 function isOfDeviceAlone(wanted: WantedCondition | null, before: readonly Condition[]): boolean {

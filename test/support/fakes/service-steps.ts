@@ -38,30 +38,50 @@ export function tell(step: Step): string {
   if (step.does === 'nothing') return 'nothing';
   if (step.does === 'wait')
     return `wait ${step.waitsFor} ${step.untilMs === null ? '' : step.untilMs - nowMs}`.trim();
-  const { method, kind, key, path, confirm, body } = step.write;
-  const { metadata, spec, status } = body as Said;
-  if ((status === undefined) === path.endsWith('/status')) throw new TypeError(`${path} is another part`);
-  if (method === 'PATCH' && metadata?.resourceVersion === undefined) throw new TypeError('without a version');
-  const ingress = status?.loadBalancer?.ingress?.map(({ ip, ipMode }) => `${ip} ${ipMode}`).join();
-  const users = (['services', 'leaving'] as const).flatMap((which) => {
-    const keys = spec?.[which]?.map(({ namespace, name }) => `${namespace}/${name}`);
-    return keys === undefined ? [] : [`${which} ${keys.join() || 'none'}`];
-  });
+  const { method, kind, key, confirm } = step.write;
+  const isGone = (version: string | null) => version ?? 'gone';
   return [
     `${method} ${kind} ${key}`,
-    ...(metadata?.finalizers === undefined ? [] : [`finalizers ${metadata.finalizers.join() || 'none'}`]),
-    ...users,
-    ...(status?.loadBalancer === undefined ? [] : [`ingress ${ingress ?? 'none'}`]),
-    ...(status?.conditions ?? []).map(({ type, status: is, reason }) =>
-      `${type === addressReady ? '' : `${type} `}${is} ${reason}`.trim(),
-    ),
-    ...confirm.map(
-      ({ path, version }) => `if ${path.split('/').slice(-2).join('/')} is ${version ?? 'gone'}`,
-    ),
+    ...tellBody(step.write),
+    ...confirm.map(({ path, version }) => `if ${path.split('/').slice(-2).join('/')} is ${isGone(version)}`),
     ...(step.event === null ? [] : [`event ${step.event.type} ${step.event.reason}`]),
     ...(step.isLowPriority === true ? ['later'] : []),
   ].join('; ');
 }
+
+function checkPart({ method, path, body }: Write): void {
+  const { metadata, status } = body as Said;
+  if ((status === undefined) === path.endsWith('/status')) throw new TypeError(`${path} is another part`);
+  if (method === 'PATCH' && metadata?.resourceVersion === undefined) throw new TypeError('without a version');
+}
+
+function tellBody(write: Write): string[] {
+  checkPart(write);
+  const { metadata, spec, status } = write.body as Said;
+  const users = (['services', 'leaving'] as const).map(
+    (which) => [which, spec?.[which]?.map(({ namespace, name }) => `${namespace}/${name}`)] as const,
+  );
+  const toIngress = (ingress: readonly Ingress[] | null) =>
+    ingress?.map(({ ip, ipMode }) => `${ip} ${ipMode}`);
+  const lists = [
+    ['finalizers', metadata?.finalizers],
+    ...users,
+    [
+      'ingress',
+      status?.loadBalancer === undefined ? undefined : (toIngress(status.loadBalancer.ingress) ?? []),
+    ],
+  ] as const;
+  return [
+    ...lists.flatMap(([name, list]) => tellList(name, list)),
+    ...(status?.conditions ?? []).map(tellCondition),
+  ];
+}
+
+const tellList = (name: string, list: readonly string[] | undefined) =>
+  list === undefined ? [] : [`${name} ${list.join() || 'none'}`];
+
+const tellCondition = ({ type, status, reason }: Condition) =>
+  `${type === addressReady ? '' : `${type} `}${status} ${reason}`.trim();
 
 /** A world, what the step in it is as `tell` has it, and a message in it. */
 export type Decision = readonly [inventory: Inventory, told: string, message?: string];

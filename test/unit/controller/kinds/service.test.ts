@@ -161,7 +161,7 @@ describe('ports of a Service that has its address', () => {
     ],
     ['get what lacks, and no second event', 'wrr', [], noMethod.slice(0, 1), noMethod, null],
     ['lose their entries when the owner asks for what there is', 'rr', [], noMethod, undefined, null],
-  ])('%s', (_, method, unsupported, known, written, message) => {
+  ])('%s', (...[, method, unsupported, known, written, message]) => {
     const step = decideFor(method, unsupported, known);
     const ingress = [{ ip: address, ipMode: 'VIP', ...(written === undefined ? {} : { ports: written }) }];
     expect(getWrite(step).body).toEqual({

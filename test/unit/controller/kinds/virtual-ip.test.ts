@@ -140,7 +140,7 @@ describe('a VirtualIP', () => {
         null,
         null,
       ],
-    ] as const)('%s', (_, reports, announced, seatHolder, mode) => {
+    ] as const)('%s', (...[, reports, announced, seatHolder, mode]) => {
       const step = look(...reports);
       expect(getWrite(step).body).toMatchObject({ status: { seatHolder, mode } });
       expect(tell(step).endsWith(`Announced ${announced}`)).toBe(true);
