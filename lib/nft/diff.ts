@@ -7,6 +7,7 @@ import {
   type NftChain,
   nftLanguage,
   hasSameDeclaration,
+  hasSameNftMeaning,
 } from './table.ts';
 import { nameOwnTable } from '../kernel/port.ts';
 
@@ -142,7 +143,7 @@ type IsSameChain = (name: string, wanted: NftChain, seen: NftChain) => boolean;
 /** To the letter. */
 const hasSameRules: IsSameChain = (_, wanted, seen) =>
   wanted.rules.length === seen.rules.length &&
-  wanted.rules.every((rule, index) => rule === seen.rules[index]);
+  wanted.rules.every((rule, index) => hasSameNftMeaning(rule, seen.rules[index] ?? ''));
 
 /**
  * The changes of a table (`ip vipnat`) of which both states have the same hooks and declarations where both have an object, see

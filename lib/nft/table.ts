@@ -1,6 +1,6 @@
 import { type Family, parseRange, listBlocks, toPrefix } from '../net.ts';
 import { type NftTableOutput, nameOwnTable } from '../kernel/port.ts';
-import { isNftName } from '../kernel/nftables.ts';
+import { isNftName, toTyped } from '../kernel/nftables.ts';
 import { VipnatError } from '../errors.ts';
 import { type RuleLanguage, signaturePrefix } from '../dialect.ts';
 
@@ -65,7 +65,7 @@ function readChain({ statements }: NftObject): NftChain {
 
 function readSet({ kind, statements }: NftObject): NftSet {
   const isElements = (statement: string) => statement.startsWith('elements = {');
-  const declaration = statements.filter((statement) => !isElements(statement)).join('; ');
+  const declaration = toTyped(statements.filter((statement) => !isElements(statement)).join('; '));
   return {
     kind: kind === 'map' ? 'map' : 'set',
     declaration,
