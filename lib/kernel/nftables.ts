@@ -335,7 +335,8 @@ async function toReadable(script: string, limitMs: number): Promise<string> {
   const version = await runTool({ tool: 'nft', arguments: ['--version'], limitMs });
   const [, major = 0, minor = 0, patch = 0] = /v(\d+)\.(\d+)\.(\d+)/.exec(version)?.map(Number) ?? [];
   if (major * 1e6 + minor * 1e3 + patch < 1_001_002) return script;
-  const toExpressions = (types: string) => types.split(' . ').map((type) => typeToExpression.get(type) ?? type);
+  const toExpressions = (types: string) =>
+    types.split(' . ').map((type) => typeToExpression.get(type) ?? type);
   return script.replaceAll(typed, (_, types: string) => `typeof ${toExpressions(types).join(' . ')}`);
 }
 

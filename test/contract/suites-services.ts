@@ -15,7 +15,9 @@ export interface Outcome {
   /** Services that the writer does not take, and why. */
   readonly refused: readonly (readonly [string, string])[];
   /** By reader: what it found otherwise than it was written, and the end of `nft list ruleset`. */
-  readonly readers: Readonly<Record<string, { readonly drifted: readonly string[]; readonly listing: string }>>;
+  readonly readers: Readonly<
+    Record<string, { readonly drifted: readonly string[]; readonly listing: string }>
+  >;
 }
 
 const [writer = '', ...readers] = process.argv.slice(2);
@@ -33,7 +35,9 @@ const toPod = (family: Family, number: number) =>
 const shapes = (family: Family): Readonly<Record<string, Partial<PortBalance>>> => {
   const [near, far] = [1, 2].map((number) => ({ address: toPod(family, number), port: 8080 }));
   const nodes = new Map([['w2', toPod(family, 9)]]);
-  const ends = new Map([near, far].map((end, at) => [`${end?.address} ${end?.port}`, at === 0 ? null : 'w2']));
+  const ends = new Map(
+    [near, far].map((end, at) => [`${end?.address} ${end?.port}`, at === 0 ? null : 'w2']),
+  );
   const relay = { ends, nodes, weights: new Map([...ends.keys()].map((end) => [end, 100])) };
   return {
     random: {},
@@ -53,7 +57,10 @@ const shapes = (family: Family): Readonly<Record<string, Partial<PortBalance>>> 
     relayedUdp: { keepsClient: true, protocol: 'UDP', relay },
     relayedOnly: { keepsClient: true, isHere: false, relay },
     guarded: {
-      guard: { addresses: new Map([[family === 'ipv4' ? '10.0.9.200' : 'fd00:9::200', ['6 . 80']]]), uplinks: null },
+      guard: {
+        addresses: new Map([[family === 'ipv4' ? '10.0.9.200' : 'fd00:9::200', ['6 . 80']]]),
+        uplinks: null,
+      },
     },
   };
 };
@@ -116,7 +123,10 @@ for (const reader of readers) {
   for (const [service, reason] of writes.refused) refused.set(service, reason);
   use(reader);
   const listing = list();
-  const drifted = listing === 'listed' ? await compare(services).catch((error: unknown) => [String(error).slice(0, 200)]) : [];
+  const drifted =
+    listing === 'listed'
+      ? await compare(services).catch((error: unknown) => [String(error).slice(0, 200)])
+      : [];
   outcome[reader] = { listing, drifted };
 }
 process.stdout.write(JSON.stringify({ refused: [...refused], readers: outcome } satisfies Outcome));

@@ -25,14 +25,24 @@ const pathOf = (script: string) => fileURLToPath(new URL(script, import.meta.url
 
 beforeAll(() => {
   for (const suite of names) {
-    folders[suite] = `${execFileSync(pathOf('../support/suites/unpack'), [suite], { encoding: 'utf8' }).trim()}/bin`;
+    folders[suite] =
+      `${execFileSync(pathOf('../support/suites/unpack'), [suite], { encoding: 'utf8' }).trim()}/bin`;
   }
 }, 600_000);
 
 /** Runs a program in new namespaces, and answers how it ended and what it printed. */
 async function run(command: readonly string[]): Promise<{ readonly status: number; readonly text: string }> {
   const own = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"';
-  return await promisify(execFile)('unshare', ['--net', '--mount', '--', 'sh', '-c', own, 'sh', ...command]).then(
+  return await promisify(execFile)('unshare', [
+    '--net',
+    '--mount',
+    '--',
+    'sh',
+    '-c',
+    own,
+    'sh',
+    ...command,
+  ]).then(
     ({ stdout }) => ({ status: 0, text: stdout }),
     (error: unknown) => {
       const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
@@ -67,7 +77,10 @@ describe('Services', () => {
 });
 
 describe("the API's VIP", () => {
-  const masters = { ipv4: ['10.0.0.1', '10.0.0.2', '10.0.0.3'], ipv6: ['[fd00::1]', '[fd00::2]', '[fd00::3]'] };
+  const masters = {
+    ipv4: ['10.0.0.1', '10.0.0.2', '10.0.0.3'],
+    ipv6: ['[fd00::1]', '[fd00::2]', '[fd00::3]'],
+  };
   const addVips = ['ip address add 10.0.0.50/32 dev lo', 'ip address add fd00::50/128 dev lo nodad'];
   const endpoints = families.flatMap((family) => masters[family]).map((address) => `${address}:6443`);
   const words = ['--vip', '10.0.0.50:6443', '--vip', '[fd00::50]:6443', '--endpoints', endpoints.join()];
@@ -76,15 +89,18 @@ describe("the API's VIP", () => {
     pairs.flatMap(([writer, reader]) =>
       ['nft', 'legacy', 'none'].map((dialect) => [writer, reader, dialect] as const),
     ),
-  )('what vipnat writes by the tools of %s, those of %s find as it was written: --iptables %s', async (writer, reader, dialect) => {
-    const vipnat = [...node, pathOf('../../cli/main.ts')];
-    const common = [...words, '--mode=direct', `--iptables=${dialect}`];
-    const script = [
-      ...addVips,
-      `PATH=${folders[writer]}:$PATH ${[...vipnat, 'run', '--once', ...common].join(' ')} >&2`,
-      `PATH=${folders[reader]}:$PATH nft list ruleset >/dev/null`,
-      `PATH=${folders[reader]}:$PATH ${[...vipnat, 'check', ...common].join(' ')}`,
-    ].join('\n');
-    expect(await run(['bash', '-ec', script])).toMatchObject({ status: 0 });
-  });
+  )(
+    'what vipnat writes by the tools of %s, those of %s find as it was written: --iptables %s',
+    async (writer, reader, dialect) => {
+      const vipnat = [...node, pathOf('../../cli/main.ts')];
+      const common = [...words, '--mode=direct', `--iptables=${dialect}`];
+      const script = [
+        ...addVips,
+        `PATH=${folders[writer]}:$PATH ${[...vipnat, 'run', '--once', ...common].join(' ')} >&2`,
+        `PATH=${folders[reader]}:$PATH nft list ruleset >/dev/null`,
+        `PATH=${folders[reader]}:$PATH ${[...vipnat, 'check', ...common].join(' ')}`,
+      ].join('\n');
+      expect(await run(['bash', '-ec', script])).toMatchObject({ status: 0 });
+    },
+  );
 });
