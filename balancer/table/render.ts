@@ -247,8 +247,8 @@ const memorySeconds = 900;
 /** So many ICMP errors of one port are sent on in a second, each to all nodes. Routers send far fewer; a flood gets no more copies. */
 const errorsPerSecond = 250;
 
-/** SYN, and none of ACK, FIN and RST: a connection begins. Of a chain that only TCP comes to. */
-const opens = '@th,104,8 & 0x17 == 0x2';
+/** SYN, and none of ACK, FIN and RST: a connection begins. */
+const opens = 'tcp flags & (fin | syn | rst | ack) == syn';
 
 /** A place of new connections, or of open ones: a node, or this one. */
 interface NodePath {

@@ -215,7 +215,7 @@ export function createSkeleton(family: Family, needs: RelayNeeds): NftTable {
 
 /** A router says to the Service's address that a packet does not fit, or does not arrive: so to the node that holds the address. */
 function sendOn(family: Family, dispatch: string): [string, NftChain][] {
-  const ofErrors = `meta l4proto @alive ${icmpErrors[family].types} ${nameErrorKey(family)} vmap @${shared.errors}`;
+  const ofErrors = `${icmpErrors[family].types} meta l4proto @alive ${nameErrorKey(family)} vmap @${shared.errors}`;
   return [
     ['relay', { hook: declareHook('filter', 'prerouting', relayPriority), rules: [dispatch, ofErrors] }],
   ];

@@ -191,19 +191,18 @@ function printTrial(family: Family, rules: readonly string[]): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** It has to be there to be read. nft 1.0.2 prints `type [invalid type] : verdict`. */
+/** It has to be there to be read. nft 1.0.2 does not know what values its elements have, and nft 1.1.7 has written another key. */
 async function readsVerdictMaps(apply: Apply, limitMs: number): Promise<boolean> {
   const table = `ip ${trialTable}`;
+  const map = 'verdicts { typeof numgen inc mod 2 : verdict; elements = { 1 : accept }; }';
   try {
-    await apply(
-      `add table ${table}\ndelete table ${table}\nadd table ${table}\nadd map ${table} verdicts { typeof numgen inc mod 2 : verdict; }\n`,
-    );
+    await apply(`add table ${table}\ndelete table ${table}\nadd table ${table}\nadd map ${table} ${map}\n`);
   } catch (error) {
     if (isNftRefusal(error)) return true;
     throw error;
   }
   try {
-    return /typeof numgen inc mod 2 : verdict/.test(await listNftTable(table, [], limitMs));
+    return /\{ 1 : accept \}/.test(await listNftTable(table, [], limitMs));
   } finally {
     await apply(`delete table ${table}\n`);
   }
@@ -285,19 +284,56 @@ export async function runNft(
 ): Promise<void> {
   if (!isInPath('nft')) throw toolMissing('nft');
   const options = isTrial ? ['-c'] : [];
+  const readable = await toReadable(input, limitMs);
   const { exitCode, stderr } = await run({
     ...nftScript,
     arguments: [...options, ...nftScript.arguments],
-    input,
+    input: readable,
     limitMs,
   });
   if (exitCode === 0) return;
-  // nft 0.9.8 opens /dev/stdin again, which cannot be done with the socket that Node gives it.
-  if (!stderr.includes('Could not open file "/dev/stdin"')) {
-    throw toolFailed({ tool: 'nft', exitCode, stderr, input });
+  // nft 0.9.8 opens /dev/stdin again, and nft 1.1.7 wants a file or a pipe there. Node gives a socket.
+  if (!/(?:Could not open file|Not a regular file:) "\/dev\/stdin"/.test(stderr)) {
+    throw toolFailed({ tool: 'nft', exitCode, stderr, input: readable });
   }
-  await runTool({ tool: 'nft', arguments: [...options, input], limitMs });
+  const pipe = ['-c', 'cat | exec "$@"', 'sh', 'nft', ...options, ...nftScript.arguments];
+  await runTool({ tool: 'sh', arguments: pipe, input: readable, limitMs });
 }
+
+/** Types of nft to an expression that has it. */
+const typeToExpression: ReadonlyMap<string, string> = new Map([
+  ['ipv4_addr', 'ip daddr'],
+  ['ipv6_addr', 'ip6 daddr'],
+  ['inet_proto', 'meta l4proto'],
+  ['inet_service', 'th dport'],
+]);
+
+/** How a set or a map is declared by such types. */
+const typed = /\btype ((?:ipv[46]_addr|inet_proto|inet_service)\b(?: \. \w+)*)/g;
+
+/**
+ * A script as this nft has to be given it. nft 1.1.2 and later describe a set of a `type` to the kernel in such a way that earlier ones, such
+ * as kube-proxy's, crash when they list it. Those can list one of a `typeof`. nft 1.0.2 and earlier can list no map to verdicts of a `typeof`.
+ */
+async function toReadable(script: string, limitMs: number): Promise<string> {
+  if (script.search(typed) < 0) return script;
+  const version = await runTool({ tool: 'nft', arguments: ['--version'], limitMs });
+  const [, major = 0, minor = 0, patch = 0] = /v(\d+)\.(\d+)\.(\d+)/.exec(version)?.map(Number) ?? [];
+  if (major * 1e6 + minor * 1e3 + patch < 1_001_002) return script;
+  const toExpressions = (types: string) =>
+    types.split(' . ').map((type) => typeToExpression.get(type) ?? type);
+  return script.replaceAll(typed, (_, types: string) => `typeof ${toExpressions(types).join(' . ')}`);
+}
+
+/** The declaration of a set as vipnat renders it, of one that nft has printed: by types where they say the same. */
+export function toTyped(declaration: string): string {
+  return declaration.replace(/^typeof ([^;:]+?)(?= :|;|$)/, (whole, expressions: string) => {
+    const types = expressions.split(' . ').map((expression) => expressionToType.get(expression));
+    return types.includes(undefined) ? whole : `type ${types.join(' . ')}`;
+  });
+}
+
+const expressionToType = new Map([...typeToExpression].map(([type, expression]) => [expression, type]));
 
 /** Distinguishes the nftables transactions of this process from foreign ones: each moves the generation by one. */
 export class OwnTransactions {

@@ -1,6 +1,6 @@
 import { type Family, parseRange, listBlocks, toPrefix } from '../net.ts';
 import { type NftTableOutput, nameOwnTable } from '../kernel/port.ts';
-import { isNftName } from '../kernel/nftables.ts';
+import { isNftName, toTyped } from '../kernel/nftables.ts';
 import { VipnatError } from '../errors.ts';
 import {
   type RuleLanguage,
@@ -73,7 +73,7 @@ function readChain({ statements }: NftObject): NftChain {
 
 function readSet({ kind, statements }: NftObject): NftSet {
   const isElements = (statement: string) => statement.startsWith('elements = {');
-  const declaration = statements.filter((statement) => !isElements(statement)).join('; ');
+  const declaration = toTyped(statements.filter((statement) => !isElements(statement)).join('; '));
   return {
     kind: kind === 'map' ? 'map' : 'set',
     declaration,
@@ -433,7 +433,7 @@ type IsSameChain = (name: string, wanted: NftChain, seen: NftChain) => boolean;
 /** To the letter. */
 const hasSameRules: IsSameChain = (_, wanted, seen) =>
   wanted.rules.length === seen.rules.length &&
-  wanted.rules.every((rule, index) => rule === seen.rules[index]);
+  wanted.rules.every((rule, index) => hasSameNftMeaning(rule, seen.rules[index] ?? ''));
 
 /**
  * The changes of a table (`ip vipnat`) of which both states have the same hooks and declarations where both have an object, see

@@ -32,7 +32,9 @@ describe("the chart's", () => {
   });
 
   test('schema knows every value, and no other but those that Helm adds', () => {
-    expect(Object.keys(schema.properties ?? {}).sort()).toEqual(['global', ...Object.keys(values)].sort());
+    expect(Object.keys(schema.properties ?? {}).sort()).toEqual(
+      ['definitions', 'global', ...Object.keys(values)].sort(),
+    );
     expect(schema.additionalProperties).toBe(false);
   });
 

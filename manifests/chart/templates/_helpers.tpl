@@ -35,7 +35,70 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end -}}
 
 {{- define "vipnat.image" -}}
+{{- with .Values.image.digest -}}
+{{ $.Values.image.repository }}@{{ . }}
+{{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses values that contradict each other, or that nothing would read. Each value does what it says, or is refused in words. */}}
+{{- define "vipnat.refuse" -}}
+{{- $services := .Values.services -}}
+{{- $octet := "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])" -}}
+{{- $ipv4 := printf "%s([.]%s){3}" $octet $octet -}}
+{{- $ipv6 := "[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7}" -}}
+{{- $port := "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})" -}}
+{{- if not (or .Values.vips $services.enabled) -}}
+{{- fail "set vips, for example --set 'vips={10.0.0.50}', or services.enabled=true" -}}
+{{- end -}}
+{{- if not .Values.vips -}}
+{{- $ofAgent := list "options" "extraArgs" "leastPrivilege" "resources" "seLinuxOptions" "tolerations" "affinity" "nodeSelector" -}}
+{{- range $name := concat $ofAgent (list "priorityClassName" "updateStrategy" "podLabels" "podAnnotations") -}}
+{{- if get $.Values $name -}}
+{{- fail (printf "%s is a value of the agent, which runs only with vips. Set vips, or set services.controller.%s and services.balancer.%s" $name $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not $services.enabled -}}
+{{- range $name, $value := omit $services "enabled" "controller" "balancer" -}}
+{{- if $value -}}
+{{- fail (printf "services.%s needs services.enabled=true" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $program := list "controller" "balancer" -}}
+{{- range $name, $value := get $services $program -}}
+{{- if $value -}}
+{{- fail (printf "services.%s.%s needs services.enabled=true" $program $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- else if semverCompare "<1.31.0-0" .Capabilities.KubeVersion.Version -}}
+{{- fail (printf "services.enabled needs Kubernetes 1.31 or later, and this is %s. Without it, the chart installs the agent only" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
+{{- if and $services.defaultDevice $services.defaultClass -}}
+{{- fail "services.defaultDevice and services.defaultClass exclude each other: both are about Services without a class. Leave one out" -}}
+{{- end -}}
+{{- range .Values.vips -}}
+{{- include "vipnat.check" (list . "vips" (printf "^(%s(:%s)?|%s|\\[%s\\](:%s)?)$" $ipv4 $port $ipv6 $ipv6 $port) "an address such as 10.0.0.50, 10.0.0.50:6443 or [fd00::50]:6443") -}}
+{{- end -}}
+{{- range $services.pool -}}
+{{- include "vipnat.check" (list . "services.pool" (printf "^(%s(/(3[0-2]|[12]?[0-9])|-%s)?|%s(/(12[0-8]|1[01][0-9]|[1-9]?[0-9])|-%s)?)$" $ipv4 $ipv4 $ipv6 $ipv6) "a range such as 10.0.9.10-10.0.9.99 or 10.0.9.0/24") -}}
+{{- end -}}
+{{- $options := .Values.options -}}
+{{- range $name, $listen := dict "options.listen" $options.listen "services.balancerListen" $services.balancerListen -}}
+{{- with $listen -}}
+{{- include "vipnat.check" (list . $name (printf "^(off|%s:%s|\\[%s\\]:%s)$" $ipv4 $port $ipv6 $port) "an address and a port such as 127.0.0.1:10269, or off") -}}
+{{- end -}}
+{{- end -}}
+{{- range $name := list "probeInterval" "probeTimeout" -}}
+{{- with get $options $name -}}
+{{- include "vipnat.check" (list . (printf "options.%s" $name) "^[0-9]+([.][0-9]+)?(ms|s)$" "a duration such as 250ms or 1.5s") -}}
+{{- end -}}
+{{- end -}}
+{{- if and $options.caFile (eq $options.caFile ($options.kubeconfig | default "")) -}}
+{{- fail (printf "options.caFile and options.kubeconfig are the same file, %s. A kubeconfig has its own certificate: leave caFile out" $options.caFile) -}}
+{{- end -}}
 {{- end -}}
 
 {{/*
@@ -68,4 +131,11 @@ base/ with the same name.
 {{- $escaped = append $escaped (replace "$" "$$" .) -}}
 {{- end -}}
 {{- concat $preset $escaped | toYaml -}}
+{{- end -}}
+
+{{/* Refuses a value. Takes a list: the value, its name, the pattern that it has to match, and what it has to be, in words. */}}
+{{- define "vipnat.check" -}}
+{{- if not (regexMatch (index . 2) (index . 0 | toString)) -}}
+{{- fail (printf "%s: %v is not %s" (index . 1) (index . 0) (index . 3)) -}}
+{{- end -}}
 {{- end -}}

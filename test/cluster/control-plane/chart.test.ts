@@ -27,10 +27,49 @@ function strip(object: KubernetesObject): KubernetesObject {
 describe('the chart', () => {
   useHelm();
 
-  test('is found right by helm lint, once there is a virtual IP', async () => {
-    expect(await helm(['lint', '--strict', chartFolder], { vips })).toMatchObject({ exitCode: 0 });
-    const { exitCode, stdout, stderr } = await helm(['lint', '--strict', chartFolder], {});
-    expect([exitCode, `${stdout}${stderr}`]).toEqual([1, expect.stringContaining("at '/vips': minItems")]);
+  test('is found right by helm lint', async () => {
+    for (const values of [{}, { vips }, { services: { enabled: true } }])
+      expect(await helm(['lint', '--strict', chartFolder], values)).toMatchObject({ exitCode: 0 });
+  });
+
+  test('makes no namespace that Helm makes, and keeps one that it makes, with what others put there', async () => {
+    const services = { enabled: true };
+    const listNamespaces = async (namespace: string) =>
+      (await render({ services }, namespace)).filter(({ kind }) => kind === 'Namespace');
+    expect(await listNamespaces('vipnat-system')).toEqual([]);
+    expect(await listNamespaces('kube-system')).toMatchObject([
+      { metadata: { name: 'vipnat-system', annotations: { 'helm.sh/resource-policy': 'keep' } } },
+    ]);
+  });
+
+  test('gives each program its own values', async () => {
+    const pod = (name: string) => ({
+      ...{ resources: { limits: { memory: name } }, tolerations: [{ key: name, operator: 'Exists' }] },
+      ...{ affinity: { podAntiAffinity: {} }, nodeSelector: { role: name }, priorityClassName: name },
+      ...{ podLabels: { team: name }, podAnnotations: { b: name }, extraArgs: [`--x=${name}`] },
+    });
+    const services = { enabled: true, controller: pod('controller'), balancer: pod('balancer') };
+    const objects = await render({ services, image: { digest: `sha256:${'a'.repeat(64)}` } });
+    const find = (kind: string) => objects.find((object) => object.kind === kind);
+    for (const [kind, name] of [
+      ['Deployment', 'controller'],
+      ['DaemonSet', 'balancer'],
+    ] as const) {
+      const { resources, podLabels, podAnnotations, extraArgs, ...placed } = pod(name);
+      const image = `localhost/vipnat@sha256:${'a'.repeat(64)}`;
+      const args = expect.arrayContaining(extraArgs);
+      expect(find(kind)).toMatchObject({
+        spec: {
+          template: {
+            metadata: { labels: podLabels, annotations: podAnnotations },
+            spec: {
+              ...placed,
+              containers: expect.arrayContaining([expect.objectContaining({ name, image, resources, args })]),
+            },
+          },
+        },
+      });
+    }
   });
 
   const options = {
@@ -178,13 +217,36 @@ describe('the chart', () => {
   });
 
   test.each([
-    [{}, "at '/vips': minItems: got 0, want 1"],
+    [{}, "set vips, for example --set 'vips={10.0.0.50}', or services.enabled=true"],
     [{ vips: '10.0.0.50' }, "at '/vips': got string, want array"],
     [{ vips: ['apiserver.example'] }, "at '/vips/0': 'apiserver.example' does not match pattern"],
+    [{ vips: ['10.0.0.500'] }, 'vips: 10.0.0.500 is not an address such as 10.0.0.50'],
+    [{ vips: ['10.0.0.50:99999'] }, 'vips: 10.0.0.50:99999 is not an address'],
     [{ vips, options: { mode: 'ipvs' } }, "at '/options/mode': value must be one of 'auto'"],
     [{ vips, options: { proxymode: 'ipvs' } }, "additional properties 'proxymode' not allowed"],
+    [
+      { vips, options: { probeInterval: 'abc' } },
+      'options.probeInterval: abc is not a duration such as 250ms',
+    ],
+    [
+      { vips, options: { listen: '10.0.0.1:70000' } },
+      'options.listen: 10.0.0.1:70000 is not an address and a port',
+    ],
+    [{ vips, options: { caFile: '/a', kubeconfig: '/a' } }, 'are the same file, /a'],
     [{ vips, services: { pool: ['web'] } }, "at '/services/pool/0': 'web' does not match pattern"],
-    [{ services: { enabled: false } }, "at '/vips': minItems: got 0, want 1"],
+    [{ vips, services: { pool: ['10.0.9.0/24'] } }, 'services.pool needs services.enabled=true'],
+    [
+      { vips, services: { balancer: { nodeSelector: { a: 'b' } } } },
+      'services.balancer.nodeSelector needs services.enabled',
+    ],
+    [
+      { services: { enabled: true, pool: ['10.0.9.1-10.0.9.900'] } },
+      'is not a range such as 10.0.9.10-10.0.9.99',
+    ],
+    [
+      { services: { enabled: true }, nodeSelector: { a: 'b' } },
+      'set services.controller.nodeSelector and services.balancer.nodeSelector',
+    ],
     [{ vips, leastPriviledge: true }, "additional properties 'leastPriviledge' not allowed"],
   ])('refuses %j', async (values, complaint) => {
     const { exitCode, stdout, stderr } = await helm(['template', chartFolder], values);
@@ -192,6 +254,18 @@ describe('the chart', () => {
       exitCode: 1,
       stdout: '',
       stderr: expect.stringContaining(complaint),
+    });
+  });
+
+  test('refuses Services of a cluster whose API cannot take their definitions, and has none for the agent alone', async () => {
+    const template = (words: readonly string[], values: object) =>
+      helm(['template', chartFolder, '--include-crds', ...words], values);
+    const { stderr } = await template(['--kube-version', '1.30.0'], { services: { enabled: true } });
+    expect(stderr).toContain('services.enabled needs Kubernetes 1.31 or later, and this is v1.30.0');
+    const alone = await template(['--kube-version', '1.21.0'], { vips });
+    expect(alone).toMatchObject({
+      exitCode: 0,
+      stdout: expect.not.stringContaining('CustomResourceDefinition'),
     });
   });
 });

@@ -41,8 +41,8 @@ export async function helm(words: readonly string[], values: object): Promise<Co
 }
 
 /** The objects that the chart comes to. */
-export async function render(values: object): Promise<KubernetesObject[]> {
-  const words = ['template', 'vipnat', chartFolder, '--namespace', 'kube-system'];
+export async function render(values: object, namespace = 'kube-system'): Promise<KubernetesObject[]> {
+  const words = ['template', 'vipnat', chartFolder, '--namespace', namespace];
   const { exitCode, stdout, stderr } = await helm(words, values);
   if (exitCode !== 0) throw new Error(stderr);
   return parse(stdout);

@@ -34,7 +34,7 @@ export async function makeChart(release: Release): Promise<readonly string[]> {
 
 /**
  * Writes the whole chart into a folder: what a checkout has of it, and the objects that `vipnat manifest` prints (ADR 47). Definitions
- * are in `crds/`, because Helm installs these before all else.
+ * are in `crds/` of a chart of their own, because Helm installs these before all else, and of a chart that is left out it installs none.
  */
 export async function writeChart(
   root: string,
@@ -42,21 +42,33 @@ export async function writeChart(
   print: (words: readonly string[]) => Promise<string>,
 ): Promise<void> {
   cpSync(join(root, 'manifests/chart'), folder, { recursive: true });
-  for (const name of ['base', 'crds']) mkdirSync(join(folder, name), { recursive: true });
+  const definitions = join(folder, 'charts/definitions');
+  for (const path of [join(folder, 'base'), join(definitions, 'crds')]) mkdirSync(path, { recursive: true });
+  writeFileSync(
+    join(definitions, 'Chart.yaml'),
+    describeDefinitions(readFileSync(join(folder, 'Chart.yaml'), 'utf8')),
+  );
   for (const [name, words] of Object.entries(bases)) {
     const documents = (await print(words)).trimEnd().split('\n---\n');
     const isDefinition = (text: string) => /^kind: CustomResourceDefinition$/m.test(text);
     const others = documents.filter((text) => !isDefinition(text));
     writeFileSync(join(folder, 'base', name), joinDocuments(others));
     if (name === 'services.yaml')
-      writeFileSync(join(folder, 'crds', name), joinDocuments(documents.filter(isDefinition)));
+      writeFileSync(join(definitions, 'crds', name), joinDocuments(documents.filter(isDefinition)));
   }
+}
+
+/** Chart.yaml of the definitions: of the chart's version. */
+function describeDefinitions(chart: string): string {
+  const [version = ''] = /^version: .*$/m.exec(chart) ?? [];
+  const description = 'Definitions of the objects that give addresses to Services.';
+  return `apiVersion: v2\nname: definitions\ndescription: ${description}\n${version}\n`;
 }
 
 const joinDocuments = (documents: readonly string[]) => `${documents.join('\n---\n')}\n`;
 
 const listRest = () =>
-  ['README.md', 'values.yaml', 'values.schema.json', 'base', 'crds', 'templates'].map(
+  ['README.md', 'values.yaml', 'values.schema.json', 'base', 'charts', 'templates'].map(
     (name) => `vipnat/${name}`,
   );
 

@@ -60,6 +60,8 @@ async function makeBlob({ root }: Release, architecture: Architecture, folder: s
     main: 'entry.cjs',
     output: blobFile,
     disableExperimentalSEAWarning: true,
+    // NODE_OPTIONS of a shell is for its own programs.
+    execArgvExtension: 'none',
     assets: listAssets(join(root, 'dist'), architecture),
   };
   writeFileSync(join(folder, 'sea.json'), JSON.stringify(config));

@@ -7,18 +7,21 @@ export interface PackageParts {
   readonly scripts: Readonly<Record<'postinstall' | 'preremove' | 'postremove', string | undefined>>;
 }
 
-/** Names of the packages with what vipnat starts. Node.js itself takes the C++ library. */
+/**
+ * Names of the packages with what vipnat starts. Node.js itself takes the C++ library. apt and dnf install what is recommended, and Debian
+ * starts a service that it installs: keepalived is suggested, as a host may have one in a pod.
+ */
 const packagerToRelations = {
   deb: {
     depends: ['libc6 (>= 2.28)', 'libstdc++6', 'iptables | nftables', 'inotify-tools'],
-    recommends: ['keepalived', 'nftables', 'kmod'],
-    suggests: ['tcpdump', 'bash-completion'],
+    recommends: ['nftables', 'kmod'],
+    suggests: ['keepalived', 'tcpdump', 'bash-completion'],
   },
   rpm: {
     depends: ['glibc >= 2.28', 'libstdc++', 'iptables'],
     // Red Hat has the first in EPEL only.
-    recommends: ['inotify-tools', 'keepalived', 'nftables', 'kmod'],
-    suggests: ['tcpdump', 'bash-completion'],
+    recommends: ['inotify-tools', 'nftables', 'kmod'],
+    suggests: ['keepalived', 'tcpdump', 'bash-completion'],
   },
 } as const satisfies Record<Packager, object>;
 
@@ -45,9 +48,9 @@ export function describePackage(
     ...packagerToRelations[packager],
     contents: [...files.map(describeFile), ...ownFolders.map((dst) => ({ dst, type: 'dir' }))],
     scripts,
-    // One name for whoever builds it: rpm would have this machine's. zstd: dpkg knows it since 1.21.18 of Debian 12.
+    // One name for whoever builds it: rpm would have this machine's. xz: dpkg of Debian 11 does not know zstd.
     rpm: { buildhost: 'localhost', compression: 'zstd', summary: description.split('\n', 1)[0] },
-    deb: { compression: 'zstd' },
+    deb: { compression: 'xz' },
   };
 }
 

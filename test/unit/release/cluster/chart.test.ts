@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 import { writeChart } from '../../../../tools/release/cluster/chart.ts';
-import { print, parse, type KubernetesObject } from '../../../support/manifest/printing.ts';
+import { print, parse, version, type KubernetesObject } from '../../../support/manifest/printing.ts';
 import { definitions } from '../../../../lib/api/crds.ts';
 
 let folder = '';
@@ -21,7 +21,7 @@ const isDefinition = ({ kind }: KubernetesObject) => kind === 'CustomResourceDef
 describe('the whole chart', () => {
   test('has what a checkout has of it, and what vipnat manifest prints', () => {
     const own = readdirSync('manifests/chart');
-    expect(readdirSync(folder).sort()).toEqual([...own, 'base', 'crds'].sort());
+    expect(readdirSync(folder).sort()).toEqual([...own, 'base', 'charts'].sort());
     expect(own).not.toContain('base');
   });
 
@@ -35,8 +35,15 @@ describe('the whole chart', () => {
     expect(read(`base/${file}`)).toEqual(printed);
   });
 
-  test('has every definition in crds/, once', () => {
-    expect(readdirSync(join(folder, 'crds'))).toEqual(['services.yaml']);
-    expect(read('crds/services.yaml')).toEqual(JSON.parse(JSON.stringify(definitions)));
+  test('has every definition once, in a chart that is left out without Services', () => {
+    const own = join(folder, 'charts/definitions');
+    expect(readdirSync(join(own, 'crds'))).toEqual(['services.yaml']);
+    expect(read('charts/definitions/crds/services.yaml')).toEqual(JSON.parse(JSON.stringify(definitions)));
+    const [chart, definition] = [read('Chart.yaml')[0], read('charts/definitions/Chart.yaml')[0]] as never[];
+    const dependencies = [{ name: 'definitions', version, condition: 'services.enabled' }];
+    expect([chart, definition]).toMatchObject([
+      { version, dependencies },
+      { name: 'definitions', version },
+    ]);
   });
 });
