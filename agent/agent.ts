@@ -1,3 +1,4 @@
+import { toProbeSettings, HealthMonitor } from './health/monitor.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import { LoopMetrics, type AgentState } from './report/metrics.ts';
 import { type EndpointStore, EndpointPersister } from './state.ts';
@@ -15,7 +16,6 @@ import type { FollowedApi } from './api.ts';
 import type { EventRecorder } from '../lib/telemetry/events.ts';
 import { Loop } from './sync.ts';
 import { isUrgent } from './health/judge.ts';
-import { HealthMonitor } from './health/monitor.ts';
 import { UnlistedHealth } from './flows.ts';
 import { LocalClients } from './local-clients.ts';
 import { ConnectionWeights } from './weights.ts';
@@ -25,7 +25,6 @@ import type { Config } from '../config/options.ts';
 import { listDown, type HealthView } from './health/usable.ts';
 import type { DrainState, AgentActivity, ApiSnapshot } from './ask.ts';
 import { formatEndpoint } from '../lib/net.ts';
-import type { ProbeSettings } from './health/prober.ts';
 
 /** One observer that notifies several, in their order. An observer without a method is left out of that notice. */
 export function notifyAll(observers: readonly Partial<LoopObserver>[]): LoopObserver {
@@ -241,9 +240,4 @@ function createNoticeReader({ notices, clock, logger }: AgentPorts): NoticeReade
   return new NoticeReader(notices, clock, (notice, before) => {
     reportNotice(logger, notice, before);
   });
-}
-
-/** How apiservers are probed, as configured. */
-export function toProbeSettings({ probeIntervalMs, probeTimeoutMs }: Config): ProbeSettings {
-  return { intervalMs: probeIntervalMs, timeoutMs: probeTimeoutMs };
 }

@@ -1,3 +1,5 @@
+import { access } from 'node:fs/promises';
+import { locateSeatFiles } from '../lib/keepalived/write.ts';
 import type { ApiRoute } from '../lib/kubernetes/route.ts';
 import {
   type HostBalancer,
@@ -326,4 +328,12 @@ async function attempt(
     if (!(error instanceof VipnatError)) throw error;
     return { gone: [], problems: [{ code: error.code, text: error.message }] };
   }
+}
+
+/** Whether keepalived's configuration is in the folder that it shares with the balancer. */
+export async function hasSeatConfiguration(runDir: string): Promise<boolean> {
+  return await access(locateSeatFiles(runDir).file).then(
+    () => true,
+    () => false,
+  );
 }

@@ -1,3 +1,11 @@
+import {
+  hasSeatConfiguration,
+  readHostTables,
+  type NodeQuestion,
+  type ServicesDrift,
+  findServicesDrift,
+  isSendingOn,
+} from './inspect.ts';
 import type { OptionName, Config } from '../config/options.ts';
 import { findRoute, type ApiRoute } from '../lib/kubernetes/route.ts';
 import { VipnatError } from '../lib/errors.ts';
@@ -11,14 +19,7 @@ import { waitForSignal, systemClock, systemRandom } from '../lib/clock.ts';
 import { version, exitStatuses } from '../lib/text.ts';
 import { balancerRole, takePlace, findLockOwner } from '../lib/http/singleton.ts';
 import { activityPath, type HostBalancer, askBalancerActivity } from '../lib/api/balancer.ts';
-import {
-  readHostTables,
-  type NodeQuestion,
-  type ServicesDrift,
-  findServicesDrift,
-  isSendingOn,
-} from './inspect.ts';
-import { hasSeatConfiguration, type Seats, type SeatsState, createHostSeats } from './seats/seats.ts';
+import { type Seats, type SeatsState, createHostSeats } from './seats/seats.ts';
 import type { SeatsInput } from './seats/plan.ts';
 import { listStrictTunnels, listUntranslatedProtocols, findRouted } from '../lib/kernel/forwarding.ts';
 import { NodeReporter, BalancerCounter, ApiVips, LeaseValidity, type BalancerState } from './report.ts';

@@ -1,6 +1,6 @@
 import type { Observation } from '../observe/observe.ts';
-import { type Endpoint, type Family, formatEndpoint } from '../../lib/net.ts';
-import { type Plan, type Weights, weighWith } from '../../lib/dialect.ts';
+import type { Endpoint, Family } from '../../lib/net.ts';
+import type { Plan, Weights } from '../../lib/dialect.ts';
 import type { LocalRoutes, SourceRoute, Dialect } from '../../lib/kernel/port.ts';
 import type { HealthView, Usable } from '../health/usable.ts';
 import type { Sourced } from '../../lib/text.ts';
@@ -133,14 +133,6 @@ export interface Decision {
   readonly backends: readonly Endpoint[];
   /** What new connections each backend gets in the mode direct; left out where it is the same. */
   readonly weights?: Weights;
-}
-
-/** What part of new connections each backend of the mode direct gets, by its text; null in other modes, where kube-proxy chooses. Pure. */
-export function findShares({ mode, backends, weights }: Decision): ReadonlyMap<string, number> | null {
-  if (mode !== 'direct') return null;
-  const weigh = weighWith(weights);
-  const sum = backends.reduce((total, backend) => total + weigh(backend), 0);
-  return new Map(backends.map((backend) => [formatEndpoint(backend), weigh(backend) / sum]));
 }
 
 /** `1 apiserver`, `3 apiservers`. */

@@ -4,7 +4,6 @@ import {
   type VipFacts,
   type ProxyPath,
   countApiservers,
-  findShares,
 } from './decision.ts';
 import type { Config, BalancingMode, ProxyMode } from '../../config/options.ts';
 import { plan } from './plan.ts';
@@ -22,7 +21,7 @@ import type { Ruleset } from '../../lib/iptables/rules.ts';
 import type { NftRuleset } from '../../lib/nft/table.ts';
 import { admit, maxEndpoints } from '../endpoints.ts';
 import type { HealthView, Health, Usable } from '../health/usable.ts';
-import type { Weights, Route } from '../../lib/dialect.ts';
+import { type Weights, type Route, weighWith } from '../../lib/dialect.ts';
 import type { FoundProxyMode } from '../observe/kube-proxy.ts';
 import { serviceChain, kubernetesService } from '../../lib/kube-proxy/read.ts';
 
@@ -483,4 +482,12 @@ function listEligible({ mode, proxyMode, method }: ModeOptions): readonly Balanc
   // Where kube-proxy's rules lead, kube-proxy chooses.
   if (method === 'lc') return ['direct', 'passthrough'];
   return modes.filter((mode) => [null, proxyMode].includes(modeToEntry[mode].follows));
+}
+
+/** What part of new connections each backend of the mode direct gets, by its text; null in other modes, where kube-proxy chooses. Pure. */
+export function findShares({ mode, backends, weights }: Decision): ReadonlyMap<string, number> | null {
+  if (mode !== 'direct') return null;
+  const weigh = weighWith(weights);
+  const sum = backends.reduce((total, backend) => total + weigh(backend), 0);
+  return new Map(backends.map((backend) => [formatEndpoint(backend), weigh(backend) / sum]));
 }

@@ -343,21 +343,3 @@ export class ProbeBudget {
     return now - lastAt >= burstRestMs;
   }
 }
-
-/** The budgets of all apiservers, by their text. */
-export class ProbeBudgets {
-  readonly #budgets = new Map<string, ProbeBudget>();
-
-  /** The budget of one: always the same while it limits anything. */
-  of(text: string): ProbeBudget {
-    const budget = this.#budgets.get(text) ?? new ProbeBudget();
-    this.#budgets.set(text, budget);
-    return budget;
-  }
-
-  /** Forgets those of apiservers that are not probed any more, as soon as nothing depends on them. */
-  forgetIdle(probed: ReadonlySet<string>, now: number): void {
-    for (const [text, budget] of this.#budgets)
-      if (!probed.has(text) && budget.isIdle(now)) this.#budgets.delete(text);
-  }
-}

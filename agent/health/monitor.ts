@@ -1,4 +1,5 @@
-import { type Apiserver, type ProbeResult, addResult, ProbeBudgets, emptyHistory } from './apiserver.ts';
+import { type Config } from '../../config/options.ts';
+import { ProbeBudget, type Apiserver, type ProbeResult, addResult, emptyHistory } from './apiserver.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type ProbeSettings, Prober } from './prober.ts';
 import {
@@ -455,4 +456,27 @@ export class HealthMonitor {
       if (other !== text) this.#probers.get(other)?.askSince(since);
     }
   }
+}
+
+/** The budgets of all apiservers, by their text. */
+class ProbeBudgets {
+  readonly #budgets = new Map<string, ProbeBudget>();
+
+  /** The budget of one: always the same while it limits anything. */
+  of(text: string): ProbeBudget {
+    const budget = this.#budgets.get(text) ?? new ProbeBudget();
+    this.#budgets.set(text, budget);
+    return budget;
+  }
+
+  /** Forgets those of apiservers that are not probed any more, as soon as nothing depends on them. */
+  forgetIdle(probed: ReadonlySet<string>, now: number): void {
+    for (const [text, budget] of this.#budgets)
+      if (!probed.has(text) && budget.isIdle(now)) this.#budgets.delete(text);
+  }
+}
+
+/** How apiservers are probed, as configured. */
+export function toProbeSettings({ probeIntervalMs, probeTimeoutMs }: Config): ProbeSettings {
+  return { intervalMs: probeIntervalMs, timeoutMs: probeTimeoutMs };
 }

@@ -1,3 +1,4 @@
+import { findShares, describeWanted, modes } from '../decide/mode.ts';
 import { errorCodes, VipnatError, findErrorCode } from '../../lib/errors.ts';
 import type { LoopObserver } from './events.ts';
 import {
@@ -10,8 +11,7 @@ import {
 } from '../../lib/telemetry/metrics.ts';
 import type { BalancingMode } from '../../config/options.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
-import { type Assessment, type Decision, findShares } from '../decide/decision.ts';
-import { describeWanted, modes } from '../decide/mode.ts';
+import { type Assessment, type Decision } from '../decide/decision.ts';
 import { isOutdated } from '../../lib/dialect.ts';
 import { type EndpointHealth, healthStates } from '../health/judge.ts';
 import type { DrainState } from '../ask.ts';

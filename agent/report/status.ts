@@ -1,5 +1,6 @@
+import { findShares, type PlannedState } from '../decide/mode.ts';
 import type { LoopObserver } from './events.ts';
-import { type Assessment, type Decision, findShares } from '../decide/decision.ts';
+import { type Assessment, type Decision } from '../decide/decision.ts';
 import { type Kernel, describeUnread } from '../../lib/kernel/port.ts';
 import { type Config, isBalanced } from '../../config/options.ts';
 import { findKeepalived, type KeepalivedView } from '../../lib/keepalived/read.ts';
@@ -13,7 +14,6 @@ import type { AgentActivity } from '../ask.ts';
 import type { Drain } from '../../lib/files.ts';
 import { describeDrift } from '../../lib/dialect.ts';
 import type { Health } from '../health/usable.ts';
-import type { PlannedState } from '../decide/mode.ts';
 
 /** Remembers what the loop last saw and how it fared, for whoever asks how things are. */
 export class LastSync implements Partial<LoopObserver> {

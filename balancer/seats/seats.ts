@@ -84,14 +84,6 @@ export async function planSeats(objects: SeatsInput, node: string): Promise<Seat
   return planSeatsOn(objects, { node, ...networks, onLink });
 }
 
-/** Whether keepalived's configuration is in the folder that it shares with the balancer. */
-export async function hasSeatConfiguration(runDir: string): Promise<boolean> {
-  return await access(locateSeatFiles(runDir).file).then(
-    () => true,
-    () => false,
-  );
-}
-
 /** What is known of this node's keepalived and its addresses. */
 interface SeatsView {
   readonly hostAddresses: readonly HostAddress[];

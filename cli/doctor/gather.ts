@@ -1,3 +1,17 @@
+import {
+  readIpvs,
+  readRights,
+  readInterfaces,
+  viewHostPaths,
+  type HostProcess,
+  type Listener,
+  listProcesses,
+  readListeners,
+  isInFirstPidNamespace,
+  listUnits,
+  type InterfaceAddress,
+  type PathView,
+} from '../../lib/kernel/host.ts';
 import type { Config } from '../../config/options.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Kernel, LocalAddress } from '../../lib/kernel/port.ts';
@@ -27,20 +41,6 @@ import {
 } from './facts.ts';
 import { readServicesFacts } from './services-facts.ts';
 import { readEarlyRules } from '../../lib/kernel/iptables.ts';
-import {
-  readRights,
-  readInterfaces,
-  viewHostPaths,
-  type HostProcess,
-  type Listener,
-  listProcesses,
-  readListeners,
-  isInFirstPidNamespace,
-  listUnits,
-  type InterfaceAddress,
-  type PathView,
-} from '../../lib/kernel/host.ts';
-import { readIpvs } from '../../lib/kernel/watch.ts';
 import { findLockOwner, agentRole } from '../../lib/http/singleton.ts';
 import { isInPath, captureVrrp } from '../../lib/kernel/tools.ts';
 import { createDrainStore, readIfThere } from '../../lib/files.ts';

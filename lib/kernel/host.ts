@@ -368,3 +368,13 @@ function readSocket({ type, data }: NetlinkMessage, name: string): ListeningSock
   const user = attributes.get(UNIX_DIAG_UID);
   return { inode: data.readUInt32LE(4), userId: user?.length === 4 ? user.readUInt32LE() : null };
 }
+
+/** /proc/net/ip_vs, or null where the kernel has no IPVS (ip_vs is not loaded). */
+export async function readIpvs(): Promise<string | null> {
+  try {
+    return await readFile('/proc/net/ip_vs', 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}

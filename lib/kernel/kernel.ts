@@ -1,3 +1,4 @@
+import { readIpvs } from './host.ts';
 import type { VipnatError } from '../errors.ts';
 import { type Clock, systemClock } from '../clock.ts';
 import {
@@ -61,7 +62,7 @@ import {
   type ConnectionChoice,
   forgetFlows,
 } from './conntrack.ts';
-import { startWatch, readIpvs, type PollOptions, type Source, startPoll } from './watch.ts';
+import { startWatch, type PollOptions, type Source, startPoll } from './watch.ts';
 import { readAddresses } from './addresses.ts';
 import type { Family } from '../net.ts';
 import {

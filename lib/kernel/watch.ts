@@ -1,3 +1,4 @@
+import { readIpvs } from './host.ts';
 import { type KnownForwarding, readForwarding } from './forwarding.ts';
 import { type Watch, type Trigger, ownTable } from './port.ts';
 import {
@@ -193,16 +194,6 @@ function mix(
 
 const fnvBasis = 0x811c9dc5;
 const fnvPrime = 0x01000193;
-
-/** /proc/net/ip_vs, or null where the kernel has no IPVS (ip_vs is not loaded). */
-export async function readIpvs(): Promise<string | null> {
-  try {
-    return await readFile('/proc/net/ip_vs', 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
-}
 
 /** The same without the connection counts, which move with every connection and say nothing about the set-up. */
 export function withoutConnectionCounts(ipvs: string): string {
