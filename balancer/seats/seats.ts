@@ -32,7 +32,6 @@ import {
   renderSeats,
 } from './plan.ts';
 import { Fifo } from '../../lib/files.ts';
-import { access } from 'node:fs/promises';
 import { AddressConflicts, type FindAddressUsers, type HeldAddress } from './conflicts.ts';
 import { parseAddress } from '../../lib/net.ts';
 import type { Cancel } from '../../lib/clock.ts';

@@ -37,7 +37,7 @@ export function findManifestProblems(
 ): string[] {
   const { kind, image, namespace } = options;
   const problems = [...findKeepalivedProblems(options, unread), ...findSystemdProblems(options, config)];
-  problems.push(...checkImage('--image', image, 'vipnat:0.1.0'));
+  problems.push(...checkImage('--image', image, 'registry.example/vipnat:0.1.0'));
   problems.push(...checkNamespace(namespace, defaultNamespace), ...findServicesProblems(options, config));
   if ((kind === 'daemonset' || kind === 'services') && config.nodeName !== null) {
     const rule = 'would give every node of the DaemonSet the same name';
@@ -135,14 +135,14 @@ function findKeepalivedProblems(options: ManifestOptions, unread: ReadonlySet<st
   const problems =
     keepalivedImage !== null && kind !== 'keepalived' && kind !== 'services'
       ? refuse(['--keepalived-image'], whose)
-      : checkImage('--keepalived-image', keepalivedImage, 'keepalived:2.2.7');
+      : checkImage('--keepalived-image', keepalivedImage, 'registry.example/keepalived:2.2.7');
   if (kind === 'keepalived' || Object.keys(vrrpFlags).some((name) => unread.has(name))) return problems;
   return [...problems, ...refuse(toKeepalivedArguments(options), 'vipnat manifest keepalived only')];
 }
 
 function checkImage(flag: string, image: string | null, example: string): string[] {
   if (image === null || isImage(image)) return [];
-  return [refuseValue(flag, image, 'is not an image reference', `registry.example/${example}`)];
+  return [refuseValue(flag, image, 'is not an image reference', example)];
 }
 
 /** Source: the grammar of github.com/distribution/reference 0.6, by which container runtimes read image names. */

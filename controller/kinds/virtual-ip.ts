@@ -342,8 +342,8 @@ function judgeProgrammed(virtualIp: VirtualIp, view: ClusterView): WantedConditi
   const { spec, metadata } = virtualIp;
   if (spec.services.length === 0 || isProgrammed(virtualIp) || !isOnAllNodes(virtualIp, view)) return null;
   const message = 'Every living node of its pool has programmed it.';
-  const type = 'Programmed';
-  return { type, status: 'True', reason: type, message, observedGeneration: metadata.generation };
+  const { generation: observedGeneration } = metadata;
+  return { type: 'Programmed', status: 'True', reason: 'Programmed', message, observedGeneration };
 }
 
 /** Every candidate has it and its Services, as they are now. There is one at least. */

@@ -312,8 +312,8 @@ const typeToExpression: ReadonlyMap<string, string> = new Map([
 const typed = /\btype ((?:ipv[46]_addr|inet_proto|inet_service)\b(?: \. \w+)*)/g;
 
 /**
- * A script as this nft has to be given it. nft 1.1.2 and later describe a set of a `type` to the kernel in such a way that earlier ones, such
- * as kube-proxy's, crash when they list it. Those can list one of a `typeof`. nft 1.0.2 and earlier can list no map to verdicts of a `typeof`.
+ * A script as this nft has to be given it. nft 1.1.2 and later describe a set of a `type` to the kernel so that earlier ones, such as
+ * kube-proxy's, crash when they list it. Those can list one of a `typeof`. nft 1.0.2 and earlier can list no map to verdicts of a `typeof`.
  */
 async function toReadable(script: string, limitMs: number): Promise<string> {
   if (script.search(typed) < 0) return script;

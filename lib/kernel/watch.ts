@@ -14,7 +14,6 @@ import { addressList } from './addresses.ts';
 import type { Cancel, Clock } from '../clock.ts';
 import { VipnatError, toVipnatError } from '../errors.ts';
 import { isInPath, toolMissing, checkDescriptors, toolEnvironment, execTool } from './tools.ts';
-import { readFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 
 /** Starts a source for each trigger. One that fails is reported and takes nothing from the others. */

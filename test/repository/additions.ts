@@ -140,7 +140,7 @@ const exampleWatch = `
 /** Never changes. */
 function watchExample({ clock, onTrigger, onProblem }: SourceOptions): Source {
   const onChange = () => { onTrigger('trigger-example'); };
-  return startPoll({ clock, look: () => Promise.resolve(''), everyMs: () => 1000, onChange, onProblem });
+  return startPoll({ clock, sample: () => Promise.resolve(''), everyMs: () => 1000, onChange, onProblem });
 }\n`;
 
 const trigger: Addition = {
