@@ -11,10 +11,11 @@ export async function printOn(lab: Lab, ...words: readonly string[]): Promise<st
   return stdout;
 }
 
-/** Where objects of a kind are created: all kinds that vipnat prints have namespaces, and end on `s` in the plural. */
+/** Where objects of a kind that vipnat prints are created. */
 function locateCollection({ apiVersion, kind, metadata }: KubernetesObject): string {
   const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-  return `${group}/namespaces/${metadata.namespace}/${kind.toLowerCase()}s`;
+  const place = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`;
+  return `${group}${place}/${`${kind.toLowerCase()}s`.replace(/ys$/, 'ies')}`;
 }
 
 /**

@@ -48,17 +48,18 @@ export async function render(values: object, namespace = 'kube-system'): Promise
   return parse(stdout);
 }
 
-/** Runs `helm` for the namespace kube-system of a lab, as its administrator. */
+/** Runs `helm` for a namespace of a lab, as its administrator. */
 export async function helmOn(
   lab: Lab,
   words: readonly string[],
   values: object | null = null,
+  namespace = 'kube-system',
 ): Promise<CommandResult> {
   const { authority, admin } = lab.certificates;
   const [server = ''] = masters.map(({ addresses }) => `https://${addresses.ipv4}:${apiserverPort}`);
   const path = join(lab.folder, 'admin.kubeconfig');
   const kubeconfig = writeKubeconfig(path, { server, authority, user: 'admin', pair: admin });
-  const access = ['--namespace', 'kube-system', '--kubeconfig', kubeconfig];
+  const access = ['--namespace', namespace, '--kubeconfig', kubeconfig];
   const command = [locateHelm(), ...words, ...access, ...(values === null ? [] : ['--values', '-'])];
   const input = values === null ? '' : JSON.stringify(values);
   return await lab.machine('client').run(command, { input, environment: { ...environment, HOME: '/run' } });

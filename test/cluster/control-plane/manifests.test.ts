@@ -18,6 +18,53 @@ const lab = useLab({ proxyMode: 'none' });
 
 const print = (...words: readonly string[]) => printOn(lab(), ...words);
 
+const pod = {
+  resources: { limits: { memory: '300Mi' } },
+  tolerations: [{ key: 'edge', operator: 'Exists' }],
+  affinity: { podAntiAffinity: {} },
+  nodeSelector: { role: 'edge' },
+  podLabels: { team: 'network' },
+  podAnnotations: { note: 'of the network' },
+};
+
+/** Of the agent alone, of Services alone, and of both together. */
+const chartValues: readonly object[] = [
+  {},
+  pod,
+  {
+    extraArgs: ['--log-level=debug'],
+    updateStrategy: { type: 'OnDelete' },
+    image: { tag: '2', pullPolicy: 'Always' },
+  },
+  { image: { digest: `sha256:${'a'.repeat(64)}` }, imagePullSecrets: [{ name: 'registry' }] },
+  {
+    serviceAccount: { name: 'mine', annotations: { note: 'of the account' } },
+    seLinuxOptions: { type: 'container_host_t' },
+  },
+  { services: { enabled: true } },
+  { services: { enabled: true, pool: ['10.0.9.10-10.0.9.99', 'fd00:9::/120'], defaultClass: true } },
+  {
+    services: { enabled: true, defaultDevice: 'edge', gates: ['example.com/ready'], injectGates: 'webhook' },
+  },
+  {
+    services: { enabled: true, injectGates: 'policy', keepalivedImage: 'registry.example/keepalived:2.2.7' },
+  },
+  { services: { enabled: true, balancerListen: '0.0.0.0:9300', nodeProbePort: 9301 } },
+  { services: { enabled: true, balancerListen: 'off', nodeProbePort: 'off' } },
+  { services: { enabled: true, controller: pod, balancer: { ...pod, extraArgs: ['--log-level=debug'] } } },
+  {
+    services: { enabled: true, controller: { priorityClassName: 'system-cluster-critical' } },
+    image: { pullPolicy: 'Never' },
+  },
+];
+
+/** What the objects have to have: all texts and numbers but those that choose something. */
+function listLeaves(values: unknown): string[] {
+  if (typeof values === 'object' && values !== null) return Object.values(values).flatMap(listLeaves);
+  const isChoice = ['policy', 'webhook', 'off', true, false].includes(values as string);
+  return isChoice ? [] : [String(values).replace(/^0\.0\.0\.0:/, '')];
+}
+
 const keepalived = [...['keepalived', '--peers', masters.map(({ addresses }) => addresses.ipv4).join()]];
 
 describe('kube-apiserver', () => {
@@ -34,8 +81,40 @@ describe('kube-apiserver', () => {
     }
   });
 
-  test.each([{}, { leastPrivilege: true }])('accepts what the chart comes to: %j', async (values) => {
-    for (const object of await render({ vips: [lab().vip], ...values })) {
+  test('has the chart in a namespace that Helm makes, and what others put there outlives Services and the release', async () => {
+    const namespace = 'vipnat-system';
+    const vips = [lab().vip];
+    const services = { enabled: true, pool: ['10.0.9.10-10.0.9.99'] };
+    const run = async (words: readonly string[], values: object | null = null) => {
+      expect(await helmOn(lab(), words, values, namespace)).toMatchObject({ exitCode: 0 });
+    };
+    await run(['install', 'vipnat', chartFolder, '--create-namespace'], { vips, services });
+    const secrets = `/api/v1/namespaces/${namespace}/secrets`;
+    const object = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'vipnat-devices' } };
+    expect(await lab().api.ask({ method: 'POST', path: secrets, object })).toMatchObject({ code: 201 });
+    await run(['upgrade', 'vipnat', chartFolder], { vips });
+    await run(['upgrade', 'vipnat', chartFolder], { vips, services });
+    await run(['rollback', 'vipnat', '2']);
+    await run(['uninstall', 'vipnat']);
+    const pool = '/apis/vipnat.io/v1alpha1/addresspools/default';
+    for (const path of [`${secrets}/vipnat-devices`, pool])
+      expect(await lab().api.ask({ method: 'GET', path })).toMatchObject({ code: 200 });
+    await lab().api.ask({ method: 'DELETE', path: pool });
+  });
+
+  test.each(
+    chartValues.flatMap((own) => [
+      own,
+      { ...own, vips: ['10.0.0.50'], leastPrivilege: true, options: { method: 'lc' } },
+    ]),
+  )('accepts what the chart comes to, which has every value: %j', async (values) => {
+    // Definitions and the namespace stayed of the test before.
+    const objects = await render(
+      'vips' in values || 'services' in values ? values : { vips: ['10.0.0.50'], ...values },
+    );
+    const text = JSON.stringify(objects);
+    for (const value of listLeaves(values)) expect(text).toContain(value);
+    for (const object of objects.filter(({ kind }) => kind !== 'Namespace')) {
       expect(await dryRun(lab(), object)).toMatchObject({ code: 201, object: { kind: object.kind } });
     }
   });
