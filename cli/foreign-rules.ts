@@ -61,7 +61,13 @@ function toBalance({ vip, backends }: VipDecision): Balance {
   return { vip, apiservers, masquerade: 'own', route: { kind: 'translate', backends } };
 }
 
-function findIn({ family, dialect, tables }: Ruleset, chain: string, packets: readonly Packet[]): DropRule[] {
+function findIn(
+  { family, dialect, tables, hidesPorts }: Ruleset,
+  chain: string,
+  packets: readonly Packet[],
+): DropRule[] {
+  // Whatever is printed there may ask for more.
+  if (hidesPorts) return [];
   const tool = toolName(family, dialect);
   const rules = (tables.get('mangle')?.get(chain) ?? []).map(parseRule);
   return rules
