@@ -77,10 +77,10 @@ function findEntryRule(ruleset: Ruleset, service: ServicePort): IptablesProxyVie
 /** The address in `-d ADDRESS/32 -p tcp … --dport 443`; null for a rule that matches anything else. A tool may hide the port. */
 function readServiceAddress(
   { options }: Pick<Rule, 'options'>,
-  { family, hidesPorts = false }: Ruleset,
+  { family, hidesPorts }: Ruleset,
   { protocol, port }: ServicePort,
 ): string | null {
-  const isForPort = options.get('--dport') === String(port) || (hidesPorts && !options.has('--dport'));
+  const isForPort = options.has('--dport') ? options.get('--dport') === String(port) : hidesPorts;
   if (options.get('-p') !== protocol || !isForPort) return null;
   const hostPrefix = family === 'ipv6' ? '/128' : '/32';
   const destination = options.get('-d') ?? '';
