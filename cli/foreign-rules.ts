@@ -61,7 +61,13 @@ function toBalance({ vip, backends }: VipDecision): Balance {
   return { vip, apiservers, masquerade: 'own', route: { kind: 'translate', backends } };
 }
 
-function findIn({ family, dialect, tables }: Ruleset, chain: string, packets: readonly Packet[]): DropRule[] {
+function findIn(
+  { family, dialect, tables, hidesPorts }: Ruleset,
+  chain: string,
+  packets: readonly Packet[],
+): DropRule[] {
+  // Whatever is printed there may ask for more.
+  if (hidesPorts) return [];
   const tool = toolName(family, dialect);
   const rules = (tables.get('mangle')?.get(chain) ?? []).map(parseRule);
   return rules
@@ -141,10 +147,19 @@ export function findUntrackedPackets(
     // What this host's own apiserver answers.
     ...backends.filter(({ address }) => local.has(address)).map((one) => toProbe('output', 'from', one)),
   ]);
-  const found = rules
-    .map(parseEarlyRules)
-    .flatMap((place) => probes.flatMap((probe) => tryProbe(place, probe)));
+  const found = rules.flatMap((one) => {
+    const place = parseEarlyRules(one);
+    const hits = probes.flatMap((probe) => tryProbe(place, probe));
+    return hidesPorts(one, observation) ? hits.map((hit) => ({ ...hit, isSure: false })) : hits;
+  });
   return [...Map.groupBy(found, ({ place, rule }) => `${place} ${rule}`).values()].flatMap(merge);
+}
+
+function hidesPorts(rules: EarlyRules, { rulesets }: HostReading['observation']): boolean {
+  return (
+    rules.kind === 'iptables' &&
+    rulesets.some((one) => one.hidesPorts && one.family === rules.family && one.dialect === rules.dialect)
+  );
 }
 
 /** A packet, and where its path on this host begins. */

@@ -102,7 +102,7 @@ function planIptables(
   );
   const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter } : nothing;
   const rendered = isWanted ? everything : elsewhere;
-  const context = { balances, isKnownRendering };
+  const context = { ...ruleset, balances, isKnownRendering };
   return writtenTables
     .filter((table) => !ruleset.unread.includes(table))
     .map((table) => ({

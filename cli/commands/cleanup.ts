@@ -1,6 +1,6 @@
 import type { RulesRemoval } from '../../agent/main.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
-import { balancerChain } from '../../lib/iptables/rules.ts';
+import { balancerChain, isOwnChain } from '../../lib/iptables/rules.ts';
 import { countChanges, formatTables, formatRoutes } from '../screens/plan.ts';
 import { quoteWords, toPrintableJson, exitStatuses, toPrintableLine } from '../../lib/text.ts';
 import { toolName, type UnreadText } from '../../lib/kernel/port.ts';
@@ -152,7 +152,9 @@ function countParts({ changes, dialect }: TablePlan): { chains: number; hooks: n
   const ofKind = (wanted: string) => changes.filter(({ kind }) => kind === wanted).length;
   const chains = ofKind('delete-chain');
   const emptied = dialect === 'nftables' ? ofKind('flush-chain') : ofKind('reset-chain');
-  return { chains, hooks: ofKind('delete'), rules: Math.max(0, emptied - chains) };
+  const deleted = changes.filter((change) => change.kind === 'delete');
+  const hooks = deleted.filter(({ chain }) => !isOwnChain(chain)).length;
+  return { chains, hooks, rules: Math.max(0, emptied - chains) + deleted.length - hooks };
 }
 
 const flags = { dryRun: toggle('print what cleanup would remove, and change nothing'), json };

@@ -5,6 +5,7 @@ import {
   signRules,
   listPackets,
   iptablesLanguage,
+  toLanguage,
   type RuleSpec,
   splitRule,
   parseRule,
@@ -33,7 +34,7 @@ import { quoteWords } from '../text.ts';
 export function diffTable(wanted: WantedTable, seen: Table | undefined, context: HookContext): Diff {
   const table: Table = seen ?? new Map<string, readonly string[]>();
   const chains = [...wanted.chains].map(([chain, rules]) =>
-    diffOwnChain(chain, rules, table.get(chain), context.isKnownRendering),
+    diffOwnChain(chain, rules, table.get(chain), context),
   );
   const hooks = wanted.hooks.map((hook) => diffHook(hook, table.get(hook.chain) ?? [], context));
   const leftovers = findLeftovers(wanted, table);
@@ -79,8 +80,8 @@ function findLeftovers(wanted: WantedTable, table: Table): Leftovers {
   };
 }
 
-/** What a hook's place is judged by. */
-interface HookContext {
+/** What rules and a hook's place are judged by. */
+interface HookContext extends Pick<Ruleset, 'hidesPorts'> {
   /** Whose packets the hook must see. */
   readonly balances: readonly Balance[];
   readonly isKnownRendering: IsKnownRendering;
@@ -165,13 +166,13 @@ function diffOwnChain(
   chain: string,
   rules: readonly RuleSpec[],
   seen: readonly string[] | undefined,
-  isKnownRendering: IsKnownRendering,
+  { isKnownRendering, ...ruleset }: HookContext,
 ): Diff {
   const wanted = signRules(chain, rules);
   const drift =
     seen === undefined
       ? [describeMissing(chain)]
-      : compareChain({ chain, wanted, seen, isKnownRendering }, iptablesLanguage);
+      : compareChain({ chain, wanted, seen, isKnownRendering }, toLanguage(ruleset));
   if (drift.length === 0) return { drift, changes: [] };
   const reset: Change = { kind: 'reset-chain', chain, exists: seen !== undefined };
   return {

@@ -124,11 +124,14 @@ function reduceChain(chain: string, rules: readonly string[], vips: readonly End
   const dropped = dropChain(chain);
   if (isTheirs || kept.length === 0) return dropped;
   const texts = rewrite(chain, rules, kept);
-  return {
-    ...dropped,
-    changes: [...dropped.changes, ...texts.map((rule): Change => ({ kind: 'append', chain, rule }))],
-    isGone: false,
-  };
+  const changes =
+    texts === null
+      ? deleteRules(
+          chain,
+          rules.filter((text) => !kept.includes(text)),
+        )
+      : [...dropped.changes, ...texts.map((rule): Change => ({ kind: 'append', chain, rule }))];
+  return { ...dropped, changes, isGone: false };
 }
 
 /** Emptied, so that it refers to nothing. */
@@ -148,13 +151,16 @@ function isAbout(text: string, vips: readonly Endpoint[]): boolean {
   return found !== null && vips.map(formatEndpoint).includes(formatEndpoint(found));
 }
 
-/** Signatures count the rules before: those that stay get new ones. A chain that somebody edited, or another version wrote, keeps its texts. */
-function rewrite(chain: string, rules: readonly string[], kept: readonly string[]): readonly string[] {
+/**
+ * Signatures count the rules before: those that stay get new ones. Null for a chain that somebody edited, that another version wrote, or
+ * whose ports are hidden: its other rules stay as they are.
+ */
+function rewrite(chain: string, rules: readonly string[], kept: readonly string[]): readonly string[] | null {
   const before = sign(chain, rules);
   const after = sign(chain, kept);
-  if (before === null || after === null) return kept;
+  if (before === null || after === null) return null;
   const comparison = { chain, wanted: before, seen: rules, isKnownRendering: () => false };
-  return compareChain(comparison, iptablesLanguage).length > 0 ? kept : after.map(({ text }) => text);
+  return compareChain(comparison, iptablesLanguage).length > 0 ? null : after.map(({ text }) => text);
 }
 
 /** The rules as this version would write them; null where one is none that it writes there. */

@@ -74,13 +74,14 @@ function findEntryRule(ruleset: Ruleset, service: ServicePort): IptablesProxyVie
   return null;
 }
 
-/** The address in `-d ADDRESS/32 -p tcp … --dport 443`; null for a rule that matches anything else. */
+/** The address in `-d ADDRESS/32 -p tcp … --dport 443`; null for a rule that matches anything else. A tool may hide the port. */
 function readServiceAddress(
   { options }: Pick<Rule, 'options'>,
-  { family }: Ruleset,
+  { family, hidesPorts }: Ruleset,
   { protocol, port }: ServicePort,
 ): string | null {
-  if (options.get('-p') !== protocol || options.get('--dport') !== String(port)) return null;
+  const isForPort = options.has('--dport') ? options.get('--dport') === String(port) : hidesPorts;
+  if (options.get('-p') !== protocol || !isForPort) return null;
   const hostPrefix = family === 'ipv6' ? '/128' : '/32';
   const destination = options.get('-d') ?? '';
   if (!destination.endsWith(hostPrefix)) return null;
@@ -119,10 +120,13 @@ function findUnwanted(
   service: ServicePort,
   clusterIp: string | null,
 ): IptablesProxyView['unwanted'] {
-  const rule = findRules(ruleset, 'filter', 'KUBE-SERVICES', ` --dport ${service.port} `).find(
+  const reason = `${formatServicePort(service)} has no `;
+  // Without its port a rule may be another port's of the same address.
+  const sought = ruleset.hidesPorts ? reason : ` --dport ${service.port} `;
+  const rule = findRules(ruleset, 'filter', 'KUBE-SERVICES', sought).find(
     ({ target, comment, ...rest }) =>
       (target === 'REJECT' || target === 'DROP') &&
-      ((comment?.startsWith(`${formatServicePort(service)} has no `) ?? false) ||
+      ((comment?.startsWith(reason) ?? false) ||
         (clusterIp !== null && readServiceAddress(rest, ruleset, service) === clusterIp)),
   );
   if (rule === undefined) return null;

@@ -52,6 +52,8 @@ async function run(command: readonly string[]): Promise<{ readonly status: numbe
 }
 
 const node = [process.execPath, '--disable-warning=ExperimentalWarning'];
+const vipnat = [...node, pathOf('../../cli/main.ts')].join(' ');
+const use = (suite: Suite) => `export PATH=${folders[suite]}:$PATH`;
 
 describe('Services', () => {
   const outcomes = new Map<Suite, Outcome>();
@@ -92,15 +94,63 @@ describe("the API's VIP", () => {
   )(
     'what vipnat writes by the tools of %s, those of %s find as it was written: --iptables %s',
     async (writer, reader, dialect) => {
-      const vipnat = [...node, pathOf('../../cli/main.ts')];
-      const common = [...words, '--mode=direct', `--iptables=${dialect}`];
+      const common = [...words, '--mode=direct', `--iptables=${dialect}`].join(' ');
       const script = [
         ...addVips,
-        `PATH=${folders[writer]}:$PATH ${[...vipnat, 'run', '--once', ...common].join(' ')} >&2`,
-        `PATH=${folders[reader]}:$PATH nft list ruleset >/dev/null`,
-        `PATH=${folders[reader]}:$PATH ${[...vipnat, 'check', ...common].join(' ')}`,
+        use(writer),
+        `${vipnat} run --once ${common} >&2`,
+        use(reader),
+        'nft list ruleset >/dev/null',
+        `${vipnat} check ${common}`,
       ].join('\n');
       expect(await run(['bash', '-ec', script])).toMatchObject({ status: 0 });
+    },
+  );
+
+  test.each(pairs)(
+    'of what vipnat writes by the tools of %s, those of %s remove one VIP, and leave the others',
+    async (writer, reader) => {
+      const others = '--vip 10.0.0.50:6443 --vip 10.0.0.50:7443 --vip 10.0.0.52:6443';
+      const write = `${vipnat} run --once --iptables=nft --endpoints ${masters.ipv4[0]}:6443 ${others}`;
+      // The ids of rules count the rules before.
+      const list = `${use('trixie')}; iptables-save | sed -n '/^-A .*VIPNAT/ s/vipnat:[^"]*//p'`;
+      const script = [
+        use(writer),
+        `${write} --vip 10.0.0.51:6443 >&2`,
+        `(${use(reader)}; ${vipnat} cleanup --vip=10.0.0.51:6443 >&2; ${list})`,
+        'nft flush ruleset; echo afresh',
+        `${write} >&2`,
+        list,
+      ].join('\n');
+      const { text } = await run(['bash', '-ec', script]);
+      const [left, afresh] = text.split('afresh\n');
+      expect(afresh).toContain('--dport 7443');
+      expect(left).toBe(afresh);
+    },
+  );
+});
+
+describe("kube-proxy's rules", () => {
+  const capture = pathOf('../support/fixtures/captures/iptables-nft-save.three-endpoints.txt');
+
+  // Of a host with many rules only some chains are listed.
+  test.each([...pairs.map((pair) => [...pair, 0] as const), ['trixie', 'bullseye', 400] as const])(
+    'that are written by the tools of %s, those of %s read: vipnat balances, beside %s other rules',
+    async (writer, reader, others) => {
+      const more = `for one in $(seq ${others}); do echo "-A OTHERS -p tcp -m tcp --dport $one -j RETURN"; done`;
+      const script = [
+        'ip address add 10.0.0.50/32 dev lo',
+        use(writer),
+        // The kernel's counter of that name is not here.
+        `grep -v nfacct ${capture} | iptables-restore`,
+        `{ echo '*nat'; echo ':OTHERS - [0:0]'; ${more}; echo COMMIT; } | iptables-restore --noflush`,
+        use(reader),
+        `${vipnat} run --once --vip 10.0.0.50:6443 2>&1`,
+      ].join('\n');
+      const text = expect.stringContaining(
+        'is balanced, and its rules are in sync (service-chain, 3 apiservers)',
+      );
+      expect(await run(['bash', '-ec', script])).toEqual({ status: 0, text });
     },
   );
 });

@@ -22,7 +22,8 @@ import {
   findUntrackedPackets,
   type UntrackedPackets,
 } from '../../foreign-rules.ts';
-import { type ForwardChain, describeUnread } from '../../../lib/kernel/port.ts';
+import type { Ruleset } from '../../../lib/iptables/rules.ts';
+import { type ForwardChain, describeUnread, toolName } from '../../../lib/kernel/port.ts';
 import { quoteWords } from '../../../lib/text.ts';
 import { packageOf } from '../../../lib/kernel/tools.ts';
 
@@ -240,18 +241,19 @@ export const toolChecks: Checks = {
   'rules-unread': {
     levels: ['warn'],
     meaning:
-      'vipnat could not read some rules that it does not need. The finding names them, with the reason and the effect.',
+      'vipnat could not read some rules that it does not need, or their ports. The finding names them, with the reason and the effect.',
     /** What nothing depends on: vipnat works without it. */
     find: ({ assessment }) =>
       given([assessment], ({ observation }) =>
-        checkHost(
-          describeUnread(observation.unread).map(({ code, text }) => ({
+        checkHost([
+          ...describeUnread(observation.unread).map(({ code, text }): Finding => ({
             level: 'warn',
             title: `vipnat cannot read all rules [${code}]`,
             why: `${text} Everything else works.`,
             remedy: [`# docs/errors.md says what to do about ${code}`],
           })),
-        ),
+          ...observation.rulesets.filter(({ hidesPorts }) => hidesPorts).map(describeHidden),
+        ]),
       ),
   },
   'conntrack-nearly-full': {
@@ -293,6 +295,15 @@ export const toolChecks: Checks = {
 /** Whether no program is here that reads or writes rules. */
 export function lacksFirewallTool(tools: ReadonlySet<string>): boolean {
   return !tools.has('nft') && [...tools].every((tool) => !tool.includes('tables'));
+}
+
+function describeHidden({ family, dialect }: Ruleset): Finding {
+  return {
+    level: 'warn',
+    title: `${toolName(family, dialect)} hides the ports of rules that a newer version wrote`,
+    why: `A rule for one port looks like a rule for all. If ${toolName(family, dialect, 'save')} saves such rules and they are restored, they apply to all ports.`,
+    remedy: ['# install iptables 1.8.8 or later'],
+  };
 }
 
 /** If another finding fixes the cause, no longer log is proposed. */

@@ -207,7 +207,7 @@ export function isKubeVip({ name }: HostProcess): boolean {
 }
 
 function findTranslations(
-  { family, dialect, tables }: Ruleset,
+  { family, dialect, tables, hidesPorts = false }: Ruleset,
   vip: Endpoint,
   isBalanced: boolean,
 ): Finding[] {
@@ -217,7 +217,9 @@ function findTranslations(
   );
   return chains.flatMap(([chain, rules]) =>
     rules
-      .filter((text) => text.includes(vip.address) && !isOwnRule(text) && isTranslation(text, vip))
+      .filter(
+        (text) => text.includes(vip.address) && !isOwnRule(text) && isTranslation(text, vip, hidesPorts),
+      )
       .map((text) => ({
         level: 'fail',
         title: `nat ${quoteText(chain)} (${tool}) has a foreign rule for ${formatEndpoint(vip)}`,
@@ -229,12 +231,13 @@ function findTranslations(
   );
 }
 
-function isTranslation(text: string, { family, address, port }: Endpoint): boolean {
+function isTranslation(text: string, { family, address, port }: Endpoint, hidesPorts: boolean): boolean {
   const { options, target } = parseRule(text);
   const destination = options.get('-d') ?? '';
   const isForVip = destination === `${address}/${family === 'ipv6' ? 128 : 32}`;
   const ports = [options.get('--dport'), options.get('--dports')].filter((value) => value !== undefined);
-  const isForPort = ports.length === 0 || ports.some((value) => value.split(',').includes(String(port)));
+  const isForPort =
+    ports.length === 0 ? !hidesPorts : ports.some((value) => value.split(',').includes(String(port)));
   const isElsewhere = !['RETURN', 'ACCEPT', 'MASQUERADE', 'SNAT', 'MARK', 'LOG', null].includes(target);
   return isForVip && isForPort && isElsewhere && !(target ?? '').startsWith('KUBE-');
 }

@@ -80,6 +80,12 @@ test.each([
   expect(await findWith(...before, 'PREROUTING -j DROP')).toEqual(found);
 });
 
+/** The same host, by a tool that hides ports. */
+const hiding = ({ observation, ...rest }: Assessment): Assessment => {
+  const rulesets = observation.rulesets.map((one) => ({ ...one, hidesPorts: true }));
+  return { ...rest, observation: { ...observation, rulesets } };
+};
+
 /** A host whose VIP 10.0.0.50:6443 is balanced over 10.77.0.11 to 13. */
 let assessment: Assessment;
 
@@ -195,4 +201,14 @@ test.each<[string, EarlyRules, (exemptions: readonly string[]) => EarlyRules]>([
   const exemptions = find(rules).flatMap((one) => one.exemptions);
   expect(exemptions.length).toBeGreaterThan(0);
   expect(find(exempt(exemptions))).toEqual([]);
+});
+
+test('where the tool hides ports, what looks like all connections may be others', async () => {
+  const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+  kernel.run('ipv4', 'nft', '*mangle\n-A PREROUTING -p tcp -j DROP\nCOMMIT\n');
+  const seen = await lookOnce(kernel, ordinaryConfig);
+  expect([seen, hiding(seen)].map((one) => findDropRules(one).length)).toEqual([1, 0]);
+  const untracked = raw(['PREROUTING -p tcp -j CT --notrack']);
+  const found = [seen, hiding(seen)].map((one) => findUntrackedPackets([untracked], one)[0]?.isSure);
+  expect(found).toEqual([true, false]);
 });

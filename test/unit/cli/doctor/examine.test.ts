@@ -159,6 +159,25 @@ test('a handover is no double: one gives up before the other begins', async () =
   expect(await tell({ adverts: { value: [own, own, advert, resigned, advert] } })).toEqual([]);
 });
 
+test('of a tool that hides ports, that is told, and not that a rule without a port is for the VIP', async () => {
+  const { observation } = await assessWell();
+  const docker = new Map([['DOCKER', ['-d 10.77.0.50/32 -p tcp -j DNAT --to-destination 10.0.0.9:80']]]);
+  const codesOf = async (hidesPorts: boolean) => {
+    const rulesets = observation.rulesets
+      .filter(({ family, dialect }) => family === 'ipv4' && dialect === 'nft')
+      .map((one) => ({
+        ...{ ...one, hidesPorts },
+        tables: new Map([
+          ...one.tables,
+          ['nat', new Map([...(one.tables.get('nat') ?? []), ...docker])] as const,
+        ]),
+      }));
+    return (await tell(await observing({ rulesets }))).map(({ code }) => code);
+  };
+  expect(await codesOf(false)).toEqual(['foreign-dnat']);
+  expect(await codesOf(true)).toEqual(['rules-unread']);
+});
+
 test('a stranger’s rule is quoted so that its text cannot run anything', async () => {
   const { observation } = await assessWell();
   const text = `-d 10.77.0.50/32 -p tcp -m tcp --dport 6443 -m comment --comment "it's $(reboot)" -j DNAT --to-destination 10.0.0.9:6443`;

@@ -166,6 +166,17 @@ describe('kube-proxy wants its chain gone', () => {
     expect(seen.unwanted?.value).toContain(`-j ${target}`);
   });
 
+  test.each([
+    ['default/kubernetes:https', true],
+    ['default/kubernetes:other', false],
+  ])('by the name alone where the tool hides ports: %s', (name, isUnwanted) => {
+    const text = withFilterRule(reject(`${name} has no endpoints`))
+      .replaceAll(/(?: -m tcp)? --[ds]port \d+/g, '')
+      .replaceAll('v1.8.9', 'v1.8.7');
+    expect(view(text).entryRule?.value).toEqual({ clusterIp: '10.96.0.1', port: 443 });
+    expect(view(text).unwanted !== null).toBe(isUnwanted);
+  });
+
   test('when the comment says so, whatever the address', () => {
     expect(
       view(withFilterRule(reject('default/kubernetes:https has no endpoints', '10.96.0.9'))).unwanted,
