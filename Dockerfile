@@ -23,7 +23,8 @@ FROM ${BASE} AS runtime
 ARG SOURCE_DATE_EPOCH
 COPY scripts/strip-debian /tmp/
 # What vipnat starts, beside setpriv, which every Debian has. kmod: iptables-legacy loads what the kernel lacks,
-# from the node's /lib, which a privileged DaemonSet has at /host/lib. An older nft on a node cannot read all that trixie's writes: docs/adr/0048-nft-of-the-image.md.
+# from the node's /lib, which a privileged DaemonSet has at /host/lib. A node's nft may not read what trixie's writes:
+# docs/adr/0048-nft-of-the-image.md.
 RUN sed s/trixie/bookworm/ /etc/apt/sources.list.d/debian.sources >/etc/apt/sources.list.d/bookworm.sources \
  && printf '%s\n' 'Package: nftables libnftables1 libnftnl11 iptables libip4tc2 libip6tc2 libxtables12' \
       'Pin: release n=bookworm*' 'Pin-Priority: 990' >/etc/apt/preferences.d/bookworm \
