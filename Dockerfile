@@ -21,17 +21,22 @@ RUN scripts/build
 FROM ${BASE} AS runtime
 # The time of all files: docker's builder reads it.
 ARG SOURCE_DATE_EPOCH
+COPY scripts/strip-debian /tmp/
 # What vipnat starts, beside setpriv, which every Debian has. kmod: iptables-legacy loads what the kernel lacks,
-# from the node's /lib, which a privileged DaemonSet has at /host/lib.
-RUN apt-get update \
+# from the node's /lib, which a privileged DaemonSet has at /host/lib. A node's nft may not read what trixie's writes:
+# docs/adr/0048-nft-of-the-image.md.
+RUN sed s/trixie/bookworm/ /etc/apt/sources.list.d/debian.sources >/etc/apt/sources.list.d/bookworm.sources \
+ && printf '%s\n' 'Package: nftables libnftables1 libnftnl11 iptables libip4tc2 libip6tc2 libxtables12' \
+      'Pin: release n=bookworm*' 'Pin-Priority: 990' >/etc/apt/preferences.d/bookworm \
+ && apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
       inotify-tools \
       iptables \
       kmod \
       nftables \
       tcpdump \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/* \
-      /var/log/apt /var/log/dpkg.log /var/log/alternatives.log \
+ && /tmp/strip-debian \
+ && rm /tmp/strip-debian \
  && ln -s /opt/vipnat/vipnat.js /usr/local/bin/vipnat \
  && ln -sT /host/lib/modules /lib/modules
 # The Node.js that package.json pins, whichever BUILDER has.
@@ -49,7 +54,9 @@ RUN node_modules/.bin/node scripts/sbom.mjs /image >/sbom.json
 FROM scratch AS sbom
 COPY --from=described /sbom.json /
 
-FROM runtime
+FROM scratch
+COPY --from=runtime / /
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 COPY LICENSE /opt/vipnat/
 COPY scripts/healthcheck.cjs /opt/vipnat/healthcheck.js
 COPY --from=build /src/dist /opt/vipnat

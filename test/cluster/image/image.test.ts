@@ -120,11 +120,19 @@ describe('the image', () => {
     });
   });
 
+  test('has nft and iptables of the versions that docs/install.md names, which nodes can read', async () => {
+    const [, nft, iptables] =
+      /nft (\S+) and iptables (\S+) of Debian/.exec(readFileSync('docs/install.md', 'utf8')) ?? [];
+    const { stdout } = await runScript('nft --version; iptables --version; ip6tables-legacy --version');
+    expect(stdout.match(/(?<=v)\d\S+/g)).toEqual([nft, iptables, iptables]);
+  });
+
   test('has nothing of what it was made with, and nothing that anybody but root may change', async () => {
     const { stdout } = await runScript(
-      `for tool in npm git curl python3 gcc; do command -v $tool; done
-         ls /src /usr/local/lib/node_modules /var/lib/apt/lists/* /var/cache/apt/* 2>/dev/null
-         find /opt /usr /etc /bin -xdev ! -type l ! -type c \\( -perm -002 -o ! -user root \\) -print`,
+      `for tool in npm git curl python3 gcc apt apt-get perl su; do command -v $tool; done
+         ls /src /usr/local/lib/node_modules /etc/apt /var/lib/apt /var/cache/* 2>/dev/null
+         find /opt /usr /etc /bin -xdev ! -type l ! -type c \\( -perm -002 -o ! -user root \\) -print
+         find / -xdev -type f -perm /6000 -print 2>/dev/null`,
     );
     expect(stdout).toBe('');
   });

@@ -2,7 +2,7 @@ import { jest, beforeAll, afterAll, test, expect } from '@jest/globals';
 import { join } from 'node:path';
 import { rootFolder } from '../../../tools/lab/settings/folders.ts';
 import { type Bases, prepareBases, toStorageConfiguration } from '../../support/image/build.ts';
-import { makeArtifacts, releaseEnvironment } from '../../support/release/artifacts.ts';
+import { findArtifact, makeArtifacts, releaseEnvironment } from '../../support/release/artifacts.ts';
 import { copyCheckout, makeElsewhere } from './elsewhere.ts';
 import { rmSync, mkdirSync, writeFileSync, readFileSync, readdirSync } from 'node:fs';
 import { execa } from 'execa';
@@ -63,3 +63,21 @@ test('the images of a release that is made elsewhere, with another umask, time z
   );
   expect(readdirSync(there).filter((name) => name.endsWith('.tar'))).toHaveLength(2);
 });
+
+test.each([
+  ['vipnat-image', 'usr/sbin/nft'],
+  ['vipnat-keepalived-image', 'usr/sbin/keepalived'],
+])('no layer of %s has a setuid program, apt or perl', async (image, program) => {
+  const files = (await listLayers(findArtifact(here, new RegExp(`^${image}-.*\\.tar$`)))).split('\n');
+  expect(files.filter((line) => line.endsWith(` ${program}`))).toHaveLength(1);
+  expect(files.filter((line) => /^-(?:..s|.{5}s)|bin\/(?:apt|apt-get|perl|su)$/i.test(line))).toEqual([]);
+});
+
+/** The files of all layers of an OCI archive, as tar prints them. What is no layer, tar refuses. */
+async function listLayers(archive: string): Promise<string> {
+  const folder = join(here, 'layout');
+  mkdirSync(folder, { recursive: true });
+  const script =
+    'tar -xf "$1"; for blob in blobs/sha256/*; do tar -tvzf $blob 2>/dev/null || true; done; rm -r blobs';
+  return (await execa('bash', ['-euc', script, 'bash', archive], { cwd: folder })).stdout;
+}
