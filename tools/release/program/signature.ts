@@ -6,10 +6,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 
-const [identity, namespace] = ['vipnat', 'vipnat-release'] as const;
+/** The principal that signs and the namespace of the signature, as SECURITY.md's line names them. */
+const signer = 'vipnat-release';
 
-/** Checks the signature without a network. `vipnat-signers` has the lines of SECURITY.md that begin with `vipnat namespaces=`. */
-export const verifyCommand = `ssh-keygen -Y verify -f vipnat-signers -I ${identity} -n ${namespace} -s ${signatureFile} <${sumsFile}`;
+/** Checks the signature without a network. `vipnat-signers` has the lines of SECURITY.md that begin with `vipnat-release namespaces=`. */
+export const verifyCommand = `ssh-keygen -Y verify -f vipnat-signers -I ${signer} -n ${signer} -s ${signatureFile} <${sumsFile}`;
 
 /** The file of the private key that signs, or null: nobody signs a release that is made from a checkout. */
 export function findSigningKey(): string | null {
@@ -26,7 +27,7 @@ export function signSums({ root }: Pick<Release, 'root'>, folder: string): void 
   const key = findSigningKey();
   if (key === null) return;
   const sums = join(folder, sumsFile);
-  runKeygen(['-Y', 'sign', '-q', '-f', key, '-n', namespace, sums]);
+  runKeygen(['-Y', 'sign', '-q', '-f', key, '-n', signer, sums]);
   try {
     verify(root, folder);
   } catch (error) {
@@ -36,13 +37,14 @@ export function signSums({ root }: Pick<Release, 'root'>, folder: string): void 
 }
 
 function verify(root: string, folder: string): void {
-  const lines = readFileSync(join(root, 'SECURITY.md'), 'utf8').match(/^vipnat namespaces=.*$/gm) ?? [];
+  const lines =
+    readFileSync(join(root, 'SECURITY.md'), 'utf8').match(/^vipnat-release namespaces=.*$/gm) ?? [];
   const keys = mkdtempSync(join(tmpdir(), 'vipnat-signers-'));
   try {
     const file = join(keys, 'vipnat-signers');
     writeFileSync(file, lines.map((line) => `${line}\n`).join(''));
     const signature = join(folder, signatureFile);
-    const words = ['-Y', 'verify', '-f', file, '-I', identity, '-n', namespace, '-s', signature];
+    const words = ['-Y', 'verify', '-f', file, '-I', signer, '-n', signer, '-s', signature];
     runKeygen(words, readFileSync(join(folder, sumsFile), 'utf8'));
   } finally {
     rmSync(keys, { recursive: true });
@@ -53,6 +55,6 @@ function runKeygen(words: readonly string[], input = ''): void {
   const { exitCode, stdout, stderr, shortMessage } = execaSync('ssh-keygen', words, { input, reject: false });
   if (exitCode === 0) return;
   const reason = [stderr, stdout].find((text) => text !== undefined && text !== '') ?? shortMessage;
-  const line = `vipnat namespaces="${namespace}" TYPE KEY`;
+  const line = `${signer} namespaces="${signer}" TYPE KEY`;
   throw new ReleaseError(`RELEASE_SIGNING_KEY cannot sign for the key in SECURITY.md (${line}): ${reason}`);
 }

@@ -44,7 +44,11 @@ export const steps: readonly Step[] = [
     makes: 'the SBOM of the npm package and of each program, as CycloneDX',
     make: writeSboms,
   },
-  { name: 'vex', makes: 'what was found out about vulnerabilities, as OpenVEX', make: writeVex },
+  {
+    name: 'vex',
+    makes: 'what was found out about vulnerabilities, as OpenVEX; nothing where nobody checked one',
+    make: writeVex,
+  },
   { name: 'chart', makes: 'the Helm chart', make: makeChart },
   { name: 'install', makes: 'install.yaml, the DaemonSet for kubectl apply', make: writeInstallYaml },
   {
