@@ -54,7 +54,9 @@ function verify(root: string, folder: string): void {
 function runKeygen(words: readonly string[], input = ''): void {
   const { exitCode, stdout, stderr, shortMessage } = execaSync('ssh-keygen', words, { input, reject: false });
   if (exitCode === 0) return;
-  const reason = [stderr, stdout].find((text) => text !== undefined && text !== '') ?? shortMessage;
+  const reason = [stderr, stdout, shortMessage].find(Boolean);
   const line = `${signer} namespaces="${signer}" TYPE KEY`;
-  throw new ReleaseError(`RELEASE_SIGNING_KEY cannot sign for the key in SECURITY.md (${line}): ${reason}`);
+  throw new ReleaseError(
+    `RELEASE_SIGNING_KEY cannot sign for the key in SECURITY.md (${line}): ${reason ?? 'no reason'}`,
+  );
 }

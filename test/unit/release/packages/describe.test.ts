@@ -8,9 +8,9 @@ let root: string;
 makeFolderEach('describe', (path) => {
   root = path;
 });
-const variables = ['RELEASE_MAINTAINER', 'RELEASE_REPOSITORY'] as const;
 afterEach(() => {
-  for (const name of variables) delete process.env[name];
+  delete process.env['RELEASE_MAINTAINER'];
+  delete process.env['RELEASE_REPOSITORY'];
 });
 
 /** What a package says of where it is from. */
