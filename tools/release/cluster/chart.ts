@@ -77,7 +77,7 @@ const listRest = () =>
   );
 
 /** Where the chart's values and their table name the image of a checkout, they name this release's. */
-function nameImage(chart: string, { version, checkoutImage, repository, tag }: PaperNames): void {
+export function nameImage(chart: string, { version, checkoutImage, repository, tag }: PaperNames): void {
   for (const name of ['values.yaml', 'README.md']) {
     const path = join(chart, name);
     const text = readFileSync(path, 'utf8').replaceAll(checkoutImage, repository);

@@ -3,6 +3,7 @@ import { mkdtempSync, cpSync, rmSync, writeFileSync, readFileSync } from 'node:f
 import { join, delimiter } from 'node:path';
 import { tmpdir } from 'node:os';
 import { renderBundledLicenses } from '../documents/licenses.ts';
+import { nameImage } from '../cluster/chart.ts';
 import { fillPapers, readPaperNames } from '../documents/papers.ts';
 import { execa } from 'execa';
 import { ReleaseError } from '../settings/error.ts';
@@ -18,7 +19,9 @@ export async function makeNpmTarball(release: Release): Promise<readonly string[
   const folder = mkdtempSync(join(tmpdir(), 'vipnat-npm-'));
   try {
     for (const name of files) cpSync(join(release.root, name), join(folder, name), { recursive: true });
-    fillPapers(folder, readPaperNames(release));
+    const names = readPaperNames(release);
+    fillPapers(folder, names);
+    nameImage(join(folder, 'manifests/chart'), names);
     // For one version of V8 and one processor, and whoever installs this has any.
     rmSync(join(folder, 'dist/program.js.code'), { force: true });
     writeFileSync(join(folder, 'THIRD-PARTY-LICENSES.txt'), renderBundledLicenses(release));
