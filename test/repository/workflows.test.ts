@@ -9,11 +9,20 @@ import { execa } from 'execa';
 
 const files = globSync('.github/workflows/*.yml').sort();
 
+/** What publishing takes: a release, its images, and the attestation of where they were made. */
+const publishing = ['contents', 'packages', 'id-token', 'attestations'];
+
 const permissions = z.record(z.string(), z.enum(['read', 'write']));
 const step = z.object({ uses: z.optional(z.string()), run: z.optional(z.string()) });
+const job = z.object({
+  permissions,
+  needs: z.optional(z.string()),
+  uses: z.optional(z.string()),
+  steps: z._default(z.array(step), []),
+});
 const workflow = z.object({
   permissions,
-  jobs: z.record(z.string(), z.object({ permissions, steps: z.array(step) })),
+  jobs: z.record(z.string(), job),
 });
 
 const workflows = files.map((file) => {
@@ -28,7 +37,7 @@ describe.each(workflows)('$file', ({ text, permissions: preset, jobs }) => {
     expect(preset).toEqual({});
     for (const [name, { permissions: rights }] of Object.entries(jobs)) {
       const written = Object.keys(rights).filter((right) => rights[right] === 'write');
-      expect([name, written]).toEqual([name, name === 'publish' ? ['contents', 'packages'] : []]);
+      expect([name, written]).toEqual([name, name === 'publish' ? publishing : []]);
     }
   });
 
@@ -47,6 +56,33 @@ describe.each(workflows)('$file', ({ text, permissions: preset, jobs }) => {
     expect(named.length).toBeGreaterThan(0);
     expect(named.filter((name) => !existsSync(name))).toEqual([]);
     expect(scripts).not.toContain('${{');
+  });
+});
+
+describe('a release', () => {
+  const jobs = workflows.find(({ file }) => file.endsWith('release.yml'))?.jobs ?? {};
+  const scripts = jobs['publish']?.steps.flatMap(({ run, uses }) => run ?? uses ?? []).join('\n') ?? '';
+
+  test('is made once the tests of its commit are green', () => {
+    expect(jobs['test']?.uses).toBe('./.github/workflows/ci.yml');
+    expect([jobs['make']?.needs, jobs['publish']?.needs]).toEqual(['test', 'make']);
+  });
+
+  test('is public only when all of it is there: draft, images, sums, attestation, publication', () => {
+    const order = [
+      'gh release create',
+      'scripts/push-images',
+      'buildah logout',
+      'buildah manifest inspect',
+      'scripts/release --tag',
+      'actions/attest-build-provenance',
+      'gh release upload',
+      '--draft=false',
+    ];
+    const places = order.map((word) => scripts.indexOf(word));
+    expect(places).not.toContain(-1);
+    expect(places).toEqual(places.toSorted((a, b) => a - b));
+    expect(scripts).toContain('options=(--draft');
   });
 });
 

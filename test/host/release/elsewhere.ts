@@ -5,9 +5,17 @@ import { locateNfpm } from '../../../tools/lab/build/build.ts';
 import { execa } from 'execa';
 
 /** What a release is made of: what git has, without what only tests need. */
-const folders = [...productFolders, 'docs', 'lab', 'manifests', 'release', 'scripts'];
+const folders = [...productFolders, 'docs', 'manifests', 'scripts', 'tools'];
 const files = [
-  ...['package.json', 'package-lock.json', 'tsconfig.json', 'CHANGELOG.md', 'LICENSE', 'README.md'],
+  ...[
+    'package.json',
+    'package-lock.json',
+    'tsconfig.json',
+    'CHANGELOG.md',
+    'LICENSE',
+    'README.md',
+    'SECURITY.md',
+  ],
   ...['Dockerfile', 'Dockerfile.keepalived', '.dockerignore'],
 ];
 

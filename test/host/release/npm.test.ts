@@ -8,7 +8,7 @@ let bases: Bases;
 let container = '';
 let tarball = '';
 beforeAll(async () => {
-  tarball = findArtifact(await makeArtifacts(), /^vipnat-\d[\d.]*\.tgz$/);
+  tarball = findArtifact(await makeArtifacts(), /^vipnat-\d[\w.-]*\.tgz$/);
   bases = await prepareBases();
   container = (await execa('buildah', ['from', bases.builder], { env: bases.env })).stdout;
 }, releaseLimitMs);
@@ -63,6 +63,7 @@ describe('the npm package', () => {
         'CHANGELOG.md',
         'LICENSE',
         'README.md',
+        'SECURITY.md',
         'THIRD-PARTY-LICENSES.txt',
         'dist',
         'docs',

@@ -61,7 +61,7 @@ describe('the .deb on a fresh Debian', () => {
     const before = await listUnits();
     await install('vipnat.deb');
     expect(await listUnits()).toBe(before);
-    expect(await machine.print('vipnat --version')).toMatch(/^\d+\.\d+\.\d+$/);
+    expect(await machine.print('vipnat --version')).toMatch(/^\d+\.\d+\.\d+(-rc\.\d+)?$/);
     expect(await machine.print('command -v nft inotifywait')).toBe('/usr/sbin/nft\n/usr/bin/inotifywait');
     expect((await machine.run('command -v keepalived')).stdout).toBe('');
     expect(await machine.print('ar t vipnat.deb')).toContain('data.tar.xz');

@@ -12,6 +12,7 @@ export const steps = [
   'executable',
   'packages',
   'sbom',
+  'vex',
   'chart',
   'install',
   'licenses',
@@ -30,9 +31,10 @@ const sources = [
   'tools/lab/build',
   'manifests',
   'package.json',
-  'release',
+  'tools/release',
   'CHANGELOG.md',
   'README.md',
+  'SECURITY.md',
 ];
 
 /** The folder with a release of this checkout, made by `scripts/release` where none is as new. */

@@ -27,7 +27,7 @@ export const pathToRules: readonly (readonly [glob: string, rules: Rules])[] = [
   ['docs/adr/*.md', { length: limitLength(40) }],
   ['docs/testing.md', { length: limitLength(40) }],
   ['{CONTRIBUTING,docs/dependencies,docs/design}.md', everywhere],
-  ['{README,CHANGELOG}.md', forUsers],
+  ['{README,CHANGELOG,SECURITY}.md', forUsers],
   ['docs/*.md', forUsers],
   ['manifests/**/*.{md,yaml,tpl,json,txt}', forUsers],
   // Programs in the languages of shells: their lines are no sentences.

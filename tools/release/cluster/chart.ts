@@ -1,11 +1,12 @@
-import type { Release } from '../settings/release.ts';
-import { mkdtempSync, writeFileSync, rmSync, cpSync, mkdirSync, readFileSync } from 'node:fs';
+import { type Release, readMaintainer, readRepository } from '../settings/release.ts';
+import { mkdtempSync, writeFileSync, rmSync, cpSync, mkdirSync, readFileSync, appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 import { printManifest } from './print-manifest.ts';
 import { packTar } from '../settings/pack.ts';
 import { gzipSync } from 'node:zlib';
-import { readImageName } from '../settings/image-names.ts';
+import { type PaperNames, fillPapers, readPaperNames } from '../documents/papers.ts';
+import { stringify } from 'yaml';
 
 /** What the templates change by the chart's values: as `vipnat manifest` prints it. */
 const bases = {
@@ -22,7 +23,10 @@ export async function makeChart(release: Release): Promise<readonly string[]> {
   try {
     const chart = join(folder, 'vipnat');
     await writeChart(release.root, chart, (words) => printManifest(release, words));
-    nameImage(release, chart);
+    const names = readPaperNames(release);
+    fillPapers(chart, names);
+    nameImage(chart, names);
+    nameOrigin(release, chart);
     // Chart.yaml first, as helm package has it; by the pinned Node.js, whose zlib is the same everywhere.
     const tar = await packTar(release, folder, ['vipnat/Chart.yaml', ...listRest()]);
     writeFileSync(join(release.output, file), gzipSync(tar, { level: 9 }));
@@ -73,15 +77,20 @@ const listRest = () =>
   );
 
 /** Where the chart's values and their table name the image of a checkout, they name this release's. */
-function nameImage(release: Release, chart: string): void {
-  const { config } = JSON.parse(readFileSync(join(release.root, 'package.json'), 'utf8')) as {
-    readonly config: { readonly image: string };
-  };
-  const { repository, tag } = readImageName(release, 'vipnat');
+export function nameImage(chart: string, { version, checkoutImage, repository, tag }: PaperNames): void {
   for (const name of ['values.yaml', 'README.md']) {
     const path = join(chart, name);
-    const text = readFileSync(path, 'utf8').replaceAll(config.image, repository);
-    const isOther = name === 'values.yaml' && tag !== release.version;
+    const text = readFileSync(path, 'utf8').replaceAll(checkoutImage, repository);
+    const isOther = name === 'values.yaml' && tag !== version;
     writeFileSync(path, isOther ? text.replace(/^ {2}tag: ''$/m, `  tag: '${tag}'`) : text);
   }
+}
+
+/** Chart.yaml says where the chart is from and who keeps it, where RELEASE_REPOSITORY is set. */
+function nameOrigin(release: Pick<Release, 'root'>, chart: string): void {
+  const home = readRepository();
+  if (home === null) return;
+  const maintainer = readMaintainer(release);
+  const origin = { home, sources: [home], ...(maintainer !== null && { maintainers: [maintainer] }) };
+  appendFileSync(join(chart, 'Chart.yaml'), stringify(origin));
 }

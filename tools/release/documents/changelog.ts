@@ -2,6 +2,7 @@ import { ReleaseError } from '../settings/error.ts';
 import type { Release } from '../settings/release.ts';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { requirePapers } from './papers.ts';
 
 /** What a version changed. */
 export interface ChangelogSection {
@@ -27,9 +28,10 @@ export function readChangelogSection(changelog: string, version: string): Change
 
 /**
  * Checks what a tag promises.
- * @throws ReleaseError when package.json or the changelog says something else, or the checkout has changes.
+ * @throws ReleaseError when package.json, the changelog or another document says something else, or the checkout has changes.
  */
-export function requireTag(tag: string, { root, version, revision }: Release): void {
+export function requireTag(tag: string, release: Release): void {
+  const { root, version, revision } = release;
   if (revision.endsWith('-dirty')) {
     throw new ReleaseError(
       'the checkout has changes that no commit has, so it is not what the tag names: git status lists them',
@@ -46,6 +48,7 @@ export function requireTag(tag: string, { root, version, revision }: Release): v
       `CHANGELOG.md has no "## ${version}": rename "## Unreleased" before you set the tag`,
     );
   }
+  requirePapers(release);
 }
 
 /** CHANGELOG.md of a checkout. */

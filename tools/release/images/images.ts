@@ -1,4 +1,4 @@
-import { type Release, type Architecture, architectures } from '../settings/release.ts';
+import { type Release, type Architecture, architectures, readRepository } from '../settings/release.ts';
 import { type Image, images, readImageName } from '../settings/image-names.ts';
 import { mkdtempSync, writeFileSync, rmSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
@@ -68,6 +68,7 @@ const wayOut =
 
 /** By buildah, which other than docker's daemon sets the time of every file. */
 async function build({ root, epoch }: Release, image: Image): Promise<void> {
+  const source = readRepository();
   const { RELEASE_BASE: base = '', RELEASE_BUILDER: builder = '' } = process.env;
   const words = [
     ...(image === 'vipnat' ? [] : [image]),
@@ -77,6 +78,8 @@ async function build({ root, epoch }: Release, image: Image): Promise<void> {
     ...(builder === '' || image !== 'vipnat' ? [] : ['--builder', builder]),
     // Without buildah's version among the labels.
     ...['--', '--identity-label=false'],
+    // By it, a forge knows whose image this is.
+    ...(source === null ? [] : ['--label', `org.opencontainers.image.source=${source}`]),
   ];
   const env = { SOURCE_DATE_EPOCH: String(epoch) };
   const { exitCode, stderr } = await execa(join(root, 'scripts/image'), words, { env, reject: false });

@@ -1,13 +1,15 @@
-import type { Release } from '../settings/release.ts';
+import { type Release, readRepository } from '../settings/release.ts';
 import { mkdtempSync, cpSync, rmSync, writeFileSync, readFileSync } from 'node:fs';
 import { join, delimiter } from 'node:path';
 import { tmpdir } from 'node:os';
 import { renderBundledLicenses } from '../documents/licenses.ts';
+import { nameImage } from '../cluster/chart.ts';
+import { fillPapers, readPaperNames } from '../documents/papers.ts';
 import { execa } from 'execa';
 import { ReleaseError } from '../settings/error.ts';
 
 /** What the package has besides its package.json and the licenses of others. */
-const files = ['dist', 'docs', 'manifests', 'CHANGELOG.md', 'LICENSE', 'README.md'];
+const files = ['dist', 'docs', 'manifests', 'CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md'];
 
 /** Fields of package.json that are of use to whoever installs it. */
 const fields = ['name', 'version', 'description', 'license', 'bin', 'engines', 'os'];
@@ -17,6 +19,9 @@ export async function makeNpmTarball(release: Release): Promise<readonly string[
   const folder = mkdtempSync(join(tmpdir(), 'vipnat-npm-'));
   try {
     for (const name of files) cpSync(join(release.root, name), join(folder, name), { recursive: true });
+    const names = readPaperNames(release);
+    fillPapers(folder, names);
+    nameImage(join(folder, 'manifests/chart'), names);
     // For one version of V8 and one processor, and whoever installs this has any.
     rmSync(join(folder, 'dist/program.js.code'), { force: true });
     writeFileSync(join(folder, 'THIRD-PARTY-LICENSES.txt'), renderBundledLicenses(release));
@@ -30,15 +35,16 @@ export async function makeNpmTarball(release: Release): Promise<readonly string[
 }
 
 /** package.json as it is published. Where RELEASE_REPOSITORY names the sources, npm can say which commit it was built of. */
-function toPublished({ root }: Release): object {
+function toPublished({ root, version }: Release): object {
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, unknown>;
-  const url = process.env['RELEASE_REPOSITORY'];
+  const url = readRepository();
   return {
     ...Object.fromEntries(fields.map((field) => [field, manifest[field]])),
     // Those that netlink's native part is there for.
     cpu: ['x64', 'arm64'],
-    ...(url !== undefined && url !== '' && { repository: { type: 'git', url } }),
-    publishConfig: { access: 'public' },
+    ...(url !== null && { repository: { type: 'git', url } }),
+    // npm gives everybody what has the tag `latest`, so an early version needs another one.
+    publishConfig: { access: 'public', ...(version.includes('-') && { tag: 'next' }) },
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Release, Architecture } from '../settings/release.ts';
+import { type Release, type Architecture, readMaintainer } from '../settings/release.ts';
 import { join } from 'node:path';
 import { nameExecutable } from '../executable/executable.ts';
 import { toPackagedSystemdFiles } from '../../../cli/manifest/agent.ts';
@@ -90,19 +90,26 @@ function encode(path: string, text: string): Buffer {
 }
 
 /** As Debian's policy wants it, with the time of the commit. */
-function renderDebianChangelog({ version, epoch }: Release): string {
+function renderDebianChangelog(release: Release): string {
+  const { version, epoch } = release;
   const date = new Date(epoch * 1000).toUTCString().replace('GMT', '+0000');
   const lines = [
     '  * What changed: /usr/share/doc/vipnat/changelog.gz',
     '',
-    ` -- ${maintainer}  ${date}`,
+    ` -- ${formatMaintainer(release)}  ${date}`,
     '',
   ];
-  return [`vipnat (${version}-1) unstable; urgency=medium`, '', ...lines].join('\n');
+  return [`vipnat (${version.replace('-', '~')}-1) unstable; urgency=medium`, '', ...lines].join('\n');
 }
 
-/** Nobody's mail address: a package names someone. */
-export const maintainer = 'The vipnat authors <vipnat@localhost.invalid>';
+/** Who answers for the packages. A package names someone: where nobody is known, it has nobody's mail address. */
+export function formatMaintainer(release: Pick<Release, 'root'>): string {
+  const { name, email } = readMaintainer(release) ?? {
+    name: 'The vipnat authors',
+    email: 'vipnat@localhost.invalid',
+  };
+  return `${name} <${email}>`;
+}
 
 const copyright = `Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: vipnat

@@ -1,5 +1,5 @@
-import { type PackagedFile, type Packager, maintainer } from './contents.ts';
-import type { Release, Architecture } from '../settings/release.ts';
+import { type PackagedFile, type Packager, formatMaintainer } from './contents.ts';
+import { type Release, type Architecture, readRepository } from '../settings/release.ts';
 
 /** What nfpm is told of a package: a file as it lies on this machine, by each path, and the scripts by their names. */
 export interface PackageParts {
@@ -32,19 +32,19 @@ export function describePackage(
   packager: Packager,
   { files, scripts }: PackageParts,
 ): object {
-  const homepage = process.env['RELEASE_REPOSITORY'];
+  const homepage = readRepository();
   return {
     name: 'vipnat',
     arch: architecture,
     platform: 'linux',
     version: release.version,
     release: '1',
-    maintainer,
+    maintainer: formatMaintainer(release),
     license: 'Apache-2.0',
     section: 'net',
     priority: 'optional',
     description,
-    ...(homepage !== undefined && homepage !== '' && { homepage }),
+    ...(homepage !== null && { homepage }),
     ...packagerToRelations[packager],
     contents: [...files.map(describeFile), ...ownFolders.map((dst) => ({ dst, type: 'dir' }))],
     scripts,

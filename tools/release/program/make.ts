@@ -4,6 +4,8 @@ import { requirePrograms } from './requirements.ts';
 import { join } from 'node:path';
 import { rmSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { listSummed, writeSums, listFiles } from './sums.ts';
+import { signSums } from './signature.ts';
+import { isImageArchive, readArchiveDigest } from '../images/digests.ts';
 import { ReleaseError } from '../settings/error.ts';
 
 /** Where steps write, in the folder of the release: one that was killed leaves what it had begun in nothing that is summed up. */
@@ -11,7 +13,7 @@ const draftName = '.draft';
 
 /**
  * Runs the named steps, all when none is named, and sums up everything in the folder. Answers a line for each file, with its
- * size. A whole release takes away what an earlier one left there. Where a step fails, the folder stays as it was.
+ * size and an image's digest. A whole release takes away what an earlier one left there. Where a step fails, the folder stays as it was.
  */
 export async function makeRelease(release: Release, names: readonly string[]): Promise<string> {
   const { output } = release;
@@ -21,11 +23,16 @@ export async function makeRelease(release: Release, names: readonly string[]): P
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { recursive: true });
   try {
-    const files = await runSteps(chosen, { ...release, output: draft });
+    const files = await runSteps(chosen, {
+      ...release,
+      output: draft,
+      kept: names.length === 0 ? null : output,
+    });
     if (names.length === 0)
       for (const name of listSummed(output)) rmSync(join(output, name), { force: true });
     publish(draft, output);
-    return files.map((file) => `${describeSize(join(output, file))}  ${file}\n`).join('');
+    signSums(release, output);
+    return files.map((file) => `${describeFile(output, file)}\n`).join('');
   } finally {
     rmSync(draft, { recursive: true, force: true });
   }
@@ -54,6 +61,11 @@ async function runStep({ name, make }: Step, release: Release): Promise<readonly
   const files = await make(release);
   release.say(`${name}: ${((performance.now() - started) / 1000).toFixed(1)} s`);
   return files;
+}
+
+function describeFile(folder: string, file: string): string {
+  const path = join(folder, file);
+  return `${describeSize(path)}  ${file}${isImageArchive(file) ? `  ${readArchiveDigest(path)}` : ''}`;
 }
 
 function describeSize(path: string): string {

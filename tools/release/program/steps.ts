@@ -3,6 +3,7 @@ import type { Release } from '../settings/release.ts';
 import { makeNpmTarball } from '../npm/tarball.ts';
 import { makeExecutables } from '../executable/executable.ts';
 import { makePackages } from '../packages/packages.ts';
+import { writeVex } from '../documents/vex.ts';
 import { writeSboms } from '../documents/sbom.ts';
 import { makeChart } from '../cluster/chart.ts';
 import { writeInstallYaml } from '../cluster/install-yaml.ts';
@@ -43,6 +44,11 @@ export const steps: readonly Step[] = [
     makes: 'the SBOM of the npm package and of each program, as CycloneDX',
     make: writeSboms,
   },
+  {
+    name: 'vex',
+    makes: 'what was found out about vulnerabilities, as OpenVEX; nothing where nobody checked one',
+    make: writeVex,
+  },
   { name: 'chart', makes: 'the Helm chart', make: makeChart },
   { name: 'install', makes: 'install.yaml, the DaemonSet for kubectl apply', make: writeInstallYaml },
   {
@@ -54,7 +60,7 @@ export const steps: readonly Step[] = [
   { name: 'licenses', makes: 'the licenses of all parts of a program', make: writeLicenses },
   {
     name: 'notes',
-    makes: "RELEASE-NOTES.md, the changelog's section of this version",
+    makes: "RELEASE-NOTES.md: the changelog's section of this version, and how to verify the files",
     make: writeReleaseNotes,
   },
 ];

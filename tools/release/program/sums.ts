@@ -2,7 +2,11 @@ import { join } from 'node:path';
 import { writeFileSync, readdirSync, existsSync, readFileSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 
-const sumsFile = 'SHA256SUMS';
+/** The sums of a release's files. */
+export const sumsFile = 'SHA256SUMS';
+
+/** Their signature, which they cannot have. */
+export const signatureFile = `${sumsFile}.sig`;
 
 /**
  * Writes SHA256SUMS over every other file of a folder, as `sha256sum --check` reads it: as the folder is once the files of a
@@ -10,7 +14,7 @@ const sumsFile = 'SHA256SUMS';
  */
 export function writeSums(folder: string, draft = folder): void {
   const places = new Map([folder, draft].flatMap((place) => listFiles(place).map((name) => [name, place])));
-  places.delete(sumsFile);
+  for (const name of [sumsFile, signatureFile]) places.delete(name);
   const names = [...places.keys()].sort();
   const lines = names.map((name) => `${sum(join(places.get(name) ?? folder, name))}  ${name}\n`);
   writeFileSync(join(folder, sumsFile), lines.join(''));

@@ -1,6 +1,6 @@
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
-import { writeFileSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, writeFileSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, test, expect } from '@jest/globals';
 import { readChangelogSection, requireTag } from '../../../../tools/release/documents/changelog.ts';
 import { ReleaseError } from '../../../../tools/release/settings/error.ts';
@@ -27,9 +27,15 @@ makeFolderEach('changelog', (path) => {
   root = path;
 });
 
+const put = (file: string, text: string) => {
+  mkdirSync(dirname(join(root, file)), { recursive: true });
+  writeFileSync(join(root, file), text);
+};
+
 /** A release of a checkout with this changelog, into the same folder. */
 function release(version: string, changelog: string) {
   writeFileSync(join(root, 'CHANGELOG.md'), changelog);
+  put('package-lock.json', JSON.stringify({ version, packages: { '': { version } } }));
   return { root, version, revision: 'unknown', epoch: 0, output: root, say: () => undefined };
 }
 
@@ -56,13 +62,16 @@ describe("the changelog's section of a version", () => {
   });
 });
 
+const verify =
+  '\n## Verify\n\nThis command checks the files that you have: `sha256sum --check --ignore-missing SHA256SUMS`.\n';
+
 describe('RELEASE-NOTES.md', () => {
   test.each([
     ['1.2.0', released, '# vipnat 1.2.0 (2026-11-23)\n\n- One.\n'],
     ['1.3.0', unreleased, '# vipnat 1.3.0 (unreleased)\n\n- First.\n'],
   ])('of %s has its section under its heading', (version, changelog, expected) => {
     expect(writeReleaseNotes(release(version, changelog))).toEqual(['RELEASE-NOTES.md']);
-    expect(readFileSync(join(root, 'RELEASE-NOTES.md'), 'utf8')).toBe(expected);
+    expect(readFileSync(join(root, 'RELEASE-NOTES.md'), 'utf8')).toBe(`${expected}${verify}`);
   });
 });
 
@@ -88,6 +97,38 @@ describe('a tag', () => {
     expect(() => {
       requireTag(tag, release(version, changelog));
     }).toThrow(new ReleaseError(message));
+  });
+
+  test.each([
+    [
+      'package-lock.json',
+      '{ "version": "1.1.0", "packages": { "": { "version": "1.1.0" } } }',
+      'package-lock.json: npm install --package-lock-only',
+    ],
+    [
+      'manifests/daemonset.yaml',
+      '          image: localhost/vipnat:1.1.0\n',
+      'manifests/daemonset.yaml: scripts/manifests',
+    ],
+    [
+      'manifests/chart/Chart.yaml',
+      'version: 1.2.0\nappVersion: 1.1.0\n',
+      'manifests/chart/Chart.yaml: scripts/manifests',
+    ],
+    [
+      'docs/install.md',
+      'It is so.\n\nNo registry\nhas the image yet.\n',
+      'docs/install.md: it says "No registry has"',
+    ],
+    ['README.md', 'vipnat is not published yet.\n', 'README.md: it says "vipnat is not published"'],
+  ])('of a checkout whose %s is of another version is refused', (file, text, finding) => {
+    const made = release('1.2.0', released);
+    put('manifests/daemonset.yaml', '          image: localhost/vipnat:1.2.0\n          version: v1\n');
+    requireTag('v1.2.0', made);
+    put(file, text);
+    expect(() => {
+      requireTag('v1.2.0', made);
+    }).toThrow(new ReleaseError(`the checkout is not ready for 1.2.0:\n${finding}`));
   });
 
   test('of a checkout with changes is refused: nobody could make its files again', () => {
