@@ -168,6 +168,8 @@ export class Engine {
   readonly #repeated = new RepeatedWrites();
   /** Keys of Services to who else writes their status. */
   readonly #conflicts = new Map<string, readonly string[]>();
+  /** Keys whose last write the API did not take, to its answer. */
+  readonly #refusals = new Map<string, string>();
   /** Keys to what their last step waits for. */
   readonly #waits = new Map<string, WaitsFor>();
   /** What has happened that keys wait for, and nobody was woken for yet. */
@@ -229,7 +231,7 @@ export class Engine {
 
   get #view(): ClusterView {
     const { cache, clock } = this.#options;
-    return { ...cache.view(clock.date().getTime()), conflicts: this.#conflicts };
+    return { ...cache.view(clock.date().getTime()), conflicts: this.#conflicts, refusals: this.#refusals };
   }
 
   #getKind({ kind }: StepKey): Kind {
@@ -267,6 +269,7 @@ export class Engine {
     const waitMs = Math.max(lowMs, this.#waitForRepeated(key, step, view));
     if (waitMs > 0) return { kind: 'again', afterMs: waitMs };
     if (step.does === 'write') return await this.#write(key, step, { view, failures });
+    this.#noteRefusal(text, null);
     if (this.#isConflicting(key, view)) return { kind: 'again', afterMs: forgottenMs };
     if (step.does === 'nothing') return { kind: 'done' };
     this.#waits.set(text, step.waitsFor);
@@ -291,6 +294,7 @@ export class Engine {
     if (known.readPath !== null)
       this.#writes.add(text, { ...known, after: undefined, untilMs: clock.now() + shownMs });
     const outcome = await execute(this.#options, write);
+    this.#noteRefusal(text, outcome);
     if (outcome.result === 'done' || outcome.result === 'stale') this.#noteRepeated(key, write, view);
     if (outcome.result !== 'done') {
       if (outcome.result !== 'unknown') this.#writes.drop(text);
@@ -301,6 +305,11 @@ export class Engine {
     onWritten(key, event, this.#toRegarding(key, view));
     // The informer may have shown it before the answer came.
     return { kind: 'again', afterMs: 0 };
+  }
+
+  #noteRefusal(key: string, outcome: Execution | null): void {
+    if (outcome?.result === 'refused') this.#refusals.set(key, outcome.detail);
+    else this.#refusals.delete(key);
   }
 
   /** How long a key waits that writes the same again and again. */

@@ -263,6 +263,8 @@ const controllerRights: AllRights = {
       allow('', 'nodes namespaces pods', 'list watch'),
       allow('', 'pods/status', 'patch'),
       allow('discovery.k8s.io', 'endpointslices', 'list watch create patch delete'),
+      // OpenShift's admission asks for it of who writes addresses of pods. Other clusters know no such resource.
+      allow('discovery.k8s.io', 'endpointslices/restricted', 'create'),
       allow('networking.k8s.io', 'servicecidrs', 'list watch'),
       allow(apiGroup, 'addresspools', 'list watch create patch'),
       allow(apiGroup, 'virtualips', 'get list watch create patch delete'),

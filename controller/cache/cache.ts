@@ -91,8 +91,8 @@ const indexes: Readonly<Record<keyof Indexes, { [S in keyof Objects]: Index<S> }
   addressToAskers: { source: 'services', toKeys: listAsked },
 };
 
-/** Only who writes can find out that another program does, too. */
-const uncontested: ClusterView['conflicts'] = new Map();
+/** Only who writes can find out that another program does, too, and what the API refuses. */
+const ofWriter: Pick<ClusterView, 'conflicts' | 'refusals'> = { conflicts: new Map(), refusals: new Map() };
 
 /** A kind, as far as the cache asks for it. */
 export interface Watcher {
@@ -236,7 +236,7 @@ export class Cache {
       exclusions: this.#exclusions,
       takenAddresses: this.#deviceAddresses,
       reservedVrids: (this.#reservedVrids ??= new Set(this.#vrids)),
-      conflicts: uncontested,
+      ...ofWriter,
       nowMs,
     };
   }
@@ -414,6 +414,8 @@ export interface ClusterView extends Known {
   readonly reservedVrids: ReadonlySet<number>;
   /** Keys of Services whose status another program rewrites, to who may be it: names of field managers, or none. */
   readonly conflicts: ReadonlyMap<string, readonly string[]>;
+  /** Keys as `formatKey` has them, whose last write the API did not take, to its answer. */
+  readonly refusals: ReadonlyMap<string, string>;
   /** The date, as milliseconds since 1970. It can jump. */
   readonly nowMs: number;
 }

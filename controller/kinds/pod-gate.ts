@@ -1,5 +1,6 @@
-import { type Kind, type StepEvent, type Step, nothing, toStep } from '../step.ts';
+import { type Kind, type StepEvent, type Step, formatKey, nothing, toStep } from '../step.ts';
 import {
+  earlySliceKind,
   getGateParts,
   listEndpointsOf,
   type WantedEndpoint,
@@ -82,7 +83,7 @@ function listChanged(change: Change<EarlySlice>, { serviceToPods, pods }: Known)
 
 /** What opens a gate. Published: docs/services-reference.md has a row for each. */
 interface Verdict {
-  readonly reason: 'LBHealthy' | 'NoService' | 'NotFollowed' | 'NodePorts' | 'Timeout';
+  readonly reason: 'LBHealthy' | 'NoService' | 'NotFollowed' | 'NodePorts' | 'Timeout' | 'Refused';
   readonly message: string;
   readonly event?: StepEvent;
 }
@@ -112,6 +113,8 @@ interface Awaited {
   readonly state:
     | 'done'
     | 'missing'
+    /** The API does not take the early EndpointSlice, so nodes cannot know of the pod. */
+    | 'refused'
     /** No node says how far it is with early EndpointSlices. */
     | 'unknown'
     /** A device sends to ports of nodes: these have the pod when it is ready. */
@@ -123,12 +126,14 @@ interface Awaited {
 function judge(awaited: readonly Awaited[], isOver: boolean): Verdict | null {
   if (awaited.length === 0)
     return { reason: 'NoService', message: 'No Service with an address of vipnat selects the pod.' };
-  const missing = awaited.filter(({ state }) => state === 'missing');
+  const missing = awaited.filter(({ state }) => state === 'missing' || state === 'refused');
   if (missing.length === 0) return judgeDone(new Set(awaited.map(({ state }) => state)));
   if (!isOver) return null;
   const clauses = [...new Set(missing.map(({ explain }) => explain()))].sort();
   const message = `After 10 minutes the gate opens, although ${shorten(clauses)}.`;
-  return { reason: 'Timeout', message, event: { type: 'Warning', reason: 'GateTimedOut', message } };
+  const event = { type: 'Warning', reason: 'GateTimedOut', message } as const;
+  if (missing.some(({ state }) => state === 'refused')) return { reason: 'Refused', message, event };
+  return { reason: 'Timeout', message, event };
 }
 
 function judgeDone(states: ReadonlySet<Awaited['state']>): Verdict {
@@ -193,12 +198,23 @@ function listOfService(pod: Pod, service: Service, view: ClusterView): Awaited[]
     const isLost = listReadyFamilies(service).includes(endpoint.family);
     if (own.length === 0) return isJudged(service) && !isLost ? [] : [awaitAddress(service)];
     const version = findVersion(endpoint, service, view);
+    const refusal = version === null ? findRefusal(service, view) : null;
+    if (refusal !== null) return [refusal];
     return own.map(({ virtualIp: { spec } }) => judgeNodes(version, spec.pool, view));
   });
 }
 
 function awaitAddress({ metadata: { namespace, name } }: Service): Awaited {
   return { state: 'missing', explain: () => `the Service ${namespace}/${name} has no address yet` };
+}
+
+/** Null unless the API did not take the Service's last early EndpointSlice. */
+function findRefusal({ metadata: { namespace, name } }: Service, { refusals }: ClusterView): Awaited | null {
+  const key = `${namespace}/${name}`;
+  const detail = refusals.get(formatKey({ kind: earlySliceKind.name, key }));
+  if (detail === undefined) return null;
+  const clause = `the API does not take the early EndpointSlices of ${key}: ${detail}`;
+  return { state: 'refused', explain: () => clause };
 }
 
 function judgeNodes(version: string | null, pool: string, { candidates }: ClusterView): Awaited {

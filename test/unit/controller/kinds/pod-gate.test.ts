@@ -8,13 +8,20 @@ import {
   nowMs,
   makePod,
   makeNode,
+  makePool,
   makeService,
   makeVirtualIp,
   type Inventory,
   publish,
   makeReport,
+  makeCache,
 } from '../../../support/fakes/service-objects.ts';
 import { describe, test, expect } from '@jest/globals';
+import { Engine } from '../../../../controller/engine.ts';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { gateKinds } from '../../../../controller/leadership.ts';
+import { TokenQueue } from '../../../../lib/queue.ts';
+import type { ObjectWrite, WriteAnswer } from '../../../../lib/kubernetes/writes.ts';
 import { timeoutMs, pod as podKind } from '../../../../controller/kinds/pod-gate.ts';
 import type { Pod } from '../../../../lib/api/endpoints.ts';
 import { nodes } from '../../../../lib/api/node.ts';
@@ -249,4 +256,54 @@ test('a pod waits for the version that has it, and not for later ones of the sam
   const [slice] = world.earlySlices.values();
   expect([...(world.sliceToSince.get('apps/web-vipnat-6d1f82980b-0')?.values() ?? [])]).toEqual(['50']);
   expect(slice?.metadata.resourceVersion).toBe('50');
+});
+
+describe('a gate whose slice the API does not take', () => {
+  const taken: WriteAnswer = { outcome: 'taken', detail: '', version: '900' };
+  // Of OpenShift, where the right `endpointslices/restricted` is missing.
+  const detail = 'creating EndpointSlice apps/web is answered with 403: address 10.1.0.1 is not allowed';
+
+  /** What is said of the pod after ten minutes, if the API answers slices so. */
+  async function follow(answer: WriteAnswer): Promise<{ reasons: string; events: string[] }> {
+    const clock = new FakeClock(new Date(nowMs));
+    const events: string[] = [];
+    let reasons = '';
+    const write = ({ path, body }: ObjectWrite) => {
+      if (path.includes('endpointslices')) return Promise.resolve(answer);
+      const { status } = body as { status: { conditions: { reason: string }[] } };
+      reasons = status.conditions.map(({ reason }) => reason).join();
+      return Promise.resolve(taken);
+    };
+    const engine = new Engine({
+      ...{ clock, random: () => 0.5, group: gateKinds, writeMs: () => 4000 },
+      client: { write, read: () => Promise.resolve({ outcome: 'gone' }) },
+      cache: makeCache({
+        ...{ services: [service], virtualIps: ips('apps/web'), pods: [since(nowMs)] },
+        ...{ pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.20'] })], nodes: [makeNode('w1')] },
+        reports: [early('w1', '50')],
+      }),
+      pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
+      onWritten: (_, event) => events.push(...(event === null ? [] : [event.message])),
+      ...{ onFailed: () => undefined, onConflict: () => undefined, onBehind: () => undefined },
+      onError: (_, error) => {
+        throw error;
+      },
+    });
+    engine.begin();
+    await clock.advance(timeoutMs + 1000);
+    await engine.stop();
+    return { reasons, events };
+  }
+
+  test('says what the API answered; nodes are named where it took the slice', async () => {
+    const refused = await follow({ outcome: 'forbidden', detail, version: null });
+    const clause = `the API does not take the early EndpointSlices of apps/web: ${detail}`;
+    const message = `After 10 minutes the gate opens, although ${clause}.`;
+    expect(refused).toEqual({ reasons: 'Refused', events: [message] });
+    const { reasons, events } = await follow(taken);
+    expect({ reasons, text: events.join() }).toEqual({
+      reasons: 'Timeout',
+      text: expect.stringContaining('no node reports'),
+    });
+  });
 });
