@@ -4,30 +4,18 @@
  */
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import type { Outcome } from './suites-services.ts';
-import { execFile, execFileSync } from 'node:child_process';
+import { listPairs, type Suite, suiteNames, unpackSuite } from '../support/suites/suites.ts';
+import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { families } from '../../lib/net.ts';
 
-/** Each with nft, iptables, keepalived and HAProxy of these versions. */
-const suites = {
-  bullseye: 'nft 0.9.8, iptables 1.8.7',
-  bookworm: 'nft 1.0.6, iptables 1.8.9, keepalived 2.2.7, HAProxy 2.6',
-  trixie: 'nft 1.1.3, iptables 1.8.11, keepalived 2.3.3, HAProxy 3.0',
-} as const;
-
-type Suite = keyof typeof suites;
-
-const names = Object.keys(suites) as Suite[];
-const pairs = names.flatMap((writer) => names.map((reader) => [writer, reader] as const));
+const pairs = listPairs("the API's VIP");
 const folders = {} as Record<Suite, string>;
 const pathOf = (script: string) => fileURLToPath(new URL(script, import.meta.url));
 
 beforeAll(() => {
-  for (const suite of names) {
-    folders[suite] =
-      `${execFileSync(pathOf('../support/suites/unpack'), [suite], { encoding: 'utf8' }).trim()}/bin`;
-  }
+  for (const suite of suiteNames) folders[suite] = `${unpackSuite(suite)}/bin`;
 }, 600_000);
 
 /** Runs a program in new namespaces, and answers how it ended and what it printed. */
@@ -58,9 +46,8 @@ const use = (suite: Suite) => `export PATH=${folders[suite]}:$PATH`;
 describe('Services', () => {
   const outcomes = new Map<Suite, Outcome>();
   beforeAll(async () => {
-    // nft 0.9.8 has no maps to an address and a port: kube-proxy serves all Services there.
     for (const writer of ['bookworm', 'trixie'] as const) {
-      const readers = names.map((suite) => folders[suite]);
+      const readers = suiteNames.map((suite) => folders[suite]);
       const { text } = await run([...node, pathOf('suites-services.ts'), folders[writer], ...readers]);
       outcomes.set(writer, JSON.parse(text) as Outcome);
     }
@@ -70,7 +57,7 @@ describe('Services', () => {
     expect(outcomes.get(writer)?.refused).toEqual([]);
   });
 
-  test.each(pairs.filter(([writer, reader]) => writer !== 'bullseye' && reader !== 'bullseye'))(
+  test.each(listPairs('Services'))(
     'what vipnat writes by the nft of %s, that of %s lists, and finds nothing to do',
     (writer, reader) => {
       expect(outcomes.get(writer)?.readers[folders[reader]]).toEqual({ listing: 'listed', drifted: [] });

@@ -3,6 +3,7 @@ import { topics } from '../../../cli/doctor/examine.ts';
 import { listChecks } from '../../../devices/conformance/steady-checks.ts';
 import { errorCodes, describeError } from '../../../lib/errors.ts';
 import { definitions } from '../../../lib/api/crds.ts';
+import { listTried, suiteNames, suites } from '../suites/suites.ts';
 
 /** A table of a document that is written from one of the program's catalogues. */
 interface GeneratedTable {
@@ -19,6 +20,7 @@ export const pathToTables: ReadonlyMap<string, readonly GeneratedTable[]> = new 
   ['docs/drivers.md', [listConformance()]],
   ['docs/errors.md', [listErrors()]],
   ['docs/services-reference.md', ['AddressPool', 'VirtualIP', 'LoadBalancerDevice'].map(listFields)],
+  ['docs/testing.md', [listSuites()]],
 ]);
 
 /**
@@ -68,6 +70,17 @@ function listErrors(): GeneratedTable {
       const { meaning, remedy, exit, retry } = describeError(code);
       return [`\`${code}\``, meaning, remedy, String(exit), retry ? 'yes' : 'no'];
     }),
+  };
+}
+
+function listSuites(): GeneratedTable {
+  return {
+    name: 'suites',
+    heads: ['Written by', ...suiteNames.map((reader) => `read in Debian ${reader}`)],
+    rows: suiteNames.map((writer) => [
+      `Debian ${writer}: ${suites[writer]}`,
+      ...suiteNames.map((reader) => listTried(writer, reader).join(', ')),
+    ]),
   };
 }
 
