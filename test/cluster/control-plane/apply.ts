@@ -14,7 +14,7 @@ export async function printOn(lab: Lab, ...words: readonly string[]): Promise<st
 /** Where objects of a kind that vipnat prints are created. */
 function locateCollection({ apiVersion, kind, metadata }: KubernetesObject): string {
   const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-  const place = metadata.namespace === undefined ? '' : `/namespaces/${metadata.namespace}`;
+  const place = 'namespace' in metadata ? `/namespaces/${metadata.namespace}` : '';
   return `${group}${place}/${`${kind.toLowerCase()}s`.replace(/ys$/, 'ies')}`;
 }
 
