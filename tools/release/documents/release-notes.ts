@@ -1,8 +1,8 @@
 import type { Release } from '../settings/release.ts';
 import { readChangelogSection, readChangelog } from './changelog.ts';
 import { isImageArchive, readArchiveDigest } from '../images/digests.ts';
-import { findSigningKey, verifyCommand } from '../program/signature.ts';
-import { listFiles } from '../program/sums.ts';
+import { findSigningKey, verifyCommand } from './signature.ts';
+import { listFiles } from './sums.ts';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -3,8 +3,8 @@ import { steps, type Step } from './steps.ts';
 import { requirePrograms } from './requirements.ts';
 import { join } from 'node:path';
 import { rmSync, mkdirSync, renameSync, statSync } from 'node:fs';
-import { listSummed, writeSums, listFiles } from './sums.ts';
-import { signSums } from './signature.ts';
+import { listSummed, writeSums, listFiles } from '../documents/sums.ts';
+import { signSums } from '../documents/signature.ts';
 import { isImageArchive, readArchiveDigest } from '../images/digests.ts';
 import { ReleaseError } from '../settings/error.ts';
 

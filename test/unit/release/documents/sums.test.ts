@@ -3,7 +3,7 @@ import { writeFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { describe, test, expect } from '@jest/globals';
-import { writeSums, listSummed } from '../../../../tools/release/program/sums.ts';
+import { writeSums, listSummed } from '../../../../tools/release/documents/sums.ts';
 
 let folder: string;
 makeFolderEach('sums', (path) => {
