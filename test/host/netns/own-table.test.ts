@@ -87,12 +87,17 @@ describe('a host without any iptables', () => {
     await expectAnswers(cluster, client, ['m1']);
   });
 
-  test('is written to by an nft that cannot read from a socket, as nft 0.9.8', async () => {
+  test('is written to by an nft that cannot read from a socket, as nft 0.9.8 and 1.1.7', async () => {
     const nft = `${shims.onlyPath}/nft-itself`;
-    shims.link('nft', 'nft-itself');
+    for (const [tool, name] of [
+      ['nft', 'nft-itself'],
+      ['sh', 'sh'],
+      ['cat', 'cat'],
+    ] as const)
+      shims.link(tool, name);
     shims.replace(
       'nft',
-      `if [ "$1" = -f ]; then
+      `if [ "$1" = -f ] && [ -S /dev/stdin ]; then
           echo 'internal:0:0-0: Error: Could not open file "/dev/stdin": No such device or address' >&2
           exit 1
         fi
