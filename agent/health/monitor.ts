@@ -1,4 +1,4 @@
-import { type Config } from '../../config/options.ts';
+import type { Config } from '../../config/options.ts';
 import { ProbeBudget, type Apiserver, type ProbeResult, addResult, emptyHistory } from './apiserver.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type ProbeSettings, Prober } from './prober.ts';

@@ -11,7 +11,7 @@ import {
 } from '../../lib/telemetry/metrics.ts';
 import type { BalancingMode } from '../../config/options.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
-import { type Assessment, type Decision } from '../decide/decision.ts';
+import type { Assessment, Decision } from '../decide/decision.ts';
 import { isOutdated } from '../../lib/dialect.ts';
 import { type EndpointHealth, healthStates } from '../health/judge.ts';
 import type { DrainState } from '../ask.ts';

@@ -1,6 +1,6 @@
 import { findShares, type PlannedState } from '../decide/mode.ts';
 import type { LoopObserver } from './events.ts';
-import { type Assessment, type Decision } from '../decide/decision.ts';
+import type { Assessment, Decision } from '../decide/decision.ts';
 import { type Kernel, describeUnread } from '../../lib/kernel/port.ts';
 import { type Config, isBalanced } from '../../config/options.ts';
 import { findKeepalived, type KeepalivedView } from '../../lib/keepalived/read.ts';

@@ -11,6 +11,7 @@ import {
   toManifest,
   explain,
   formatManifests,
+  pidVolume,
 } from './pod.ts';
 import { toServicesManifests } from './services.ts';
 import { toAccount, toRole, type Rights, allow } from './rights.ts';
@@ -106,9 +107,6 @@ const affinity = {
  * the folder where the agent says whether this node can serve. Nobody's /etc/keepalived is overwritten.
  */
 
-/** keepalived's files of its own: those that say who it is. */
-const pidFolder = '/run/keepalived';
-
 /** What of the configuration keepalived.conf follows from. */
 const configNames: readonly OptionName[] = ['vip', 'endpoints', 'runDir'];
 
@@ -125,13 +123,7 @@ function toKeepalivedSpec(request: ManifestRequest): object {
     terminationGracePeriodSeconds: 10,
     initContainers: [explain(writing, toWriter(request, file))],
     containers: [explain(keeping, toKeeper(request, file))],
-    volumes: [
-      explain(purpose, { name: 'keepalived', hostPath }),
-      explain("keepalived's process ids", {
-        name: 'run',
-        emptyDir: { medium: 'Memory', sizeLimit: '1Mi' },
-      }),
-    ],
+    volumes: [explain(purpose, { name: 'keepalived', hostPath }), pidVolume],
   };
 }
 
@@ -148,15 +140,14 @@ function toWriter(request: ManifestRequest, file: string): object {
 }
 
 function toKeeper(request: ManifestRequest, file: string): object {
-  const pids = [`--pid=${pidFolder}/keepalived.pid`, `--vrrp_pid=${pidFolder}/vrrp.pid`];
   return toKeepalivedContainer(request, {
-    // Images of keepalived start all kinds of scripts.
-    command: ['keepalived'],
-    args: ['--dont-fork', '--log-console', '--vrrp', `--use-file=${escapeVariables(file)}`, ...pids],
+    // One that was killed leaves pid files, whose pid every next one of this container has.
+    command: ['sh', '-c', 'rm -f /run/*.pid; exec keepalived "$@"', 'sh'],
+    args: ['--dont-fork', '--log-console', '--vrrp', `--use-file=${escapeVariables(file)}`],
     securityContext: toConfined(['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW']),
     volumeMounts: [
+      { name: 'pids', mountPath: '/run' },
       { name: 'keepalived', mountPath: dirname(file) },
-      { name: 'run', mountPath: pidFolder },
     ],
   });
 }

@@ -356,6 +356,12 @@ export function explain(comment: string, value: unknown): object {
   return node;
 }
 
+/** For keepalived's pid files, at /run. 2.3.3 makes BFD's too, which only some builds have an option for, and does not start where it cannot. */
+export const pidVolume = explain("keepalived's process ids", {
+  name: 'pids',
+  emptyDir: { medium: 'Memory', sizeLimit: '1Mi' },
+});
+
 function indentComment(comment: string): string {
   return comment.replaceAll(/^/gm, ' ');
 }

@@ -17,6 +17,7 @@ import {
   type HostVolume,
   askOnHost,
   nodeName,
+  pidVolume,
   toFieldVariable,
   toConfined,
   toVolumeMounts,
@@ -202,7 +203,7 @@ function toBalancerPodSpec(request: ManifestRequest): object {
     terminationGracePeriodSeconds: 10,
     tolerations: explain('Each node balances for its own programs and pods.', everyTaint),
     containers: [toBalancer(request, run), toKeepalived(request, run)],
-    volumes: [...toPodVolumes([lock, run]), explain(tokenPurpose, tokenVolume)],
+    volumes: [...toPodVolumes([lock, run]), pidVolume, explain(tokenPurpose, tokenVolume)],
   };
 }
 
@@ -278,6 +279,6 @@ function toKeepalived(request: ManifestRequest, run: HostVolume): object {
   return toKeepalivedContainer(request, {
     command: ['sh', '-c', script, 'sh', escapeVariables(run.path)],
     securityContext: toConfined(keepalivedCapabilities),
-    volumeMounts: toVolumeMounts([run]),
+    volumeMounts: [{ name: 'pids', mountPath: '/run' }, ...toVolumeMounts([run])],
   });
 }

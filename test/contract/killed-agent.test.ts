@@ -1,7 +1,7 @@
 import { test, expect } from '@jest/globals';
 import { childCommand, createRealKernel, startChild } from './real-kernel.ts';
 import { readFile } from 'node:fs/promises';
-import { sleep } from './watching.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 test('when the agent is killed by SIGKILL, its child on the xtables lock dies with it', async () => {
   const agent = startChild(childCommand);

@@ -8,7 +8,8 @@ import { type NftRuleset, parseNftTable } from '../../lib/nft/table.ts';
 import { readNftInstalled as readFromNft } from '../../lib/nft/vip-rules.ts';
 import { readIptablesInstalled as readFromIptables } from '../../lib/iptables/vip-rules.ts';
 import { plan } from '../../agent/decide/plan.ts';
-import { watchChange, sleep } from './watching.ts';
+import { watchChange } from './watching.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, test, expect } from '@jest/globals';
 
 const familyToHosts = {

@@ -4,7 +4,7 @@ import { whyNoNamespaces } from './real-subject.ts';
 import { describe, test, expect } from '@jest/globals';
 import { everything, useSubject } from './kinds.ts';
 import { childCommand, createRealKernel, startChild } from './real-kernel.ts';
-import { sleep } from './watching.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { readdir, readFile } from 'node:fs/promises';
 
 const places: readonly WritePlace[] = families.flatMap((family) =>

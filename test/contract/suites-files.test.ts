@@ -15,7 +15,9 @@ import { listSubnets } from '../../lib/keepalived/read.ts';
 import { locateSeatFiles } from '../../lib/keepalived/write.ts';
 import { makeCertificate } from '../support/devices/haproxy-world.ts';
 import { parseRange } from '../../lib/net.ts';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { findPodSpec } from '../support/manifest/printing.ts';
+import { quoteWords } from '../../lib/text.ts';
 
 const suites = ['bookworm', 'trixie'] as const;
 const folders = {} as Record<Suite, string>;
@@ -97,6 +99,32 @@ test.each(suites)(
     haproxy -c -f /etc/vipnat-haproxy/haproxy.cfg
     keepalived -t`;
     expect(await check(suite, script)).toBeNull();
+  },
+);
+
+// A container's root is read-only, and keepalived is pid 1 of some: of that pid a killed one's file says that it runs.
+test.each(suites.flatMap((suite) => ['keepalived', 'services'].map((file) => [suite, file] as const)))(
+  'the keepalived of %s starts as manifests/%s.yaml has it, after one that was killed',
+  async (suite, file) => {
+    const manifest = readFileSync(pathOf(`../../manifests/${file}.yaml`), 'utf8');
+    const container = findPodSpec(manifest).containers.find(({ name }) => name === 'keepalived');
+    const words = quoteWords([...(container?.command ?? []), ...(container?.args ?? [])]);
+    const mounts = container?.volumeMounts.map(({ mountPath }) => mountPath) ?? [];
+    const script = `
+      mount -o remount,ro /run
+      for folder in ${mounts.join(' ')}; do
+        mkdir -p $folder
+        mount -t tmpfs tmpfs $folder
+        echo 1 >$folder/keepalived.pid
+        printf 'vrrp_instance one {\ninterface eth0\nvirtual_router_id 7\n}\n' >$folder/keepalived.conf
+      done
+      log=$(mktemp /dev/shm/XXXXXX)
+      unshare --pid --fork --kill-child -- ${words} >$log 2>&1 &
+      timeout 30 sh -c 'while kill -0 $1 && ! grep -q "BACKUP STATE" $2; do sleep 0.1; done' sh $! $log || true
+      kill -KILL $! || true
+      cat $log; rm $log`;
+    const { text } = await runOnSuite(folders[suite], script);
+    expect(text).toContain('Entering BACKUP STATE');
   },
 );
 

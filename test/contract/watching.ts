@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Trigger } from '../../lib/kernel/port.ts';
 import { type KernelSubject } from './subject.ts';
 
@@ -44,9 +45,4 @@ async function watchUntil(
   await wait(triggers);
   await watch.close();
   return [...triggers];
-}
-
-/** Resolves after that time. */
-export async function sleep(ms: number): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, ms));
 }

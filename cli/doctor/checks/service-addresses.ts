@@ -14,7 +14,7 @@ import {
   type VrrpAdvert,
 } from '../../../lib/keepalived/read.ts';
 import { toPrintableLine, quoteWords, shorten } from '../../../lib/text.ts';
-import { type ServicesView, type DeviceView, type ServiceView } from '../../services/view.ts';
+import type { ServicesView, DeviceView, ServiceView } from '../../services/view.ts';
 import { servicesNamespace } from '../../command.ts';
 import { chooseDevice, listCurrentOwners, toDeviceFinalizer } from '../../../lib/api/device.ts';
 

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
 /**
  * What a test waited for did not come before the end of a hang. That says nothing about the product on a machine that has too
  * much to do, so the runner may run such a file again. Its message says what was awaited, and what was there instead.
@@ -21,8 +23,4 @@ export async function waitUntil(
   }
 }
 
-export function sleep(durationMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, durationMs);
-  });
-}
+export { sleep };

@@ -2,6 +2,7 @@
  * What a bad or broken client does to a server of HTTP: `flood.ts KIND PORT|@NAME`, to a port of this host's or an abstract
  * Unix socket. Ends by itself, and prints how it was met: a line of JSON.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Socket } from 'node:net';
 
 /** Connections that were taken, if only to be closed; how many the server has ended; bytes that came back; answers by status. */
@@ -10,8 +11,6 @@ const target = process.argv[3] ?? '';
 
 /** How long what is slow goes on. */
 const slowMs = 3500;
-
-const pause = (durationMs: number) => new Promise((resolve) => setTimeout(resolve, durationMs));
 
 /** A connection whose answers are counted, and nothing of it throws. */
 async function open(): Promise<Socket> {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClientHttp2Session } from 'node:http2';
 import { type TLSSocket } from 'node:tls';
 import { OwnTime } from './own-time.ts';
@@ -209,8 +210,4 @@ function startPings(
     measureSilence: () => Math.max(longestMs, ...[...unanswered].map((sentAt) => own.now() - sentAt)),
     isAnsweredSince: (moment) => answered > moment,
   };
-}
-
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -5,8 +5,7 @@ import { assessUnnamed } from '../agent/report/unnamed-host.ts';
 import { formatEndpoint } from '../../../lib/net.ts';
 import type { HostFacts } from '../../../cli/doctor/facts.ts';
 import { tell } from '../../support/doctor/well-host.ts';
-import type { Decision } from '../../../agent/decide/decision.ts';
-import { toEndpoint } from '../../support/fakes/endpoints.ts';
+import { direct } from '../../support/fakes/endpoints.ts';
 
 const others = ['10.0.0.60:6443', '10.0.0.60:8443', '[fd00::60]:6443'];
 
@@ -73,16 +72,6 @@ test('a remedy for rules that differ keeps what no --vip names', async () => {
     remedy: ['vipnat run --once --vip=10.0.0.50:6443 --vip=10.0.0.60:6443'],
   });
 });
-
-const direct: Decision = {
-  vip: toEndpoint('[fd00::50]:6443'),
-  mode: 'direct',
-  reason: 'this host runs no kube-proxy',
-  isBypass: false,
-  clusterIp: null,
-  affinitySeconds: null,
-  backends: [toEndpoint('[fd00::11]:6443')],
-};
 
 test('a VIP that is balanced says over how many apiservers', () => {
   expect(describeInSync(direct)).toBe(

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isQuiet, quiet, type Walk } from './walk.ts';
 import type { World } from './world.ts';
 
@@ -82,10 +83,4 @@ async function judgeTwice(world: World, steadyMs: number): Promise<readonly stri
   if (complaints.length > 0 || steadyMs === 0) return complaints;
   await sleep(steadyMs);
   return world.judge();
-}
-
-function sleep(durationMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, durationMs);
-  });
 }

@@ -1,4 +1,4 @@
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { direct, toEndpoint } from '../../../support/fakes/endpoints.ts';
 import type { Health } from '../../../../agent/health/usable.ts';
 import { canServe, decide, isAgreeing, planOffline, describeMode } from '../../../../agent/decide/mode.ts';
 import { describe, test, expect, jest } from '@jest/globals';
@@ -403,16 +403,6 @@ describe('planning for a host that is not looked at', () => {
     );
   });
 });
-
-const direct: Decision = {
-  vip: toEndpoint('[fd00::50]:6443'),
-  mode: 'direct',
-  reason: 'this host runs no kube-proxy',
-  isBypass: false,
-  clusterIp: null,
-  affinitySeconds: null,
-  backends: [toEndpoint('[fd00::11]:6443')],
-};
 
 test('a way is named so that a change of it can be told: direct with its apiservers', () => {
   expect(describeMode(direct)).toBe('direct to [fd00::11]:6443');
