@@ -75,6 +75,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end -}}
 {{- else if semverCompare "<1.31.0-0" .Capabilities.KubeVersion.Version -}}
 {{- fail (printf "services.enabled needs Kubernetes 1.31 or later, and this is %s. Without it, the chart installs the agent only" .Capabilities.KubeVersion.Version) -}}
+{{- else if .Release.IsUpgrade -}}
+{{- range list "AddressPool" "VirtualIP" "LoadBalancerDevice" -}}
+{{- if not ($.Capabilities.APIVersions.Has (printf "vipnat.io/v1alpha1/%s" .)) -}}
+{{- fail (printf "the cluster has no definition of %s, and helm upgrade installs none. First run: helm show crds CHART | kubectl apply -f -" .) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if and $services.defaultDevice $services.defaultClass -}}
 {{- fail "services.defaultDevice and services.defaultClass exclude each other: both are about Services without a class. Leave one out" -}}
