@@ -48,10 +48,7 @@ const kindToPrinter: Readonly<
     use: `Copy this file to /etc/kubernetes/manifests on each control-plane node. Load both images first: a node may need the VIP
 to pull them.`,
   },
-  services: {
-    make: toServicesManifests,
-    use: 'Apply this file with kubectl apply -f.',
-  },
+  services: { make: toServicesManifests, use: 'Apply this file with kubectl apply -f.' },
 };
 
 /** A manifest as YAML, ready to be applied: its first line is the command that prints it. That of systemd has all files, each behind its path. */

@@ -33,7 +33,7 @@ import {
   controllerName as name,
   balancerName,
 } from './rights.ts';
-import { formatFlags } from '../command.ts';
+import { formatFlags, servicesNamespace } from '../command.ts';
 import { firstPools, firstPoolsRanges } from '../../lib/api/vipnat.ts';
 import type { OptionName, Config } from '../../config/options.ts';
 import { webhookPort } from '../../lib/api/endpoints.ts';
@@ -46,7 +46,7 @@ import { formatEndpoint } from '../../lib/net.ts';
 export function toServicesManifests(request: ManifestRequest): object[] {
   const { namespace, pool, injectGates } = request.options;
   return [
-    toNamespace(namespace),
+    ...toNamespaces(namespace),
     ...definitions,
     ...toControllerRights(namespace),
     ...toBalancerRights(namespace),
@@ -59,12 +59,16 @@ export function toServicesManifests(request: ManifestRequest): object[] {
   ];
 }
 
-/** Clusters that hold every namespace to a standard (PodSecurity) refuse pods of the host's network without this. */
-function toNamespace(name: string): object {
+/**
+ * Clusters that hold every namespace to a standard (PodSecurity) refuse pods of the host's network without this. A namespace of another
+ * name is the user's: `kubectl delete` of the printed objects leaves it.
+ */
+function toNamespaces(name: string): object[] {
+  if (name !== servicesNamespace) return [];
   const labels = explain("The balancer's pods need the network of their nodes.", {
     'pod-security.kubernetes.io/enforce': 'privileged',
   });
-  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
+  return [{ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } }];
 }
 
 /** kubectl refuses an AddressPool in one file with its own definition. */

@@ -107,6 +107,8 @@ describe('what serves Services', () => {
   test('is in another namespace where one is named: every object, account and argument', async () => {
     const text = await print(['services', '--namespace', 'lb']);
     expect(text.replace(/^# vipnat manifest .*/, '')).not.toContain('vipnat-system');
+    // kubectl delete would take what else is there.
+    expect(parse(text).map(({ kind }) => kind)).not.toContain('Namespace');
   });
 });
 
