@@ -133,8 +133,8 @@ function toControllerPodSpec(container: object): object {
 /** Whether it is alive is said by its heartbeat: every pod of the cluster can reach its port, and could fill it. */
 const portIsOpen = 'each pod can connect to it';
 
-/** The pod has a network of its own, where the kubelet and Prometheus have to reach it. */
-const everywhere: NonNullable<Config['listen']> = { family: 'ipv4', address: '0.0.0.0', port: 10_268 };
+/** The pod has a network of its own, where the kubelet and Prometheus have to reach it: by IPv4, IPv6 or both. */
+const everywhere: NonNullable<Config['listen']> = { family: 'ipv6', address: '::', port: 10_268 };
 
 function chooseListen({ config, given }: ManifestRequest): Config['listen'] {
   return given.has('listen') ? config.listen : everywhere;

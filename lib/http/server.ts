@@ -280,7 +280,8 @@ function tryToListen(
 ): Promise<Error | null> {
   return new Promise((resolve) => {
     server.once('error', resolve);
-    server.listen({ port, ...(address === undefined ? {} : { host: address }) }, () => {
+    // Without a host, Node.js takes every address, also of a kernel that has no IPv6.
+    server.listen({ port, ...(address === undefined || address === '::' ? {} : { host: address }) }, () => {
       server.off('error', resolve);
       resolve(null);
     });

@@ -114,20 +114,18 @@ describe('what serves Services', () => {
 
 describe("the controller's pods", () => {
   test('have no rights on their nodes, and the options that a controller takes', async () => {
-    const words = [
-      '--default-device=edge',
-      '--gate=a.example/b',
-      '--log-format=json',
-      '--run-dir=/srv/x',
-      '--listen',
-      'off',
-    ];
-    const { containers } = await findPod('vipnat-controller', ...words);
+    const words = ['--default-device=edge', '--gate=a.example/b', '--log-format=json', '--listen=off'];
+    const { containers } = await findPod('vipnat-controller', ...words, '--run-dir=/srv/x');
     const { args, securityContext } = containers[0];
     const names = ['--default-device=edge', '--gate=a.example/b'];
     const options = [...names, '--namespace=vipnat-system', '--listen=off', '--log-format=json'];
     expect(args).toEqual(['controller', ...options]);
     expect(securityContext.capabilities).toEqual({ drop: ['ALL'] });
+  });
+
+  test('answer the kubelet also where pods have IPv6 addresses alone', async () => {
+    const [controller] = (await findPod('vipnat-controller')).containers;
+    expect(controller.args).toContain('--listen=[::]:10268');
   });
 
   test('are alive as long as the controller says so in its own pod: no client of its port can have them restarted', async () => {

@@ -117,9 +117,11 @@ describe('a question', () => {
     expect(await ask(port, '/metrics')).toMatchObject({ status: 200 });
   });
 
-  test('by IPv6 is answered too', async () => {
-    const { port } = await serve({ family: 'ipv6', address: '::1', port: 0 });
-    expect(await ask(port, '/metrics', 'GET', '::1')).toMatchObject({ status: 200 });
+  test('by IPv6 is answered too, and by both at all addresses', async () => {
+    for (const [address, host] of Object.entries({ '::1': '::1', '::': '127.0.0.1' })) {
+      const { port } = await serve({ family: 'ipv6', address, port: 0 });
+      expect(await ask(port, '/metrics', 'GET', host)).toMatchObject({ status: 200 });
+    }
   });
 });
 
