@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
 import { describePackage } from '../../../../tools/release/packages/describe.ts';
@@ -32,6 +32,13 @@ describe('a package', () => {
     const text = 'https://git.example/vipnat';
     expect(describeOrigin(author, given, text)).toMatchObject({ maintainer, homepage: text });
     expect(describeOrigin(author, given, '')).not.toHaveProperty('homepage');
+  });
+
+  test('leaves keepalived to who follows the quickstart', () => {
+    expect(describeOrigin(undefined, '', '')).toMatchObject({
+      suggests: expect.arrayContaining(['keepalived']),
+    });
+    expect(readFileSync('docs/quickstart.md', 'utf8')).toContain('`apt-get install keepalived`');
   });
 
   test.each(['a@mail.example', 'A <a>', 'A <a@b> c'])(
