@@ -92,9 +92,20 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- include "vipnat.check" (list . "services.pool" (printf "^(%s(/(3[0-2]|[12]?[0-9])|-%s)?|%s(/(12[0-8]|1[01][0-9]|[1-9]?[0-9])|-%s)?)$" $ipv4 $ipv4 $ipv6 $ipv6) "a range such as 10.0.9.10-10.0.9.99 or 10.0.9.0/24") -}}
 {{- end -}}
 {{- $options := .Values.options -}}
+{{- $endpoint := printf "(%s|\\[%s\\]):%s" $ipv4 $ipv6 $port -}}
 {{- range $name, $listen := dict "options.listen" $options.listen "services.balancerListen" $services.balancerListen -}}
 {{- with $listen -}}
-{{- include "vipnat.check" (list . $name (printf "^(off|%s:%s|\\[%s\\]:%s)$" $ipv4 $port $ipv6 $port) "an address and a port such as 127.0.0.1:10269, or off") -}}
+{{- include "vipnat.check" (list . $name (printf "^(off|%s)$" $endpoint) "an address and a port such as 127.0.0.1:10269, or off") -}}
+{{- end -}}
+{{- end -}}
+{{- $agentPort := $options.listen | default ":10268" | regexFind "[0-9]+$" -}}
+{{- if and $services.enabled $agentPort (eq $agentPort ($services.balancerListen | default ":10269" | regexFind "[0-9]+$")) -}}
+{{- fail (printf "options.listen of the agent and services.balancerListen have the same port, %s, on each node" $agentPort) -}}
+{{- end -}}
+{{- range $name, $form := dict "clusterIp" (list (printf "^(%s|%s)$" $ipv4 $ipv6) "an address such as 10.96.0.1") "endpoints" (list (printf "^%s$" $endpoint) "an address and a port such as 10.0.0.11:6443") -}}
+{{- $value := get $options $name | default list -}}
+{{- range kindIs "string" $value | ternary (toString $value | splitList ",") $value -}}
+{{- include "vipnat.check" (list (trim .) (printf "options.%s" $name) (first $form) (last $form)) -}}
 {{- end -}}
 {{- end -}}
 {{- range $name := list "probeInterval" "probeTimeout" -}}
@@ -102,8 +113,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- include "vipnat.check" (list . (printf "options.%s" $name) "^[0-9]+([.][0-9]+)?(ms|s)$" "a duration such as 250ms or 1.5s") -}}
 {{- end -}}
 {{- end -}}
-{{- if and $options.caFile (eq $options.caFile ($options.kubeconfig | default "")) -}}
-{{- fail (printf "options.caFile and options.kubeconfig are the same file, %s. A kubeconfig has its own certificate: leave caFile out" $options.caFile) -}}
+{{- $names := dict -}}
+{{- range $name, $usual := dict "caFile" "" "kubeconfig" "" "runDir" "/run/vipnat" "stateDir" "/var/lib/vipnat" -}}
+{{- with get $options $name | default $usual -}}
+{{- include "vipnat.check" (list . (printf "options.%s" $name) "^(/[^/:]+)+/?$" "a path that begins with / and has no colon") -}}
+{{- $path := trimSuffix "/" . -}}
+{{- with get $names $path -}}
+{{- fail (printf "options.%s and options.%s are the same path, %s" . $name $path) -}}
+{{- end -}}
+{{- $_ := set $names $path $name -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

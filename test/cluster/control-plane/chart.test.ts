@@ -242,7 +242,21 @@ describe('the chart', () => {
       { vips, options: { listen: '10.0.0.1:70000' } },
       'options.listen: 10.0.0.1:70000 is not an address and a port',
     ],
-    [{ vips, options: { caFile: '/a', kubeconfig: '/a' } }, 'are the same file, /a'],
+    [{ vips, options: { caFile: '/a', kubeconfig: '/a' } }, 'are the same path, /a'],
+    [
+      { vips, options: { stateDir: '/run/vipnat/' } },
+      'options.runDir and options.stateDir are the same path',
+    ],
+    [{ vips, options: { runDir: 'x' } }, 'options.runDir: x is not a path'],
+    [
+      { vips, options: { endpoints: '10.0.0.1:1, 10.0.0.2' } },
+      'options.endpoints: 10.0.0.2 is not an address and',
+    ],
+    [
+      { vips, options: { clusterIp: ['fd00::1', '10.96.0.999'] } },
+      'clusterIp: 10.96.0.999 is not an address',
+    ],
+    [{ services: { enabled: true, balancerListen: '[::]:10268' } }, 'have the same port, 10268'],
     [{ vips, services: { pool: ['web'] } }, "at '/services/pool/0': 'web' does not match pattern"],
     [{ vips, services: { pool: ['10.0.9.0/24'] } }, 'services.pool needs services.enabled=true'],
     [
