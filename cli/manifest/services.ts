@@ -136,14 +136,10 @@ const portIsOpen = 'each pod can connect to it';
 /** The pod has a network of its own, where the kubelet and Prometheus have to reach it: by IPv4, IPv6 or both. */
 const everywhere: NonNullable<Config['listen']> = { family: 'ipv6', address: '::', port: 10_268 };
 
-function chooseListen({ config, given }: ManifestRequest): Config['listen'] {
-  return given.has('listen') ? config.listen : everywhere;
-}
-
 function toContainer(request: ManifestRequest): object {
   const { options, config, given } = request;
   const { defaultClass, defaultDevice, gate, injectGates, namespace } = options;
-  const listen = chooseListen(request);
+  const listen = given.has('listen') ? config.listen : everywhere;
   const names = [...given].filter((option) => controllerOptionNames.has(option));
   const args = [
     'controller',

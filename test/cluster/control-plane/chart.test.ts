@@ -172,6 +172,13 @@ describe('the chart', () => {
     },
   );
 
+  test.each([false, true])('says what to do next, with least privilege: %s', async (leastPrivilege) => {
+    const words = ['install', 'vipnat', chartFolder, '--namespace=kube-system', '--dry-run=client'];
+    const { stdout } = await helm(words, { vips, leastPrivilege });
+    expect(stdout).toContain('kubectl -n kube-system rollout status daemonset/vipnat');
+    expect(stdout.includes('sysctl -w')).toBe(leastPrivilege);
+  });
+
   test('has the pool that is asked for, which outlives it', async () => {
     const objects = await render({ services: { enabled: true, pool: ['10.0.9.10-10.0.9.99'] } });
     expect(objects.filter(({ kind }) => kind === 'AddressPool')).toMatchObject([

@@ -96,6 +96,8 @@ describe('kube-apiserver', () => {
     await run(['upgrade', 'vipnat', chartFolder], { vips, services });
     await run(['rollback', 'vipnat', '2']);
     await run(['uninstall', 'vipnat']);
+    const path = `/apis/apps/v1/namespaces/${namespace}/daemonsets/vipnat`;
+    expect(await lab().api.ask({ method: 'GET', path })).toMatchObject({ code: 404 });
     const pool = '/apis/vipnat.io/v1alpha1/addresspools/default';
     for (const path of [`${secrets}/vipnat-devices`, pool])
       expect(await lab().api.ask({ method: 'GET', path })).toMatchObject({ code: 200 });
@@ -117,24 +119,6 @@ describe('kube-apiserver', () => {
     for (const object of objects.filter(({ kind }) => kind !== 'Namespace')) {
       expect(await dryRun(lab(), object)).toMatchObject({ code: 201, object: { kind: object.kind } });
     }
-  });
-
-  test('has the chart installed, upgraded and taken away by Helm, which says what to do next', async () => {
-    const vips = [lab().vip];
-    const installed = await helmOn(lab(), ['install', 'vipnat', chartFolder], { vips });
-    expect(installed).toMatchObject({
-      exitCode: 0,
-      stdout: expect.stringContaining('kubectl -n kube-system rollout status daemonset/vipnat'),
-    });
-    expect(installed.stdout).not.toContain('sysctl -w');
-    const values = { vips, leastPrivilege: true };
-    expect(await helmOn(lab(), ['upgrade', 'vipnat', chartFolder], values)).toMatchObject({
-      exitCode: 0,
-      stdout: expect.stringContaining('sysctl -w'),
-    });
-    expect(await helmOn(lab(), ['uninstall', 'vipnat'])).toMatchObject({ exitCode: 0 });
-    const path = '/apis/apps/v1/namespaces/kube-system/daemonsets/vipnat';
-    expect(await lab().api.ask({ method: 'GET', path })).toMatchObject({ code: 404 });
   });
 
   test('refuses a field that it does not know, a value that it does not take, and a static pod with an account', async () => {

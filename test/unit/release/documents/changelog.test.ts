@@ -40,19 +40,13 @@ function release(version: string, changelog: string) {
 }
 
 describe("the changelog's section of a version", () => {
-  test('ends where the next one begins', () => {
-    expect(readChangelogSection(released, '1.2.0')).toEqual({
-      heading: '1.2.0 (2026-11-23)',
-      text: '- One.',
-    });
-  });
-
-  test('is not that of a version which begins with the same digits', () => {
-    expect(readChangelogSection(released, '1.2').heading).toBe('Unreleased');
-  });
-
-  test('is what is unreleased before the version has one', () => {
-    expect(readChangelogSection(unreleased, '1.2.0')).toEqual({ heading: 'Unreleased', text: '- First.' });
+  test.each([
+    ['1.2.0', released, { heading: '1.2.0 (2026-11-23)', text: '- One.' }],
+    // It begins with the same digits as a version that has one.
+    ['1.2', released, { heading: 'Unreleased', text: '- Newer.' }],
+    ['1.2.0', unreleased, { heading: 'Unreleased', text: '- First.' }],
+  ])('%s is its own, or what is unreleased', (version, changelog, section) => {
+    expect(readChangelogSection(changelog, version)).toEqual(section);
   });
 
   test('is asked for where there is neither', () => {
@@ -81,46 +75,21 @@ describe('a tag', () => {
   });
 
   test.each([
-    [
-      'v1.2.0',
-      '1.3.0',
-      released,
-      'the tag v1.2.0 does not match version 1.3.0 of package.json: change one of the two',
-    ],
-    [
-      'v1.3.0',
-      '1.3.0',
-      released,
-      'CHANGELOG.md has no "## 1.3.0": rename "## Unreleased" before you set the tag',
-    ],
-  ])('%s of a checkout of %s is refused', (tag, version, changelog, message) => {
+    ['v1.2.0', '1.3.0', 'x', 'the tag v1.2.0 does not match version 1.3.0 of package.json'],
+    ['v1.3.0', '1.3.0', 'x', 'CHANGELOG.md has no "## 1.3.0": rename "## Unreleased"'],
+    ['v1.2.0', '1.2.0', 'abc-dirty', 'the checkout has changes that no commit has'],
+  ])('%s of a checkout of %s, at the commit %s, is refused', (tag, version, revision, message) => {
     expect(() => {
-      requireTag(tag, release(version, changelog));
-    }).toThrow(new ReleaseError(message));
+      requireTag(tag, { ...release(version, released), revision });
+    }).toThrow(message);
   });
 
   test.each([
-    [
-      'package-lock.json',
-      '{ "version": "1.1.0", "packages": { "": { "version": "1.1.0" } } }',
-      'package-lock.json: npm install --package-lock-only',
-    ],
-    [
-      'manifests/daemonset.yaml',
-      '          image: localhost/vipnat:1.1.0\n',
-      'manifests/daemonset.yaml: scripts/manifests',
-    ],
-    [
-      'manifests/chart/Chart.yaml',
-      'version: 1.2.0\nappVersion: 1.1.0\n',
-      'manifests/chart/Chart.yaml: scripts/manifests',
-    ],
-    [
-      'docs/install.md',
-      'It is so.\n\nNo registry\nhas the image yet.\n',
-      'docs/install.md: it says "No registry has"',
-    ],
-    ['README.md', 'vipnat is not published yet.\n', 'README.md: it says "vipnat is not published"'],
+    ['package-lock.json', '{ "version": "1.1.0", "packages": {} }', 'npm install --package-lock-only'],
+    ['manifests/daemonset.yaml', '          image: localhost/vipnat:1.1.0\n', 'scripts/manifests'],
+    ['manifests/chart/Chart.yaml', 'version: 1.2.0\nappVersion: 1.1.0\n', 'scripts/manifests'],
+    ['docs/install.md', 'It is so.\n\nNo registry\nhas the image yet.\n', 'it says "No registry has"'],
+    ['README.md', 'vipnat is not published yet.\n', 'it says "vipnat is not published"'],
   ])('of a checkout whose %s is of another version is refused', (file, text, finding) => {
     const made = release('1.2.0', released);
     put('manifests/daemonset.yaml', '          image: localhost/vipnat:1.2.0\n          version: v1\n');
@@ -128,12 +97,6 @@ describe('a tag', () => {
     put(file, text);
     expect(() => {
       requireTag('v1.2.0', made);
-    }).toThrow(new ReleaseError(`the checkout is not ready for 1.2.0:\n${finding}`));
-  });
-
-  test('of a checkout with changes is refused: nobody could make its files again', () => {
-    expect(() => {
-      requireTag('v1.2.0', { ...release('1.2.0', released), revision: 'abc-dirty' });
-    }).toThrow('the checkout has changes that no commit has');
+    }).toThrow(new ReleaseError(`the checkout is not ready for 1.2.0:\n${file}: ${finding}`));
   });
 });
