@@ -53,10 +53,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- fail "set vips, for example --set 'vips={10.0.0.50}', or services.enabled=true" -}}
 {{- end -}}
 {{- if not .Values.vips -}}
-{{- $ofAgent := list "options" "extraArgs" "leastPrivilege" "resources" "seLinuxOptions" "tolerations" "affinity" "nodeSelector" -}}
-{{- range $name := concat $ofAgent (list "priorityClassName" "updateStrategy" "podLabels" "podAnnotations") -}}
-{{- if get $.Values $name -}}
-{{- fail (printf "%s is a value of the agent, which runs only with vips. Set vips, or set services.controller.%s and services.balancer.%s" $name $name $name) -}}
+{{- $ofPods := list "extraArgs" "resources" "tolerations" "affinity" "nodeSelector" "priorityClassName" "podLabels" "podAnnotations" -}}
+{{- $usual := dict "serviceAccount" (dict "create" true "name" "vipnat" "annotations" dict) -}}
+{{- range $name := concat $ofPods (list "options" "leastPrivilege" "seLinuxOptions" "updateStrategy" "serviceAccount") -}}
+{{- $value := get $.Values $name -}}
+{{- if and $value (ne (toJson $value) (get $usual $name | toJson)) -}}
+{{- $instead := printf ", or set services.controller.%s and services.balancer.%s" $name $name -}}
+{{- fail (printf "%s is a value of the agent, which runs only with vips. Set vips%s" $name (has $name $ofPods | ternary $instead "")) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -279,9 +279,14 @@ describe('the chart', () => {
       'set services.controller.nodeSelector and services.balancer.nodeSelector',
     ],
     [{ vips, leastPriviledge: true }, "additional properties 'leastPriviledge' not allowed"],
+    [{ services: { enabled: true }, leastPrivilege: true }, 'runs only with vips. Set vips\n'],
+    [
+      { services: { enabled: true }, serviceAccount: { name: 'x' } },
+      'serviceAccount is a value of the agent',
+    ],
   ])('refuses %j', async (values, complaint) => {
     const { exitCode, stdout, stderr } = await helm(['template', chartFolder], values);
-    expect({ exitCode, stdout, stderr }).toEqual({
+    expect({ exitCode, stdout, stderr: `${stderr}\n` }).toEqual({
       exitCode: 1,
       stdout: '',
       stderr: expect.stringContaining(complaint),
