@@ -79,10 +79,12 @@ describe('a release', () => {
       'gh release upload',
       '--draft=false',
     ];
-    const places = order.map((word) => scripts.indexOf(word));
+    const places = order.map((word) => scripts.lastIndexOf(word));
     expect(places).not.toContain(-1);
     expect(places).toEqual(places.toSorted((a, b) => a - b));
     expect(scripts).toContain('options=(--draft');
+    // Nobody can make a tag's images again with another SECURITY.md.
+    expect(scripts.indexOf('export RELEASE_SIGNING_KEY')).toBeLessThan(places[0] ?? 0);
   });
 });
 
