@@ -175,7 +175,7 @@ async function readAnswer<T>(call: ApiCall, response: IncomingMessage, receiver:
   response.setEncoding('utf8');
   const { statusCode = 0 } = response;
   const { accepted = onlyOk } = call;
-  if (!accepted.has(statusCode)) throw refuse(call, statusCode, await readStatus(response));
+  if (!accepted.has(statusCode)) throw refuse(call, response, await readStatus(response));
   receiver.onBegin?.(statusCode);
   for await (const text of response) receiver.onText(String(text));
   return receiver.onEnd();
@@ -198,7 +198,7 @@ export function describeStatus(body: string): string {
   return data === undefined ? '' : `: ${quoteForeign(data.message)}`;
 }
 
-function refuse(call: ApiCall, statusCode: number, detail: string): Error {
+function refuse(call: ApiCall, { statusCode = 0, headers }: IncomingMessage, detail: string): Error {
   if (statusCode === 410) return new VersionGoneError();
   const what = `${nameCall(call)} is answered with ${statusCode}${detail}`;
   if (statusCode === 401) {
@@ -212,14 +212,15 @@ function refuse(call: ApiCall, statusCode: number, detail: string): Error {
     return new VipnatError('API_FORBIDDEN', `${what}; ${remedy}`);
   }
   if (statusCode === 404 && call.absence !== undefined) return unexpected(`${what}; ${call.absence}`);
-  return unexpected(what);
+  return unexpected(what, toBusy(statusCode, headers['retry-after']));
 }
 
 /** What a failure was, in words and with its code. */
 function explain(call: ApiCall, error: unknown, socket: unknown): unknown {
   const isKnown = [VipnatError, VersionGoneError, IdleError].some((known) => error instanceof known);
   if (isKnown) return error;
-  if (error instanceof NonsenseError) return unexpected(`${nameCall(call)} failed: ${error.message}`, error);
+  if (error instanceof NonsenseError || error instanceof BusyError)
+    return unexpected(`${nameCall(call)} failed: ${error.message}`, error);
   const { code = '', message } = error as NodeJS.ErrnoException;
   const errorText = code === '' ? message : code;
   const isUntrusted = socket instanceof TLSSocket && Boolean(socket.authorizationError);
@@ -260,6 +261,23 @@ export class IdleError extends Error {}
 
 /** The version that a watch was to continue from is too old (410): everything has to be listed again. */
 export class VersionGoneError extends Error {}
+
+/** The server cannot answer now (429 or 5xx), which says nothing about what was asked, nor about a watch's version. */
+export class BusyError extends Error {
+  /** How long the server wants to be left alone: at most a minute, 0 if it does not say. */
+  readonly retryAfterMs: number;
+
+  constructor(message: string, seconds: number) {
+    super(message);
+    this.retryAfterMs = Math.min(Math.max(seconds, 0), 60) * 1000;
+  }
+}
+
+/** Undefined for any other status. `retryAfter` is the header, whose dates count as nothing. */
+export function toBusy(status: number, retryAfter = '', message = ''): BusyError | undefined {
+  const seconds = /^\d+$/.test(retryAfter) ? Number(retryAfter) : 0;
+  return status === 429 || status >= 500 ? new BusyError(message, seconds) : undefined;
+}
 
 /** What was answered is not what was asked for; the message is a phrase for after the question's name. */
 export class NonsenseError extends Error {}

@@ -8,6 +8,7 @@ import {
   IdleError,
   toInternal,
   chooseSpecific,
+  BusyError,
 } from './client.ts';
 import type { ApiRoute, Connection } from './route.ts';
 import { type Clock, type Random, Pause, backOff, type Cancel } from '../clock.ts';
@@ -327,7 +328,8 @@ export class Informer<T extends ApiObject> {
     // A server that is frozen does not answer the next watch, and counts as failed then.
     if (error instanceof IdleError) return 0;
     const problem = error instanceof VipnatError ? error : toInternal(error);
-    if (problem.code !== 'API_UNREACHABLE') this.#version = null;
+    const busy = problem.cause instanceof BusyError ? problem.cause : null;
+    if (problem.code === 'API_ANSWER_UNEXPECTED' && busy === null) this.#version = null;
     const { route, random, onLost } = this.#options;
     if (this.#connection !== null) route.markFailed(this.#connection.server);
     // A server that goes away is no loss yet: others may answer, or it may again.
@@ -338,7 +340,8 @@ export class Informer<T extends ApiObject> {
     if (rounds > 0) onLost(this.#problem);
     if (this.#failures % route.count !== 0) return 0;
     this.#problem = null;
-    return backOff(rounds - 1, firstRetryMs, maxRetryMs) * (0.5 + random() / 2);
+    const waitMs = backOff(rounds - 1, firstRetryMs, maxRetryMs) * (0.5 + random() / 2);
+    return Math.max(waitMs, busy?.retryAfterMs ?? 0);
   }
 
   /** Answers the version of the list. */

@@ -13,6 +13,8 @@ import {
   objectVersion,
   readJson,
   quoteForeign,
+  toBusy,
+  BusyError,
 } from './client.ts';
 import type { Connection, ApiRoute } from './route.ts';
 import type { Clock } from '../clock.ts';
@@ -139,7 +141,8 @@ export function createLister(route: ApiRoute, clock: Clock, signal: AbortSignal)
       } catch (error) {
         route.markFailed(connection.server);
         const isAway = error instanceof VipnatError && error.code === 'API_UNREACHABLE';
-        if (!isAway || servers >= route.count) throw error;
+        const isBusy = error instanceof VipnatError && error.cause instanceof BusyError;
+        if (!(isAway || isBusy) || servers >= route.count) throw error;
       }
     }
   };
@@ -373,7 +376,8 @@ function toError(object: unknown): Error {
   if (!parsed.success) return new NonsenseError('it ends with an error that says nothing');
   const { code, message } = parsed.data;
   if (code === 410) return new VersionGoneError();
-  return new NonsenseError(`it ends with error ${code}: ${quoteForeign(message ?? '')}`);
+  const why = `it ends with error ${code}: ${quoteForeign(message ?? '')}`;
+  return toBusy(code, '', why) ?? new NonsenseError(why);
 }
 
 /** A bookmark has nothing but its version. */

@@ -5,6 +5,8 @@ export type Manner =
   | 'well'
   /** 500, as without etcd. */
   | 'failing'
+  /** 429, and to be asked again after 20 s. */
+  | 'busy'
   /** Accepts, and never answers. */
   | 'hanging'
   /** 200 with a page for people. */
@@ -21,6 +23,9 @@ export function refuse(response: ServerResponse, manner: Exclude<Manner, 'well'>
   const mannerToAnswer: Readonly<Record<typeof manner, () => void>> = {
     failing: () => {
       respond(response, 500, toStatus(500, 'etcdserver: request timed out'));
+    },
+    busy: () => {
+      respond(response.setHeader('retry-after', '20'), 429, toStatus(429, 'too many requests'));
     },
     hanging: () => undefined,
     page: () => {

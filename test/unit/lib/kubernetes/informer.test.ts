@@ -170,6 +170,24 @@ test('a watch that ends at once is none: that is a problem, until one lasts', as
   await world.pass('it is watched again', () => world.watches === 1);
 });
 
+test.each(['failing', 'busy', 'forbidding', 'unauthorized'] as const)(
+  'a watch that a server refuses goes on from its version, without a list: %s',
+  async (manner) => {
+    await eventually('it is watched', () => world.watches === 1);
+    await world.clock.advance(5000);
+    const [asked, endsMs] = [server().questions.length, world.clock.now() + 18_000];
+    server().manner = manner;
+    server().endWatches();
+    await world.pass('it is a problem', () => problems.length > 0 && world.clock.now() > endsMs);
+    // A server that says when to ask again is asked then.
+    expect(server().questions.length - asked > 2).toBe(manner !== 'busy');
+    put('z');
+    server().manner = 'well';
+    await world.pass('it is heard', () => known.has('z'));
+    expect(server().questions.slice(asked)).not.toContainEqual(expect.not.stringContaining('watch=true'));
+  },
+);
+
 test('a watch with a bookmark each minute goes on', async () => {
   await eventually('it is watched', () => world.watches === 1);
   const [asked] = [server().questions.length];

@@ -1,4 +1,9 @@
-import { toServiceResource, VersionGoneError, NonsenseError } from '../../../../lib/kubernetes/client.ts';
+import {
+  BusyError,
+  toServiceResource,
+  VersionGoneError,
+  NonsenseError,
+} from '../../../../lib/kubernetes/client.ts';
 import { readEvent, readPage } from '../../../../lib/kubernetes/list-watch.ts';
 import { test, expect } from '@jest/globals';
 
@@ -35,7 +40,7 @@ test('an event is an object that is there, one that is gone, or how far the watc
 test('an event that ends the watch is an error: of its own kind when the version is too old', () => {
   expect(() => event('ERROR', { code: 410, message: 'too old' })).toThrow(VersionGoneError);
   expect(() => event('ERROR', { code: 500, message: 'etcd\u001bis away' })).toThrow(
-    new NonsenseError('it ends with error 500: etcd is away'),
+    new BusyError('it ends with error 500: etcd is away', 0),
   );
 });
 
