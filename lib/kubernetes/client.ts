@@ -279,6 +279,11 @@ export function toBusy(status: number, retryAfter = '', message = ''): BusyError
   return status === 429 || status >= 500 ? new BusyError(message, seconds) : undefined;
 }
 
+/** How long the server wants to be left alone. */
+export function readRetryAfter({ cause }: VipnatError): number {
+  return cause instanceof BusyError ? cause.retryAfterMs : 0;
+}
+
 /** What was answered is not what was asked for; the message is a phrase for after the question's name. */
 export class NonsenseError extends Error {}
 

@@ -9,6 +9,7 @@ import {
   toInternal,
   chooseSpecific,
   BusyError,
+  readRetryAfter,
 } from './client.ts';
 import type { ApiRoute, Connection } from './route.ts';
 import { type Clock, type Random, Pause, backOff, type Cancel } from '../clock.ts';
@@ -328,8 +329,7 @@ export class Informer<T extends ApiObject> {
     // A server that is frozen does not answer the next watch, and counts as failed then.
     if (error instanceof IdleError) return 0;
     const problem = error instanceof VipnatError ? error : toInternal(error);
-    const busy = problem.cause instanceof BusyError ? problem.cause : null;
-    if (problem.code === 'API_ANSWER_UNEXPECTED' && busy === null) this.#version = null;
+    if (!isOfTheServer(problem)) this.#version = null;
     const { route, random, onLost } = this.#options;
     if (this.#connection !== null) route.markFailed(this.#connection.server);
     // A server that goes away is no loss yet: others may answer, or it may again.
@@ -341,7 +341,7 @@ export class Informer<T extends ApiObject> {
     if (this.#failures % route.count !== 0) return 0;
     this.#problem = null;
     const waitMs = backOff(rounds - 1, firstRetryMs, maxRetryMs) * (0.5 + random() / 2);
-    return Math.max(waitMs, busy?.retryAfterMs ?? 0);
+    return Math.max(waitMs, readRetryAfter(problem));
   }
 
   /** Answers the version of the list. */
@@ -401,4 +401,9 @@ export class Informer<T extends ApiObject> {
     this.#isProven = true;
     this.#options.onFollowed(connection);
   }
+}
+
+/** Whether a problem says nothing about a watch's version: the server is away or busy, or does not accept who asks. */
+function isOfTheServer({ code, cause }: VipnatError): boolean {
+  return code !== 'API_ANSWER_UNEXPECTED' || cause instanceof BusyError;
 }

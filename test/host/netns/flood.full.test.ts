@@ -23,16 +23,17 @@ let before: ReturnType<typeof measure>;
 let most = 0;
 let watching: NodeJS.Timeout;
 
+// Before the cluster ends its agent.
+afterAll(() => {
+  clearInterval(watching);
+});
+
 const cluster = useCluster('all tests', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   agent = await startAgent(cluster, 'm1', vipArguments);
   await waitUntil(isReady, () => agent.log);
   before = measure();
   watching = setInterval(() => (most = Math.max(most, measure().descriptors)), 20);
-});
-
-afterAll(() => {
-  clearInterval(watching);
 });
 
 function measure() {

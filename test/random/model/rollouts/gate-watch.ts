@@ -61,12 +61,13 @@ export class GateWatch {
         );
   }
 
-  /** Of a candidate that was well for long. If all pods end, they serve on. */
+  /** Of a candidate that was well for long. If all pods end, by themselves or with their nodes, they serve on. */
   #sendsTo(machine: Machine, vip: string, address: string): boolean {
     const { api, kubernetes, clock } = this.#world;
     const isEnding = (one: string) => {
-      const key = kubernetes.findAt(one)?.key ?? '';
-      return api.objects.list('Pod').get(key)?.metadata.deletionTimestamp !== undefined;
+      const pod = api.objects.list('Pod').get(kubernetes.findAt(one)?.key ?? '');
+      const isDeleted = pod?.metadata.deletionTimestamp !== undefined;
+      return isDeleted || this.#maySpare(machine, String(pod?.spec?.['nodeName']));
     };
     if (!this.#isCandidate(machine) || clock.now() - machine.troubledMs <= livingMs) return false;
     const slots = [...(machine.kernel.readSlots(vip)?.keys() ?? [])];

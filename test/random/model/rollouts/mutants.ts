@@ -9,7 +9,7 @@ import { Drains, FlowCleaner } from '../../../../balancer/table/stale-flows.ts';
 import type { ServiceSlice } from '../../../../lib/api/service.ts';
 import { earlySliceKind } from '../../../../controller/kinds/endpoints.ts';
 import { nothing } from '../../../../controller/step.ts';
-import { noOutages, noEndings } from '../../../../balancer/services/backends.ts';
+import { noOutages } from '../../../../balancer/services/backends.ts';
 import { SlowStarts } from '../../../../balancer/services/follow.ts';
 
 /** One broken version. */
@@ -29,6 +29,7 @@ function replace<T extends object, Name extends keyof T>(
   make: (was: T[Name]) => T[Name],
 ): () => void {
   const was = target[name];
+  if (was === undefined) throw new TypeError(`a field, no method: ${String(name)}`);
   target[name] = make(was);
   return () => {
     target[name] = was;
@@ -158,11 +159,19 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     complaint: /^new connections of .* whose node is off/,
   },
   'keeps the pods of a node that shuts down': {
-    apply: () => {
-      const was = Object.getOwnPropertyDescriptor(ServiceIndex.prototype, 'endings');
-      Object.defineProperty(ServiceIndex.prototype, 'endings', { ...was, get: () => noEndings });
-      return () => Object.defineProperty(ServiceIndex.prototype, 'endings', was ?? {});
-    },
+    apply: () =>
+      replace(
+        ServiceIndex.prototype,
+        'takeNodes',
+        (take) =>
+          function deaf(this: ServiceIndex, changes: Parameters<typeof take>[0]) {
+            const well = { ending: null, isUnresponsive: false };
+            return take.call(
+              this,
+              changes.map((change) => ({ ...change, after: change.after && { ...change.after, ...well } })),
+            );
+          },
+      ),
     favored: ['begins work on a node'],
     complaint: /^new connections of .* whose node ends/,
   },
