@@ -1,4 +1,4 @@
-import { VipnatError } from '../lib/errors.ts';
+import { VipnatError, describeCause } from '../lib/errors.ts';
 import type { LastingState, ReconcileState } from './decide/decision.ts';
 import {
   type Endpoint,
@@ -211,7 +211,7 @@ export function createEndpointStore(folder: string): EndpointStore {
       try {
         await replaceFile(location, formatEndpointFile(saved));
       } catch (error) {
-        const what = `writing ${location} failed (${describe(error)})`;
+        const what = `writing ${location} failed (${describeCause(error)})`;
         const next = 'vipnat continues, but after a reboot it cannot read the apiservers from this file';
         throw new VipnatError('STATE_NOT_WRITTEN', `${what}. ${next}`, { cause: error });
       }
@@ -226,7 +226,7 @@ async function readText(location: string): Promise<string | null> {
     return await readIfThere(location, { maxBytes, refusesLink: true, check });
   } catch (error) {
     if (error instanceof VipnatError) throw error;
-    const code = describe(error);
+    const code = describeCause(error);
     throw unreadable(`${location} ${codeToPhrase[code] ?? `cannot be read (${code})`}`, error);
   }
 }
@@ -255,11 +255,6 @@ function describeWriters(name: string, { uid, mode }: Stats): string | null {
 function unreadable(what: string, cause?: unknown): VipnatError {
   const next = 'vipnat ignores this file, and replaces it when it knows the apiservers';
   return new VipnatError('STATE_UNREADABLE', `${what}. ${next}`, { cause });
-}
-
-function describe(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  return code ?? message;
 }
 
 /**

@@ -243,6 +243,18 @@ export function describeError(code: ErrorCode): ErrorDescription {
   return errorCatalogue[code];
 }
 
+/** Why a call of the system failed, for a line: `ENOENT`, or the message of what has no code. */
+export function describeCause(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code ?? message;
+}
+
+/** Null for a file that is not there; throws any other error. For `catch`. */
+export function ignoreMissing(error: unknown): null {
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+  throw error;
+}
+
 /** The code of whatever was thrown: what is no VipnatError is a bug, INTERNAL_ERROR. */
 export function findErrorCode(error: unknown): ErrorCode {
   return error instanceof VipnatError ? error.code : 'INTERNAL_ERROR';

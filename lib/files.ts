@@ -2,7 +2,7 @@ import { readFileSync, constants, type PathLike } from 'node:fs';
 import { X509Certificate, randomBytes } from 'node:crypto';
 import { join, dirname, basename } from 'node:path';
 import { stat, open, unlink, type FileHandle, mkdir, rename } from 'node:fs/promises';
-import { type ErrorCode, VipnatError } from './errors.ts';
+import { type ErrorCode, VipnatError, describeCause, ignoreMissing } from './errors.ts';
 
 /** The certificates by which apiservers' own are verified, and the file they come from. */
 export interface Authority {
@@ -111,7 +111,7 @@ function orThrow<Result>(
 ): () => Promise<Result> {
   return () =>
     act().catch((error: unknown) => {
-      throw new VipnatError(code, toMessage(describe(error)), { cause: error });
+      throw new VipnatError(code, toMessage(describeCause(error)), { cause: error });
     });
 }
 
@@ -133,10 +133,7 @@ const { O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_WRONLY } = constants;
 
 /** A file that was removed meanwhile is not made again: that would drain the host again. Its time stays, which may be its date. */
 async function append(location: string, text: string): Promise<void> {
-  const file = await open(location, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK).catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  });
+  const file = await open(location, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK).catch(ignoreMissing);
   try {
     const before = await file?.stat();
     await file?.appendFile(text);
@@ -148,14 +145,7 @@ async function append(location: string, text: string): Promise<void> {
 }
 
 async function removeFile(location: string): Promise<void> {
-  await unlink(location).catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  });
-}
-
-function describe(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  return code ?? message;
+  await unlink(location).catch(ignoreMissing);
 }
 
 /** More than this in one read is left for the next. */
@@ -218,7 +208,7 @@ export async function refuseForeignFile(path: string, mark: string, command: str
 
 /** What a file could not be written for: the error's code. */
 export function notWritten(path: string, cause: unknown): VipnatError {
-  return new VipnatError('OUTPUT_NOT_WRITTEN', `writing ${path} failed (${describe(cause)})`, { cause });
+  return new VipnatError('OUTPUT_NOT_WRITTEN', `writing ${path} failed (${describeCause(cause)})`, { cause });
 }
 
 /** Far more than any file that is read here has; a process has to hold all of it. */

@@ -19,7 +19,7 @@ import { type AddressRange, parseRange, parseAddress, parseEndpoint } from '../.
 import * as z from 'zod/mini';
 import { apiGroup, apiVersion } from '../../lib/api/vipnat.ts';
 import { readIfThere } from '../../lib/files.ts';
-import { VipnatError } from '../../lib/errors.ts';
+import { VipnatError, describeCause } from '../../lib/errors.ts';
 
 /** What `vipnat device` does. */
 export const deviceActions = ['configuration', 'conformance', 'list', 'plan', 'state'] as const;
@@ -396,8 +396,7 @@ async function readText(path: string, flag: string): Promise<string | null> {
   try {
     return await readIfThere(path, { maxBytes });
   } catch (error) {
-    const { code = '', message } = error as NodeJS.ErrnoException;
-    throw invalid(`${flag} ${path} cannot be read: ${code === '' ? message : code}`);
+    throw invalid(`${flag} ${path} cannot be read: ${describeCause(error)}`);
   }
 }
 

@@ -13,7 +13,7 @@ import { parseAddress, type SubnetAddress, type Address, type Family } from '../
 import { isIP } from 'node:net';
 import type { LocalAddress } from '../kernel/port.ts';
 import ipaddr from 'ipaddr.js';
-import { VipnatError } from '../errors.ts';
+import { VipnatError, ignoreMissing } from '../errors.ts';
 
 /** A keepalived that runs. */
 export interface RunningKeepalived {
@@ -319,7 +319,8 @@ async function listWatchedInodes(pid: number): Promise<ReadonlySet<string> | nul
   try {
     const folder = `/proc/${pid}/fdinfo`;
     const texts = (await readdir(folder)).map((name) =>
-      readFile(`${folder}/${name}`, 'utf8').catch(ignoreEnd),
+      // A file may be closed meanwhile.
+      readFile(`${folder}/${name}`, 'utf8').catch(ignoreMissing),
     );
     const lines = (await Promise.all(texts)).join('\n').matchAll(/^inotify wd:\S+ ino:([0-9a-f]+) /gm);
     return new Set([...lines].map(([, inode = '']) => inode));
@@ -327,12 +328,6 @@ async function listWatchedInodes(pid: number): Promise<ReadonlySet<string> | nul
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
     throw error;
   }
-}
-
-/** A file of the process that was closed meanwhile. */
-function ignoreEnd(error: unknown): string {
-  if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-  throw error;
 }
 
 /** An address of this host with its subnet; one that keepalived holds is among them. */

@@ -1,6 +1,6 @@
 import { join, dirname } from 'node:path';
 import type { Clock, Cancel } from '../clock.ts';
-import { VipnatError } from '../errors.ts';
+import { VipnatError, describeCause } from '../errors.ts';
 import { replaceFile } from '../files.ts';
 
 /** Where keepalived says what state its instances are in, in the folder of `--run-dir`: a named pipe that it makes itself. */
@@ -415,11 +415,10 @@ export function createTrackFile(location: string): TrackFile {
       try {
         await replaceFile(location, `${value}\n`, { isOwnFolder: true });
       } catch (error) {
-        const { code, message } = error as NodeJS.ErrnoException;
         const next = "keepalived keeps using the file's last value, and everything else works";
         throw new VipnatError(
           'TRACK_FILE_NOT_WRITTEN',
-          `writing ${location} failed (${code ?? message}). ${next}`,
+          `writing ${location} failed (${describeCause(error)}). ${next}`,
           { cause: error },
         );
       }

@@ -2,7 +2,7 @@ import { type Family, readAddressBytes, families, toAddressBytes } from '../net.
 import type { LocalAddress, Forwarding, LocalRoutes, SourceRoute, LocalRoute } from './port.ts';
 import { quoteWords } from '../text.ts';
 import { writeFile, readdir, readFile } from 'node:fs/promises';
-import { VipnatError } from '../errors.ts';
+import { VipnatError, describeCause, ignoreMissing } from '../errors.ts';
 import { join, basename } from 'node:path';
 import { release } from 'node:os';
 import { existsSync } from 'node:fs';
@@ -77,10 +77,9 @@ export async function writeForwarding(family: Family, device?: string): Promise<
     for (const device of advertised) await writeAccepting(device);
     await writeFile(toPath(name), '1');
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
     throw new VipnatError(
       'SYSCTL_NOT_WRITTEN',
-      `vipnat cannot set ${name} to 1 (${code ?? message}). Connections are not balanced until you run: ${forwardingCommand(family, advertised, device)}`,
+      `vipnat cannot set ${name} to 1 (${describeCause(error)}). Connections are not balanced until you run: ${forwardingCommand(family, advertised, device)}`,
       { cause: error },
     );
   }
@@ -88,9 +87,7 @@ export async function writeForwarding(family: Family, device?: string): Promise<
 
 /** An interface may go meanwhile. */
 async function writeAccepting(device: string): Promise<void> {
-  await writeFile(toPath(acceptingSwitch(device)), '2').catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  });
+  await writeFile(toPath(acceptingSwitch(device)), '2').catch(ignoreMissing);
 }
 
 async function isAnyInterfaceForwarding(): Promise<boolean> {
@@ -101,12 +98,8 @@ async function isAnyInterfaceForwarding(): Promise<boolean> {
 
 /** Null where the kernel lacks it; an interface may go while it is asked. */
 async function readSwitch(name: string): Promise<boolean | null> {
-  try {
-    return (await readFile(toPath(name), 'utf8')).trim() !== '0';
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
+  const text = await readFile(toPath(name), 'utf8').catch(ignoreMissing);
+  return text === null ? null : text.trim() !== '0';
 }
 
 /** Of a switch by its name: a dot in an interface's name (`eth0.5`) is a slash there, as sysctl(8) has it. */

@@ -1,5 +1,5 @@
 import { type Clock, type Cancel, systemClock } from '../clock.ts';
-import { VipnatError } from '../errors.ts';
+import { VipnatError, describeCause } from '../errors.ts';
 import { uptime } from 'node:os';
 import { replaceFile } from '../files.ts';
 import { toPrintableJson, toPrintableLine, toPrintable } from '../text.ts';
@@ -79,13 +79,12 @@ export class Heartbeat {
   }
 
   #fail(error: unknown): void {
-    const { code, message } = error as NodeJS.ErrnoException;
     const next = 'Until vipnat can write it, the kubelet restarts this pod again and again';
     if (!this.#hasFailed) {
       this.#options.onProblem(
         new VipnatError(
           'HEARTBEAT_NOT_WRITTEN',
-          `writing ${heartbeatFile} failed (${code ?? message}). ${next}`,
+          `writing ${heartbeatFile} failed (${describeCause(error)}). ${next}`,
           { cause: error },
         ),
       );
