@@ -17,6 +17,7 @@ describe('a reset that fails', () => {
     await host.clock.advance(20_000);
     expect(await host.kernel.countFlows(vip)).toEqual(new Map());
     expect(host.kernel.resets.filter(({ isHalfOpen }) => !isHalfOpen)).toEqual([flowTo(toText('m3'))]);
+    expect(host.lines('warn').filter((line) => line.includes('Stale connections last'))).toHaveLength(1);
   });
 
   test('is given up when the apiserver is back', async () => {

@@ -290,6 +290,10 @@ describe('the apiservers that were last known', () => {
     store.saves.push({ savedAt, endpoints: two });
     await clock.advance(130_000);
     expect(host.saves.at(-1)).toBe('m1 m2 m3');
+    let loads = 0;
+    store.load = () => new Promise(() => (loads += 1));
+    await clock.advance(600_000);
+    expect(loads).toBe(1);
   });
 
   test('are named with the file and its age as the reason', async () => {

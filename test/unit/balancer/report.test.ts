@@ -1,5 +1,11 @@
 import { type Steps, testSteps } from '../steps.ts';
-import { type NodeStatus, type Renewal, NodeReporter, ApiVips } from '../../../balancer/report.ts';
+import {
+  type NodeStatus,
+  type Renewal,
+  NodeReporter,
+  ApiVips,
+  LeaseValidity,
+} from '../../../balancer/report.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { LeaseApi, type Trip } from '../../support/fakes/lease-api.ts';
 import { createRecordingLogger } from '../../support/fakes/logger.ts';
@@ -42,6 +48,9 @@ describe('a node', () => {
       leaseDurationSeconds: 40,
       renewTime: expect.stringMatching(/^2026-01-01T00:01:00\.\d{6}Z$/),
     });
+    const validity = new LeaseValidity({ clock, node: 'w1', onNeeded: () => undefined });
+    validity.renewed({ begunMs: clock.now() - 40_000, text: '' });
+    expect(validity.isLiving).toBe(false);
   });
 
   test('that is to renew before it has anything to say keeps what a former life has said, and tries until it is done', async () => {

@@ -59,7 +59,7 @@ function createTerm(): Leadership {
     ...{ namespace: 'vipnat-system', electionLease: 'vipnat-controller' },
     reserved: { ranges: [], vrids: new Set() },
     pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
-    writeMs: () => 4000,
+    writeMs: () => 1,
     findDriver: () => Promise.resolve(null),
     onBegun: () => told.push('begun'),
     onLost: (kind, { code }) => told.push(`lost ${kind} ${code}`),

@@ -28,6 +28,8 @@ describe('a node that was away for long', () => {
     'is asked for its report once a second by a node with addresses, seldom by others, and by nobody later':
       'lose; open w2; wait 2000; mark; wait 20000; reads 26; release; wait 1000; mark; wait 20000; reads 2; ' +
       'renew after; wait 20000; out -; mark; wait 60000; reads 0; read w2',
+    'is asked no more often when an answer from before it returned comes late':
+      'slow 15000; lose; slow 0; open w2; wait 5000; mark; wait 20000; reads 26',
   });
 });
 

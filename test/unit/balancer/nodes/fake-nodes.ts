@@ -22,6 +22,8 @@ export class FakeNodes {
   /** Rejects lists of Leases with it. */
   refusal: Error | null = null;
   lists = 0;
+  /** How long a Lease takes to read. */
+  readMs = 0;
   /** Node to when its balancer has renewed its Lease; none where nothing is said. */
   readonly nodeToRenewal = new Map<string, string>();
   /** When a Lease was read by itself, and of which node. */
@@ -104,7 +106,7 @@ export class FakeNodes {
 
   async #readRenewal(node: string): Promise<string | null> {
     this.reads.push({ atMs: this.clock.now(), node });
-    await Promise.resolve();
+    await new Promise<void>((resolve) => this.clock.schedule(this.readMs, resolve));
     if (this.refusal !== null) throw this.refusal;
     return this.nodeToRenewal.get(node) ?? null;
   }
@@ -164,6 +166,7 @@ function listCauses(nodes: FakeNodes): Steps {
     },
     refuse: (text) => (nodes.refusal = new Error(text)),
     allow: () => (nodes.refusal = null),
+    slow: (ms) => (nodes.readMs = Number(ms)),
     renew: (text) => nodes.nodeToRenewal.set('w2', text),
     // All have balancers, and w2 has just been lost.
     lose: async () => {

@@ -271,6 +271,8 @@ describe('a device', () => {
       services: [
         makeDeviceService('shop/a', 'edge', { status: publishOf('10.9.0.1') }),
         makeDeviceService('shop/b', 'gone'),
+        // Nodes had it before.
+        makeDeviceService('shop/c', 'gone', { status: publish('10.0.9.10') }),
       ],
       slices: [makeSlice('shop/a', [['ready', 'w1']])],
       devices: [makeDevice('edge', { driver: 'alteon' }, {}, said), makeDevice('new')],
@@ -279,9 +281,11 @@ describe('a device', () => {
   );
 
   test('is shown with its units, what waits there, and the Services that it has', () => {
-    expect(formatServices(view, nowMs)).toBe(`SERVICE  ADDRESS   HOLDER       PODS       SINCE  STATE
-shop/a   10.9.0.1  device edge  1, 4 open         ready
-shop/b   none      device gone  0                 PENDING
+    expect(formatServices(view, nowMs)).toBe(`SERVICE  ADDRESS    HOLDER       PODS       SINCE  STATE
+shop/a   10.9.0.1   device edge  1, 4 open         ready
+shop/b   none       device gone  0                 PENDING
+  because there is no LoadBalancerDevice gone
+shop/c   10.0.9.10  nobody       0                 NOT SERVED
   because there is no LoadBalancerDevice gone
 
 DEVICE  DRIVER  SERVICES  DRAINING  SINCE  STATE
@@ -292,7 +296,7 @@ edge    alteon         2         1  2h00m  NOT READY, ForeignChanges
 new     plain                    0         NOT READY, NotSeen
   because no controller has looked at it yet
 
-2 Services: 1 ready, 1 pending
+3 Services: 1 ready, 1 pending, 1 not served
 `);
   });
 

@@ -9,7 +9,7 @@ import {
 } from '../../../support/fakes/service-objects.ts';
 import { decide } from '../../../support/fakes/service-steps.ts';
 import { type AddressRange, parseRange } from '../../../../lib/net.ts';
-import { walkAddresses } from '../../../../controller/allocate/choose-address.ts';
+import { countTaken, walkAddresses } from '../../../../controller/allocate/choose-address.ts';
 
 test('a Service of a namespace that the pool does not select keeps no address of the pool back', () => {
   const pools = [
@@ -128,4 +128,8 @@ test('the same seed begins at the same address, others at others', () => {
 test('a /64 costs no more than what is asked for', () => {
   const [address] = walkAddresses(read('fd00::/64'), 'ipv6', 'a');
   expect(address?.text).toMatch(/^fd00:/);
+  const pool = { pool: makePool('pool', { addresses: ['fd00::/64'] }), ranges: read('fd00::/64') };
+  // No address can be looked up.
+  const view = { virtualIps: new Map(), exclusions: { listAddresses: () => [] } } as never;
+  expect(countTaken(pool, 'ipv6', view)).toBe(0);
 });

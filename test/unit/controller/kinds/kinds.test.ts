@@ -109,6 +109,11 @@ describe('a Service that is to have an address', () => {
       { services: [makeService('apps/a'), external] },
       exhausted,
     ],
+    'gets no address that no pool has when it asks for it, and is told so': [
+      { services: [asking('10.0.8.10')] },
+      exhausted.replace('PoolExhausted', 'AddressOutsidePools'),
+      'No AddressPool has 10.0.8.10 and gives addresses to this Service.',
+    ],
     'gets none of those either when it asks for it': [{ services: [asking('10.0.9.10'), external] }, taken],
     'gets one that it names as its own external IP': [
       { services: [makeService('apps/a', { spec: { externalIPs: ['10.0.9.10'] } })] },

@@ -51,7 +51,7 @@ function judge(pod: Pod, more: Inventory = {}): string {
 const since = (ms: number, createdMs = ms) =>
   makePod('apps/p', {
     metadata: { creationTimestamp: new Date(createdMs).toISOString() },
-    status: { conditions: [condition('ContainersReady', 'True', ms)] },
+    status: { conditions: [condition('ContainersReady', 'True', ms), condition('Ready', 'False', nowMs)] },
   });
 
 /** What is said when the gate opens anyway. */

@@ -235,6 +235,7 @@ test.each([
   ['the Lease of a node', [{ ...makeNoted('["a.example/gate"]'), ...makeNodeLease('w1') }]],
   ['no JSON', [makeNoted('a.example/gate')]],
   ['no list', [makeNoted('{"a.example/gate":1}')]],
+  ['a prefix of more than 253 characters', [makeNoted(`["${'a.'.repeat(127)}a/gate"]`)]],
   ["Kubernetes' own conditions", [makeNoted('["Ready","ContainersReady",7,null]')]],
 ])('of %s, only the usual type is known', (_, leases) => {
   expect([...readGateTypes(leases)]).toEqual([usual]);
