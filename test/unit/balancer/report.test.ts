@@ -35,6 +35,16 @@ function startReporter() {
   return { clock, api, logger, listTold, renewals, way, reporter };
 }
 
+test('a Lease counts for 40 s from when its renewal began, and no longer', () => {
+  const clock = new FakeClock();
+  const isLivingAfter = (ms: number) => {
+    const validity = new LeaseValidity({ clock, node: 'w1', onNeeded: () => undefined });
+    validity.renewed({ begunMs: clock.now() - ms, text: '' });
+    return validity.isLiving;
+  };
+  expect([39_999, 40_000].map(isLivingAfter)).toEqual([true, false]);
+});
+
 describe('a node', () => {
   test('says nothing before it has anything to say, and then makes its Lease', async () => {
     const { clock, api, reporter } = startReporter();
@@ -48,9 +58,6 @@ describe('a node', () => {
       leaseDurationSeconds: 40,
       renewTime: expect.stringMatching(/^2026-01-01T00:01:00\.\d{6}Z$/),
     });
-    const validity = new LeaseValidity({ clock, node: 'w1', onNeeded: () => undefined });
-    validity.renewed({ begunMs: clock.now() - 40_000, text: '' });
-    expect(validity.isLiving).toBe(false);
   });
 
   test('that is to renew before it has anything to say keeps what a former life has said, and tries until it is done', async () => {

@@ -40,7 +40,7 @@ function putBalancer(cluster: string): void {
   const balancer = {
     id,
     addresses: [{ family: 'ipv4', text: '10.0.9.10' }],
-    listeners: [{ protocol: 'tcp', port: 80, members: [member] }],
+    listeners: [{ protocol: 'tcp', port: 80, members: [member, { ...member, port: 81, weight: 1 }] }],
     method: 'lc',
     affinityS: 60,
   };
@@ -144,7 +144,7 @@ describe('vipnat device', () => {
     expect((await run('list')).stdout).toBe(
       [
         'BALANCER  ADDRESSES  PORT    METHOD    MEMBERS\n',
-        'shop/web  10.0.9.10  tcp/80  lc, 60 s  10.1.2.3:8080 weight 5\n',
+        'shop/web  10.0.9.10  tcp/80  lc, 60 s  10.1.2.3:8080 weight 5, 10.1.2.3:81\n',
       ].join(''),
     );
     const { stdout } = await run('list', ['--json']);
@@ -258,6 +258,11 @@ describe('vipnat device configuration', () => {
       [...spec, 'options: { ports: 1-65535 }'],
       ['--driver', 'haproxy', '--unit', '1'],
       /3 addresses with 65535 ports each/,
+    ],
+    [
+      [...spec, 'options: { ports: "443,80-81,81" }'],
+      ['--driver', 'haproxy', '--unit', '1'],
+      /option ports is a list of different ports/,
     ],
     [
       [...spec.slice(0, 2), 'addresses: [10.0.0.0/24]'],

@@ -77,6 +77,7 @@ describe('help', () => {
     expect(flags).not.toEqual(expect.arrayContaining(['--listen']));
     expect(await read(['check', '--help'])).toMatch(/^Other options of vipnat run have no effect/m);
     expect(listFlags(await read(['cleanup', '--help']))).not.toContain('--mode');
+    expect(listFlags(await read(['controller', '--help']))).toContain('--log-level');
     expect(listFlags(await read(['vrid', '--help']))).toEqual(['--json', '--help']);
   });
 

@@ -23,12 +23,14 @@ let writes: string[];
 let told: string[];
 /** Until this is resolved, writes are under way. */
 let answer: Promise<void>;
+/** How long a write may still take: 0 where this controller does not lead. */
+let writeMs: number;
 
 beforeEach(async () => {
   api = await KubeApi.start({ pair: certificates().serving('m1'), questions: controllerQuestions });
   api.allowsAll = true;
   api.store.put('Service', makeLoadBalancer('web', [{ port: 80 }]));
-  [clock, writes, told, answer] = [new FakeClock(), [], [], Promise.resolve()];
+  [clock, writes, told, answer, writeMs] = [new FakeClock(), [], [], Promise.resolve(), 4000];
   term = createTerm();
 });
 
@@ -59,7 +61,7 @@ function createTerm(): Leadership {
     ...{ namespace: 'vipnat-system', electionLease: 'vipnat-controller' },
     reserved: { ranges: [], vrids: new Set() },
     pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
-    writeMs: () => 1,
+    writeMs: () => writeMs,
     findDriver: () => Promise.resolve(null),
     onBegun: () => told.push('begun'),
     onLost: (kind, { code }) => told.push(`lost ${kind} ${code}`),
@@ -117,7 +119,7 @@ test('without ServiceCIDRs, as an API before 1.33 is, it begins all the same', a
   expect(api.questions.some((question) => question.includes('servicecidrs'))).toBe(true);
 });
 
-test('that no longer hears of its own Lease leaves the server with all its watches: nothing is listed again', async () => {
+test('that no longer hears of its own Lease, and leads for a moment more, leaves the server with all its watches: nothing is listed again', async () => {
   const lease = {
     metadata: { name: 'vipnat-controller', namespace: 'vipnat-system', uid: 'lease' },
     spec: {},
@@ -128,7 +130,12 @@ test('that no longer hears of its own Lease leaves the server with all its watch
   await clock.advance(1500);
   api.freezeWatches();
   api.store.put('Service', makeLoadBalancer('late', [{ port: 80 }]));
-  const [asked, frozenAt] = [api.questions.length, clock.now()];
+  const asked = api.questions.length;
+  writeMs = 0;
+  await clock.advance(20_000);
+  expect(api.questions).toHaveLength(asked);
+  writeMs = 1;
+  const frozenAt = clock.now();
   await pass('it hears of what came', () => term.view.services.has('default/late'));
   expect(clock.now() - frozenAt).toBeLessThan(20_000);
   expect(api.questions.slice(asked).filter((question) => !question.includes('watch=true'))).toEqual([]);

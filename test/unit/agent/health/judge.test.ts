@@ -58,12 +58,21 @@ test('one of another family replaces nobody', async () => {
   expect(world.states).toEqual(['ready', 'ready']);
 });
 
+const [one, other] = [second, third].map((text) => ({
+  ...initialize(toEndpoint(text), trusted, { now: 0, isLocal: false, isOwn: false }),
+  history: { ...emptyHistory, connect: 'open' } as const,
+}));
+if (one === undefined || other === undefined) throw new Error('there are two');
+
+test('after all looked bad, one that fails is out from the end of its grace on', () => {
+  const failing = { ...one.history, failure: 'a reason', failureAt: 0 };
+  const spared = { ...one, history: failing, ejectionGraceUntil: 15_000 };
+  const ready = { ...other, history: { ...other.history, readyAt: 14_000 } };
+  const states = [14_999, 15_000].map((now) => judgeAll([spared, ready], now)[0]?.state);
+  expect(states).toEqual(['ready', 'draining']);
+});
+
 test('one that was suspected and ends is suspected no longer', () => {
-  const [one, other] = [second, third].map((text) => ({
-    ...initialize(toEndpoint(text), trusted, { now: 0, isLocal: false, isOwn: false }),
-    history: { ...emptyHistory, connect: 'open' } as const,
-  }));
-  if (one === undefined || other === undefined) throw new Error('there are two');
   const suspected = { ...one, unconfirmedFailure: { reason: 'it is slow', since: 0 } };
   const ended = { ...suspected, history: { ...one.history, isEnded: true, endedAt: 5 } };
   expect(judgeAll([ended, other], 5)[0]).toMatchObject({ state: 'draining', unconfirmedFailure: null });

@@ -1,6 +1,13 @@
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import type { HealthState } from '../../../../agent/health/judge.ts';
-import { type HealthView, chooseUsable, unprobed } from '../../../../agent/health/usable.ts';
+import {
+  type HealthView,
+  chooseUsable,
+  unprobed,
+  initialize,
+  isLivenessOnly,
+  trusted,
+} from '../../../../agent/health/usable.ts';
 import { test, expect } from '@jest/globals';
 
 const texts = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'];
@@ -97,4 +104,13 @@ test('who is left out is named with the state that it is in', () => {
   expect(chooseUsable(known, see('ready', 'dead', 'draining')).seenIn).toBe(
     '10.0.0.12:6443 is dead, 10.0.0.13:6443 is draining',
   );
+});
+
+test('who has shown for ten seconds only that it lives will show no more', () => {
+  const [endpoint] = known.value;
+  if (endpoint === undefined) throw new Error('there are three');
+  const one = initialize(endpoint, trusted, { now: 0, isLocal: false, isOwn: false });
+  const lives = { ...one.history, livenessOnly: 'a reason', livenessSince: 5 };
+  const judgeAt = (readyAt: number) => isLivenessOnly({ ...one, history: { ...lives, readyAt } });
+  expect([10_004, 10_005].map(judgeAt)).toEqual([false, true]);
 });

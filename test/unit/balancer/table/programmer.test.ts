@@ -105,14 +105,16 @@ describe('tables', () => {
   });
 
   test('look all packets up only while a Service is sent on to other nodes', async () => {
+    const readChains = async () => readTable(await kernel.listTable('ip vipnat-lb'), 'ipv4')?.chains;
     const listHooks = async () =>
-      [...(readTable(await kernel.listTable('ip vipnat-lb'), 'ipv4')?.chains ?? [])].filter(
-        ([name, { hook }]) => name === 'relay' && hook !== null,
-      );
+      [...((await readChains()) ?? [])].filter(([name, { hook }]) => name === 'relay' && hook !== null);
     await update(['default/a', balance('default/a', 2)]);
     expect(await listHooks()).toHaveLength(0);
     await update(['default/bb', balance('default/bb', 0, { relay, isHere: false })]);
     expect(await listHooks()).toHaveLength(1);
+    // Not those of pods and programs of this node.
+    const [first] = (await readChains())?.get('relay/default/bb/tcp/80')?.rules ?? [];
+    expect(first).toBe('fib daddr . iif type != 2 accept');
     await update(['default/bb', []]);
     expect(await listHooks()).toHaveLength(0);
   });

@@ -1,3 +1,5 @@
+import { vipChainName } from '../../../../lib/dialect.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { noServices } from '../../../support/doctor/well-host.ts';
 import { test, expect, describe } from '@jest/globals';
 import { restoreCaptures, lookOnce } from '../../../support/agent/captured-host.ts';
@@ -22,7 +24,8 @@ test('check as JSON names every difference, and what it means for people', async
   const kernel = restoreCaptures([capture]);
   await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
   const hook = /^-A (PREROUTING .*-j VIPNAT)$/m.exec(kernel.show('ipv4', 'nft'))?.[1] ?? '';
-  kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\nCOMMIT\n`);
+  const chain = vipChainName(toEndpoint('10.0.0.50:6443'));
+  kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\n-F ${chain}\nCOMMIT\n`);
   const assessment = await lookOnce(kernel, ordinaryConfig);
   expect(
     JSON.parse(formatCheckJson(assessment, { drops: [], unread: [], services }, 'master-1')),
@@ -32,6 +35,10 @@ test('check as JSON names every difference, and what it means for people', async
     inSync: false,
     vips: [{ vip: '10.0.0.50:6443' }],
     drift: [
+      {
+        ...{ family: 'ipv4', backend: 'nft', table: 'nat', chain, kind: 'missing-rule' },
+        consequence: '10.0.0.50:6443 should have the balancing mode service-chain',
+      },
       {
         family: 'ipv4',
         backend: 'nft',

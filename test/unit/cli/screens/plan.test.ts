@@ -105,6 +105,8 @@ describe('the plan as commands', () => {
     const text = formatCommands(await lookOnce(kernel, config), 'master-1');
     expect(text).toContain('leaves it off (--sysctls check):\n# sysctl -w net.ipv4.ip_forward=1\n');
     expect(text).not.toMatch(/^sysctl/m);
+    const own = formatCommands(await lookOnce(kernel, { ...config, sysctls: 'set' }), 'master-1');
+    expect(own).toContain('\n# IP forwarding is off:\nsysctl -w net.ipv4.ip_forward=1\n');
   });
 
   test('what is quoted of others is no second line, and so no command', () => {

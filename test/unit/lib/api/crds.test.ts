@@ -15,6 +15,7 @@ interface Schema {
   readonly maximum?: number;
   readonly minItems?: number;
   readonly maxItems?: number;
+  readonly maxProperties?: number;
   readonly enum?: readonly unknown[];
   readonly anyOf?: readonly Schema[];
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -60,7 +61,10 @@ const least = {
 const refused = {
   AddressPool: { addresses: [], seats: 33, interface: 'a/b', advert: 'soon', vrids: '0' },
   VirtualIP: { pool: '', seat: -1, services: Array(1001).fill({ namespace: 'a', name: 'b', uid: 'c' }) },
-  LoadBalancerDevice: { driver: 'A', cluster: '-', units: [], addresses: [], targets: 'nodes' },
+  LoadBalancerDevice: {
+    ...{ driver: 'A', cluster: '-', units: [], addresses: [], targets: 'nodes' },
+    options: Object.fromEntries(Array.from({ length: 65 }, (_, at) => [`o${at}`, 'a'])),
+  },
 };
 
 test('no rule compares two addresses by ==: Kubernetes 1.31 refuses such a definition', () => {
@@ -90,7 +94,7 @@ describe.each(['AddressPool', 'VirtualIP', 'LoadBalancerDevice'] as const)('the 
 
   test('refuses what is read nevertheless: a later version may have written it', () => {
     expect(takes({ properties: spec }, least[kind])).toBe(true);
-    for (const [name, value] of Object.entries(refused[kind]))
+    for (const [name, value] of Object.entries<unknown>(refused[kind]))
       expect([name, takes({ properties: spec }, { [name]: value })]).toEqual([name, false]);
     expect(read(refused[kind]).spec).toMatchObject(refused[kind]);
   });
@@ -131,8 +135,12 @@ function takesList(schema: Schema, list: readonly unknown[]): boolean {
   return list.length >= minItems && list.length <= maxItems && list.every((each) => takes(items, each));
 }
 
-function takesFields({ properties = {}, required = [] }: Schema, fields: object): boolean {
+function takesFields(
+  { properties = {}, required = [], maxProperties = Infinity }: Schema,
+  fields: object,
+): boolean {
   return (
+    Object.keys(fields).length <= maxProperties &&
     required.every((name) => Object.hasOwn(fields, name)) &&
     Object.entries(fields).every(([name, field]) => takes(properties[name] ?? {}, field))
   );

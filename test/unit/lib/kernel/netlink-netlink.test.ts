@@ -1,4 +1,5 @@
 import { createNetlinkClient } from '../../../../lib/kernel/netlink.ts';
+import { systemClock } from '../../../../lib/clock.ts';
 import { afterEach, test, expect } from '@jest/globals';
 
 const client = createNetlinkClient('route');
@@ -17,4 +18,24 @@ test('an answer that is there is taken, also by a process that had no time to lo
   const answered = client.request(question);
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1100);
   expect(await answered).toEqual(expect.arrayContaining([expect.objectContaining({ type: 20 })]));
+});
+
+test('a request while another one is pending is refused, and that one is answered', async () => {
+  const pending = client.request(question);
+  await expect(client.request(question)).rejects.toThrow('another request is pending');
+  expect(await pending).not.toEqual([]);
+});
+
+test('nothing waits for an answer that is there', async () => {
+  const waits = new Set<() => void>();
+  const { schedule } = systemClock;
+  let begun = 0;
+  systemClock.schedule = (_, onLimit) => {
+    begun += 1;
+    waits.add(onLimit);
+    return () => waits.delete(onLimit);
+  };
+  await client.request(question);
+  expect([begun > 1, waits.size]).toEqual([true, 0]);
+  systemClock.schedule = schedule;
 });

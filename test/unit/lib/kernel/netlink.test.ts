@@ -18,7 +18,8 @@ describe('a datagram', () => {
   );
 });
 
-test('an attribute that is longer than its message is none', () => {
+test('an attribute that is longer than its message is none, and one of no data is one', () => {
   const attribute = Buffer.from([8, 0, 1, 0, 10, 0, 0]);
   expect(parseAttributes(attribute, 0).size).toBe(0);
+  expect(parseAttributes(Buffer.from([4, 0, 1, 0]), 0).get(1)).toHaveLength(0);
 });

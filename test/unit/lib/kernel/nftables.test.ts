@@ -1,4 +1,4 @@
-import { OwnTransactions, listReferred } from '../../../../lib/kernel/nftables.ts';
+import { OwnTransactions, listReferred, toTyped } from '../../../../lib/kernel/nftables.ts';
 import { test, expect } from '@jest/globals';
 
 /** A kernel with a generation, and what counts the transactions of others. */
@@ -61,5 +61,18 @@ test.each(['endpoint-a; flush ruleset', 'endpoint-a\nflush ruleset', 'endpoint-{
   'a name that nft would read as more than a name is not asked for: %j',
   (target) => {
     expect(listReferred([toRule(target, 'affinity-x; flush ruleset')])).toEqual({ chains: [], sets: [] });
+  },
+);
+
+test.each([
+  [
+    'typeof ip daddr . meta l4proto . th dport : verdict',
+    'type ipv4_addr . inet_proto . inet_service : verdict',
+  ],
+  ['typeof ip saddr . th dport', 'typeof ip saddr . th dport'],
+])(
+  'of a set that nft declares by expressions, types are told where all are known: %s',
+  (printed, declared) => {
+    expect(toTyped(printed)).toBe(declared);
   },
 );
