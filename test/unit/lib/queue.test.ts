@@ -1,5 +1,6 @@
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { KeyedQueue, type TurnResult, TokenQueue, SharedLock } from '../../../lib/queue.ts';
+import { type Steps, testSteps } from '../steps.ts';
 import { test, expect } from '@jest/globals';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -8,7 +9,7 @@ import { runInNewContext } from 'node:vm';
 class Bench {
   readonly clock = new FakeClock();
   readonly queue: KeyedQueue;
-  readonly results = new Map<string, TurnResult>();
+  readonly results = new Map<string, TurnResult | Error>();
   /** When each turn began, of which key, after how many failures. */
   readonly starts: [number, string, number][] = [];
   readonly errors: string[] = [];
@@ -22,39 +23,87 @@ class Bench {
       work: async (key, failures) => {
         this.starts.push([this.clock.now(), key, failures]);
         await new Promise<void>((resolve) => this.clock.schedule(100, resolve));
-        return this.results.get(key) ?? { kind: 'done' };
+        const result = this.results.get(key) ?? { kind: 'done' };
+        if (result instanceof Error) throw result;
+        return result;
       },
       onError: (key, error) => void this.errors.push(`${key}: ${String(error)}`),
     });
   }
 }
 
-test('gives a key that is added often one more turn, and keys in the order of their coming', async () => {
-  const { clock, queue, starts } = new Bench();
-  for (const key of ['a', 'b', 'a', 'b', 'c']) queue.add(key);
-  await clock.advance(1000);
-  expect(starts).toEqual([
-    [0, 'a', 0],
-    [100, 'b', 0],
-    [200, 'c', 0],
-    [300, 'a', 0],
-  ]);
+function start(...options: ConstructorParameters<typeof Bench>): Steps {
+  const { clock, queue, results, starts, errors } = new Bench(...options);
+  let isStopped = false;
+  return {
+    add: (keys) => {
+      for (const key of keys.split(' ')) queue.add(key);
+    },
+    /** `many a 300`: a0, a1, … */
+    many: (text) => {
+      const [group = '', count] = text.split(' ');
+      for (let index = 0; index < Number(count); index += 1) queue.add(`${group}${index}`);
+    },
+    fail: (key) => results.set(key, { kind: 'failed' }),
+    throw: (key) => results.set(key, new Error('x')),
+    done: (key) => results.set(key, { kind: 'done' }),
+    /** `again a 1000` */
+    again: (text) => {
+      const [key = '', afterMs] = text.split(' ');
+      results.set(key, { kind: 'again', afterMs: Number(afterMs) });
+    },
+    wait: (ms) => clock.advance(Number(ms)),
+    forget: () => starts.splice(0),
+    stop: () => void queue.stop().then(() => (isStopped = true)),
+    stopped: (text) => {
+      expect(String(isStopped)).toBe(text);
+    },
+    turns: (text) => {
+      expect(starts.map(([at, key]) => `${at} ${key}`).join(', ')).toBe(text);
+    },
+    errors: (text) => {
+      expect(errors.join(', ')).toBe(text);
+    },
+    /** `has depth 1, working 2` */
+    has: (text) => {
+      const figures = text.split(', ').map((figure) => figure.split(' '));
+      for (const [name = '', figure] of figures) expect(queue.statistics).toHaveProperty(name, Number(figure));
+    },
+    rests: () => {
+      expect(clock.pending).toBe(0);
+    },
+  };
+}
+
+testSteps(start, {
+  'gives a key that is added often one more turn, and keys in the order of their coming':
+    'add a b a b c; wait 1000; turns 0 a, 100 b, 200 c, 300 a',
+  'news of a key do not wait for its retry, nor does one key for another':
+    'fail a; add a; wait 100000; forget; add b a; wait 200; turns 100000 b, 100100 a',
+  'gives a key another turn when its turn asked for one, once':
+    'again a 1000; add a; wait 500; done a; wait 10000; turns 0 a, 1100 a; rests',
+  'a turn that throws has failed: it is told, and tried again':
+    'throw a; add a; wait 100; done a; wait 1000; errors a: Error: x; turns 0 a, 150 a; ' +
+    'has turns 2, failures 1, working 0, delayed 0',
+  'stops after the turns under way, and begins no other':
+    'fail a; add a b; wait 50; add a; stop; wait 10; stopped false; wait 100000; add c; wait 100000; stopped true; ' +
+    'turns 0 a; rests',
 });
 
-test('works on so many keys at once, and never twice on one', async () => {
-  const { clock, queue, starts } = new Bench(2);
-  for (const key of ['a', 'b', 'c']) queue.add(key);
-  await clock.advance(50);
-  expect(queue.statistics).toMatchObject({ depth: 1, working: 2, longestWaitMs: 50, longestTurnMs: 50 });
-  queue.add('a');
-  queue.add('a');
-  await clock.advance(950);
-  expect(starts).toEqual([
-    [0, 'a', 0],
-    [0, 'b', 0],
-    [100, 'c', 0],
-    [100, 'a', 0],
-  ]);
+testSteps(() => start(2), {
+  'works on so many keys at once, and never twice on one':
+    'add a b c; wait 50; has depth 1, working 2, longestWaitMs 50, longestTurnMs 50; add a a; wait 950; ' +
+    'turns 0 a, 0 b, 100 c, 100 a',
+});
+
+testSteps(() => start(1, 0), {
+  'spreads retries: half of the wait is by chance': 'fail a; add a; wait 500; turns 0 a, 125 a, 275 a, 475 a',
+});
+
+testSteps(() => start(1, 1, (key) => key.slice(0, 1)), {
+  'gives groups of keys their turns one after the other: many keys of one keep no other waiting':
+    'many a 300; add b0 b1 c0; wait 700; has depth 295, longestWaitMs 700; ' +
+    'turns 0 a0, 100 a1, 200 b0, 300 c0, 400 a2, 500 b1, 600 a3, 700 a4',
 });
 
 test('tries a failure again, each time after twice as long, at most 5 min; success forgets it', async () => {
@@ -93,91 +142,6 @@ test('of many that fail, tries one a second, and keeps no other waiting; the fir
   await clock.advance(5000);
   expect(new Set(starts.filter(([at]) => at > 120_000).map(([, key]) => key)).size).toBe(100);
   expect(clock.pending).toBe(0);
-});
-
-test('spreads retries: half of the wait is by chance', async () => {
-  const { clock, queue, starts, results } = new Bench(1, 0);
-  results.set('a', { kind: 'failed' });
-  queue.add('a');
-  await clock.advance(500);
-  expect(starts.map(([at]) => at)).toEqual([0, 125, 275, 475]);
-});
-
-test('news of a key do not wait for its retry, nor does one key for another', async () => {
-  const { clock, queue, starts, results } = new Bench();
-  results.set('a', { kind: 'failed' });
-  queue.add('a');
-  await clock.advance(100_000);
-  starts.length = 0;
-  queue.add('b');
-  queue.add('a');
-  await clock.advance(200);
-  expect(starts.map(([at, key]) => [at, key])).toEqual([
-    [100_000, 'b'],
-    [100_100, 'a'],
-  ]);
-});
-
-test('gives a key another turn when its turn asked for one, once', async () => {
-  const { clock, queue, starts, results } = new Bench();
-  results.set('a', { kind: 'again', afterMs: 1000 });
-  queue.add('a');
-  await clock.advance(500);
-  results.set('a', { kind: 'done' });
-  await clock.advance(10_000);
-  expect(starts.map(([at]) => at)).toEqual([0, 1100]);
-  expect(clock.pending).toBe(0);
-});
-
-test('a turn that throws has failed: it is told, and tried again', async () => {
-  const clock = new FakeClock();
-  const errors: unknown[] = [];
-  let turns = 0;
-  const queue = new KeyedQueue({
-    clock,
-    random: () => 1,
-    workers: 1,
-    work: () => {
-      turns += 1;
-      return turns === 1 ? Promise.reject(new Error('x')) : Promise.resolve({ kind: 'done' });
-    },
-    onError: (key, error) => void errors.push([key, String(error)]),
-  });
-  queue.add('a');
-  await clock.advance(1000);
-  expect(errors).toEqual([['a', 'Error: x']]);
-  expect(turns).toBe(2);
-  expect(queue.statistics).toMatchObject({ turns: 2, failures: 1, working: 0, delayed: 0 });
-});
-
-test('stops after the turns under way, and begins no other', async () => {
-  const { clock, queue, starts, results } = new Bench();
-  results.set('a', { kind: 'failed' });
-  queue.add('a');
-  queue.add('b');
-  await clock.advance(50);
-  queue.add('a');
-  let isStopped = false;
-  void queue.stop().then(() => (isStopped = true));
-  await clock.advance(10);
-  expect(isStopped).toBe(false);
-  await clock.advance(100_000);
-  queue.add('c');
-  await clock.advance(100_000);
-  expect(isStopped).toBe(true);
-  expect(starts.map(([, key]) => key)).toEqual(['a']);
-  expect(clock.pending).toBe(0);
-});
-
-test('gives groups of keys their turns one after the other: many keys of one keep no other waiting', async () => {
-  const { clock, queue, starts } = new Bench(1, 1, (key) => key.slice(0, 1));
-  for (let index = 0; index < 300; index += 1) queue.add(`a${index}`);
-  queue.add('b0');
-  queue.add('b1');
-  queue.add('c0');
-  await clock.advance(700);
-  expect(starts.map(([, key]) => key)).toEqual(['a0', 'a1', 'b0', 'c0', 'a2', 'b1', 'a3', 'a4']);
-  expect(queue.statistics).toMatchObject({ depth: 295, longestWaitMs: 700 });
 });
 
 test('lets a burst of its capacity through at once, then one in each interval, in order', async () => {

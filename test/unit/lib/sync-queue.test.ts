@@ -1,174 +1,116 @@
-import { type Requeue, TriggerQueue } from '../../../lib/sync-queue.ts';
+import { TriggerQueue } from '../../../lib/sync-queue.ts';
 import type { LoopCause, Cause } from '../../../agent/report/events.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
-import { describe, test, expect } from '@jest/globals';
+import { type Steps, playSteps, testSteps } from '../steps.ts';
+import { describe, expect } from '@jest/globals';
 
-const quiet: Requeue<LoopCause> = { cause: 'tick', delayMs: 60_000 };
+/** Who waits for what, as the agent has it. */
+const ofAgent = {
+  awaited: ['start', 'verify', 'health', 'own-rules'],
+  urgent: ['own-rules'],
+} as const;
 
-/** A queue whose looks take so long and end like this, one after the other; the last is repeated. */
-class Paced {
-  readonly clock = new FakeClock();
-  readonly queue: TriggerQueue<LoopCause>;
+/** A queue that `looks` starts. */
+function start(options: {
+  awaited: readonly LoopCause[];
+  urgent: readonly LoopCause[];
+  mostRestMs?: number;
+}) {
+  const clock = new FakeClock();
+  /** What each look costs, and what it asks for next; the last is repeated. */
+  let looks: readonly string[][] = [];
   /** When each look began. */
-  readonly starts: number[] = [];
-  readonly causes: (readonly Cause[])[] = [];
-
-  constructor(...looks: readonly { readonly costMs: number; readonly next?: Requeue<LoopCause> }[]) {
-    const sync = async (causes: readonly Cause[]) => {
-      const { costMs = 0, next = quiet } = looks[Math.min(this.starts.length, looks.length - 1)] ?? {};
-      this.starts.push(this.clock.now());
-      this.causes.push(causes);
-      await new Promise<void>((resolve) => this.clock.schedule(costMs, resolve));
-      return next;
-    };
-    this.queue = new TriggerQueue<LoopCause>({
-      clock: this.clock,
-      awaited: ['start', 'verify', 'health', 'own-rules'],
-      urgent: ['own-rules'],
-      sync,
-    });
-    this.queue.requeueAfter('start', 0);
-  }
-}
-
-describe('the slow tick', () => {
-  test.each([0, 50, 717, 8000])('comes 60 s after a look of %i ms', async (costMs) => {
-    const { clock, starts } = new Paced({ costMs });
-    await clock.advance(130_000 + 2 * costMs);
-    expect(starts).toEqual([0, 60_000 + costMs, 2 * (60_000 + costMs)]);
-  });
-
-  test.each([30_000, 100_000])('comes 60 s after tools that hung for %i ms', async (costMs) => {
-    const { clock, starts } = new Paced({ costMs }, { costMs: 0 });
-    await clock.advance(costMs + 61_000);
-    expect(starts).toEqual([0, costMs + 60_000]);
-  });
-});
-
-describe('a write is checked', () => {
-  test.each([20, 100, 999])('at once after a look of %i ms', async (costMs) => {
-    const { clock, starts } = new Paced({ costMs, next: { cause: 'verify', delayMs: 0 } }, { costMs });
-    await clock.advance(5000);
-    expect(starts).toEqual([0, costMs]);
-  });
-
-  test('after a rest where looks cost much', async () => {
-    const { clock, starts } = new Paced(
-      { costMs: 3000, next: { cause: 'verify', delayMs: 0 } },
-      { costMs: 10 },
-    );
-    await clock.advance(10_000);
-    expect(starts).toEqual([0, 3000 + 2 * 3000 - 2000]);
-  });
-});
-
-describe('a trigger', () => {
-  test('right after a look waits until it has rested, as one during the look does', async () => {
-    const { clock, queue, starts } = new Paced({ costMs: 717 });
-    await clock.advance(400);
-    queue.trigger('nft-generation');
-    await clock.advance(3000);
-    queue.trigger('nft-generation');
-    await clock.advance(3000);
-    expect(starts).toEqual([0, 3 * 717, 6 * 717]);
-  });
-
-  test('of each second leaves looks of 717 ms a third of the time', async () => {
-    const { clock, queue, starts } = new Paced({ costMs: 717 });
-    for (let second = 0; second < 300; second += 1) {
-      queue.trigger('nft-generation');
-      await clock.advance(1000);
-    }
-    expect((starts.length * 717) / 300_000).toBeLessThan(0.34);
-  });
-
-  test('that tells of own rules comes soon, also where hints have found nothing all the time', async () => {
-    const { clock, queue, starts } = new Paced({ costMs: 10 });
-    for (let tenth = 0; tenth < 300; tenth += 1) {
-      queue.trigger('nft-generation');
-      queue.recordOutcome(true);
-      await clock.advance(100);
-    }
-    expect((starts.at(-1) ?? 0) - (starts.at(-2) ?? 0)).toBeGreaterThanOrEqual(1000);
-    const at = clock.now();
-    queue.trigger('own-rules');
-    await clock.advance(3000);
-    expect(starts.filter((start) => start > at)[0]).toBe(at + 5);
-  });
-
-  test('that tells of own rules leaves looks a third of the time, too', async () => {
-    const { clock, queue, starts } = new Paced({ costMs: 717 });
-    for (let tenth = 0; tenth < 3000; tenth += 1) {
-      queue.trigger('own-rules');
-      await clock.advance(100);
-    }
-    expect((starts.length * 717) / 300_000).toBeLessThan(0.34);
-  });
-
-  test('does not have looks that fail follow each other faster than one a second', async () => {
-    const { clock, queue, starts } = new Paced({ costMs: 1, next: { cause: 'retry', delayMs: 10_000 } });
-    for (let tenth = 0; tenth < 600; tenth += 1) {
-      queue.trigger('nft-generation');
-      queue.recordOutcome(true);
-      await clock.advance(100);
-    }
-    expect(starts.length).toBeLessThan(75);
-  });
-});
-
-describe('where little rest may be owed', () => {
-  const ports = (clock: FakeClock, starts: number[]) => ({
-    ...{ clock, awaited: ['verify'] as const, urgent: [], mostRestMs: 2500 },
-    sync: async () => {
+  const starts: number[] = [];
+  let causes: readonly Cause[] = [];
+  let markedMs = 0;
+  const queue: TriggerQueue<LoopCause> = new TriggerQueue<LoopCause>({
+    ...{ ...options, clock },
+    sync: async (now) => {
+      const look = looks[Math.min(starts.length, looks.length - 1)] ?? [];
+      const [costMs, cause = 'tick', delayMs = 60_000] = look;
       starts.push(clock.now());
-      const costMs = starts.length === 1 ? 8000 : 10;
-      await new Promise<void>((resolve) => clock.schedule(costMs, resolve));
-      return quiet;
+      causes = now;
+      await new Promise<void>((resolve) => clock.schedule(Number(costMs), resolve));
+      return { cause: cause as LoopCause, delayMs: Number(delayMs) };
     },
   });
+  const steps: Steps = {
+    looks: (text) => {
+      looks = text.split(', ').map((look) => look.split(' '));
+      queue.requeueAfter('start', 0);
+    },
+    wait: (ms) => clock.advance(Number(ms)),
+    trigger: (cause) => {
+      queue.trigger(cause as LoopCause);
+    },
+    press: (cause) => {
+      queue.press(cause as LoopCause);
+    },
+    /** What may have changed, and has not. */
+    hint: () => {
+      queue.trigger('nft-generation');
+      queue.recordOutcome(true);
+    },
+    /** `each 100 for 60000 hint` */
+    each: async (text) => {
+      const [, everyMs, ms, step = ''] = /^(\d+) for (\d+) (.*)$/.exec(text) ?? [];
+      for (let passed = 0; passed < Number(ms); passed += Number(everyMs))
+        await playSteps(steps, `${step}; wait ${everyMs}`);
+    },
+    mark: () => (markedMs = clock.now()),
+    starts: (text) => {
+      expect(starts.join(' ')).toBe(text);
+    },
+    /** How long after the mark the next look began. */
+    after: (ms) => {
+      expect((starts.find((at) => at > markedMs) ?? 0) - markedMs).toBe(Number(ms));
+    },
+    causes: (text) => {
+      expect(causes.join(' ')).toBe(text);
+    },
+    gap: (ms) => {
+      expect((starts.at(-1) ?? 0) - (starts.at(-2) ?? 0)).toBeGreaterThanOrEqual(Number(ms));
+    },
+    fewer: (count) => {
+      expect(starts.length).toBeLessThan(Number(count));
+    },
+  };
+  return steps;
+}
 
-  test('what somebody waits for comes soon after a look of 8 s, and all else after the rest', async () => {
-    const clock = new FakeClock();
-    const starts: number[] = [];
-    const queue = new TriggerQueue<LoopCause>(ports(clock, starts));
-    queue.requeueAfter('tick', 0);
-    await clock.advance(8000);
-    queue.trigger('verify');
-    await clock.advance(600);
-    expect(starts).toEqual([0, 8500]);
-    queue.trigger('nft-generation');
-    await clock.advance(3000);
-    expect(starts).toEqual([0, 8500, 10_530]);
+describe('looks', () => {
+  testSteps(() => start(ofAgent), {
+    'come 60 s after a look of no time': 'looks 0; wait 130000; starts 0 60000 120000',
+    'come 60 s after a look of 50 ms': 'looks 50; wait 130100; starts 0 60050 120100',
+    'come 60 s after a look of 717 ms': 'looks 717; wait 131434; starts 0 60717 121434',
+    'come 60 s after a look of 8 s': 'looks 8000; wait 146000; starts 0 68000 136000',
+    'come 60 s after tools that hung for 30 s': 'looks 30000, 0; wait 91000; starts 0 90000',
+    'come 60 s after tools that hung for 100 s': 'looks 100000, 0; wait 161000; starts 0 160000',
+    'check a write at once after a look of 20 ms': 'looks 20 verify 0, 20; wait 5000; starts 0 20',
+    'check a write at once after a look of 999 ms': 'looks 999 verify 0, 999; wait 5000; starts 0 999',
+    'check a write after a rest where they cost much': 'looks 3000 verify 0, 10; wait 10000; starts 0 7000',
+    'that a trigger asks for wait until the one before has rested, whether it came during that or after it':
+      'looks 717; wait 400; trigger nft-generation; wait 3000; trigger nft-generation; wait 3000; starts 0 2151 4302',
+    // 717 ms each are a third of 300 s.
+    'of 717 ms take a third of the time where each second has a trigger':
+      'looks 717; each 1000 for 300000 trigger nft-generation; fewer 143',
+    'of 717 ms take a third of the time where each trigger tells of own rules':
+      'looks 717; each 100 for 300000 trigger own-rules; fewer 143',
+    'for own rules come soon, also where hints have found nothing all the time':
+      'looks 10; each 100 for 30000 hint; gap 1000; mark; trigger own-rules; wait 3000; after 5',
+    'that fail follow each other no faster than one a second':
+      'looks 1 retry 10000; each 100 for 60000 hint; fewer 75',
+    'for a death come without rest':
+      'looks 3000 retry 10000; wait 4000; press health; wait 10; starts 0 4000; causes retry health',
+    'for a death come right after the one under way, also when that fails':
+      'looks 3000 retry 10000; wait 1000; press health; wait 5000; starts 0 3000',
+    'for a death are paid for: what comes after them rests for both':
+      'looks 1000; wait 1000; press health; wait 1500; trigger addresses; wait 10000; starts 0 1000 6000',
   });
-});
 
-describe('a death', () => {
-  const failing = { costMs: 3000, next: { cause: 'retry', delayMs: 10_000 } } as const;
-
-  test('is looked at without rest', async () => {
-    const { clock, queue, starts, causes } = new Paced(failing);
-    await clock.advance(4000);
-    queue.press('health');
-    await clock.advance(10);
-    expect(starts).toEqual([0, 4000]);
-    expect(causes.at(-1)).toEqual(['retry', 'health']);
-  });
-
-  test('during a look is looked at right after it, also when it fails', async () => {
-    const { clock, queue, starts } = new Paced(failing);
-    await clock.advance(1000);
-    queue.press('health');
-    await clock.advance(5000);
-    expect(starts).toEqual([0, 3000]);
-  });
-
-  test('is paid for: what comes after it rests for both', async () => {
-    const { clock, queue, starts } = new Paced({ costMs: 1000 });
-    await clock.advance(1000);
-    queue.press('health');
-    await clock.advance(1500);
-    queue.trigger('addresses');
-    await clock.advance(10_000);
-    expect(starts).toEqual([0, 1000, 2000 + 4 * 1000]);
+  testSteps(() => start({ awaited: ['verify'], urgent: [], mostRestMs: 2500 }), {
+    'that somebody waits for come soon after one of 8 s where little rest may be owed, and all else after the rest':
+      'looks 8000, 10; wait 8000; trigger verify; wait 600; starts 0 8500; trigger nft-generation; wait 3000; ' +
+      'starts 0 8500 10530',
   });
 });
