@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { makeFolder } from '../support/network/own-folder.ts';
 import { dirname, join, resolve } from 'node:path';
 
 /** Files to those that they import, or that they import types of. */
@@ -41,22 +41,20 @@ interface Verdict {
   readonly text: string;
 }
 
+const folders = makeFolder('folders');
+
 /** Lints a tree of these files in a folder of its own. */
 function lintFolders(tree: Tree): Verdict {
-  const root = mkdtempSync(join(tmpdir(), 'vipnat-folders-'));
-  try {
-    const own = ['scripts/lint', '.dependency-cruiser.json', 'tsconfig.json'];
-    for (const file of own) cpSync(file, join(root, file));
-    symlinkSync(resolve('node_modules'), join(root, 'node_modules'));
-    for (const [file, imports] of Object.entries(tree)) {
-      mkdirSync(dirname(join(root, file)), { recursive: true });
-      writeFileSync(join(root, file), renderModule(file, imports));
-    }
-    const lint = spawnSync(join(root, 'scripts/lint'), ['folders'], { encoding: 'utf8' });
-    return { status: lint.status, text: lint.stdout + lint.stderr };
-  } finally {
-    rmSync(root, { recursive: true });
+  const root = mkdtempSync(join(folders, 'tree-'));
+  const own = ['scripts/lint', '.dependency-cruiser.json', 'tsconfig.json'];
+  for (const file of own) cpSync(file, join(root, file));
+  symlinkSync(resolve('node_modules'), join(root, 'node_modules'));
+  for (const [file, imports] of Object.entries(tree)) {
+    mkdirSync(dirname(join(root, file)), { recursive: true });
+    writeFileSync(join(root, file), renderModule(file, imports));
   }
+  const lint = spawnSync(join(root, 'scripts/lint'), ['folders'], { encoding: 'utf8' });
+  return { status: lint.status, text: lint.stdout + lint.stderr };
 }
 
 function renderModule(file: string, imports: readonly string[]): string {

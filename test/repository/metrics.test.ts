@@ -2,10 +2,10 @@ import { metrics, sampled, counted, createMetrics } from '../../lib/telemetry/me
 import { controllerMetrics, drainStart } from '../../controller/report/metrics.ts';
 import { balancerMetrics, programmingDuration } from '../../balancer/samples.ts';
 import { describe, test, expect } from '@jest/globals';
-import { readFileSync, globSync, mkdtempSync, writeFileSync, rmSync } from 'node:fs';
+import { readFileSync, globSync, writeFileSync } from 'node:fs';
 import { describeWithPromtool, runPromtool } from './promtool.ts';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolder } from '../support/network/own-folder.ts';
 import { LoopMetrics } from '../../agent/report/metrics.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 
@@ -80,19 +80,16 @@ describe('manifests/dashboard.json', () => {
   });
 
   describeWithPromtool('for promtool', () => {
+    const folder = makeFolder('dashboard');
+
     test('has expressions that Prometheus reads', () => {
       const rules = expressions.map((expr, index) => ({
         record: `panel:${index}`,
         expr: expr.replaceAll(/\$(?:instance|vip)\b/g, '.*'),
       }));
-      const folder = mkdtempSync(join(tmpdir(), 'vipnat-dashboard-'));
       const file = join(folder, 'rules.yaml');
-      try {
-        writeFileSync(file, JSON.stringify({ groups: [{ name: 'dashboard', rules }] }));
-        expect(runPromtool(['check', 'rules', file])).toMatchObject({ status: 0 });
-      } finally {
-        rmSync(folder, { recursive: true });
-      }
+      writeFileSync(file, JSON.stringify({ groups: [{ name: 'dashboard', rules }] }));
+      expect(runPromtool(['check', 'rules', file])).toMatchObject({ status: 0 });
     });
   });
 

@@ -1,6 +1,6 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { makeFolderEach } from '../support/network/own-folder.ts';
 import { dirname, join, resolve } from 'node:path';
 import { execa } from 'execa';
 import { readComponents } from '../support/image/sbom.ts';
@@ -27,16 +27,12 @@ beforeAll(async () => {
   await execa('scripts/build');
 });
 
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-sbom-'));
+makeFolderEach('sbom', (made) => {
+  folder = made;
   write('os-release', 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n');
   write('packages', `${lines.join('\n')}\n`);
   for (const [name, text] of Object.entries(nameToCopyright)) write(`doc/${name}/copyright`, text);
   symlinkSync(resolve('node_modules/.bin/node'), join(folder, 'node'));
-});
-
-afterEach(() => {
-  rmSync(folder, { recursive: true });
 });
 
 function write(path: string, text: string): void {

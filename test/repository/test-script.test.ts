@@ -1,15 +1,6 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import {
-  chmodSync,
-  copyFileSync,
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { chmodSync, copyFileSync, cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { makeFolderEach } from '../support/network/own-folder.ts';
 import { join } from 'node:path';
 import { execa } from 'execa';
 
@@ -51,8 +42,8 @@ function provideJest(fileToEnds: Readonly<Record<string, Ends>>, skipped = 0): v
   writeFileSync(join(checkout, 'node_modules/jest/bin/jest.js'), source);
 }
 
-beforeEach(() => {
-  checkout = mkdtempSync(join(tmpdir(), 'vipnat-test-script-'));
+makeFolderEach('test-script', (made) => {
+  checkout = made;
   for (const folder of ['scripts', 'path', 'node_modules/.bin']) {
     mkdirSync(join(checkout, folder), { recursive: true });
   }
@@ -67,10 +58,6 @@ beforeEach(() => {
   for (const script of ['setup', 'build', 'lab', 'lint']) provide(`scripts/${script}`);
   for (const program of ['go', 'unshare']) provide(`path/${program}`);
   provideJest({ 'test/a.test.ts': ['P'], 'test/b.test.ts': ['P'] });
-});
-
-afterEach(() => {
-  rmSync(checkout, { recursive: true });
 });
 
 /** Runs it, and says how it ended, what it said, and its last lines. */

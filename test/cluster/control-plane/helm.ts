@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
-import { beforeAll, afterAll } from '@jest/globals';
+import { beforeAll } from '@jest/globals';
+import { makeFolder } from '../../support/network/own-folder.ts';
 import { writeChart } from '../../../tools/release/cluster/chart.ts';
 import { rootFolder } from '../../../tools/lab/settings/folders.ts';
 import { print, type KubernetesObject, parse } from '../../support/manifest/printing.ts';
@@ -13,7 +12,7 @@ import { masters, apiserverPort } from '../../support/network/layout.ts';
 import { writeKubeconfig } from '../../../tools/lab/certificates/kubeconfig.ts';
 
 /** Where the chart of this checkout is, as a release packs it, once `useHelm` has made it. */
-export const chartFolder = mkdtempSync(join(tmpdir(), 'vipnat-chart-'));
+export const chartFolder = makeFolder('chart');
 
 /** Helm has to be compiled where nobody has done so yet. */
 const buildLimitMs = 15 * 60_000;
@@ -27,9 +26,6 @@ export function useHelm(): void {
     await writeChart(rootFolder, chartFolder, print);
     await buildHelm((line) => process.stderr.write(`${line}\n`));
   }, buildLimitMs);
-  afterAll(() => {
-    rmSync(chartFolder, { recursive: true });
-  });
 }
 
 /** Runs `helm` with values, which it reads from its standard input. Never rejects for a failure. */

@@ -1,9 +1,7 @@
 import { Sandbox } from '../../../tools/lab/machines/sandbox.ts';
 import { type Machine, runShell } from '../../../tools/lab/machines/machine.ts';
 import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolder } from '../../support/network/own-folder.ts';
 import { NamespaceMachine } from '../../../tools/lab/machines/namespace-machine.ts';
 import { VirtualMachine } from '../../../tools/lab/guest/virtual-machine.ts';
 import { once } from 'node:events';
@@ -13,11 +11,10 @@ import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 const maxWaitMs = 20_000;
 
 let sandbox: Sandbox;
-let folder: string;
+const folder = makeFolder('machine');
 const kindToMachine = new Map<string, Machine>();
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-machine-'));
   sandbox = await Sandbox.create();
   kindToMachine.set('namespace', await NamespaceMachine.create(sandbox, 'plain'));
   const enclosure = await NamespaceMachine.create(sandbox, 'virtual');
@@ -27,7 +24,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await sandbox.remove();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 describe.each(['namespace', 'virtual'])('a %s machine', (kind) => {

@@ -1,8 +1,8 @@
-import { describe, beforeEach, afterEach, test, expect } from '@jest/globals';
+import { describe, afterEach, test, expect } from '@jest/globals';
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolderEach } from '../../support/network/own-folder.ts';
 import { once } from 'node:events';
 import { readConfiguration, findInstance } from '../../../lib/keepalived/read.ts';
 
@@ -11,8 +11,8 @@ const instance = 'vrrp_instance A {\n  virtual_router_id 51\n  virtual_ipaddress
 describe('a keepalived in a container', () => {
   let folder: string;
   let container: ChildProcess;
-  beforeEach(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'vipnat-files-'));
+  makeFolderEach('files', async (made) => {
+    folder = made;
     mkdirSync(join(folder, 'etc'));
     const script = `mount -t tmpfs tmpfs ${folder}/etc
       cat >${folder}/etc/real
@@ -28,7 +28,6 @@ describe('a keepalived in a container', () => {
   afterEach(async () => {
     container.kill('SIGKILL');
     await once(container, 'exit');
-    rmSync(folder, { recursive: true });
   });
 
   const readThere = async (file: string) => {

@@ -1,12 +1,10 @@
 import { fileURLToPath } from 'node:url';
 import { vips, listApiservers } from '../../support/network/layout.ts';
-import { describe, afterEach, test, expect } from '@jest/globals';
+import { describe, test, expect } from '@jest/globals';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolder } from '../../support/network/own-folder.ts';
 import { createCertificates } from '../../../tools/lab/certificates/certificates.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
 import { startAgent, vipnat } from '../../support/host/vipnat.ts';
@@ -19,7 +17,7 @@ const [m1 = '', m2 = '', m3 = ''] = listApiservers('ipv4').map(({ address }) => 
 const apiPort = 16_443;
 
 describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
-  let folder = '';
+  const folder = makeFolder('kube-api');
   let api: ChildProcess;
   let args: string[] = [];
 
@@ -30,7 +28,6 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
   };
 
   const cluster = useCluster('each test', async () => {
-    folder = mkdtempSync(join(tmpdir(), 'vipnat-kube-api-'));
     const certificates = await createCertificates(folder);
     const { certificate, key } = certificates.serving('m1');
     api = cluster.start('m1', [...[process.execPath, program, m1, String(apiPort), certificate, key]]);
@@ -39,10 +36,6 @@ describe('an agent with a kubeconfig, on a host without kube-proxy', () => {
     await tell(`list ${m1} ${m2} ${m3}`);
     const kubeconfig = writeKubeconfig(folder, `https://${m1}:${apiPort}`, certificates.authority);
     args = ['--vip', vips.ipv4, '--kubeconfig', kubeconfig];
-  });
-
-  afterEach(() => {
-    rmSync(folder, { recursive: true });
   });
 
   test('balances over the apiservers that the API lists, and follows it when they change', async () => {

@@ -1,9 +1,9 @@
 import { listApiservers, vips } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { mkdtempSync, writeFileSync, rmSync, readFileSync } from 'node:fs';
+import { writeFileSync, readFileSync } from 'node:fs';
 import { join, basename } from 'node:path';
-import { tmpdir } from 'node:os';
-import { afterAll, expect, describe, test } from '@jest/globals';
+import { makeFolder } from '../../support/network/own-folder.ts';
+import { expect, describe, test } from '@jest/globals';
 import { startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { createCertificates } from '../../../tools/lab/certificates/certificates.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
@@ -33,15 +33,10 @@ const apiservers = listApiservers('ipv4')
   .map(({ address }) => `${address}:6443`)
   .join();
 
-let folder = '';
+const folder = makeFolder('loaded');
 
 const cluster = useCluster('all tests', () => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-loaded-'));
   writeFileSync(join(folder, 'recorder.cjs'), recorder);
-});
-
-afterAll(() => {
-  rmSync(folder, { recursive: true });
 });
 
 function record(): Record<string, string> {

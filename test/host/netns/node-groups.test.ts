@@ -1,16 +1,13 @@
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { makeFolderEach } from '../../support/network/own-folder.ts';
 import { join } from 'node:path';
 
 let root: string;
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'vipnat-groups-'));
-});
-afterEach(() => {
-  rmSync(root, { recursive: true });
+makeFolderEach('groups', (made) => {
+  root = made;
 });
 
 /** Waits for the end of a process as `groups` does that a lab starts. */

@@ -1,18 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { makeFolder } from '../../support/network/own-folder.ts';
 import { runOnBareHost } from '../../support/host/bare-host.ts';
 import { prompt } from '../../support/host/keepalived.ts';
 import { vipnatCommand } from '../../support/host/vipnat.ts';
 
-let folder: string;
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-systemd-'));
-});
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
+const folder = makeFolder('systemd');
 
 const file = '/run/vipnat/keepalived/serving';
 const vip = '10.77.0.50';

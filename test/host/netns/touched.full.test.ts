@@ -1,9 +1,9 @@
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { mkdtempSync, rmSync, readFileSync, readdirSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolder } from '../../support/network/own-folder.ts';
 import { startProxies, vipArguments } from './traffic.ts';
-import { afterAll, test, expect } from '@jest/globals';
+import { test, expect } from '@jest/globals';
 import { Agent, vipnatCommand } from '../../support/host/vipnat.ts';
 import { waitUntil } from '../../support/jest/waiting.ts';
 import { locateDisk } from '../../support/network/namespaces.ts';
@@ -20,15 +20,11 @@ const ofPrograms =
 /** Only looked at on the way to another, as those are that lead to vipnat itself. */
 const folders = ['/', '/etc', '/proc', '/run', '/var', '/var/lib', '/var/run', '/sys', '/dev'];
 
-let folder = '';
+const folder = makeFolder('traces');
 const cluster = useCluster('all tests', async () => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-traces-'));
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   // Leaves the xtables lock, as on any host where that tool was used once.
   await cluster.shell('m1', 'iptables-legacy --wait --list');
-});
-afterAll(() => {
-  rmSync(folder, { recursive: true, force: true });
 });
 
 test('no file and no socket is touched that docs/security.md does not name', async () => {

@@ -1,20 +1,16 @@
-import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
+import { beforeAll, describe, test, expect } from '@jest/globals';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, cpSync, rmSync, readFileSync, writeFileSync, openSync } from 'node:fs';
+import { cpSync, rmSync, readFileSync, writeFileSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolder } from '../../support/network/own-folder.ts';
 import { writeDriverExample } from '../../support/documents/driver-example.ts';
 
 const offline = ['plan', '--offline', '--vip', '10.0.0.50', '--proxy-mode', 'iptables'];
 
-let folder = '';
+const folder = makeFolder('dist');
 beforeAll(() => {
   execFileSync('scripts/build', { stdio: ['ignore', 'ignore', 'inherit'] });
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-dist-'));
   cpSync('dist', join(folder, 'dist'), { recursive: true });
-});
-afterAll(() => {
-  rmSync(folder, { recursive: true });
 });
 
 /** Runs the copy, which has no node_modules anywhere above it. */

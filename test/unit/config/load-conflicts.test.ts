@@ -2,9 +2,9 @@ import { type Flags, readConfig, toArguments, readTick, readEnvironment } from '
 import { describe, test, expect } from '@jest/globals';
 import { readCall } from '../../support/documents/call.ts';
 import { optionNames, describeOption, nameFlag } from '../../../config/options.ts';
-import { mkdtemp, writeFile, rm } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolder } from '../../support/network/own-folder.ts';
 
 test('files that are not here are not told where the configuration is for another host', async () => {
   const flags = { vip: ['10.0.0.50'], caFile: '/nowhere/ca.crt', kubeconfig: '/nowhere/admin.conf' };
@@ -16,6 +16,8 @@ test('values that contradict one another say where the later one is from', async
   const { problems } = await readConfig({ flags: { vip: ['10.0.0.50'] }, environment, file: undefined });
   expect(problems).toEqual([expect.stringContaining('in a loop (from VIPNAT_ENDPOINTS). ')]);
 });
+
+const folder = makeFolder('config');
 
 const read = (flags: Flags) => readConfig({ flags, environment: {}, file: undefined, isForElsewhere: true });
 
@@ -66,14 +68,12 @@ describe('arguments', () => {
 });
 
 test('problems of a file come in the order of its lines, of whatever kind, by its own keys', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'vipnat-config-'));
   const file = join(folder, 'vipnat.yaml');
   await writeFile(
     file,
     'vip: 10.0.0.50\nprobeInterval: 5\nproxy-mode: ipvs\nendpoints:\n  - fd00::11\n  - 10.0.0.50:6443\ncaFile: /nonexistent\nmode: fast\n',
   );
   const { problems } = await readConfig({ flags: { listen: 'x' }, environment: {}, file });
-  await rm(folder, { recursive: true });
   const lines = problems.map((problem) => /line (\d+)/.exec(problem)?.[1]);
   expect(lines).toEqual(['2', '3', '5', '7', '8', undefined]);
   expect(problems[0]).toMatch(/^probeInterval 5 is not .*\. Example: probeInterval: 100ms$/);

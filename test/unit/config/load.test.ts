@@ -1,16 +1,10 @@
-import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { describe, test, expect } from '@jest/globals';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolder } from '../../support/network/own-folder.ts';
 import { type Flags, readConfig, type Environment } from '../../../config/load.ts';
 
-let folder = '';
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'vipnat-config-'));
-});
-afterAll(async () => {
-  await rm(folder, { recursive: true });
-});
+const folder = makeFolder('config');
 
 const readFlagsOnly = (flags: Flags) => readConfig({ flags, environment: {}, file: undefined });
 const readVariables = (environment: Environment) => readConfig({ flags: {}, environment, file: undefined });

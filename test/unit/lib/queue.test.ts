@@ -67,7 +67,8 @@ function start(...options: ConstructorParameters<typeof Bench>): Steps {
     /** `has depth 1, working 2` */
     has: (text) => {
       const figures = text.split(', ').map((figure) => figure.split(' '));
-      for (const [name = '', figure] of figures) expect(queue.statistics).toHaveProperty(name, Number(figure));
+      for (const [name = '', figure] of figures)
+        expect(queue.statistics).toHaveProperty(name, Number(figure));
     },
     rests: () => {
       expect(clock.pending).toBe(0);

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
-import { beforeEach, afterEach, test, expect } from '@jest/globals';
-import { mkdtempSync, writeFileSync, mkdirSync, rmSync, readFileSync, readdirSync } from 'node:fs';
+import { test, expect } from '@jest/globals';
+import { writeFileSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolderEach } from '../../support/network/own-folder.ts';
 import { execFile } from 'node:child_process';
 
 const locate = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
@@ -38,8 +38,8 @@ const failing = `
 `;
 
 let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-evidence-'));
+makeFolderEach('evidence', (made) => {
+  folder = made;
   const config = {
     displayName: 'small',
     rootDir: folder,
@@ -57,9 +57,6 @@ beforeEach(() => {
   writeFileSync(join(folder, 'jest.config.json'), JSON.stringify(config));
   mkdirSync(join(folder, 'deep'));
   writeFileSync(join(folder, 'deep/world.test.ts'), failing);
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true, force: true });
 });
 
 /** Runs Jest as scripts/test does; answers its own results. */

@@ -1,15 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
-import { afterAll, describe, test, expect } from '@jest/globals';
+import { makeFolder } from '../../../support/network/own-folder.ts';
+import { describe, test, expect } from '@jest/globals';
 import { readDescription, readCredentials, readWanted } from '../../../../cli/device/files.ts';
 import { parseRange } from '../../../../lib/net.ts';
 import { loadDriver, chooseSites } from '../../../../cli/device/site.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'vipnat-device-files-'));
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
+const folder = makeFolder('device-files');
 
 let count = 0;
 function write(text: string, ending = 'yaml'): string {

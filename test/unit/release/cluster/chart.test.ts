@@ -1,19 +1,13 @@
-import { beforeAll, afterAll, describe, test, expect } from '@jest/globals';
-import { mkdtempSync, rmSync, readFileSync, readdirSync } from 'node:fs';
+import { beforeAll, describe, test, expect } from '@jest/globals';
+import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 import { writeChart } from '../../../../tools/release/cluster/chart.ts';
 import { print, parse, version, type KubernetesObject } from '../../../support/manifest/printing.ts';
 import { definitions } from '../../../../lib/api/crds.ts';
 
-let folder = '';
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-chart-'));
-  await writeChart('.', folder, print);
-});
-afterAll(() => {
-  rmSync(folder, { recursive: true });
-});
+const folder = makeFolder('chart');
+beforeAll(() => writeChart('.', folder, print));
 
 const read = (file: string) => parse(readFileSync(join(folder, file), 'utf8'));
 const isDefinition = ({ kind }: KubernetesObject) => kind === 'CustomResourceDefinition';

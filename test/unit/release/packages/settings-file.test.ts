@@ -1,18 +1,12 @@
-import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
+import { describe, test, expect } from '@jest/globals';
 import { join } from 'node:path';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
+import { makeFolder } from '../../../support/network/own-folder.ts';
 import { readConfig } from '../../../../config/load.ts';
 import { renderSettingsFile } from '../../../../tools/release/packages/settings-file.ts';
 import { optionNames } from '../../../../config/options.ts';
 
-let file: string;
-beforeEach(() => {
-  file = join(mkdtempSync(join(tmpdir(), 'vipnat-settings-')), 'vipnat.yaml');
-});
-afterEach(() => {
-  rmSync(join(file, '..'), { recursive: true });
-});
+const file = join(makeFolder('settings'), 'vipnat.yaml');
 
 const read = async (text: string) => {
   writeFileSync(file, text);
