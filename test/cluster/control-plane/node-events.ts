@@ -3,9 +3,8 @@ import { test, expect } from '@jest/globals';
 import { runShell } from '../../../tools/lab/machines/machine.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
-import { parseAllDocuments } from 'yaml';
-import type { ApiObject } from '../../../tools/lab/control-plane/api.ts';
+import { apply, printOn, requestToken } from './apply.ts';
+import { parse } from '../../support/manifest/printing.ts';
 import { join } from 'node:path';
 
 /** An event that the API takes is there at once; an agent that starts first has to read credentials and look. */
@@ -89,35 +88,12 @@ async function listNodeEvents(lab: Lab, node: string): Promise<readonly NodeEven
   return (list as { readonly items: readonly NodeEvent[] }).items;
 }
 
-const kindToCollection = new Map([
-  ['ServiceAccount', (namespace: string) => `/api/v1/namespaces/${namespace}/serviceaccounts`],
-  ['Role', (namespace: string) => `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}/roles`],
-  [
-    'RoleBinding',
-    (namespace: string) => `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}/rolebindings`,
-  ],
-]);
-
 /** Creates the service account that `vipnat manifest daemonset` prints, with its rights. Answers a kubeconfig with a token of it. */
 async function createServiceAccount(lab: Lab): Promise<string> {
-  const print = vipnatCommand('manifest', 'daemonset', '--vip', lab.vip);
-  const { stdout } = await lab.machine('m1').run(print);
-  for (const document of parseAllDocuments(stdout)) {
-    const object = document.toJS() as ApiObject & { kind: string; metadata: { namespace: string } };
-    const locate = kindToCollection.get(object.kind);
-    if (locate !== undefined) await lab.api.create(locate(object.metadata.namespace), object);
-  }
-  const { status } = (await lab.api.create('/api/v1/namespaces/kube-system/serviceaccounts/vipnat/token', {
-    apiVersion: 'authentication.k8s.io/v1',
-    kind: 'TokenRequest',
-    metadata: { name: 'vipnat' },
-    spec: {},
-  })) as { status: { token: string } };
+  await apply(lab, parse(await printOn(lab, 'daemonset')).slice(0, -1));
+  const token = await requestToken(lab, 'kube-system', 'vipnat');
   const config = JSON.parse(readFileSync(join(lab.folder, 'kube-proxy.kubeconfig'), 'utf8')) as object;
   const file = join(lab.folder, 'vipnat.kubeconfig');
-  writeFileSync(
-    file,
-    JSON.stringify({ ...config, users: [{ name: 'kube-proxy', user: { token: status.token } }] }),
-  );
+  writeFileSync(file, JSON.stringify({ ...config, users: [{ name: 'kube-proxy', user: { token } }] }));
   return file;
 }

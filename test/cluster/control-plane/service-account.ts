@@ -1,19 +1,11 @@
 import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 import { type Rule, printOn, apply, requestToken, listRights, formatRule } from './apply.ts';
 import { beforeAll, test, expect } from '@jest/globals';
-import { parse, findPodSpec } from '../../support/manifest/printing.ts';
+import { parse } from '../../support/manifest/printing.ts';
 import { endpointSlices, services } from '../../../agent/api.ts';
 import type { ApiQuestion } from '../../../tools/lab/control-plane/api.ts';
-import { listApiservers, clusterIps } from '../../support/network/layout.ts';
-import { formatEndpoint } from '../../../lib/net.ts';
-import { runShell } from '../../../tools/lab/machines/machine.ts';
-import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
-import { waitFor } from '../../support/lab/kube-proxy-state.ts';
-import { readFileSync } from 'node:fs';
 
-const followedMs = 30_000;
-
-/** Tests of what the account of the printed DaemonSet may ask a real apiserver, and that it is enough for the agent. */
+/** Tests of what the account of the printed DaemonSet may ask a real apiserver. */
 export function testServiceAccount(lab: () => Lab): void {
   const account = {
     apiVersion: 'v1',
@@ -86,24 +78,5 @@ export function testServiceAccount(lab: () => Lab): void {
         message: expect.stringContaining('serviceaccount:kube-system:vipnat'),
       },
     });
-  });
-
-  test('is enough for the agent: started by the arguments of the container, it follows the API', async () => {
-    const more = ['--endpoints', listApiservers('ipv4').map(formatEndpoint).join()];
-    const { args } = findPodSpec(
-      await printOn(lab(), 'daemonset', '--run-dir', '/var/lib/vipnat-run', ...more),
-    ).containers[0];
-    const [machine, agent] = [lab().machine('m1'), lab().service('m1', 'vipnat')];
-    // Where a pod has them; a machine's /run is its own.
-    const script = `folder=/run/secrets/kubernetes.io/serviceaccount; mkdir -p $folder; cd $folder
-cp ${lab().certificates.authority} ca.crt; printf kube-system >namespace; printf '${token}' >token`;
-    await runShell(machine, script);
-    await agent.stop();
-    await agent.start(vipnatCommand(...args), {
-      KUBERNETES_SERVICE_HOST: clusterIps.ipv4,
-      KUBERNETES_SERVICE_PORT: '443',
-    });
-    const line = / follows the API at 10\.77\.0\.11:6443 \(this pod's service account\)/;
-    await waitFor(() => Promise.resolve(line.test(readFileSync(agent.logFile, 'utf8'))), followedMs);
   });
 }

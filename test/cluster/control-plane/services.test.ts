@@ -87,23 +87,6 @@ test('what a Service asks for of its ports, and does not get, is in its status',
   await world().remove('lacking');
 });
 
-test('nothing is published before the nodes have programmed it', async () => {
-  world().nodes.isProgramming = false;
-  await world().createService('early');
-  const path = virtualIps.path;
-  const isGiven = async () => {
-    const { items } = (await world().api.ask({ method: 'GET', path })).object as unknown as {
-      items: readonly { spec: { services: readonly { name: string }[] } }[];
-    };
-    return items.some(({ spec }) => spec.services.some(({ name }) => name === 'early'));
-  };
-  await waitFor(isGiven, stepsMs);
-  await new Promise((resolve) => setTimeout(resolve, 2000));
-  expect(await world().readAddresses('early')).toEqual([]);
-  world().nodes.isProgramming = true;
-  expect(await world().awaitAddresses('early')).toHaveLength(1);
-});
-
 test('a VirtualIP that somebody deletes serves on, goes with its last Service, and is not made again', async () => {
   await world().createService('kept');
   const [name = ''] = await world().awaitAddresses('kept');
@@ -116,22 +99,6 @@ test('a VirtualIP that somebody deletes serves on, goes with its last Service, a
   await waitFor(async () => (await find()).code === 404, stepsMs);
   await new Promise((resolve) => setTimeout(resolve, 2000));
   expect((await find()).code).toBe(404);
-});
-
-test('a Service of two families gets an address of each', async () => {
-  await world().createService('both', { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv4', 'IPv6'] });
-  const addresses = await world().awaitAddresses('both', 2);
-  expect(addresses.filter((address) => address.startsWith('fd00:9::'))).toHaveLength(1);
-});
-
-test('Services with the same key share an address, another does not', async () => {
-  const share = { 'vipnat.io/share': 'us' };
-  await world().createService('one', { ports: [{ port: 80 }] }, share);
-  const [address] = await world().awaitAddresses('one');
-  await world().createService('two', { ports: [{ port: 81 }] }, share);
-  await world().createService('three', { ports: [{ port: 82 }] });
-  expect(await world().awaitAddresses('two')).toEqual([address]);
-  expect(await world().awaitAddresses('three')).not.toEqual([address]);
 });
 
 test.each([
@@ -160,29 +127,6 @@ test.each([
   await world().removePool('foreign');
 });
 
-test('a Service that becomes a ClusterIP loses address and finalizer', async () => {
-  await world().api.ask({
-    method: 'PATCH',
-    path: `${servicesPath}/three`,
-    object: { spec: { type: 'ClusterIP', loadBalancerClass: null } },
-  });
-  await waitFor(async () => {
-    const { metadata, status } = (await world().readService('three')) as Balanced;
-    return metadata.finalizers === undefined && status.loadBalancer.ingress === undefined;
-  }, stepsMs);
-});
-
-test('a Service that is deleted goes, and its address waits to be given again', async () => {
-  const [address = ''] = await world().readAddresses('early');
-  await world().remove('early');
-  const { object } = await world().api.ask({ method: 'GET', path: `${virtualIps.path}/${address}` });
-  expect(object).toMatchObject({ spec: { services: [], leaving: [] } });
-  await waitFor(async () => {
-    const answer = await world().api.ask({ method: 'GET', path: `${virtualIps.path}/${address}` });
-    return ((answer.object['status'] ?? {}) as { releasedAt?: string }).releasedAt !== undefined;
-  }, stepsMs);
-});
-
 testRights(world);
 testLeases(world);
 testSeeing(world);
@@ -209,7 +153,7 @@ describe('two world().controllers', () => {
     await world().awaitAddresses('killed', 1, takeoverMs);
     await world().awaitAddresses('after');
     const given = (
-      await Promise.all(['web', 'both', 'one', 'killed', 'after'].map((name) => world().readAddresses(name)))
+      await Promise.all(['web', 'killed', 'after'].map((name) => world().readAddresses(name)))
     ).flat();
     expect(new Set(given).size).toBe(given.length);
   });

@@ -5,7 +5,7 @@ import { pairs } from '../../support/jest/pairs.ts';
 import { toolName, type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { serviceChain } from '../../../lib/kube-proxy/read.ts';
 import { startProxies, expectBalanced } from './traffic.ts';
-import { listApiservers, vips, clusterIps } from '../../support/network/layout.ts';
+import { listApiservers, vips } from '../../support/network/layout.ts';
 import { formatEndpoint, families } from '../../../lib/net.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 
@@ -127,12 +127,3 @@ async function expectSameAsRun(commands: string, args: readonly string[]): Promi
   expect(await vipnat(cluster, 'm2', ['run', '--once', ...args])).toMatchObject({ exitCode: 0 });
   expect(await dumpRules(cluster, 'm1')).toBe(await dumpRules(cluster, 'm2'));
 }
-
-test('the restore stream in the issue’s words: written as printed, it balances the VIP through kube-proxy’s chain', async () => {
-  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-  const stream = await planOffline('--vip', vips.ipv4, '--proxy-mode', 'iptables', '--format', 'restore');
-  expect(await run(['iptables-nft-restore', '--noflush'], stream)).toMatchObject({ exitCode: 0 });
-  await expectBalanced(cluster, { seat: 'outside client', host: vips.ipv4 });
-  await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
-  expect(stream).not.toContain(clusterIps.ipv4);
-});

@@ -1,8 +1,9 @@
 import { vipArguments, useProxiedCluster, askPage, probeHeartbeat, readHeartbeat } from './traffic.ts';
-import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
-import { mkdtempSync, rmSync, existsSync } from 'node:fs';
+import { describe, test, expect } from '@jest/globals';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { tmpdir, uptime } from 'node:os';
+import { uptime } from 'node:os';
+import { makeFolderEach } from '../../support/network/own-folder.ts';
 import { Agent, vipnatCommand, startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { isFull } from '../../support/jest/extent.ts';
@@ -17,11 +18,8 @@ let folder: string;
 
 const cluster = useProxiedCluster('each test');
 
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'vipnat-second-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+makeFolderEach('second', (made) => {
+  folder = made;
 });
 
 /** What a pod has of its own, besides: each command in a namespace has its own mounts. */
@@ -150,15 +148,4 @@ describe('a second agent', () => {
     expect(await ask('/metrics')).toContain('\nvipnat_waiting 1\n');
     expect(await ask('/status')).toMatch(/^503 /);
   });
-});
-
-test('commands that write do not wait for an agent: they are refused as ever', async () => {
-  await startAgent(cluster, 'm1', vipArguments);
-  await startWaiting();
-  for (const command of [['run', '--once', ...vipArguments], ['cleanup']]) {
-    expect(await vipnat(cluster, 'm1', command)).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringContaining('[AGENT_ALREADY_RUNNING]'),
-    });
-  }
 });

@@ -32,13 +32,6 @@ test('status tells of the holder, the way, each apiserver with its connections, 
   await agent.stop();
 });
 
-test('status without an agent and without rules says both on one screen, and exits with 2', async () => {
-  const { exitCode, stdout, stderr } = await vipnat(cluster, 'm1', ['status', ...vipArguments]);
-  expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: '' });
-  expect(stdout).toMatch(/^10\.77\.0\.50:6443 {3}held by this node · service-chain · NOT IN SYNC /);
-  expect(stdout).toContain('agent       NOT RUNNING');
-});
-
 test('status --watch ends when nobody reads it any more, also while it waits for the next screen', async () => {
   const namespace = cluster.namespaceOf('m1');
   for (const watch of ['--watch', '--watch=600']) {

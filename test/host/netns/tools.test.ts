@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isFull, onlyFull } from '../../support/jest/extent.ts';
+import { onlyFull } from '../../support/jest/extent.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
 import { useShims } from '../../support/host/shims.ts';
 import { expectBalanced, client, vipArguments, useProxiedCluster } from './traffic.ts';
@@ -33,8 +33,6 @@ afterEach(async () => {
 });
 
 const shell = (script: string) => cluster.shell('m1', script);
-const runIn = (wrapper: readonly string[], args: readonly string[]) =>
-  cluster.run('m1', [...wrapper, ...vipnatCommand(args)]);
 
 /** The command fails with one line for people, prints nothing else, and changes no rule. */
 async function expectOneLine(
@@ -43,7 +41,7 @@ async function expectOneLine(
   line: RegExp,
 ): Promise<void> {
   const before = await dumpRules(cluster, 'm1');
-  const { exitCode, stdout, stderr } = await runIn(wrapper, args);
+  const { exitCode, stdout, stderr } = await cluster.run('m1', [...wrapper, ...vipnatCommand(args)]);
   expect({ args, exitCode, stdout }).toEqual({ args, exitCode: 1, stdout: '' });
   expect(stderr.split('\n')).toHaveLength(1);
   expect(stderr).toMatch(line);
@@ -69,13 +67,6 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
     await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
   });
 
-  if (isFull)
-    test('when the tool that reads hangs', async () => {
-      shims.replace('iptables-nft-save', 'exec sleep 60');
-      const line = /^vipnat: \[[A-Z_]+\] iptables-nft-save had not ended after 10 s and was killed$/;
-      await expectOneLine(['env', `PATH=${shims.path}`], ['run', '--once', ...vipArguments], line);
-    });
-
   test('when the tool that writes refuses', async () => {
     // Before that tool writes, nft makes base chains that are missing: empty ones, which accept.
     await shell('iptables-nft -P INPUT ACCEPT');
@@ -94,36 +85,7 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
     const wrapper = ['setpriv', '--no-new-privs', '--bounding-set', '-net_admin', '--inh-caps', '-net_admin'];
     await expectOneLine(wrapper, args, /^vipnat: \[TOOL_NOT_PERMITTED\] .* is not permitted .*CAP_NET_ADMIN/);
   });
-
-  test.each(commands)(
-    'when nft wrote rules into a table of iptables that iptables cannot show: %s',
-    async (...args) => {
-      await shell('nft add rule ip nat PREROUTING numgen random mod 2 0 counter');
-      try {
-        await expectOneLine(
-          [],
-          [...args, '--iptables', 'nft'],
-          /^vipnat: \[TABLE_INCOMPATIBLE\] .*iptables-nft-save cannot show the table nat: find the rule with `nft list table ip nat`/,
-        );
-      } finally {
-        const listing = await shell('nft --handle list chain ip nat PREROUTING');
-        const handle = /numgen .*# handle (\d+)/.exec(listing)?.[1] ?? '';
-        await shell(`nft delete rule ip nat PREROUTING handle ${handle}`);
-      }
-    },
-  );
 });
-
-test.each(commands)(
-  'a PATH without the folders for administrators, as cron has it, is enough: %s',
-  async (...args) => {
-    const { exitCode, stderr } = await runIn(['env', 'PATH=/usr/local/bin:/usr/bin:/bin'], args);
-    expect({ exitCode, stderr }).toEqual({
-      exitCode: ['check', 'status'].includes(args[0] ?? '') ? 2 : 0,
-      stderr: expect.not.stringContaining('not in PATH'),
-    });
-  },
-);
 
 test('an agent whose tool starts to fail keeps the last good rules, says so once, and repairs when it works again', async () => {
   const tries = join(shims.onlyPath, 'tries');

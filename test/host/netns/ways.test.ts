@@ -1,7 +1,7 @@
 import { vips, listApiservers } from '../../support/network/layout.ts';
 import { families, formatEndpoint } from '../../../lib/net.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { vipnat, startAgent, waitForSync } from '../../support/host/vipnat.ts';
+import { vipnat, startAgent } from '../../support/host/vipnat.ts';
 import { describe, test, expect } from '@jest/globals';
 import { pairs } from '../../support/jest/pairs.ts';
 import { toolName } from '../../../lib/kernel/port.ts';
@@ -125,20 +125,6 @@ test('one agent balances several VIPs, ports and families, each its own way roun
   await expectBalanced(cluster, { ...client, host: vips.ipv6, port: 9443 });
   // A port of the holder's that nobody asked to balance stays the holder's.
   await expectAnswers(cluster, { ...client, host: '10.77.0.51' }, ['m1']);
-});
-
-test('when nothing is known the VIP is its holder’s apiserver, and balanced as soon as kube-proxy tells', async () => {
-  const agent = await startAgent(cluster, 'm1', vipArguments);
-  expect(agent.log).toMatch(/warn {2}10\.77\.0\.50:6443 starts in mode passthrough: no apiserver is known/);
-  const nat = await cluster.shell('m1', 'iptables-nft-save -t nat');
-  expect(nat).toMatch(/^:VIPNAT-\w{10} /m);
-  expect(nat).not.toMatch(/^-A VIPNAT-\w{10} /m);
-  await expectAnswers(cluster, client, ['m1']);
-
-  await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
-  await waitForSync(cluster, 'm1', vipArguments);
-  await agent.waitForLine(/passthrough -> service-chain: /);
-  await expectBalanced(cluster, client);
 });
 
 test('a host that was restarted, with neither kube-proxy nor API, balances over the apiservers that the agent last knew; plan and check say the same', async () => {

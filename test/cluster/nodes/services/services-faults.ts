@@ -1,5 +1,4 @@
 import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
-import type { Administrator } from '../install/administrator.ts';
 import {
   waitForAddress,
   findHolder,
@@ -20,7 +19,7 @@ const failedMs = 1000;
 const inNamespace = ['--namespace', 'vipnat-system'];
 
 /** Tests what clients of the Service `web` see when parts of what serves it fail. */
-export function testServicesFaults(lab: () => NodeLab, administrator: () => Administrator): void {
+export function testServicesFaults(lab: () => NodeLab): void {
   const findAddress = () => waitForAddress(lab(), 'web');
 
   const findHolderNow = async () => {
@@ -38,17 +37,6 @@ export function testServicesFaults(lab: () => NodeLab, administrator: () => Admi
     });
     expect(report.failed).toEqual([]);
     expect(await findHolderNow()).not.toBe(holder);
-  });
-
-  test('the balancer on the holder is killed: the address stays, and no connection fails', async () => {
-    const holder = await findHolderNow();
-    const load = { address: await findAddress(), what: 'balancer on the holder killed' };
-    const report = await connectWhile(lab(), load, async () => {
-      await runShell(lab().machine(holder), "pkill -KILL --full 'vipnat(.js)? balancer '");
-      await waitForRestarts(lab(), holder, 'balancer', 1);
-    });
-    expect(report.failed).toEqual([]);
-    expect(await findHolderNow()).toBe(holder);
   });
 
   test('keepalived on the holder is killed: one node has the address again, and only handshakes under way may end', async () => {
@@ -77,20 +65,6 @@ export function testServicesFaults(lab: () => NodeLab, administrator: () => Admi
     });
     expect(report.failed).toEqual([]);
     await removeWeb(lab(), 'late');
-  });
-
-  test('a node is drained of seats: the address moves, and no connection fails', async () => {
-    const load = { address: await findAddress(), what: 'seats drained' };
-    const seats = 'vipnat seats --kubeconfig /etc/kubernetes/admin.conf';
-    const report = await connectWhile(lab(), load, async () => {
-      try {
-        await administrator().shell(`${seats} drain worker`);
-      } finally {
-        await administrator().shell(`${seats} undrain worker`);
-      }
-    });
-    expect(report.failed).toEqual([]);
-    expect(await findHolderNow()).toBe('worker2');
   });
 
   test('the holder loses its power: once another node has the address no connection fails, and the return moves nothing', async () => {

@@ -76,7 +76,7 @@ export function testServices(lab: () => NodeLab): void {
     expect(['worker', 'worker2']).toContain(holder);
   });
 
-  testServicesFaults(lab, () => first);
+  testServicesFaults(lab);
 
   testCutOffNode(lab);
 
