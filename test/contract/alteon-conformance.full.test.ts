@@ -43,6 +43,9 @@ function toTarget({ device, clock }: AlteonWorld): ConformanceTarget {
       restart: soon(() => {
         device.activeUnit.restart();
       }),
+      loseNextAnswer: soon(() => {
+        device.faults.lostAnswers = 1;
+      }),
       disconnect: () => {
         for (const at of device.units.keys()) device.unresponsive.add(at);
         return Promise.resolve(

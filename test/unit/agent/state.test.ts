@@ -63,39 +63,19 @@ describe('the store of the last known apiservers, in a folder', () => {
   test('says what else is in its place, reads none of it, and replaces it', async () => {
     const folder = join(root, 'planted');
     const store = createEndpointStore(folder);
-    const plants: readonly (readonly [string, (path: string) => void])[] = [
-      [
-        'is too large for a file of vipnat',
-        (path) => {
-          writeFileSync(path, ' '.repeat(100_000));
-        },
-      ],
-      ['is not a regular file', (path) => execFileSync('mkfifo', [path])],
-      [
-        'is a link, which vipnat does not follow',
-        (path) => {
-          symlinkSync(join(root, 'elsewhere'), path);
-        },
-      ],
-      [
-        'because it has mode 0666',
-        (path) => {
-          chmodSync(path, 0o666);
-        },
-      ],
-      [
-        'because its folder has mode 01777',
-        () => {
-          chmodSync(folder, 0o1777);
-        },
-      ],
-    ];
+    const plants = {
+      'is too large for a file of vipnat': 'head -c 100000 /dev/zero >"$FILE"',
+      'is not a regular file': 'mkfifo "$FILE"',
+      'is a link, which vipnat does not follow': 'ln -s ../elsewhere "$FILE"',
+      'because it has mode 0666': 'chmod 666 "$FILE"',
+      'because its folder has mode 01777': 'chmod 1777 "$(dirname "$FILE")"',
+    };
     await createEndpointStore(root).save(toSaved('10.0.0.13:6443'));
     symlinkSync('endpoints.json', join(root, 'elsewhere'));
-    for (const [problem, plant] of plants) {
+    for (const [problem, plant] of Object.entries(plants)) {
       await store.save(toSaved('10.0.0.11:6443'));
       if (!problem.startsWith('because ')) rmSync(store.location);
-      plant(store.location);
+      execFileSync('sh', ['-ec', plant], { env: { ...process.env, FILE: store.location } });
       await expect(store.load()).rejects.toMatchObject({
         code: 'STATE_UNREADABLE',
         message: expect.stringContaining(

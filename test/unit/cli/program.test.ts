@@ -211,129 +211,95 @@ const noVip = 'no virtual IP given. Example: --vip 10.0.0.50:6443';
 const offline = 'plan --offline --vip 10.0.0.50';
 
 describe('what is wrong with a command line is told, all in one go', () => {
-  test.each<[line: string, ...problems: string[]]>([
-    [
-      'check --vip 10.0.0.50 --vpi 10.0.0.50 --offline --proxymode=x',
-      '--vpi is not an option of check. Did you mean --vip?',
-      '--offline is not an option of check. See vipnat check --help',
-      '--proxymode is not an option of check. Did you mean --proxy-mode?',
-    ],
-    // JSON has one spelling.
-    ['cleanup --format json', '--format is not an option of cleanup. Did you mean --json?'],
-    ['run --vip 10.0.0.50 --format json', '--format is not an option of run. Did you mean --log-format?'],
-    ['plan --vip 10.0.0.50 --format json', '--format json is spelled --json. Example: vipnat plan --json'],
-    [
-      'plan --vip 10.0.0.50 --json --format nft',
-      '--json and --format exclude each other: each says how to print the plan. Leave one out',
-    ],
-    [
-      'plan --vip 10.0.0.50 --format restor',
-      '--format restor is none of commands, restore, nft. Example: --format restore',
-    ],
-    ['plan --vip 10.0.0.50 --family ip6', '--family ip6 is none of ipv4, ipv6. Example: --family ipv6'],
-    ['plan now --vip 10.0.0.50', 'now is one word too many. See vipnat plan --help'],
-    [
-      'check --vip 10.0.0.50 --color=blue',
-      '--color blue is none of auto, always, never. Example: --color always',
-    ],
-    ['status --vip 10.0.0.50 --watch=x', '--watch x is not a number of seconds. Example: --watch=5'],
-    ['status --vip 10.0.0.50 --watch now', '--watch now is not a number of seconds. Example: --watch=5'],
-    ['status --vip 10.0.0.50 --watch=', '--watch "" is not a number of seconds. Example: --watch=5'],
-    ['status --vip 10.0.0.50 --watch=0', '--watch 0 is not between 100ms and 3600s. Example: --watch=5'],
-    [
-      'status --vip 10.0.0.50 --watch=5 --watch=1e3',
-      '--watch 1e3 is not a number of seconds. Example: --watch=5',
-    ],
-    [
-      'status --vip 10.0.0.50 --watch=86400',
-      '--watch 86400 is not between 100ms and 3600s. Example: --watch=5',
-    ],
-    ['status --vip 10.0.0.50 --watch -1', '--watch -1 is not a number of seconds. Example: --watch=5'],
-    [
-      'doctor --vip 10.0.0.50 --capture 5',
-      '--capture 5 is not a duration with its unit, ms or s. Example: --capture 5s',
-    ],
-    [
-      'keepalived --vip 10.0.0.50 --vrid 0',
-      '--vrid 0 is not a whole number from 1 to 255. Example: --vrid 51',
-    ],
-    [
-      'manifest --vip 10.0.0.50',
-      `manifest needs a kind: ${kinds}. Example: vipnat manifest daemonset --vip 10.0.0.50`,
-    ],
-    [
-      'manifest static-pd --vip 10.0.0.50',
-      `static-pd is none of ${kinds}. Example: vipnat manifest static-pod --vip 10.0.0.50`,
-    ],
-    [
-      'manifest daemonset static-pod --vip 10.0.0.50',
-      'static-pod is one word too many. See vipnat manifest --help',
-    ],
-    [
-      'manifest --vpi 10.0.0.50 daemonset --vip 10.0.0.50',
-      '--vpi is not an option of manifest. Did you mean --vip?',
-    ],
-    ['seats drain', 'seats drain needs a node. Example: vipnat seats drain worker-1'],
-    ['seats drain W_1', '"W 1" is not a name of a node. Example: vipnat seats drain worker-1'],
-    ['seats rebalanse', 'rebalanse is none of drain, undrain, rebalance. Example: vipnat seats rebalance'],
-    ['seats rebalance w1', 'w1 is one word too many. See vipnat seats --help'],
-    ['seats drain --jsno', '--jsno is not an option of seats. Did you mean --json?'],
-    ['services web', 'web is not NAMESPACE/NAME. Example: vipnat services default/web'],
-    ['services shop/Web', 'shop/Web is not NAMESPACE/NAME. Example: vipnat services default/web'],
-    ['services a/b/c', 'a/b/c is not NAMESPACE/NAME. Example: vipnat services default/web'],
-    ['services shop/web more', 'more is one word too many. See vipnat services --help'],
-    ['services shop/web --jsno', '--jsno is not an option of services. Did you mean --json?'],
-    ['device', `device needs what to do: ${actions}. Example: vipnat device state --device device.yaml`],
-    [
-      'device paln --device a.yaml',
-      `paln is none of ${actions}. Example: vipnat device plan --device device.yaml`,
-    ],
-    ['device configuration --device a.yaml --unit 0', '--unit 0 is neither 1 nor 2. Example: --unit 1'],
-    ['device list', 'no device given. Example: --device device.yaml'],
-    ['device list edge --device a.yaml', 'edge is one word too many. See vipnat device --help'],
-    ['device plan --device a.yaml', 'plan needs the wanted balancer. Example: --balancer web.yaml'],
-    [
-      'device list --device a.yaml --balancer web.yaml --remove-leftovers',
-      '--balancer is for vipnat device plan only. Leave it out',
-      '--remove-leftovers is for vipnat device conformance only. Leave it out',
-    ],
-    [
-      'device conformance --device a.yaml --ports 80,81,80',
-      '--ports 80,81,80 is not three different ports or more. Example: --ports 8080,8081,8443',
-    ],
-    ['device state --device a.yaml --drivr x', '--drivr is not an option of device. Did you mean --driver?'],
-    // One that is there and cannot be read is not called missing, too.
-    ['run', noVip],
-    ['check', noVip],
-    ['plan --offline --proxy-mode iptables', noVip],
-    ['run --vip x', '--vip x is not an IP address. Example: --vip 10.0.0.50:6443'],
-    ['cleanup'],
-    [
-      'run --vip 10.0.0.50 --once --dry-run',
-      '--once and --dry-run exclude each other: one writes, the other only prints. Leave one out',
-    ],
-    ['run --vip 10.0.0.50 --once'],
-    ['run --vip 10.0.0.50 --dry-run'],
-    [offline, "--offline needs kube-proxy's proxy mode, because it reads nothing: add --proxy-mode iptables"],
-    [`${offline} --proxy-mode iptables`],
-    [`${offline} --proxy-mode ipvs`, `ipvs needs ${clusterIp}`],
-    [`${offline} --proxy-mode ipvs --cluster-ip 10.96.0.1`],
-    [`${offline} --proxy-mode nftables`, `nftables needs ${endpoints}`],
-    [`${offline} --proxy-mode none`, `balancing without kube-proxy needs ${endpoints}`],
-    [`${offline} --proxy-mode none --endpoints 10.0.0.11:6443`],
-    [`${offline} --proxy-mode iptables --mode direct`, `direct needs ${endpoints}`],
-    [`${offline} --proxy-mode iptables --mode cluster-ip`, `cluster-ip needs ${clusterIp}`],
-    [`${offline} --proxy-mode ipvs --mode direct --endpoints 10.0.0.11:6443`],
-    [
-      `${offline} --vip fd00::50 --proxy-mode ipvs --cluster-ip 10.96.0.1`,
-      'ipvs needs the ClusterIP with --offline: add --cluster-ip fd00:10:96::1',
-    ],
-    [
-      `${offline} --proxy-mode ipvs --cluster-ip x`,
-      '--cluster-ip x is not an IP address. Example: --cluster-ip 10.96.0.1',
-    ],
-  ])('%s', async (line, ...problems) => {
-    expect((await checkCall(split(line))).problems).toEqual(problems);
+  test.each(
+    Object.entries<string | readonly string[]>({
+      'check --vip 10.0.0.50 --vpi 10.0.0.50 --offline --proxymode=x': [
+        '--vpi is not an option of check. Did you mean --vip?',
+        '--offline is not an option of check. See vipnat check --help',
+        '--proxymode is not an option of check. Did you mean --proxy-mode?',
+      ],
+      // JSON has one spelling.
+      'cleanup --format json': '--format is not an option of cleanup. Did you mean --json?',
+      'run --vip 10.0.0.50 --format json': '--format is not an option of run. Did you mean --log-format?',
+      'plan --vip 10.0.0.50 --format json': '--format json is spelled --json. Example: vipnat plan --json',
+      'plan --vip 10.0.0.50 --json --format nft':
+        '--json and --format exclude each other: each says how to print the plan. Leave one out',
+      'plan --vip 10.0.0.50 --format restor':
+        '--format restor is none of commands, restore, nft. Example: --format restore',
+      'plan --vip 10.0.0.50 --family ip6': '--family ip6 is none of ipv4, ipv6. Example: --family ipv6',
+      'plan now --vip 10.0.0.50': 'now is one word too many. See vipnat plan --help',
+      'check --vip 10.0.0.50 --color=blue':
+        '--color blue is none of auto, always, never. Example: --color always',
+      'status --vip 10.0.0.50 --watch=x': '--watch x is not a number of seconds. Example: --watch=5',
+      'status --vip 10.0.0.50 --watch now': '--watch now is not a number of seconds. Example: --watch=5',
+      'status --vip 10.0.0.50 --watch=': '--watch "" is not a number of seconds. Example: --watch=5',
+      'status --vip 10.0.0.50 --watch=0': '--watch 0 is not between 100ms and 3600s. Example: --watch=5',
+      'status --vip 10.0.0.50 --watch=5 --watch=1e3':
+        '--watch 1e3 is not a number of seconds. Example: --watch=5',
+      'status --vip 10.0.0.50 --watch=86400':
+        '--watch 86400 is not between 100ms and 3600s. Example: --watch=5',
+      'status --vip 10.0.0.50 --watch -1': '--watch -1 is not a number of seconds. Example: --watch=5',
+      'doctor --vip 10.0.0.50 --capture 5':
+        '--capture 5 is not a duration with its unit, ms or s. Example: --capture 5s',
+      'keepalived --vip 10.0.0.50 --vrid 0':
+        '--vrid 0 is not a whole number from 1 to 255. Example: --vrid 51',
+      'manifest --vip 10.0.0.50': `manifest needs a kind: ${kinds}. Example: vipnat manifest daemonset --vip 10.0.0.50`,
+      'manifest static-pd --vip 10.0.0.50': `static-pd is none of ${kinds}. Example: vipnat manifest static-pod --vip 10.0.0.50`,
+      'manifest daemonset static-pod --vip 10.0.0.50':
+        'static-pod is one word too many. See vipnat manifest --help',
+      'manifest --vpi 10.0.0.50 daemonset --vip 10.0.0.50':
+        '--vpi is not an option of manifest. Did you mean --vip?',
+      'seats drain': 'seats drain needs a node. Example: vipnat seats drain worker-1',
+      'seats drain W_1': '"W 1" is not a name of a node. Example: vipnat seats drain worker-1',
+      'seats rebalanse': 'rebalanse is none of drain, undrain, rebalance. Example: vipnat seats rebalance',
+      'seats rebalance w1': 'w1 is one word too many. See vipnat seats --help',
+      'seats drain --jsno': '--jsno is not an option of seats. Did you mean --json?',
+      'services web': 'web is not NAMESPACE/NAME. Example: vipnat services default/web',
+      'services shop/Web': 'shop/Web is not NAMESPACE/NAME. Example: vipnat services default/web',
+      'services a/b/c': 'a/b/c is not NAMESPACE/NAME. Example: vipnat services default/web',
+      'services shop/web more': 'more is one word too many. See vipnat services --help',
+      'services shop/web --jsno': '--jsno is not an option of services. Did you mean --json?',
+      device: `device needs what to do: ${actions}. Example: vipnat device state --device device.yaml`,
+      'device paln --device a.yaml': `paln is none of ${actions}. Example: vipnat device plan --device device.yaml`,
+      'device configuration --device a.yaml --unit 0': '--unit 0 is neither 1 nor 2. Example: --unit 1',
+      'device list': 'no device given. Example: --device device.yaml',
+      'device list edge --device a.yaml': 'edge is one word too many. See vipnat device --help',
+      'device plan --device a.yaml': 'plan needs the wanted balancer. Example: --balancer web.yaml',
+      'device list --device a.yaml --balancer web.yaml --remove-leftovers': [
+        '--balancer is for vipnat device plan only. Leave it out',
+        '--remove-leftovers is for vipnat device conformance only. Leave it out',
+      ],
+      'device conformance --device a.yaml --ports 80,81,80':
+        '--ports 80,81,80 is not three different ports or more. Example: --ports 8080,8081,8443',
+      'device state --device a.yaml --drivr x': '--drivr is not an option of device. Did you mean --driver?',
+      // One that is there and cannot be read is not called missing, too.
+      run: noVip,
+      check: noVip,
+      'plan --offline --proxy-mode iptables': noVip,
+      'run --vip x': '--vip x is not an IP address. Example: --vip 10.0.0.50:6443',
+      cleanup: [],
+      'run --vip 10.0.0.50 --once --dry-run':
+        '--once and --dry-run exclude each other: one writes, the other only prints. Leave one out',
+      'run --vip 10.0.0.50 --once': [],
+      'run --vip 10.0.0.50 --dry-run': [],
+      [offline]:
+        "--offline needs kube-proxy's proxy mode, because it reads nothing: add --proxy-mode iptables",
+      [`${offline} --proxy-mode iptables`]: [],
+      [`${offline} --proxy-mode ipvs`]: `ipvs needs ${clusterIp}`,
+      [`${offline} --proxy-mode ipvs --cluster-ip 10.96.0.1`]: [],
+      [`${offline} --proxy-mode nftables`]: `nftables needs ${endpoints}`,
+      [`${offline} --proxy-mode none`]: `balancing without kube-proxy needs ${endpoints}`,
+      [`${offline} --proxy-mode none --endpoints 10.0.0.11:6443`]: [],
+      [`${offline} --proxy-mode iptables --mode direct`]: `direct needs ${endpoints}`,
+      [`${offline} --proxy-mode iptables --mode cluster-ip`]: `cluster-ip needs ${clusterIp}`,
+      [`${offline} --proxy-mode ipvs --mode direct --endpoints 10.0.0.11:6443`]: [],
+      [`${offline} --vip fd00::50 --proxy-mode ipvs --cluster-ip 10.96.0.1`]:
+        'ipvs needs the ClusterIP with --offline: add --cluster-ip fd00:10:96::1',
+      [`${offline} --proxy-mode ipvs --cluster-ip x`]:
+        '--cluster-ip x is not an IP address. Example: --cluster-ip 10.96.0.1',
+    }),
+  )('%s', async (line, problems) => {
+    expect((await checkCall(split(line))).problems).toEqual([problems].flat());
   });
 });
 

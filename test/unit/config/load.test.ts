@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolder } from '../../support/network/own-folder.ts';
 import { type Flags, readConfig, type Environment } from '../../../config/load.ts';
+import { ordinaryConfig } from '../../support/agent/running-agent.ts';
 
 const folder = makeFolder('config');
 
@@ -19,26 +20,9 @@ describe('a configuration', () => {
   test('without any source has the defaults', async () => {
     expect(await readFlagsOnly({})).toEqual({
       config: {
+        ...ordinaryConfig,
         vips: [],
-        mode: 'auto',
-        method: 'random',
-        proxyMode: 'auto',
-        iptables: 'auto',
-        clusterIps: {},
-        endpoints: [],
-        masquerade: 'own',
-        probeIntervalMs: 250,
-        probeTimeoutMs: 250,
-        sysctls: 'set',
-        localClients: 'keep',
-        caFile: null,
-        kubeconfig: null,
-        nodeName: null,
-        stateDir: '/var/lib/vipnat',
-        runDir: '/run/vipnat',
         listen: { family: 'ipv4', address: '127.0.0.1', port: 10_268 },
-        logLevel: 'info',
-        logFormat: 'pretty',
       },
       problems: [],
       unreadable: new Set(),

@@ -1,7 +1,5 @@
 import {
-  chmodSync,
   chownSync,
-  linkSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -52,46 +50,28 @@ describe('a file that is replaced', () => {
   });
 
   /** What somebody puts in its place. */
-  const plants: readonly [string, () => void][] = [
-    [
-      'a link to a file',
-      () => {
-        symlinkSync(victim, file);
-      },
-    ],
-    [
-      'a link to nothing',
-      () => {
-        symlinkSync(join(root, 'made-by-vipnat'), file);
-      },
-    ],
-    [
-      'a second name of a file',
-      () => {
-        linkSync(victim, file);
-      },
-    ],
-    ['a named pipe', () => execFileSync('mkfifo', [file])],
-    [
-      'a file that all may write',
-      () => {
-        writeFileSync(file, '');
-        chmodSync(file, 0o666);
-      },
-    ],
-  ];
+  const plants = {
+    'a link to a file': 'ln -s "$VICTIM" "$FILE"',
+    'a link to nothing': 'ln -s made-by-vipnat "$FILE"',
+    'a second name of a file': 'ln "$VICTIM" "$FILE"',
+    'a named pipe': 'mkfifo "$FILE"',
+    'a file that all may write': 'touch "$FILE"; chmod 666 "$FILE"',
+  };
 
-  test.each(plants)('takes the place of %s, and nothing outside is written', async (_, plant) => {
-    plant();
-    await replaceFile(file, 'new\n');
-    expect(lstatSync(file)).toMatchObject({ nlink: 1, uid: process.getuid?.() });
-    expect(lstatSync(file).isFile()).toBe(true);
-    expect(toMode(file)).toBe('644');
-    expect(readFileSync(file, 'utf8')).toBe('new\n');
-    expect(readFileSync(victim, 'utf8')).toBe('root:x:0:0\n');
-    expect(toMode(victim)).toBe('600');
-    expect(readdirSync(root).sort()).toEqual(['folder', 'passwd']);
-  });
+  test.each(Object.entries(plants))(
+    'takes the place of %s, and nothing outside is written',
+    async (_, plant) => {
+      execFileSync('sh', ['-ec', plant], { env: { ...process.env, FILE: file, VICTIM: victim } });
+      await replaceFile(file, 'new\n');
+      expect(lstatSync(file)).toMatchObject({ nlink: 1, uid: process.getuid?.() });
+      expect(lstatSync(file).isFile()).toBe(true);
+      expect(toMode(file)).toBe('644');
+      expect(readFileSync(file, 'utf8')).toBe('new\n');
+      expect(readFileSync(victim, 'utf8')).toBe('root:x:0:0\n');
+      expect(toMode(victim)).toBe('600');
+      expect(readdirSync(root).sort()).toEqual(['folder', 'passwd']);
+    },
+  );
 
   test('is no longer of the user who has put it there', async () => {
     if (process.getuid?.() !== 0) return;

@@ -9,13 +9,15 @@ import {
   runTool,
 } from '../../../../lib/kernel/tools.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import { mkdtemp, rm, writeFile, rename, readFile } from 'node:fs/promises';
+import { rm, writeFile, rename, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { tmpdir, getPriority, setPriority, constants } from 'node:os';
+import { getPriority, setPriority, constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { saveIptables } from '../../../../lib/kernel/iptables.ts';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
+import { type Steps, testSteps } from '../../steps.ts';
 
 describe('a tool that is kept ready', () => {
   const path = process.env['PATH'];
@@ -24,8 +26,8 @@ describe('a tool that is kept ready', () => {
   let clock: FakeClock;
   let tools: ReadyTools;
 
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), `vipnat-${process.pid}-`));
+  makeFolderEach('ready-tools', async (made) => {
+    folder = made;
     process.env['PATH'] = `${folder}:${path ?? ''}`;
     clock = new FakeClock();
     tools = new ReadyTools(clock);
@@ -35,7 +37,6 @@ describe('a tool that is kept ready', () => {
   afterEach(async () => {
     await tools.keep(Promise.resolve([]));
     process.env['PATH'] = path;
-    await rm(folder, { recursive: true });
   });
 
   /** A tool that notes its process when it starts, and prints its version and what it reads; in place of the one before. */
@@ -50,99 +51,73 @@ describe('a tool that is kept ready', () => {
     return text.split('\n').filter(Boolean).map(Number);
   }
 
-  const run = async (input: string, limitMs = 60_000) =>
-    (await tools.run({ ...echo, input, limitMs })).stdout;
+  /** What is first kept is the process that a timeline means. */
+  let pid = 0;
 
-  /** Keeps these, and answers all that have started once the last one has. */
-  async function keep(commands: readonly ToolCommand[], count: number): Promise<number[]> {
-    await tools.keep(Promise.resolve(commands));
-    while ((await listStarts()).length < count) await sleep(10);
-    return await listStarts();
-  }
-
-  test('has started when its input comes, and is used once', async () => {
-    expect(await keep([echo], 1)).toHaveLength(1);
-    expect(await run('one')).toBe('new\none');
-    expect(await listStarts()).toHaveLength(1);
-    expect(await run('two')).toBe('new\ntwo');
-    expect(await listStarts()).toHaveLength(2);
-  });
-
-  test('stays the same until it is used', async () => {
-    await keep([echo], 1);
-    await keep([echo], 1);
-    expect(await run('one')).toBe('new\none');
-    expect(await listStarts()).toHaveLength(1);
-  });
-
-  test('is none for other arguments', async () => {
-    await keep([echo], 1);
-    const { stdout } = await tools.run({ ...echo, arguments: [], input: 'one', limitMs: 60_000 });
-    expect(stdout).toBe('new\none');
-    expect(await listStarts()).toHaveLength(2);
-  });
-
-  test('ends when it is no longer wanted, without having read anything', async () => {
-    const [pid = 0] = await keep([echo], 1);
-    expect(isAlive(pid)).toBe(true);
-    await tools.keep(Promise.resolve([]));
-    expect(isAlive(pid)).toBe(false);
-  });
-
-  test.each([
-    ['its file was replaced', () => install('newer')],
-    ['it has waited for ten minutes', () => clock.advance(600_000)],
-  ])('is not used, and ends, where %s', async (_why, happen) => {
-    const [pid = 0] = await keep([echo], 1);
-    await happen();
-    await run('one');
-    expect(await listStarts()).toHaveLength(2);
-    await untilGone(pid);
-  });
-
-  test('is replaced when it is outdated', async () => {
-    const [pid = 0] = await keep([echo], 1);
-    await install('newer');
-    expect(await keep([echo], 2)).toHaveLength(2);
-    expect(isAlive(pid)).toBe(false);
-    expect(await run('one')).toBe('newer\none');
-    expect(await listStarts()).toHaveLength(2);
-  });
-
-  test('and was killed is started for the next input, and may wait again', async () => {
-    const [pid = 0] = await keep([echo], 1);
-    process.kill(pid, 'SIGKILL');
-    await untilGone(pid);
+  const steps: Steps = {
+    /** Keeps it; so many have started by then. */
+    keep: async (count) => {
+      await tools.keep(Promise.resolve([echo]));
+      while ((await listStarts()).length < Number(count)) await sleep(10);
+      const starts = await listStarts();
+      expect(starts).toHaveLength(Number(count));
+      if (count === '1') [pid = 0] = starts;
+    },
+    again: () => tools.keep(Promise.resolve([echo, null])),
+    end: () => tools.keep(Promise.resolve([])),
+    /** `run new one`: gives it an input, and is answered by its version and that. */
+    run: async (text) => {
+      const [version = '', input = ''] = text.split(' ');
+      const { stdout } = await tools.run({ ...echo, input, limitMs: 60_000 });
+      expect(stdout).toBe(`${version}\n${input}`);
+    },
+    other: async (version) => {
+      const { stdout } = await tools.run({ ...echo, arguments: [], input: 'one', limitMs: 60_000 });
+      expect(stdout).toBe(`${version}\none`);
+    },
+    /** `fail 100 TOOL_TIMED_OUT`: within this limit. */
+    fail: async (text) => {
+      const [limitMs, code] = text.split(' ');
+      const run = tools.run({ ...echo, input: 'one', limitMs: Number(limitMs) });
+      await expect(run).rejects.toMatchObject({ code });
+    },
+    starts: async (count) => {
+      expect(await listStarts()).toHaveLength(Number(count));
+    },
+    install: async (text) => {
+      const [version = '', ...after] = text.split(' ');
+      await install(version, after.join(' ') || 'cat');
+    },
+    remove: () => rm(join(folder, echo.tool)),
+    wait: (ms) => clock.advance(Number(ms)),
+    kill: () => process.kill(pid, 'SIGKILL'),
     // Its end is told a moment later.
-    await sleep(50);
-    expect(await run('one')).toBe('new\none');
-    expect(await keep([echo], 3)).toHaveLength(3);
-  });
+    gone: () => untilGone(pid).then(() => sleep(50)),
+    alive: (text) => {
+      expect(String(isAlive(pid))).toBe(text);
+    },
+  };
 
-  test('and does not wait is not started ahead again, until it was replaced', async () => {
-    await install('hasty', 'exit 1');
-    const [pid = 0] = await keep([echo], 1);
-    await untilGone(pid);
-    await sleep(50);
-    await tools.keep(Promise.resolve([echo]));
-    await tools.keep(Promise.resolve([echo]));
-    expect(await listStarts()).toHaveLength(1);
-    await install('patient');
-    await keep([echo], 2);
-    expect(await run('one')).toBe('patient\none');
-    expect(await listStarts()).toHaveLength(2);
-  });
-
-  test('is killed with what it has started when it takes too long', async () => {
-    await install('slow', 'sleep 60');
-    await keep([echo], 1);
-    await expect(run('one', 100)).rejects.toMatchObject({ code: 'TOOL_TIMED_OUT' });
-  });
-
-  test('and is not there is missing where it is needed, and nowhere else', async () => {
-    await rm(join(folder, echo.tool));
-    await tools.keep(Promise.resolve([echo, null]));
-    await expect(run('one')).rejects.toMatchObject({ code: 'TOOL_MISSING' });
+  testSteps(() => steps, {
+    'has started when its input comes, and is used once':
+      'keep 1; run new one; starts 1; run new two; starts 2',
+    'stays the same until it is used': 'keep 1; keep 1; run new one; starts 1',
+    'is none for other arguments': 'keep 1; other new; starts 2',
+    'ends when it is no longer wanted, without having read anything': 'keep 1; alive true; end; alive false',
+    'is not used, and ends, where its file was replaced':
+      'keep 1; install newer; run newer one; starts 2; gone',
+    'is used where it has waited for nearly ten minutes': 'keep 1; wait 599999; run new one; starts 1',
+    'is not used, and ends, where it has waited for ten minutes':
+      'keep 1; wait 600000; run new one; starts 2; gone',
+    'is replaced when it is outdated': 'keep 1; install newer; keep 2; alive false; run newer one; starts 2',
+    'and was killed is started for the next input, and may wait again':
+      'keep 1; kill; gone; run new one; keep 3',
+    'and does not wait is not started ahead again, until it was replaced':
+      'install hasty exit 1; keep 1; gone; again; again; starts 1; install patient; keep 2; run patient one; starts 2',
+    'is killed with what it has started when it takes too long':
+      'install slow sleep 60; keep 1; fail 100 TOOL_TIMED_OUT',
+    'and is not there is missing where it is needed, and nowhere else':
+      'remove; again; fail 60000 TOOL_MISSING',
   });
 
   test('is what was asked for last, however long it took to find', async () => {
@@ -237,14 +212,13 @@ describe('on a host with', () => {
   const path = process.env['PATH'];
   let folder: string;
 
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), `vipnat-${process.pid}-`));
+  makeFolderEach('tools', (made) => {
+    folder = made;
     process.env['PATH'] = folder;
   });
 
-  afterEach(async () => {
+  afterEach(() => {
     process.env['PATH'] = path;
-    await rm(folder, { recursive: true });
   });
 
   /** A tool that says its name and, asked for its version, what the real one says. */

@@ -1,4 +1,4 @@
-import { describe, test, expect, beforeEach, afterEach } from '@jest/globals';
+import { describe, test, expect, afterEach } from '@jest/globals';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import {
   startPoll,
@@ -6,9 +6,9 @@ import {
   startLockWatch,
   withoutConnectionCounts,
 } from '../../../../lib/kernel/watch.ts';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { tmpdir } from 'node:os';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 import { systemClock } from '../../../../lib/clock.ts';
 import { readFileSync } from 'node:fs';
 
@@ -114,17 +114,15 @@ describe('the watch on the xtables lock', () => {
   let events: string[];
   let delaysMs: number[];
 
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), `vipnat-${process.pid}-`));
-    process.env['PATH'] = folder;
-    events = [];
-    delaysMs = [];
-  });
-
   afterEach(async () => {
     await source.stop();
     process.env['PATH'] = path;
-    await rm(folder, { recursive: true });
+  });
+
+  makeFolderEach('watch', (made) => {
+    folder = made;
+    process.env['PATH'] = folder;
+    [events, delaysMs] = [[], []];
   });
 
   async function install(script: string): Promise<void> {
