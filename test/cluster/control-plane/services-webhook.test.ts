@@ -1,6 +1,6 @@
 /** The webhook of real controllers, asked by a real kube-apiserver. LAB_KUBERNETES=1.33.13 has one without the policy. */
-import { jest, beforeAll, afterAll, test, expect } from '@jest/globals';
-import { namespace, ServicesWorld, stepsMs } from './services-world.ts';
+import { jest, test, expect } from '@jest/globals';
+import { namespace, stepsMs, useServicesWorld } from './services-world.ts';
 import { webhookName } from '../../../lib/api/vipnat.ts';
 import { testInjection, admit } from './services-injection.ts';
 import { testMesh } from './services-mesh.ts';
@@ -16,18 +16,7 @@ const configurationPath = `/apis/admissionregistration.k8s.io/v1/mutatingwebhook
 /** A new certificate is trusted for half a minute before it is served. */
 const renewalMs = 90_000;
 
-let raised: ServicesWorld | undefined;
-const world = (): ServicesWorld => {
-  if (raised === undefined) throw new Error('there is no apiserver');
-  return raised;
-};
-
-beforeAll(async () => {
-  raised = await ServicesWorld.start(['c1', 'c2'], 'webhook');
-});
-afterAll(async () => {
-  await raised?.stop();
-});
+const world = useServicesWorld(['c1', 'c2'], 'webhook');
 
 testInjection(world);
 testMesh(world);

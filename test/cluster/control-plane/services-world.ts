@@ -6,6 +6,7 @@ import { findFreePort } from '../../support/network/free-port.ts';
 import { virtualIps, addressPools, webhookName } from '../../../lib/api/vipnat.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
+import { beforeAll, afterAll } from '@jest/globals';
 import { join } from 'node:path';
 import { WaitedTooLong } from '../../support/jest/waiting.ts';
 import { readFileSync } from 'node:fs';
@@ -47,6 +48,19 @@ export interface Balanced {
       readonly status: string;
       readonly reason: string;
     }[];
+  };
+}
+
+/** Starts one before the tests of a file, and stops it after them. */
+export function useServicesWorld(...options: Parameters<typeof ServicesWorld.start>): () => ServicesWorld {
+  let world: ServicesWorld | undefined;
+  beforeAll(async () => {
+    world = await ServicesWorld.start(...options);
+  });
+  afterAll(() => world?.stop());
+  return () => {
+    if (world === undefined) throw new Error('there is no apiserver');
+    return world;
   };
 }
 

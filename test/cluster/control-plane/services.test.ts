@@ -1,13 +1,13 @@
 /** The controller against a real kube-apiserver. Nodes are played: see played-nodes.ts. */
 import {
-  ServicesWorld,
+  useServicesWorld,
   stepsMs,
   type Balanced,
   servicesPath,
   takeoverMs,
   namespace,
 } from './services-world.ts';
-import { test, expect, jest, beforeAll, afterAll, describe } from '@jest/globals';
+import { test, expect, jest, describe } from '@jest/globals';
 import type { KubernetesObject } from '../../support/manifest/printing.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { testAdmission } from './services-admission.ts';
@@ -23,18 +23,7 @@ import { testRightsUsed } from './services-rights-used.ts';
 
 jest.setTimeout(120_000);
 
-let raised: ServicesWorld | undefined;
-const world = (): ServicesWorld => {
-  if (raised === undefined) throw new Error('there is no apiserver');
-  return raised;
-};
-
-beforeAll(async () => {
-  raised = await ServicesWorld.start();
-});
-afterAll(async () => {
-  await raised?.stop();
-});
+const world = useServicesWorld();
 
 testAdmission(world);
 

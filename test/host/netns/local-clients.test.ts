@@ -1,7 +1,7 @@
 import { type Family } from '../../../lib/net.ts';
 import { vips, addressOf } from '../../support/network/layout.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { waitUntil, sleep } from '../../support/jest/waiting.ts';
+import { waitUntil } from '../../support/jest/waiting.ts';
 import { type Agent, startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { describe, test, expect } from '@jest/globals';
 import { isFull, onlyFull } from '../../support/jest/extent.ts';
@@ -99,15 +99,6 @@ describe("connections of a VIP's holder to the VIP, when it moves", () => {
 
 if (isFull)
   describe('the local route of a VIP', () => {
-    test('goes with the agent that stops, and the next one sets it again', async () => {
-      for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-        const agent = await startAgent(cluster, 'm1', args);
-        await waitForRoutes(sourceRoute, kernelRoute);
-        expect(await agent.stop(signal)).toBe(0);
-        expect(await listRoutes()).toEqual([kernelRoute]);
-      }
-    });
-
     test.each(['an agent', 'cleanup'])(
       'that outlived a killed agent and then the VIP leads nobody astray, and goes with %s',
       async (who) => {
@@ -134,32 +125,6 @@ if (isFull)
         await waitForRoutes();
       },
     );
-
-    test('never takes the VIP from its holder: also not when its source leaves, or somebody flushes it', async () => {
-      await startAgents();
-      await waitForRoutes(sourceRoute, kernelRoute);
-      await m1(`ip addr add 10.77.0.111/24 dev eth0`);
-      await m1(`sysctl -qw net.ipv4.conf.eth0.promote_secondaries=1; ip addr del ${source}/24 dev eth0`);
-      await waitForRoutes(sourceRoute.replace(/11$/, '111'), kernelRoute);
-      await m1(`ip addr del 10.77.0.111/24 dev eth0`);
-      await waitForRoutes(kernelRoute);
-      await m1(`ip addr add ${source}/24 dev eth0`);
-      await waitForRoutes(sourceRoute, kernelRoute);
-      await m1('ip route flush table local proto 118');
-      // A look that was about to come has put the agent's back already.
-      expect(await listRoutes()).toContain(kernelRoute);
-      await m1(`ip addr add 10.77.0.112/24 dev eth0`);
-      await waitForRoutes(sourceRoute, kernelRoute);
-    });
-
-    test('is left to whoever named a source before: a VIP that the kernel holds as secondary has one', async () => {
-      await m1(`ip addr del ${vips.ipv4}/32 dev eth0; ip addr add ${vips.ipv4}/24 dev eth0`);
-      const secondary = `local ${vips.ipv4} dev eth0 proto kernel scope host src ${source}`;
-      expect(await listRoutes()).toEqual([secondary]);
-      await startAgents();
-      await sleep(500);
-      expect(await listRoutes()).toEqual([secondary]);
-    });
 
     test('is shown by plan as a command that does the same, and by status once it is there', async () => {
       const { stdout } = await vipnat(cluster, 'm1', ['plan', ...args]);

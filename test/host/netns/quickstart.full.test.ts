@@ -35,6 +35,16 @@ const useHost = (prepare: (made: SickHost) => Promise<unknown>) => {
   afterAll(() => (host as SickHost | undefined)?.close());
 };
 
+function testPage(heading: string): void {
+  test.each(listSteps(page, heading))('$name', async ({ commands }) => {
+    for (const command of commands) await follow(page, command, type);
+  });
+
+  test('lead to a VIP that is balanced over all apiservers', async () => {
+    await expectBalanced(host.cluster, client);
+  });
+}
+
 test.each(['A new cluster', 'An existing cluster'])('%s takes seven steps at most', (heading) => {
   const steps = readSteps(page, heading);
   expect(steps.length).toBeLessThanOrEqual(7);
@@ -49,13 +59,7 @@ cat >${settingsFile} <<'END'
 ${renderSettingsFile()}END`),
   );
 
-  test.each(listSteps(page, 'A new cluster'))('$name', async ({ commands }) => {
-    for (const command of commands) await follow(page, command, type);
-  });
-
-  test('lead to a VIP that is balanced over all apiservers', async () => {
-    await expectBalanced(host.cluster, client);
-  });
+  testPage('A new cluster');
 });
 
 describe('the steps of an existing cluster, whose VIP keepalived alone holds, taken on its holder', () => {
@@ -68,13 +72,7 @@ echo image >/run/vipnat-image-0.1.0-linux-amd64.tar`);
     await made.waitForVip();
   });
 
-  test.each(listSteps(page, 'An existing cluster'))('$name', async ({ commands }) => {
-    for (const command of commands) await follow(page, command, type);
-  });
-
-  test('lead to a VIP that is balanced over all apiservers', async () => {
-    await expectBalanced(host.cluster, client);
-  });
+  testPage('An existing cluster');
 });
 
 describe('an agent that is started before there is a cluster', () => {

@@ -143,7 +143,8 @@ const savedChains: readonly (readonly [string, readonly string[]])[] = [
   ],
 ];
 
-const savedRules = `*filter
+/** What `restore` restores: whoever does so removes all rules of others. */
+export const savedRules = `*filter
 :INPUT ACCEPT [0:0]
 :FORWARD DROP [0:0]
 :OUTPUT ACCEPT [0:0]
