@@ -6,6 +6,8 @@ import { linesOf } from '../../support/agent/running-agent.ts';
 import { FakeDrain } from '../../support/fakes/drain.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { VipnatError } from '../../../lib/errors.ts';
+import type { Behaviour } from '../../support/fakes/apiserver.ts';
+import { type Steps, testSteps } from '../steps.ts';
 
 const saysFailOpen = /no other apiserver is ready\. The apiserver stays in use$/;
 const saysEnd = /is no longer suspected: it answers again$/;
@@ -142,13 +144,9 @@ const toAddress = (address: string) => ({ family: 'ipv4', address, device: 'eth0
 const vip = toAddress('10.0.0.50');
 const mac = '02:00:00:00:00:12';
 const vacant = /no other host has taken 10\.0\.0\.50: this host may hold it until vipnat undrain/;
-const warnings = (world: World) => linesOf(world, 'warn').filter((line) => vacant.test(line));
 
 /** An agent on the host of the first of three apiservers, which holds the VIP. */
-async function start(isDrained = false, vipStaysSince: Date | null = null) {
-  const drain = new FakeDrain();
-  if (isDrained) drain.since = since;
-  drain.vipStaysSince = vipStaysSince;
+async function begin(drain: FakeDrain) {
   const { running, kernel } = await playAgent('before; start; wait 5000', {
     config: { endpoints: [ownText, secondText, thirdText].map(toEndpoint) },
     prepare: (host) => {
@@ -156,202 +154,179 @@ async function start(isDrained = false, vipStaysSince: Date | null = null) {
     },
     world: { ports: { drain } },
   });
-  return { ...running, kernel, drain };
+  return { ...running, kernel };
 }
 
-type World = Awaited<ReturnType<typeof start>>;
+type World = Awaited<ReturnType<typeof begin>>;
 
-/** As keepalived does where it is told so: the VIP goes, and another host takes it, if one is there to. */
-function giveUp({ kernel, link }: World, isTaken: boolean): void {
-  kernel.removeAddress(vip.address);
-  if (isTaken) link.others.set(vip.address, mac);
+/** What happens to a host, to its drain, and to who else may have the VIP. */
+function listCauses(world: () => World, drain: FakeDrain): Steps {
+  const peer: Steps = {
+    drained: () => {
+      world().apiservers.drain(secondText);
+    },
+    undrained: () => {
+      world().apiservers.drain(secondText, false);
+    },
+  };
+  return {
+    wait: (ms) => world().clock.advance(Number(ms)),
+    /** Anew, a minute later, where that is said. */
+    drain: (again) => {
+      drain.since = again === '' ? since : new Date(since.getTime() + 60_000);
+      drain.vipStaysSince = null;
+      world().agent.checkDrain();
+    },
+    undrain: () => {
+      drain.since = null;
+      world().agent.checkDrain();
+    },
+    /** Another program removes or edits the rule. */
+    harm: async (how) => {
+      drain.ports = how === 'removed' ? [] : null;
+      world().kernel.addAddress(toAddress('10.0.0.99'));
+      await world().clock.advance(5000);
+      expect(drain.ports).toEqual([6443]);
+      world().kernel.removeAddress('10.0.0.99');
+      await world().clock.advance(5000);
+    },
+    break: (problem) => (drain.problem = new VipnatError('TOOL_MISSING', problem)),
+    mend: () => (drain.problem = null),
+    readonly: (problem) => (drain.readOnly = new VipnatError('STATE_NOT_WRITTEN', problem)),
+    second: (what) => {
+      const act = peer[what];
+      if (act === undefined) world().apiservers.set(secondText, what as Behaviour);
+      else act('');
+    },
+    others: (behaviour) => {
+      for (const text of [secondText, thirdText]) world().apiservers.set(text, behaviour as Behaviour);
+    },
+    /** As keepalived does where it is told so: the VIP goes. */
+    lose: () => {
+      world().kernel.removeAddress(vip.address);
+    },
+    taken: () => world().link.others.set(vip.address, mac),
+    vacant: () => world().link.others.delete(vip.address),
+    proxied: () => (world().link.proxy = mac),
+    unasked: () => (world().link.problem = new Error('not permitted')),
+  };
 }
 
-test('a host that was never drained reads its rule once, and writes none', async () => {
-  const { drain, clock, agent, trackFile } = await start();
-  await clock.advance(600_000);
-  expect(drain).toMatchObject({ reads: 1, written: [] });
-  expect(agent.checkDrain()).toEqual({ since: null, vipStaysSince: null, isKept: true, problem: null });
-  expect(trackFile.values.at(-1)).toBe(0);
-});
+/** A host whose agent `start` starts: `start drained`, or `start staying`, where an agent before it found nobody else for the VIP. */
+function createHost(): Steps {
+  const drain = new FakeDrain();
+  let started: World | null = null;
+  let asked = 0;
+  const world = (): World => {
+    if (started === null) throw new Error('it was not started');
+    return started;
+  };
+  const warnings = (pattern: RegExp) => linesOf(world(), 'warn').filter((line) => pattern.test(line));
+  return {
+    ...listCauses(world, drain),
+    start: async (how) => {
+      if (how !== '') drain.since = since;
+      if (how === 'staying') drain.vipStaysSince = since;
+      started = await begin(drain);
+    },
+    mark: () => (asked = world().link.asked.length),
+    /** So many questions for the VIP since the mark: at least, and at most. */
+    asked: (text) => {
+      const [least = 0, most] = text.split(' ').map(Number);
+      expect(world().link.asked.length - asked).toBeGreaterThanOrEqual(least);
+      expect(world().link.asked.length - asked).toBeLessThanOrEqual(most ?? least);
+    },
+    ports: (text) => {
+      expect(drain.ports?.join(' ')).toBe(text);
+    },
+    reads: (count) => {
+      expect(drain.reads).toBe(Number(count));
+    },
+    written: (count) => {
+      expect(drain.written).toHaveLength(Number(count));
+    },
+    quiet: async (ms) => {
+      const { length } = drain.written;
+      await world().clock.advance(Number(ms));
+      expect(drain.written).toHaveLength(length);
+    },
+    /** What the agent says of the drain. */
+    check: (what) => {
+      const isDrained = what === 'drained' ? since : null;
+      const all = { since: isDrained, vipStaysSince: null, isKept: true, problem: null };
+      expect(world().agent.checkDrain()).toEqual(all);
+    },
+    problem: (text) => {
+      expect(world().agent.checkDrain().problem).toBe(text);
+    },
+    stays: () => {
+      expect(drain.vipStaysSince).toEqual(world().agent.checkDrain().vipStaysSince);
+    },
+    /** What keepalived is told last, or from the first 1 on. */
+    track: (value) => {
+      expect(world().trackFile.values.at(-1)).toBe(Number(value));
+    },
+    tracked: (text) => {
+      const { values } = world().trackFile;
+      expect(values.slice(Math.max(0, values.indexOf(1))).join(' ')).toBe(text);
+    },
+    warned: (count) => {
+      expect(warnings(vacant)).toHaveLength(Number(count));
+    },
+    /** `warns 1 ^nft` */
+    warns: (text) => {
+      const [, count, pattern = ''] = /^(\d+) (.*)$/.exec(text) ?? [];
+      expect(warnings(new RegExp(pattern))).toHaveLength(Number(count));
+    },
+    told: (count) => {
+      const line = `${secondText} is draining: its host is drained`;
+      expect(linesOf(world(), 'info').filter((one) => one === line)).toHaveLength(Number(count));
+    },
+  };
+}
 
-test('one that is drained refuses drain checks at its own port, and lets the VIP go', async () => {
-  const { drain, clock, agent, trackFile, logger } = await start();
-  drain.since = since;
-  agent.checkDrain();
-  await clock.advance(1000);
-  expect(drain.ports).toEqual([6443]);
-  expect(agent.checkDrain()).toEqual({ since, vipStaysSince: null, isKept: true, problem: null });
-  expect(trackFile.values.at(-1)).toBe(1);
-  expect(linesOf({ logger }, 'warn').filter((line) => line.includes('drained'))).toEqual([
-    'this host is drained since 2026-11-23T10:00:00.000Z: its apiserver gets no new connections, and the VIP leaves. vipnat undrain ends that',
-  ]);
-});
-
-test('its drain ends where the file goes: the rule is removed, and the node may hold the VIP', async () => {
-  const { drain, clock, agent, trackFile } = await start(true);
-  expect({ ports: drain.ports, value: trackFile.values.at(-1) }).toEqual({ ports: [6443], value: 1 });
-  drain.since = null;
-  agent.checkDrain();
-  await clock.advance(1000);
-  expect({ ports: drain.ports, value: trackFile.values.at(-1) }).toEqual({ ports: [], value: 0 });
-});
-
-test('an agent that starts on a drained host never says that its node can serve', async () => {
-  const { trackFile } = await start(true);
-  expect(trackFile.values).toEqual([1]);
-});
-
-test('another program that removes or edits the rule is undone by the next look', async () => {
-  const { drain, kernel, clock } = await start(true);
-  for (const ports of [[], null]) {
-    drain.ports = ports;
-    kernel.addAddress(toAddress('10.0.0.99'));
-    await clock.advance(5000);
-    expect(drain.ports).toEqual([6443]);
-    kernel.removeAddress('10.0.0.99');
-    await clock.advance(5000);
-  }
-  // And in sync nothing is written.
-  const count = drain.written.length;
-  await clock.advance(300_000);
-  expect(drain.written).toHaveLength(count);
-});
-
-test('a drained node keeps the VIP where no apiserver on another host takes connections', async () => {
-  const { apiservers, clock, trackFile } = await start(true);
-  for (const endpoint of [secondText, thirdText]) apiservers.set(endpoint, 'refusing');
-  await clock.advance(5000);
-  expect(trackFile.values.at(-1)).toBe(0);
-});
-
-test('a rule that cannot be written is told once, and tried again', async () => {
-  const { drain, clock, agent, logger } = await start();
-  drain.problem = new VipnatError('TOOL_MISSING', 'nft is not on this host');
-  await clock.advance(180_000);
-  expect(linesOf({ logger }, 'warn').filter((line) => line.startsWith('nft'))).toHaveLength(1);
-  expect(agent.checkDrain().problem).toBe('nft is not on this host');
-  drain.problem = null;
-  drain.since = since;
-  await clock.advance(120_000);
-  expect(agent.checkDrain()).toEqual({ since, vipStaysSince: null, isKept: true, problem: null });
-});
-
-test('another apiserver whose host is drained is told at info, also where it was dead, or was draining before', async () => {
-  const { apiservers, clock, logger } = await start();
-  const said = () =>
-    linesOf({ logger }, 'info').filter((line) => line === `${secondText} is draining: its host is drained`);
-  apiservers.set(secondText, 'refusing');
-  apiservers.drain(secondText);
-  await clock.advance(5000);
-  expect(said()).toHaveLength(0);
-  apiservers.set(secondText, 'healthy');
-  await clock.advance(10_000);
-  expect(said()).toHaveLength(1);
-  apiservers.drain(secondText, false);
-  apiservers.set(secondText, 'failing');
-  await clock.advance(10_000);
-  apiservers.drain(secondText);
-  await clock.advance(60_000);
-  expect(said()).toHaveLength(2);
+describe('a host', () => {
+  testSteps(createHost, {
+    'that was never drained reads its rule once, and writes none':
+      'start; wait 600000; reads 1; written 0; check free; track 0',
+    'that is drained refuses drain checks at its own port, and lets the VIP go':
+      'start; drain; wait 1000; ports 6443; check drained; track 1; warns 1 drained; ' +
+      'warns 1 ^this host is drained since 2026-11-23T10:00:00.000Z: its apiserver gets no new connections, and the VIP leaves. ' +
+      'vipnat undrain ends that$',
+    'whose file goes is no longer drained: the rule is removed, and the node may hold the VIP':
+      'start drained; ports 6443; track 1; undrain; wait 1000; ports ; track 0',
+    'that is drained never says that it can serve where an agent starts': 'start drained; tracked 1',
+    'has its rule back at the next look after another program removed or edited it, and is written to for nothing else':
+      'start drained; harm removed; harm edited; quiet 300000',
+    'that is drained keeps the VIP where no apiserver on another host takes connections':
+      'start drained; others refusing; wait 5000; track 0',
+    'whose rule cannot be written says so once, and tries again':
+      'start; break nft is not on this host; wait 180000; warns 1 ^nft; problem nft is not on this host; mend; drain; ' +
+      'wait 120000; check drained',
+    'tells of another apiserver whose host is drained, also where it was dead, or was draining before':
+      'start; second refusing; second drained; wait 5000; told 0; second healthy; wait 10000; told 1; second undrained; ' +
+      'second failing; wait 10000; second drained; wait 60000; told 2',
+  });
 });
 
 describe('the VIP that a drained host has given up', () => {
-  test('stays away while another host answers for it, asked for once in five seconds', async () => {
-    const world = await start(true);
-    giveUp(world, true);
-    await world.clock.advance(10_000);
-    const before = world.link.asked.length;
-    await world.clock.advance(600_000);
+  testSteps(createHost, {
     // Each answer is followed by a question for an address of this host: a router may answer for all.
-    expect(world.link.asked.length - before).toBeLessThanOrEqual(2 * (600 / 5));
-    expect(world.link.asked.length - before).toBeGreaterThan(200);
-    expect({ value: world.trackFile.values.at(-1), warnings: warnings(world) }).toEqual({
-      value: 1,
-      warnings: [],
-    });
-  });
-
-  test('may come back once nobody has answered for eight seconds, and stays until undrain', async () => {
-    const world = await start(true);
-    giveUp(world, false);
-    await world.clock.advance(7000);
-    expect(world.trackFile.values.at(-1)).toBe(1);
-    await world.clock.advance(10_000);
-    expect({ value: world.trackFile.values.at(-1), warnings: warnings(world).length }).toEqual({
-      value: 0,
-      warnings: 1,
-    });
-    expect(world.drain.vipStaysSince).toEqual(world.agent.checkDrain().vipStaysSince);
-    expect(world.drain.ports).toEqual([6443]);
-    // Another keepalived starts: nothing flaps, and nobody is asked.
-    world.link.others.set(vip.address, mac);
-    const { length } = world.link.asked;
-    await world.clock.advance(600_000);
-    expect(world.trackFile.values.slice(world.trackFile.values.indexOf(1))).toEqual([1, 0]);
-    expect(world.link.asked).toHaveLength(length);
-    // Drained anew it leaves.
-    world.drain.since = new Date(since.getTime() + 60_000);
-    world.drain.vipStaysSince = null;
-    world.agent.checkDrain();
-    await world.clock.advance(5000);
-    expect(world.trackFile.values.at(-1)).toBe(1);
-  });
-
-  test('stays also for the next agent, and where that could not be written for this one', async () => {
-    const world = await start(true);
-    world.drain.readOnly = new VipnatError('STATE_NOT_WRITTEN', 'the folder is read-only');
-    giveUp(world, false);
-    await world.clock.advance(120_000);
-    expect({ value: world.trackFile.values.at(-1), warnings: warnings(world).length }).toEqual({
-      value: 0,
-      warnings: 1,
-    });
-    expect(linesOf(world, 'warn')).toContain('the folder is read-only');
-    const next = await start(true, since);
-    expect(next.trackFile.values).toEqual([0]);
-    expect(linesOf(next, 'warn').join()).toContain('the VIP may stay, because no other host took it');
-  });
-
-  test('is missed by the silences of this drain alone: those of one before count for nothing', async () => {
-    const world = await start(true);
-    giveUp(world, false);
-    await world.clock.advance(7000);
-    world.drain.since = null;
-    world.agent.checkDrain();
-    await world.clock.advance(60_000);
-    world.drain.since = since;
-    world.agent.checkDrain();
-    await world.clock.advance(7000);
-    expect(warnings(world)).toEqual([]);
-    await world.clock.advance(10_000);
-    expect(warnings(world)).toHaveLength(1);
-  });
-
-  test('is not missed for a silence that ends, nor where it has not left', async () => {
-    const world = await start(true);
-    await world.clock.advance(60_000);
-    giveUp(world, true);
-    for (let turn = 0; turn < 20; turn += 1) {
-      world.link.others.delete(vip.address);
-      await world.clock.advance(6000);
-      world.link.others.set(vip.address, mac);
-      await world.clock.advance(6000);
-    }
-    expect({ value: world.trackFile.values.at(-1), warnings: warnings(world) }).toEqual({
-      value: 1,
-      warnings: [],
-    });
-  });
-
-  test('has no holder where a router answers for every address, or nobody can be asked', async () => {
-    for (const isProxied of [true, false]) {
-      const world = await start(true);
-      giveUp(world, false);
-      if (isProxied) world.link.proxy = mac;
-      else world.link.problem = new Error('not permitted');
-      await world.clock.advance(20_000);
-      expect(warnings(world)).toHaveLength(1);
-    }
+    'stays away while another host answers for it, asked for once in five seconds':
+      'start drained; lose; taken; wait 10000; mark; wait 600000; asked 201 240; track 1; warned 0',
+    // Another keepalived starts then: nothing flaps, and nobody is asked. Drained anew it leaves.
+    'may come back once nobody has answered for eight seconds, and stays until undrain':
+      'start drained; lose; wait 7000; track 1; wait 10000; track 0; warned 1; stays; ports 6443; taken; mark; ' +
+      'wait 600000; tracked 1 0; asked 0; drain again; wait 5000; track 1',
+    'stays also where that could not be written':
+      'start drained; readonly the folder is read-only; lose; wait 120000; track 0; warned 1; warns 1 ^the folder is read-only$',
+    'stays also for the next agent':
+      'start staying; tracked 0; warns 1 the VIP may stay, because no other host took it',
+    'is missed by the silences of this drain alone: those of one before count for nothing':
+      'start drained; lose; wait 7000; undrain; wait 60000; drain; wait 7000; warned 0; wait 10000; warned 1',
+    'is not missed for a silence that ends, nor where it has not left': `start drained; wait 60000; lose; taken; ${'vacant; wait 6000; taken; wait 6000; '.repeat(20)}track 1; warned 0`,
+    'has no holder where a router answers for every address':
+      'start drained; lose; proxied; wait 20000; warned 1',
+    'has no holder where nobody can be asked': 'start drained; lose; unasked; wait 20000; warned 1',
   });
 });

@@ -19,18 +19,6 @@ describe('the fake kernel', () => {
     expect(toTables(kernel.show(family, dialect))).toEqual(toTables(capture));
   });
 
-  test('counts one generation for each table that was changed, and none for reads, failures and nothing', async () => {
-    const kernel = new FakeKernel(new FakeClock());
-    kernel.run('ipv4', 'nft', `*filter\n:A - [0:0]\nCOMMIT\n${creation}`);
-    expect(kernel.generation).toBe(3);
-    kernel.run('ipv4', 'nft', creation);
-    expect(() => {
-      kernel.run('ipv4', 'nft', '*nat\n-X NONE\nCOMMIT\n');
-    }).toThrow('No chain/target/match by that name.');
-    await kernel.read(query);
-    expect(kernel.generation).toBe(3);
-  });
-
   test.each([
     ['a policy', '*filter\n-P FORWARD DROP\nCOMMIT\n'],
     ['a policy by declaration', '*filter\n:FORWARD DROP [0:0]\nCOMMIT\n'],
@@ -66,35 +54,6 @@ describe('the fake kernel', () => {
     });
     const attempt = kernel.apply({ ...source, input: '*nat\n-D OUTPUT -j VIPNAT\nCOMMIT\n' });
     await expect(attempt).rejects.toMatchObject({ code: 'TOOL_FAILED' });
-  });
-
-  test('fails, hangs and recovers as asked', async () => {
-    const clock = new FakeClock();
-    const kernel = new FakeKernel(clock);
-    kernel.faults.failNext({ tool: 'iptables-nft-save', code: 'TOOL_NOT_PERMITTED' });
-    expect((await kernel.read(query)).unread).toMatchObject([{ code: 'TOOL_NOT_PERMITTED' }]);
-    kernel.faults.hangNext();
-    const hanging = expect(kernel.read(query)).rejects.toMatchObject({ code: 'TOOL_TIMED_OUT' });
-    await clock.advance(10_000);
-    await hanging;
-    await expect(kernel.read(query)).resolves.toBeDefined();
-  });
-
-  test('triggers by its clock, once for changes close together, and not after it was closed', async () => {
-    const clock = new FakeClock();
-    const kernel = new FakeKernel(clock);
-    const triggers: string[] = [];
-    const watch = kernel.watch((trigger) => triggers.push(trigger));
-    kernel.run('ipv4', 'nft', creation);
-    kernel.run('ipv4', 'nft', '*filter\n:A - [0:0]\nCOMMIT\n');
-    expect(triggers).toEqual([]);
-    await clock.advance(50);
-    expect(triggers).toEqual(['nft-generation']);
-    kernel.setIpvs('');
-    await watch.close();
-    await clock.advance(5000);
-    expect(triggers).toEqual(['nft-generation']);
-    expect(clock.pending).toBe(0);
   });
 });
 

@@ -190,7 +190,9 @@ const unhooked = { ...live, isHooked: false };
 const withoutEndpoints = readView('iptables-nft-save.no-endpoints.txt', 'nft');
 const ipvs = readView('iptables-legacy-save.ipvs-three-endpoints.txt', 'legacy');
 
-const decide = (result: Partial<ProxyModeEvidence>) =>
+type Evidence = Partial<ProxyModeEvidence>;
+
+const decide = (result: Evidence) =>
   decideProxyMode({
     asked: null,
     configured: 'auto',
@@ -203,81 +205,67 @@ const decide = (result: Partial<ProxyModeEvidence>) =>
 const everything = { iptables: [ipvs, live], hasIpvsServer: true, hasNftEntryRule: true };
 
 describe('decideProxyMode', () => {
-  test.each(['iptables', 'ipvs', 'nftables', 'none'] as const)(
-    'the configuration (%s) beats all else',
-    (configured) => {
-      expect(decide({ ...everything, configured, asked: 'ipvs' })).toEqual({
-        value: configured,
-        seenIn: '--proxy-mode',
-      });
-    },
-  );
+  const edge = 'nat KUBE-SERVICES (iptables-nft)';
+  const table = 'nft table ip kube-proxy';
+  const hook = 'nat PREROUTING jumps to KUBE-SERVICES';
+  const flushed = { ...withoutEndpoints, isHooked: false };
+  const forEach = (values: readonly string[], toRow: (value: string) => [string, Evidence, string]) =>
+    Object.fromEntries(
+      values.map(toRow).map(([title, evidence, mode]) => [title, [evidence, mode] as const]),
+    );
 
-  test.each(['iptables', 'ipvs', 'nftables'])(
-    'the word of kube-proxy (%s) beats what it left behind',
-    (asked) => {
-      expect(decide({ ...everything, asked })).toEqual({
-        value: asked,
-        seenIn: 'reported at 127.0.0.1:10249',
-      });
-    },
-  );
-
-  test.each(['', 'userspace', 'none', 'IPVS', '404 page not found'])(
-    'any other answer (%j) is no answer',
-    (asked) => {
-      expect(decide({ ...everything, asked }).seenIn).toBe('nat KUBE-SERVICES (iptables-nft)');
-    },
-  );
-
-  describe('by what is alive in the kernel', () => {
-    test('a hooked edge beats what ipvs and nftables mode left behind', () => {
-      expect(decide(everything)).toEqual({ value: 'iptables', seenIn: 'nat KUBE-SERVICES (iptables-nft)' });
-    });
-
-    test('an edge that no packet reaches loses to a live nftables one', () => {
-      expect(decide({ iptables: [unhooked], hasNftEntryRule: true })).toEqual({
-        value: 'nftables',
-        seenIn: 'nft table ip kube-proxy',
-      });
-    });
-
-    test('an edge that no packet reaches loses to a live virtual server', () => {
-      expect(decide({ iptables: [unhooked, ipvs], hasIpvsServer: true })).toEqual({
-        value: 'ipvs',
-        seenIn: '/proc/net/ip_vs',
-      });
-    });
-
-    test('nftables beats ipvs: packets meet its DNAT first', () => {
-      expect(decide({ iptables: [ipvs], hasIpvsServer: true, hasNftEntryRule: true }).value).toBe('nftables');
-    });
-
-    test('an edge that no packet reaches is still better than nothing', () => {
-      expect(decide({ iptables: [unhooked] }).value).toBe('iptables');
-    });
-
-    test("a virtual server without kube-proxy's rules is somebody else's", () => {
-      expect(decide({ iptables: [], hasIpvsServer: true }).value).toBe('none');
-    });
-
-    test('without rules for the service the hooked chains tell the mode', () => {
-      const seenIn = 'nat PREROUTING jumps to KUBE-SERVICES';
-      expect(decide({ iptables: [withoutEndpoints] })).toEqual({ value: 'iptables', seenIn });
-      expect(decide({ iptables: [ipvs] })).toEqual({ value: 'ipvs', seenIn });
-    });
-
-    test('chains without rules are a kube-proxy whose tables somebody flushed', () => {
-      const flushed = { ...withoutEndpoints, isHooked: false };
-      expect(decide({ iptables: [flushed] })).toEqual({
-        value: 'iptables',
-        seenIn: "kube-proxy's chains exist, but have no rules",
-      });
-    });
-
-    test('nothing is none', () => {
-      expect(decide({})).toEqual({ value: 'none', seenIn: 'no trace of kube-proxy' });
-    });
+  test.each(
+    Object.entries<readonly [Evidence, string]>({
+      ...forEach(['iptables', 'ipvs', 'nftables', 'none'], (configured) => [
+        `the configuration (${configured}) beats all else`,
+        { ...everything, configured: configured as ProxyModeEvidence['configured'], asked: 'ipvs' },
+        `${configured}: --proxy-mode`,
+      ]),
+      ...forEach(['iptables', 'ipvs', 'nftables'], (asked) => [
+        `the word of kube-proxy (${asked}) beats what it left behind`,
+        { ...everything, asked },
+        `${asked}: reported at 127.0.0.1:10249`,
+      ]),
+      ...forEach(['', 'userspace', 'none', 'IPVS', '404 page not found'], (asked) => [
+        `any other answer ("${asked}") is no answer`,
+        { ...everything, asked },
+        `iptables: ${edge}`,
+      ]),
+      'a hooked edge beats what ipvs and nftables mode left behind': [everything, `iptables: ${edge}`],
+      'an edge that no packet reaches loses to a live nftables one': [
+        { iptables: [unhooked], hasNftEntryRule: true },
+        `nftables: ${table}`,
+      ],
+      'an edge that no packet reaches loses to a live virtual server': [
+        { iptables: [unhooked, ipvs], hasIpvsServer: true },
+        'ipvs: /proc/net/ip_vs',
+      ],
+      'nftables beats ipvs: packets meet its DNAT first': [
+        { iptables: [ipvs], hasIpvsServer: true, hasNftEntryRule: true },
+        `nftables: ${table}`,
+      ],
+      'an edge that no packet reaches is still better than nothing': [
+        { iptables: [unhooked] },
+        `iptables: ${edge}`,
+      ],
+      "a virtual server without kube-proxy's rules is somebody else's": [
+        { hasIpvsServer: true },
+        'none: no trace of kube-proxy',
+      ],
+      'without rules for the service the hooked chains tell iptables': [
+        { iptables: [withoutEndpoints] },
+        `iptables: ${hook}`,
+      ],
+      'without rules for the service the hooked chains tell ipvs': [{ iptables: [ipvs] }, `ipvs: ${hook}`],
+      'chains without rules are a kube-proxy whose tables somebody flushed': [
+        { iptables: [flushed] },
+        "iptables: kube-proxy's chains exist, but have no rules",
+      ],
+      'nothing is none': [{}, 'none: no trace of kube-proxy'],
+    }),
+  )('%s', (_, [evidence, mode]) => {
+    const { value, seenIn } = decide(evidence);
+    expect(`${value}: ${seenIn}`).toBe(mode);
   });
 });
 
