@@ -47,6 +47,7 @@ describe.each(suites)('the keepalived of %s takes what is printed', (suite) => {
     '--vip 10.0.0.50',
     '--vip 10.0.0.50 --advert 300ms --priority 110 --vrid 7',
     '--vip fd00::50 --interface eth0',
+    '--vip 10.0.0.50 --vip 10.0.0.50:443 --vip 10.0.0.51 --peers 10.0.0.11,10.0.0.12 --advert 10s',
     `${both} --peers 10.0.0.11,10.0.0.12,fd00::11,fd00::12`,
     `${both} --vrid 7,8 --endpoints 10.0.0.11:6443,10.0.0.12:6443,[fd00::11]:6443,[fd00::12]:6443`,
   ])('by vipnat keepalived %s', async (words) => {

@@ -1,4 +1,10 @@
-import { type Vrrp, keepalivedFlags, planVrrp, toKeepalivedArguments } from '../../../cli/keepalived.ts';
+import {
+  type Vrrp,
+  keepalivedFlags,
+  planVrrp,
+  renderKeepalived,
+  toKeepalivedArguments,
+} from '../../../cli/keepalived.ts';
 import { readFlags } from '../../../cli/command.ts';
 import { expect, describe, test } from '@jest/globals';
 import { parseEndpoint, parseAddress } from '../../../lib/net.ts';
@@ -241,6 +247,54 @@ test('the file that the agent writes is in the folder of --run-dir, and one that
   expect(() => planFor({ runDir: '/run/a "b' })).toThrow(
     expect.objectContaining({ code: 'CONFIG_INVALID', message: expect.stringContaining('--run-dir') }),
   );
+});
+
+describe('the configuration', () => {
+  const host = ['eth0 10.0.0.11/24', 'eth0 fd00::11/64'];
+  const render = (node: Node = {}) => renderKeepalived(planFor({ host, ...node }));
+
+  test.each<[string, Node]>([
+    ['one VIP', {}],
+    ['one VIP and peers', { peers: masters }],
+    ['VIPs of both families', { vips: ['10.0.0.50', 'fd00::50'] }],
+    ['several VIPs, two of them at one address', { vips: ['10.0.0.50', '10.0.0.50:443', '10.0.0.51'] }],
+  ])(
+    'of %s starts every node as a BACKUP that takes the VIP from nobody, and leaves it by a fault',
+    (_, node) => {
+      const text = render(node);
+      const count = (pattern: RegExp) => text.match(pattern)?.length ?? 0;
+      const instances = count(/^vrrp_instance /gm);
+      expect(instances).toBeGreaterThan(0);
+      for (const line of [/^ {2}state BACKUP$/gm, /^ {2}nopreempt$/gm, /^ {2}track_file \{\n {4}serving$/gm])
+        expect(count(line)).toBe(instances);
+      expect(text).toMatch(/file "\/run\/vipnat\/keepalived\/serving"\n {2}weight 0\n {2}init_file 0\n/);
+      expect(text).toMatch(/vrrp_garp_master_refresh 60/);
+      // Or it would wait for DNS.
+      expect(text).toMatch(/^ {2}router_id m1$/m);
+    },
+  );
+
+  test('gives each address one instance, and several one group', () => {
+    const text = render({ vips: ['10.0.0.50', '10.0.0.50:443', '10.0.0.51'] });
+    expect(text.match(/^vrrp_instance .*/gm)).toEqual([
+      'vrrp_instance vip-10.0.0.50 {',
+      'vrrp_instance vip-10.0.0.51 {',
+    ]);
+    const group = 'vrrp_sync_group vipnat {\n  group {\n    vip-10.0.0.50\n    vip-10.0.0.51\n  }\n}\n';
+    expect(text.endsWith(group)).toBe(true);
+    expect(render()).not.toMatch(/vrrp_sync_group|unicast/);
+  });
+
+  test('takes VRRPv3 where adverts need it, and else version 2', () => {
+    expect(render({ advert: '300ms' })).toMatch(/vrrp_version 3\n[^]*advert_int 0.3\n/);
+    expect(render()).toMatch(/vrrp_version 2\n[^]*advert_int 1\n/);
+  });
+
+  test('has what was found out', () => {
+    expect(render({ peers: masters })).toMatch(
+      / {2}interface eth0\n {2}virtual_router_id 51\n {2}priority 240\n[^]* {2}unicast_src_ip 10.0.0.11\n {2}unicast_peer \{\n {4}10.0.0.12\n {4}10.0.0.9\n {2}\}\n/,
+    );
+  });
 });
 
 /** What each flag is given. */
