@@ -3,12 +3,14 @@ import { systemClock } from '../../../../lib/clock.ts';
 import { afterEach, test, expect } from '@jest/globals';
 
 const client = createNetlinkClient('route');
+const realClock = { ...systemClock };
 
 /** RTM_GETADDR of linux/rtnetlink.h, for any family. */
 const question = { type: 22, payload: Buffer.alloc(8), isDump: true, subject: 'the addresses' };
 
 afterEach(() => {
   client.close();
+  Object.assign(systemClock, realClock);
 });
 
 test('an answer that is there is taken, also by a process that had no time to look for it within the limit', async () => {
@@ -28,7 +30,6 @@ test('a request while another one is pending is refused, and that one is answere
 
 test('nothing waits for an answer that is there', async () => {
   const waits = new Set<() => void>();
-  const { schedule } = systemClock;
   let begun = 0;
   systemClock.schedule = (_, onLimit) => {
     begun += 1;
@@ -37,5 +38,4 @@ test('nothing waits for an answer that is there', async () => {
   };
   await client.request(question);
   expect([begun > 1, waits.size]).toEqual([true, 0]);
-  systemClock.schedule = schedule;
 });
