@@ -57,14 +57,25 @@ function toConfinement({ securityContext }: Container): string[] {
   return ['setpriv', '--no-new-privs', '--inh-caps=-all', `--bounding-set=-all${kept}`];
 }
 
-/** The machine's /run and /var/lib are mounts of their own. */
+/** The machine's /run and /var/lib are mounts of their own. What of the host is mounted is opened first: another volume may hide it. */
 function toMounts({ volumeMounts, securityContext }: Container, { volumes }: PodSpec): string[] {
-  const mounts = volumeMounts.map(({ name, mountPath }) => {
+  const mounts = volumeMounts.map(({ name, mountPath }, index) => {
     const path = volumes.find((volume) => volume.name === name)?.hostPath?.path;
-    const mount =
-      path === undefined ? `mount -t tmpfs tmpfs ${mountPath}` : `mount --bind ${path} ${mountPath}`;
-    return `[ -e ${mountPath} ] || mkdir -p ${mountPath}; ${mount}`;
+    const fd = index + 3;
+    return {
+      open: path === undefined ? '' : `exec ${fd}<${path}`,
+      make: `[ -e ${mountPath} ] || mkdir -p ${mountPath}`,
+      mount:
+        path === undefined
+          ? `mount -t tmpfs tmpfs ${mountPath}`
+          : `mount --no-canonicalize --bind /proc/$$/fd/${fd} ${mountPath}; exec ${fd}<&-`,
+    };
   });
+  const isMounted = (root: string) => volumeMounts.some(({ mountPath }) => mountPath === root);
   const roots = securityContext.readOnlyRootFilesystem === true ? ['/', '/run', '/var/lib'] : [];
-  return [...mounts, ...roots.map((root) => `mount -o remount,bind,ro ${root}`)];
+  return [
+    ...mounts.map(({ open }) => open),
+    ...mounts.flatMap(({ make, mount }) => [make, mount]),
+    ...roots.filter((root) => !isMounted(root)).map((root) => `mount -o remount,bind,ro ${root}`),
+  ];
 }
