@@ -84,8 +84,9 @@ export class NodeAddresses {
  *
  * Goal: a dead node's pods get no new connection within a second.
  * Tension: a missing answer is the node's fault, or this host's own network's; packets are lost, and links are down for a second or two.
- * Compromise: two failed connects in a row count, if another node answered in between (ADR 10): this host's network worked. Open connections
- * wait for seconds: their clients repeat what is lost when the node is back, and a connection that is cut ends for good.
+ * Compromise: two failed connects in a row count, if another node answered in between (ADR 10): this host's network worked. If no other node
+ * is left, new connections alone move. Open connections wait for seconds: their clients repeat what is lost when the node is back, and a
+ * connection that is cut ends for good.
  *
  * A node that was away for 12 s may have started again. It answers long before its pods run, and until its kubelet has said so Kubernetes calls
  * its former pods ready. So it is back when its balancer has reported: that is a pod of the same kubelet.
@@ -141,8 +142,8 @@ const maxWaitMs = 60_000;
 interface NodeAnswer {
   readonly isAnswered: boolean;
   readonly askedAt: number;
-  /** See `isCorroborated`, as of when it was begun. */
-  readonly wasWitnessed: boolean;
+  /** See `judgePeers`, as of when it was begun. */
+  readonly peers: Peers;
 }
 
 /** Adds an answer, or that there was none. */
@@ -187,25 +188,24 @@ function isTrusted({ reportedAt, answersSince }: NodeState, now: number): boolea
   return now - (reportedAt ?? now) >= settleMs || now - (answersSince ?? now) >= maxWaitMs;
 }
 
-function judgeUnresponsive(state: NodeState, { wasWitnessed }: NodeAnswer, now: number): NodeState {
+function judgeUnresponsive(state: NodeState, { peers }: NodeAnswer, now: number): NodeState {
   const { consecutiveTimeouts, troubleSince } = state.history;
-  const isOver = state.hasAnswered && consecutiveTimeouts >= timeoutsToFailure && wasWitnessed;
+  const isOver = state.hasAnswered && consecutiveTimeouts >= timeoutsToFailure && peers !== 'awaited';
   const outSince = state.outSince ?? (isOver ? troubleSince : null);
-  const isLost = outSince !== null && wasWitnessed && now - troubleSince >= lostMs;
+  const isLost = outSince !== null && peers === 'answer' && now - troubleSince >= lostMs;
   return { ...state, outSince, isLost: state.isLost || isLost };
 }
 
 /**
- * Whether another node was asked since this one stopped answering, and answered. If no other node is left that answers, missing answers
- * count by themselves: no answer can be awaited.
+ * What other nodes show of this host's network since a node stopped answering: one was asked and answered, an answer can still come, or there
+ * is none whose answer could come. Without an answer, the cause may be this host's own network: open connections stay.
  */
-export function isCorroborated({ history }: NodeState, others: Iterable<NodeState>): boolean {
-  let isAnyLeft = false;
-  for (const other of others) {
-    if (isCorroborating(other.history, history.troubleSince)) return true;
-    isAnyLeft ||= other.hasAnswered && other.outSince === null;
-  }
-  return !isAnyLeft;
+type Peers = 'answer' | 'awaited' | 'none';
+
+/** Of a node that does not answer. */
+export function judgePeers({ history }: NodeState, others: readonly NodeState[]): Peers {
+  if (others.some((other) => isCorroborating(other.history, history.troubleSince))) return 'answer';
+  return others.some((other) => other.hasAnswered && other.outSince === null) ? 'awaited' : 'none';
 }
 
 /** Whether it was asked often enough, and has not answered at its address: then it is never out. */

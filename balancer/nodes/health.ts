@@ -14,7 +14,7 @@ import {
   NodeReports,
   addReport,
   unknownNode,
-  isCorroborated,
+  judgePeers,
   addAnswer,
   isUndecided,
   isUsedAlike,
@@ -326,7 +326,7 @@ export class NodeHealth {
     const { address, state } = target;
     const askedAt = clock.now();
     const isUnresponsive = state.history.consecutiveTimeouts > 0;
-    const wasWitnessed = isUnresponsive && isCorroborated(state, this.#listOthers(node));
+    const peers = isUnresponsive ? judgePeers(state, this.#listOthers(node)) : 'awaited';
     this.#probes += 1;
     const { kind } = await connect(this.#toEndpoint(address), connectMs);
     const now = this.#nodeToTarget.get(node);
@@ -334,7 +334,7 @@ export class NodeHealth {
     // One that could not be tried says nothing, and neither does the address before.
     if (kind !== 'untried' && now.address.text === address.text) {
       const isAnswered = kind === 'open' || kind === 'refused';
-      const answer = { isAnswered, askedAt, wasWitnessed };
+      const answer = { isAnswered, askedAt, peers } as const;
       this.#change(node, (before) => addAnswer(before, answer, clock.now()));
     }
     const isDoubtful = isUndecided(this.#nodeToTarget.get(node)?.state ?? state);

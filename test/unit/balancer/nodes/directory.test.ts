@@ -37,7 +37,7 @@ describe('a node that was away for long', () => {
 function ask(before: NodeState, answers: readonly boolean[], fromMs = 0): NodeState {
   return answers.reduce((state, isAnswered, index) => {
     const askedAt = fromMs + index * 200;
-    return addAnswer(state, { isAnswered, askedAt, wasWitnessed: true }, askedAt + 200);
+    return addAnswer(state, { isAnswered, askedAt, peers: 'answer' }, askedAt + 200);
   }, before);
 }
 
@@ -55,27 +55,27 @@ test('one that answered is out after two silences that another node witnessed, s
   const heard = ask(unknownNode, [true]);
   expect([1, 2].map((count) => ask(heard, unresponsive(count), 1000).outSince)).toEqual([null, 1000]);
   const unwitnessed = (state: NodeState, askedAt: number) =>
-    addAnswer(state, { isAnswered: false, askedAt, wasWitnessed: false }, askedAt + 200);
+    addAnswer(state, { isAnswered: false, askedAt, peers: 'awaited' }, askedAt + 200);
   expect([1000, 1200, 1400].reduce(unwitnessed, heard).outSince).toBeNull();
 });
 
 test('its open connections are lost after 5 s, and not before', () => {
   const out = ask(ask(unknownNode, [true]), unresponsive(2), 1000);
-  const silence = { isAnswered: false, askedAt: 5000, wasWitnessed: true };
+  const silence = { isAnswered: false, askedAt: 5000, peers: 'answer' } as const;
   expect([5999, 6000].map((now) => addAnswer(out, silence, now).isLost)).toEqual([false, true]);
 });
 
 test('one that was away for 12 s is back 3 s after its balancer has reported; for less, with its second answer', () => {
   const lost = addAnswer(
     ask(ask(unknownNode, [true]), unresponsive(2), 1000),
-    { isAnswered: false, askedAt: 5800, wasWitnessed: true },
+    { isAnswered: false, askedAt: 5800, peers: 'answer' },
     6000,
   );
   const comeBack = (atMs: number) => ask(lost, [true, true], atMs);
   expect([12_999, 13_000].map((atMs) => isReturning(comeBack(atMs)))).toEqual([false, true]);
   expect(comeBack(12_999).outSince).toBeNull();
   const reported = addReport(comeBack(13_000), 14_000);
-  const answer = { isAnswered: true, askedAt: 16_000, wasWitnessed: true };
+  const answer = { isAnswered: true, askedAt: 16_000, peers: 'answer' } as const;
   const outSince = [16_999, 17_000].map((now) => addAnswer(reported, answer, now).outSince);
   expect(outSince).toEqual([1000, null]);
 });

@@ -13,6 +13,10 @@ describe('a node that holds addresses', () => {
     'takes half of the nodes out that die at once': '8 nodes; silent w1 w3 w5 w7; wait 800; out w1 w3 w5 w7',
     'takes the last other node out by itself: nobody is left to be waited for':
       '2 nodes; silent w1; wait 800; silent w2; wait 800; out w1 w2',
+    'takes new connections away at most while no other node answers: its own network may be away':
+      '1 nodes; cut; wait 60000; out w1; lost -; told w1 out',
+    'needs another node that answers for each verdict about open connections':
+      '2 nodes; silent w1; wait 800; cut; wait 60000; lost -',
     'never takes a node out that never answered, and says so once':
       'fresh; silent w3; settle; wait 60000; told w3 never answers; unheard w3; open w3; wait 1000; unheard -',
     'gives open connections up after five seconds, and not after one':
