@@ -1,5 +1,11 @@
 import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
-import { toLeaseResource, toLeaseName, parseNodeLease, type Lease } from '../../lib/api/node.ts';
+import {
+  toLeaseResource,
+  toLeaseName,
+  parseNodeLease,
+  leaseDurationMs,
+  type Lease,
+} from '../../lib/api/node.ts';
 import { type Clock, type Cancel, type Random, backOff } from '../../lib/clock.ts';
 import { families, type Family, type Address, parseAddress, classifyAddress } from '../../lib/net.ts';
 import {
@@ -85,8 +91,8 @@ export class NodeAddresses {
  * Goal: a dead node's pods get no new connection within a second.
  * Tension: a missing answer is the node's fault, or this host's own network's; packets are lost, and links are down for a second or two.
  * Compromise: two failed connects in a row count, if another node answered in between (ADR 10): this host's network worked. If no other node
- * is left, new connections alone move. Open connections wait for seconds: their clients repeat what is lost when the node is back, and a
- * connection that is cut ends for good.
+ * is left, new connections alone move. Open connections wait until the node's Lease has expired as well: a connection that is cut ends for
+ * good. A node that renews its Lease lives, and a firewall came: after a minute it is in use again.
  *
  * A node that was away for 12 s may have started again. It answers long before its pods run, and until its kubelet has said so Kubernetes calls
  * its former pods ready. So it is back when its balancer has reported: that is a pod of the same kubelet.
@@ -101,13 +107,18 @@ export interface NodeState {
   readonly consecutiveAnswers: number;
   /** Since when it does not answer, if it is out of use: when the first unanswered connect was begun. */
   readonly outSince: number | null;
-  /** Out, and without an answer for so long that its open connections are lost. */
+  /** Out, and its Lease has expired: its open connections are lost. */
   readonly isLost: boolean;
+  /** What reads of its Lease have shown since it does not answer. */
+  readonly lease: 'unread' | LeaseNews;
   /** When the first of the answers in a row was begun; null while it does not answer. */
   readonly answersSince: number | null;
   /** When its balancer was seen to have reported since the node answers; null before. */
   readonly reportedAt: number | null;
 }
+
+/** Of a node's Lease, between two reads: it was renewed, or it was not for as long as it lasts. */
+type LeaseNews = 'renewed' | 'expired';
 
 /** Of a node that was not asked yet. */
 export const unknownNode: NodeState = {
@@ -116,18 +127,19 @@ export const unknownNode: NodeState = {
   consecutiveAnswers: 0,
   outSince: null,
   isLost: false,
+  lease: 'unread',
   answersSince: null,
   reportedAt: null,
 };
 
-/** A node that has not answered so many connects at first does not at all. */
-const neverConnects = 8;
+/** A node that has not answered so many connects does not at all. */
+const unheardConnects = 8;
 
 /** As many as the missing answers that take it out. */
 const answersToReturn = 2;
 
-/** A switch that chooses its paths again, a bond that changes its link, a virtual machine that moves: some seconds at most. */
-const lostMs = 5000;
+/** A switch that chooses its paths again, or a virtual machine that moves, takes less. */
+const unheardMs = 60_000;
 
 /** A machine that starts again does not answer for longer. One that was only slow, or cut off, is back with its answers. */
 const restartMs = 12_000;
@@ -154,6 +166,7 @@ export function addAnswer(before: NodeState, answer: NodeAnswer, now: number): N
     ...before,
     history: addConnect(before.history, result, askedAt),
     hasAnswered: before.hasAnswered || isAnswered,
+    lease: isAnswered ? ('unread' as const) : before.lease,
     consecutiveAnswers: isAnswered ? before.consecutiveAnswers + 1 : 0,
     answersSince: isAnswered ? (before.answersSince ?? askedAt) : null,
     reportedAt: isAnswered ? before.reportedAt : null,
@@ -161,15 +174,16 @@ export function addAnswer(before: NodeState, answer: NodeAnswer, now: number): N
   return isAnswered ? judgeReturn(state, now) : judgeUnresponsive(state, answer, now);
 }
 
-/** Adds that the balancer of a node has reported since the node answers. The next answer may bring it back. */
-export function addReport(before: NodeState, now: number): NodeState {
-  return { ...before, reportedAt: before.reportedAt ?? now };
+/** Adds what its Lease has shown. It decides with the next connect: that brings a node back, or takes its open connections. */
+export function addLease(before: NodeState, lease: LeaseNews, now: number): NodeState {
+  if (before.answersSince === null) return { ...before, lease };
+  return lease === 'renewed' ? { ...before, reportedAt: before.reportedAt ?? now } : before;
 }
 
 /** Whether a node that was away for so long that it may have started again answers, and is out until its balancer reports. */
-export function isReturning({ isLost, consecutiveAnswers, outSince, answersSince }: NodeState): boolean {
-  const outageMs = (answersSince ?? 0) - (outSince ?? 0);
-  return isLost && consecutiveAnswers >= answersToReturn && outageMs >= restartMs;
+export function isReturning({ consecutiveAnswers, outSince, answersSince }: NodeState): boolean {
+  if (outSince === null || consecutiveAnswers < answersToReturn) return false;
+  return (answersSince ?? 0) - outSince >= restartMs;
 }
 
 /** Whether what a node is used for is the same: its pods for new connections, and for open ones. */
@@ -190,9 +204,11 @@ function isTrusted({ reportedAt, answersSince }: NodeState, now: number): boolea
 
 function judgeUnresponsive(state: NodeState, { peers }: NodeAnswer, now: number): NodeState {
   const { consecutiveTimeouts, troubleSince } = state.history;
+  if (state.lease === 'renewed' && now - troubleSince >= unheardMs)
+    return { ...state, hasAnswered: false, outSince: null, isLost: false };
   const isOver = state.hasAnswered && consecutiveTimeouts >= timeoutsToFailure && peers !== 'awaited';
   const outSince = state.outSince ?? (isOver ? troubleSince : null);
-  const isLost = outSince !== null && peers === 'answer' && now - troubleSince >= lostMs;
+  const isLost = outSince !== null && peers === 'answer' && state.lease === 'expired';
   return { ...state, outSince, isLost: state.isLost || isLost };
 }
 
@@ -208,9 +224,9 @@ export function judgePeers({ history }: NodeState, others: readonly NodeState[])
   return others.some((other) => other.hasAnswered && other.outSince === null) ? 'awaited' : 'none';
 }
 
-/** Whether it was asked often enough, and has not answered at its address: then it is never out. */
-export function hasNeverAnswered({ history, hasAnswered }: NodeState): boolean {
-  return !hasAnswered && history.consecutiveTimeouts >= neverConnects;
+/** Whether it was asked often enough, has not answered at its address, and is in use all the same: it never has, or it lives by its Lease. */
+export function isUnheard({ history, hasAnswered }: NodeState): boolean {
+  return !hasAnswered && history.consecutiveTimeouts >= unheardConnects;
 }
 
 /** Whether the next answer may take it out of use, or bring it back: it is asked again soon. */
@@ -364,11 +380,12 @@ function chooseAddress(texts: readonly string[], families: ReadonlySet<Family>):
 }
 
 /**
- * Whether the balancers of nodes that were away have reported since.
+ * What the Leases of nodes that are out say: whether their balancers have renewed them.
  *
- * Goal: known within a second or two on a node that has clients for these pods.
+ * Goal: a node that is back is known within a second or two on a node that has clients for its pods.
  * Tension: Leases are not watched (`NodeDirectory`), and all nodes wait for the same one.
- * Compromise: its Lease alone is read: once when the node goes out, and again and again while it is awaited, at a pace that the caller chooses.
+ * Compromise: its Lease alone is read: when the node goes out, again when that Lease may have expired, and ever less often later. While the
+ * node answers and is awaited, the caller chooses the pace.
  */
 
 /** What the caller supplies, and its listener. */
@@ -379,13 +396,17 @@ export interface ReportsPorts {
   readonly readRenewal: (node: string) => Promise<string | null>;
   /** From one read for a node that is awaited to the next, in milliseconds. Half of it at least passes. */
   readonly paceMs: () => number;
-  /** Called when a node that is awaited has reported. It is not awaited any more. */
-  readonly onReport: (node: string) => void;
+  /** Called with what a read has shown. A node whose Lease was renewed is not awaited any more. */
+  readonly onLease: (node: string, news: LeaseNews) => void;
 }
 
 interface Watched {
   /** The renewal that was read last; undefined before the first one was. */
   renewal: string | null | undefined;
+  /** When it was read first. */
+  readAt: number;
+  /** Reads in a row that found it again while the node did not answer. */
+  repeats: number;
   isAwaited: boolean;
   cancel: Cancel;
 }
@@ -406,14 +427,13 @@ export class NodeReports {
     const watched = this.#nodeToWatched.get(node);
     if (watched === undefined || isReturning(before) === isReturning(after)) return false;
     watched.isAwaited = isReturning(after);
-    if (watched.isAwaited) this.#plan(node, watched, this.#chooseDelay());
-    else watched.cancel();
+    this.#plan(node, watched, this.#chooseDelay(watched));
     return watched.isAwaited;
   }
 
   /** What its Lease says now is no news later. */
   #note(node: string): void {
-    const watched: Watched = { renewal: undefined, isAwaited: false, cancel: () => undefined };
+    const watched = { renewal: undefined, readAt: 0, repeats: 0, isAwaited: false, cancel: () => undefined };
     this.#nodeToWatched.set(node, watched);
     this.#plan(node, watched, this.#ports.random() * spreadMs);
   }
@@ -429,9 +449,10 @@ export class NodeReports {
     for (const node of [...this.#nodeToWatched.keys()]) this.forget(node);
   }
 
-  #chooseDelay(): number {
+  #chooseDelay({ isAwaited, repeats }: Watched): number {
     const { paceMs, random } = this.#ports;
-    return paceMs() * (0.5 + random() / 2);
+    if (isAwaited) return paceMs() * (0.5 + random() / 2);
+    return backOff(repeats, leaseDurationMs, refreshMs) + random() * spreadMs;
   }
 
   #plan(node: string, watched: Watched, delayMs: number): void {
@@ -440,18 +461,23 @@ export class NodeReports {
   }
 
   async #read(node: string, watched: Watched): Promise<void> {
-    const { readRenewal, onReport } = this.#ports;
-    const [read] = await Promise.allSettled([readRenewal(node)]);
+    const [read] = await Promise.allSettled([this.#ports.readRenewal(node)]);
     if (this.#nodeToWatched.get(node) !== watched) return;
+    if (read.status === 'fulfilled') this.#take(node, watched, read.value);
+    this.#plan(node, watched, this.#chooseDelay(watched));
+  }
+
+  #take(node: string, watched: Watched, renewal: string | null): void {
+    const { clock, onLease } = this.#ports;
     const before = watched.renewal;
-    if (read.status === 'fulfilled') watched.renewal = read.value;
-    if (!watched.isAwaited) return;
-    const isNews = before !== undefined && watched.renewal !== before && watched.renewal !== null;
-    if (!isNews) {
-      this.#plan(node, watched, this.#chooseDelay());
+    if (renewal === before) {
+      watched.repeats += watched.isAwaited ? 0 : 1;
+      if (clock.now() - watched.readAt >= leaseDurationMs) onLease(node, 'expired');
       return;
     }
+    Object.assign(watched, { renewal, readAt: clock.now(), repeats: 0 });
+    if (before === undefined || renewal === null) return;
     watched.isAwaited = false;
-    onReport(node);
+    onLease(node, 'renewed');
   }
 }

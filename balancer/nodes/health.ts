@@ -6,13 +6,13 @@ import { toLeaseResource, type UnresponsiveNode } from '../../lib/api/node.ts';
 import {
   createRenewalReader,
   type NodeState,
-  hasNeverAnswered,
+  isUnheard,
   isReturning,
   type DirectoryPorts,
   type ReportsPorts,
   NodeDirectory,
   NodeReports,
-  addReport,
+  addLease,
   unknownNode,
   judgePeers,
   addAnswer,
@@ -214,8 +214,8 @@ export class NodeHealth {
     this.#reports = new NodeReports({
       ...ports,
       paceMs: () => (this.#isHolding ? activeReadMs : idleReadMs),
-      onReport: (node) => {
-        this.#change(node, (state) => addReport(state, ports.clock.now()));
+      onLease: (node, news) => {
+        this.#change(node, (state) => addLease(state, news, ports.clock.now()));
       },
     });
     this.#directory = new NodeDirectory({
@@ -241,10 +241,10 @@ export class NodeHealth {
       .sort((one, other) => (one.node < other.node ? -1 : 1));
   }
 
-  /** The nodes that have not answered since they are asked, and where they were asked: `w1 (10.0.0.21:10256)`, sorted. They stay in use. */
+  /** The nodes that do not answer and are in use all the same, see `isUnheard`, and where they were asked: `w1 (10.0.0.21:10256)`, sorted. */
   get unheard(): readonly string[] {
     return [...this.#nodeToTarget]
-      .filter(([, { state }]) => hasNeverAnswered(state))
+      .filter(([, { state }]) => isUnheard(state))
       .map(([node, { address }]) => `${node} (${formatEndpoint(this.#toEndpoint(address))})`)
       .sort();
   }
@@ -334,7 +334,8 @@ export class NodeHealth {
     // One that could not be tried says nothing, and neither does the address before.
     if (kind !== 'untried' && now.address.text === address.text) {
       const isAnswered = kind === 'open' || kind === 'refused';
-      const answer = { isAnswered, askedAt, peers } as const;
+      const isKept = !isAnswered && this.#isShareOut(node, now);
+      const answer = { isAnswered, askedAt, peers: isKept ? 'awaited' : peers } as const;
       this.#change(node, (before) => addAnswer(before, answer, clock.now()));
     }
     const isDoubtful = isUndecided(this.#nodeToTarget.get(node)?.state ?? state);
@@ -351,8 +352,7 @@ export class NodeHealth {
       after.outSince === null ? '' : before.unresponsiveSince || this.#toText(after.outSince);
     this.#nodeToTarget.set(node, { ...before, state: after, unresponsiveSince });
     if (after.history.consecutiveTimeouts === 1) this.#probePeerSoon(node);
-    if (hasNeverAnswered(after) && !hasNeverAnswered(before.state))
-      this.#logNeverAnswers(node, before.address);
+    if (isUnheard(after) && !isUnheard(before.state)) this.#logUnheard(node, before);
     // It is not back: it may have started again.
     if (this.#reports.follow(node, before.state, after))
       logger.info(
@@ -361,6 +361,20 @@ export class NodeHealth {
     if (isUsedAlike(before.state, after)) return;
     this.#notify(node, before, after);
     this.#noteOutages();
+  }
+
+  /**
+   * Whether half of the nodes are out without this one, the own one counted. If more do not answer, the cause is rather between nodes than at
+   * each of them (Envoy's panic threshold is the same half): they stay in use.
+   */
+  #isShareOut(node: string, { state }: Target): boolean {
+    const out = [...this.#nodeToTarget.values()].filter((one) => one.state.outSince !== null).length;
+    if (state.outSince !== null || out < Math.floor((this.#nodeToTarget.size + 1) / 2)) return false;
+    if (state.hasAnswered && state.history.consecutiveTimeouts === 1)
+      this.#ports.logger.warn(
+        `node ${node} does not answer either. Half of the nodes are out, so its pods stay in use`,
+      );
+    return true;
   }
 
   #listOthers(node: string): NodeState[] {
@@ -381,7 +395,9 @@ export class NodeHealth {
       this.#directory.reloadSoon();
     }
     if (!before.isLost && after.isLost)
-      logger.warn(`node ${node} still does not answer: open connections to its pods are forgotten`);
+      logger.warn(
+        `node ${node} still does not answer, and its Lease has expired: open connections to its pods are forgotten`,
+      );
     if (before.outSince === null || after.outSince !== null) return;
     const age = formatAge(clock.now() - before.outSince);
     logger.info(`node ${node} is in use again after ${age}: its pods get connections`);
@@ -391,11 +407,12 @@ export class NodeHealth {
     return { family, address, port: this.#ports.port };
   }
 
-  #logNeverAnswers(node: string, address: Address): void {
+  #logUnheard(node: string, { address, state }: Target): void {
     const { logger, port } = this.#ports;
     const place = formatEndpoint(this.#toEndpoint(address));
+    const why = state.lease === 'renewed' ? 'but its balancer reports' : 'and never has';
     logger.warn(
-      `node ${node} does not answer at ${place}, and never has: a firewall may drop what is sent there. If this node dies, its pods stay in use until Kubernetes marks them as not ready. Let TCP port ${port} pass between nodes, or choose another port by --node-probe-port`,
+      `node ${node} does not answer at ${place}, ${why}: a firewall may drop what is sent there. If this node dies, its pods stay in use until Kubernetes marks them as not ready. Let TCP port ${port} pass between nodes, or choose another port by --node-probe-port`,
     );
   }
 

@@ -87,13 +87,13 @@ const balancerChecks: Checks = {
   },
   'node-never-answered': {
     levels: ['warn'],
-    meaning: 'A node does not answer the connects of the balancer of this node, and never has.',
+    meaning: 'A node does not answer the connects of the balancer of this node, and is in use all the same.',
     find: ({ services: { host } }) =>
       withActivity(host, ({ unheard = [] }) =>
         checkHost(
           unheard.map((place) => ({
             level: 'warn',
-            title: `node ${place} has never answered a connect of the balancer of this node`,
+            title: `node ${place} does not answer the balancer of this node, and is in use`,
             why: 'A firewall may drop the connects. If the node dies, its pods stay in use until Kubernetes marks them as not ready.',
             remedy: [
               '# let this TCP port pass from node to node, or let the firewall refuse it by a reset',

@@ -92,9 +92,9 @@ describe('a Service with pods on three nodes', () => {
 
   test('waits for the balancer of a node that was away for long: it may have started again', async () => {
     await setLink('worker', 'down');
-    await holder.waitForLine(/node worker still does not answer/);
+    await holder.waitForLine(/node worker \(10\.77\.0\.21\) does not answer/);
     // So long it is silent that it may have started again.
-    await sleep(9000);
+    await sleep(14_000);
     await setLink('worker', 'up');
     await holder.waitForLine(/node worker answers again\. It may have started again/);
     expect(await listServing()).toEqual(['pod-m1', 'pod-m2']);

@@ -3,10 +3,10 @@ import { describe, expect, test } from '@jest/globals';
 import {
   type NodeState,
   addAnswer,
-  hasNeverAnswered,
+  isUnheard,
   unknownNode,
   isReturning,
-  addReport,
+  addLease,
   createRenewalReader,
 } from '../../../../balancer/nodes/directory.ts';
 import type { ReadAnswer, ObjectClient } from '../../../../lib/kubernetes/writes.ts';
@@ -15,9 +15,9 @@ describe('a node that was away for long', () => {
   testNodes({
     'is back three seconds after the report of its balancer: it answers before its pods run':
       'lose; refused w2; wait 20000; out w2; lost -; renew after; wait 2900; out w2; wait 1500; out -; ' +
-      'told w2 out, w2 lost, w2 returns, w2 back',
+      'told w2 out, w2 returns, w2 back',
     'is back with its answers if it was away for less than twelve seconds: no machine starts again so soon':
-      'silent w2; wait 11000; lost w2; open w2; wait 600; out -; lost -',
+      'silent w2; wait 11000; out w2; open w2; wait 600; out -; lost -',
     'is back soon if its balancer went on to report: only the network was away':
       'lose; renew meanwhile; open w2; wait 5000; out -',
     'is back after a minute without a report, as when the API is away':
@@ -44,11 +44,8 @@ function ask(before: NodeState, answers: readonly boolean[], fromMs = 0): NodeSt
 const unresponsive = (count: number) => Array<boolean>(count).fill(false);
 
 test('a node that never answered is left after 8 connects, and not before', () => {
-  expect([7, 8].map((count) => hasNeverAnswered(ask(unknownNode, unresponsive(count))))).toEqual([
-    false,
-    true,
-  ]);
-  expect(hasNeverAnswered(ask(unknownNode, [true, ...unresponsive(8)]))).toBe(false);
+  expect([7, 8].map((count) => isUnheard(ask(unknownNode, unresponsive(count))))).toEqual([false, true]);
+  expect(isUnheard(ask(unknownNode, [true, ...unresponsive(8)]))).toBe(false);
 });
 
 test('one that answered is out after two silences that another node witnessed, since the first of them', () => {
@@ -59,22 +56,28 @@ test('one that answered is out after two silences that another node witnessed, s
   expect([1000, 1200, 1400].reduce(unwitnessed, heard).outSince).toBeNull();
 });
 
-test('its open connections are lost after 5 s, and not before', () => {
-  const out = ask(ask(unknownNode, [true]), unresponsive(2), 1000);
-  const silence = { isAnswered: false, askedAt: 5000, peers: 'answer' } as const;
-  expect([5999, 6000].map((now) => addAnswer(out, silence, now).isLost)).toEqual([false, true]);
+const silence = { isAnswered: false, askedAt: 5000, peers: 'answer' } as const;
+const out = ask(ask(unknownNode, [true]), unresponsive(2), 1000);
+
+test('its open connections are lost when its Lease has expired, if another node answers', () => {
+  const expired = addLease(out, 'expired', 5000);
+  expect(addAnswer(out, silence, 6000).isLost).toBe(false);
+  expect(addAnswer(expired, { ...silence, peers: 'none' }, 6000).isLost).toBe(false);
+  expect(addAnswer(expired, silence, 6000).isLost).toBe(true);
+});
+
+test('one that renews its Lease is in use again after a minute without an answer, as if it had never answered', () => {
+  const renewed = addLease(out, 'renewed', 50_000);
+  expect(addAnswer(renewed, silence, 60_999).outSince).toBe(1000);
+  const used = addAnswer(renewed, silence, 61_000);
+  expect([used.outSince, isUnheard(ask(used, unresponsive(8)))]).toEqual([null, true]);
 });
 
 test('one that was away for 12 s is back 3 s after its balancer has reported; for less, with its second answer', () => {
-  const lost = addAnswer(
-    ask(ask(unknownNode, [true]), unresponsive(2), 1000),
-    { isAnswered: false, askedAt: 5800, peers: 'answer' },
-    6000,
-  );
-  const comeBack = (atMs: number) => ask(lost, [true, true], atMs);
+  const comeBack = (atMs: number) => ask(out, [true, true], atMs);
   expect([12_999, 13_000].map((atMs) => isReturning(comeBack(atMs)))).toEqual([false, true]);
   expect(comeBack(12_999).outSince).toBeNull();
-  const reported = addReport(comeBack(13_000), 14_000);
+  const reported = addLease(comeBack(13_000), 'renewed', 14_000);
   const answer = { isAnswered: true, askedAt: 16_000, peers: 'answer' } as const;
   const outSince = [16_999, 17_000].map((now) => addAnswer(reported, answer, now).outSince);
   expect(outSince).toEqual([1000, null]);

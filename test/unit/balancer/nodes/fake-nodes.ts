@@ -26,6 +26,8 @@ export class FakeNodes {
   readMs = 0;
   /** Node to when its balancer has renewed its Lease; none where nothing is said. */
   readonly nodeToRenewal = new Map<string, string>();
+  /** Those whose balancers renew it each 10 s. */
+  renewing: readonly string[] = [];
   /** When a Lease was read by itself, and of which node. */
   readonly reads: { readonly atMs: number; readonly node: string }[] = [];
   /** When connects were begun, and to which address. */
@@ -108,7 +110,8 @@ export class FakeNodes {
     this.reads.push({ atMs: this.clock.now(), node });
     await new Promise<void>((resolve) => this.clock.schedule(this.readMs, resolve));
     if (this.refusal !== null) throw this.refusal;
-    return this.nodeToRenewal.get(node) ?? null;
+    const renewal = this.nodeToRenewal.get(node) ?? null;
+    return this.renewing.includes(node) ? `${Math.floor(this.clock.now() / 10_000)}` : renewal;
   }
 
   #connect(address: string, limitMs: number): Promise<ConnectOutcome> {
@@ -125,10 +128,15 @@ export class FakeNodes {
 /** What each line of the log says of which node. */
 const toldTexts: readonly (readonly [RegExp, string])[] = [
   [/^node (\S+) \(.*\) does not answer: its pods get no new connection from this node$/, '$1 out'],
-  [/^node (\S+) still does not answer: open connections to its pods are forgotten$/, '$1 lost'],
+  [
+    /^node (\S+) still does not answer, and its Lease has expired: open connections to its pods are forgotten$/,
+    '$1 lost',
+  ],
   [/^node (\S+) answers again\. .* after its balancer has reported, or after a minute$/, '$1 returns'],
   [/^node (\S+) is in use again after \d.*: its pods get connections$/, '$1 back'],
   [/^node (\S+) does not answer at \S+:\d+, and never has: a firewall .*$/, '$1 never answers'],
+  [/^node (\S+) does not answer at \S+:\d+, but its balancer reports: a firewall .*$/, '$1 reports'],
+  [/^node (\S+) does not answer either\. Half of the nodes are out, so its pods stay in use$/, '$1 stays'],
   [/^vipnat does not learn where other nodes are: (.*)\. If such .*$/, '$1'],
   [/^vipnat can list the Leases of nodes again$/, 'listed'],
 ];
@@ -168,10 +176,11 @@ function listCauses(nodes: FakeNodes): Steps {
     allow: () => (nodes.refusal = null),
     slow: (ms) => (nodes.readMs = Number(ms)),
     renew: (text) => nodes.nodeToRenewal.set('w2', text),
+    renews: (who) => (nodes.renewing = toNames(who)),
     // All have balancers, and w2 has just been lost.
     lose: async () => {
       for (const node of nodes.nodeToAddress.keys()) nodes.nodeToRenewal.set(node, 'before');
-      await playNodes(nodes, 'silent w2; wait 13000; lost w2');
+      await playNodes(nodes, 'silent w2; wait 13000; out w2');
     },
   };
 }

@@ -3,6 +3,8 @@ import { describe, test, expect } from '@jest/globals';
 import { advanceUntil } from '../../advance-until.ts';
 import { ProbeTurns } from '../../../../balancer/nodes/health.ts';
 
+const others = 'w1 w2 w3 w4 w5 w6 w7 w8';
+
 describe('a node that holds addresses', () => {
   testNodes({
     'takes a node out within 0.8 s that has lost its power, and back after two answers':
@@ -11,17 +13,23 @@ describe('a node that holds addresses', () => {
     'takes nobody out while its own network is away, and nobody when it is back':
       'cut; wait 60000; join; wait 5000; told -',
     'takes half of the nodes out that die at once': '8 nodes; silent w1 w3 w5 w7; wait 800; out w1 w3 w5 w7',
-    'takes the last other node out by itself: nobody is left to be waited for':
-      '2 nodes; silent w1; wait 800; silent w2; wait 800; out w1 w2',
+    'takes no more than half of the nodes out, itself counted: a firewall comes to all of them':
+      '2 nodes; silent w1; wait 800; silent w2; wait 5000; out w1; told w1 out, w2 stays; open w1; wait 1000; out w2',
+    'has all nodes in use again whose balancers report, when a firewall has come': `9 nodes; renews ${others}; silent ${others}; wait 3000; out w1 w2 w3 w4 w5; wait 117000; out -; lost -; unheard ${others}`,
     'takes new connections away at most while no other node answers: its own network may be away':
       '1 nodes; cut; wait 60000; out w1; lost -; told w1 out',
     'needs another node that answers for each verdict about open connections':
       '2 nodes; silent w1; wait 800; cut; wait 60000; lost -',
     'never takes a node out that never answered, and says so once':
       'fresh; silent w3; settle; wait 60000; told w3 never answers; unheard w3; open w3; wait 1000; unheard -',
-    'gives open connections up after five seconds, and not after one':
-      'silent w2; wait 1000; open w2; wait 1000; told w2 out, w2 back; silent w2; wait 4900; lost -; ' +
-      'wait 700; lost w2',
+    'gives open connections up when its Lease has expired as well, and not before':
+      'silent w2; wait 1000; open w2; wait 1000; told w2 out, w2 back; silent w2; wait 40000; lost -; ' +
+      'wait 3000; lost w2; renews w2; wait 200000; lost -; out -; unheard w2',
+    'keeps open connections while the API is away: nobody else has said that the node is dead':
+      'refuse the API does not answer; silent w2; wait 600000; out w2; lost -; allow; wait 90000; lost w2',
+    'uses a node again that is silent for a minute and renews its Lease, and asks it on':
+      'renews w2; silent w2; wait 59000; out w2; lost -; wait 2500; out -; told w2 out, w2 reports, w2 back; unheard w2; ' +
+      'open w2; wait 1000; unheard -; silent w2; wait 800; out w2',
     'goes on as before when somebody sets the date':
       'jump -3600000; wait 5000; jump 7200000; wait 5000; told -; silent w1; wait 800; out w1',
   });

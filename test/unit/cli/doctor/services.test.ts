@@ -95,7 +95,7 @@ test.each(
     tables that are away        | balancer-tables-off           | fail | it reports mode kube-proxy
     a hanging balancer          | balancer-hangs                | fail | has lasted for 3m00s
     a balancer without API      | balancer-without-api          | warn | does not follow the Kubernetes API
-    an unheard node             | node-never-answered           | warn | node w3 (10.0.0.23:10256) has never answered
+    an unheard node             | node-never-answered           | warn | node w3 (10.0.0.23:10256) does not answer
     a strict tunnel             | services-behind-strict-tunnel | warn | flannel.1 drops packets
     no keepalived               | seats-keepalived-not-running  | fail | no keepalived runs with /run/vipnat-lb/keepalived.conf
     a refused configuration     | seats-configuration-refused   | fail | refused /run/vipnat-lb/keepalived.conf: (Line 4) unknown
