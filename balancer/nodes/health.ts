@@ -63,6 +63,8 @@ interface Target {
   readonly state: NodeState;
   /** Since when it is out, as in ISO 8601; empty while it is not. */
   readonly unresponsiveSince: string;
+  /** Where it answered last; all that it may answer at where it did not. */
+  readonly ports: readonly number[];
 }
 
 type Targets = ReadonlyMap<string, Target>;
@@ -187,6 +189,12 @@ const activePace: ProbePace = { intervalMs: 250, perSecond: 400 };
 /** Any other one knows by this who answers at all, for when addresses come to it; and it has clients of its own. */
 const idlePace: ProbePace = { intervalMs: 5000, perSecond: 20 };
 
+/**
+ * Nobody listens there since Kubernetes 1.23: it was the insecure one of kube-scheduler. A refusal needs no program. Connects to a port of a program
+ * that hangs are in the queue of its listener, also after a reset. The kernel answers only until that is full.
+ */
+const closedPort = 10_251;
+
 /** At least so many are asked, if there are, also without endpoints: their answers show that this host's network works. */
 const leastAsked = 4;
 
@@ -298,7 +306,9 @@ export class NodeHealth {
       if (address === undefined) continue;
       const known = before.get(node);
       const isSame = known?.address.text === address.text;
-      this.#nodeToTarget.set(node, isSame ? known : { address, state: unknownNode, unresponsiveSince: '' });
+      const ports = [closedPort, this.#ports.port];
+      const unknown = { address, state: unknownNode, unresponsiveSince: '', ports };
+      this.#nodeToTarget.set(node, isSame ? known : unknown);
     }
     for (const [node, known] of before)
       if (this.#nodeToTarget.get(node) !== known) this.#reports.forget(node);
@@ -320,27 +330,47 @@ export class NodeHealth {
   }
 
   async #ask(node: string): Promise<void> {
-    const { clock, connect } = this.#ports;
+    const { clock } = this.#ports;
     const target = this.#nodeToTarget.get(node);
     if (target === undefined) return;
     const { address, state } = target;
     const askedAt = clock.now();
     const isUnresponsive = state.history.consecutiveTimeouts > 0;
     const peers = isUnresponsive ? judgePeers(state, this.#listOthers(node)) : 'awaited';
-    this.#probes += 1;
-    const { kind } = await connect(this.#toEndpoint(address), connectMs);
+    const { kind, ports } = await this.#connect(target);
     const now = this.#nodeToTarget.get(node);
     if (this.#isStopped || now === undefined) return;
     // One that could not be tried says nothing, and neither does the address before.
     if (kind !== 'untried' && now.address.text === address.text) {
+      this.#nodeToTarget.set(node, { ...now, ports });
       const isAnswered = kind === 'open' || kind === 'refused';
-      const isKept = !isAnswered && this.#isShareOut(node, now);
-      const answer = { isAnswered, askedAt, peers: isKept ? 'awaited' : peers } as const;
-      this.#change(node, (before) => addAnswer(before, answer, clock.now()));
+      this.#takeAnswer(node, { isAnswered, askedAt, peers });
     }
     const isDoubtful = isUndecided(this.#nodeToTarget.get(node)?.state ?? state);
     this.#turns.ended(node, { askedAt, isDoubtful });
     this.#plan();
+  }
+
+  /** Asks at all ports that it may answer at. A refusal is preferred: it fills no queue. */
+  async #connect({
+    address,
+    ports,
+  }: Target): Promise<{ readonly kind: string; readonly ports: readonly number[] }> {
+    this.#probes += ports.length;
+    const ask = async (port: number) => {
+      const { kind } = await this.#ports.connect({ ...this.#toEndpoint(address), port }, connectMs);
+      return { kind, ports: [port] };
+    };
+    const asked = await Promise.all(ports.map(ask));
+    const find = (kind: ConnectOutcome['kind']) => asked.find((one) => one.kind === kind);
+    const answer = find('refused') ?? find('open');
+    const kind = find('untried')?.kind ?? 'silent';
+    return answer ?? { kind, ports: [closedPort, this.#ports.port] };
+  }
+
+  #takeAnswer(node: string, answer: Parameters<typeof addAnswer>[1]): void {
+    const peers = answer.isAnswered || !this.#isShareOut(node) ? answer.peers : 'awaited';
+    this.#change(node, (before) => addAnswer(before, { ...answer, peers }, this.#ports.clock.now()));
   }
 
   #change(node: string, change: (state: NodeState) => NodeState): void {
@@ -367,7 +397,8 @@ export class NodeHealth {
    * Whether half of the nodes are out without this one, the own one counted. If more do not answer, the cause is rather between nodes than at
    * each of them (Envoy's panic threshold is the same half): they stay in use.
    */
-  #isShareOut(node: string, { state }: Target): boolean {
+  #isShareOut(node: string): boolean {
+    const { state } = this.#nodeToTarget.get(node) ?? { state: unknownNode };
     const out = [...this.#nodeToTarget.values()].filter((one) => one.state.outSince !== null).length;
     if (state.outSince !== null || out < Math.floor((this.#nodeToTarget.size + 1) / 2)) return false;
     if (state.hasAnswered && state.history.consecutiveTimeouts === 1)

@@ -5,16 +5,28 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 import { NodeHealth } from '../../../../balancer/nodes/health.ts';
 import { type Lease, toLeaseResource } from '../../../../lib/api/node.ts';
 import type { ConnectOutcome } from '../../../../lib/http/client.ts';
+import type { Endpoint } from '../../../../lib/net.ts';
 import { afterEach, expect, test } from '@jest/globals';
 
-/** What a node does with a connect: opens it, refuses it, or drops it. */
-export type Manner = 'open' | 'refused' | 'silent';
+/**
+ * What a node does with a connect: opens it where a program listens and refuses it elsewhere, refuses all, or drops all. With `filtered`, a firewall drops
+ * it where nobody listens; with `hung`, the program accepts nothing, so the kernel drops what its queue has no room for.
+ */
+type Manner = 'open' | 'refused' | 'silent' | 'filtered' | 'hung';
+
+/** Where a program listens. */
+const usualPort = 10_256;
+
+/** The length of its queue. */
+const backlog = 64;
 
 /** A balancer's node health, as a test turns it. */
 export class FakeNodes {
   readonly clock = new FakeClock();
   /** Address to what happens there; nobody is where nothing is said. */
   readonly addressToManner = new Map<string, Manner>();
+  /** Address to how many connects were opened there. */
+  readonly addressToQueued = new Map<string, number>();
   /** Node to its address, as the Leases say it. */
   readonly nodeToAddress = new Map<string, string>();
   /** Whether this node's own network works. */
@@ -35,7 +47,7 @@ export class FakeNodes {
   readonly #logger = createRecordingLogger();
   readonly health: NodeHealth;
 
-  constructor(count: number, { port = 10_256 }: { readonly port?: number } = {}) {
+  constructor(count: number, { port = usualPort }: { readonly port?: number } = {}) {
     for (let number = 1; number <= count; number += 1) this.place(`w${number}`, `10.0.0.${number}`);
     this.health = new NodeHealth({
       clock: this.clock,
@@ -45,7 +57,7 @@ export class FakeNodes {
       listLeases: () => this.#listLeases(),
       readRenewal: (node) => this.#readRenewal(node),
       families: () => new Set(['ipv4']),
-      connect: (endpoint, limitMs) => this.#connect(endpoint.address, limitMs),
+      connect: (endpoint, limitMs) => this.#connect(endpoint, limitMs),
       logger: this.#logger,
       onChange: () => undefined,
     });
@@ -114,14 +126,23 @@ export class FakeNodes {
     return this.renewing.includes(node) ? `${Math.floor(this.clock.now() / 10_000)}` : renewal;
   }
 
-  #connect(address: string, limitMs: number): Promise<ConnectOutcome> {
+  #connect({ address, port }: Endpoint, limitMs: number): Promise<ConnectOutcome> {
     this.connects.push({ atMs: this.clock.now(), address });
-    const manner = this.isCut ? 'silent' : (this.addressToManner.get(address) ?? 'silent');
+    const manner = this.isCut ? 'silent' : this.#answer(address, port);
     return new Promise((resolve) =>
       this.clock.schedule(manner === 'silent' ? limitMs : 1, () => {
         resolve({ kind: manner });
       }),
     );
+  }
+
+  #answer(address: string, port: number): 'open' | 'refused' | 'silent' {
+    const manner = this.addressToManner.get(address) ?? 'silent';
+    if (manner === 'silent' || manner === 'refused') return manner;
+    if (port !== usualPort) return manner === 'filtered' ? 'silent' : 'refused';
+    const queued = (this.addressToQueued.get(address) ?? 0) + 1;
+    this.addressToQueued.set(address, queued);
+    return manner === 'hung' && queued > backlog ? 'silent' : 'open';
   }
 }
 
@@ -151,6 +172,7 @@ function listCauses(nodes: FakeNodes): Steps {
   };
   return {
     ...{ open: behave('open'), refused: behave('refused'), silent: behave('silent') },
+    ...{ filtered: behave('filtered'), hung: behave('hung') },
     wait: (ms) => clock.advance(Number(ms)),
     jump: (ms) => {
       clock.jump(Number(ms));

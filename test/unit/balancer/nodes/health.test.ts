@@ -9,6 +9,11 @@ describe('a node that holds addresses', () => {
   testNodes({
     'takes a node out within 0.8 s that has lost its power, and back after two answers':
       'silent w2; wait 800; out w2; told w2 out; open w2; wait 600; out -; told w2 out, w2 back',
+    'takes no node out whose program hangs: the kernel refuses connects where nobody listens':
+      'hung w1; wait 120000; told -; silent w1; wait 800; out w1',
+    'asks at the port that answers, one connect each time, where a firewall drops the other':
+      'fresh; filtered w1 w2 w3; settle; mark; wait 1000; connects 12 15; told -; silent w1; wait 800; out w1',
+    'asks at the other port when a firewall comes': 'filtered w1 w2 w3; wait 60000; told -',
     'takes a refusal for life': 'refused w1 w2 w3; wait 5000; told -; silent w1; wait 800; out w1',
     'takes nobody out while its own network is away, and nobody when it is back':
       'cut; wait 60000; join; wait 5000; told -',
