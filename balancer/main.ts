@@ -186,6 +186,8 @@ class NodeBalancer {
     this.#report();
   });
   #view: BalancerView | null = null;
+  /** One that waits until this node knows who answers; null for none. */
+  #nextView: BalancerView | null = null;
   #state: SeatsState | null = null;
   /** What was planned last, and what the state is of. */
   #input: SeatsInput | null = null;
@@ -256,7 +258,8 @@ class NodeBalancer {
       listAddresses: () => this.#addresses.list,
       onChange: () => {
         this.#balancer.noteOutages();
-        this.#report();
+        if (this.#nextView === null) this.#report();
+        else this.#takeView(this.#nextView);
       },
     });
   }
@@ -310,7 +313,10 @@ class NodeBalancer {
     this.#report();
   }
 
+  /** Until this node knows who answers, its seats and its Lease are as the former process left them: it takes no address. */
   #takeView(view: BalancerView): void {
+    this.#nextView = this.#nodes.isAcquainted ? null : view;
+    if (this.#nextView !== null) return;
     const before = this.#view;
     this.#view = view;
     if (before === null) growHeap();

@@ -101,7 +101,7 @@ export class NodeAddresses {
 /** What is known of one node. Never changed in place. */
 export interface NodeState {
   readonly history: ConnectHistory;
-  /** Whether it ever answered at this address: otherwise a firewall may drop what is sent there. */
+  /** Whether it ever answered at this address, this node or one that names it: otherwise a firewall may drop what is sent there. */
   readonly hasAnswered: boolean;
   /** Connects in a row that it answered. */
   readonly consecutiveAnswers: number;
@@ -274,6 +274,7 @@ const reloadRestMs = 30_000;
 export class NodeDirectory {
   readonly #ports: DirectoryPorts;
   #nodeToAddress: ReadonlyMap<string, Address> = new Map();
+  #named: ReadonlySet<string> = new Set();
   #wanted: ReadonlySet<string> = new Set();
   /** Lists in a row that failed, or after which somebody was missed. */
   #misses = 0;
@@ -291,6 +292,16 @@ export class NodeDirectory {
   /** The address of each node that has said it. The same map while nothing has changed. */
   get addresses(): ReadonlyMap<string, Address> {
     return this.#nodeToAddress;
+  }
+
+  /** The nodes that do not answer another one that holds addresses, as its Lease said last. */
+  get named(): ReadonlySet<string> {
+    return this.#named;
+  }
+
+  /** Whether a list has ended, also one that failed. */
+  get isListed(): boolean {
+    return this.#listedAt > -Infinity && !this.#isListing;
   }
 
   /** Lists soon. Not to be called twice. */
@@ -354,11 +365,12 @@ export class NodeDirectory {
 
   #take(leases: readonly Lease[]): void {
     const families = this.#ports.families();
+    const reports = leases.flatMap((lease) => parseNodeLease(lease)?.report ?? []);
+    this.#named = new Set(reports.flatMap(({ unresponsive = [] }) => unresponsive.map(({ node }) => node)));
     const found = new Map(
-      leases.flatMap((lease): [string, Address][] => {
-        const report = parseNodeLease(lease)?.report;
-        const address = chooseAddress(report?.addresses ?? [], families);
-        return report === undefined || address === null ? [] : [[report.node, address]];
+      reports.flatMap(({ node, addresses = [] }): [string, Address][] => {
+        const address = chooseAddress(addresses, families);
+        return address === null ? [] : [[node, address]];
       }),
     );
     const isSame =

@@ -176,7 +176,7 @@ interface NodeHealthPorts
   /** The name of this node. It is not asked. */
   readonly node: string;
   readonly logger: Logger;
-  /** Called when `outages` has changed. */
+  /** Called when `outages` or `isAcquainted` has changed. */
   readonly onChange: () => void;
 }
 
@@ -195,6 +195,12 @@ const idlePace: ProbePace = { intervalMs: 5000, perSecond: 20 };
  */
 const closedPort = 10_251;
 
+/**
+ * A node that has just started waits so long to know who answers. Lists of Leases, and a connect to each of 1,000 nodes, take less. If all nodes
+ * start at the same time, or the API is away, some node has to hold addresses.
+ */
+const acquaintMs = 5000;
+
 /** At least so many are asked, if there are, also without endpoints: their answers show that this host's network works. */
 const leastAsked = 4;
 
@@ -209,16 +215,20 @@ export class NodeHealth {
   readonly #turns: ProbeTurns;
   readonly #reports: NodeReports;
   readonly #nodeToTarget = new Map<string, Target>();
-  #used: ReadonlySet<string> = new Set();
+  /** Null before the first `watch`. */
+  #used: ReadonlySet<string> | null = null;
   #outages = noOutages;
   #probes = 0;
   #isHolding = false;
+  #isAcquainted: boolean;
   #cancel: Cancel = () => undefined;
+  #cancelWait: Cancel = () => undefined;
   #isStopped = false;
 
   constructor(ports: NodeHealthPorts) {
     this.#ports = ports;
-    this.#turns = new ProbeTurns(ports.random, idlePace);
+    this.#isAcquainted = ports.port === 0;
+    this.#turns = new ProbeTurns(ports.random, activePace);
     this.#reports = new NodeReports({
       ...ports,
       paceMs: () => (this.#isHolding ? activeReadMs : idleReadMs),
@@ -233,6 +243,7 @@ export class NodeHealth {
       },
       onProblem: (error) => {
         this.#logListing(error);
+        this.#noteAcquainted();
       },
     });
   }
@@ -240,6 +251,11 @@ export class NodeHealth {
   /** The nodes that do not answer. The same object while nothing has changed. */
   get outages(): NodeOutages {
     return this.#outages;
+  }
+
+  /** Whether each node was asked once, or five seconds have passed: one that holds addresses before may send clients to a dead node for a minute. */
+  get isAcquainted(): boolean {
+    return this.#isAcquainted;
   }
 
   /** The same for people, sorted. */
@@ -264,13 +280,18 @@ export class NodeHealth {
 
   /** Begins. Not to be called twice. */
   start(): void {
-    if (this.#ports.port > 0) this.#directory.start();
+    if (this.#ports.port === 0) return;
+    this.#directory.start();
+    this.#cancelWait = this.#ports.clock.schedule(acquaintMs, () => {
+      this.#noteAcquainted({ isOver: true });
+    });
   }
 
   /** Asks nobody any more. The outages stay. */
   stop(): void {
     this.#isStopped = true;
     this.#cancel();
+    this.#cancelWait();
     this.#reports.stop();
     this.#directory.stop();
   }
@@ -285,16 +306,31 @@ export class NodeHealth {
   /** Takes whether this node holds addresses: then it asks more often. */
   setHolding(isHolding: boolean): void {
     this.#isHolding = isHolding;
-    const pace = isHolding ? activePace : idlePace;
+    this.#choosePace();
+  }
+
+  #choosePace(): void {
+    const pace = this.#isHolding || !this.#isAcquainted ? activePace : idlePace;
     if (!this.#turns.setPace(pace, this.#ports.clock.now())) return;
     this.#plan();
+  }
+
+  #noteAcquainted({ isOver } = { isOver: false }): void {
+    if (this.#isAcquainted) return;
+    const isAsked = ({ state }: Target) => state.history.connect !== 'unknown';
+    const isKnown = this.#used !== null && this.#directory.isListed;
+    if (!isOver && !(isKnown && [...this.#nodeToTarget.values()].every(isAsked))) return;
+    this.#isAcquainted = true;
+    this.#cancelWait();
+    this.#choosePace();
+    this.#ports.onChange();
   }
 
   /** Asks the nodes in use whose address is known, and some more where these are few. */
   #choose(): void {
     const { addresses } = this.#directory;
     const { node: own, clock } = this.#ports;
-    const needed = new Set([...this.#used].filter((node) => node !== own));
+    const needed = new Set([...(this.#used ?? [])].filter((node) => node !== own));
     this.#directory.want(needed);
     const chosen = [...needed].filter((node) => addresses.has(node));
     const others = [...addresses.keys()].filter((node) => node !== own && !needed.has(node)).sort();
@@ -307,13 +343,16 @@ export class NodeHealth {
       const known = before.get(node);
       const isSame = known?.address.text === address.text;
       const ports = [closedPort, this.#ports.port];
-      const unknown = { address, state: unknownNode, unresponsiveSince: '', ports };
+      // Another node that holds addresses has seen it answer, and then no more.
+      const state = { ...unknownNode, hasAnswered: this.#directory.named.has(node) };
+      const unknown = { address, state, unresponsiveSince: '', ports };
       this.#nodeToTarget.set(node, isSame ? known : unknown);
     }
     for (const [node, known] of before)
       if (this.#nodeToTarget.get(node) !== known) this.#reports.forget(node);
     this.#turns.setNodes(new Set(this.#nodeToTarget.keys()), clock.now());
     this.#noteOutages();
+    this.#noteAcquainted();
     this.#plan();
   }
 
@@ -348,6 +387,7 @@ export class NodeHealth {
     }
     const isDoubtful = isUndecided(this.#nodeToTarget.get(node)?.state ?? state);
     this.#turns.ended(node, { askedAt, isDoubtful });
+    this.#noteAcquainted();
     this.#plan();
   }
 

@@ -36,6 +36,10 @@ export class FakeNodes {
   lists = 0;
   /** How long a Lease takes to read. */
   readMs = 0;
+  /** Whether lists of Leases end. */
+  isApiHung = false;
+  /** Nodes that do not answer another one, as its Lease says. */
+  named: readonly string[] = [];
   /** Node to when its balancer has renewed its Lease; none where nothing is said. */
   readonly nodeToRenewal = new Map<string, string>();
   /** Those whose balancers renew it each 10 s. */
@@ -104,6 +108,8 @@ export class FakeNodes {
     this.lists += 1;
     await Promise.resolve();
     if (this.refusal !== null) throw this.refusal;
+    if (this.isApiHung) await new Promise(() => undefined);
+    const unresponsive = JSON.stringify(this.named.map((node) => ({ node, since: '2026' })));
     const { schema } = toLeaseResource('vipnat-system');
     return [...this.nodeToAddress].map(([node, address]) =>
       schema.parse({
@@ -112,7 +118,10 @@ export class FakeNodes {
           namespace: 'vipnat-system',
           uid: node,
           resourceVersion: '1',
-          annotations: { 'vipnat.io/node-addresses': JSON.stringify(['fd00::1', address]) },
+          annotations: {
+            'vipnat.io/node-addresses': JSON.stringify(['fd00::1', address]),
+            'vipnat.io/unresponsive-nodes': unresponsive,
+          },
         },
       }),
     );
@@ -197,6 +206,8 @@ function listCauses(nodes: FakeNodes): Steps {
     refuse: (text) => (nodes.refusal = new Error(text)),
     allow: () => (nodes.refusal = null),
     slow: (ms) => (nodes.readMs = Number(ms)),
+    hang: () => (nodes.isApiHung = true),
+    name: (who) => (nodes.named = toNames(who)),
     renew: (text) => nodes.nodeToRenewal.set('w2', text),
     renews: (who) => (nodes.renewing = toNames(who)),
     // All have balancers, and w2 has just been lost.
@@ -226,6 +237,9 @@ function listChecks(nodes: FakeNodes): Steps {
     },
     lost: (who) => {
       expect(nodes.lost).toEqual(toNames(who));
+    },
+    acquainted: (isSo) => {
+      expect(nodes.health.isAcquainted).toBe(isSo === 'yes');
     },
     told: (lines) => {
       expect(nodes.told.join(', ') || '-').toBe(lines);

@@ -49,6 +49,20 @@ describe('a node', () => {
   });
 });
 
+describe('a node that has just started', () => {
+  testNodes({
+    'takes a node out that another one names, and that does not answer either':
+      'fresh; name w2; silent w2; settle; out w2; lost -; told w2 out; open w2; wait 1000; out -',
+    'knows nobody before it has asked each, and asks all at once':
+      '9 nodes; fresh; silent w3; wait 300; acquainted no; wait 200; acquainted yes; wait 3000; ' +
+      'connects 20 29',
+    'waits five seconds for the API, and no longer':
+      'fresh; hang; wait 4900; acquainted no; wait 100; acquainted yes',
+    'does not wait where Leases may not be listed, or nobody is asked':
+      'fresh; refuse leases are forbidden; acquainted no; wait 100; acquainted yes',
+  });
+});
+
 describe('the addresses of nodes', () => {
   testNodes({
     'are asked for again when a node does not answer: another address begins anew':
