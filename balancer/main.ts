@@ -28,7 +28,6 @@ import { type NodeHealth, createNodeHealth } from './nodes/health.ts';
 import { NodeAddresses } from './nodes/directory.ts';
 import { createBalancerKernel } from '../lib/kernel/kernel.ts';
 import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
-import { isAwaited } from '../lib/api/service.ts';
 import { listServices, maxDraining } from '../lib/api/node.ts';
 import { RoutedClient } from '../lib/kubernetes/writes.ts';
 import { setFlagsFromString } from 'node:v8';
@@ -340,11 +339,11 @@ class NodeBalancer {
    */
   #report(): void {
     if (this.#view === null || this.#state === null) return;
-    const { virtualIps, mode, draining, isAnyEarly, isAnyEnding } = this.#view;
+    const { mode, draining, awaited } = this.#view;
     if (this.#planned === this.#input) this.#programmed = this.#view.programmed;
     if (this.#programmed === null) return;
     const { held: seats, inUse, unheld, announced } = this.#state;
-    this.#reporter.setAwaited({ any: isAnyEarly || virtualIps.some(isAwaited), early: isAnyEnding });
+    this.#reporter.setAwaited(awaited);
     const { list: addresses } = this.#addresses;
     this.#reporter.report({
       ...{ programmed: this.#programmed, mode, seats, inUse, unheld, addresses },

@@ -8,6 +8,8 @@ import {
   type NodeReport,
   leaseDurationMs,
   toAnnotations,
+  type AwaitedVersion,
+  isProgrammed,
 } from '../lib/api/node.ts';
 import { forwardChain, parseSave, isOwnChain } from '../lib/iptables/rules.ts';
 import { ownTable, type SaveOutput } from '../lib/kernel/port.ts';
@@ -283,7 +285,7 @@ const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
  * Goal: the controller knows within half a second what it waits for.
  * Tension: a thousand nodes that report each change are thousands of writes a second, and most of them nobody waits for.
  * Compromise: a renewal each 10 s says all. Some facts are written immediately, but at most twice a second: what the controller cannot know
- * otherwise (seats, mode, addresses in use), what is left of drains, versions while an address waits for them or a pod ends, and addresses that
+ * otherwise (seats, mode, addresses in use), what is left of drains, versions for which an address or a pod waits, and addresses that
  * are newly on an interface since the last report. An unreachable API changes nothing but that.
  */
 
@@ -293,14 +295,6 @@ interface ReporterPorts extends LeasePlace {
   readonly logger: Logger;
   /** Called after each renewal that was taken. */
   readonly onRenewed: (renewal: Renewal) => void;
-}
-
-/** For which versions somebody waits. */
-interface Awaited {
-  /** Of any kind: for an address, or for the gate of a pod. */
-  readonly any: boolean;
-  /** Of early EndpointSlices alone: a pod ends. */
-  readonly early: boolean;
 }
 
 /** What a node says of itself. */
@@ -321,9 +315,8 @@ export class NodeReporter {
   readonly #lease: LeaseWriter;
   #report: NodeStatus | null = null;
   #reported: NodeStatus | null = null;
-  #awaited: Awaited = { any: false, early: false };
-  /** Whether a version of early EndpointSlices is to be said soon, since a pod ended in one. */
-  #owesEarly = false;
+  /** Versions for which somebody waits, or waited, and which no report has had yet; by kind and version. */
+  readonly #owed = new Map<string, AwaitedVersion>();
   /** Whether the Lease is to be renewed, whatever there is to say. */
   #isNeeded = false;
   #isStarted = false;
@@ -356,10 +349,10 @@ export class NodeReporter {
     this.#plan();
   }
 
-  /** Takes for which versions somebody waits that this node may not have reported yet. */
-  setAwaited(awaited: Awaited): void {
-    this.#awaited = awaited;
-    this.#owesEarly ||= awaited.early;
+  /** Takes for which versions somebody waits. Each hastens one report: a gate can wait for other nodes, or in vain, for minutes. */
+  setAwaited(awaited: readonly AwaitedVersion[]): void {
+    for (const one of awaited)
+      if (!isSaid(this.#reported, one)) this.#owed.set(`${one.kind} ${one.version}`, one);
     this.#plan();
   }
 
@@ -395,7 +388,7 @@ export class NodeReporter {
 
   #isUrgent(): boolean {
     if (this.#isNeeded || this.#report === null || this.#reported === null) return true;
-    const { programmed, announced, draining, ...rest } = this.#report;
+    const { programmed: _, announced, draining, ...rest } = this.#report;
     const {
       programmed: before,
       announced: reportedAnnounced,
@@ -404,15 +397,10 @@ export class NodeReporter {
     } = this.#reported;
     if (!isDeepStrictEqual(rest, others)) return true;
     if (!isDeepStrictEqual(listCounted(draining), listCounted(reportedDraining))) return true;
-    if (this.#isWaitedFor(programmed, before)) return true;
+    if ([...this.#owed.values()].some((one) => isSaid(this.#report, one))) return true;
     // The last report may lack addresses that keepalived had not added to an interface yet.
     const isOwed = reportedAnnounced !== before.virtualips;
     return isOwed && announced !== reportedAnnounced;
-  }
-
-  #isWaitedFor(programmed: NodeStatus['programmed'], before: NodeStatus['programmed']): boolean {
-    if (this.#awaited.any && !isDeepStrictEqual(programmed, before)) return true;
-    return this.#owesEarly && programmed.earlyslices !== before.earlyslices;
   }
 
   async #write(): Promise<void> {
@@ -425,8 +413,7 @@ export class NodeReporter {
     if (problem === null) {
       if (this.#failures > 0) logger.info('the API takes what this node says again');
       [this.#failures, this.#reported] = [0, detail];
-      // What came while it was written is to be said, too.
-      if (detail === this.#report) this.#owesEarly = this.#awaited.early;
+      for (const [key, one] of this.#owed) if (isSaid(detail, one)) this.#owed.delete(key);
       onRenewed({ begunMs, text });
     } else {
       if (this.#failures === 0 && !this.#isStopped)
@@ -439,6 +426,10 @@ export class NodeReporter {
     this.#writing = null;
     this.#plan();
   }
+}
+
+function isSaid(report: NodeStatus | null, { kind, version }: AwaitedVersion): boolean {
+  return report !== null && isProgrammed(report, kind, version);
 }
 
 /** Every node knows who drains. Only those whose connections have changed have something to report immediately. */

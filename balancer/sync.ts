@@ -1,7 +1,7 @@
 import type { BalancerKernel } from '../lib/kernel/kernel.ts';
 import { type Clock, backOff } from '../lib/clock.ts';
 import type { BalancerCounter, BalancerProgress } from './report.ts';
-import type { NodeReport, DrainingEndpoint } from '../lib/api/node.ts';
+import type { NodeReport, DrainingEndpoint, AwaitedVersion } from '../lib/api/node.ts';
 import type { AddressPool, VirtualIp } from '../lib/api/vipnat.ts';
 import { Programmer, IsolatedWrites } from './table/programmer.ts';
 import { aliveSeconds, tableName } from '../lib/api/balancer.ts';
@@ -30,10 +30,8 @@ export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
   readonly pools: readonly AddressPool[];
   readonly virtualIps: readonly VirtualIp[];
   readonly draining: readonly DrainingEndpoint[];
-  /** Whether a pod gets connections that waits to be called ready. */
-  readonly isAnyEarly: boolean;
-  /** Whether early EndpointSlices say of a pod that it ends. */
-  readonly isAnyEnding: boolean;
+  /** For what the controller waits. */
+  readonly awaited: readonly AwaitedVersion[];
   /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
   readonly left: ReadonlyMap<string, string>;
   /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
@@ -406,9 +404,9 @@ export class Balancer {
     // kube-proxy follows the API itself.
     const programmed = isOn || !hasSynced ? this.#programmed : versions;
     if (programmed === null) return;
-    const [{ draining }, { isAnyEarly, isAnyEnding }, left] = [this.#settled, index.early, this.#left];
+    const [{ draining }, awaited, left] = [this.#settled, index.listAwaited(virtualIps), this.#left];
     const [mode, { dropping }] = [isOn ? 'direct' : 'kube-proxy', this.#decider] as const;
-    const view = { mode, programmed, pools, virtualIps, draining, isAnyEarly, isAnyEnding, left, dropping };
+    const view = { mode, programmed, pools, virtualIps, draining, awaited, left, dropping };
     this.#ports.onView(view);
   }
 }

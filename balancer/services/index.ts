@@ -1,7 +1,13 @@
 import { type EarlySlice, nameEarlyOwner, readWeights } from '../../lib/api/endpoints.ts';
-import { type ServiceSlice, toPodNumber, type Service, serviceNameLabel } from '../../lib/api/service.ts';
+import {
+  type ServiceSlice,
+  toPodNumber,
+  type Service,
+  serviceNameLabel,
+  isAwaited,
+} from '../../lib/api/service.ts';
 import type { AddressUser, VirtualIp } from '../../lib/api/vipnat.ts';
-import type { NodeEnding, FollowedNode } from '../../lib/api/node.ts';
+import type { NodeEnding, FollowedNode, AwaitedVersion } from '../../lib/api/node.ts';
 import { type NodeEndings, type BalancedService, protocolToNumber, nameTaken } from './backends.ts';
 import { families, type Family, parseObjectName } from '../../lib/net.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
@@ -30,19 +36,15 @@ type Slices<T> = Iterable<T>;
 /** Of all Services, by their keys. What is remembered are pods of early slices that are there. */
 export class EarlyEndpoints {
   readonly #serviceToPods = new Map<string, Map<string, PodMemory>>();
-  readonly #waiting = new Set<string>();
-  /** Services with early slices that say of a pod that it ends. */
-  readonly #ending = new Set<string>();
+  /** Services with pods that get connections by the early word alone, to the versions of their slices. */
+  readonly #waiting = new Map<string, readonly string[]>();
+  /** The same of those that end: the controller times how long nodes take to report it. */
+  readonly #ending = new Map<string, readonly string[]>();
   #isFollowing = false;
 
-  /** Whether any pod gets connections by the early word alone. */
-  get isAnyEarly(): boolean {
-    return this.#waiting.size > 0;
-  }
-
-  /** Whether early slices say of any pod that it ends: the controller times how long nodes take to report it. */
-  get isAnyEnding(): boolean {
-    return this.#ending.size > 0;
+  /** Versions of early slices with pods that get connections by the early word alone, or end by it. */
+  get awaited(): readonly string[] {
+    return [...this.#waiting.values(), ...this.#ending.values()].flat();
   }
 
   /** All kinds were listed: from now on, a pod that Kubernetes' slices do not have can be newer than they are. */
@@ -54,12 +56,11 @@ export class EarlyEndpoints {
   takeEarly(service: string, early: Slices<EarlySlice>, slices: Slices<ServiceSlice>): void {
     const before = this.#serviceToPods.get(service);
     const pods = new Map<string, PodMemory>();
-    this.#ending.delete(service);
     for (const endpoint of listEarly(early)) {
       const key = describePod(endpoint);
       pods.set(key, before?.get(key) ?? { isListed: !this.#isFollowing, wasReady: false });
-      if (isTakenOut(endpoint)) this.#ending.add(service);
     }
+    this.#ending.set(service, listVersions(early, isTakenOut));
     if (pods.size === 0) this.forget(service);
     else this.#serviceToPods.set(service, pods);
     for (const slice of slices) this.takeSlice(service, slice);
@@ -111,9 +112,16 @@ export class EarlyEndpoints {
       const endpoints = (slice.endpoints ?? []).filter(isEarly).map((one) => toReady(one, isHinted));
       return endpoints.length === 0 ? [] : [{ ...slice, endpoints }];
     });
-    if (added.length > 0) this.#waiting.add(service);
+    if (added.length > 0) this.#waiting.set(service, listVersions(early, isEarly));
     return [...slices.map((slice) => (ending.size === 0 ? slice : end(slice, ending))), ...added];
   }
+}
+
+/** Of the slices that have such an endpoint. */
+function listVersions(early: Slices<EarlySlice>, isChosen: (endpoint: EarlyEndpoint) => boolean): string[] {
+  return [...early].flatMap(({ metadata, endpoints }) =>
+    endpoints?.some(isChosen) === true ? [metadata.resourceVersion] : [],
+  );
 }
 
 /** Whether the early word counts, and calls an endpoint ready. */
@@ -343,6 +351,20 @@ export class ServiceIndex {
   /** Has Services looked at again, for what objects do not say of them. */
   touch(services: readonly string[]): void {
     for (const service of services) this.#changed.add(service);
+  }
+
+  /** For what the controller waits: addresses with their Services, and pods that early slices call ready or ended. */
+  listAwaited(virtualIps: readonly VirtualIp[]): AwaitedVersion[] {
+    const awaited = virtualIps.filter(isAwaited);
+    const users = awaited.flatMap(({ spec }) => spec.services);
+    const services = users.flatMap(
+      ({ namespace, name }) => this.#services.get(`${namespace}/${name}`)?.metadata.resourceVersion ?? [],
+    );
+    return [
+      ...awaited.map(({ metadata }) => ({ kind: 'virtualips' as const, version: metadata.resourceVersion })),
+      ...services.map((version) => ({ kind: 'services' as const, version })),
+      ...this.early.awaited.map((version) => ({ kind: 'earlyslices' as const, version })),
+    ];
   }
 
   /** A Service as it is to be balanced; null where it is not there, or has no address. */

@@ -13,6 +13,12 @@ import { type Resource, name, objectVersion } from '../kubernetes/client.ts';
  */
 export type ReportedKind = 'virtualips' | 'services' | 'endpointslices' | 'earlyslices';
 
+/** A version of an object for which the controller waits until nodes report that they have programmed it. */
+export interface AwaitedVersion {
+  readonly kind: ReportedKind;
+  readonly version: string;
+}
+
 /** How a node balances: `direct` by its own table, `kube-proxy` by that one's; `none`: it can serve no address. */
 export const nodeModes = ['direct', 'kube-proxy', 'none'] as const;
 
@@ -143,7 +149,11 @@ export function toAnnotations(report: NodeReport): Record<string, string> {
 }
 
 /** Whether all changes up to a version are programmed. */
-export function isProgrammed(report: NodeReport, kind: ReportedKind, version: string): boolean {
+export function isProgrammed(
+  report: Pick<NodeReport, 'programmed'>,
+  kind: ReportedKind,
+  version: string,
+): boolean {
   const programmed = report.programmed[kind];
   return programmed !== undefined && toNumber(programmed) >= toNumber(version);
 }

@@ -4,7 +4,6 @@ import type { Random } from '../../../lib/clock.ts';
 import type { NodeHealth, NodeWatch } from '../../../balancer/nodes/health.ts';
 import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
 import { noOutages } from '../../../balancer/services/backends.ts';
-import { isAwaited } from '../../../lib/api/service.ts';
 import { maxDraining, listServices } from '../../../lib/api/node.ts';
 import { NodeReporter, LeaseValidity, BalancerCounter } from '../../../balancer/report.ts';
 import { RoutedClient } from '../../../lib/kubernetes/writes.ts';
@@ -69,9 +68,9 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
   }) ?? { health: { unresponsive: [] }, watch: { outages: noOutages, watch: () => undefined } };
   const report = () => {
     if (view === null) return;
-    const { programmed, mode, draining, isAnyEarly, isAnyEnding, virtualIps, left, dropping } = view;
+    const { programmed, mode, draining, awaited, left, dropping } = view;
     const seats = listSeats();
-    reporter.setAwaited({ any: isAnyEarly || virtualIps.some(isAwaited), early: isAnyEnding });
+    reporter.setAwaited(awaited);
     reporter.report({
       ...{ programmed, mode, draining: draining.slice(0, maxDraining), seats, inUse: [] },
       // Its interfaces have addresses as soon as its tables do.

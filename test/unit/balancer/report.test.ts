@@ -10,7 +10,7 @@ import { FakeClock } from '../../support/fakes/clock.ts';
 import { LeaseApi, type Trip } from '../../support/fakes/lease-api.ts';
 import { createRecordingLogger } from '../../support/fakes/logger.ts';
 import { describe, test, expect } from '@jest/globals';
-import { toAnnotations } from '../../../lib/api/node.ts';
+import { type ReportedKind, toAnnotations } from '../../../lib/api/node.ts';
 import type { BalancerKernel } from '../../../lib/kernel/kernel.ts';
 
 const detail: NodeStatus = { programmed: { services: '10' }, seats: [], mode: 'direct', inUse: [] };
@@ -147,7 +147,9 @@ function createSteps(): Steps {
       }
     },
     await: (what) => {
-      reporter.setAwaited({ any: what === 'any', early: what === 'early' });
+      const [kind = '', from = 0, to = from] = what.split(/[= ]/);
+      for (let version = Number(from); version <= Number(to); version += 1)
+        reporter.setAwaited([{ kind: kind as ReportedKind, version: `${version}` }]);
     },
     lose: () => (way.trip = { thereMs: 1e9, backMs: null }),
     find: () => (way.trip = { thereMs: 1, backMs: 1 }),
@@ -200,16 +202,19 @@ describe('a node', () => {
       'has draining "connections":7; report; wait 1000; is draining []',
     'renews it each 10 s, with all that it has programmed by then':
       'report; wait 100; versions services 11 499; writes 5; wait 10000; is programmed {"services":"499"}',
-    'says what it has programmed twice a second while an address waits for it, and no more often':
-      'report; wait 5000; await any; versions services 11 110; writes 20 22; await none; wait 9000; writes 20 23',
+    'says what it has programmed twice a second while addresses wait for it, and no more often':
+      'report; wait 5000; await services 11 110; versions services 11 110; writes 20 22; versions services 111 200; writes 20 23',
     'says at once which early EndpointSlices it has while a pod ends, also when the pod is gone by then':
-      'report earlyslices=10; wait 5000; await early; report earlyslices=11; wait 10; ' +
+      'report earlyslices=10; wait 5000; await earlyslices=11; report earlyslices=11; wait 10; ' +
       'has programmed "earlyslices":"11"; mark; versions services 11 19 earlyslices=11; writes 0; ' +
-      'report earlyslices=12; await none; wait 500; writes 1; report earlyslices=13; wait 5000; writes 1',
+      'await earlyslices=12; report earlyslices=12; wait 500; writes 1; report earlyslices=13; wait 5000; writes 1',
+    'writes no more than usual for a gate that waits for others, when it has said what that waits for':
+      'report earlyslices=12; wait 5000; await earlyslices=12; await earlyslices=14; mark; ' +
+      'versions services 11 6010 earlyslices=12; writes 59 61; wait 5000; mark; report earlyslices=14; wait 100; writes 1',
     // What moves on with what is programmed waits for the next renewal, as that does.
     'says at once that addresses are on an interface which were not, and nothing of it otherwise':
       'report virtualips=10 announced=10; wait 100; mark; report virtualips=11 announced=11; wait 5000; writes 0; ' +
-      'await any; report virtualips=12 announced=11; wait 100; await none; wait 2000; writes 1; ' +
+      'await virtualips=12; report virtualips=12 announced=11; wait 2100; writes 1; ' +
       'report virtualips=12 announced=12; wait 100; writes 2; is announced 12',
     ...Object.fromEntries(['seats=default/0', 'mode=none', 'inUse=10.0.9.9'].map(toNews)),
     'goes on when somebody else has written its Lease, or deleted it':

@@ -89,9 +89,9 @@ describe('a pod of an early slice', () => {
   test('takes connections before Kubernetes calls it ready, whether or not its slices have it yet', () => {
     expect(sides.tellEarly(a('r')).ready).toEqual(['10.244.1.2']);
     expect(sides.tell(a('n'), b('r')).ready.sort()).toEqual(['10.244.1.2', '10.244.2.2']);
-    expect(sides.endpoints.isAnyEarly).toBe(true);
+    expect(sides.endpoints.awaited).toHaveLength(1);
     expect(sides.tell(a('r'), b('r')).ready.sort()).toEqual(['10.244.1.2', '10.244.2.2']);
-    expect(sides.endpoints.isAnyEarly).toBe(false);
+    expect(sides.endpoints.awaited).toEqual([]);
   });
 
   test('takes none before its containers are ready', () => {
@@ -119,7 +119,7 @@ describe('a pod of an early slice', () => {
   test('that ends takes connections on where its Service publishes pods that are not ready, whoever says it first', () => {
     expect(sides.tell(a('r'), b('r')).tellEarly(a('p')).ready).toEqual(['10.244.1.2', '10.244.2.2']);
     expect(sides.tell(a('p'), b('r')).ready).toEqual(['10.244.1.2', '10.244.2.2']);
-    expect(sides.endpoints.isAnyEnding).toBe(false);
+    expect(sides.endpoints.awaited).toEqual([]);
   });
 
   test('takes none when it is gone from Kubernetes slices, though the early one stays', () => {
@@ -175,7 +175,7 @@ test('without early slices, slices are the same objects as before', () => {
   expect(sides.endpoints.merge(key, slices, [])).toBe(slices);
   sides.tellEarly(a('r')).tellEarly();
   expect(sides.endpoints.merge(key, slices, [])).toBe(slices);
-  expect(sides.endpoints.isAnyEarly).toBe(false);
+  expect(sides.endpoints.awaited).toEqual([]);
 });
 
 /** One side says something new of one of two pods, which get one address one after the other. */
