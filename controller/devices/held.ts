@@ -1,5 +1,5 @@
 import type { Service, ServicePort, ServiceSlice } from '../../lib/api/service.ts';
-import type { DeviceDrain, LoadBalancerDevice } from '../../lib/api/device.ts';
+import type { DeviceDrain, LoadBalancerDevice, DeviceNode } from '../../lib/api/device.ts';
 import { toTime } from '../cache/parts.ts';
 import { type BalancerId, type Balancer, type Member, formatMember } from '../../devices/driver.ts';
 import type { ClusterView } from '../cache/cache.ts';
@@ -193,6 +193,9 @@ function nameMember(protocol: string, port: number, member: Pick<Member, 'addres
  *
  * What the device has and is to get no connections any more stays with weight 0: a pod until it is gone, since its address may be another's
  * then, and a node's port for as long as connections may drain.
+ *
+ * If nobody would be left, and pods are there that do not end, who is there stays with its weight. Kubernetes calls all nodes and pods not ready
+ * while kubelets cannot reach the API (KEP-3458), and the device has checks of its own.
  */
 export function listMembers(query: MembersQuery, view: ClusterView): Member[] {
   const { service, port, slices, family } = query;
@@ -222,26 +225,53 @@ function listAddresses({ status }: Pod): string[] {
   return texts.flatMap((text) => parseAddress(text ?? '') ?? []).map(({ text }) => text);
 }
 
-function toPods({ port, former }: MembersQuery, backends: readonly Backend[]): Member[] {
-  const serving = new Set(chooseServing(backends));
+/** Who is not ready, and does not end, as if it were ready. */
+function chooseAnyway(backends: readonly Backend[]): readonly Backend[] {
+  return chooseServing(backends.map((one) => ({ ...one, isReady: !one.isEnding })));
+}
+
+function toPods(query: MembersQuery, backends: readonly Backend[]): Member[] {
+  const { port, former } = query;
+  const choice = chooseServing(backends);
+  const last = choice.length > 0 ? [] : chooseAnyway(backends).map(({ address }) => address);
+  const serving = new Set(choice);
   return backends.flatMap((backend): Member[] => {
     const address = parseAddress(backend.address);
     if (address === null) return [];
     const member = { address, port: backend.port };
-    if (serving.has(backend)) return [{ ...member, weight: Math.max(1, backend.weight) }];
-    return former.has(nameMember(port.protocol, port.port, member)) ? [{ ...member, weight: 0 }] : [];
+    const isFormer = former.has(nameMember(port.protocol, port.port, member));
+    const isServing = serving.has(backend) || (isFormer && last.includes(backend.address));
+    if (isServing) return [{ ...member, weight: Math.max(1, backend.weight) }];
+    return isFormer ? [{ ...member, weight: 0 }] : [];
   });
 }
 
 function toNodes(query: MembersQuery, backends: readonly Backend[], view: ClusterView): Member[] {
-  const { port, service, family, former, drainMs, nowMs } = query;
-  const nodePort = port.nodePort ?? 0;
-  const serving = chooseServing(backends);
+  const { port, former } = query;
+  const nodes = [...view.deviceNodes.values()];
+  const name = (member: Member) => nameMember(port.protocol, port.port, member);
+  const taking = nodes.filter(({ takesConnections }) => takesConnections);
+  const choice = chooseServing(backends);
+  const members = weighNodes(query, choice, taking);
+  if (members.length === 0)
+    members.push(
+      ...weighNodes(query, choice.length > 0 ? choice : chooseAnyway(backends), nodes).filter((member) =>
+        former.has(name(member)),
+      ),
+    );
+  return [...members, ...listDraining(query, new Set(members.map(name)))];
+}
+
+function weighNodes(
+  { service, family, port }: MembersQuery,
+  serving: readonly Backend[],
+  nodes: readonly DeviceNode[],
+): Member[] {
   const isLocal = service.spec.externalTrafficPolicy === 'Local';
   const weights = new Map<Address, number>();
-  for (const node of view.deviceNodes.values()) {
+  for (const node of nodes) {
     const address = node.addresses.find((one) => one.family === family);
-    if (address === undefined || !node.takesConnections) continue;
+    if (address === undefined) continue;
     const here = serving.filter((backend) => backend.node === node.metadata.name);
     weights.set(
       address,
@@ -251,22 +281,14 @@ function toNodes(query: MembersQuery, backends: readonly Backend[], view: Cluste
   // With the policy Cluster every node reaches every pod, wherever these are.
   const isElsewhere = serving.length > 0 && [...weights.values()].every((weight) => weight === 0);
   if (isElsewhere && !isLocal) for (const address of weights.keys()) weights.set(address, 1);
-  const members = [...weights].flatMap(([address, weight]) =>
-    weight === 0 ? [] : [{ address, port: nodePort, weight }],
+  return [...weights].flatMap(([address, weight]) =>
+    weight === 0 ? [] : [{ address, port: port.nodePort ?? 0, weight }],
   );
-  const known = new Set(members.map((member) => nameMember(port.protocol, port.port, member)));
-  return [...members, ...listDraining({ port, former, drainMs, nowMs, family }, known)];
 }
 
 /** Members that the device has, and that are to get nothing any more: as long as their connections may last. */
 function listDraining(
-  {
-    port,
-    former,
-    drainMs,
-    nowMs,
-    family,
-  }: Pick<MembersQuery, 'port' | 'former' | 'drainMs' | 'nowMs' | 'family'>,
+  { port, former, drainMs, nowMs, family }: MembersQuery,
   known: ReadonlySet<string>,
 ): Member[] {
   const prefix = `${port.protocol.toLowerCase()} ${port.port} `;

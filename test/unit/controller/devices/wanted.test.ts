@@ -108,7 +108,30 @@ describe('node ports have the weights of the pods on each node, for both policie
     const inventory = { deviceNodes, endpointSlices: [makeSlice('apps/a', ['10.1.0.1@n1'])] };
     const former = was(null, '10.0.0.1:30080');
     expect(listMembers(want({ inventory, former }))).toEqual(['10.0.0.1:30080 0', '10.0.0.2:30080 1']);
-    expect(listMembers(want({ inventory, former, spec: local }))).toEqual(['10.0.0.1:30080 0']);
+    // No other node has a pod.
+    expect(listMembers(want({ inventory, former, spec: local }))).toEqual(['10.0.0.1:30080 1']);
+  });
+
+  test.each(Object.entries(away))('a node that %s keeps its connections if all nodes do', (_, more) => {
+    const deviceNodes = ['1', '2', '3'].map((each) => makeDeviceNode(`n${each}`, `10.0.0.${each}`, more));
+    const inventory = { deviceNodes, endpointSlices: [makeSlice('apps/a', pods)] };
+    const former = new Map([...was(null, '10.0.0.1:30080'), ...was(90_000, '10.0.0.2:30080')]);
+    const members = ['10.0.0.1:30080 2', '10.0.0.2:30080 1'];
+    expect(listMembers(want({ inventory, former }))).toEqual(members);
+    expect(listMembers(want({ inventory, former, spec: local }))).toEqual(members);
+  });
+
+  test.each<[string, readonly string[], string[]]>([
+    [
+      'are not ready keep what was there',
+      ['!10.1.0.1@n1', '!10.1.0.2@n2'],
+      ['10.0.0.1:30080 1', '10.0.0.2:30080 1'],
+    ],
+    ['are gone drain', [], ['10.0.0.1:30080 0', '10.0.0.2:30080 0']],
+  ])('pods that all %s', (_, endpoints, expected) => {
+    expect(listMembers(want(onNodes(endpoints, was(null, '10.0.0.1:30080', '10.0.0.2:30080'))))).toEqual(
+      expected,
+    );
   });
 
   test('more pods than a weight has numbers keep their proportions', () => {
@@ -134,6 +157,11 @@ describe('pods', () => {
       'that end and were never there do not come',
       toPods(['10.1.0.1', '-10.1.0.2', '!10.1.0.3']),
       ['10.1.0.1:8080 1'],
+    ],
+    [
+      'that are all not ready keep what was there: Kubernetes may not reach their nodes',
+      toPods(['!10.1.0.1', '!10.1.0.2', '!10.1.0.3'], was(null, '10.1.0.1:8080', '10.1.0.2:8080')),
+      ['10.1.0.1:8080 1', '10.1.0.2:8080 1'],
     ],
     ['that all end serve as long as they answer', toPods(['-10.1.0.2']), ['10.1.0.2:8080 1']],
   ])('%s', (_, given, expected) => {
