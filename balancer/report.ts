@@ -387,20 +387,12 @@ export class NodeReporter {
   }
 
   #isUrgent(): boolean {
-    if (this.#isNeeded || this.#report === null || this.#reported === null) return true;
-    const { programmed: _, announced, draining, ...rest } = this.#report;
-    const {
-      programmed: before,
-      announced: reportedAnnounced,
-      draining: reportedDraining,
-      ...others
-    } = this.#reported;
-    if (!isDeepStrictEqual(rest, others)) return true;
-    if (!isDeepStrictEqual(listCounted(draining), listCounted(reportedDraining))) return true;
-    if ([...this.#owed.values()].some((one) => isSaid(this.#report, one))) return true;
+    const [report, before] = [this.#report, this.#reported];
+    if (this.#isNeeded || report === null || before === null) return true;
+    if (!isDeepStrictEqual(toUnknowable(report), toUnknowable(before))) return true;
+    if ([...this.#owed.values()].some((one) => isSaid(report, one))) return true;
     // The last report may lack addresses that keepalived had not added to an interface yet.
-    const isOwed = reportedAnnounced !== before.virtualips;
-    return isOwed && announced !== reportedAnnounced;
+    return before.announced !== before.programmed.virtualips && report.announced !== before.announced;
   }
 
   async #write(): Promise<void> {
@@ -430,6 +422,11 @@ export class NodeReporter {
 
 function isSaid(report: NodeStatus | null, { kind, version }: AwaitedVersion): boolean {
   return report !== null && isProgrammed(report, kind, version);
+}
+
+/** What the controller cannot know otherwise. */
+function toUnknowable(status: NodeStatus): NodeStatus {
+  return { ...status, programmed: {}, announced: '', draining: listCounted(status.draining) };
 }
 
 /** Every node knows who drains. Only those whose connections have changed have something to report immediately. */

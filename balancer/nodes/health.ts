@@ -81,8 +81,6 @@ function listOutages(targets: Targets, before: NodeOutages): NodeOutages {
   return isDeepStrictEqual(outages, before) ? before : outages;
 }
 
-/** Which node is asked next, and when. */
-
 /** How often nodes are asked. */
 export interface ProbePace {
   /** From one connect to a node to the next. */
@@ -164,8 +162,6 @@ export class ProbeTurns {
   }
 }
 
-/** Asks other nodes whether they live, for as long as this node sends connections to their pods. */
-
 /** What the caller supplies. */
 interface NodeHealthPorts
   extends Omit<DirectoryPorts, 'onChange' | 'onProblem'>, Pick<ReportsPorts, 'readRenewal'> {
@@ -208,7 +204,7 @@ const leastAsked = 4;
 const activeReadMs = 1000;
 const idleReadMs = 10_000;
 
-/** From `start` to `stop`. */
+/** Asks other nodes whether they live, for as long as this node sends connections to their pods. From `start` to `stop`. */
 export class NodeHealth {
   readonly #ports: NodeHealthPorts;
   readonly #directory: NodeDirectory;

@@ -83,34 +83,23 @@ test('one that was away for 12 s is back 3 s after its balancer has reported; fo
   expect(outSince).toEqual([1000, null]);
 });
 
-/** A client whose only answer this is, and the paths that it was asked for. */
-function answer(given: ReadAnswer<unknown>) {
-  const paths: string[] = [];
-  const read: ObjectClient['read'] = ({ path, schema }) => {
-    paths.push(path);
-    return Promise.resolve(
-      given.outcome === 'found' ? { outcome: 'found', object: schema.parse(given.object) } : given,
-    );
-  };
-  return { paths, readRenewal: createRenewalReader({ read }, 'vipnat-system') };
-}
-
 const lease = {
   metadata: { name: 'vipnat-lb-w1', namespace: 'vipnat-system', uid: 'u', resourceVersion: '7' },
   spec: { holderIdentity: 'w1', leaseDurationSeconds: 40, renewTime: '2026-11-25T10:00:00.000001Z' },
 };
 
-test("answers when a node's Lease was renewed", async () => {
-  const { paths, readRenewal } = answer({ outcome: 'found', object: lease });
-  expect(await readRenewal('w1')).toBe('2026-11-25T10:00:00.000001Z');
-  expect(paths).toEqual(['/apis/coordination.k8s.io/v1/namespaces/vipnat-system/leases/vipnat-lb-w1']);
-});
-
-test('answers null for a node without a Lease', async () => {
-  expect(await answer({ outcome: 'gone' }).readRenewal('w1')).toBeNull();
-});
-
-test('rejects with what the API says', async () => {
-  const { readRenewal } = answer({ outcome: 'forbidden', detail: 'reading is forbidden' });
-  await expect(readRenewal('w1')).rejects.toThrow('reading is forbidden');
+test.each<[string, ReadAnswer<unknown>, string | null | Error]>([
+  ['when it was renewed', { outcome: 'found', object: lease }, '2026-11-25T10:00:00.000001Z'],
+  ['null where there is none', { outcome: 'gone' }, null],
+  ['what the API says', { outcome: 'forbidden', detail: 'no right' }, new Error('no right')],
+])("a read of a node's Lease answers %s", async (_, answer, expected) => {
+  const read: ObjectClient['read'] = ({ path, schema }) => {
+    expect(path).toBe('/apis/coordination.k8s.io/v1/namespaces/vipnat-system/leases/vipnat-lb-w1');
+    if (answer.outcome !== 'found') return Promise.resolve(answer);
+    return Promise.resolve({ outcome: 'found', object: schema.parse(answer.object) });
+  };
+  const [{ value, reason }] = (await Promise.allSettled([
+    createRenewalReader({ read }, 'vipnat-system')('w1'),
+  ])) as [{ value?: string | null; reason?: Error }];
+  expect(reason ?? value).toEqual(expected);
 });
