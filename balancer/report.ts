@@ -349,10 +349,10 @@ export class NodeReporter {
     this.#plan();
   }
 
-  /** Takes for which versions somebody waits. Each hastens one report: a gate can wait for other nodes, or in vain, for minutes. */
+  /** Takes for which versions somebody waits. Each hastens one report: a gate can wait for other nodes for minutes, or without success. */
   setAwaited(awaited: readonly AwaitedVersion[]): void {
     for (const one of awaited)
-      if (!isSaid(this.#reported, one)) this.#owed.set(`${one.kind} ${one.version}`, one);
+      if (!isReported(this.#reported, one)) this.#owed.set(`${one.kind} ${one.version}`, one);
     this.#plan();
   }
 
@@ -390,7 +390,7 @@ export class NodeReporter {
     const [report, before] = [this.#report, this.#reported];
     if (this.#isNeeded || report === null || before === null) return true;
     if (!isDeepStrictEqual(toUnknowable(report), toUnknowable(before))) return true;
-    if ([...this.#owed.values()].some((one) => isSaid(report, one))) return true;
+    if ([...this.#owed.values()].some((one) => isReported(report, one))) return true;
     // The last report may lack addresses that keepalived had not added to an interface yet.
     return before.announced !== before.programmed.virtualips && report.announced !== before.announced;
   }
@@ -405,7 +405,7 @@ export class NodeReporter {
     if (problem === null) {
       if (this.#failures > 0) logger.info('the API takes what this node says again');
       [this.#failures, this.#reported] = [0, detail];
-      for (const [key, one] of this.#owed) if (isSaid(detail, one)) this.#owed.delete(key);
+      for (const [key, one] of this.#owed) if (isReported(detail, one)) this.#owed.delete(key);
       onRenewed({ begunMs, text });
     } else {
       if (this.#failures === 0 && !this.#isStopped)
@@ -420,7 +420,7 @@ export class NodeReporter {
   }
 }
 
-function isSaid(report: NodeStatus | null, { kind, version }: AwaitedVersion): boolean {
+function isReported(report: NodeStatus | null, { kind, version }: AwaitedVersion): boolean {
   return report !== null && isProgrammed(report, kind, version);
 }
 
