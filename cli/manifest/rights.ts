@@ -7,6 +7,7 @@ import {
   mirrorAnnotation,
   defaultGraceSeconds,
   pauseSeconds,
+  toGateTypes,
 } from '../../lib/api/endpoints.ts';
 import {
   webhookName as name,
@@ -335,6 +336,8 @@ interface Limit {
   readonly purpose: string;
   /** Of a group of the API a resource and its operations, as words. */
   readonly resources: readonly (readonly [group: string, resource: string, operations: string])[];
+  /** What the rules refer to. */
+  readonly variables?: readonly { readonly name: string; readonly expression: string }[];
   readonly rules: readonly { readonly expression: string; readonly message: string }[];
 }
 
@@ -369,16 +372,29 @@ const areSame = (fields: readonly string[]) => fields.map(isSame).join(' && ');
 /** What decides about an object in addition to its spec: labels, annotations, and its owners. */
 const ofOthers = ['labels', 'annotations', 'ownerReferences'].map((field) => `metadata.${field}`);
 
-const listOthersFinalizers = (one: string) => {
-  const finalizers = `${one}.metadata.finalizers`;
-  const own = [finalizer, cleanupFinalizer, formerFinalizer].map((name) => `'${name}'`).join(', ');
-  const isOwn = `name in [${own}] || name.startsWith('${deviceFinalizerPrefix}/')`;
-  return `(has(${finalizers}) ? ${finalizers} : []).filter(name, !(${isOwn}))`;
+const toList = (texts: readonly string[]) => `[${texts.map((text) => `'${text}'`).join(', ')}]`;
+
+/** Whether a list has the same items in the same order as before, but for those of its own. */
+const hasOthersOf = (list: string, isOwn: string) => {
+  const listOthers = (one: string) => `(has(${one}.${list}) ? ${one}.${list} : []).filter(each, !(${isOwn}))`;
+  return `${listOthers('object')} == ${listOthers('oldObject')}`;
 };
 
-const hasOthersFinalizers = `${listOthersFinalizers('object')} == ${listOthersFinalizers('oldObject')}`;
+const ownFinalizers = toList([finalizer, cleanupFinalizer, formerFinalizer]);
 
-const ofPod = ['phase', 'podIP', 'podIPs', 'containerStatuses'].map((field) => `status.${field}`);
+const hasOthersFinalizers = hasOthersOf(
+  'metadata.finalizers',
+  `each in ${ownFinalizers} || each.startsWith('${deviceFinalizerPrefix}/')`,
+);
+
+/** Whether one has each field of the status as the other, but for the conditions. Newer versions of Kubernetes have more fields. */
+const hasStatusOf = (one: string, other: string) =>
+  `${one}.status.all(field, field == 'conditions' || (field in ${other}.status && ${one}.status[field] == ${other}.status[field]))`;
+
+const hasOthersConditions = [
+  ...[hasStatusOf('object', 'oldObject'), hasStatusOf('oldObject', 'object')],
+  hasOthersOf('status.conditions', 'each.type in variables.gates'),
+].join(' && ');
 
 /** Whether each annotation of one is on the other, too: with its value, or with any. */
 const areOn = (one: string, other: string, isSameValue: boolean) => {
@@ -396,7 +412,7 @@ const controller: Limit = {
   account: controllerName,
   condition: 'is-controller',
   purpose:
-    "The controller writes EndpointSlices of its own. Of pods it writes the conditions only. Of Services, pools and devices it writes its finalizers and the status. On nodes' Leases it writes a note.",
+    "The controller writes EndpointSlices of its own. Of pods it writes the conditions of its readiness gates. Of Services, pools and devices it writes its finalizers and the status. On nodes' Leases it writes a note.",
   resources: [
     ['discovery.k8s.io', 'endpointslices', 'CREATE UPDATE DELETE'],
     ['coordination.k8s.io', 'leases', 'UPDATE DELETE'],
@@ -411,8 +427,8 @@ const controller: Limit = {
       message: 'the controller may write only EndpointSlices that are its own',
     },
     {
-      expression: `request.resource.resource != 'pods' || (${areSame([...ofPod, ...ofOthers])})`,
-      message: "the controller may write only a pod's conditions",
+      expression: `request.resource.resource != 'pods' || (${areSame([...ofOthers, 'metadata.finalizers'])} && ${hasOthersConditions})`,
+      message: "the controller may write only the conditions of a pod's readiness gates that it opens",
     },
     {
       expression: `!(request.resource.resource in ['services', 'addresspools', 'loadbalancerdevices']) || (${areSame(['spec', ...ofOthers])} && ${hasOthersFinalizers})`,
@@ -446,13 +462,15 @@ function toWebhookPolicy(namespace: string): object[] {
   return toPolicy(webhook, namespace);
 }
 
-/** What admission policies forbid both accounts. */
-export function toPolicies(namespace: string): object[] {
-  return [balancer, controller].flatMap((limit) => toPolicy(limit, namespace));
+/** What admission policies forbid both accounts. `gates` are the types of gates that the controller opens in addition to its own. */
+export function toPolicies(namespace: string, gates: readonly string[]): object[] {
+  // The chart adds its own to this list.
+  const variables = [{ name: 'gates', expression: toList([...toGateTypes(gates)]) }];
+  return [...toPolicy(balancer, namespace), ...toPolicy({ ...controller, variables }, namespace)];
 }
 
 function toPolicy(limit: Limit, namespace: string): object[] {
-  const { name, account, condition, purpose, resources, rules } = limit;
+  const { name, account, condition, purpose, resources, variables, rules } = limit;
   const expression = `request.userInfo.username == 'system:serviceaccount:${namespace}:${account}'`;
   return toPolicyManifests({
     kind: 'ValidatingAdmissionPolicy',
@@ -470,6 +488,7 @@ function toPolicy(limit: Limit, namespace: string): object[] {
         })),
       },
       matchConditions: [{ name: condition, expression }],
+      ...(variables === undefined ? {} : { variables }),
       validations: rules,
     },
     binding: { validationActions: ['Deny'] },

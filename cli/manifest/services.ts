@@ -44,13 +44,13 @@ import { formatEndpoint } from '../../lib/net.ts';
 
 /** Everything that gives addresses to Services: objects, controller and balancers with their rights, and a pool where one is asked for. */
 export function toServicesManifests(request: ManifestRequest): object[] {
-  const { namespace, pool, injectGates } = request.options;
+  const { namespace, pool, gate, injectGates } = request.options;
   return [
     ...toNamespaces(namespace),
     ...definitions,
     ...toControllerRights(namespace),
     ...toBalancerRights(namespace),
-    ...toPolicies(namespace),
+    ...toPolicies(namespace, gate),
     ...(injectGates === 'policy' ? toInjection() : []),
     ...(injectGates === 'webhook' ? toWebhook(namespace) : []),
     ...(pool.length === 0 ? [] : [toFirstPools(namespace, pool)]),

@@ -125,6 +125,7 @@ describe('the chart', () => {
       { services: { defaultDevice: 'edge' } },
       ['--default-device=edge'],
     ],
+    ['that opens gates of others', { services: { gates: ['a.example/b'] } }, ['--gate=a.example/b']],
     ['with gates by a policy', { services: { injectGates: 'policy' } }, ['--inject-gates']],
     ['with gates by a webhook', { services: { injectGates: 'webhook' } }, ['--inject-gates=webhook']],
     [

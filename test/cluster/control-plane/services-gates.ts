@@ -145,7 +145,7 @@ export function testGates(world: () => ServicesWorld): void {
     await world().api.ask({ method: 'DELETE', path: `${podsPath}/left-1?gracePeriodSeconds=0` });
   });
 
-  test('the controller may write no EndpointSlice that kube-proxy takes, and no address of a pod', async () => {
+  test('the controller may write no EndpointSlice that kube-proxy takes, and of a pod only conditions of its gates', async () => {
     const slice = (labels: object) => {
       const metadata = { name: 'tried', labels };
       const type = { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', addressType: 'IPv4' };
@@ -158,10 +158,20 @@ export function testGates(world: () => ServicesWorld): void {
     const taken = { ...managedBy, 'kubernetes.io/service-name': 'web' };
     expect(await askAsController('POST', path, slice(taken))).toBe(422);
     await createPod('tried', '10.244.1.9', 'other.example/gate');
-    const status = { podIP: '10.9.9.9', podIPs: [{ ip: '10.9.9.9' }] };
     const podPath = `${podsPath}/tried/status?dryRun=All`;
-    expect(await askAsController('PATCH', podPath, { status })).toBe(422);
-    expect(await askAsController('PATCH', podPath, { status: { message: 'x' } })).toBe(200);
+    const conditions = await readConditions('tried');
+    const patch = async (status: object) => await askAsController('PATCH', podPath, { status });
+    const open = (type: string) => ({ conditions: [...conditions, { type, status: 'True' }] });
+    for (const type of [gateType, seedGate]) expect(await patch(open(type))).toBe(200);
+    const address = { podIP: '10.9.9.9', podIPs: [{ ip: '10.9.9.9' }] };
+    for (const status of [
+      address,
+      { message: 'x' },
+      { conditions: [] },
+      open('DisruptionTarget'),
+      open('other.example/gate'),
+    ])
+      expect(await patch(status)).toBe(422);
     expect(await getLabels(podPath)).not.toHaveProperty('tried');
   });
 

@@ -86,7 +86,7 @@ export class ServicesWorld {
     injection: InjectionMethod = 'policy',
   ): Promise<ServicesWorld> {
     const pools = ['--pool', '10.0.9.10-10.0.9.19', '--pool', 'fd00:9::/124'];
-    const words = ['services', ...pools, `--inject-gates=${injection}`];
+    const words = ['services', ...pools, `--inject-gates=${injection}`, `--gate=${seedGate}`];
     const printed = parse(await print(words));
     const world = new ServicesWorld(await SingleApiserver.start(), printed);
     try {
