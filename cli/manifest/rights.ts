@@ -124,11 +124,13 @@ const addGate = `${pod}.?readinessGates.orValue([]).exists(gate, gate.conditionT
   [JSONPatch{op: 'add', path: '/spec/readinessGates/-', value: Object.spec.readinessGates{conditionType: '${gateType}'}}]`;
 
 const lifecycle = 'Object.spec.containers.lifecycle';
-const hasOwn = 'has(container.lifecycle) && has(container.lifecycle.preStop)';
-/** Who ends sooner than that has no time for a pause, and the API refuses one that is longer. */
-const addPause = `${pod}.?terminationGracePeriodSeconds.orValue(${defaultGraceSeconds}) <= ${pauseSeconds} ? Object{} :
-  Object{spec: Object.spec{containers: ${pod}.containers.filter(container, !(${hasOwn})).map(container,
-    Object.spec.containers{name: container.name, lifecycle: ${lifecycle}{
+const unpaused = `${pod}.containers.filter(container, !(has(container.lifecycle) && has(container.lifecycle.preStop)))`;
+const hasPause = `${pod}.containers.exists(container, container.?lifecycle.?preStop.?sleep.?seconds.orValue(0) == ${pauseSeconds})`;
+const graceSeconds = `${pod}.?terminationGracePeriodSeconds.orValue(${defaultGraceSeconds})`;
+/** The pause comes in addition to the time that the pod has to end. One that is to end at once has none. */
+const addPause = `${graceSeconds} <= 0 || ${unpaused}.size() == 0 ? Object{} :
+  Object{spec: Object.spec{terminationGracePeriodSeconds: ${graceSeconds} + (${hasPause} ? 0 : ${pauseSeconds}),
+    containers: ${unpaused}.map(container, Object.spec.containers{name: container.name, lifecycle: ${lifecycle}{
       preStop: ${lifecycle}.preStop{sleep: ${lifecycle}.preStop.sleep{seconds: ${pauseSeconds}}}}})}}`;
 
 /** Which namespaces ask for gates. */

@@ -16,6 +16,8 @@ import type { WebhookLog } from '../report/log.ts';
  * the API server. One table of cases is put to both (test/support/manifest/injected-pods.ts).
  */
 
+const preStopSchema = z.object({ sleep: z.nullish(z.object({ seconds: z.number() })) });
+
 /** Only what decides: everything else of a pod is not even read, so fields of newer versions stay. */
 const podSchema = z.object({
   metadata: z._default(
@@ -27,9 +29,10 @@ const podSchema = z.object({
   ),
   spec: z.object({
     restartPolicy: z.nullish(z.string()),
-    terminationGracePeriodSeconds: z.nullish(z.number()),
+    // More than JSON's numbers can say is not read: a patch with another number would keep the pod from being made.
+    terminationGracePeriodSeconds: z.nullish(z.int()),
     readinessGates: z.nullish(z.array(z.object({ conditionType: z.string() }))),
-    containers: z.array(z.object({ lifecycle: z.nullish(z.object({ preStop: z.nullish(z.unknown()) })) })),
+    containers: z.array(z.object({ lifecycle: z.nullish(z.object({ preStop: z.nullish(preStopSchema) })) })),
   }),
 });
 
@@ -75,17 +78,23 @@ function addGate({ spec: { readinessGates } }: NewPod): PatchOperation[] {
 }
 
 /**
- * A pod that ends sooner than that has no time for a pause, and the API refuses one that is longer. Before Kubernetes 1.34, an API server can have
- * the pause's feature gate off: it takes the pause out of the pod, and creates the pod (pkg/api/pod, dropPodLifecycleSleepAction).
+ * The pause comes in addition to the time that the pod has to end, once: this may be asked again for a container that another webhook added. A pod
+ * that is to end at once has none. Before Kubernetes 1.34, an API server can have the pause's feature gate off: it takes the pause
+ * out of the pod, and creates the pod (pkg/api/pod, dropPodLifecycleSleepAction).
  */
 function addPauses({ spec: { containers, terminationGracePeriodSeconds } }: NewPod): PatchOperation[] {
-  if ((terminationGracePeriodSeconds ?? defaultGraceSeconds) <= pauseSeconds) return [];
+  const graceSeconds = terminationGracePeriodSeconds ?? defaultGraceSeconds;
+  if (graceSeconds <= 0) return [];
   const preStop = { sleep: { seconds: pauseSeconds } };
-  return containers.flatMap(({ lifecycle }, index): PatchOperation[] => {
+  const pauses = containers.flatMap(({ lifecycle }, index): PatchOperation[] => {
     const path = `/spec/containers/${index}/lifecycle`;
     if (lifecycle == null) return [{ op: 'add', path, value: { preStop } }];
     return lifecycle.preStop == null ? [{ op: 'add', path: `${path}/preStop`, value: preStop }] : [];
   });
+  const hasPause = containers.some(({ lifecycle }) => lifecycle?.preStop?.sleep?.seconds === pauseSeconds);
+  if (pauses.length === 0 || hasPause) return pauses;
+  const path = '/spec/terminationGracePeriodSeconds';
+  return [...pauses, { op: 'add', path, value: graceSeconds + pauseSeconds }];
 }
 
 const kind = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview' } as const;

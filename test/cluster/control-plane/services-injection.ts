@@ -65,8 +65,8 @@ export function testInjection(world: () => ServicesWorld): void {
       await waitFor(async () => (await admit(world(), {})).gates.length > 0, stepsMs);
     });
 
-    test.each(injectionCases)('%s', async (_, pod, gates, pauses) => {
-      expect(await admit(world(), pod)).toMatchObject({ gates, pauses });
+    test.each(injectionCases)('%s', async (_, pod, injected) => {
+      expect(await admit(world(), pod)).toMatchObject(injected);
     });
 
     for (const name of onlyLong('each Service of the namespace costs time'))

@@ -40,7 +40,11 @@ export function testMesh(world: () => ServicesWorld): void {
       await world().create({ apiVersion, kind, metadata, webhooks: [webhook] });
       const pause = { sleep: { seconds: 2 } };
       await waitFor(async () => (await admit(world(), {})).pauses.length === 2, stepsMs);
-      expect(await admit(world(), {})).toMatchObject({ gates: [gateType], pauses: [pause, pause] });
+      expect(await admit(world(), {})).toMatchObject({
+        gates: [gateType],
+        pauses: [pause, pause],
+        grace: 32,
+      });
     } finally {
       const path = `/apis/${apiVersion}/mutatingwebhookconfigurations/${name}`;
       await world().api.ask({ method: 'DELETE', path });

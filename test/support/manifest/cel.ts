@@ -36,7 +36,8 @@ function evaluateOperation(node: ts.Expression, scope: Scope): unknown {
   if (node.kind === ts.SyntaxKind.NullKeyword) return null;
   const [object, key] = ts.isIdentifier(node) ? [scope, node.text] : findField(node, scope);
   const isOptional = ts.isPropertyAccessExpression(node) && node.questionDotToken !== undefined;
-  if (!isOptional && !Object.hasOwn(object, key)) throw new Error(`no such key: ${key}`);
+  if (isOptional) return (object as Scope | undefined)?.[key];
+  if (!Object.hasOwn(object, key)) throw new Error(`no such key: ${key}`);
   return object[key];
 }
 
@@ -60,6 +61,7 @@ const operators: Readonly<Record<string, (one: unknown, other: () => unknown) =>
   '||': (one, other) => one === true || other() === true,
   '==': (one, other) => isEqual(one, other()),
   '!=': (one, other) => !isEqual(one, other()),
+  '>': (one, other) => Number(one) > Number(other()),
   '<=': (one, other) => Number(one) <= Number(other()),
   '+': (one, other) =>
     Array.isArray(one) ? [...(one as unknown[]), ...(other() as unknown[])] : Number(one) + Number(other()),

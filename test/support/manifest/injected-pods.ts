@@ -31,23 +31,26 @@ export interface InjectedPod {
   readonly namespace?: keyof typeof injectedNamespaces;
 }
 
-/** What a pod is like afterwards: its gates, and the preStop of each container, null for none. */
+/** What a pod is like afterwards: its gates, the preStop of each container, null for none, and the seconds that it has to end. */
 export interface Injected {
   readonly gates: readonly string[];
   readonly pauses: readonly (object | null)[];
+  readonly grace: number;
 }
 
 interface PodSpec {
+  readonly terminationGracePeriodSeconds?: number;
   readonly readinessGates?: readonly { readonly conditionType: string }[];
   readonly containers: readonly { readonly lifecycle?: { readonly preStop?: object } }[];
 }
 
 /** Reads it from the spec of a pod. */
 export function readInjected(spec: object): Injected {
-  const { readinessGates = [], containers } = spec as PodSpec;
+  const { readinessGates = [], containers, terminationGracePeriodSeconds: grace = 30 } = spec as PodSpec;
   return {
     gates: readinessGates.map(({ conditionType }) => conditionType),
     pauses: containers.map(({ lifecycle }) => lifecycle?.preStop ?? null),
+    grace,
   };
 }
 
@@ -67,34 +70,46 @@ export function toPod({ labels = { app: 'web' }, annotations, spec = {} }: Injec
 const pause = { sleep: { seconds: 2 } };
 const other = { name: 'log', image: 'log' };
 
-/** Title, pod, its gates, and the preStop of each container. */
-export const injectionCases: readonly [string, InjectedPod, Injected['gates'], Injected['pauses']][] = [
-  ['a pod of our Service', {}, [ownGate], [pause]],
-  ['a pod of two', { labels: { app: 'web', tier: 'front' } }, [ownGate], [pause]],
+const unchanged: Injected = { gates: [], pauses: [null], grace: 30 };
+const changed: Injected = { gates: [ownGate], pauses: [pause], grace: 32 };
+const grace = (terminationGracePeriodSeconds: number) => ({ spec: { terminationGracePeriodSeconds } });
+const withLifecycle = (lifecycle: object) => ({ ...plainContainers[0], lifecycle });
+
+export const injectionCases: readonly [title: string, InjectedPod, Injected][] = [
+  ['a pod of our Service', {}, changed],
+  ['a pod of two', { labels: { app: 'web', tier: 'front' } }, changed],
   [
     'one with a gate of others',
     { spec: { readinessGates: [gate(otherGate)] } },
-    [otherGate, ownGate],
-    [pause],
+    { ...changed, gates: [otherGate, ownGate] },
   ],
-  ['one with our gate', { spec: { readinessGates: [gate(ownGate)] } }, [ownGate], [pause]],
+  ['one with our gate', { spec: { readinessGates: [gate(ownGate)] } }, changed],
   [
     'one of whose containers one says what it does before it ends',
-    { spec: { containers: [{ ...plainContainers[0], lifecycle: { preStop } }, other] } },
-    [ownGate],
-    [preStop, pause],
+    { spec: { containers: [withLifecycle({ preStop }), other] } },
+    { ...changed, pauses: [preStop, pause] },
+  ],
+  [
+    'one whose containers all say it',
+    { spec: { containers: [withLifecycle({ preStop })] } },
+    { ...changed, pauses: [preStop], grace: 30 },
+  ],
+  [
+    'one that has its pause, and a container that was added afterwards',
+    { spec: { containers: [withLifecycle({ preStop: pause }), other], terminationGracePeriodSeconds: 32 } },
+    { ...changed, pauses: [pause, pause] },
   ],
   [
     'one whose container says what it does when it starts',
-    { spec: { containers: [{ ...plainContainers[0], lifecycle: { postStart } }] } },
-    [ownGate],
-    [pause],
+    { spec: { containers: [withLifecycle({ postStart })] } },
+    changed,
   ],
-  ['one that has a second to end', { spec: { terminationGracePeriodSeconds: 1 } }, [ownGate], [null]],
-  ['one that has three seconds to end', { spec: { terminationGracePeriodSeconds: 3 } }, [ownGate], [pause]],
-  ['a pod of a ClusterIP', { labels: { app: 'inner' } }, [], [null]],
-  ["a pod of others' load balancer", { labels: { app: 'stranger' } }, [], [null]],
-  ['a pod without labels', { labels: {} }, [], [null]],
-  ['a pod that ends by itself', { spec: { restartPolicy: 'Never' } }, [], [null]],
-  ['a pod of another namespace', { namespace: 'none' }, [], [null]],
+  ['one that is to end at once', grace(0), { ...changed, pauses: [null], grace: 0 }],
+  ['one that has a second to end', grace(1), { ...changed, grace: 3 }],
+  ['one that has three seconds to end', grace(3), { ...changed, grace: 5 }],
+  ['a pod of a ClusterIP', { labels: { app: 'inner' } }, unchanged],
+  ["a pod of others' load balancer", { labels: { app: 'stranger' } }, unchanged],
+  ['a pod without labels', { labels: {} }, unchanged],
+  ['a pod that ends by itself', { spec: { restartPolicy: 'Never' } }, unchanged],
+  ['a pod of another namespace', { namespace: 'none' }, unchanged],
 ];

@@ -18,7 +18,8 @@ const service = {
   spec: { selector: { app: 'web' } },
 };
 
-const added = /^\/spec\/(?:readinessGates(?:\/-)?|containers\/\d+\/lifecycle(?:\/preStop)?)$/;
+const added =
+  /^\/spec\/(?:terminationGracePeriodSeconds|readinessGates(?:\/-)?|containers\/\d+\/lifecycle(?:\/preStop)?)$/;
 
 testTarget(
   'whatever an API server sends about a new pod, the pod is made, and gets a gate and pauses at most',

@@ -1,6 +1,14 @@
 /** What the printed admission policies decide. */
 import { describe, expect, test } from '@jest/globals';
 import { evaluateCel } from '../../../support/manifest/cel.ts';
+import {
+  type InjectedPod,
+  injectedNamespaces,
+  injectingServices,
+  injectionCases,
+  readInjected,
+  toPod,
+} from '../../../support/manifest/injected-pods.ts';
 import { parse, print } from '../../../support/manifest/printing.ts';
 
 interface Named {
@@ -9,6 +17,11 @@ interface Named {
 }
 
 interface Policy {
+  readonly matchConstraints: { readonly namespaceSelector: { readonly matchLabels: object } };
+  readonly mutations: readonly {
+    readonly jsonPatch?: { readonly expression: string };
+    readonly applyConfiguration?: { readonly expression: string };
+  }[];
   readonly variables?: readonly Named[];
   readonly matchConditions: readonly Named[];
   readonly validations: readonly { readonly expression: string; readonly message: string }[];
@@ -66,3 +79,53 @@ describe('of a pod, the controller may write', () => {
     expect(await isAllowed(open, ['--gate', 'example.com/other'], bare)).toBe(false);
   });
 });
+
+interface Spec {
+  readonly readinessGates?: readonly object[];
+  readonly containers: readonly { readonly name: string; readonly lifecycle?: object }[];
+}
+
+/** What the policy makes of a pod by one Service of its namespace after the other, as an API server does. */
+async function inject({ namespace = 'gates', ...pod }: InjectedPod): Promise<object> {
+  const policy = await findPolicy('MutatingAdmissionPolicy', 'vipnat-gates', '--inject-gates');
+  const { matchConstraints, matchConditions, mutations } = policy;
+  const { matchLabels } = matchConstraints.namespaceSelector;
+  let object = toPod(pod);
+  if (JSON.stringify(matchLabels) !== JSON.stringify(injectedNamespaces[namespace])) return object.spec;
+  for (const spec of Object.values(injectingServices)) {
+    const params = { metadata: { name: 'any' }, spec: { type: 'ClusterIP', ...spec } };
+    const isOf = ({ expression }: Named) => evaluateCel(expression, { object, params }) === true;
+    if (!matchConditions.every(isOf)) continue;
+    for (const { jsonPatch, applyConfiguration } of mutations) {
+      const { expression = '' } = jsonPatch ?? applyConfiguration ?? {};
+      const answer = evaluateCel(expression, { object, params });
+      const apply = jsonPatch === undefined ? applyFields : applyOperations;
+      object = { ...object, spec: apply(object.spec as Spec, answer as never) };
+    }
+  }
+  return object.spec;
+}
+
+function applyOperations(spec: Spec, operations: readonly { readonly value: object }[]): Spec {
+  // The first one adds the list itself.
+  const gates = operations.map(({ value }) => value).filter((value) => !Array.isArray(value));
+  return { ...spec, readinessGates: [...(spec.readinessGates ?? []), ...gates] };
+}
+
+function applyFields(
+  spec: Spec,
+  { spec: { containers = [], ...more } = {} }: { readonly spec?: Partial<Spec> },
+): Spec {
+  const merged = spec.containers.map((each) => {
+    const lifecycle = containers.find(({ name }) => name === each.name)?.lifecycle;
+    return lifecycle === undefined ? each : { ...each, lifecycle: { ...each.lifecycle, ...lifecycle } };
+  });
+  return { ...spec, ...more, containers: merged };
+}
+
+test.each(injectionCases)(
+  'the policy gives gate and pause as the webhook does: %s',
+  async (_, pod, injected) => {
+    expect(readInjected(await inject(pod))).toEqual(injected);
+  },
+);
