@@ -11,7 +11,6 @@ import {
 } from '../../lib/api/endpoints.ts';
 import {
   webhookName as name,
-  loadBalancerClass,
   finalizer,
   gateType,
   gatesLabel,
@@ -99,9 +98,9 @@ function toConfiguration(namespace: string): object {
 const service = 'params.spec';
 const pod = 'object.spec';
 
-/** One that vipnat serves, or will: by its class, or because the controller has taken it. */
-const isServed = `has(${service}.type) && ${service}.type == 'LoadBalancer' &&
-  (${service}.?loadBalancerClass.orValue('') == '${loadBalancerClass}' || '${finalizer}' in params.metadata.?finalizers.orValue([]))`;
+/** One that vipnat or a device serves, or will: by its class, or because the controller has taken it. */
+const isServed = `has(${service}.type) && ${service}.type == 'LoadBalancer' && (${service}.?loadBalancerClass.orValue('').startsWith('${apiGroup}/') ||
+  params.metadata.?finalizers.orValue([]).exists(name, name == '${finalizer}' || name.startsWith('${deviceFinalizerPrefix}/')))`;
 
 const labels = 'object.metadata.labels';
 const selects = [

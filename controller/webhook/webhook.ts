@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { mirrorAnnotation, defaultGraceSeconds, pauseSeconds, webhookPath } from '../../lib/api/endpoints.ts';
-import { gateType, loadBalancerClass, finalizer } from '../../lib/api/vipnat.ts';
+import { apiGroup, deviceFinalizerPrefix, finalizer, gateType } from '../../lib/api/vipnat.ts';
 import { readJson, name, objectVersion, type Resource, type ApiObject } from '../../lib/kubernetes/client.ts';
 import { loadBalancerServices } from '../../lib/api/service.ts';
 import { type Change, Informer, type InformerOptions } from '../../lib/kubernetes/informer.ts';
@@ -165,7 +165,7 @@ const serviceSchema = z.object({
 export type ServedService = z.output<typeof serviceSchema>;
 
 /**
- * The Services of all namespaces that vipnat serves, or will: by their class, or because a controller has taken them. Each controller
+ * The Services of all namespaces that vipnat or a device serves, or will: by their class, or because a controller has taken them. Each controller
  * follows these, whether it leads or not, so no other one is kept.
  */
 export const servedServices: Resource<ServedService> = {
@@ -173,8 +173,12 @@ export const servedServices: Resource<ServedService> = {
   ...{ selector: loadBalancerServices.selector, limits: loadBalancerServices.limits },
   schema: serviceSchema,
   isKept: ({ metadata: { finalizers }, spec }) =>
-    spec.loadBalancerClass === loadBalancerClass || finalizers?.includes(finalizer) === true,
+    spec.loadBalancerClass?.startsWith(`${apiGroup}/`) === true || finalizers?.some(isOwnFinalizer) === true,
 };
+
+function isOwnFinalizer(name: string): boolean {
+  return name === finalizer || name.startsWith(`${deviceFinalizerPrefix}/`);
+}
 
 /** Services by their namespaces. */
 class ServicesByNamespace {

@@ -10,6 +10,7 @@ import {
   injectionCases,
   plainContainers,
   readInjected,
+  takenCases,
   toPod,
 } from '../../support/manifest/injected-pods.ts';
 import { type KubernetesObject } from '../../support/manifest/printing.ts';
@@ -119,28 +120,26 @@ export function testInjection(world: () => ServicesWorld): void {
 /** Tests of a Service without a class. While controllers stand still, so that the API alone decides. */
 export function testTaken(world: () => ServicesWorld): void {
   test('a Service without a class counts as soon as a controller has taken it', async () => {
-    const classless = { type: 'LoadBalancer', selector: { app: 'classless' }, ports: [{ port: 80 }] };
+    const classless = { type: 'LoadBalancer', ports: [{ port: 80 }] };
     // These controllers serve none without a class, and would give it back.
     const signal = (name: NodeJS.Signals) => {
       for (const controller of world().controllers.values()) controller.kill(name);
     };
     signal('SIGSTOP');
     try {
-      for (const [name, finalizers] of Object.entries({
-        untaken: [],
-        taken: ['vipnat.io/load-balancer'],
-      })) {
-        const labels = { app: name };
+      for (const [index, [finalizers]] of takenCases.entries()) {
+        const name = `taken-${index}`;
         await create(world(), 'Service', 'gates', {
           metadata: { name, finalizers },
-          spec: { ...classless, selector: labels },
+          spec: { ...classless, selector: { app: name } },
         });
       }
-      await waitFor(
-        async () => (await admit(world(), { labels: { app: 'taken' } })).gates.length > 0,
-        stepsMs,
-      );
-      expect((await admit(world(), { labels: { app: 'untaken' } })).gates).toEqual([]);
+      const listGates = async (index: number) =>
+        (await admit(world(), { labels: { app: `taken-${index}` } })).gates;
+      // The last one is taken.
+      await waitFor(async () => (await listGates(takenCases.length - 1)).length > 0, stepsMs);
+      for (const [index, [, isTaken]] of takenCases.entries())
+        expect(await listGates(index)).toHaveLength(isTaken ? 1 : 0);
     } finally {
       signal('SIGCONT');
     }

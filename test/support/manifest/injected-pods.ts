@@ -13,6 +13,7 @@ export const injectingServices: Readonly<Record<string, object>> = {
   web: { ...ours, selector: { app: 'web' } },
   twice: { ...ours, selector: { app: 'web', tier: 'front' } },
   stranger: { type: 'LoadBalancer', loadBalancerClass: 'example.com/lb', selector: { app: 'stranger' } },
+  device: { ...ours, loadBalancerClass: 'vipnat.io/edge', selector: { app: 'device' } },
   inner: { selector: { app: 'inner' } },
   everything: ours,
 };
@@ -107,9 +108,17 @@ export const injectionCases: readonly [title: string, InjectedPod, Injected][] =
   ['one that is to end at once', grace(0), { ...changed, pauses: [null], grace: 0 }],
   ['one that has a second to end', grace(1), { ...changed, grace: 3 }],
   ['one that has three seconds to end', grace(3), { ...changed, grace: 5 }],
+  ["a pod of a device's Service", { labels: { app: 'device' } }, changed],
   ['a pod of a ClusterIP', { labels: { app: 'inner' } }, unchanged],
   ["a pod of others' load balancer", { labels: { app: 'stranger' } }, unchanged],
   ['a pod without labels', { labels: {} }, unchanged],
   ['a pod that ends by itself', { spec: { restartPolicy: 'Never' } }, unchanged],
   ['a pod of another namespace', { namespace: 'none' }, unchanged],
+];
+
+/** Finalizers of a Service without a class, and whether a controller has taken it. */
+export const takenCases: readonly [finalizers: readonly string[], isTaken: boolean][] = [
+  [['example.com/other', 'device.vipnat.io.example/edge'], false],
+  [['example.com/other', 'vipnat.io/load-balancer'], true],
+  [['device.vipnat.io/edge'], true],
 ];

@@ -7,6 +7,7 @@ import {
   injectingServices,
   injectionCases,
   readInjected,
+  takenCases,
   toPod,
 } from '../../../support/manifest/injected-pods.ts';
 import { parse, print } from '../../../support/manifest/printing.ts';
@@ -86,24 +87,28 @@ interface Spec {
 }
 
 /** What the policy makes of a pod by one Service of its namespace after the other, as an API server does. */
-async function inject({ namespace = 'gates', ...pod }: InjectedPod): Promise<object> {
+async function inject(
+  { namespace = 'gates', ...pod }: InjectedPod,
+  services: Readonly<Record<string, object>> = injectingServices,
+  finalizers: readonly string[] = [],
+): Promise<object> {
   const policy = await findPolicy('MutatingAdmissionPolicy', 'vipnat-gates', '--inject-gates');
-  const { matchConstraints, matchConditions, mutations } = policy;
-  const { matchLabels } = matchConstraints.namespaceSelector;
-  let object = toPod(pod);
-  if (JSON.stringify(matchLabels) !== JSON.stringify(injectedNamespaces[namespace])) return object.spec;
-  for (const spec of Object.values(injectingServices)) {
-    const params = { metadata: { name: 'any' }, spec: { type: 'ClusterIP', ...spec } };
-    const isOf = ({ expression }: Named) => evaluateCel(expression, { object, params }) === true;
-    if (!matchConditions.every(isOf)) continue;
-    for (const { jsonPatch, applyConfiguration } of mutations) {
-      const { expression = '' } = jsonPatch ?? applyConfiguration ?? {};
-      const answer = evaluateCel(expression, { object, params });
-      const apply = jsonPatch === undefined ? applyFields : applyOperations;
-      object = { ...object, spec: apply(object.spec as Spec, answer as never) };
-    }
-  }
-  return object.spec;
+  const { matchLabels } = policy.matchConstraints.namespaceSelector;
+  const isAsked = JSON.stringify(matchLabels) === JSON.stringify(injectedNamespaces[namespace]);
+  const params = Object.values(services).map((spec) => {
+    return { metadata: { finalizers }, spec: { type: 'ClusterIP', ...spec } };
+  });
+  return (isAsked ? params : []).reduce((made, each) => injectBy(policy, made, each), toPod(pod)).spec;
+}
+
+function injectBy({ matchConditions, mutations }: Policy, pod: ReturnType<typeof toPod>, params: object) {
+  const evaluateFor = (object: object, expression: string) => evaluateCel(expression, { object, params });
+  if (!matchConditions.every(({ expression }) => evaluateFor(pod, expression) === true)) return pod;
+  return mutations.reduce((object, { jsonPatch, applyConfiguration }) => {
+    const answer = evaluateFor(object, (jsonPatch ?? applyConfiguration)?.expression ?? '');
+    const apply = jsonPatch === undefined ? applyFields : applyOperations;
+    return { ...object, spec: apply(object.spec as Spec, answer as never) };
+  }, pod);
 }
 
 function applyOperations(spec: Spec, operations: readonly { readonly value: object }[]): Spec {
@@ -112,20 +117,26 @@ function applyOperations(spec: Spec, operations: readonly { readonly value: obje
   return { ...spec, readinessGates: [...(spec.readinessGates ?? []), ...gates] };
 }
 
-function applyFields(
-  spec: Spec,
-  { spec: { containers = [], ...more } = {} }: { readonly spec?: Partial<Spec> },
-): Spec {
-  const merged = spec.containers.map((each) => {
-    const lifecycle = containers.find(({ name }) => name === each.name)?.lifecycle;
+function applyFields(spec: Spec, { spec: added = {} }: { readonly spec?: Partial<Spec> }): Spec {
+  const containers = spec.containers.map((each) => {
+    const lifecycle = added.containers?.find(({ name }) => name === each.name)?.lifecycle;
     return lifecycle === undefined ? each : { ...each, lifecycle: { ...each.lifecycle, ...lifecycle } };
   });
-  return { ...spec, ...more, containers: merged };
+  return { ...spec, ...added, containers };
 }
 
 test.each(injectionCases)(
   'the policy gives gate and pause as the webhook does: %s',
   async (_, pod, injected) => {
     expect(readInjected(await inject(pod))).toEqual(injected);
+  },
+);
+
+test.each(takenCases)(
+  'the policy takes a Service without a class and with %j for ours: %s',
+  async (finalizers, isTaken) => {
+    const classless = { type: 'LoadBalancer', selector: { app: 'web' } };
+    const { gates } = readInjected(await inject({}, { classless }, finalizers));
+    expect(gates).toHaveLength(isTaken ? 1 : 0);
   },
 );
