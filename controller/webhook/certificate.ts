@@ -33,7 +33,7 @@ export async function readWebhookFacts(route: ApiRoute, clock: Clock): Promise<W
 
 /** Reads what is trusted, as PEM. Pure. */
 export function judgeTrusted(trusted: string, nowMs: number): WebhookFacts {
-  const untilMs = readEnd(findNewest(null, trusted) ?? '');
+  const untilMs = readEnd(listNewest(null, trusted)[0] ?? '');
   return { leftMs: untilMs === null ? null : untilMs - nowMs };
 }
 
@@ -42,7 +42,7 @@ export function judgeTrusted(trusted: string, nowMs: number): WebhookFacts {
  *
  * Goal: the API server trusts every certificate that a controller serves with, at every moment.
  * Tension: controllers, API servers and whoever applies a manifest learn of a change one after the other.
- * Compromise: a new certificate is first only trusted, then served. The one before stays trusted until the next is made.
+ * Compromise: a new certificate is first only trusted, then served. What was trusted before stays trusted until the next is made.
  */
 
 /** The data of the Secret, decoded. Missing fields are left out. */
@@ -56,7 +56,7 @@ const secretFields = {
   /** The pair that is served after it, once it is trusted. */
   nextCertificate: 'next.crt',
   nextKey: 'next.key',
-  /** The certificate before, which is still trusted. */
+  /** The certificates before, which are still trusted. */
   previous: 'previous.crt',
 } as const;
 
@@ -82,18 +82,20 @@ interface CertificateView {
   readonly trusted: string | null;
   /** For how long that has been as it is now, as far as this process knows. */
   readonly trustedForMs: number;
+  /** The certificate with which this process serves; null for none. */
+  readonly served: string | null;
   /** Since 1970. */
   readonly nowMs: number;
 }
 
 /** What is to be done. */
 export type CertificateStep =
-  /** Make a pair, and keep it as the next one. `previous` is what has to stay trusted if no pair is served. */
-  | { readonly step: 'make'; readonly previous: string | null }
+  /** Make a pair, and keep it as the next one. `previous` is what has to stay trusted, as PEM; empty if nothing has. */
+  | { readonly step: 'make'; readonly previous: string }
   /** Have the API servers trust these, as PEM. */
   | { readonly step: 'trust'; readonly trusted: string }
   /** Serve the next pair. */
-  | { readonly step: 'serve'; readonly pair: ReadPair; readonly previous: string | null }
+  | { readonly step: 'serve'; readonly pair: ReadPair; readonly previous: string }
   /** Nothing, for so long or until something changes. */
   | { readonly step: 'wait'; readonly ms: number };
 
@@ -111,14 +113,26 @@ export function planCertificates(view: CertificateView): CertificateStep {
   const { name, data, trusted, nowMs } = view;
   const { current, next } = readPairs(name, data);
   if (next === null && isToReplace(current, nowMs))
-    // What is served without a Secret is known from what is trusted.
-    return { step: 'make', previous: current === null ? findNewest(name, trusted ?? '') : null };
+    return { step: 'make', previous: current === null ? listKept(view) : '' };
   // A missing field is no certificate.
-  const before = findNewest(name, data[secretFields.previous] ?? '');
-  const wanted = joinCertificates([current, next], before);
+  const before = listNewest(name, data[secretFields.previous] ?? '');
+  const pairs = [current, next].filter((pair) => pair !== null);
+  const wanted = joinCertificates([...pairs.map(({ certificate }) => certificate), ...before]);
   if (isToWrite(trusted, wanted)) return { step: 'trust', trusted: wanted };
-  const previous = current?.certificate ?? before;
+  const previous = current?.certificate ?? joinCertificates(before);
   return next === null ? { step: 'wait', ms: restMs } : serveNext(next, previous, view);
+}
+
+/** So many are kept where a Secret is deleted again and again. */
+const keptCount = 4;
+
+/**
+ * Without a Secret, each process serves what it has. This one knows its own; one that started meanwhile has one of the last
+ * that were trusted.
+ */
+function listKept({ name, trusted, served }: CertificateView): string {
+  const known = [...(served === null ? [] : [served]), ...listNewest(name, trusted ?? '')];
+  return joinCertificates([...new Set(known)].slice(0, keptCount));
 }
 
 function isToWrite(trusted: string | null, wanted: string): boolean {
@@ -129,19 +143,14 @@ function isToReplace(current: ReadPair | null, nowMs: number): boolean {
   return current === null || Math.abs(nowMs - current.madeMs) > renewMs;
 }
 
-function serveNext(
-  pair: ReadPair,
-  previous: string | null,
-  { trustedForMs }: CertificateView,
-): CertificateStep {
+function serveNext(pair: ReadPair, previous: string, { trustedForMs }: CertificateView): CertificateStep {
   if (trustedForMs < settleMs) return { step: 'wait', ms: settleMs - trustedForMs };
   return { step: 'serve', pair, previous };
 }
 
-/** Which of them is served makes no difference to who trusts them. */
-function joinCertificates(pairs: readonly (ReadPair | null)[], before: string | null): string {
-  const texts = [...pairs.map((pair) => pair?.certificate ?? null), before].filter((text) => text !== null);
-  return [...new Set(texts)].sort().join('');
+/** Each once. Which of them is served makes no difference to who trusts them. */
+function joinCertificates(certificates: readonly string[]): string {
+  return [...new Set(certificates)].sort().join('');
 }
 
 /**
@@ -184,16 +193,16 @@ export function readPair(name: string, certificate: string, key: string): ReadPa
   }
 }
 
-/** The certificate of this name, or of any, in a text of many that was made last; null for none. */
-function findNewest(name: string | null, text: string): string | null {
+/** The certificates of this name, or of any for null, in a text of many; the one that was made last comes first. */
+function listNewest(name: string | null, text: string): string[] {
   const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----\n?/g) ?? [];
-  const found = blocks
+  return blocks
     .flatMap((block) => {
       const madeMs = readMade(name, block);
       return madeMs === null ? [] : [{ block, madeMs }];
     })
-    .sort((one, other) => other.madeMs - one.madeMs);
-  return found[0]?.block ?? null;
+    .sort((one, other) => other.madeMs - one.madeMs)
+    .map(({ block }) => block);
 }
 
 /** When a certificate ends, since 1970; null for what is none. */
@@ -457,6 +466,7 @@ export class CertificateKeeper {
     return planCertificates({
       ...{ name: this.#name, data: this.#secret?.data ?? {} },
       ...{ trusted: text, trustedForMs: clock.now() - atMs, nowMs: clock.date().getTime() },
+      served: this.#served?.certificate ?? null,
     });
   }
 
@@ -493,7 +503,7 @@ export class CertificateKeeper {
     if (step.step === 'trust') return [this.#toTrust(step.trusted), null];
     if (step.step === 'serve') {
       const data = { [certificate]: step.pair.certificate, [key]: step.pair.key, [previous]: step.previous };
-      return [this.#toSecret({ ...data, [nextCertificate]: null, [nextKey]: null }), step.pair];
+      return [this.#toSecret({ ...data, [nextCertificate]: '', [nextKey]: '' }), step.pair];
     }
     this.#madeAt = this.#options.clock.now();
     const made = await makePair(this.#name, this.#options.clock.date());
@@ -501,12 +511,12 @@ export class CertificateKeeper {
     return [this.#toSecret(data), readPair(this.#name, made.certificate, made.key)];
   }
 
-  /** Fields of null go. */
-  #toSecret(fields: Readonly<Record<string, string | null>>): ObjectWrite {
+  /** Empty fields go. */
+  #toSecret(fields: Readonly<Record<string, string>>): ObjectWrite {
     const path = toSecretPath(this.#options.namespace);
     const toBytes = (text: string) => Buffer.from(text).toString('base64');
     const data = Object.fromEntries(
-      Object.entries(fields).map(([field, text]) => [field, text === null ? null : toBytes(text)]),
+      Object.entries(fields).map(([field, text]) => [field, text === '' ? null : toBytes(text)]),
     );
     if (this.#secret == null) {
       const title = `creating Secret ${webhookName}`;

@@ -38,9 +38,10 @@ function plan(
     trusted = '',
     days = 0,
     trustedForMs = 0,
-  }: { trusted?: string | null; days?: number; trustedForMs?: number } = {},
+    served = null,
+  }: { trusted?: string | null; days?: number; trustedForMs?: number; served?: string | null } = {},
 ) {
-  return planCertificates({ name, data, trusted, trustedForMs, nowMs: start + days * dayMs });
+  return planCertificates({ name, data, trusted, trustedForMs, served, nowMs: start + days * dayMs });
 }
 
 describe('a certificate', () => {
@@ -64,19 +65,19 @@ describe('a certificate', () => {
 });
 
 test('without a Secret a pair is made; it is trusted, and after half a minute served', () => {
-  expect(plan({})).toEqual({ step: 'make', previous: null });
+  expect(plan({})).toEqual({ step: 'make', previous: '' });
   const data = toNext(first);
   expect(plan(data)).toEqual({ step: 'trust', trusted: first.certificate });
   const trusted = first.certificate;
   expect(plan(data, { trusted, trustedForMs: 1000 })).toEqual({ step: 'wait', ms: 29_000 });
-  expect(plan(data, { trusted, trustedForMs: 30_000 })).toMatchObject({ step: 'serve', previous: null });
+  expect(plan(data, { trusted, trustedForMs: 30_000 })).toMatchObject({ step: 'serve', previous: '' });
   expect(plan(toCurrent(first), { trusted })).toEqual({ step: 'wait', ms: 60_000 });
 });
 
 test('after 120 days the next one is made: both are trusted before it is served, and still afterwards', () => {
   const trusted = first.certificate;
   expect(plan(toCurrent(first), { trusted, days: 119 })).toMatchObject({ step: 'wait' });
-  expect(plan(toCurrent(first), { trusted, days: 121 })).toEqual({ step: 'make', previous: null });
+  expect(plan(toCurrent(first), { trusted, days: 121 })).toEqual({ step: 'make', previous: '' });
   const both = toBundle(first, second);
   const data = { ...toCurrent(first), ...toNext(second) };
   expect(plan(data, { trusted, days: 121 })).toEqual({ step: 'trust', trusted: both });
@@ -99,7 +100,12 @@ test('a Secret that somebody deleted, or that has nonsense, is made again, and w
   const trusted = first.certificate + second.certificate + foreign.certificate;
   const nonsense = { 'tls.crt': 'x', 'tls.key': 'y', 'next.crt': first.certificate, 'next.key': second.key };
   for (const data of [{}, nonsense])
-    expect(plan(data, { trusted })).toEqual({ step: 'make', previous: second.certificate });
+    expect(plan(data, { trusted })).toEqual({ step: 'make', previous: toBundle(first, second) });
+  // What this process serves with is known, whatever is trusted.
+  for (const known of ['', second.certificate])
+    expect(plan({}, { trusted: known, served: second.certificate })).toMatchObject({
+      previous: second.certificate,
+    });
   const data = { ...toNext(first), 'previous.crt': second.certificate };
   expect(plan(data, { trusted })).toEqual({ step: 'trust', trusted: toBundle(first, second) });
   expect(plan({ ...toNext(first), 'previous.crt': 'x' }, { trusted })).toMatchObject({

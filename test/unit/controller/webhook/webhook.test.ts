@@ -288,14 +288,19 @@ test('the certificate is renewed while both serve: at every moment what they ser
   await expect(ask(lives[0], review(), { ca: before })).rejects.toThrow(/certificate/);
 });
 
-test('a Secret that is deleted is made anew with another key, and nobody is refused meanwhile', async () => {
+test('a Secret that is deleted again and again is made anew, and nobody is refused meanwhile', async () => {
   await startBoth();
   const { serial } = await ask(lives[1]);
   const before = readTrusted();
   await clock.advance(120_000);
-  api.store.remove('Secret', 'vipnat-system/vipnat-webhook');
-  await pass('a new one is trusted', () => countTrusted() === 2);
-  expect((await ask(lives[1])).serial).toBe(serial);
+  // The first certificate is served all the time: none of the next ones is trusted for long enough.
+  for (let round = 0; round < 5; round += 1) {
+    const known = readTrusted();
+    api.store.remove('Secret', 'vipnat-system/vipnat-webhook');
+    await pass('a new one is trusted', () => readTrusted() !== known);
+    expect((await ask(lives[1])).serial).toBe(serial);
+  }
+  expect(countTrusted()).toBe(5);
   await pass('it is served', isCurrent);
   await eventually(
     'it is served by the other',
