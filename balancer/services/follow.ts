@@ -136,11 +136,12 @@ export class SlowStarts {
       this.#serviceToStarts.delete(service);
       return balanced;
     }
-    const starts = this.#note(service, balanced, durationMs);
-    const addressToStep = this.#listSteps(service, starts, durationMs / stepCount);
+    const endpoints = listEndpoints(balanced);
+    const addressToSinceMs = this.#note(service, endpoints, durationMs);
+    const addressToStep = this.#listSteps(service, addressToSinceMs, durationMs / stepCount);
     if (addressToStep.size === 0) return balanced;
     this.#plan();
-    const weights = listEndpoints(balanced).map(({ address }): [string, number] => {
+    const weights = endpoints.map(({ address }): [string, number] => {
       const weight = balanced.weights.get(address) ?? usualWeight;
       return [address, weight * (addressToStep.get(address) ?? stepCount)];
     });
@@ -153,29 +154,38 @@ export class SlowStarts {
     this.#cancel?.();
   }
 
-  #note(service: string, balanced: BalancedService, durationMs: number): ReadonlyMap<string, Start> {
+  /** Since when addresses have a pod that is ready. Weights are by address, so of several pods there the first one counts. */
+  #note(
+    service: string,
+    endpoints: readonly SeenEndpoint[],
+    durationMs: number,
+  ): ReadonlyMap<string, number> {
     const now = this.#clock.now();
     const known = this.#serviceToStarts.get(service);
     const starts = known ?? new Map<string, Start>();
-    const endpoints = listEndpoints(balanced);
-    const present = new Set(endpoints.map(({ address }) => address));
-    for (const { address, isReady } of endpoints) {
-      if (isReady && !starts.has(address))
-        starts.set(address, { sinceMs: known === undefined ? -Infinity : now, goneMs: null });
+    const addressToSinceMs = new Map<string, number>();
+    for (const { address, pod } of endpoints.filter(({ isReady }) => isReady)) {
+      const start = starts.get(pod) ?? { sinceMs: known === undefined ? -Infinity : now, goneMs: null };
+      starts.set(pod, start);
+      addressToSinceMs.set(address, Math.min(start.sinceMs, addressToSinceMs.get(address) ?? Infinity));
     }
-    forgetGone(starts, present, { now, durationMs });
+    forgetGone(starts, new Set(endpoints.map(({ pod }) => pod)), { now, durationMs });
     this.#serviceToStarts.set(service, starts);
-    return starts;
+    return addressToSinceMs;
   }
 
   /** Those who have not all of their weight yet. */
-  #listSteps(service: string, starts: ReadonlyMap<string, Start>, stepMs: number): Map<string, number> {
+  #listSteps(
+    service: string,
+    addressToSinceMs: ReadonlyMap<string, number>,
+    stepMs: number,
+  ): Map<string, number> {
     const now = this.#clock.now();
     const addressToStep = new Map<string, number>();
     let dueMs = Infinity;
-    for (const [address, { sinceMs, goneMs }] of starts) {
+    for (const [address, sinceMs] of addressToSinceMs) {
       const step = Math.floor((now - sinceMs) / stepMs) + 1;
-      if (step >= stepCount || goneMs !== null) continue;
+      if (step >= stepCount) continue;
       addressToStep.set(address, step);
       dueMs = Math.min(dueMs, sinceMs + step * stepMs);
     }
@@ -219,14 +229,17 @@ function forgetGone(
 
 interface SeenEndpoint {
   readonly address: string;
+  /** The address, and what tells it from another pod that gets the address later. */
+  readonly pod: string;
   readonly isReady: boolean;
 }
 
 /** Each as often as slices have it. */
 function listEndpoints({ slices }: BalancedService): SeenEndpoint[] {
   return slices.flatMap(({ endpoints }) =>
-    (endpoints ?? []).map(({ addresses: [address = ''], conditions }) => ({
+    (endpoints ?? []).map(({ addresses: [address = ''], conditions, targetRef }) => ({
       address,
+      pod: `${address} ${targetRef ?? ''}`,
       isReady: conditions?.ready ?? true,
     })),
   );

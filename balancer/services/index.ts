@@ -160,10 +160,10 @@ function hasHints({ conditions, hints }: Endpoint): boolean {
  * Near its own node and zone where Kubernetes hints for others: without a hint, theirs would not count. Where Kubernetes hints for nobody,
  * every node sends connections to it: its gate waits for all of them.
  */
-function toReady({ addresses, nodeName, zone }: EarlyEndpoint, isHinted: boolean): Endpoint {
+function toReady({ addresses, nodeName, zone, targetRef }: EarlyEndpoint, isHinted: boolean): Endpoint {
   const toNames = (text: string | null | undefined) => (typeof text === 'string' ? [{ name: text }] : []);
   return {
-    ...{ addresses, nodeName, zone },
+    ...{ addresses, nodeName, zone, targetRef: toPodNumber(targetRef) },
     conditions: { ready: true, serving: true, terminating: false },
     ...(isHinted ? { hints: { forZones: toNames(zone), forNodes: toNames(nodeName) } } : {}),
   };

@@ -8,13 +8,17 @@ import { test, expect } from '@jest/globals';
 
 const key = 'default/web';
 
-/** A Service with these pods; those behind a `-` are not ready. */
+/** A Service with these pods, `ADDRESS:UID` where the uid matters; those behind a `-` are not ready. */
 function make(pods: readonly string[], slowStart: string | null = '30s', name = 'web'): BalancedService {
   const annotations = slowStart === null ? {} : { 'vipnat.io/slow-start': slowStart };
-  const endpoints = pods.map((pod) => ({
-    addresses: [`10.244.1.${pod.replace('-', '')}`],
-    conditions: { ready: !pod.startsWith('-') },
-  }));
+  const endpoints = pods.map((pod) => {
+    const [last = '', uid] = pod.replace('-', '').split(':');
+    return {
+      addresses: [`10.244.1.${last}`],
+      conditions: { ready: !pod.startsWith('-') },
+      ...(uid === undefined ? {} : { targetRef: { kind: 'Pod', name: `web-${uid}`, uid } }),
+    };
+  });
   const { metadata, ...slice } = makeEndpoints(name, [{ port: 8080 }], endpoints);
   return {
     service: makeService(`default/${name}`, { metadata: { annotations } }),
@@ -64,6 +68,18 @@ test('one that fails its probe, or moves from slice to slice, is not new when it
   await clock.advance(30_000);
   weigh(make(['1']));
   expect(weigh(make(['1', '2']))).toEqual([20, 1, undefined]);
+});
+
+test('another pod at the same address is new, and its predecessor in the same slices does not hide it', async () => {
+  const { clock, weigh } = start();
+  weigh(make(['1:a', '2:b']));
+  weigh(make(['1:a']));
+  await clock.advance(10_000);
+  expect(weigh(make(['1:a', '2:b']))).toEqual(asUsual);
+  expect(weigh(make(['1:a', '-2:b', '-2:c']))).toEqual(asUsual);
+  expect(weigh(make(['1:a', '-2:b', '2:c']))).toEqual([20, 1, undefined]);
+  await clock.advance(3000);
+  expect(weigh(make(['1:a', '2:c']))).toEqual([20, 2, undefined]);
 });
 
 test('a Service without the annotation, and one that gets it, has no new pods', () => {
