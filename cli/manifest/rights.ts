@@ -103,7 +103,9 @@ const isServed = `has(${service}.type) && ${service}.type == 'LoadBalancer' && (
   params.metadata.?finalizers.orValue([]).exists(name, name == '${finalizer}' || name.startsWith('${deviceFinalizerPrefix}/')))`;
 
 const labels = 'object.metadata.labels';
+/** An ExternalName is a name of elsewhere, whatever it selects. */
 const selects = [
+  `${service}.?type.orValue('') != 'ExternalName'`,
   `has(${service}.selector) && ${service}.selector.size() > 0 && has(${labels})`,
   `${service}.selector.all(key, key in ${labels} && ${labels}[key] == ${service}.selector[key])`,
 ].join(' && ');
@@ -115,10 +117,12 @@ const isServer = [
 ].join(' && ');
 
 /**
+ * For Services that vipnat serves: pods of others would wait for nobody but the controller.
+ *
  * The list first, and empty: up to Kubernetes 1.36.3 the request breaks off where a patch adds a list with an object in it
  * (kubernetes/kubernetes#142181). An atomic list is no matter of an apply configuration.
  */
-const addGate = `${pod}.?readinessGates.orValue([]).exists(gate, gate.conditionType == '${gateType}') ? [] :
+const addGate = `!(${isServed}) || ${pod}.?readinessGates.orValue([]).exists(gate, gate.conditionType == '${gateType}') ? [] :
   (has(${pod}.readinessGates) ? [] : [JSONPatch{op: 'add', path: '/spec/readinessGates', value: []}]) +
   [JSONPatch{op: 'add', path: '/spec/readinessGates/-', value: Object.spec.readinessGates{conditionType: '${gateType}'}}]`;
 
@@ -136,7 +140,7 @@ const addPause = `${graceSeconds} <= 0 || ${unpaused}.size() == 0 ? Object{} :
 const askingNamespaces = { matchLabels: { [gatesLabel]: 'enabled' } };
 
 /** What becomes of new pods there. */
-const injectionPurpose = `In namespaces with the label ${gatesLabel}=enabled, new pods of vipnat's Services get a readiness gate and a pause.`;
+const injectionPurpose = `In namespaces with the label ${gatesLabel}=enabled, new pods of Services get a pause before they end. Pods of vipnat's Services also get a readiness gate.`;
 
 /** New pods. */
 const newPods = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] };
@@ -154,7 +158,6 @@ export function toInjection(): object[] {
       matchConstraints: { namespaceSelector: askingNamespaces, resourceRules: [newPods] },
       matchConditions: [
         { name: 'is-server', expression: isServer },
-        { name: 'is-served', expression: isServed },
         { name: 'is-selected', expression: selects },
       ],
       mutations: [

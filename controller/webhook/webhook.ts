@@ -2,7 +2,7 @@ import * as z from 'zod/mini';
 import { mirrorAnnotation, defaultGraceSeconds, pauseSeconds, webhookPath } from '../../lib/api/endpoints.ts';
 import { apiGroup, deviceFinalizerPrefix, finalizer, gateType } from '../../lib/api/vipnat.ts';
 import { readJson, name, objectVersion, type Resource, type ApiObject } from '../../lib/kubernetes/client.ts';
-import { loadBalancerServices } from '../../lib/api/service.ts';
+import { services } from '../../lib/api/service.ts';
 import { type Change, Informer, type InformerOptions } from '../../lib/kubernetes/informer.ts';
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
@@ -46,11 +46,14 @@ interface PatchOperation {
 }
 
 /** Answers the patch of a new pod, given these Services of its namespace; empty where nothing changes. Null for what is no pod. */
-function decidePatch(pod: unknown, services: Iterable<ServedService>): PatchOperation[] | null {
-  const read = podSchema.safeParse(pod);
+function decidePatch(object: unknown, services: Iterable<PodService>): PatchOperation[] | null {
+  const read = podSchema.safeParse(object);
   if (!read.success) return null;
-  if (!isServer(read.data) || !isSelected(read.data, services)) return [];
-  return [...addGate(read.data), ...addPauses(read.data)];
+  const { data: pod } = read;
+  const selecting = isServer(pod) ? [...services].filter((service) => isSelected(pod, service)) : [];
+  if (selecting.length === 0) return [];
+  // A pod of other Services would wait for nobody but the controller.
+  return [...(selecting.some(isServed) ? addGate(pod) : []), ...addPauses(pod)];
 }
 
 /** Pods that end by themselves have no rolling update. */
@@ -59,13 +62,18 @@ function isServer({ metadata: { annotations }, spec: { restartPolicy } }: NewPod
   return !isMirror && (restartPolicy ?? 'Always') === 'Always';
 }
 
-function isSelected({ metadata: { labels } }: NewPod, services: Iterable<ServedService>): boolean {
-  for (const { spec } of services) {
-    const selector = Object.entries(spec.selector ?? {});
-    const hasAll = selector.every(([key, value]) => labels?.[key] === value);
-    if (selector.length > 0 && hasAll) return true;
-  }
-  return false;
+function isSelected({ metadata: { labels } }: NewPod, { spec }: PodService): boolean {
+  const selector = Object.entries(spec.selector ?? {});
+  return selector.length > 0 && selector.every(([key, value]) => labels?.[key] === value);
+}
+
+/** Whether vipnat or a device serves it, or will: by its class, or because a controller has taken it. */
+function isServed({ metadata: { finalizers }, spec }: PodService): boolean {
+  if (spec.type !== 'LoadBalancer') return false;
+  return (
+    spec.loadBalancerClass?.startsWith(`${apiGroup}/`) === true ||
+    finalizers?.some((name) => name === finalizer || name.startsWith(`${deviceFinalizerPrefix}/`)) === true
+  );
 }
 
 function addGate({ spec: { readinessGates } }: NewPod): PatchOperation[] {
@@ -126,7 +134,7 @@ interface ReviewAnswer {
 /** Answers a question of an API server, with the Services of a namespace. Null for what is no such question. */
 export function answerReview(
   text: string,
-  listServices: (namespace: string) => Iterable<ServedService>,
+  listServices: (namespace: string) => Iterable<PodService>,
 ): ReviewAnswer | null {
   const read = reviewSchema.safeParse(readJson(text));
   if (!read.success) return null;
@@ -156,44 +164,36 @@ const serviceSchema = z.object({
     finalizers: z.nullish(z.array(z.string())),
   }),
   spec: z.object({
+    type: z.nullish(z.string()),
     loadBalancerClass: z.nullish(z.string()),
     selector: z.nullish(z.record(z.string(), z.string())),
   }),
 });
 
 /** As much of a Service as decides about new pods: some hundred bytes. */
-export type ServedService = z.output<typeof serviceSchema>;
+export type PodService = z.output<typeof serviceSchema>;
 
-/**
- * The Services of all namespaces that vipnat or a device serves, or will: by their class, or because a controller has taken them. Each controller
- * follows these, whether it leads or not, so no other one is kept.
- */
-export const servedServices: Resource<ServedService> = {
-  ...{ kind: loadBalancerServices.kind, path: loadBalancerServices.path },
-  ...{ selector: loadBalancerServices.selector, limits: loadBalancerServices.limits },
+/** The Services of all namespaces that select pods. Each controller follows these, whether it leads or not. */
+export const podServices: Resource<PodService> = {
+  ...{ kind: services.kind, path: services.path, selector: services.selector, limits: services.limits },
   schema: serviceSchema,
-  isKept: ({ metadata: { finalizers }, spec }) =>
-    spec.loadBalancerClass?.startsWith(`${apiGroup}/`) === true || finalizers?.some(isOwnFinalizer) === true,
+  isKept: ({ spec: { type, selector } }) => type !== 'ExternalName' && Object.keys(selector ?? {}).length > 0,
 };
-
-function isOwnFinalizer(name: string): boolean {
-  return name === finalizer || name.startsWith(`${deviceFinalizerPrefix}/`);
-}
 
 /** Services by their namespaces. */
 class ServicesByNamespace {
-  readonly #namespaceToServices = new Map<string, Map<string, ServedService>>();
+  readonly #namespaceToServices = new Map<string, Map<string, PodService>>();
 
   /** Those of a namespace. */
-  list(namespace: string): Iterable<ServedService> {
+  list(namespace: string): Iterable<PodService> {
     return this.#namespaceToServices.get(namespace)?.values() ?? [];
   }
 
   /** Takes what an informer reports. */
-  change(changes: readonly Change<ServedService>[]): void {
+  change(changes: readonly Change<PodService>[]): void {
     for (const { key, before, after } of changes) {
       const namespace = (after ?? before)?.metadata.namespace ?? '';
-      const services = this.#namespaceToServices.get(namespace) ?? new Map<string, ServedService>();
+      const services = this.#namespaceToServices.get(namespace) ?? new Map<string, PodService>();
       if (after === null) services.delete(key);
       else services.set(key, after);
       if (services.size === 0) this.#namespaceToServices.delete(namespace);
@@ -207,7 +207,7 @@ class ServicesByNamespace {
  *
  * Goal: each controller answers, whether it leads or not, so that the end of one does no harm.
  * Tension: a pod must not wait for an answer, and anybody can connect.
- * Compromise: what decides is in memory, of the Services that vipnat serves alone. Nothing is asked while a pod waits.
+ * Compromise: what decides is in memory, of all Services that select pods. Nothing is asked while a pod waits.
  */
 
 /** The dependencies of the webhook. */
@@ -271,7 +271,7 @@ export class Webhook {
       },
     });
     this.#informers = [
-      this.#follow(servedServices, (changes) => {
+      this.#follow(podServices, (changes) => {
         this.#services.change(changes);
         this.#hasServices = true;
         this.#serve();

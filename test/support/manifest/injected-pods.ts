@@ -15,6 +15,8 @@ export const injectingServices: Readonly<Record<string, object>> = {
   stranger: { type: 'LoadBalancer', loadBalancerClass: 'example.com/lb', selector: { app: 'stranger' } },
   device: { ...ours, loadBalancerClass: 'vipnat.io/edge', selector: { app: 'device' } },
   inner: { selector: { app: 'inner' } },
+  role: { selector: { role: 'inner' } },
+  name: { type: 'ExternalName', externalName: 'example.com', selector: { app: 'name' } },
   everything: ours,
 };
 
@@ -109,8 +111,10 @@ export const injectionCases: readonly [title: string, InjectedPod, Injected][] =
   ['one that has a second to end', grace(1), { ...changed, grace: 3 }],
   ['one that has three seconds to end', grace(3), { ...changed, grace: 5 }],
   ["a pod of a device's Service", { labels: { app: 'device' } }, changed],
-  ['a pod of a ClusterIP', { labels: { app: 'inner' } }, unchanged],
-  ["a pod of others' load balancer", { labels: { app: 'stranger' } }, unchanged],
+  ['a pod of a ClusterIP', { labels: { app: 'inner' } }, { ...changed, gates: [] }],
+  ["a pod of others' load balancer", { labels: { app: 'stranger' } }, { ...changed, gates: [] }],
+  ['a pod of a ClusterIP and of our Service', { labels: { app: 'web', role: 'inner' } }, changed],
+  ['a pod that a name of elsewhere selects', { labels: { app: 'name' } }, unchanged],
   ['a pod without labels', { labels: {} }, unchanged],
   ['a pod that ends by itself', { spec: { restartPolicy: 'Never' } }, unchanged],
   ['a pod of another namespace', { namespace: 'none' }, unchanged],

@@ -15,7 +15,7 @@ const reviews = injectionCases.map(([, pod]) => ({
 
 const service = {
   metadata: { name: 'web', namespace: 'gates', resourceVersion: '7' },
-  spec: { selector: { app: 'web' } },
+  spec: { type: 'LoadBalancer', loadBalancerClass: 'vipnat.io/lb', selector: { app: 'web' } },
 };
 
 const added =

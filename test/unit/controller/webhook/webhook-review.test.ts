@@ -1,4 +1,4 @@
-import { servedServices, type ServedService, answerReview } from '../../../../controller/webhook/webhook.ts';
+import { podServices, type PodService, answerReview } from '../../../../controller/webhook/webhook.ts';
 import {
   injectingServices,
   type InjectedPod,
@@ -12,19 +12,18 @@ import { expect, test, describe } from '@jest/globals';
 /** As the API lists and keeps them. */
 function readServices(specs: Readonly<Record<string, object>>, finalizers: readonly string[] = []) {
   return Object.entries(specs)
-    .filter(([, spec]) => (spec as { type?: string }).type === 'LoadBalancer')
     .map(([name, spec]) => {
       const metadata = { name, namespace: 'gates', resourceVersion: '7', finalizers };
-      return servedServices.schema.parse({ metadata, spec });
+      return podServices.schema.parse({ metadata, spec: { type: 'ClusterIP', ...spec } });
     })
-    .filter((service) => servedServices.isKept?.(service) === true);
+    .filter((service) => podServices.isKept?.(service) === true);
 }
 
 const pods = { group: '', version: 'v1', resource: 'pods' };
 
 function ask(
   request: object,
-  services: (namespace: string) => Iterable<ServedService> = (namespace) =>
+  services: (namespace: string) => Iterable<PodService> = (namespace) =>
     namespace === 'gates' ? readServices(injectingServices) : [],
 ) {
   const review = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview' };
@@ -78,7 +77,8 @@ test('what the webhook has added, it adds no second time: other webhooks may hav
 test.each(takenCases)('a Service without a class and with %j has our pods: %s', (finalizers, isTaken) => {
   const specs = { classless: { type: 'LoadBalancer', selector: { app: 'web' } } };
   const answer = ask({ object: toPod({}) }, () => readServices(specs, finalizers));
-  expect(answer?.result).toBe(isTaken ? 'patched' : 'unchanged');
+  const patch = Buffer.from(answer?.review.response.patch ?? '', 'base64').toString();
+  expect(patch.includes('readinessGates')).toBe(isTaken);
 });
 
 test('fields that no version of vipnat knows stay, as the patch only adds', () => {
