@@ -117,7 +117,7 @@ const isServer = [
 ].join(' && ');
 
 /**
- * For Services that vipnat serves: pods of others would wait for nobody but the controller.
+ * For Services that vipnat serves: pods of other Services would wait for the controller alone.
  *
  * The list first, and empty: up to Kubernetes 1.36.3 the request breaks off where a patch adds a list with an object in it
  * (kubernetes/kubernetes#142181). An atomic list is no matter of an apply configuration.
@@ -130,7 +130,7 @@ const lifecycle = 'Object.spec.containers.lifecycle';
 const unpaused = `${pod}.containers.filter(container, !(has(container.lifecycle) && has(container.lifecycle.preStop)))`;
 const hasPause = `${pod}.containers.exists(container, container.?lifecycle.?preStop.?sleep.?seconds.orValue(0) == ${pauseSeconds})`;
 const graceSeconds = `${pod}.?terminationGracePeriodSeconds.orValue(${defaultGraceSeconds})`;
-/** The pause comes in addition to the time that the pod has to end. One that is to end at once has none. */
+/** The pause comes in addition to the time that the pod has to end. A pod with no such time has no pause. */
 const addPause = `${graceSeconds} <= 0 || ${unpaused}.size() == 0 ? Object{} :
   Object{spec: Object.spec{terminationGracePeriodSeconds: ${graceSeconds} + (${hasPause} ? 0 : ${pauseSeconds}),
     containers: ${unpaused}.map(container, Object.spec.containers{name: container.name, lifecycle: ${lifecycle}{
