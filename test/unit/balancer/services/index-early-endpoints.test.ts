@@ -94,6 +94,16 @@ describe('a pod of an early slice', () => {
     expect(sides.endpoints.awaited).toEqual([]);
   });
 
+  test('is the same pod for slow start before and after Kubernetes calls it ready', () => {
+    const readPods = () =>
+      sides.merged.flatMap(({ endpoints }) => endpoints?.map(({ targetRef }) => targetRef));
+    sides.tellEarly(a('r'));
+    const early = readPods();
+    expect(early).toEqual([expect.any(Number)]);
+    sides.tell(a('r')).tellEarly();
+    expect(readPods()).toEqual(early);
+  });
+
   test('takes none before its containers are ready', () => {
     expect(sides.tell(a('n')).tellEarly(a('n')).ready).toEqual([]);
   });
