@@ -55,7 +55,10 @@ export async function countFlows(vip: Endpoint): Promise<ReadonlyMap<string, num
   return backendToCount;
 }
 
-/** Has the kernel forget the chosen ones of these connections; answers how many there were of each flow. */
+/**
+ * Has the kernel forget the chosen ones of these connections; answers how many there were of each flow. A connection that its client has
+ * opened again since it was listed, and that goes elsewhere, stays.
+ */
 export async function forgetFlows(
   client: NetlinkClient,
   choice: ConnectionChoice,
@@ -170,7 +173,7 @@ export type ConnectionChoice = 'translated' | 'all' | Endpoint;
 
 /**
  * Shows TCP, UDP and SCTP connections of both families, whoever sent them where they go, as the
- * kernel lists them. It keeps none: a table can have millions. One that comes, goes or moves meanwhile can be lacking, or shown twice.
+ * kernel lists them: without those in TIME_WAIT, most of a busy table. It keeps none: a table can have millions. One that comes, goes or moves meanwhile can be lacking, or shown twice.
  * What a visit is given works until it returns. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without
  * CAP_NET_ADMIN with TOOL_NOT_PERMITTED. The kernel reads its whole table, however few connections there are: 32 ms of a processor with 262,144
  * buckets. It hands over those of the choice only: of an endpoint since Linux 5.8, of those that were sent elsewhere since 5.15.
@@ -228,8 +231,13 @@ const CTA_FILTER_ORIG_FLAGS = 1;
 const askedFlags = { ipv4: (1 << 1) | (1 << 3) | (1 << 5), ipv6: (1 << 3) | (1 << 5) } as const;
 /** TCP_CONNTRACK_ESTABLISHED. */
 const establishedState = 3;
-/** TCP_CONNTRACK_LAST_ACK, TIME_WAIT and CLOSE: both sides have ended it, or one has reset it. */
-const endedStates: readonly number[] = [6, 7, 8];
+/** TCP_CONNTRACK_LAST_ACK and CLOSE: both sides have ended it, or one has reset it. */
+const [lastAckState, closedState] = [6, 8];
+/**
+ * TCP_CONNTRACK_TIME_WAIT: the kernel replaces such an entry at the next SYN, and sends that where new connections go. In the two states
+ * above it does not: a SYN can follow the entry to the former backend (nf_conntrack_tcp_packet of Linux 6.18).
+ */
+const replacedState = 7;
 const IPS_SEEN_REPLY = 1 << 1;
 const IPS_DST_NAT = 1 << 5;
 const IPPROTO_TCP = 6;
@@ -308,12 +316,14 @@ interface Connection {
   readonly isTranslated: boolean;
 }
 
-/** Null for what has no ports. No part is copied: a list has hundreds of thousands of them. */
+/** Null for what has no ports, and for what the next SYN replaces. No part is copied: a list has hundreds of thousands of them. */
 function parseConnection(
   { datagram, start, end }: { readonly datagram: Buffer; readonly start: number; readonly end: number },
   asked: Tuple,
   readAddress: ReadAddress,
 ): Connection | null {
+  const state = readState(datagram, start, end);
+  if (state === replacedState) return null;
   const answering = locateTuple(datagram, start, end, CTA_TUPLE_REPLY);
   const protocol = numberToProtocol.get(readNumber(datagram, asked.protocol, 1));
   const vip = readAddress(datagram, asked.destination);
@@ -323,28 +333,30 @@ function parseConnection(
   if (protocol === undefined || vip === null || backend === null || vipPort < 0 || backendPort < 0)
     return null;
   const { family } = asked;
-  const status = readNumber(datagram, locate(datagram, start, end, CTA_STATUS), 4);
-  const state = readState(datagram, start, end);
+  const status = Math.max(0, readNumber(datagram, locate(datagram, start, end, CTA_STATUS), 4));
   return {
     flow: {
       protocol,
       vip: { family, address: vip, port: vipPort },
       backend: { family, address: backend, port: backendPort },
-      isAnswered: status >= 0 && (status & IPS_SEEN_REPLY) !== 0,
+      isAnswered: (status & IPS_SEEN_REPLY) !== 0 && state !== closedState,
       isEstablished: state === establishedState,
-      isOpen: !endedStates.includes(state),
+      isOpen: state !== lastAckState && state !== closedState,
     },
-    isTranslated: status >= 0 && (status & IPS_DST_NAT) !== 0,
+    isTranslated: (status & IPS_DST_NAT) !== 0,
   };
 }
 
-/** Of a connection that `parseConnection` knows. Without a tuple the kernel would forget all that it has. */
+/**
+ * Of a connection that `parseConnection` knows. Without a tuple the kernel would forget all that it has. The tuple of the answers names the
+ * backend. The client's own tuple and the id can be a later connection's: the id is a hash of that tuple and of the entry's place in memory.
+ */
 function renderKey(data: Buffer): Buffer {
   return Buffer.concat([
     data.subarray(0, nfgenmsgBytes),
-    ...[CTA_TUPLE_ORIG, CTA_ID, CTA_ZONE].flatMap((type) => {
+    ...[CTA_TUPLE_REPLY, CTA_ID, CTA_ZONE].flatMap((type) => {
       const value = findAttribute(data, nfgenmsgBytes, type);
-      return value === undefined ? [] : [renderAttribute(type, value, type === CTA_TUPLE_ORIG)];
+      return value === undefined ? [] : [renderAttribute(type, value, type === CTA_TUPLE_REPLY)];
     }),
   ]);
 }

@@ -324,7 +324,7 @@ export interface BalancedFlow {
 export interface SeenFlow extends BalancedFlow {
   /** Whether it can still carry anything: of TCP not one that both sides have ended. */
   readonly isOpen: boolean;
-  /** Whether a packet came back. */
+  /** Whether a packet came back, and nobody has reset it. */
   readonly isAnswered: boolean;
   /** Whether both sides have opened it, and none has begun to end it: of TCP only. */
   readonly isEstablished: boolean;

@@ -1,4 +1,6 @@
-/** Which connections count of a virtual IP that another host holds; the fake does not know their clients. */
+/** What the fake does not know of connections: their clients, and that these open them again. */
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { useSubject } from './kinds.ts';
@@ -14,4 +16,12 @@ test.each([
   expect(await subject().kernel.countFlows(vip)).toEqual(new Map());
   await subject().addAddress(client);
   expect(await subject().kernel.countFlows(vip)).toEqual(new Map([[texts[1], 1]]));
+});
+
+test('connections that their clients opened again after they were listed stay', () => {
+  const script = fileURLToPath(new URL('reopened-child.ts', import.meta.url));
+  const env = { ...process.env, NODE_OPTIONS: '' };
+  expect(String(execFileSync('unshare', ['--net', '--', process.execPath, script], { env }))).toBe(
+    '20 of 20',
+  );
 });

@@ -220,7 +220,7 @@ test('connections of any bytes: between endpoints that are in them, each with a 
         const one = readClient();
         insist(one === null || parseAddress(one)?.text === one, 'a client, or none');
         // Without it the kernel would forget all connections.
-        insist(parseAttributes(renderKey(), 4).has(1), 'a tuple');
+        insist(parseAttributes(renderKey(), 4).has(2), 'a tuple');
       });
     },
   });
