@@ -224,8 +224,6 @@ export interface PortBalance {
   readonly parts?: ReadonlyMap<string, number>;
   /** All that the slices have, also those that take no new connection. */
   readonly present: readonly End[];
-  /** Those on nodes that do not answer, while others take their connections; absent for none. */
-  readonly unresponsive?: readonly End[];
   /** Those that end, or have no weight, and take no new connection here: they may have open ones. */
   readonly draining: readonly End[];
   /** For how many milliseconds they may keep these; null for as long as they are there. */
@@ -425,9 +423,4 @@ export function applyOutages(backends: readonly Backend[], { out, lost }: NodeOu
       one.node !== null && out.has(one.node) ? { ...one, isReady: false, isServingLast: false } : one,
     );
   return chooseServing(left).length > 0 ? left : backends;
-}
-
-/** Those of the endpoints that take no new connection because of these outages. Pure. */
-export function listUnresponsive(backends: readonly Backend[], { out }: NodeOutages): readonly Backend[] {
-  return backends.filter(({ node, isReady }) => node !== null && out.has(node) && !isReady);
 }

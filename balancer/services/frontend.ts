@@ -16,7 +16,6 @@ import {
   chooseBackends,
   isLocal,
   planRelay,
-  listUnresponsive,
   listDraining,
   type Guard,
   nameTaken,
@@ -113,7 +112,6 @@ export function balanceService(balanced: BalancedService, family: Family, place:
         ...{ ...general, addresses: own },
         ...{ protocol: port.protocol, port: port.port, relay },
         ...{ isHere: chosen !== null, backends: chosen ?? [], present },
-        unresponsive: listUnresponsive(present, outages),
         draining: listDraining(present, chosen ?? [], isLocal(service) ? place.node : null),
       },
     ];

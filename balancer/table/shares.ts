@@ -1,4 +1,4 @@
-import type { Clock } from '../../lib/clock.ts';
+import type { Cancel, Clock } from '../../lib/clock.ts';
 import { type Balances, type PortBalance, nameEnd, identifyPort } from '../services/backends.ts';
 import {
   type Tally,
@@ -8,14 +8,15 @@ import {
   Drains,
   createStrayFilter,
   listGoneFlows,
-  listUnresponsiveFlows,
-  unresponsiveNode,
+  listClosedFlows,
+  takesNone,
   listEarlyFlows,
 } from './stale-flows.ts';
 import { usualWeight } from '../../lib/api/endpoints.ts';
 import { describeFlow } from '../../lib/kernel/conntrack.ts';
 import { shareByCounts, leastChange } from '../../lib/dialect.ts';
 import type { DrainingEndpoint } from '../../lib/api/node.ts';
+import type { BalancedFlow } from '../../lib/kernel/port.ts';
 
 /**
  * What new connections each endpoint gets with the method `lc`: by the open ones that this node sends to it (docs/adr/0028).
@@ -184,6 +185,9 @@ function namePort(balance: PortBalance): string {
   return `${balance.family} ${identifyPort(balance)}`;
 }
 
+/** So soon an endpoint that lives has answered who came last: what is unanswered then stays so. */
+const answerMs = 200;
+
 /** What the caller supplies. */
 interface SettlePorts extends Omit<CleanerPorts, 'counters'> {
   readonly clock: Clock;
@@ -198,11 +202,14 @@ interface SettlePorts extends Omit<CleanerPorts, 'counters'> {
 /** How the kernel balances each Service, and what follows from that for connections that are open. */
 export class SettledBalances {
   readonly #serviceToBalances = new Map<string, Balances>();
+  readonly #clock: Clock;
+  readonly #waits = new Set<Cancel>();
   readonly #cleaner: FlowCleaner;
   readonly #drains: Drains;
   readonly #shares: ConnectionShares;
 
   constructor(ports: SettlePorts) {
+    this.#clock = ports.clock;
     this.#drains = new Drains({
       clock: ports.clock,
       cut: (flows) => {
@@ -248,10 +255,11 @@ export class SettledBalances {
       const before = this.#serviceToBalances.get(service) ?? [];
       this.#drains.take(service, balances);
       this.#shares.take(service, balances);
+      // First those that are back: what is gone takes no new connection either.
+      this.#cleaner.keep([...listGoneFlows(balances, before), ...listClosedFlows(balances, before)]);
       if (!isLeft(service)) this.#cleaner.add(listGoneFlows(before, balances));
-      this.#cleaner.add(listUnresponsiveFlows(before, balances), unresponsiveNode);
       this.#cleaner.add(listEarlyFlows(before, balances), 'which was not served yet');
-      this.#cleaner.keep(listGoneFlows(balances, before));
+      this.#closeSoon(service, listClosedFlows(before, balances));
       if (balances.length === 0) this.#serviceToBalances.delete(service);
       else this.#serviceToBalances.set(service, balances);
     }
@@ -266,6 +274,22 @@ export class SettledBalances {
   /** Ends what is in progress. */
   async stop(): Promise<void> {
     this.#drains.stop();
+    for (const cancel of this.#waits) cancel();
     await this.#cleaner.stop();
+  }
+
+  /** Those that take no new connection then, too. */
+  #closeSoon(service: string, flows: readonly BalancedFlow[]): void {
+    if (flows.length === 0) return;
+    const cancel = this.#clock.schedule(answerMs, () => {
+      this.#waits.delete(cancel);
+      const closed = listClosedFlows([], this.#serviceToBalances.get(service) ?? []);
+      const texts = new Set(closed.map(describeFlow));
+      this.#cleaner.add(
+        flows.filter((flow) => texts.has(describeFlow(flow))),
+        takesNone,
+      );
+    });
+    this.#waits.add(cancel);
   }
 }

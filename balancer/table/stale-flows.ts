@@ -1,4 +1,4 @@
-import { type PortBalance, protocolToNumber, type End } from '../services/backends.ts';
+import { type PortBalance, protocolToNumber, type End, nameEnd } from '../services/backends.ts';
 import type { BalancedFlow, SeenFlow, ForgottenFlow } from '../../lib/kernel/port.ts';
 import { describeFlow } from '../../lib/kernel/conntrack.ts';
 import { formatEndpoint } from '../../lib/net.ts';
@@ -16,21 +16,25 @@ import type { DrainingEndpoint } from '../../lib/api/node.ts';
 
 /** The flows of one Service that its balances before allowed, and those now do not. */
 export function listGoneFlows(before: readonly PortBalance[], after: readonly PortBalance[]): BalancedFlow[] {
-  const kept = new Set(after.flatMap(listFlows).map(describeFlow));
-  return before.flatMap(listFlows).filter((flow) => !kept.has(describeFlow(flow)));
+  return listNew(after, before, listFlows);
 }
 
-/** The flows of one Service to endpoints on nodes that answered before, and do not now. Not of UDP: those are gone. */
-export function listUnresponsiveFlows(
+/**
+ * The flows of one Service to endpoints that take no new connection now, and took some before: whatever the reason. One that was never
+ * answered would otherwise be where each SYN of its client goes, for two minutes. Not of UDP: those are gone. Nor where others decide.
+ */
+export function listClosedFlows(
   before: readonly PortBalance[],
   after: readonly PortBalance[],
 ): BalancedFlow[] {
-  const list = (balances: readonly PortBalance[]) =>
-    balances.flatMap((balance) =>
-      balance.protocol === 'UDP' ? [] : toFlows(balance, balance.unresponsive ?? []),
+  return listNew(before, after, (balance) => {
+    if (balance.protocol === 'UDP' || !balance.isHere) return [];
+    const taking = new Set(balance.backends.map(nameEnd));
+    return toFlows(
+      balance,
+      balance.present.filter((end) => !taking.has(nameEnd(end))),
     );
-  const known = new Set(list(before).map(describeFlow));
-  return list(after).filter((flow) => !known.has(describeFlow(flow)));
+  });
 }
 
 /**
@@ -41,16 +45,20 @@ export function listEarlyFlows(
   before: readonly PortBalance[],
   after: readonly PortBalance[],
 ): BalancedFlow[] {
-  const list = (balances: readonly PortBalance[]) =>
-    balances
-      .filter(isServed)
-      .flatMap((balance) =>
-        balance.addresses.flatMap((address) =>
-          toFlows(balance, [{ address, port: balance.port }], [address]),
-        ),
-      );
-  const known = new Set(list(before).map(describeFlow));
-  return list(after).filter((flow) => !known.has(describeFlow(flow)));
+  return listNew(before, after, (balance) =>
+    isServed(balance)
+      ? balance.addresses.flatMap((address) => toFlows(balance, [{ address, port: balance.port }], [address]))
+      : [],
+  );
+}
+
+function listNew(
+  before: readonly PortBalance[],
+  after: readonly PortBalance[],
+  list: (balance: PortBalance) => readonly BalancedFlow[],
+): BalancedFlow[] {
+  const known = new Set(before.flatMap(list).map(describeFlow));
+  return after.flatMap(list).filter((flow) => !known.has(describeFlow(flow)));
 }
 
 /** Whether what comes without a connection goes elsewhere. */
@@ -147,10 +155,10 @@ const countEveryMs = 5000;
 
 /** Why connections are forgotten, in words that follow their endpoint. */
 type FlowEnd =
-  'which is gone' | 'whose drain timeout is over' | 'which was not served yet' | typeof unresponsiveNode;
+  'which is gone' | 'whose drain timeout is over' | 'which was not served yet' | typeof takesNone;
 
 /** Only those go that were never answered: their clients begin them again, and get another endpoint. */
-export const unresponsiveNode = 'whose node does not answer';
+export const takesNone = 'which takes no new ones';
 
 /** Some 30 MB. Where more go within seconds, all connections to endpoints that are not there are chosen instead. */
 const maxWaiting = 250_000;
@@ -183,7 +191,7 @@ export class FlowCleaner {
   /** Takes connections to be forgotten. Returns immediately. */
   add(flows: readonly BalancedFlow[], why: FlowEnd = 'which is gone'): void {
     if (flows.length === 0) return;
-    for (const flow of flows) this.#waiting.set(describeFlow(flow), why);
+    for (const flow of flows) this.#note(describeFlow(flow), why);
     if (this.#waiting.size > maxWaiting) {
       // A sweep does not find those whose endpoint is still there.
       this.#waiting = new Map([...this.#waiting].filter(([, end]) => end !== 'which is gone'));
@@ -220,6 +228,11 @@ export class FlowCleaner {
     await this.#work;
   }
 
+  /** Whoever is to lose all connections loses all. */
+  #note(text: string, why: FlowEnd): void {
+    if (why !== takesNone || !this.#waiting.has(text)) this.#waiting.set(text, why);
+  }
+
   get #isIdle(): boolean {
     const isCounting = this.#ports.counters.some(({ isAny }) => isAny);
     return this.#waiting.size === 0 && !this.#isSweepDue && !isCounting;
@@ -251,7 +264,7 @@ export class FlowCleaner {
     this.#sought = new Map();
     this.#kept = null;
     if (!hasWorked) {
-      this.#waiting = new Map([...sought, ...this.#waiting]);
+      for (const [text, why] of sought) this.#note(text, why);
       this.#isSweepDue ||= isSweep;
     }
     const endedAt = this.#ports.clock.now();
@@ -287,7 +300,7 @@ export class FlowCleaner {
 
   #isSought(text: string, { isAnswered }: SeenFlow): boolean {
     const end = this.#sought.get(text);
-    return end !== undefined && !(end === unresponsiveNode && isAnswered);
+    return end !== undefined && !(end === takesNone && isAnswered);
   }
 
   #report(flow: ForgottenFlow): void {

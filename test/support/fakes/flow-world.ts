@@ -74,6 +74,8 @@ export function startFlowWorld(connections: readonly BalancedFlow[], walkMs = 40
     createStrayFilter(balances, formerPorts),
   );
   return {
+    kernel: { forgetFlows },
+    logger,
     clock,
     cleaner,
     drains,

@@ -12,18 +12,18 @@ function readCase(text: string) {
   return { spec: text.startsWith('Local') ? local : {}, others: { endings, outages } };
 }
 
-/** Where new connections go; who drains, is silent, is gone; to which nodes connections from outside go, and by which ones. */
+/** Where new connections go; who drains, is gone; to which nodes connections from outside go, and by which ones. */
 function describeBalance(line: string, text: string): string {
   const { spec, others } = readCase(text);
   const { port } = balance(pods(line), spec, {}, others);
   if (port === undefined) return 'none';
-  const { isHere, backends, draining, unresponsive, present, relay } = port;
+  const { isHere, backends, draining, present, relay } = port;
   const gone = pods(line).flatMap(({ addresses: [address = ''] }) =>
     present.some((one) => one.address === address) ? [] : [{ address }],
   );
   const to = [...(relay?.ends.values() ?? [])].map((node) => node ?? 'here').join(' ');
   const parts = {
-    ...{ drain: toLine(draining), silent: toLine(unresponsive), gone: toLine(gone) },
+    ...{ drain: toLine(draining), gone: toLine(gone) },
     ...{ to, by: [...(relay?.nodes.keys() ?? [])].join(' ') },
   };
   const said = Object.entries(parts).flatMap(([name, value]) => (value === '' ? [] : [`${name} ${value}`]));
@@ -48,14 +48,14 @@ test.each(
     'not to a node that ends, but for open ones | n1/2 n2/2 n3/2 | end n2 n9 | here n1/2 n3/2; drain n2/2',
     'to nodes that end, if all do | n1/2 n2/2- n3/2~ | end n1 n2 n3 | here n1/2 n3/2; drain n2/2',
     'to who is ready elsewhere | n1/2 n2/2- n3/2~ n4/2 | end n1 | here n4/2; drain n1/2 n3/2',
-    'to one that ends before one that is out | n1/2 n2/2 | end n1 out n2 | here n1/2; silent n2/2',
+    'to one that ends before one that is out | n1/2 n2/2 | end n1 out n2 | here n1/2',
     'to other nodes, while this one ends | n1/2 n2/2 | Local end n1 | here n1/2; to n2; by n2',
     'here, while the other node ends | n1/2 n2/2 | Local end n2 | here n1/2; to here; by n2',
     'to all, while all end | n1/2 n2/2 | Local end n1 n2 | here n1/2; to here n2; by n2',
-    'not to a node that is out | n1/2 n2/2 n3/2 n0/9 | out n2 | here n0/9 n1/2 n3/2; silent n2/2',
-    'not to one that is lost | n1/2 n2/2 n3/2 n0/9 | out n1 n2 lost n2 | here n0/9 n3/2; silent n1/2; gone n2/2',
+    'not to a node that is out | n1/2 n2/2 n3/2 n0/9 | out n2 | here n0/9 n1/2 n3/2',
+    'not to one that is lost | n1/2 n2/2 n3/2 n0/9 | out n1 n2 lost n2 | here n0/9 n3/2; gone n2/2',
     'to lost nodes, where nobody would be left | n1/2 n2/2- | out n1 lost n1 | here n1/2',
-    'to who ends before who does not answer | n1/2 n2/2~ | out n1 | here n2/2; silent n1/2',
+    'to who ends before who does not answer | n1/2 n2/2~ | out n1 | here n2/2',
   ].map((row) => row.split(' | ')),
 )('connections go %s: %s, %s', (_, line = '', text = '', expected = '') => {
   expect(describeBalance(line, text)).toBe(expected);

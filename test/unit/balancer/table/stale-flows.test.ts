@@ -1,13 +1,8 @@
 import type { BalancedFlow } from '../../../../lib/kernel/port.ts';
 import { test, expect, describe } from '@jest/globals';
 import { balance, a, b, startFlowWorld as start, flowTo } from '../../../support/fakes/flow-world.ts';
-import {
-  listGoneFlows,
-  listUnresponsiveFlows,
-  unresponsiveNode,
-  listEarlyFlows,
-  Drains,
-} from '../../../../balancer/table/stale-flows.ts';
+import { listGoneFlows, listEarlyFlows, takesNone, Drains } from '../../../../balancer/table/stale-flows.ts';
+import { SettledBalances } from '../../../../balancer/table/shares.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
 import type { PortBalance } from '../../../../balancer/services/backends.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -41,6 +36,8 @@ test('the first endpoint that goes is looked for at once; those that go meanwhil
   await clock.advance(10_000);
   expect(host.walks).toEqual([]);
   cleaner.add([flowTo(a)]);
+  // No less than all of them.
+  cleaner.add([flowTo(a)], takesNone);
   await clock.advance(20);
   for (let port = 100; port < 1000; port += 1) cleaner.add([flowTo(b, port)]);
   await clock.advance(20);
@@ -132,15 +129,38 @@ test('nothing is begun after the end, and a walk under way is waited for', async
   expect([host.walks.length, clock.pending]).toEqual([1, 0]);
 });
 
-test('of a node that does not answer, only connections are forgotten that were never answered', async () => {
-  const [open, begun] = [flowTo(a), flowTo(a)];
-  const { clock, cleaner, host, unanswered } = start([open, begun, flowTo(b)]);
-  unanswered.add(begun);
-  const [before, after] = [balance('TCP', [a, b]), { ...balance('TCP', [b], [a, b]), unresponsive: [a] }];
-  expect(listUnresponsiveFlows([after], [after])).toEqual([]);
-  cleaner.add(listUnresponsiveFlows([before], [after]), unresponsiveNode);
-  await clock.advance(1000);
-  expect(host.connections).toEqual([open, flowTo(b)]);
+test.each([
+  ['is not ready', [balance('TCP', [b], [a, b])], 'open, b'],
+  [
+    'is not ready for less than 200 ms',
+    [balance('TCP', [b], [a, b]), balance('TCP', [a, b])],
+    'open, begun, b',
+  ],
+  ['is left to kube-proxy', [{ ...balance('TCP', [], [a, b]), isHere: false }], 'open, begun, b'],
+  ['is gone', [balance('TCP', [b])], 'b'],
+])('of an endpoint that %s, these connections stay', async (_, steps, expected) => {
+  const flows = { open: flowTo(a), begun: flowTo(a), b: flowTo(b) };
+  const world = start(Object.values(flows));
+  world.unanswered.add(flows.begun);
+  const settled = new SettledBalances({
+    ...world,
+    ...{ onDrains: () => undefined, onShares: () => undefined, listFormerPorts: () => new Set() },
+  });
+  const settle = (one: PortBalance) => {
+    settled.settle(new Map([['default/web', [one]]]), () => false);
+  };
+  settle(balance('TCP', [a, b]));
+  await world.clock.advance(10_000);
+  for (const step of steps) {
+    settle(step);
+    await world.clock.advance(199);
+    const isGone = !step.present.includes(a);
+    expect(world.host.connections.includes(flows.begun)).toBe(!isGone);
+  }
+  await world.clock.advance(1000);
+  const left = Object.entries(flows).filter(([, flow]) => world.host.connections.includes(flow));
+  expect(left.map(([name]) => name).join(', ')).toBe(expected);
+  await settled.stop();
 });
 
 describe('UDP clients that sent before their port was served', () => {
