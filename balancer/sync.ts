@@ -224,6 +224,7 @@ export class Balancer {
           this.#objects.index.listAddresses((service) => this.#isLeft(toKey(service))),
         ),
       onDrains: () => {
+        this.#dropUnused();
         this.#report();
       },
       onShares: (services) => {
@@ -399,6 +400,14 @@ export class Balancer {
   }
 
   /** Nothing before the first time: a former life's word counts until then. */
+  /** Of endpoints that slices have lost, nobody says when they end: where nobody is connected any more, it does not matter. */
+  #dropUnused(): void {
+    const unused = this.#settled.draining.filter(({ connections }) => connections === 0);
+    const names = new Set(unused.map(({ service, endpoint }) => `${service} ${endpoint}`));
+    const services = this.#objects.index.left.drop((service, address) => names.has(`${service} ${address}`));
+    if (services.length > 0) this.#objects.touch(services);
+  }
+
   #report(): void {
     const [{ pools, virtualIps, versions, hasSynced, index }, { isOn }] = [this.#objects, this.#life];
     // kube-proxy follows the API itself.

@@ -400,6 +400,106 @@ export function applyEndings(
   );
 }
 
+type SliceEndpoint = NonNullable<ServiceSlice['endpoints']>[number];
+
+/** More are as gone: some megabytes. */
+const maxLeft = 10_000;
+
+/**
+ * Endpoints that EndpointSlices have lost, and never called terminating. A selector, a label or a port is another one, and their pods may live.
+ * They get no new connection, and keep open ones as a pod does that ends: until a slice has them again, or another pod at their address; until
+ * they end by the slices of another Service; or until `drop`.
+ */
+export class LeftEndpoints {
+  /** By Service, and by endpoint and port. Each has one of both. */
+  readonly #serviceToSlices = new Map<string, Map<string, ServiceSlice>>();
+
+  /** What the slices of a Service have no more, of one of them as it was: each port of each endpoint as a slice. */
+  lose(before: ServiceSlice, now: Iterable<ServiceSlice>): readonly ServiceSlice[] {
+    const lost = new Map(divide(before));
+    // The last one is what the slice is now: mostly it has all of them.
+    for (const slice of [...now].reverse()) {
+      if (lost.size === 0) break;
+      for (const [name] of divide(slice)) lost.delete(name);
+    }
+    return [...lost.values()];
+  }
+
+  /** Keeps what a Service has lost, but for what ended. */
+  add(service: string, lost: readonly ServiceSlice[]): void {
+    const left = this.#serviceToSlices.get(service) ?? new Map<string, ServiceSlice>();
+    const conditions = { ready: false, serving: false, terminating: true };
+    for (const [name, slice] of lost.filter((one) => !isEnded(one)).flatMap(divide)) {
+      const endpoints = slice.endpoints?.map((one) => ({ ...one, conditions }));
+      if (left.size < maxLeft) left.set(name, { ...slice, endpoints });
+    }
+    if (left.size > 0) this.#serviceToSlices.set(service, left);
+  }
+
+  /** As slices of a Service. */
+  list(service: string): readonly ServiceSlice[] {
+    return [...(this.#serviceToSlices.get(service)?.values() ?? [])];
+  }
+
+  /** Takes a slice of any Service. Answers the Services that have lost an endpoint for good, or have it again. */
+  dropListed(owner: string, slice: ServiceSlice): string[] {
+    if (this.#serviceToSlices.size === 0) return [];
+    const names = new Set(divide(slice).map(([name]) => name));
+    const pods = new Map((slice.endpoints ?? []).map((one) => [one.addresses[0], one]));
+    return this.drop((service, address, { pod, name }) => {
+      const listed = pods.get(address);
+      const isOther = listed !== undefined && !isSamePod(listed, pod);
+      return isOther || (service === owner && names.has(name));
+    });
+  }
+
+  /** Takes what any Service has lost. */
+  dropEnded(lost: readonly ServiceSlice[]): string[] {
+    const ended = lost.filter(isEnded).flatMap(({ endpoints }) => endpoints ?? []);
+    if (ended.length === 0) return [];
+    const pods = new Map(ended.map((one) => [one.addresses[0], one]));
+    return this.drop((_, address, { pod }) => {
+      const end = pods.get(address);
+      return end !== undefined && isSamePod(end, pod);
+    });
+  }
+
+  /** Forgets some. Answers the Services that had them. */
+  drop(
+    isChosen: (service: string, address: string, one: { pod: number | null; name: string }) => boolean,
+  ): string[] {
+    const services = new Set<string>();
+    for (const [service, left] of this.#serviceToSlices)
+      for (const [name, { endpoints }] of left) {
+        const { addresses: [address = ''] = [], targetRef: pod = null } = endpoints?.[0] ?? {};
+        if (!isChosen(service, address, { pod, name })) continue;
+        left.delete(name);
+        services.add(service);
+        if (left.size === 0) this.#serviceToSlices.delete(service);
+      }
+    return [...services];
+  }
+}
+
+/** The ports of the endpoints, each as a slice. */
+function divide(slice: ServiceSlice): [name: string, slice: ServiceSlice][] {
+  return (slice.endpoints ?? []).flatMap((endpoint) =>
+    (slice.ports ?? []).map((port): [string, ServiceSlice] => [
+      [endpoint.addresses[0], port.protocol, port.port, port.name].join(' '),
+      { ...slice, endpoints: [endpoint], ports: [port] },
+    ]),
+  );
+}
+
+function isEnded({ endpoints }: ServiceSlice): boolean {
+  return endpoints?.[0]?.conditions?.terminating === true;
+}
+
+/** Whether an endpoint is of a pod, see `toPodNumber`. Where only one side says which pod it is, the address has to do. */
+export function isSamePod({ targetRef }: Pick<SliceEndpoint, 'targetRef'>, pod: number | null): boolean {
+  return typeof targetRef !== 'number' || pod === null || targetRef === pod;
+}
+
 /** The nodes that do not answer. */
 export interface NodeOutages {
   /** Their endpoints take no new connection. */

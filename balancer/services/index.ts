@@ -8,7 +8,14 @@ import {
 } from '../../lib/api/service.ts';
 import type { AddressUser, VirtualIp } from '../../lib/api/vipnat.ts';
 import type { NodeEnding, FollowedNode, AwaitedVersion } from '../../lib/api/node.ts';
-import { type NodeEndings, type BalancedService, protocolToNumber, nameTaken } from './backends.ts';
+import {
+  type NodeEndings,
+  type BalancedService,
+  protocolToNumber,
+  nameTaken,
+  isSamePod,
+  LeftEndpoints,
+} from './backends.ts';
 import { families, type Family, parseObjectName } from '../../lib/net.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 
@@ -145,11 +152,6 @@ function isTakenOut(endpoint: EarlyEndpoint): boolean {
   return isTerminating(endpoint) && endpoint.conditions?.ready !== true;
 }
 
-/** Where only one side says which pod it is, the address has to do. */
-function isSamePod({ targetRef }: Pick<Endpoint, 'targetRef'>, pod: number | null): boolean {
-  return typeof targetRef !== 'number' || pod === null || targetRef === pod;
-}
-
 /** Whether Kubernetes says of an endpoint that takes connections who is near it. */
 function hasHints({ conditions, hints }: Endpoint): boolean {
   const isReady = conditions?.ready ?? true;
@@ -210,6 +212,8 @@ export class ServiceIndex {
   readonly #serviceToEarlySlices = new Map<string, Map<string, EarlySlice>>();
   /** What counts of early slices. */
   readonly early = new EarlyEndpoints();
+  /** What slices have lost. */
+  readonly left = new LeftEndpoints();
   /** Service to the addresses that VirtualIPs give it, each with the UID that it is given to. */
   readonly #serviceToAddresses = new Map<string, Map<string, string>>();
   /** Addresses to who has them, the one first that has had it for the longest. */
@@ -250,6 +254,7 @@ export class ServiceIndex {
     for (const { key, before, after } of changes) {
       if (after === null) this.#services.delete(key);
       else this.#services.set(key, after);
+      if (after === null) this.left.drop((service) => service === key);
       this.#changed.add(key);
       if (describePorts(before) !== describePorts(after)) this.touch(this.#listSharers(key));
     }
@@ -261,6 +266,15 @@ export class ServiceIndex {
       if (before !== null) this.#removeSlice(key, nameOwner(before));
       if (after !== null) this.#addSlice(key, after);
     }
+    // An endpoint may have moved from one slice to another.
+    for (const { before } of changes) if (before !== null) this.#noteLost(before);
+  }
+
+  #noteLost(before: ServiceSlice): void {
+    const owner = nameOwner(before);
+    const lost = this.left.lose(before, this.#serviceToSlices.get(owner)?.values() ?? []);
+    if (this.#services.has(owner) && this.#serviceToAddresses.has(owner)) this.left.add(owner, lost);
+    this.touch(this.left.dropEnded(lost));
   }
 
   /** Takes what has happened to early EndpointSlices. */
@@ -379,7 +393,7 @@ export class ServiceIndex {
     const ofFamily = (family: Family) => texts.filter((text) => text.includes(':') === (family === 'ipv6'));
     return {
       service,
-      slices: this.early.merge(key, slices, early),
+      slices: [...this.early.merge(key, slices, early), ...this.left.list(key)],
       weights: new Map(early.flatMap(({ metadata }) => [...readWeights(metadata.annotations)])),
       addresses: { ipv4: ofFamily('ipv4'), ipv6: ofFamily('ipv6') },
       taken: this.#listTaken(key, own),
@@ -447,6 +461,7 @@ export class ServiceIndex {
     const slices = this.#serviceToSlices.get(owner) ?? new Map<string, ServiceSlice>();
     this.#serviceToSlices.set(owner, slices.set(key, slice));
     this.early.takeSlice(owner, slice);
+    this.touch(this.left.dropListed(owner, slice));
     this.#changed.add(owner);
   }
 

@@ -13,6 +13,7 @@ export type EndpointWords =
         readonly terminating?: boolean;
       };
       readonly hints?: object;
+      readonly targetRef?: object;
     };
 
 /** A port of a Service, and of its pods. */

@@ -108,3 +108,44 @@ test('a node of which nothing can be known any more ends no longer, until it is 
   world().api.forbiddenLabel = null;
   await until('10.244.2.2');
 });
+
+const [blue, green] = ['10.244.1.2', '10.244.2.2'];
+const pod = (address: string, uid: string, terminating = false) => ({
+  ...{ addresses: [address], targetRef: { kind: 'Pod', uid } },
+  conditions: { ready: !terminating, serving: true, terminating },
+});
+/** What the slice of a Service has from now on. */
+const put = (service: string, ...pods: readonly ReturnType<typeof pod>[]) => {
+  world().api.store.put('EndpointSlice', makeEndpoints(service, [{ port: 8080 }], pods));
+};
+
+test.each([
+  ['whose label has changed', [], 3],
+  ['that another Service has', [[pod(blue, 'b')]], 3],
+  ['that ends', [[pod(blue, 'b')], [pod(blue, 'b', true)]], 3],
+  ['that another Service had, and that has ended', [[pod(blue, 'b', true)], []], 0],
+  ['whose address another pod has', [[pod(blue, 'another')]], 0],
+])('of a pod %s, and that its Service has not any more, open connections stay', async (...row) => {
+  const [, others, expected] = row;
+  put('web', pod(blue, 'b'), pod(green, 'g'));
+  world().startBalancer();
+  await until(blue, green);
+  world().connections = Array.from({ length: 3 }, () => ({
+    ...{ protocol: 'tcp', vip: { family: 'ipv4', address: '10.77.0.60', port: 80 } },
+    backend: { family: 'ipv4', address: blue, port: 8080 },
+  }));
+  put('web', pod(green, 'g'));
+  await until(green);
+  for (const pods of others) {
+    await world().pass(1);
+    put('blue', ...pods);
+  }
+  await world().pass(12);
+  expect(world().connections).toHaveLength(expected);
+  const listEnding = () => world().view?.draining.map(({ connections }) => connections);
+  expect(listEnding()).toEqual(expected === 0 ? [] : [expected]);
+  // Nobody is connected any more: it is of no interest.
+  world().connections = [];
+  await world().pass(12);
+  expect(listEnding()).toEqual([]);
+});
