@@ -257,7 +257,7 @@ const gain = 0.75;
 /** No target gets less than half of its part, whatever was counted. */
 const leastPart = 0.5;
 
-/** A difference from what is expected that chance makes once in thousands of counts, as a multiple of its root. */
+/** A difference from what is expected that chance makes once in hundreds of counts at most, as a multiple of its usual one. */
 const chanceFactor = 4;
 
 /** So many connections more or less are no burden to anybody, nor is a twentieth of what is expected. */
@@ -285,18 +285,24 @@ export function shareByCounts(targets: readonly CountedTarget[], isUneven: boole
   const all = sum(weights);
   return targets.map(({ count }, at) => {
     const expected = total * (all === 0 ? 1 / targets.length : (weights[at] ?? 0) / all);
-    const most = findTolerance(expected, targets.length, isUneven);
-    if (Math.abs(count - expected) <= most) return 1;
+    if (isByChance({ count, expected }, targets.length, isUneven)) return 1;
     return Math.max(leastPart, 1 + (gain * (expected - count)) / expected);
   });
 }
 
-/** Where shares are uneven: the random deviation that all of so many targets stay within, in more than every other count. */
-function findTolerance(expected: number, targets: number, isUneven: boolean): number {
-  const least = Math.max(leastDifference, expected * leastRatio);
-  return isUneven
-    ? Math.max(least / 3, Math.sqrt(2 * Math.log(targets) * expected))
-    : Math.max(least, chanceFactor * Math.sqrt(expected));
+/**
+ * Where shares are uneven: whether all of so many targets stay within it in more than every other count. Anscombe's root makes the usual
+ * difference 1, also of a handful of connections: the root of the number itself would take none of 16 for one that chance makes.
+ */
+function isByChance(
+  { count, expected }: { readonly count: number; readonly expected: number },
+  targets: number,
+  isUneven: boolean,
+): boolean {
+  const least = Math.max(leastDifference, expected * leastRatio) / (isUneven ? 3 : 1);
+  const most = isUneven ? Math.sqrt(2 * Math.log(targets)) : chanceFactor;
+  const deviation = 2 * Math.abs(Math.sqrt(count + 3 / 8) - Math.sqrt(expected + 3 / 8));
+  return Math.abs(count - expected) <= least || deviation <= most;
 }
 
 function sum(numbers: readonly number[]): number {

@@ -2,7 +2,14 @@ import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { fc } from '../../support/random/fc.ts';
 import { test, expect, describe } from '@jest/globals';
 import { weighByCounts } from '../../../agent/weights.ts';
-import { unitsPerBackend, toChances, weighWith, readWeights, type Weights } from '../../../lib/dialect.ts';
+import {
+  unitsPerBackend,
+  toChances,
+  weighWith,
+  readWeights,
+  type Weights,
+  shareByCounts,
+} from '../../../lib/dialect.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { ConnectionShares } from '../../../balancer/table/shares.ts';
 import { emptyTable } from '../../../lib/nft/table.ts';
@@ -27,6 +34,20 @@ test('weights are whole, add up, leave nobody without, and are read back from th
     expect(Math.min(...values)).toBeGreaterThanOrEqual(unitsPerBackend / 4);
     const parts = toChances(backends, weighWith(weights)).map(({ weight, left }) => weight / left);
     expect([...(readWeights(backends, parts) ?? [])]).toEqual([...weights]);
+  });
+});
+
+test('a target without a connection gets more where eight or more are expected of it', async () => {
+  await forAll({}, [fc.integer({ min: 2, max: 10 }), fc.integer({ min: 8, max: 1000 })], (targets, mean) => {
+    const counts = Array.from({ length: targets }, (_, at) =>
+      at === 0 ? 0 : (mean * targets) / (targets - 1),
+    );
+    const parts = shareByCounts(
+      counts.map((count) => ({ count, weight: 1 })),
+      false,
+    );
+    expect(parts[0]).toBe(1.75);
+    expect(Math.max(...parts.slice(1))).toBeLessThanOrEqual(1);
   });
 });
 

@@ -74,7 +74,9 @@ test('an EndpointSlice changes its own Service only', () => {
   index.takeSlices(go('default/web-ipv4', slice('web')));
   expect(index.takeChanged(false)).toEqual(['default/web']);
   // Nobody has said that its pod ended.
-  expect(index.find('default/web')?.slices).toMatchObject([{ endpoints: [{ conditions: { ready: false } }] }]);
+  expect(index.find('default/web')?.slices).toMatchObject([
+    { endpoints: [{ conditions: { ready: false } }] },
+  ]);
   index.left.drop(() => true);
   expect(index.find('default/web')?.slices).toEqual([]);
 });
