@@ -16,7 +16,6 @@ import { usualWeight } from '../../lib/api/endpoints.ts';
 import { describeFlow } from '../../lib/kernel/conntrack.ts';
 import { shareByCounts, leastChange } from '../../lib/dialect.ts';
 import type { DrainingEndpoint } from '../../lib/api/node.ts';
-import type { BalancedFlow } from '../../lib/kernel/port.ts';
 
 /**
  * What new connections each endpoint gets with the method `lc`: by the open ones that this node sends to it (docs/adr/0028).
@@ -279,7 +278,7 @@ export class SettledBalances {
   }
 
   /** Those that take no new connection then, too. */
-  #closeSoon(service: string, flows: readonly BalancedFlow[]): void {
+  #closeSoon(service: string, flows: ReturnType<typeof listClosedFlows>): void {
     if (flows.length === 0) return;
     const cancel = this.#clock.schedule(answerMs, () => {
       this.#waits.delete(cancel);

@@ -173,7 +173,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
           },
       ),
     favored: ['begins work on a node'],
-    complaint: /^new connections of .* whose node ends/,
+    complaint: /^new connections of .* whose node ends|^\S+ is called drained/,
   },
   'takes pods of a silent node out without a witness': {
     wrapNodes: (health, silences) => ({
