@@ -22,6 +22,8 @@ export interface BalancerPorts extends DecidePorts, Omit<FollowOptions, 'onChang
   /** Called after each sync with what holds then, whether or not all could be written. */
   readonly onView: (view: BalancerView) => void;
   readonly observer: BalancerCounter;
+  /** Whether a kube-proxy serves this node. True where that cannot be known. Never rejects. */
+  readonly hasKubeProxy: () => Promise<boolean>;
 }
 
 /** What this node has to do with, and what its kernel has of it. */
@@ -36,6 +38,8 @@ export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
   readonly left: ReadonlyMap<string, string>;
   /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
   readonly dropping: ReadonlyMap<string, string>;
+  /** Whether something is dead on this node while its tables do not count. */
+  readonly needsTables: boolean;
 }
 
 /** A third of the time after which the rules stop to count. */
@@ -208,6 +212,8 @@ export class Balancer {
   /** When the first change came that is not in the kernel yet; null while none is missing. */
   #changedAt: number | null = null;
   #syncedAt: Date | null = null;
+  #hasKubeProxy = true;
+  #proxyAskedAt = -Infinity;
 
   constructor(ports: BalancerPorts) {
     this.#ports = ports;
@@ -312,11 +318,18 @@ export class Balancer {
     if (isDone) this.#log.done();
     this.#life.recordOutcome(isDone);
     if (this.#life.isStale) this.#log.letGo();
+    await this.#askProxy();
     this.#report();
     if (this.#failures > 0) {
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
     }
     return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, gapMs || this.#writes.dueMs) };
+  }
+
+  async #askProxy(): Promise<void> {
+    if (this.#clock.now() - this.#proxyAskedAt < renewMs) return;
+    this.#proxyAskedAt = this.#clock.now();
+    this.#hasKubeProxy = await this.#ports.hasKubeProxy();
   }
 
   /** What was written stays as it is, and counts. */
@@ -399,7 +412,11 @@ export class Balancer {
     this.#settled.settle(changes, this.#isLeft);
   }
 
-  /** Nothing before the first time: a former life's word counts until then. */
+  /** Without tables, kube-proxy serves: it sends no client of policy Local on to other nodes. */
+  get #needsTables(): boolean {
+    return this.#objects.index.isAnyLocal || !this.#hasKubeProxy;
+  }
+
   /** Of endpoints that slices have lost, nobody says when they end: where nobody is connected any more, it does not matter. */
   #dropUnused(): void {
     const unused = this.#settled.draining.filter(({ connections }) => connections === 0);
@@ -408,14 +425,16 @@ export class Balancer {
     if (services.length > 0) this.#objects.touch(services);
   }
 
+  /** Nothing before the first time: a former life's word counts until then. */
   #report(): void {
     const [{ pools, virtualIps, versions, hasSynced, index }, { isOn }] = [this.#objects, this.#life];
     // kube-proxy follows the API itself.
     const programmed = isOn || !hasSynced ? this.#programmed : versions;
     if (programmed === null) return;
     const [{ draining }, awaited, left] = [this.#settled, index.listAwaited(virtualIps), this.#left];
-    const [mode, { dropping }] = [isOn ? 'direct' : 'kube-proxy', this.#decider] as const;
-    const view = { mode, programmed, pools, virtualIps, draining, awaited, left, dropping };
+    const [needsTables, { dropping }] = [this.#needsTables, this.#decider];
+    const mode: NodeReport['mode'] = isOn ? 'direct' : needsTables ? 'none' : 'kube-proxy';
+    const view = { mode, needsTables, programmed, pools, virtualIps, draining, awaited, left, dropping };
     this.#ports.onView(view);
   }
 }

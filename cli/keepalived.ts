@@ -282,7 +282,8 @@ export function renderKeepalived({ node, instances, priority, advertMs, trackFil
     version: advertMs % 1000 === 0 ? 2 : 3,
     globals: [],
     notices,
-    trackFile: {
+    guard: {
+      keyword: 'track_file',
       path: trackFile,
       comment:
         "vipnat's agent writes this file. 0: this node can serve the VIP. Without an agent it stays 0.",

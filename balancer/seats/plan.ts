@@ -1,4 +1,5 @@
 import { type SeatFiles, renderConfiguration, toPriority } from '../../lib/keepalived/write.ts';
+import { balancerRole } from '../../lib/http/singleton.ts';
 import {
   seatsMark,
   toRouterId,
@@ -25,7 +26,7 @@ import { parseGoDuration } from '../../lib/api/service.ts';
 export function renderSeats(
   node: string,
   seats: readonly PlannedSeat[],
-  { trackFile, notices, checkLog }: SeatFiles,
+  { checkBalancer, notices, checkLog }: SeatFiles,
 ): string {
   return renderConfiguration({
     mark: seatsMark,
@@ -36,15 +37,37 @@ export function renderSeats(
       // No vrrp_garp_interval: with any, keepalived 2.2.7 announces 350 addresses a second, and clients of 1,000 wait for 3 s.
       // Where the balancer cannot check the file, keepalived does: a file that it refuses changes nothing.
       `reload_check_config ${checkLog}`,
+      // Without it, keepalived 2.2.7 and 2.3.3 find fault with each file that has a script.
+      'enable_script_security',
     ],
     notices,
-    trackFile: {
-      path: trackFile,
-      comment: 'vipnat balancer writes this file. 0: this node can serve. Without a balancer it stays 0.',
+    guard: {
+      keyword: 'track_script',
+      path: checkBalancer,
+      comment:
+        'vipnat balancer writes this script. It fails for a while after a balancer has ended that a Service needs.',
     },
     instances: seats.map(toInstance),
     group: null,
   });
+}
+
+/**
+ * What keepalived runs every 5 s, and while it fails gives the seats up. It looks for the balancer's socket, and counts looks in vain: no
+ * clock can step. After half a minute it fails for four looks and no longer: by then another node has the seat, or there is none, and the
+ * last one holds on. A look that cannot be made finds nothing amiss. Pure.
+ */
+export function renderBalancerCheck(needsBalancer: boolean): string {
+  const check = `cd "\${0%/*}" || exit 0
+grep -q '@${balancerRole.socketName}$' /proc/net/unix
+[ $? = 1 ] || { rm -f missed; exit 0; }
+missed=0
+[ ! -e missed ] || read -r missed <missed
+missed=$((missed + 1))
+echo "$missed" >missed || exit 0
+[ "$missed" -lt 6 ] || [ "$missed" -gt 9 ]
+`;
+  return `# vipnat balancer writes this file.\n${needsBalancer ? check : 'exit 0\n'}`;
 }
 
 /** What a seat's vrrp_instance is called. */

@@ -9,14 +9,7 @@ import {
   isWhole,
 } from '../../lib/keepalived/read.ts';
 import { VipnatError, findErrorCode } from '../../lib/errors.ts';
-import {
-  locateSeatFiles,
-  createTrackFile,
-  type NoticeSource,
-  type TrackFile,
-  NoticeReader,
-  ServingKeeper,
-} from '../../lib/keepalived/write.ts';
+import { locateSeatFiles, type NoticeSource, NoticeReader } from '../../lib/keepalived/write.ts';
 import { testConfiguration } from '../../lib/kernel/tools.ts';
 import { readPlacedAddresses, findAddressUsers } from '../../lib/kernel/addresses.ts';
 import { readOnLinkNetworks } from '../../lib/kernel/forwarding.ts';
@@ -30,8 +23,9 @@ import {
   type SeatsInput,
   type HostNetworks,
   renderSeats,
+  renderBalancerCheck,
 } from './plan.ts';
-import { Fifo } from '../../lib/files.ts';
+import { Fifo, replaceFile } from '../../lib/files.ts';
 import { AddressConflicts, type FindAddressUsers, type HeldAddress } from './conflicts.ts';
 import { parseAddress } from '../../lib/net.ts';
 import type { Cancel } from '../../lib/clock.ts';
@@ -71,7 +65,6 @@ export function createHostSeats({ runDir, ...options }: HostSeatsOptions): Seats
       return await findAddressUsers(questions, own, options.clock);
     },
     notices: new Fifo(files.notices),
-    trackFile: createTrackFile(files.trackFile),
   });
 }
 
@@ -198,7 +191,6 @@ interface SeatsPorts extends ConfigurationPorts {
   readonly readOnLinkNetworks: () => Promise<readonly HostAddress[]>;
   readonly findAddressUsers: FindAddressUsers;
   readonly notices: NoticeSource;
-  readonly trackFile: TrackFile;
   /** Called with the first state, and whenever it differs from before. */
   readonly onState: (state: SeatsState) => void;
   /** Called for each input that was taken, once the state says what this node cannot hold of it, or that could not be found out. */
@@ -239,7 +231,6 @@ export class Seats {
   readonly #configuration: ConfigurationKeeper;
   readonly #unannounced: AddressConflicts;
   readonly #notices: NoticeReader;
-  readonly #serving: ServingKeeper;
   readonly #announcement = new Announcement();
   /** Since when addresses are missing; null while none is. */
   #missingSince: number | null = null;
@@ -260,6 +251,9 @@ export class Seats {
   /** The last one that `onPlanned` was called for. */
   #reported: SeatsInput | null = null;
   #problems: ReadonlySet<string> = new Set();
+  #needsBalancer = false;
+  /** As it was written last. */
+  #check = '';
   #isFailing = false;
   #isStopped = false;
   #isSyncing = false;
@@ -268,7 +262,7 @@ export class Seats {
   #syncing: Promise<void> = Promise.resolve();
 
   constructor(ports: SeatsPorts) {
-    const { clock, findAddressUsers, notices, logger, trackFile } = ports;
+    const { clock, findAddressUsers, notices, logger } = ports;
     this.#ports = ports;
     this.#configuration = new ConfigurationKeeper(ports);
     this.#unannounced = new AddressConflicts(findAddressUsers, clock, (address, mac) => {
@@ -278,15 +272,6 @@ export class Seats {
     this.#notices = new NoticeReader(notices, clock, ({ instance, state }) => {
       logger.debug(`keepalived reports ${state} for ${instance}`);
       this.#syncIn(0);
-    });
-    this.#serving = new ServingKeeper(trackFile, clock, {
-      changed: (isServing) => {
-        if (isServing) logger.info('this node can serve again: keepalived may hold seats');
-        else logger.warn('this node can serve no Service: keepalived gives its seats up');
-      },
-      notWritten: ({ message, code }) => {
-        logger.error(message, { code });
-      },
     });
   }
 
@@ -302,16 +287,17 @@ export class Seats {
     this.#syncIn(settleMs);
   }
 
-  /** Writes for keepalived whether this node can serve at all: if it cannot, keepalived gives all seats up. Returns immediately. */
-  setServing(isServing: boolean): void {
-    this.#serving.keep(isServing);
+  /** Takes whether an address of a seat is dead here without a balancer: then keepalived gives the seats up when this one has ended. Returns immediately. */
+  setNeedsBalancer(needsBalancer: boolean): void {
+    this.#needsBalancer = needsBalancer;
+    this.#syncIn(settleMs);
   }
 
   /** Ends when nothing is in progress. The seats stay where they are: keepalived still runs. No callback is called afterwards. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();
-    await Promise.all([this.#syncing, this.#notices.stop(), this.#serving.release()]);
+    await Promise.all([this.#syncing, this.#notices.stop()]);
   }
 
   /** Plans a sync, unless an earlier one is planned; after the one in progress. */
@@ -376,10 +362,19 @@ export class Seats {
     const hasMore = await this.#unannounced.ask(unannounced, heldNow);
     this.#noteState(input, plan, view);
     if (this.#isStopped) return null;
+    await this.#keepCheck();
     const seats = limitSeats(plan.seats, view, this.#unannounced);
     // Without a seat there is nothing for keepalived to do, and it runs without an instance all the same.
     const waitMs = await this.#configuration.keep(renderSeats(node, seats, files));
     return hasMore ? 0 : waitMs;
+  }
+
+  /** It is there before the configuration that names it. */
+  async #keepCheck(): Promise<void> {
+    const text = renderBalancerCheck(this.#needsBalancer);
+    if (text === this.#check) return;
+    await replaceFile(this.#ports.files.checkBalancer, text, { isOwnFolder: true });
+    this.#check = text;
   }
 
   /** Most hosts have an address in each subnet that matters: their routes are not read. */

@@ -381,6 +381,11 @@ export class ServiceIndex {
     ];
   }
 
+  /** Whether a Service that is balanced has clients that kube-proxy sends to no other node. */
+  get isAnyLocal(): boolean {
+    return this.balanced.some((key) => this.#services.get(key)?.spec.externalTrafficPolicy === 'Local');
+  }
+
   /** A Service as it is to be balanced; null where it is not there, or has no address. */
   find(key: string): BalancedService | null {
     const service = this.#services.get(key);

@@ -32,7 +32,7 @@ import {
 import { parseObjectName, type Family, families, countOfFamily } from '../../lib/net.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { findSelectorProblem } from '../../lib/api/endpoints.ts';
-import { readDrained, dropDrained } from '../../lib/api/node.ts';
+import { readDrained, dropDrained, type NodeReport } from '../../lib/api/node.ts';
 import { mayHold } from '../cache/nodes.ts';
 import { orderNodes, assignSeats, type SeatsRequest } from '../allocate/seats.ts';
 import { countKnown, countTaken } from '../allocate/choose-address.ts';
@@ -138,7 +138,11 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, view: ClusterView): Se
   const isAble = (node: string) => (view.livingReports.get(node)?.mode ?? 'none') !== 'none';
   const seatHolders = [...view.nodes.values()].filter((node) => mayHold(pool, node));
   const names = seatHolders.map((node) => node.metadata.name).sort();
-  const nodes = dropDrained(names, { drained, seat: null, isAble });
+  const unable = names.filter((node) => isUnable(view.livingReports.get(node)));
+  const nodes = dropDrained(dropDrained(names, { drained, seat: null, isAble }), {
+    drained: unable.map((node) => ({ node, seat: null })),
+    ...{ seat: null, isAble },
+  });
   const seats =
     refusal !== null
       ? orderNodes(pool.metadata.name, nodes, before)
@@ -152,6 +156,11 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, view: ClusterView): Se
     ...seat,
     nodes: dropDrained(seat.nodes, { drained, seat: seat.index, isAble }),
   }));
+}
+
+/** Whether a node says that it can serve nobody. The first report of a new Lease says so, too, and that nothing is programmed. */
+function isUnable(report: NodeReport | undefined): boolean {
+  return report?.mode === 'none' && Object.keys(report.programmed).length > 0;
 }
 
 /** Looked up only where a seat may go, or get another VRID. */

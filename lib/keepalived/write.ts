@@ -177,8 +177,12 @@ interface KeepalivedConfiguration {
   readonly globals: readonly string[];
   /** The named pipe by which keepalived says what state its instances are in: a path without blanks and quotes. */
   readonly notices: string;
-  /** The file by which vipnat says whether this node can serve, such a path too; and its comment for a reader. */
-  readonly trackFile: { readonly path: string; readonly comment: string };
+  /** What says whether this node can serve: the path of a file that vipnat writes, a number or a shell's script; and its comment for a reader. */
+  readonly guard: {
+    readonly keyword: 'track_file' | 'track_script';
+    readonly path: string;
+    readonly comment: string;
+  };
   readonly instances: readonly VrrpInstance[];
   /** Of the group all of whose instances one node holds; null for none. */
   readonly group: string | null;
@@ -192,16 +196,17 @@ export function renderConfiguration(configuration: KeepalivedConfiguration): str
   const { mark, instances, group } = configuration;
   const parts = [
     renderGlobals(configuration),
-    renderTrackFile(configuration),
-    ...instances.map(renderInstance),
+    // After a reload to no instance, keepalived 2.2.7 ends for a script that nobody uses, and leaves all addresses where they are.
+    ...(instances.length === 0 ? [] : [renderGuard(configuration)]),
+    ...instances.map((instance) => renderInstance(instance, configuration)),
     ...(group === null ? [] : [renderSyncGroup(group, instances)]),
   ];
   return `${mark}\n${parts.join('')}`;
 }
 
 /**
- * Without a router_id keepalived 2.2.7 resolves the host's name, and starts 10 s late where no DNS answers. No script is run,
- * but the pipe belongs to the script_user, for whom keepalived looks in any case and complains.
+ * Without a router_id keepalived 2.2.7 resolves the host's name, and starts 10 s late where no DNS answers. Also where no script is
+ * run, the pipe belongs to the script_user, for whom keepalived looks in any case and complains.
  */
 function renderGlobals({ routerId, version, globals, notices }: KeepalivedConfiguration): string {
   return `global_defs {
@@ -216,20 +221,18 @@ ${globals.map((line) => `  ${line}\n`).join('')}  script_user root
 
 /**
  * Weight 0 means FAULT: a lower priority would not do, as with nopreempt no other node takes an address from a master
- * (seen with keepalived 2.2.7).
+ * (seen with keepalived 2.2.7). A busy host may take long for a script: that is no failure. keepalived 2.3.3 calls /bin/sh insecure, as
+ * /bin is a link.
  */
-function renderTrackFile({ trackFile: { path, comment } }: KeepalivedConfiguration): string {
-  return `
-# ${comment}
-track_file serving {
-  file "${path}"
-  weight 0
-  init_file 0
-}
-`;
+function renderGuard({ guard: { keyword, path, comment } }: KeepalivedConfiguration): string {
+  const [block, lines] =
+    keyword === 'track_file'
+      ? ['track_file', [`file "${path}"`, 'weight 0', 'init_file 0']]
+      : ['vrrp_script', [`script "/usr/bin/env sh ${path}"`, 'interval 5', 'timeout 60', 'fall 2', 'rise 1']];
+  return `\n# ${comment}\n${block} serving {\n${lines.map((line) => `  ${line}\n`).join('')}}\n`;
 }
 
-function renderInstance(instance: VrrpInstance): string {
+function renderInstance(instance: VrrpInstance, { guard }: KeepalivedConfiguration): string {
   const { name, device, vrid, priority, advertMs, preempts, unicast } = instance;
   const { addresses, excluded, tracked } = instance;
   return `
@@ -239,7 +242,7 @@ ${preempts ? '' : '  nopreempt\n'}  interface ${device}
   virtual_router_id ${vrid}
   priority ${priority}
   advert_int ${advertMs / 1000}
-${renderUnicast(unicast)}${renderList('virtual_ipaddress', addresses)}${renderList('virtual_ipaddress_excluded', excluded)}${renderList('track_interface', tracked)}${renderList('track_file', ['serving'])}}
+${renderUnicast(unicast)}${renderList('virtual_ipaddress', addresses)}${renderList('virtual_ipaddress_excluded', excluded)}${renderList('track_interface', tracked)}${renderList(guard.keyword, ['serving'])}}
 `;
 }
 
@@ -275,8 +278,8 @@ export interface SeatFiles {
   readonly checkLog: string;
   /** Where keepalived says its pid, `--pid`. */
   readonly pidFile: string;
-  /** The file that says whether this node can serve. */
-  readonly trackFile: string;
+  /** The script by which it looks whether the balancer lives. */
+  readonly checkBalancer: string;
   /** The named pipe by which it says what state its instances are in. It makes the pipe itself. */
   readonly notices: string;
 }
@@ -291,7 +294,7 @@ export function locateSeatFiles(runDir: string): SeatFiles {
     refusedFile: join(runDir, 'keepalived.conf.refused'),
     checkLog: join(runDir, 'keepalived.check'),
     pidFile: join(runDir, 'keepalived.pid'),
-    trackFile: join(runDir, 'serving'),
+    checkBalancer: join(runDir, 'check-balancer'),
     notices: join(runDir, 'notify'),
   };
 }

@@ -9,7 +9,7 @@ import { systemClock } from '../../../lib/clock.ts';
 import { createInterface } from 'node:readline';
 
 /** What a line can be. */
-export type SeatsOrder = { readonly input: SeatsInput } | { readonly isServing: boolean };
+export type SeatsOrder = { readonly input: SeatsInput } | { readonly needsBalancer: boolean };
 
 const [, , node = '', runDir = ''] = process.argv;
 const print = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
@@ -36,6 +36,6 @@ seats.start();
 for await (const line of createInterface({ input: process.stdin })) {
   const order = JSON.parse(line) as SeatsOrder;
   if ('input' in order) seats.update(order.input);
-  else seats.setServing(order.isServing);
+  else seats.setNeedsBalancer(order.needsBalancer);
 }
 await seats.stop();

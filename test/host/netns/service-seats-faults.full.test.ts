@@ -52,6 +52,23 @@ test('what a killed keepalived leaves on the interface goes, also an address tha
   );
 });
 
+test('a node whose balancer has ended gives its seats up, if a Service needs it; where all have ended, seats are held again', async () => {
+  await network.start(give('10.77.0.60'));
+  for (const node of network.nodes) node.order({ needsBalancer: true });
+  const holder = await network.findHolder(anchors[0]);
+  const others = network.nodes.filter((node) => node !== holder);
+  // No balancer listens here: the seats are kept by a part of one.
+  const stopListening = await Promise.all(others.map((node) => node.listenAsBalancer()));
+  await waitUntil(
+    async () => (await network.listHolders('10.77.0.60')).every((name) => name !== holder.name),
+    'a node without a balancer keeps its seats',
+  );
+  await network.waitForOneHolder(...anchors, '10.77.0.60');
+  for (const stop of stopListening) stop();
+  await sleep(60_000);
+  await network.waitForOneHolder(...anchors, '10.77.0.60');
+});
+
 test('an address that another host on the network has is not taken, and told', async () => {
   await network.start(give('10.77.0.60', 'fd77::60'));
   await network.client.shell('ip addr add 10.77.0.70/32 dev eth0; ip addr add fd77::70/128 dev eth0 nodad');

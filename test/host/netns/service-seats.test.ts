@@ -34,11 +34,12 @@ test('seats that nobody uses are spread evenly, whichever node came first, and t
   expect(await first?.listAddresses()).toEqual(
     [anchors[0], anchors[3], anchors[4], anchors[7], '10.77.0.60', 'fd77::60'].sort(),
   );
-  first?.order({ isServing: false });
+  const others = seats.map((seat) => ({ ...seat, nodes: seat.nodes.filter((name) => name !== 'm1') }));
+  network.update({ pools: [makePool('default', others)], virtualIps });
   await waitUntil(async () => (await first?.listAddresses())?.length === 0, 'm1 keeps addresses');
   await waitUntil(() => first?.held.length === 0, 'm1 says that it holds seats');
   await network.waitForOneHolder(...anchors, '10.77.0.60');
-  first?.order({ isServing: true });
+  network.update({ pools: [pool], virtualIps });
   await waitUntil(
     async () => (await network.listHolders(anchors[3])).join() === 'm1',
     'the seat that nobody uses does not come back',

@@ -9,7 +9,10 @@ import { NodeReporter, LeaseValidity, BalancerCounter } from '../../../balancer/
 import { RoutedClient } from '../../../lib/kubernetes/writes.ts';
 
 /** What differs from life to life. */
-interface BalancerLifeOptions extends Pick<BalancerPorts, 'route' | 'clock' | 'logger' | 'node'> {
+interface BalancerLifeOptions
+  extends
+    Pick<BalancerPorts, 'route' | 'clock' | 'logger' | 'node'>,
+    Partial<Pick<BalancerPorts, 'hasKubeProxy'>> {
   /** One of its own, in memory, unless given. */
   readonly kernel?: BalancerKernel;
   /** This host's addresses; one unless given. */
@@ -97,6 +100,7 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
     ...{ route, clock, logger, kernel, node, validity, random },
     listStrictTunnels: () => Promise.resolve([]),
     findRouted: () => Promise.resolve([]),
+    hasKubeProxy: options.hasKubeProxy ?? (() => Promise.resolve(true)),
     readAddresses: () =>
       Promise.resolve(
         listAddresses().map((address) => ({ family: 'ipv4', address, device: 'eth0', prefixLength: 24 })),

@@ -32,6 +32,7 @@ export class BalancerWorld {
   lists = 0;
   /** Rules that others have. */
   ruleCount = 0;
+  hasKubeProxy = true;
   /** Open connections that the kernel has. */
   connections: readonly BalancedFlow[] = [];
   /** Why connections cannot be listed. */
@@ -75,6 +76,7 @@ export class BalancerWorld {
     const life = startBalancerLife({
       ...{ route: this.#route, clock, logger, kernel: this.#createKernel(), node },
       listAddresses: () => this.addresses,
+      hasKubeProxy: () => Promise.resolve(this.hasKubeProxy),
       onView: (view) => (this.view = view),
     });
     this.#stop = life.stop;

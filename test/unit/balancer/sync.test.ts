@@ -61,6 +61,26 @@ describe('a balancer', () => {
     ).toHaveLength(1);
   });
 
+  test.each([
+    ['with one of policy Local', 'Local', true, 'none'],
+    ['where no kube-proxy runs', 'Cluster', false, 'none'],
+    ['with a kube-proxy that serves all', 'Cluster', true, 'kube-proxy'],
+  ])('says of a table that has run out, %s', async (_, policy, hasKubeProxy, mode) => {
+    world().hasKubeProxy = hasKubeProxy;
+    const spec = { externalTrafficPolicy: policy };
+    world().api.store.put('Service', makeLoadBalancer('web', [{ port: 80 }], { spec }));
+    await world().pass(1);
+    const apply = world().kernel.apply.bind(world().kernel);
+    world().kernel.apply = () => Promise.reject(new VipnatError('TOOL_FAILED', 'nft is not well'));
+    await world().pass(29);
+    expect(world().view?.mode).toBe('direct');
+    await world().pass(91);
+    expect(world().view?.mode).toBe(mode);
+    world().kernel.apply = apply;
+    await world().pass(20);
+    expect(world().view?.mode).toBe('direct');
+  });
+
   test('goes on after nft has hung for 20 seconds', async () => {
     let release: () => void = () => undefined;
     world().hang = new Promise((resolve) => (release = resolve));

@@ -4,7 +4,6 @@ import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
 import { join } from 'node:path';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
-import { FakeTrackFile } from '../../../support/fakes/track-file.ts';
 import { type SeatsState, Seats } from '../../../../balancer/seats/seats.ts';
 import type { SeatsInput } from '../../../../balancer/seats/plan.ts';
 import {
@@ -13,6 +12,9 @@ import {
   listAddresses,
   seatsMark,
 } from '../../../../lib/keepalived/read.ts';
+import { spawnSync } from 'node:child_process';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
 import { readFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { FakeNotices } from '../../../support/fakes/notices.ts';
 import { toAnchor } from '../../../../lib/api/vipnat.ts';
@@ -37,7 +39,6 @@ afterEach(async () => {
 class FakeHost {
   readonly clock = new FakeClock();
   readonly logger = createRecordingLogger();
-  readonly trackFile = new FakeTrackFile();
   readonly states: SeatsState[] = [];
   /** Inputs that were planned, with the state of that moment. */
   readonly planned: [SeatsInput, SeatsState | undefined][] = [];
@@ -79,7 +80,6 @@ class FakeHost {
         return Promise.resolve(this.others);
       },
       notices: new FakeNotices(),
-      trackFile: this.trackFile,
       onState: (state) => this.states.push(state),
       onPlanned: (input) => this.planned.push([input, this.states.at(-1)]),
     });
@@ -243,12 +243,28 @@ describe('the seats of a node', () => {
     expect(readFile()).toEqual([anchor, '10.0.9.20', '10.0.9.22']);
   });
 
-  test('are given up by the track file, and a stop takes that back', async () => {
+  test('are given up for a while once a balancer has ended that a Service needs, and the last node holds on', async () => {
     host.seats.start();
-    host.seats.setServing(false);
-    await waitFor(() => host.trackFile.values.length === 1);
-    await host.seats.stop();
-    expect(host.trackFile.values).toEqual([1, 0]);
+    host.seats.update(give('10.0.9.20'));
+    await waitFor(() => host.held.includes('10.0.9.20'));
+    expect(readFileSync(files.file, 'utf8')).toContain(`script "/usr/bin/env sh ${files.checkBalancer}"`);
+    // Whatever runs on this host has another name.
+    const name = `vipnat-test-${process.pid}`;
+    const look = () => {
+      const script = readFileSync(files.checkBalancer, 'utf8').replace('vipnat-balancer', name);
+      return spawnSync('sh', ['-c', script, files.checkBalancer]).status;
+    };
+    const lookOften = () => Array.from({ length: 12 }, look).join('');
+    expect(lookOften()).toBe('000000000000');
+    host.seats.setNeedsBalancer(true);
+    await waitFor(() => readFileSync(files.checkBalancer, 'utf8').includes('grep'));
+    expect(lookOften()).toBe('000001111000');
+    const balancer = createServer().listen(`\0${name}`);
+    await once(balancer, 'listening');
+    expect(look()).toBe(0);
+    balancer.close();
+    await once(balancer, 'close');
+    expect(lookOften()).toBe('000001111000');
   });
 
   test('go on after a failure, which is told once', async () => {

@@ -50,6 +50,20 @@ describe('an AddressPool', () => {
   });
 
   test.each([
+    ['has no node that says it can serve nobody, while another one serves', ['none', 'direct'], ['node-2']],
+    ['has all nodes where none serves: the last one holds on', ['none', 'none'], ['node-1', 'node-2']],
+    ['has a node that is left to kube-proxy', ['kube-proxy', 'direct'], ['node-1', 'node-2']],
+    ['has a node whose Lease is new', ['none', 'direct'], ['node-1', 'node-2'], {}],
+  ] as const)('%s: %j', (_, [first, second], expected, programmed?: NodeReport['programmed']) => {
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 })];
+    const said = { mode: first, ...(programmed === undefined ? {} : { programmed }) };
+    const reports = [makeReport('node-1', 1, said), makeReport('node-2', 1, { mode: second })];
+    const nodes = [makeNode('node-1'), makeNode('node-2')];
+    const { status } = getWrite(decide({ pools, nodes, reports }, of)).body as { status: { seats: Seat[] } };
+    expect(status.seats.map((seat) => seat.nodes.toSorted())).toEqual([expected]);
+  });
+
+  test.each([
     ['that is deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, {}],
     ['that is refused', {}, { reuseAfter: 'soon' }],
   ])('%s under its Services gets other nodes when its own are gone', (_, parts, spec) => {
