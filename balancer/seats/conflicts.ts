@@ -27,6 +27,8 @@ const againMs = 30_000;
 const proofs = 2;
 
 interface UsedAddress {
+  /** Whether this node held it when it was found: the controller decides whether a node of ours answers, and until then it stays. */
+  readonly isHeld: boolean;
   readonly question: NeighbourQuestion;
   readonly mac: string;
   nextAt: number;
@@ -40,7 +42,8 @@ interface UsedAddress {
  * Tension: vipnat's nodes answer, too: two during a takeover, and all of them with kube-proxy in mode ipvs and without strictARP. Each
  * question waits for half a second, and ARP is a shared resource.
  * Compromise: an address is asked for a minute after it came, and then once a minute, 64 in 10 s at most. Three answers in a row, 10 s apart,
- * are a conflict. A host that answers for the seat's anchor is a vipnat node, and does not count. While a host answers for an address of
+ * are a conflict. A host that answers for the seat's anchor is a vipnat node, and does not count. Switches of the kernel (arp_ignore,
+ * arp_filter) hide anchors. So the node says what it finds, and holds the address on: the controller knows who else has the seat. While a host answers for an address of
  * kube-ipvs0, all vipnat nodes answer for all addresses, and of several answers the kernel uses the first: then no answer proves anything. Only
  * for IPv4: for an IPv6 address of its own the kernel processes no answer.
  */
@@ -100,7 +103,7 @@ export class AddressConflicts {
 
   /** Whether an address may be held: it is not in use, and was asked for if it had to be. */
   mayHold({ address }: PlacedAddress, isToAsk: boolean): boolean {
-    if (this.#used.has(address.text)) return false;
+    if (this.#used.get(address.text)?.isHeld === false) return false;
     return !isToAsk || this.#free.has(address.text);
   }
 
@@ -125,7 +128,7 @@ export class AddressConflicts {
       return false;
     }
     const users = await this.#findUsers(questions);
-    for (const question of questions) this.#note(question, users.get(question.address) ?? null);
+    for (const question of questions) this.#note(question, users.get(question.address) ?? null, false);
     return unknown.length > mostAtOnce;
   }
 
@@ -140,7 +143,7 @@ export class AddressConflicts {
       const isOther = mac !== undefined && !isOwn(turn.held, mac, users);
       turn.answers = isOther ? turn.answers + 1 : 0;
       turn.nextAt = now + (isOther ? roundMs : intervalMs);
-      if (isOther && turn.answers >= heldProofs) this.#note(question, mac);
+      if (isOther && turn.answers >= heldProofs) this.#note(question, mac, true);
     }
   }
 
@@ -173,12 +176,12 @@ export class AddressConflicts {
     }
   }
 
-  #note(question: NeighbourQuestion, mac: string | null): void {
+  #note(question: NeighbourQuestion, mac: string | null, wasHeld: boolean): void {
     const { address } = question;
     const known = this.#used.get(address);
     const nextAt = this.#clock.now() + againMs;
     if (mac !== null) {
-      this.#used.set(address, { question, mac, nextAt, unanswered: 0 });
+      this.#used.set(address, { isHeld: known?.isHeld ?? wasHeld, question, mac, nextAt, unanswered: 0 });
       if (known?.mac !== mac) this.#onUse(address, mac);
       return;
     }

@@ -267,7 +267,7 @@ export class Seats {
     this.#configuration = new ConfigurationKeeper(ports);
     this.#unannounced = new AddressConflicts(findAddressUsers, clock, (address, mac) => {
       if (mac === null) logger.info(`no other host answers for ${address} any more`);
-      else logger.warn(`another host (MAC ${mac}) answers for ${address}: this node does not hold it`);
+      else logger.warn(`another host (MAC ${mac}) answers for ${address}`);
     });
     this.#notices = new NoticeReader(notices, clock, ({ instance, state }) => {
       logger.debug(`keepalived reports ${state} for ${instance}`);

@@ -87,7 +87,7 @@ test('an address that another host on the network has is not taken, and told', a
   }
 });
 
-test('an address that another host takes later is given up, and told; one that a node of ours has, too, is not', async () => {
+test('an address that another host takes later is told, and given up once the API says so; one that a node of ours has, too, is not', async () => {
   await network.start(give('10.77.0.60', '10.77.0.61'));
   const holder = await network.findHolder(anchors[0]);
   const other = network.nodes.find((one) => one !== holder);
@@ -99,6 +99,8 @@ test('an address that another host takes later is given up, and told; one that a
   await sleep(60_000);
   await waitUntil(() => inUse().length > 0, 'nothing is told');
   expect(inUse()).toEqual(['10.77.0.60']);
+  expect(await holder.listAddresses()).toContain('10.77.0.60');
+  network.update({ pools: [pool], virtualIps: give('10.77.0.61') });
   await waitUntil(async () => !(await holder.listAddresses()).includes('10.77.0.60'), 'it keeps the address');
   expect(await holder.listAddresses()).toContain('10.77.0.61');
 });

@@ -2,7 +2,6 @@ import {
   listSubnets,
   type HostAddress,
   findInstance,
-  followsFile,
   listAddresses,
 } from '../../../../lib/keepalived/read.ts';
 import { makeSeat, makeVirtualIp, makePool } from '../../../support/fakes/seat-objects.ts';
@@ -284,15 +283,18 @@ global_defs {
   vrrp_version 3
   vrrp_garp_master_refresh 60
   reload_check_config /run/vipnat-lb/keepalived.check
+  enable_script_security
   script_user root
   vrrp_notify_fifo /run/vipnat-lb/notify
 }
 
-# vipnat balancer writes this file. 0: this node can serve. Without a balancer it stays 0.
-track_file serving {
-  file "/run/vipnat-lb/serving"
-  weight 0
-  init_file 0
+# vipnat balancer writes this script. It fails for a while after a balancer has ended that a Service needs.
+vrrp_script serving {
+  script "/usr/bin/env sh /run/vipnat-lb/check-balancer"
+  interval 5
+  timeout 60
+  fall 2
+  rise 1
 }
 
 vrrp_instance seat-default/0 {
@@ -312,7 +314,7 @@ vrrp_instance seat-default/0 {
   track_interface {
     eth1
   }
-  track_file {
+  track_script {
     serving
   }
 }
@@ -330,13 +332,12 @@ vrrp_instance seat-default/1 {
   virtual_ipaddress_excluded {
     fd00:9::20/128
   }
-  track_file {
+  track_script {
     serving
   }
 }
 `);
   expect(findInstance(text, '10.0.9.20')).toEqual({ vrid: 1, priority: 240 });
-  expect(followsFile(text, '10.0.9.20', '/run/vipnat-lb/serving')).toBe(true);
   expect(listAddresses(text)).toEqual(['169.254.0.1', '10.0.8.20', '10.0.9.20', 'fe80::fe', 'fd00:9::20']);
 });
 

@@ -268,6 +268,13 @@ describe('a VirtualIP', () => {
     ['two of them', 'node-1 holds, node-2 finds, node-3 finds', true],
     ['one of two that say they hold it', 'node-1 holds finds, node-2 holds', false],
     ['one node, while none holds it', 'node-1 finds', false],
+    ['two that hold it, and find each other', 'node-1 holds finds, node-2 holds finds', false],
+    [
+      'a node that holds it, beside a silent one that may hold it still',
+      'node-1 holds finds, node-2 holds silent',
+      false,
+    ],
+    ['a node that holds it, beside a silent one that did not', 'node-1 holds finds, node-2 silent', true],
     ['nodes that may not hold the seat', 'node-1 holds, node-8 holds finds, node-9 holds finds', false],
   ])('that another host has it, published, counts from %s: %s', (_, said, isFound) => {
     const seat = makeSeat(0, '10.0.9.10', ['node-1', 'node-2', 'node-3']);
@@ -283,6 +290,7 @@ describe('a VirtualIP', () => {
             inUse: text.includes('finds') ? ['10.0.9.10'] : [],
           }),
         ),
+        unresponsive: said.includes('silent') ? ['node-2'] : [],
       },
       of,
     );
