@@ -12,8 +12,7 @@ import { VipnatError } from '../lib/errors.ts';
 import { createLogger, type Logger, createPodHeartbeat } from '../lib/telemetry/log.ts';
 import { usualRunFolder } from '../lib/keepalived/write.ts';
 import { nameNode, podVariable } from '../config/load.ts';
-import { parseAddress, type Endpoint } from '../lib/net.ts';
-import { connectOnce } from '../lib/http/client.ts';
+import type { Endpoint } from '../lib/net.ts';
 import { type StatusServer, createProbeServer } from '../lib/http/pages.ts';
 import { createBalancerPages, toActivity } from './samples.ts';
 import { waitForSignal, systemClock, systemRandom } from '../lib/clock.ts';
@@ -231,7 +230,7 @@ class NodeBalancer {
       random: systemRandom,
       observer: this.#counter,
       nodes: this.#nodes,
-      hasKubeProxy: () => this.#hasKubeProxy(options.probePort),
+      hasKubeProxy: () => this.#addresses.isAnswered(options.probePort),
       onView: (view) => {
         this.#takeView(view);
       },
@@ -242,6 +241,7 @@ class NodeBalancer {
     return createHostSeats({
       ...options,
       clock: systemClock,
+      socketName: balancerRole.socketName,
       onState: (state) => {
         this.#takeState(state);
       },
@@ -263,15 +263,6 @@ class NodeBalancer {
         else this.#takeView(this.#nextView);
       },
     });
-  }
-
-  /** Asks where other nodes do. Without an answer of any kind nothing is known. */
-  async #hasKubeProxy(port: number): Promise<boolean> {
-    const [own] = this.#addresses.list.flatMap((text) => parseAddress(text) ?? []);
-    if (port === 0 || own === undefined) return true;
-    const endpoint = { family: own.family, address: own.text, port };
-    const { kind } = await connectOnce(systemClock, endpoint, { limitMs: 1000, end: 'reset' });
-    return kind !== 'refused';
   }
 
   /** For how long the loop is behind: one that hangs is behind ever longer. */

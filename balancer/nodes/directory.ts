@@ -10,6 +10,7 @@ import { type Clock, type Cancel, type Random, backOff } from '../../lib/clock.t
 import { families, type Family, type Address, parseAddress, classifyAddress } from '../../lib/net.ts';
 import {
   findSourceAddress,
+  connectOnce,
   type ConnectHistory,
   emptyConnects,
   addConnect,
@@ -61,6 +62,14 @@ export class NodeAddresses {
   /** One of each family at most, unless more were given. Empty while none is known. */
   get list(): readonly string[] {
     return this.#list;
+  }
+
+  /** Whether a program answers on this host where other nodes ask. True where that cannot be known. Never rejects. */
+  async isAnswered(port: number): Promise<boolean> {
+    const [own] = this.#list.flatMap((text) => parseAddress(text) ?? []);
+    if (port === 0 || own === undefined) return true;
+    const endpoint = { family: own.family, address: own.text, port };
+    return (await connectOnce(this.#clock, endpoint, { limitMs: 1000, end: 'reset' })).kind !== 'refused';
   }
 
   /** Begins to look, unless addresses were given. Not to be called twice. */

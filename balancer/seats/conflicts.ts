@@ -7,8 +7,8 @@ import type { PlacedAddress } from './plan.ts';
  *
  * Goal: no Service gets an address that somebody uses already.
  * Tension: when an address moves from one node to the other, both may have it for a moment, and each is "another host".
- * Compromise: only who holds a seat asks, and only for an address that was not in its configuration before. Whoever takes a seat
- * over asks nothing. An address that was found in use is asked for again until nobody answers twice. What is held is asked for now
+ * Compromise: only who holds a seat asks, and only for an address that was not in its configuration before. Before any node was known to hold
+ * it, an address is in no other configuration. Whoever takes a seat over asks for no other address. An address that was found in use is asked for again until nobody answers twice. What is held is asked for now
  * and then: see below.
  */
 
@@ -27,7 +27,7 @@ const againMs = 30_000;
 const proofs = 2;
 
 interface UsedAddress {
-  /** Whether this node held it when it was found: the controller decides whether a node of ours answers, and until then it stays. */
+  /** Whether this node held it when it was found: the controller decides whether a vipnat node answers, and until then it stays. */
   readonly isHeld: boolean;
   readonly question: NeighbourQuestion;
   readonly mac: string;

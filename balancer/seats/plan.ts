@@ -1,5 +1,4 @@
 import { type SeatFiles, renderConfiguration, toPriority } from '../../lib/keepalived/write.ts';
-import { balancerRole } from '../../lib/http/singleton.ts';
 import {
   seatsMark,
   toRouterId,
@@ -53,13 +52,13 @@ export function renderSeats(
 }
 
 /**
- * What keepalived runs every 5 s, and while it fails gives the seats up. It looks for the balancer's socket, and counts looks in vain: no
- * clock can step. After half a minute it fails for four looks and no longer: by then another node has the seat, or there is none, and the
- * last one holds on. A look that cannot be made finds nothing amiss. Pure.
+ * What keepalived runs every 5 s, and while it fails gives the seats up. It asks the kernel for the balancer's socket, and counts its runs
+ * without one: no clock can step. After half a minute it fails for four runs and no longer: by then another node has the seat, or there is
+ * none, and the last one holds on. A run that cannot ask finds nothing amiss. Pure.
  */
-export function renderBalancerCheck(needsBalancer: boolean): string {
+export function renderBalancerCheck(needsBalancer: boolean, socketName: string): string {
   const check = `cd "\${0%/*}" || exit 0
-grep -q '@${balancerRole.socketName}$' /proc/net/unix
+grep -q '@${socketName}$' /proc/net/unix
 [ $? = 1 ] || { rm -f missed; exit 0; }
 missed=0
 [ ! -e missed ] || read -r missed <missed
@@ -68,6 +67,15 @@ echo "$missed" >missed || exit 0
 [ "$missed" -lt 6 ] || [ "$missed" -gt 9 ]
 `;
   return `# vipnat balancer writes this file.\n${needsBalancer ? check : 'exit 0\n'}`;
+}
+
+/** The addresses that a node holds, or whose seat was held at least, as the controller says. Pure. */
+export function listAnnounced({ virtualIps }: SeatsInput): ReadonlySet<string> {
+  const isAnnounced = ({ status }: VirtualIp) =>
+    status?.conditions?.some(({ type, status: is }) => type === 'Announced' && is === 'True') === true;
+  return new Set(
+    virtualIps.filter(isAnnounced).flatMap(({ metadata }) => parseObjectName(metadata.name)?.text ?? []),
+  );
 }
 
 /** What a seat's vrrp_instance is called. */

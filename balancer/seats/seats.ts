@@ -16,6 +16,7 @@ import { readOnLinkNetworks } from '../../lib/kernel/forwarding.ts';
 import { readConfigurationFile, type ConfigurationPorts, ConfigurationKeeper } from './keepalived.ts';
 import {
   listAlone,
+  listAnnounced,
   planSeats as planSeatsOn,
   type SeatsPlan,
   type PlannedSeat,
@@ -32,7 +33,10 @@ import type { Cancel } from '../../lib/clock.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /** What differs from process to process. */
-type HostSeatsOptions = Pick<SeatsPorts, 'clock' | 'node' | 'logger' | 'onState' | 'onPlanned'> & {
+type HostSeatsOptions = Pick<
+  SeatsPorts,
+  'clock' | 'node' | 'logger' | 'socketName' | 'onState' | 'onPlanned'
+> & {
   /** The folder that the balancer shares with its keepalived; whole path. */
   readonly runDir: string;
 };
@@ -83,6 +87,8 @@ interface SeatsView {
   readonly here: ReadonlySet<string>;
   /** Those of the configuration that is there, in canonical text. */
   readonly configured: ReadonlySet<string>;
+  /** Those that a node was known to hold, in canonical text. */
+  readonly announced: ReadonlySet<string>;
   readonly isRunning: boolean;
 }
 
@@ -133,7 +139,10 @@ function listMissing(seats: readonly PlannedSeat[], view: SeatsView, used: reado
     .map(toAddressText);
 }
 
-/** The seats as they are to be written, without new addresses that may not be held yet. */
+/**
+ * The seats as they are to be written, without new addresses that may not be held yet. Who takes a seat over has all addresses of it, but
+ * those that nobody was known to have: then this node asks first, if the seat comes to it.
+ */
 function limitSeats(
   seats: readonly PlannedSeat[],
   view: SeatsView,
@@ -141,8 +150,10 @@ function limitSeats(
 ): PlannedSeat[] {
   return addLeftovers(
     seats.map((seat) => {
-      const isToAsk = isHeld(seat, view);
-      const addresses = seat.addresses.filter((one) => unannounced.mayHold(one, isToAsk && isNew(one, view)));
+      const isHere = isHeld(seat, view);
+      const isToAsk = (one: PlacedAddress) =>
+        isNew(one, view) && (isHere || !view.announced.has(toAddressText(one)));
+      const addresses = seat.addresses.filter((one) => unannounced.mayHold(one, isToAsk(one)));
       return { ...seat, addresses };
     }),
     view,
@@ -191,6 +202,8 @@ interface SeatsPorts extends ConfigurationPorts {
   readonly readOnLinkNetworks: () => Promise<readonly HostAddress[]>;
   readonly findAddressUsers: FindAddressUsers;
   readonly notices: NoticeSource;
+  /** By which keepalived knows that the balancer runs: an abstract Unix socket. */
+  readonly socketName: string;
   /** Called with the first state, and whenever it differs from before. */
   readonly onState: (state: SeatsState) => void;
   /** Called for each input that was taken, once the state says what this node cannot hold of it, or that could not be found out. */
@@ -235,6 +248,7 @@ export class Seats {
   /** Since when addresses are missing; null while none is. */
   #missingSince: number | null = null;
   #input: SeatsInput | null = null;
+  #announced: ReadonlySet<string> = new Set();
   #planned: {
     readonly input: SeatsInput;
     readonly networks: HostNetworks;
@@ -283,6 +297,7 @@ export class Seats {
 
   /** Takes what the API has now, all of it. Returns immediately. */
   update(input: SeatsInput): void {
+    if (input.virtualIps !== this.#input?.virtualIps) this.#announced = listAnnounced(input);
     this.#input = input;
     this.#syncIn(settleMs);
   }
@@ -353,6 +368,7 @@ export class Seats {
       hostAddresses,
       here: new Set(hostAddresses.map(({ address }) => address)),
       configured: this.#readConfigured(text ?? ''),
+      announced: this.#announced,
       isRunning,
     };
     const plan = await this.#planOn(input, view);
@@ -371,7 +387,7 @@ export class Seats {
 
   /** It is there before the configuration that names it. */
   async #keepCheck(): Promise<void> {
-    const text = renderBalancerCheck(this.#needsBalancer);
+    const text = renderBalancerCheck(this.#needsBalancer, this.#ports.socketName);
     if (text === this.#check) return;
     await replaceFile(this.#ports.files.checkBalancer, text, { isOwnFolder: true });
     this.#check = text;

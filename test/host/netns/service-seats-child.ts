@@ -28,6 +28,7 @@ const seats = createHostSeats({
   node,
   runDir,
   clock: systemClock,
+  socketName: 'vipnat-balancer',
   logger,
   onState: (state) => print({ state }),
   onPlanned: () => undefined,

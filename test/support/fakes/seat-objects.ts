@@ -31,7 +31,7 @@ export function makePool(
 export function makeVirtualIp(
   name: string,
   seat: `${string}/${number}`,
-  { services = 1, isOthers = false } = {},
+  { services = 1, isOthers = false, isNew = false } = {},
 ): VirtualIp {
   const [pool, index] = seat.split('/');
   return virtualIps.schema.parse({
@@ -45,6 +45,11 @@ export function makeVirtualIp(
         uid: `uid-${at}`,
       })),
     },
-    status: { conditions: [{ type: 'AddressInUse', status: isOthers ? 'True' : 'False' }] },
+    status: {
+      conditions: [
+        { type: 'AddressInUse', status: isOthers ? 'True' : 'False' },
+        ...(isNew ? [] : [{ type: 'Announced', status: 'True' }]),
+      ],
+    },
   });
 }

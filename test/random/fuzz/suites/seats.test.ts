@@ -57,7 +57,7 @@ testTarget(
       const text = renderSeats(node, plan.seats, files);
       const bad = text
         .split('\n')
-        .find((line) => !/^(?:# [ -~]*| {2}file "[\w/.-]*"|[\w ./:-]*\{?|\s*\})$/.test(line));
+        .find((line) => !/^(?:# [ -~]*| {2}script "[\w/. -]*"|[\w ./:-]*\{?|\s*\})$/.test(line));
       insist(bad === undefined, `a line of no grammar: ${JSON.stringify(bad)}`);
       const held = listAddresses(text);
       insist(new Set(held).size === held.length, 'an address twice');

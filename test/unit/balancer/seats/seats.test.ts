@@ -80,6 +80,7 @@ class FakeHost {
         return Promise.resolve(this.others);
       },
       notices: new FakeNotices(),
+      socketName,
       onState: (state) => this.states.push(state),
       onPlanned: (input) => this.planned.push([input, this.states.at(-1)]),
     });
@@ -90,14 +91,19 @@ class FakeHost {
   }
 
   listAddresses(): HostAddress[] {
-    const place = (address: string, prefixLength: number, device = address === anchor ? 'lo' : 'eth0') =>
-      ({ family: 'ipv4', address, device, prefixLength }) as const;
+    const place = (address: string, prefixLength: number, device = isAnchor(address) ? 'lo' : 'eth0') =>
+      address.includes(':')
+        ? ({ family: 'ipv6', address, device, prefixLength: 4 * prefixLength } as const)
+        : ({ family: 'ipv4', address, device, prefixLength } as const);
     const ipvs = this.ipvs.map((one) => place(one, 32, 'kube-ipvs0'));
-    return [place('10.0.9.1', this.prefixLength), ...ipvs, ...this.held.map((one) => place(one, 32))];
+    const own = [place('10.0.9.1', this.prefixLength), place('fd00:9::1', 16)];
+    return [...own, ...ipvs, ...this.held.map((one) => place(one, 32))];
   }
 }
 
+const socketName = `vipnat-test-${process.pid}`;
 const anchor = toAnchor('ipv4', 1);
+const isAnchor = (address: string) => [anchor, toAnchor('ipv6', 1)].includes(address);
 const pool = makePool('default', [makeSeat(0, '10.0.9.10', ['w1', 'w2'])]);
 const give = (...addresses: string[]) => ({
   pools: [pool],
@@ -144,6 +150,36 @@ describe('the seats of a node', () => {
     expect(host.states.at(-1)).toMatchObject({ held: ['default/0'], inUse: ['10.0.9.21'], unheld: {} });
     expect(host.told).toContain('another host (MAC 02:00:00:00:00:01) answers for 10.0.9.21');
   });
+
+  test.each([
+    ['10.0.9.10', ['10.0.9.20', '10.0.9.21', '10.0.9.22']],
+    ['fd00:9::10', ['fd00:9::20', 'fd00:9::21', 'fd00:9::22']],
+  ])(
+    'of %s have no address that nobody was known to have before it was asked for: %j',
+    async (network, texts) => {
+      const asked: string[] = [];
+      host.onAsked = (addresses) => asked.push(...addresses);
+      const [former = '', others = '', free = ''] = texts;
+      host.others.set(others, '02:00:00:00:00:01');
+      const make = (text: string, isNew: boolean) =>
+        makeVirtualIp(text.replaceAll(':', '-'), 'default/0', { isNew });
+      host.running = null;
+      host.seats.start();
+      host.seats.update({
+        pools: [makePool('default', [makeSeat(0, network, ['w1', 'w2'])])],
+        virtualIps: [make(former, false), make(others, true), make(free, true)],
+      });
+      await waitFor(() => readFile() !== null);
+      expect([readFile()?.slice(1), asked]).toEqual([[former], []]);
+      host.running = { pid: 8, startedMs: 0, ageMs: 60_000 };
+      await waitFor(() => host.held.includes(free));
+      expect([host.held.slice(1), asked]).toEqual([
+        [former, free],
+        [others, free],
+      ]);
+      expect(host.states.at(-1)?.inUse).toEqual([others]);
+    },
+  );
 
   test('are planned before it is said so, with what this node cannot hold', async () => {
     host.seats.start();
@@ -246,18 +282,13 @@ describe('the seats of a node', () => {
     host.seats.update(give('10.0.9.20'));
     await waitFor(() => host.held.includes('10.0.9.20'));
     expect(readFileSync(files.file, 'utf8')).toContain(`script "/usr/bin/env sh ${files.checkBalancer}"`);
-    // Whatever runs on this host has another name.
-    const name = `vipnat-test-${process.pid}`;
-    const look = () => {
-      const script = readFileSync(files.checkBalancer, 'utf8').replace('vipnat-balancer', name);
-      return spawnSync('sh', ['-c', script, files.checkBalancer]).status;
-    };
+    const look = () => spawnSync('sh', [files.checkBalancer]).status;
     const lookOften = () => Array.from({ length: 12 }, look).join('');
     expect(lookOften()).toBe('000000000000');
     host.seats.setNeedsBalancer(true);
     await waitFor(() => readFileSync(files.checkBalancer, 'utf8').includes('grep'));
     expect(lookOften()).toBe('000001111000');
-    const balancer = createServer().listen(`\0${name}`);
+    const balancer = createServer().listen(`\0${socketName}`);
     await once(balancer, 'listening');
     expect(look()).toBe(0);
     balancer.close();
