@@ -357,6 +357,8 @@ global_defs {
     enable_script_security
     script_user root
     vrrp_version 3
+    # A router that missed the first announcements learns where the addresses are.
+    vrrp_garp_master_refresh 60
 }
 
 vrrp_script vipnat_haproxy {

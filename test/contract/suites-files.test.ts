@@ -98,6 +98,7 @@ test.each(suites)(
     cp ${pem} /etc/vipnat-haproxy/tls.pem
     /usr/local/sbin/vipnat-haproxy prepare
     haproxy -c -f /etc/vipnat-haproxy/haproxy.cfg
+    grep -qx ' *vrrp_garp_master_refresh 60' /etc/keepalived/keepalived.conf
     keepalived -t`;
     expect(await check(suite, script)).toBeNull();
   },
