@@ -304,7 +304,7 @@ class NodeBalancer {
     this.#addresses.stop();
     await this.#balancer.stop();
     await this.#seats.stop();
-    await this.#reporter.stop({ isLeaving: false });
+    await this.#reporter.stop();
     this.#ending.abort();
   }
 

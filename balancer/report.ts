@@ -356,18 +356,11 @@ export class NodeReporter {
     this.#plan();
   }
 
-  /**
-   * Ends when nothing is in progress. The Lease stays: this node still works as before. If it is leaving, it reports once before
-   * that it serves nothing.
-   */
-  async stop({ isLeaving }: { readonly isLeaving: boolean }): Promise<void> {
+  /** Ends when nothing is in progress. The Lease stays: this node still works as before. */
+  async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();
     await this.#writing;
-    if (isLeaving && this.#report !== null) {
-      const { clock, node } = this.#ports;
-      await this.#lease.write({ ...this.#report, seats: [], mode: 'none', node }, toMicroTime(clock.date()));
-    }
   }
 
   #plan(): void {

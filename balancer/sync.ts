@@ -318,7 +318,7 @@ export class Balancer {
     if (isDone) this.#log.done();
     this.#life.recordOutcome(isDone);
     if (this.#life.isStale) this.#log.letGo();
-    await this.#askProxy();
+    this.#askProxy();
     this.#report();
     if (this.#failures > 0) {
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
@@ -326,10 +326,11 @@ export class Balancer {
     return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, gapMs || this.#writes.dueMs) };
   }
 
-  async #askProxy(): Promise<void> {
+  /** The next sync has the answer. */
+  #askProxy(): void {
     if (this.#clock.now() - this.#proxyAskedAt < renewMs) return;
     this.#proxyAskedAt = this.#clock.now();
-    this.#hasKubeProxy = await this.#ports.hasKubeProxy();
+    void this.#ports.hasKubeProxy().then((isThere) => (this.#hasKubeProxy = isThere));
   }
 
   /** What was written stays as it is, and counts. */
@@ -434,7 +435,7 @@ export class Balancer {
     const [{ draining }, awaited, left] = [this.#settled, index.listAwaited(virtualIps), this.#left];
     const [needsTables, { dropping }] = [this.#needsTables, this.#decider];
     const mode: NodeReport['mode'] = isOn ? 'direct' : needsTables ? 'none' : 'kube-proxy';
-    const view = { mode, needsTables, programmed, pools, virtualIps, draining, awaited, left, dropping };
-    this.#ports.onView(view);
+    const own = { mode, needsTables, programmed, left, dropping };
+    this.#ports.onView({ ...own, pools, virtualIps, draining, awaited });
   }
 }

@@ -82,15 +82,6 @@ export class SeatNode {
     this.#seats?.stdin?.write(`${JSON.stringify(order)}\n`);
   }
 
-  /** Has what a balancer has, by which others know that it lives. Answers what ends that. */
-  async listenAsBalancer(): Promise<() => void> {
-    const program =
-      "require('node:net').createServer().listen('\\0vipnat-balancer', () => console.log('listens'))";
-    const child = this.#namespaces.start(this.#namespace, [process.execPath, '--eval', program]);
-    if (child.stdout !== null) await once(child.stdout, 'data');
-    return () => child.kill();
-  }
-
   /** Ends it without a word. */
   async killSeats(): Promise<void> {
     const child = this.#seats;

@@ -6,6 +6,7 @@ import type { SeatsInput } from '../../../balancer/seats/plan.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { createHostSeats } from '../../../balancer/seats/seats.ts';
 import { systemClock } from '../../../lib/clock.ts';
+import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 
 /** What a line can be. */
@@ -33,6 +34,8 @@ const seats = createHostSeats({
   onState: (state) => print({ state }),
   onPlanned: () => undefined,
 });
+// As a balancer has it: by this keepalived knows that one runs.
+createServer().listen('\0vipnat-balancer').unref();
 seats.start();
 for await (const line of createInterface({ input: process.stdin })) {
   const order = JSON.parse(line) as SeatsOrder;

@@ -56,15 +56,17 @@ test('a node whose balancer has ended gives its seats up, if a Service needs it;
   await network.start(give('10.77.0.60'));
   for (const node of network.nodes) node.order({ needsBalancer: true });
   const holder = await network.findHolder(anchors[0]);
-  const others = network.nodes.filter((node) => node !== holder);
-  // No balancer listens here: the seats are kept by a part of one.
-  const stopListening = await Promise.all(others.map((node) => node.listenAsBalancer()));
+  await waitUntil(
+    () => readFileSync(holder.locate('check-balancer'), 'utf8').includes('grep'),
+    'nothing is needed',
+  );
+  await holder.killSeats();
   await waitUntil(
     async () => (await network.listHolders('10.77.0.60')).every((name) => name !== holder.name),
     'a node without a balancer keeps its seats',
   );
   await network.waitForOneHolder(...anchors, '10.77.0.60');
-  for (const stop of stopListening) stop();
+  await Promise.all(network.nodes.map((node) => node.killSeats()));
   await sleep(60_000);
   await network.waitForOneHolder(...anchors, '10.77.0.60');
 });

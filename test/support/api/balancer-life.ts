@@ -117,7 +117,7 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
   balancer.start();
   const stop = async () => {
     ending.abort();
-    await Promise.all([balancer.stop(), reporter.stop({ isLeaving: false })]);
+    await Promise.all([balancer.stop(), reporter.stop()]);
   };
   return { report, stop };
 }

@@ -84,7 +84,7 @@ describe('a node', () => {
     const { clock, api, logger, way, reporter } = startReporter();
     reporter.report(detail);
     await clock.advance(100);
-    await reporter.stop({ isLeaving: false });
+    await reporter.stop();
     api.annotate({ 'vipnat.io/word-of-a-later-version': '["w2"]', 'example.org/note': 'kept' });
     const older = new NodeReporter({
       ...{ client: api.connect(() => way.trip), clock, logger, node: 'w1', namespace: 'vipnat-system' },
@@ -159,8 +159,8 @@ function createSteps(): Steps {
     remove: () => {
       api.remove();
     },
-    stop: async (how) => {
-      const ended = reporter.stop({ isLeaving: how === 'leaving' });
+    stop: async () => {
+      const ended = reporter.stop();
       await clock.advance(100);
       await ended;
     },
@@ -225,9 +225,7 @@ describe('a node', () => {
       'wait 13000; told warn: no answer, info: the API takes what this node says again; ' +
       'is programmed {"services":"77"}',
     'that stops keeps its Lease as it is':
-      'report; wait 100; stop staying; is mode direct; wait 60000; writes 1; pending 0',
-    'that stops says before only that it leaves, if it does':
-      'report; wait 100; stop leaving; is mode none; wait 60000; writes 2; pending 0',
+      'report; wait 100; stop; is mode direct; wait 60000; writes 1; pending 0',
   });
 });
 
