@@ -288,20 +288,22 @@ function judgeUse(virtualIp: VirtualIp, view: ClusterView): WantedCondition | nu
  * Whether nodes are to be believed that another host has an address. Only who holds a seat asks for its addresses, so no other node alone
  * is: one that is lost could take all addresses of the cluster out of use. Two of those that may hold the seat are. What was believed stays so
  * while one of them says it, also when the seat has moved. While two nodes have the seat, each is another host to the other one: a keepalived
- * that hangs, or was killed, leaves the address where it was, also on a node that is unresponsive now.
+ * that hangs, or was killed, leaves the address where it was, also on a node that is
+ * unresponsive now, or left out of the seat.
  */
 function isWitnessed(virtualIp: VirtualIp, view: ClusterView): boolean {
   const { pool, seat, services } = virtualIp.spec;
   const address = parseObjectName(virtualIp.metadata.name);
   const corroborating = view.candidates.listFinders(pool, seat, address?.text ?? '');
   if (corroborating.length === 0 || isInUse(virtualIp)) return corroborating.length > 0;
-  const seatHolders = view.candidates.listSeatHolders(pool, seat);
+  const name = `${pool}/${seat}`;
   const unresponsive = [...view.unresponsiveNodes.values()].filter(({ report }) =>
-    report.seats.includes(`${pool}/${seat}`),
+    report.seats.includes(name),
   );
-  if (seatHolders.length + unresponsive.length > 1) return false;
+  if (view.candidates.listCurrentOwners(name).length + unresponsive.length > 1) return false;
   if (corroborating.length > 1) return true;
-  if (seatHolders.length > 0) return seatHolders.length === 1 && seatHolders[0] === corroborating[0];
+  const [seatHolder] = view.candidates.listSeatHolders(pool, seat);
+  if (seatHolder !== undefined) return seatHolder === corroborating[0];
   return !services.some((user) => {
     const service = findService(user, view);
     return service !== undefined && address !== null && isPublished(service, address);

@@ -275,6 +275,11 @@ describe('a VirtualIP', () => {
       false,
     ],
     ['a node that holds it, beside a silent one that did not', 'node-1 holds finds, node-2 silent', true],
+    [
+      'a node that holds it, beside one that is left out and has it still',
+      'node-1 holds finds, node-8 holds',
+      false,
+    ],
     ['nodes that may not hold the seat', 'node-1 holds, node-8 holds finds, node-9 holds finds', false],
   ])('that another host has it, published, counts from %s: %s', (_, said, isFound) => {
     const seat = makeSeat(0, '10.0.9.10', ['node-1', 'node-2', 'node-3']);
