@@ -54,14 +54,21 @@ describe('an AddressPool', () => {
     ['has all nodes where none serves: the last one holds on', ['none', 'none'], ['node-1', 'node-2']],
     ['has a node that is left to kube-proxy', ['kube-proxy', 'direct'], ['node-1', 'node-2']],
     ['has a node whose Lease is new', ['none', 'direct'], ['node-1', 'node-2'], {}],
-  ] as const)('%s: %j', (_, [first, second], expected, programmed?: NodeReport['programmed']) => {
-    const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 })];
-    const said = { mode: first, ...(programmed === undefined ? {} : { programmed }) };
-    const reports = [makeReport('node-1', 1, said), makeReport('node-2', 1, { mode: second })];
-    const nodes = [makeNode('node-1'), makeNode('node-2')];
-    const { status } = getWrite(decide({ pools, nodes, reports }, of)).body as { status: { seats: Seat[] } };
-    expect(status.seats.map((seat) => seat.nodes.toSorted())).toEqual([expected]);
-  });
+  ] as const)(
+    '%s: %j',
+    (_, [first, second], expected, programmed: NodeReport['programmed'] = { virtualips: '1' }) => {
+      const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 })];
+      const reports = [
+        makeReport('node-1', 1, { mode: first, programmed }),
+        makeReport('node-2', 1, { mode: second }),
+      ];
+      const nodes = [makeNode('node-1'), makeNode('node-2')];
+      const { status } = getWrite(decide({ pools, nodes, reports }, of)).body as {
+        status: { seats: Seat[] };
+      };
+      expect(status.seats.map((seat) => seat.nodes.toSorted())).toEqual([expected]);
+    },
+  );
 
   test.each([
     ['that is deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, {}],
