@@ -18,6 +18,18 @@ COPY . .
 ARG RELEASE_IMAGE
 RUN scripts/build
 
+# The nft that is asked where the usual one, of an older Debian, cannot read what the node's nft has written.
+FROM ${BASE} AS nft
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends nftables \
+ && mkdir /nft \
+ && cp -L /usr/sbin/nft /nft/nft.real \
+ && cp -L /usr/lib/*/libnftables.so.1 /usr/lib/*/libnftnl.so.11 /usr/lib/*/libxtables.so.12 /nft/ \
+ && printf '#!/bin/sh\nLD_LIBRARY_PATH=/opt/vipnat/nft exec /opt/vipnat/nft/nft.real "$@"\n' >/nft/nft \
+ && chmod 755 /nft/nft \
+ && dpkg-query --show --showformat '${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}\n' \
+      nftables libnftables1 libnftnl11 libxtables12 >/packages
+
 FROM ${BASE} AS runtime
 # The time of all files: docker's builder reads it.
 ARG SOURCE_DATE_EPOCH
@@ -43,7 +55,8 @@ RUN sed s/trixie/bookworm/ /etc/apt/sources.list.d/debian.sources >/etc/apt/sour
 COPY --from=build /src/node_modules/node-linux-*/bin/node /usr/local/bin/
 
 FROM runtime AS installed
-RUN dpkg-query --show --showformat '${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}\n' >/packages
+COPY --from=nft /packages /newer
+RUN dpkg-query --show --showformat '${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}\n' | cat - /newer >/packages
 
 FROM build AS described
 COPY --from=installed /packages /usr/lib/os-release /usr/local/bin/node /image/
@@ -60,6 +73,7 @@ ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 COPY LICENSE /opt/vipnat/
 COPY scripts/healthcheck.cjs /opt/vipnat/healthcheck.js
 COPY --from=build /src/dist /opt/vipnat
+COPY --from=nft /nft /opt/vipnat/nft
 COPY --from=sbom /sbom.json /opt/vipnat/
 
 ARG VERSION=unknown

@@ -1,5 +1,5 @@
 import { VipnatError } from '../errors.ts';
-import { openSync, closeSync, statSync, accessSync, constants } from 'node:fs';
+import { openSync, closeSync, statSync, accessSync, existsSync, constants } from 'node:fs';
 import type { Family } from '../net.ts';
 import { type IptablesDialect, toolName } from './port.ts';
 import { join } from 'node:path';
@@ -321,7 +321,24 @@ export async function execTool(call: ToolCall): Promise<ToolResult> {
   ensureDescriptors(call);
   const child = execa(tool, call.arguments, { ...toOptions(), input, timeout: limitMs });
   if (isLowPriority) lowerPriority(child.pid);
-  return toToolResult(call, await child);
+  const end = await child;
+  return isCrash(call, end) && chooseNewerNft() ? await execTool(call) : toToolResult(call, end);
+}
+
+/** Where an image has an nft that reads what each other one writes. What the usual one writes, older ones can read. */
+const newerNftFolder = '/opt/vipnat/nft';
+
+/** Whether nft ended by what another program's nft has written: nft 1.1.2 and later describe sets so that earlier ones crash. */
+function isCrash({ tool }: ToolCommand, { signal }: End): boolean {
+  return tool === 'nft' && signal === 'SIGSEGV';
+}
+
+/** From now on this process starts the newer nft, if the image has one. Answers whether that is news. */
+function chooseNewerNft(): boolean {
+  const path = toSearchPath(process.env['PATH']);
+  if (path.startsWith(newerNftFolder) || !existsSync(join(newerNftFolder, 'nft'))) return false;
+  process.env['PATH'] = `${newerNftFolder}:${path}`;
+  return true;
 }
 
 /** A tool that runs and has not been given its input yet. */
@@ -359,7 +376,7 @@ async function startTool({ tool, arguments: words }: ToolCommand): Promise<Start
       const result = await ending;
       cancel();
       if (result.isCanceled) throw toolTimedOut(call.tool, call.limitMs);
-      return toToolResult(call, result);
+      return isCrash(call, result) ? await execTool(call) : toToolResult(call, result);
     },
     async end() {
       giveUp.abort();
@@ -393,6 +410,7 @@ function ensureDescriptors({ tool }: Pick<ToolCommand, 'tool'>): void {
 interface End {
   readonly code?: string | undefined;
   readonly timedOut: boolean;
+  readonly signal?: string | undefined;
   readonly exitCode?: number | undefined;
   readonly stdout: string;
   readonly stderr: string;

@@ -130,6 +130,27 @@ test.each(suites.flatMap((suite) => ['keepalived', 'services'].map((file) => [su
   },
 );
 
+// A table as an ordinary /etc/nftables.conf of Debian 13 has it. nft 1.0.6 can neither list nor write anything beside it.
+test.each([
+  ['is asked', 'bin', null],
+  ['is missing', 'none', expect.stringContaining('SIGSEGV')],
+])(
+  "beside rules of a node's newer nft, vipnat works where the image's second nft %s",
+  async (_, second, said) => {
+    const ruleset =
+      'table inet host { chain c { type filter hook input priority 0; iifname vmap { "lo" : accept }; }; }';
+    const script = `
+    mount -t tmpfs tmpfs /opt
+    mkdir /opt/vipnat
+    ln -s ${folders.trixie}/${second} /opt/vipnat/nft
+    ${folders.trixie}/bin/nft '${ruleset}'
+    ip address add 10.0.0.50/32 dev lo
+    ${vipnat} run --once --mode direct --iptables none --vip 10.0.0.50 --endpoints 10.0.0.11:6443
+    ${folders.trixie}/bin/nft list tables | grep -q vipnat`;
+    expect(await check('bookworm', script)).toEqual(said);
+  },
+);
+
 describe("kube-proxy's nft goes on beside what vipnat writes", () => {
   const words = '--mode direct --iptables none --vip 10.0.0.50 --endpoints 10.0.0.11:6443,10.0.0.12:6443';
   const element = '10.96.9.9 . tcp . 80 : goto service-SUSTUHLJ-default/web/tcp/http';
