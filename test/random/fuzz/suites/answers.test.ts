@@ -1,4 +1,4 @@
-import { VersionGoneError, NonsenseError, describeStatus } from '../../../../lib/kubernetes/client.ts';
+import { BusyError, VersionGoneError, NonsenseError, describeStatus } from '../../../../lib/kubernetes/client.ts';
 import { insist, hasControl, isIn, insistOnEndpoint } from '../engine/properties.ts';
 import { type Change, ObjectStore } from '../../../../lib/kubernetes/informer.ts';
 import type { Random } from '../../../support/random/random.ts';
@@ -30,7 +30,7 @@ function refuseNonsense<T>(read: () => T): T | undefined {
     return read();
   } catch (error) {
     if (error instanceof VersionGoneError) return undefined;
-    if (!(error instanceof NonsenseError)) throw error;
+    if (!(error instanceof NonsenseError || error instanceof BusyError)) throw error;
     insist(
       !hasControl(error.message) && error.message.length < 400,
       `no line: ${JSON.stringify(error.message)}`,
