@@ -15,17 +15,14 @@ import {
   orElse,
 } from './port.ts';
 import { type Toolbox, settleAll, execTool, runTool, splitLines } from './tools.ts';
-import { type NetlinkQuestioner, withNetlinkClient } from './netlink.ts';
 import {
-  listChains,
+  type NetlinkQuestioner,
+  withNetlinkClient,
   readTableHandles,
-  type NftChain,
-  readOneMoment,
-  type RawRules,
-  readRawRules,
   type RuleClients,
   withRuleClients,
-} from './nft-netlink.ts';
+} from './netlink.ts';
+import { listChains, type NftChain, readOneMoment, type RawRules, readRawRules } from './nft-netlink.ts';
 import { hasIptables, readIptables } from './iptables.ts';
 import { readNftTable, readNftProxy } from './nftables.ts';
 

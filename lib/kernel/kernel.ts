@@ -33,6 +33,9 @@ import {
   type MissingFeatures,
   OwnTransactions,
   listNftTable,
+  listNftObject,
+  isNftName,
+  toTyped,
   checkScript,
   listMissingFeatures,
 } from './nftables.ts';
@@ -67,13 +70,18 @@ import { readAddresses } from './addresses.ts';
 import type { Family } from '../net.ts';
 import {
   type ElementChange,
-  readTableHandles,
   countRules,
   renderElementChanges,
   NFNL_SUBSYS_NFTABLES,
-  readGeneration,
+  readElements,
 } from './nft-netlink.ts';
-import { createNetlinkClient, withNetlinkClient, type NetlinkClient } from './netlink.ts';
+import {
+  createNetlinkClient,
+  withNetlinkClient,
+  type NetlinkClient,
+  readTableHandles,
+  readGeneration,
+} from './netlink.ts';
 
 /** After how many milliseconds a tool that reads is killed, unless something else is said (100,000 rules: 4 s). */
 export const usualReadLimitMs = 10_000;
@@ -151,9 +159,9 @@ async function readKernel(rules: RuleReader, query: KernelQuery): Promise<Kernel
  * VipnatError, after a bounded time.
  */
 export interface BalancerKernel {
-  /** What `nft -n list table` prints of a table; empty where there is none. */
+  /** What `nft -n list table` prints of a table, without the elements of sets that rules fill; empty where there is none. */
   listTable(table: string): Promise<string>;
-  /** What `nft -n list table` prints of the table of `vipnat run`; empty where there is none. No tool is started while its rules stay as they are. */
+  /** What `nft -n -t list table` prints of the table of `vipnat run`; empty where there is none. No tool is started while its rules stay as they are. */
   listOwnTable(family: Family): Promise<string>;
   /** The handles of the tables of a name: another one is another table. Null where a family has none. */
   readHandles(name: string): Promise<Readonly<Record<Family, number | null>>>;
@@ -212,11 +220,11 @@ export function createBalancerKernel(): BalancerKernel {
   return {
     listTable: async (table) => {
       if (!isInPath('nft')) throw toolMissing('nft');
-      return await listNftTable(table, [], limitMs);
+      return await listConfiguration(table);
     },
     listOwnTable: (family) =>
       ownTables.recall({ family: familyToNft[family], table: ownTable }, () =>
-        listNftTable(nameOwnTable(family), [], limitMs),
+        listNftTable(nameOwnTable(family), ['-t'], limitMs),
       ),
     readHandles: (name) => withNetlinkClient('netfilter', (client) => readTableHandles(client, name)),
     countRules: (name) => withNetlinkClient('netfilter', (client) => countRules(client, name)),
@@ -238,6 +246,41 @@ export function createBalancerKernel(): BalancerKernel {
     restore: (transaction) => restoreIptables(toolbox, transaction, { limitMs }),
     watchGeneration: (options) => watchForeign(own, options),
   };
+}
+
+/**
+ * What `nft -n list table` prints of a table, without the elements of sets that rules fill; empty where there is none. nft 1.0.6 reads these for
+ * `-t list table`, too: that takes seconds. Other elements are read without nft, where their types are known.
+ */
+async function listConfiguration(table: string): Promise<string> {
+  const [word = '', name = ''] = table.split(' ');
+  const family: Family = word === familyToNft.ipv6 ? 'ipv6' : 'ipv4';
+  const text = await listNftObject(['ruleset', word], ['-t'], limitMs);
+  const [own = ''] = new RegExp(`^table ${table} \\{$[^]*?^\\}\n`, 'm').exec(text) ?? [];
+  const parts: string[] = [];
+  await withNetlinkClient('netfilter', async (client) => {
+    for (const part of own.split(/^(?=\t(?:set|map|chain) )/m)) {
+      const [, kind, set = '', body = ''] = /^\t(set|map) (\S+) \{\n([^}]*)\t\}/.exec(part) ?? [];
+      const declaration = toTyped(body.trim().replaceAll(/\n\s*/g, '; '));
+      const isFixed = kind !== undefined && !declaration.includes('timeout ') && isNftName(set);
+      const place = { family, table: name, set, declaration };
+      parts.push(isFixed ? await fillSet(part, await readElements(client, place), [kind, table, set]) : part);
+    }
+  });
+  return parts.join('');
+}
+
+/** The text of a set with its elements; where these are null, nft tells them. */
+async function fillSet(
+  text: string,
+  elements: readonly string[] | null,
+  words: readonly string[],
+): Promise<string> {
+  const [, list = ''] =
+    elements === null
+      ? (/^\t\telements = \{([^}]*)\}/m.exec(await listNftObject(words, [], limitMs)) ?? [])
+      : [null, elements.join(', ')];
+  return list === '' ? text : text.replace(/\t\}/, () => `\t\telements = { ${list} }\n\t}`);
 }
 
 async function applyAsOwn(own: OwnTransactions, input: string): Promise<void> {

@@ -479,3 +479,74 @@ const attributeTypeMask = 0x3fff;
 function align(length: number): number {
   return (length + 3) & ~3;
 }
+
+/** Who answers for the kernel: one for what is short, and one for lists, see createNetlinkClient. */
+export interface RuleClients {
+  readonly short: NetlinkQuestioner;
+  readonly long: NetlinkQuestioner;
+}
+
+/** Gives both clients, and closes them afterwards. */
+export async function withRuleClients<T>(use: (clients: RuleClients) => Promise<T>): Promise<T> {
+  return await withNetlinkClient('netfilter', (short) =>
+    withNetlinkClient('netfilter', (long) => use({ short, long }), true),
+  );
+}
+
+/**
+ * The number of nftables transactions this network namespace has seen, of all tables: it moves by one with every
+ * commit, iptables-nft's included, and by nothing else. What it costs does not grow with the number of rules.
+ * Takes a client of the protocol netfilter and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
+ */
+export async function readGeneration(client: NetlinkQuestioner): Promise<number> {
+  const [message] = await client.request({
+    type: NFT_MSG_GETGEN,
+    payload: Buffer.alloc(nfgenmsgBytes),
+    isDump: false,
+    subject: 'the nftables generation',
+  });
+  const id =
+    message === undefined ? undefined : parseAttributes(message.data, nfgenmsgBytes).get(NFTA_GEN_ID);
+  if (id?.length !== 4) throw new VipnatError('NETLINK_FAILED', 'the kernel named no nftables generation');
+  return id.readUInt32BE();
+}
+
+/** NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN, linux/netfilter/nf_tables.h. */
+const NFT_MSG_GETGEN = 0x0a10;
+const NFTA_GEN_ID = 1;
+
+/** The tables of nftables, asked for without a tool: what it costs does not grow with their rules. */
+
+/**
+ * The handles of the tables of a name in the families ip and ip6: another handle is another table. Null where a family has none.
+ * Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
+ */
+export async function readTableHandles(
+  client: NetlinkQuestioner,
+  name: string,
+): Promise<Readonly<Record<Family, number | null>>> {
+  const tables = await dumpList(client, tableList);
+  const find = (family: Family) => {
+    const ofFamily = tables.filter((data) => data.readUInt8(0) === familyToNumber[family]);
+    const found = ofFamily.map((data) => parseAttributes(data, nfgenmsgBytes));
+    const handle = found
+      .find((one) => one.get(NFTA_TABLE_NAME)?.toString().replace(/\0$/, '') === name)
+      ?.get(NFTA_TABLE_HANDLE);
+    return handle?.length === 8 ? Number(handle.readBigUInt64BE()) : null;
+  };
+  return { ipv4: find('ipv4'), ipv6: find('ipv6') };
+}
+
+// linux/netfilter/nf_tables.h
+const NFT_MSG_NEWTABLE = 0x0a00;
+const NFT_MSG_GETTABLE = 0x0a01;
+const NFTA_TABLE_NAME = 1;
+const NFTA_TABLE_HANDLE = 4;
+
+const tableList: NetlinkList = {
+  question: NFT_MSG_GETTABLE,
+  answer: NFT_MSG_NEWTABLE,
+  payload: Buffer.alloc(nfgenmsgBytes),
+  leastBytes: nfgenmsgBytes,
+  subject: 'tables',
+};

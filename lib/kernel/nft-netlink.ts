@@ -8,29 +8,15 @@ import {
   visitList,
   type NetlinkList,
   visitAttributes,
-  withNetlinkClient,
+  findAttribute,
+  readGeneration,
   isTaken,
-  familyToNumber,
   nfgenmsgBytes,
 } from './netlink.ts';
-import { VipnatError } from '../errors.ts';
-import { type Family, toAddressBytes } from '../net.ts';
+import { type Family, toAddressBytes, readAddressBytes } from '../net.ts';
 import { endianness } from 'node:os';
 import { createHash } from 'node:crypto';
 import { type NftFamily, familyToNft } from './port.ts';
-
-/** Who answers for the kernel: one for what is short, and one for lists, see createNetlinkClient. */
-export interface RuleClients {
-  readonly short: NetlinkQuestioner;
-  readonly long: NetlinkQuestioner;
-}
-
-/** Gives both clients, and closes them afterwards. */
-export async function withRuleClients<T>(use: (clients: RuleClients) => Promise<T>): Promise<T> {
-  return await withNetlinkClient('netfilter', (short) =>
-    withNetlinkClient('netfilter', (long) => use({ short, long }), true),
-  );
-}
 
 /** kube-proxy writes once a second: no supported host has a commit within a few milliseconds in each of so many tries. */
 const maxTries = 10;
@@ -56,28 +42,6 @@ export async function readOneMoment<T>(
   }
   return null;
 }
-
-/**
- * The number of nftables transactions this network namespace has seen, of all tables: it moves by one with every
- * commit, iptables-nft's included, and by nothing else. What it costs does not grow with the number of rules.
- * Takes a client of the protocol netfilter and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
- */
-export async function readGeneration(client: NetlinkQuestioner): Promise<number> {
-  const [message] = await client.request({
-    type: NFT_MSG_GETGEN,
-    payload: Buffer.alloc(nfgenmsgBytes),
-    isDump: false,
-    subject: 'the nftables generation',
-  });
-  const id =
-    message === undefined ? undefined : parseAttributes(message.data, nfgenmsgBytes).get(NFTA_GEN_ID);
-  if (id?.length !== 4) throw new VipnatError('NETLINK_FAILED', 'the kernel named no nftables generation');
-  return id.readUInt32BE();
-}
-
-/** NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN, linux/netfilter/nf_tables.h. */
-const NFT_MSG_GETGEN = 0x0a10;
-const NFTA_GEN_ID = 1;
 
 /**
  * Elements of nftables' sets and maps, changed without a tool.
@@ -160,8 +124,8 @@ function renderOrders(
 
 function renderElement({ key, value }: Encoding, keyText: string, valueText: string): Buffer {
   const attributes = [
-    renderData(NFTA_SET_ELEM_KEY, key(keyText)),
-    ...(valueText === '' ? [] : [renderData(NFTA_SET_ELEM_DATA, value(valueText))]),
+    renderData(NFTA_SET_ELEM_KEY, key.encode(keyText)),
+    ...(valueText === '' ? [] : [renderData(NFTA_SET_ELEM_DATA, value.encode(valueText))]),
   ];
   return renderAttribute(NFTA_LIST_ELEM, Buffer.concat(attributes), true);
 }
@@ -170,11 +134,16 @@ function renderData(type: number, bytes: Buffer): Buffer {
   return renderAttribute(type, renderAttribute(NFTA_DATA_VALUE, bytes), true);
 }
 
-type Encode = (text: string) => Buffer;
+/** How the values of a type are encoded, and how many bytes one has. */
+interface Codec {
+  readonly bytes: number;
+  readonly encode: (text: string) => Buffer;
+  readonly decode: (bytes: Buffer) => string;
+}
 
 interface Encoding {
-  readonly key: Encode;
-  readonly value: Encode;
+  readonly key: Codec;
+  readonly value: Codec;
 }
 
 /** Null for a declaration that has more than `type` or `typeof`, or a type that is not known. */
@@ -186,48 +155,120 @@ function readEncoding(declaration: string): Encoding | null {
 }
 
 /** Several types one after the other, each filled up to four bytes, as in the kernel's registers. */
-function readType(text: string): Encode | null {
-  const encodings = text.split(' . ').map((type) => typeToEncode.get(type));
-  if (encodings.some((encode) => encode === undefined)) return null;
-  const known = encodings as readonly Encode[];
-  const [only] = known;
-  if (known.length === 1 && only !== undefined) return only;
-  return (element) => Buffer.concat(element.split(' . ').map((part, at) => pad(known[at]?.(part))));
+function readType(text: string): Codec | null {
+  const known = text.split(' . ').map((type) => typeToCodec.get(type));
+  const codecs = known.filter((codec) => codec !== undefined);
+  if (codecs.length < known.length) return null;
+  const [only] = codecs;
+  if (codecs.length === 1 && only !== undefined) return only;
+  const ends = codecs.map((_, at) =>
+    codecs.slice(0, at + 1).reduce((sum, { bytes }) => sum + ((bytes + 3) & ~3), 0),
+  );
+  return {
+    bytes: ends.at(-1) ?? 0,
+    encode: (element) => Buffer.concat(element.split(' . ').map((part, at) => pad(codecs[at]?.encode(part)))),
+    decode: (all) =>
+      codecs
+        .map(({ bytes, decode }, at) => {
+          const start = ends[at - 1] ?? 0;
+          return decode(all.subarray(start, start + bytes));
+        })
+        .join(' . '),
+  };
 }
 
 function pad(bytes: Buffer = Buffer.alloc(0)): Buffer {
   return Buffer.concat([bytes, Buffer.alloc(-bytes.length & 3)]);
 }
 
-const encodeProtocol: Encode = (text) => Buffer.from([Number(text)]);
+function toAddress(bytes: 4 | 16): Codec {
+  return { bytes, encode: toAddressBytes, decode: (value) => readAddressBytes(value) ?? '' };
+}
 
-const encodePort: Encode = (text) => {
-  const bytes = Buffer.alloc(2);
-  bytes.writeUInt16BE(Number(text));
-  return bytes;
-};
+/** In the order of the network. */
+function toNumber(bytes: 1 | 2 | 4): Codec {
+  const encode = (text: string) => {
+    const value = Buffer.alloc(bytes);
+    value.writeUIntBE(Number(text), 0, bytes);
+    return value;
+  };
+  return { bytes, encode, decode: (value) => String(value.readUIntBE(0, bytes)) };
+}
 
 /** A number that the kernel itself makes: as the processor has it. */
-const encodeNumber: Encode = (text) => {
-  const bytes = Buffer.alloc(4);
-  if (endianness() === 'LE') bytes.writeUInt32LE(Number(text));
-  else bytes.writeUInt32BE(Number(text));
-  return bytes;
+const hostNumber: Codec = {
+  bytes: 4,
+  encode: (text) => inHostOrder(toNumber(4).encode(text)),
+  decode: (bytes) => toNumber(4).decode(inHostOrder(bytes)),
 };
 
+function inHostOrder(bytes: Buffer): Buffer {
+  return endianness() === 'LE' ? Buffer.from(bytes).reverse() : bytes;
+}
+
 /** Types and expressions of nft, to how their values are encoded. */
-const typeToEncode: ReadonlyMap<string, Encode> = new Map([
-  ['ipv4_addr', toAddressBytes],
-  ['ipv6_addr', toAddressBytes],
-  ['ip daddr', toAddressBytes],
-  ['ip6 daddr', toAddressBytes],
-  ['inet_proto', encodeProtocol],
-  ['inet_service', encodePort],
-  ['tcp dport', encodePort],
-  ['udp dport', encodePort],
-  ['sctp dport', encodePort],
-  ['numgen inc mod 2', encodeNumber],
+const typeToCodec: ReadonlyMap<string, Codec> = new Map([
+  ...['ipv4_addr', 'ip daddr'].map((type) => [type, toAddress(4)] as const),
+  ...['ipv6_addr', 'ip6 daddr'].map((type) => [type, toAddress(16)] as const),
+  ...['inet_service', 'tcp dport', 'udp dport', 'sctp dport'].map((type) => [type, toNumber(2)] as const),
+  ['inet_proto', toNumber(1)],
+  ['numgen inc mod 2', hostNumber],
 ]);
+
+/**
+ * The elements of a set or map, each as nft prints it with -n; null for types that only nft knows. What it costs grows with these elements
+ * only. Rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
+ */
+export async function readElements(
+  client: NetlinkQuestioner,
+  { family, table, set, declaration }: Omit<ElementChange, 'removed' | 'added'>,
+): Promise<string[] | null> {
+  const isOfVerdicts = declaration.endsWith(' : verdict');
+  const encoding = readEncoding(declaration.replace(/ : verdict$/, ''));
+  if (encoding === null) return null;
+  const names = [renderName(NFTA_SET_ELEM_LIST_TABLE, table), renderName(NFTA_SET_ELEM_LIST_SET, set)];
+  const messages = await dumpList(client, {
+    question: NFT_MSG_GETSETELEM,
+    answer: NFT_MSG_NEWSETELEM,
+    payload: Buffer.concat([renderFamily(familyToNft[family]), ...names]),
+    leastBytes: nfgenmsgBytes,
+    subject: 'elements of sets',
+  });
+  const elements: string[] = [];
+  for (const message of messages) {
+    const list = findAttribute(message, nfgenmsgBytes, NFTA_SET_ELEM_LIST_ELEMENTS) ?? Buffer.alloc(0);
+    visitAttributes(list, 0, list.length, (_, start, end) => {
+      const parts = parseAttributes(list.subarray(start, end), 0);
+      const data = parts.get(NFTA_SET_ELEM_DATA);
+      const index = parts.get(NFTA_SET_ELEM_KEY);
+      const key = index === undefined ? '*' : encoding.key.decode(readData(index));
+      const value =
+        data === undefined || isOfVerdicts ? readAction(data) : encoding.value.decode(readData(data));
+      elements.push(value === '' ? key : `${key} : ${value}`);
+    });
+  }
+  return elements;
+}
+
+const NFT_MSG_GETSETELEM = (NFNL_SUBSYS_NFTABLES << 8) | 13;
+
+function readData(attribute: Buffer): Buffer {
+  return findAttribute(attribute, 0, NFTA_DATA_VALUE) ?? Buffer.alloc(0);
+}
+
+/** What vipnat's maps have. linux/netfilter/nf_tables.h, NFT_GOTO, and linux/netfilter.h, NF_ACCEPT. */
+const codeToVerdict = new Map([
+  [1, 'accept'],
+  [-4, 'goto'],
+]);
+
+function readAction(data: Buffer | undefined): string {
+  if (data === undefined) return '';
+  const parts = parseAttributes(findAttribute(data, 0, NFTA_DATA_VERDICT) ?? Buffer.alloc(0), 0);
+  const verdict = codeToVerdict.get(parts.get(NFTA_VERDICT_CODE)?.readInt32BE() ?? 0) ?? '';
+  const chain = parts.get(NFTA_VERDICT_CHAIN)?.toString().replace(/\0$/, '');
+  return chain === undefined ? verdict : `${verdict} ${chain}`;
+}
 
 /**
  * About how many rules nftables has in all tables but those of a name, iptables-nft's included: a rule that leads to a chain counts twice.
@@ -295,6 +336,7 @@ const NFTA_EXPR_NAME = 1;
 const NFTA_EXPR_DATA = 2;
 const NFTA_IMMEDIATE_DATA = 2;
 const NFTA_DATA_VERDICT = 2;
+const NFTA_VERDICT_CODE = 1;
 const NFTA_VERDICT_CHAIN = 2;
 
 function toList({ family, table, chain }: RulePlace): NetlinkList {
@@ -482,39 +524,3 @@ function readHook(datagram: Buffer, first: number, last: number): Hook {
 function readName(datagram: Buffer, start: number, end: number): string {
   return datagram.toString('utf8', start, end - 1);
 }
-
-/** The tables of nftables, asked for without a tool: what it costs does not grow with their rules. */
-
-/**
- * The handles of the tables of a name in the families ip and ip6: another handle is another table. Null where a family has none.
- * Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
- */
-export async function readTableHandles(
-  client: NetlinkQuestioner,
-  name: string,
-): Promise<Readonly<Record<Family, number | null>>> {
-  const tables = await dumpList(client, tableList);
-  const find = (family: Family) => {
-    const ofFamily = tables.filter((data) => data.readUInt8(0) === familyToNumber[family]);
-    const found = ofFamily.map((data) => parseAttributes(data, nfgenmsgBytes));
-    const handle = found
-      .find((one) => one.get(NFTA_TABLE_NAME)?.toString().replace(/\0$/, '') === name)
-      ?.get(NFTA_TABLE_HANDLE);
-    return handle?.length === 8 ? Number(handle.readBigUInt64BE()) : null;
-  };
-  return { ipv4: find('ipv4'), ipv6: find('ipv6') };
-}
-
-// linux/netfilter/nf_tables.h
-const NFT_MSG_NEWTABLE = 0x0a00;
-const NFT_MSG_GETTABLE = 0x0a01;
-const NFTA_TABLE_NAME = 1;
-const NFTA_TABLE_HANDLE = 4;
-
-const tableList: NetlinkList = {
-  question: NFT_MSG_GETTABLE,
-  answer: NFT_MSG_NEWTABLE,
-  payload: Buffer.alloc(nfgenmsgBytes),
-  leastBytes: nfgenmsgBytes,
-  subject: 'tables',
-};

@@ -9,7 +9,7 @@ import {
   ownTable,
   orElse,
 } from './port.ts';
-import { withNetlinkClient } from './netlink.ts';
+import { withNetlinkClient, withRuleClients } from './netlink.ts';
 import {
   type RulePlace,
   type NftLayer,
@@ -17,7 +17,6 @@ import {
   readRawRules,
   readOneMoment,
   listChains,
-  withRuleClients,
 } from './nft-netlink.ts';
 import {
   isInPath,

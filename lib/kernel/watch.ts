@@ -8,8 +8,9 @@ import {
   type NetlinkMessage,
   visitWith,
   visitAttributes,
+  readGeneration,
 } from './netlink.ts';
-import { readGeneration, readRuleHandles, type RulePlace } from './nft-netlink.ts';
+import { readRuleHandles, type RulePlace } from './nft-netlink.ts';
 import { addressList } from './addresses.ts';
 import type { Cancel, Clock } from '../clock.ts';
 import { VipnatError, toVipnatError } from '../errors.ts';

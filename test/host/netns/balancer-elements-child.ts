@@ -203,6 +203,49 @@ async function readBack() {
   return await programmer.compare();
 }
 
+/** A port with policy Local whose pods are on so many other nodes. */
+function relayTo(nodes: number, more: Partial<PortBalance> = {}): PortBalance {
+  const pods = Array.from({ length: nodes }, (_, at): [string, string] => [`w${at}`, toPod('ipv4', at + 1)]);
+  const ends = pods.map(([node, pod]): [string, string] => [`${pod} . ${port}`, node]);
+  const weights = new Map(ends.map(([end]) => [end, 100]));
+  const relay = { ends: new Map(ends), weights, nodes: new Map(pods) };
+  return makePortBalance([], { isHere: false, keepsClient: true, relay, ...more });
+}
+
+/** The sets that packets fill, as nft declares them: name to whether it is a map. */
+function listMemories(): [string, boolean][] {
+  const text = execFileSync('nft', ['-n', '-t', 'list', 'ruleset'], { maxBuffer: 1e8 }).toString();
+  const sets = [...text.matchAll(/\t(set|map) (\S+) \{([^}]*)\}/g)];
+  return sets.flatMap(([, kind, name = '', declaration]) =>
+    declaration?.includes('dynamic') === true ? [[name, kind === 'map'] as [string, boolean]] : [],
+  );
+}
+
+/** How much a comparison reads while memories are full. */
+async function compareFull() {
+  execFileSync('nft', ['flush', 'ruleset']);
+  const read = { bytes: 0 };
+  const measuring: BalancerKernel = {
+    ...real,
+    listTable: async (table) => {
+      const text = await real.listTable(table);
+      read.bytes += text.length;
+      return text;
+    },
+  };
+  const programmer = new Programmer(measuring);
+  const ports = [1, 2, 3].map((at) => relayTo(1, { port: at }));
+  await programmer.update(new Map([[service, ports]]));
+  const keys = Array.from({ length: 65_535 }, (_, at) => `10.9.${at >> 8}.${at & 255} . 1024`);
+  const memories = listMemories();
+  for (const [name, isMap] of memories) {
+    const elements = keys.map((key) => (isMap ? `${key} : 1:1` : key)).join(', ');
+    execFileSync('nft', ['-f', '-'], { input: `add element ip vipnat-lb ${name} { ${elements} }` });
+  }
+  read.bytes = 0;
+  return { full: memories.length, drifted: await programmer.compare(), bytes: read.bytes };
+}
+
 const hundred = Array.from({ length: 100 }, (_, at) => at + 1);
 await startPods();
 const outcome = {
@@ -228,6 +271,7 @@ const outcome = {
   watched: await watch(),
   isolated: await isolate(),
   drifted: await readBack(),
+  full: await compareFull(),
   packets: await sendPackets(),
 };
 

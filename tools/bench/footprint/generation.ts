@@ -1,6 +1,5 @@
 /** Prints the nftables generation of the network namespace it runs in: the number of transactions it has seen. */
-import { createNetlinkClient } from '../../../lib/kernel/netlink.ts';
-import { readGeneration } from '../../../lib/kernel/nft-netlink.ts';
+import { createNetlinkClient, readGeneration } from '../../../lib/kernel/netlink.ts';
 
 const client = createNetlinkClient('netfilter');
 process.stdout.write(String(await readGeneration(client)));

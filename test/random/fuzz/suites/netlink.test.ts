@@ -6,6 +6,7 @@ import {
   parseAttributes,
   renderAttribute,
   visitWith,
+  readGeneration,
 } from '../../../../lib/kernel/netlink.ts';
 import { fuzz, attemptLater, testTarget } from '../engine/run.ts';
 import { mutateBytes } from '../engine/mutate.ts';
@@ -15,7 +16,6 @@ import { VipnatError } from '../../../../lib/errors.ts';
 import { dumpLinks, dumpAddresses } from '../../../../lib/kernel/addresses.ts';
 import { parseAddress, toAddressBytes } from '../../../../lib/net.ts';
 import { visitConnections } from '../../../../lib/kernel/conntrack.ts';
-import { readGeneration } from '../../../../lib/kernel/nft-netlink.ts';
 
 jest.setTimeout(3_600_000);
 

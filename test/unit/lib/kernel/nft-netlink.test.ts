@@ -1,7 +1,6 @@
 import {
   type ElementChange,
   renderElementChanges,
-  readTableHandles,
   readOneMoment,
 } from '../../../../lib/kernel/nft-netlink.ts';
 import { test, expect, describe } from '@jest/globals';
@@ -9,6 +8,7 @@ import {
   type NetlinkMessage,
   type NetlinkQuestioner,
   renderAttribute,
+  readTableHandles,
 } from '../../../../lib/kernel/netlink.ts';
 
 const slots: ElementChange = {
