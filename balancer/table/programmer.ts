@@ -1,6 +1,6 @@
 import { type Clock, backOff } from '../../lib/clock.ts';
 import type { BalancerKernel } from '../../lib/kernel/kernel.ts';
-import { VipnatError } from '../../lib/errors.ts';
+import { VipnatError, findErrorCode } from '../../lib/errors.ts';
 import { families, type Family } from '../../lib/net.ts';
 import {
   printReplacement,
@@ -133,20 +133,44 @@ export class IsolatedWrites {
     return gone;
   }
 
-  async #isolate(changes: ReadonlyMap<string, Balances>, write: () => Promise<unknown>): Promise<void> {
+  async #isolate(
+    changes: ReadonlyMap<string, Balances>,
+    write: () => Promise<unknown>,
+    areNew = [...changes.keys()].every((service) => !this.#programmer.balances.has(service)),
+  ): Promise<void> {
     try {
       await write();
     } catch (error) {
-      if (error instanceof VipnatError && error.code !== 'TOOL_FAILED') throw error;
-      const culprits = await this.#findCulprits(changes);
-      if (culprits.size === 0) throw error;
-      const wanted = new Map([...this.#programmer.balances, ...changes]);
-      for (const [service, reason] of culprits) {
-        this.#refuse(service, wanted.get(service) ?? [], reason);
-        this.#gone.set(service, []);
-      }
-      await this.#programmer.update(this.#gone);
+      const isLate = areNew && changes.size > 1 && findErrorCode(error) === 'TOOL_TIMED_OUT';
+      if (isLate) await this.#divide([...changes]);
+      else await this.#setAside(changes, error);
     }
+  }
+
+  async #setAside(changes: ReadonlyMap<string, Balances>, error: unknown): Promise<void> {
+    if (error instanceof VipnatError && error.code !== 'TOOL_FAILED') throw error;
+    const culprits = await this.#findCulprits(changes);
+    if (culprits.size === 0) throw error;
+    const wanted = new Map([...this.#programmer.balances, ...changes]);
+    for (const [service, reason] of culprits) {
+      this.#refuse(service, wanted.get(service) ?? [], reason);
+      this.#gone.set(service, []);
+    }
+    await this.#programmer.update(this.#gone);
+  }
+
+  /** Services that are in no table yet, and that nft does not write in time: in halves. */
+  async #divide(changes: readonly Entry[]): Promise<void> {
+    const middle = changes.length >> 1;
+    const [first, second] = [changes.slice(0, middle), changes.slice(middle)];
+    const withheld = second.map(([service]): Entry => [service, []]);
+    await this.#ports.keepAlive();
+    await this.#isolate(
+      new Map(first),
+      () => this.#programmer.update(new Map([...first, ...withheld])),
+      true,
+    );
+    await this.#isolate(new Map(second), () => this.#programmer.update(new Map(second)), true);
   }
 
   #refuse(service: string, balances: Balances, reason: string): void {

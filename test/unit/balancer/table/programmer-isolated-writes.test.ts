@@ -3,6 +3,7 @@ import type { Balances } from '../../../../balancer/services/backends.ts';
 import { makePortBalance } from '../../../support/fakes/port-balance.ts';
 import { FakeBalancerKernel } from '../../../support/fakes/balancer-kernel.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
+import { VipnatError } from '../../../../lib/errors.ts';
 import { beforeEach, describe, test, expect } from '@jest/globals';
 import type { BalancerKernel } from '../../../../lib/kernel/kernel.ts';
 
@@ -30,6 +31,16 @@ const listProgrammed = async () =>
   [...(await kernel.listTable('ip vipnat-lb')).matchAll(/ : goto lb\/(default\/s\d+)\//g)].map(
     ([, service]) => service,
   );
+
+test('new Services that nft does not write in time are written in halves', async () => {
+  const apply = kernel.apply.bind(kernel);
+  kernel.apply = (script) =>
+    (script.match(/add chain ip vipnat-lb lb\//g) ?? []).length > 30
+      ? Promise.reject(new VipnatError('TOOL_TIMED_OUT', 'nft was killed'))
+      : apply(script);
+  await update(...Array.from({ length: 100 }, (_, at) => balance(at + 1, 1, 2)));
+  expect([(await listProgrammed()).length, writes.refused.size]).toEqual([100, 0]);
+});
 
 describe('a Service that nft refuses', () => {
   test('of a hundred is found by halves, and the others are programmed', async () => {
