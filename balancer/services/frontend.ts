@@ -304,12 +304,6 @@ const maxParts = 300_000;
 /** A chain, its rules, and what leads to it. */
 const ofChain = 4;
 
-/**
- * Clients or connections are remembered in a set. For 65,535 of them the kernel takes two megabytes and some milliseconds in one step
- * (measured with Linux 6.18: 100 sets took 200 MB, and up to 0.8 s). Source: nft_rhash_init.
- */
-const ofMemory = 250;
-
 /** Connections of each endpoint of a port are counted: half a kilobyte, and a microsecond of a processor after each count. */
 const ofCount = 10;
 
@@ -318,9 +312,9 @@ function describeExcess({ service, slices, weights }: BalancedService): string |
   const endpoints = slices.flatMap((slice) => slice.endpoints ?? []);
   const [ports, count] = [service.spec.ports?.length ?? 0, endpoints.length];
   const slots = countSlotParts(readAnnotation(service, 'method'), count, weights.size > 0);
-  const kept = service.spec.sessionAffinity === 'ClientIP' ? count * ofMemory : 0;
+  const kept = service.spec.sessionAffinity === 'ClientIP' ? count * ofChain : 0;
   const nodes = isLocal(service) ? new Set(endpoints.map(({ nodeName }) => nodeName)).size : 0;
-  const sentOn = nodes === 0 ? 0 : countHashSlots(count) + nodes * ofMemory;
+  const sentOn = nodes === 0 ? 0 : countHashSlots(count) + nodes * ofChain;
   if (ports * (ofChain + slots + kept + sentOn) <= maxParts) return null;
   return `${count} endpoints of each of ${ports} ports are more than its tables can have`;
 }

@@ -6,16 +6,8 @@ import {
   identifyPort,
   nameEnd,
   type Relay,
-  defaultAffinitySeconds,
 } from '../services/backends.ts';
-import {
-  type NftTable,
-  emptyTable,
-  type NftSet,
-  toAddressType,
-  type NftChain,
-  declareMemory,
-} from '../../lib/nft/table.ts';
+import { type NftTable, emptyTable, type NftSet, toAddressType, type NftChain } from '../../lib/nft/table.ts';
 import {
   mergeTables,
   shared,
@@ -91,11 +83,6 @@ function connect(balance: PortBalance, before: NftTable, toMap: (chain: string) 
   return [choice, { ...source, rules: [], sets: [[shared.translated, toMap(chain)], ...source.sets] }];
 }
 
-/** A set's declaration cannot change: another time is another set. The usual one has no name, as versions before had none. */
-function nameSeconds(seconds: number | null): string {
-  return seconds === null || seconds === defaultAffinitySeconds ? '' : `/${seconds}`;
-}
-
 interface Piece {
   readonly rules: readonly string[];
   readonly sets: readonly (readonly [string, NftSet])[];
@@ -143,33 +130,77 @@ function choose(balance: PortBalance, before: NftTable): Piece {
 
 /** Clients whose place is kept first. A slot leads to an endpoint's chain, which keeps the client's place. */
 function chooseKept(balance: PortBalance, before: NftTable): Piece {
-  const { family, backends, affinitySeconds } = balance;
-  const source = `${familyToNft[family]} saddr`;
+  const { family, backends } = balance;
+  const memory = remember(balance, 'clients', `${familyToNft[family]} saddr`, balance.affinitySeconds ?? 0);
   const ends = backends.map((backend) => {
-    const suffix = `${identifyPort(balance)}/${backend.address.replaceAll(':', '-')}/${backend.port}`;
-    const [chain, clients] = [`end/${suffix}`, `clients/${suffix}${nameSeconds(affinitySeconds)}`];
+    const chain = `end/${identifyPort(balance)}/${backend.address.replaceAll(':', '-')}/${backend.port}`;
     const translate = `meta l4proto ${toProtocolNumber(balance)} dnat to ${formatEndpoint({ family, ...backend })}`;
-    const set = declareMemory(toAddressType(family), affinitySeconds ?? 0);
-    // Also where the set is full, which ends a rule that would add to it.
-    const { weight = usualWeight } = backend;
-    return {
-      chain,
-      clients,
-      set,
-      weight,
-      rules: [`update @${clients} { ${source} } ${translate}`, translate],
-    };
+    const rules = [memory.keep(nameEnd(backend)), forgetNumber, translate];
+    return { chain, backend, rules, verdict: `goto ${chain}` };
   });
-  const wanted = new Map(ends.map(({ chain, weight }) => [`goto ${chain}`, weight]));
+  const wanted = new Map(
+    ends.map(({ verdict, backend: { weight = usualWeight } }) => [verdict, weight] as const),
+  );
   const { name, count, set } = declareSlots(balance, { wanted, before, value: 'verdict' });
+  const kept = memory.recall(new Map(ends.map(({ backend, verdict }) => [nameEnd(backend), verdict])));
   return {
-    rules: [
-      ...ends.map(({ chain, clients }) => `${source} @${clients} goto ${chain}`),
-      `${pick(balance, count)} vmap @${name}`,
-    ],
-    sets: [[name, set], ...ends.map((end) => [end.clients, end.set] as const)],
-    chains: ends.map((end) => [end.chain, toChain(end.rules)] as const),
+    rules: [...kept.rules, `${pick(balance, count)} vmap @${name}`],
+    sets: [[name, set], ...kept.sets],
+    chains: [...kept.chains, ...ends.map(({ chain, rules }) => [chain, toChain(rules)] as const)],
   };
+}
+
+/**
+ * Which place a client or a connection has.
+ *
+ * Goal: one lookup for a packet, and one map for a port, however many places there are.
+ * Tension: nft has no map from what rules put into it to verdicts.
+ * Compromise: the map has numbers of places. The number goes through the packet's priority, which is none where a packet comes in, to the
+ * place. So it is none again afterwards. A number follows from its place's name: it outlives changes and restarts.
+ */
+interface Memory {
+  /** The rule that keeps a key's place. It changes none that is kept, and does nothing where the map is full. */
+  readonly keep: (place: string, seconds?: number) => string;
+  /** What ends a rule that forgets a key. */
+  readonly forget: string;
+  /** What sends the keys that have one of these places, to verdicts. A key of another place is forgotten. */
+  readonly recall: (places: ReadonlyMap<string, string>) => Piece;
+}
+
+const forgetNumber = 'meta priority set none';
+
+/** A map's declaration cannot change: another time is another map. */
+function remember(balance: PortBalance, kind: string, key: string, seconds: number): Memory {
+  const name = `${kind}/${identifyPort(balance)}/${seconds}`;
+  const forget = `delete @${name} { ${key} : 1:1 }`;
+  const [chain, places] = [`recall/${name}`, `places/${name}`];
+  return {
+    keep: (place, limit) =>
+      `update @${name} { ${key}${limit === undefined ? '' : ` timeout ${limit}s`} : ${toHandle(place)} }`,
+    forget,
+    recall: (verdicts) => {
+      const elements = new Map([...verdicts].map(([place, verdict]) => [toHandle(place), verdict]));
+      return {
+        rules: [`meta priority set ${key} map @${name} jump ${chain}`],
+        sets: [
+          [name, { kind: 'map', declaration: declareMemory(key, seconds), elements: new Map() }],
+          [places, { kind: 'map', declaration: 'typeof meta priority : verdict', elements }],
+        ],
+        chains: [[chain, toChain([`meta priority vmap @${places}`, forget, forgetNumber])]],
+      };
+    },
+  };
+}
+
+/** Without a size: the kernel then takes memory as the map grows, and 65,535 keys at most. With one, it takes 2 MB at once. Source: nft_dynset_init. */
+function declareMemory(key: string, seconds: number): string {
+  return `typeof ${key} : meta priority; flags dynamic,timeout; timeout ${seconds}s`;
+}
+
+/** A place's number, as nft prints priorities. It has names for 0 and for the largest one. */
+function toHandle(place: string): string {
+  const digest = createHash('sha256').update(place).digest();
+  return [0, 2].map((at) => ((digest.readUInt16BE(at) % 0xfffe) + 1).toString(16)).join(':');
 }
 
 interface SlotNeeds {
@@ -241,14 +272,20 @@ function toChain(rules: readonly string[]): NftChain {
   return { hook: null, rules };
 }
 
-/** For how long after its last packet a connection's node is remembered. A connection that comes later is sent by its hash. */
-const memorySeconds = 900;
+/**
+ * For how long after its last packet a connection's node is remembered. A connection that comes later is sent by its hash. Of UDP, the pod's node
+ * forgets it after two minutes (nf_conntrack_udp_timeout_stream).
+ */
+const memorySeconds = { TCP: 900, SCTP: 900, UDP: 180 };
 
 /** So many ICMP errors of one port are sent on in a second, each to all nodes. Routers send far fewer; a flood gets no more copies. */
 const errorsPerSecond = 250;
 
-/** SYN, and none of ACK, FIN and RST: a connection begins. */
-const opens = 'tcp flags & (fin | syn | rst | ack) == syn';
+/** A connection begins: SYN, and none of ACK, FIN and RST. Of SCTP, INIT, which is a packet's only chunk (RFC 9260, 6.10). */
+const protocolToOpening: ReadonlyMap<string, string> = new Map([
+  ['TCP', 'tcp flags & (fin | syn | rst | ack) == syn'],
+  ['SCTP', '@th,96,8 0x1'],
+]);
 
 /** A place of new connections, or of open ones: a node, or this one. */
 interface NodePath {
@@ -258,10 +295,14 @@ interface NodePath {
   readonly chain: string;
   /** Where new ones begin. */
   readonly start: string;
-  /** Connections that were sent there. None for this node: connection tracking has them. */
-  readonly memory: string | null;
-  /** Clients that are kept there, where the Service asks for that and an endpoint there serves. */
-  readonly kept: string | null;
+  /** Whether clients are kept there: the Service asks for that, and an endpoint there serves. */
+  readonly isKept: boolean;
+}
+
+/** What is remembered of a port: the nodes of connections, and of clients where the Service asks for that. */
+interface RelayMemories {
+  readonly connections: Memory;
+  readonly clients: Memory | null;
 }
 
 /**
@@ -273,6 +314,27 @@ function renderRelay(balance: PortBalance, relay: Relay): NftTable {
   const number = toProtocolNumber(balance);
   const paths = listPaths(balance, relay);
   const slots = listSlots(relay, paths);
+  const memories = rememberNodes(balance);
+  const toVerdicts = (chosen: readonly NodePath[], to: 'chain' | 'start') =>
+    new Map(chosen.map((path) => [path.node ?? '', `goto ${path[to]}`]));
+  const recalls = [
+    memories.connections.recall(
+      toVerdicts(
+        paths.filter(({ node }) => node !== null),
+        'chain',
+      ),
+    ),
+    ...(memories.clients === null
+      ? []
+      : [
+          memories.clients.recall(
+            toVerdicts(
+              paths.filter(({ isKept }) => isKept),
+              'start',
+            ),
+          ),
+        ]),
+  ];
   const toElements = (keys: readonly string[], value: string) => new Map(keys.map((key) => [key, value]));
   const keys = addresses.map((address) => `${address} . ${number} . ${port}`);
   const errorKeys = addresses.map((address) => `${address} . ${toHex(Number(number))} . ${toHex(port)}`);
@@ -281,13 +343,15 @@ function renderRelay(balance: PortBalance, relay: Relay): NftTable {
       [shared.relays, { ...declareVipMap(family), elements: toElements(keys, `goto relay/${id}`) }],
       [shared.errors, { ...declareErrorMap(family), elements: toElements(errorKeys, `goto errors/${id}`) }],
       ...(slots.length === 0 ? [] : [[`relay-${id}`, toSlotMap(slots, 'verdict')] as const]),
-      ...paths.flatMap((path) => declareMemories(balance, path)),
+      ...recalls.flatMap(({ sets }) => sets),
     ]),
     chains: new Map<string, NftChain>([
-      [`relay/${id}`, toChain(chooseRelay(balance, { relay, paths, slots }))],
+      [`relay/${id}`, toChain(chooseRelay(balance, { relay, recalls, slots }))],
       [`errors/${id}`, toChain(sendErrorsOn(balance, relay))],
-      ...(balance.protocol === 'TCP' ? [[`forget/${id}`, toChain(forget(balance, paths))] as const] : []),
-      ...paths.flatMap((path) => renderPath(balance, relay, path)),
+      ...recalls.flatMap(({ chains }) => chains),
+      // Apart from what it follows from: nft prints `tcp sport` for `th sport` behind that.
+      [`forget/${id}`, toChain([memories.connections.forget])],
+      ...paths.flatMap((path) => renderPath(balance, { relay, memories, path })),
     ]),
   };
 }
@@ -302,15 +366,19 @@ function listPaths(balance: PortBalance, relay: Relay): NodePath[] {
     const suffix = `${id}/${node === null ? 'here' : hashNode(node)}`;
     const [chain, start] = [`to/${suffix}`, `begin/${suffix}`];
     const isKept = keeps && serving.has(node);
-    return {
-      node,
-      chain,
-      start: isKept ? start : chain,
-      memory: node === null ? null : `relayed/${suffix}`,
-      // Named by the time: a set cannot get another one.
-      kept: isKept ? `kept/${suffix}/${balance.affinitySeconds}` : null,
-    };
+    return { node, chain, start: isKept ? start : chain, isKept };
   });
+}
+
+function rememberNodes(balance: PortBalance): RelayMemories {
+  const [seconds, source] = [balance.affinitySeconds, `${familyToNft[balance.family]} saddr`];
+  // The port comes first: nft 1.0.6 aborts at a value behind `ip6 saddr . th sport`.
+  const connection = `th sport . ${source}`;
+  const kept = memorySeconds[balance.protocol as keyof typeof memorySeconds];
+  return {
+    connections: remember(balance, 'relayed', connection, kept),
+    clients: seconds === null ? null : remember(balance, 'kept', source, seconds),
+  };
 }
 
 function hashNode(node: string): string {
@@ -329,14 +397,15 @@ function listSlots({ ends, weights }: Relay, paths: readonly NodePath[]): string
 
 interface Choice {
   readonly relay: Relay;
-  readonly paths: readonly NodePath[];
+  readonly recalls: readonly Piece[];
   readonly slots: readonly string[];
 }
 
 /** Of packets to the address, in this order. A connection that begins asks nothing that is remembered of one before it. */
-function chooseRelay(balance: PortBalance, { relay, paths, slots }: Choice): string[] {
+function chooseRelay(balance: PortBalance, { relay, recalls, slots }: Choice): string[] {
   const { family, affinitySeconds, isHere, protocol } = balance;
   const [id, source] = [identifyPort(balance), `${familyToNft[family]} saddr`];
+  const opening = protocolToOpening.get(protocol);
   const hashed = affinitySeconds === null ? nameConnection(balance) : source;
   return [
     // Not for pods and programs of this node: their connections are not from outside.
@@ -345,34 +414,33 @@ function chooseRelay(balance: PortBalance, { relay, paths, slots }: Choice): str
     'ct state 0x2,0x4 accept',
     // Another node chose this one, whatever this one would choose. Or it came back from a node that did not take it.
     `${nameTtl(family)} ${sentOn.first}-${sentOn.last} ${isHere ? 'accept' : 'drop'}`,
-    ...(protocol === 'TCP' ? [`${opens} jump forget/${id}`] : []),
-    ...paths.flatMap(({ memory, chain }) =>
-      memory === null ? [] : [`${nameConnection(balance)} @${memory} goto ${chain}`],
-    ),
-    ...paths.flatMap(({ kept, start }) => (kept === null ? [] : [`${source} @${kept} goto ${start}`])),
+    ...(opening === undefined ? [] : [`${opening} jump forget/${id}`]),
+    ...recalls.flatMap(({ rules }) => rules),
     ...(slots.length === 0 ? [] : [`jhash ${hashed} mod ${slots.length} seed ${hashSeed} vmap @relay-${id}`]),
   ];
 }
 
-/** A client uses a port again: what comes on it from now on goes where this connection goes. */
-function forget(balance: PortBalance, paths: readonly NodePath[]): string[] {
-  return paths.flatMap(({ memory }) =>
-    memory === null ? [] : [`delete @${memory} { ${nameConnection(balance)} }`],
-  );
+interface PathNeeds {
+  readonly relay: Relay;
+  readonly memories: RelayMemories;
+  readonly path: NodePath;
 }
 
 function renderPath(
   balance: PortBalance,
-  relay: Relay,
-  { node, chain, start, memory, kept }: NodePath,
+  { relay, memories, path: { node, chain, start, isKept } }: PathNeeds,
 ): [string, NftChain][] {
-  // A full set ends the rule that would add to it, and no other.
-  const remember = memory === null ? [] : [`update @${memory} { ${nameConnection(balance)} }`];
   const rules =
-    node === null ? ['accept'] : [...remember, ...sendOn(balance, relay.nodes.get(node) ?? ''), 'drop'];
-  const toBegin = [`update @${kept ?? ''} { ${familyToNft[balance.family]} saddr }`, `goto ${chain}`];
-  const path: [string, NftChain] = [chain, toChain(rules)];
-  return kept === null ? [path] : [path, [start, toChain(toBegin)]];
+    node === null
+      ? [forgetNumber, 'accept']
+      : [
+          memories.connections.keep(node),
+          forgetNumber,
+          ...sendOn(balance, relay.nodes.get(node) ?? ''),
+          'drop',
+        ];
+  const toBegin = [memories.clients?.keep(node ?? '') ?? '', `goto ${chain}`];
+  return [[chain, toChain(rules)], ...(isKept ? [[start, toChain(toBegin)] as [string, NftChain]] : [])];
 }
 
 /** The path to another node, with the sign by which that one knows it. */
@@ -399,19 +467,6 @@ function sendErrorsOn(balance: PortBalance, relay: Relay): string[] {
 /** What one connection is known by. */
 function nameConnection({ family }: PortBalance): string {
   return `${familyToNft[family]} saddr . th sport`;
-}
-
-function declareMemories(
-  { family, affinitySeconds }: PortBalance,
-  path: NodePath,
-): (readonly [string, NftSet])[] {
-  const type = toAddressType(family);
-  return [
-    ...(path.memory === null
-      ? []
-      : [[path.memory, declareMemory(`${type} . inet_service`, memorySeconds)] as const]),
-    ...(path.kept === null ? [] : [[path.kept, declareMemory(type, affinitySeconds ?? 0)] as const]),
-  ];
 }
 
 /** As nft prints numbers that it knows no type of. */

@@ -70,7 +70,7 @@ import { readAddresses } from './addresses.ts';
 import type { Family } from '../net.ts';
 import {
   type ElementChange,
-  countRules,
+  listChains,
   renderElementChanges,
   NFNL_SUBSYS_NFTABLES,
   readElements,
@@ -79,6 +79,7 @@ import {
   createNetlinkClient,
   withNetlinkClient,
   type NetlinkClient,
+  type NetlinkQuestioner,
   readTableHandles,
   readGeneration,
 } from './netlink.ts';
@@ -281,6 +282,16 @@ async function fillSet(
       ? (/^\t\telements = \{([^}]*)\}/m.exec(await listNftObject(words, [], limitMs)) ?? [])
       : [null, elements.join(', ')];
   return list === '' ? text : text.replace(/\t\}/, () => `\t\telements = { ${list} }\n\t}`);
+}
+
+/**
+ * About how many rules nftables has in all tables but those of a name, iptables-nft's included: a rule that leads to a chain counts twice.
+ * What it costs grows with the chains. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN
+ * with TOOL_NOT_PERMITTED.
+ */
+async function countRules(client: NetlinkQuestioner, exceptTable: string): Promise<number> {
+  const others = (await listChains(client)).filter(({ table }) => table !== exceptTable);
+  return others.reduce((sum, { use }) => sum + use, 0);
 }
 
 async function applyAsOwn(own: OwnTransactions, input: string): Promise<void> {

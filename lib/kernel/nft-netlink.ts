@@ -202,6 +202,15 @@ const hostNumber: Codec = {
   decode: (bytes) => toNumber(4).decode(inHostOrder(bytes)),
 };
 
+/** The same in two halves, as nft prints the priorities of packets: `1:f`. */
+const handle: Codec = {
+  bytes: 4,
+  encode: (text) =>
+    hostNumber.encode(`0x${text.replace(/\w+/g, (half) => half.padStart(4, '0')).replace(':', '')}`),
+  decode: (bytes) =>
+    [16, 0].map((bits) => ((Number(hostNumber.decode(bytes)) >>> bits) & 0xffff).toString(16)).join(':'),
+};
+
 function inHostOrder(bytes: Buffer): Buffer {
   return endianness() === 'LE' ? Buffer.from(bytes).reverse() : bytes;
 }
@@ -213,6 +222,7 @@ const typeToCodec: ReadonlyMap<string, Codec> = new Map([
   ...['inet_service', 'tcp dport', 'udp dport', 'sctp dport'].map((type) => [type, toNumber(2)] as const),
   ['inet_proto', toNumber(1)],
   ['numgen inc mod 2', hostNumber],
+  ['meta priority', handle],
 ]);
 
 /**
@@ -241,9 +251,8 @@ export async function readElements(
       const parts = parseAttributes(list.subarray(start, end), 0);
       const data = parts.get(NFTA_SET_ELEM_DATA);
       const index = parts.get(NFTA_SET_ELEM_KEY);
-      const key = index === undefined ? '*' : encoding.key.decode(readData(index));
-      const value =
-        data === undefined || isOfVerdicts ? readAction(data) : encoding.value.decode(readData(data));
+      const key = index === undefined ? '*' : readData(encoding.key, index);
+      const value = data === undefined || isOfVerdicts ? readAction(data) : readData(encoding.value, data);
       elements.push(value === '' ? key : `${key} : ${value}`);
     });
   }
@@ -252,9 +261,8 @@ export async function readElements(
 
 const NFT_MSG_GETSETELEM = (NFNL_SUBSYS_NFTABLES << 8) | 13;
 
-function readData(attribute: Buffer): Buffer {
-  return findAttribute(attribute, 0, NFTA_DATA_VALUE) ?? Buffer.alloc(0);
-}
+const readData = ({ decode }: Codec, attribute: Buffer) =>
+  decode(findAttribute(attribute, 0, NFTA_DATA_VALUE) ?? Buffer.alloc(0));
 
 /** What vipnat's maps have. linux/netfilter/nf_tables.h, NFT_GOTO, and linux/netfilter.h, NF_ACCEPT. */
 const codeToVerdict = new Map([
@@ -268,16 +276,6 @@ function readAction(data: Buffer | undefined): string {
   const verdict = codeToVerdict.get(parts.get(NFTA_VERDICT_CODE)?.readInt32BE() ?? 0) ?? '';
   const chain = parts.get(NFTA_VERDICT_CHAIN)?.toString().replace(/\0$/, '');
   return chain === undefined ? verdict : `${verdict} ${chain}`;
-}
-
-/**
- * About how many rules nftables has in all tables but those of a name, iptables-nft's included: a rule that leads to a chain counts twice.
- * What it costs grows with the chains. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN
- * with TOOL_NOT_PERMITTED.
- */
-export async function countRules(client: NetlinkQuestioner, exceptTable: string): Promise<number> {
-  const others = (await listChains(client)).filter(({ table }) => table !== exceptTable);
-  return others.reduce((sum, { use }) => sum + use, 0);
 }
 
 /** Rules of nftables as the kernel has them, asked for without a tool. */

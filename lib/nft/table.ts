@@ -300,8 +300,10 @@ const unitToSeconds = new Map([
 ]);
 
 function toDeclared(declaration: string): string {
+  // The kernel names a size also where none was given.
   return declaration
     .replaceAll(/\s+/g, ' ')
+    .replace(` size ${maxRemembered};`, '')
     .replace(/\btimeout ((?:\d+[dhms])+)/, (_, duration: string) => `timeout ${toSeconds(duration)}`);
 }
 

@@ -54,6 +54,7 @@ const shapes = (family: Family): Readonly<Record<string, Partial<PortBalance>>> 
     relayed: { keepsClient: true, relay },
     relayedByUplink: { keepsClient: true, relay: { ...relay, uplinks: ['eth0'] } },
     relayedSticky: { keepsClient: true, affinitySeconds: 60, relay },
+    relayedSctp: { keepsClient: true, protocol: 'SCTP', relay },
     relayedUdp: { keepsClient: true, protocol: 'UDP', relay },
     relayedOnly: { keepsClient: true, isHere: false, relay },
     guarded: {

@@ -236,14 +236,26 @@ async function compareFull() {
   const programmer = new Programmer(measuring);
   const ports = [1, 2, 3].map((at) => relayTo(1, { port: at }));
   await programmer.update(new Map([[service, ports]]));
-  const keys = Array.from({ length: 65_535 }, (_, at) => `10.9.${at >> 8}.${at & 255} . 1024`);
+  const keys = Array.from({ length: 65_535 }, (_, at) => `10.9.${at >> 8}.${at & 255}`);
   const memories = listMemories();
   for (const [name, isMap] of memories) {
-    const elements = keys.map((key) => (isMap ? `${key} : 1:1` : key)).join(', ');
+    const elements = keys.map((key) => (isMap ? `1024 . ${key} : 1:1` : `${key} . 1024`)).join(', ');
     execFileSync('nft', ['-f', '-'], { input: `add element ip vipnat-lb ${name} { ${elements} }` });
   }
   read.bytes = 0;
   return { full: memories.length, drifted: await programmer.compare(), bytes: read.bytes };
+}
+
+/** 300 Services with policy Local on ten nodes. */
+async function writeLarge() {
+  execFileSync('nft', ['flush', 'ruleset']);
+  const programmer = new Programmer(real);
+  const wanted = Array.from({ length: 300 }, (_, at): [string, Balances] => {
+    const name = `default/local-${at}`;
+    return [name, [relayTo(9, { service: name, port: at + 1 })]];
+  });
+  await programmer.update(new Map(wanted));
+  return { written: programmer.balances.size, memories: listMemories().length };
 }
 
 const hundred = Array.from({ length: 100 }, (_, at) => at + 1);
@@ -272,6 +284,7 @@ const outcome = {
   isolated: await isolate(),
   drifted: await readBack(),
   full: await compareFull(),
+  large: await writeLarge().catch((error: unknown) => String(error)),
   packets: await sendPackets(),
 };
 

@@ -79,11 +79,12 @@ test('a Service that nft refuses is named, the others are there, and questions a
   expect(tables).toBe('table ip vipnat-lb\n');
 });
 
-test('what clients fill is in no comparison', () => {
-  const { full } = outcome;
+test('what clients fill is in no comparison, and its memory does not grow with nodes', () => {
+  const { full, large } = outcome;
   expect({ ...full, bytes: full.bytes < 100_000 || full.bytes }).toEqual({
     full: 3,
     drifted: [],
     bytes: true,
   });
+  expect(large).toEqual({ written: 300, memories: 300 });
 });

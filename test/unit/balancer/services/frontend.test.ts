@@ -213,7 +213,7 @@ test.each([
   [300, {}, {}, 290],
   [30, {}, { 'vipnat.io/method': 'hash' }, 10],
   [30, {}, { 'vipnat.io/method': 'lc' }, 27],
-  [2, { sessionAffinity: 'ClientIP' }, {}, 1],
+  [60, { sessionAffinity: 'ClientIP' }, {}, 59],
   [30, local, {}, 9],
 ])(
   '%d ports with a thousand endpoints of each are too much with %j and %j',
