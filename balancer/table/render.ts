@@ -192,7 +192,7 @@ function remember(balance: PortBalance, kind: string, key: string, seconds: numb
   };
 }
 
-/** Without a size: the kernel then takes memory as the map grows, and 65,535 keys at most. With one, it takes 2 MB at once. Source: nft_dynset_init. */
+/** Without a size: the kernel then takes memory as the map grows, and 65,535 keys at most. With one, it takes 2 MB immediately. Source: nft_dynset_init. */
 function declareMemory(key: string, seconds: number): string {
   return `typeof ${key} : meta priority; flags dynamic,timeout; timeout ${seconds}s`;
 }

@@ -254,9 +254,9 @@ export function createBalancerKernel(): BalancerKernel {
  * `-t list table`, too: that takes seconds. Other elements are read without nft, where their types are known.
  */
 async function listConfiguration(table: string): Promise<string> {
-  const [word = '', name = ''] = table.split(' ');
-  const family: Family = word === familyToNft.ipv6 ? 'ipv6' : 'ipv4';
-  const text = await listNftObject(['ruleset', word], ['-t'], limitMs);
+  const [layer = '', name = ''] = table.split(' ');
+  const family: Family = layer === familyToNft.ipv6 ? 'ipv6' : 'ipv4';
+  const text = await listNftObject(['ruleset', layer], ['-t'], limitMs);
   const [own = ''] = new RegExp(`^table ${table} \\{$[^]*?^\\}\n`, 'm').exec(text) ?? [];
   const parts: string[] = [];
   await withNetlinkClient('netfilter', async (client) => {
@@ -275,11 +275,11 @@ async function listConfiguration(table: string): Promise<string> {
 async function fillSet(
   text: string,
   elements: readonly string[] | null,
-  words: readonly string[],
+  object: readonly string[],
 ): Promise<string> {
   const [, list = ''] =
     elements === null
-      ? (/^\t\telements = \{([^}]*)\}/m.exec(await listNftObject(words, [], limitMs)) ?? [])
+      ? (/^\t\telements = \{([^}]*)\}/m.exec(await listNftObject(object, [], limitMs)) ?? [])
       : [null, elements.join(', ')];
   return list === '' ? text : text.replace(/\t\}/, () => `\t\telements = { ${list} }\n\t}`);
 }
