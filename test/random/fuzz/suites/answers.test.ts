@@ -1,4 +1,9 @@
-import { BusyError, VersionGoneError, NonsenseError, describeStatus } from '../../../../lib/kubernetes/client.ts';
+import {
+  BusyError,
+  VersionGoneError,
+  NonsenseError,
+  describeStatus,
+} from '../../../../lib/kubernetes/client.ts';
 import { insist, hasControl, isIn, insistOnEndpoint } from '../engine/properties.ts';
 import { type Change, ObjectStore } from '../../../../lib/kubernetes/informer.ts';
 import type { Random } from '../../../support/random/random.ts';
