@@ -2,7 +2,6 @@ import type { ObjectClient, WriteAnswer } from '../lib/kubernetes/writes.ts';
 import { type TokenQueue, KeyedQueue, type QueueStatistics, type TurnResult } from '../lib/queue.ts';
 import {
   type Write,
-  type Confirmation,
   type KindGroup,
   type StepEvent,
   type Kind,
@@ -19,7 +18,7 @@ import { objectVersion, fieldManager } from '../lib/kubernetes/client.ts';
 import type { Clock, Random, Cancel } from '../lib/clock.ts';
 import type { Regarding } from '../lib/telemetry/events.ts';
 import { type Cache, type ClusterView, findMetadata, kindToSource, type WrittenKind } from './cache/cache.ts';
-import { type StepKey, type WaitsFor, type Affected, isWoken } from './cache/known.ts';
+import { type StepKey, type WaitsFor, type Affected, isWoken, MultiMap, put } from './cache/known.ts';
 
 /** What executing takes. */
 interface ExecuteDependencies {
@@ -52,45 +51,33 @@ export interface Execution {
 const late: Execution = { result: 'late', detail: 'this controller does not lead', version: null };
 
 /** Makes a write as soon as its turn has come, unless what it rests on has changed. Never rejects. */
-export async function execute(
-  { client, pace, writeMs }: ExecuteDependencies,
-  write: Write,
-): Promise<Execution> {
+export async function execute(dependencies: ExecuteDependencies, write: Write): Promise<Execution> {
+  const { client, pace, writeMs } = dependencies;
   await pace.take();
-  for (const confirmation of write.confirm) {
-    if (writeMs() === 0) return late;
-    const refusal = await confirm(client, confirmation, writeMs());
-    if (refusal !== null) return refusal;
+  for (const { path, version } of write.confirm) {
+    const found = await readVersion(dependencies, path);
+    if (found.result !== 'done') return found;
+    if (found.version !== version) return { result: 'stale', detail: `${path} has changed`, version: null };
   }
   // Reading took time: that nobody else leads has to be true now.
   const limitMs = writeMs();
   if (limitMs === 0) return late;
-  const { method, path, body, isStrategic = false } = write;
-  const answer = await client.write({ title: nameWrite(write), method, path, body, isStrategic }, limitMs);
-  return toResult(write, answer);
+  const { method, path, body, kind, key, isStrategic = false } = write;
+  const title = `${methodToVerb[method]} ${kind} ${key}`;
+  const { outcome, detail, version } = await client.write(
+    { title, method, path, body, isStrategic },
+    limitMs,
+  );
+  const isDeleted = method === 'DELETE' && outcome === 'gone';
+  return { result: isDeleted ? 'done' : outcomeToResult[outcome], detail, version };
 }
 
 const schema = z.object({ metadata: z.object({ resourceVersion: objectVersion }) });
 
-/** The version that an object has at the API, as soon as its turn has come: `done` with null where there is none. Never rejects. */
-async function readVersion({ client, pace, writeMs }: ExecuteDependencies, path: string): Promise<Execution> {
-  await pace.take();
+/** The version that an object has at the API: `done` with null where there is none. Never rejects. */
+async function readVersion({ client, writeMs }: ExecuteDependencies, path: string): Promise<Execution> {
   const limitMs = writeMs();
-  return limitMs === 0 ? late : await askVersion(client, path, limitMs);
-}
-
-/** Null where the object is as it was read. */
-async function confirm(
-  client: ObjectClient,
-  { path, version }: Confirmation,
-  limitMs: number,
-): Promise<Execution | null> {
-  const found = await askVersion(client, path, limitMs);
-  if (found.result !== 'done') return found;
-  return found.version === version ? null : { result: 'stale', detail: `${path} has changed`, version: null };
-}
-
-async function askVersion(client: ObjectClient, path: string, limitMs: number): Promise<Execution> {
+  if (limitMs === 0) return late;
   const answer = await client.read({ title: `reading ${path}`, path, schema }, limitMs);
   if (answer.outcome === 'forbidden' || answer.outcome === 'unreachable')
     return { result: outcomeToResult[answer.outcome], detail: answer.detail, version: null };
@@ -99,10 +86,6 @@ async function askVersion(client: ObjectClient, path: string, limitMs: number): 
 }
 
 const methodToVerb = { POST: 'creating', PATCH: 'changing', DELETE: 'deleting' } as const;
-
-function nameWrite({ method, kind, key }: Write): string {
-  return `${methodToVerb[method]} ${kind} ${key}`;
-}
 
 const outcomeToResult = {
   taken: 'done',
@@ -113,11 +96,6 @@ const outcomeToResult = {
   refused: 'refused',
   unreachable: 'unknown',
 } as const satisfies Record<WriteAnswer['outcome'], Execution['result']>;
-
-function toResult({ method }: Write, { outcome, detail, version }: WriteAnswer): Execution {
-  const isDeleted = method === 'DELETE' && outcome === 'gone';
-  return { result: isDeleted ? 'done' : outcomeToResult[outcome], detail, version };
-}
 
 /**
  * Takes steps: one write for one key at a time, then waits until the informer has shown it. What a step is, its kind says; here is only when one is taken.
@@ -269,7 +247,7 @@ export class Engine {
     const waitMs = Math.max(lowMs, this.#waitForRepeated(key, step, view));
     if (waitMs > 0) return { kind: 'again', afterMs: waitMs };
     if (step.does === 'write') return await this.#write(key, step, { view, failures });
-    this.#noteRefusal(text, null);
+    this.#refusals.delete(text);
     if (this.#isConflicting(key, view)) return { kind: 'again', afterMs: forgottenMs };
     if (step.does === 'nothing') return { kind: 'done' };
     this.#waits.set(text, step.waitsFor);
@@ -286,16 +264,15 @@ export class Engine {
     if (endsPool !== undefined && this.#writes.mayHaveGivenOf(endsPool))
       return { kind: 'again', afterMs: givenMs };
     const object = `${write.kind}/${write.key}`;
-    const before = findVersion(object, view);
     const readPath = this.#getKind(key).findReadPath?.(write) ?? null;
-    const known = { object, before, readPath, givesOf: write.givesOf };
+    const known = { object, before: findVersion(object, view), readPath, givesOf: write.givesOf };
     const text = formatKey(key);
     // Until the answer comes nobody knows whether it was written.
-    if (known.readPath !== null)
+    if (readPath !== null)
       this.#writes.add(text, { ...known, after: undefined, untilMs: clock.now() + shownMs });
     const outcome = await execute(this.#options, write);
-    this.#noteRefusal(text, outcome);
-    if (outcome.result === 'done' || outcome.result === 'stale') this.#noteRepeated(key, write, view);
+    put(this.#refusals, text, outcome.result === 'refused' ? outcome.detail : null);
+    if (['done', 'stale'].includes(outcome.result)) this.#noteRepeated(key, write, view);
     if (outcome.result !== 'done') {
       if (outcome.result !== 'unknown') this.#writes.drop(text);
       onFailed(key, outcome, failures, this.#toRegarding(key, this.#view));
@@ -305,11 +282,6 @@ export class Engine {
     onWritten(key, event, this.#toRegarding(key, view));
     // The informer may have shown it before the answer came.
     return { kind: 'again', afterMs: 0 };
-  }
-
-  #noteRefusal(key: string, outcome: Execution | null): void {
-    if (outcome?.result === 'refused') this.#refusals.set(key, outcome.detail);
-    else this.#refusals.delete(key);
   }
 
   /** How long a key waits that writes the same again and again. */
@@ -333,8 +305,8 @@ export class Engine {
   /** Whether another program did so of late. */
   #isConflicting(key: StepKey, view: ClusterView): boolean {
     if (key.kind !== 'Service' || !view.conflicts.has(key.key)) return false;
-    if (!this.#repeated.isQuiet(toLife(this.#getKind(key), key, view), this.#options.clock.now()))
-      return true;
+    const life = toLife(this.#getKind(key), key, view);
+    if (!this.#repeated.isQuiet(life, this.#options.clock.now())) return true;
     this.#conflicts.delete(key.key);
     this.#queue.add(formatKey(key));
     return false;
@@ -347,6 +319,7 @@ export class Engine {
     if (keyStatus.kind === 'clear') return null;
     if (keyStatus.kind === 'read') {
       const { write, path } = keyStatus;
+      await this.#options.pace.take();
       const outcome = await readVersion(this.#options, path);
       if (outcome.result !== 'done') {
         onFailed(key, outcome, failures, this.#toRegarding(key, this.#view));
@@ -396,15 +369,13 @@ function listManagers({ source }: Kind, { key }: StepKey, view: ClusterView): re
  */
 export class OwnWrites {
   readonly #keyToWrite = new Map<string, OwnWrite>();
-  readonly #objectToKeys = new Map<string, Set<string>>();
+  readonly #objectToKeys = new MultiMap();
 
   /** A key's step was written. */
   add(key: string, write: OwnWrite): void {
-    const before = this.#keyToWrite.get(key);
-    if (before !== undefined) this.#forget(key, before);
+    this.drop(key);
     this.#keyToWrite.set(key, write);
-    const keys = this.#objectToKeys.get(write.object) ?? new Set();
-    this.#objectToKeys.set(write.object, keys.add(key));
+    this.#objectToKeys.move(key, [], [write.object]);
   }
 
   /** What a key's last write means for its next step, given the versions that are known; null is for an object that is not. */
@@ -415,14 +386,15 @@ export class OwnWrites {
       if (write.after !== undefined && now < write.untilMs) return { kind: 'wait' };
       if (write.readPath !== null) return { kind: 'read', write, path: write.readPath };
     }
-    this.#forget(key, write);
+    this.drop(key);
     return { kind: 'clear' };
   }
 
   /** A key's step was not written after all. */
   drop(key: string): void {
     const write = this.#keyToWrite.get(key);
-    if (write !== undefined) this.#forget(key, write);
+    this.#keyToWrite.delete(key);
+    if (write !== undefined) this.#objectToKeys.move(key, [write.object], []);
   }
 
   /** Whether an address of a pool may be given that no list shows. */
@@ -432,14 +404,7 @@ export class OwnWrites {
 
   /** The keys whose steps wrote an object: they may be due when it changes. */
   findWriters(object: string): readonly string[] {
-    return [...(this.#objectToKeys.get(object) ?? [])];
-  }
-
-  #forget(key: string, { object }: OwnWrite): void {
-    this.#keyToWrite.delete(key);
-    const keys = this.#objectToKeys.get(object);
-    keys?.delete(key);
-    if (keys?.size === 0) this.#objectToKeys.delete(object);
+    return [...(this.#objectToKeys.map.get(object) ?? [])];
   }
 }
 
