@@ -1,7 +1,7 @@
 import { hashToNumber } from './allocate/seats.ts';
-import type { Service } from '../lib/api/service.ts';
 import {
   type VirtualIp,
+  type AddressUser,
   finalizer,
   apiGroup,
   apiVersion,
@@ -175,13 +175,12 @@ export function patchMetadata(
 /** Of an object: its status. */
 export function patchStatus(
   kind: WrittenKind,
-  { metadata }: Written,
+  object: Written,
   status: Fields,
   confirm: readonly Confirmation[] = [],
 ): Write {
-  const target = toTarget(kind, metadata);
-  const body = { metadata: { resourceVersion: metadata.resourceVersion }, status };
-  return { ...target, method: 'PATCH', path: `${target.path}/status`, body, confirm };
+  const write = patchMetadata(kind, object, {}, { status });
+  return { ...write, path: `${write.path}/status`, confirm };
 }
 
 /** Deletes it as it was read. */
@@ -215,16 +214,14 @@ export function patchVirtualIp(
   const gives = spec.pool === undefined ? {} : { givesOf: spec.pool };
   const isLeft = isDeleted(virtualIp) && isUsed(virtualIp);
   const finalizers = isLeft ? null : findFinalizers({ ...virtualIp, spec: { ...virtualIp.spec, ...spec } });
-  const { resourceVersion } = virtualIp.metadata;
-  const metadata = { resourceVersion, ...(finalizers === null ? {} : { finalizers }) };
-  const target = toTarget('VirtualIP', virtualIp.metadata);
-  return { ...target, method: 'PATCH', body: { metadata, spec }, confirm, ...gives };
+  const metadata = finalizers === null ? {} : { finalizers };
+  return { ...patchMetadata('VirtualIP', virtualIp, metadata, { spec }), confirm, ...gives };
 }
 
-/** That a Service is as it was read; or not there, when `service` is undefined. */
-export function confirmService(namespace: string, name: string, service: Service | undefined): Confirmation {
-  const { path } = toTarget('Service', { namespace, name });
-  return { path, version: service?.metadata.resourceVersion ?? null };
+/** What is known of a user is still so: nobody of this name, another one, or the same one unchanged. */
+export function confirmUser({ namespace, name }: AddressUser, { services }: Known): Confirmation {
+  const { path, key } = toTarget('Service', { namespace, name });
+  return { path, version: services.get(key)?.metadata.resourceVersion ?? null };
 }
 
 /** That a VirtualIP is as it was read. */

@@ -20,13 +20,16 @@ import { listUnresponsiveOwners } from '../cache/leases.ts';
 import { quoteTenant } from '../../lib/text.ts';
 import { createHash } from 'node:crypto';
 
-/** Why a Service gets no address. Published, as reasons of its condition. */
-type AllocationProblemReason =
-  'AddressesMalformed' | 'AddressOutsidePools' | 'AddressTaken' | 'AddressInUse' | 'NoPool' | 'PoolExhausted';
-
-/** A reason, and what is said of it. */
+/** Why a Service gets no address, or not the one that is asked for. Reasons are published, as those of its condition. */
 export interface AllocationProblem {
-  readonly reason: AllocationProblemReason;
+  readonly reason:
+    | 'AddressesMalformed'
+    | 'AddressOutsidePools'
+    | 'AddressTaken'
+    | 'AddressInUse'
+    | 'AddressLost'
+    | 'NoPool'
+    | 'PoolExhausted';
   readonly message: string;
 }
 
@@ -215,7 +218,7 @@ function toReleaseText({ existing }: Choice): string {
   return existing?.status?.releasedAt ?? '9';
 }
 
-function refuse(reason: AllocationProblemReason, message: string): AllocationProblem {
+function refuse(reason: AllocationProblem['reason'], message: string): AllocationProblem {
   return { reason, message };
 }
 

@@ -85,16 +85,12 @@ function nextPoolStep(name: string, view: ClusterView): Step {
 function keepFinalizer(pool: AddressPool, view: ClusterView): Step | null {
   const { finalizers, name } = pool.metadata;
   const known = finalizers ?? [];
-  const isUsed = (view.poolToVirtualIps.get(name)?.size ?? 0) > 0;
-  if (isDeleted(pool) && !isUsed && known.includes(finalizer))
-    return {
-      ...toStep(
-        patchMetadata('AddressPool', pool, { finalizers: known.filter((each) => each !== finalizer) }),
-      ),
-      endsPool: name,
-    };
-  if (isDeleted(pool) || known.includes(finalizer)) return null;
-  return toStep(patchMetadata('AddressPool', pool, { finalizers: [...known, finalizer] }));
+  if (known.includes(finalizer) !== isDeleted(pool)) return null;
+  if (!isDeleted(pool))
+    return toStep(patchMetadata('AddressPool', pool, { finalizers: [...known, finalizer] }));
+  if (view.poolToVirtualIps.has(name)) return null;
+  const others = known.filter((each) => each !== finalizer);
+  return { ...toStep(patchMetadata('AddressPool', pool, { finalizers: others })), endsPool: name };
 }
 
 function writeStatus(judged: JudgedPool, view: ClusterView): Step | null {

@@ -1,11 +1,4 @@
-import {
-  type Family,
-  type Address,
-  parseObjectName,
-  parseAddress,
-  toObjectName,
-  contains,
-} from '../../lib/net.ts';
+import { type Family, type Address, parseObjectName, parseAddress, toObjectName } from '../../lib/net.ts';
 import {
   type Choice,
   type AllocationProblem,
@@ -15,6 +8,7 @@ import {
 } from '../allocate/choose-address.ts';
 import { type Service, type ServiceRequests, readRequests } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
+import { findPoolsOf } from '../cache/pools.ts';
 import { listPublished, findCondition, isInUse, getIngress } from '../cache/parts.ts';
 import {
   addressReady,
@@ -23,7 +17,7 @@ import {
   finalizer,
   cleanupFinalizer,
 } from '../../lib/api/vipnat.ts';
-import { type Write, createVirtualIp } from '../step.ts';
+import { type Write, createVirtualIp, patchVirtualIp, type Confirmation } from '../step.ts';
 import { chooseSeat } from '../allocate/seats.ts';
 
 /** The state of a Service for one family. */
@@ -35,13 +29,7 @@ export interface Target {
   readonly held: Allocation | null;
   /** What it is to take. */
   readonly choice: Choice | null;
-  readonly problem: TargetProblem | null;
-}
-
-/** Why a family has no address, or not the one that is asked for. */
-interface TargetProblem {
-  readonly reason: AllocationProblem['reason'] | 'AddressLost';
-  readonly message: string;
+  readonly problem: AllocationProblem | null;
 }
 
 /** A Service, with what follows from it. */
@@ -68,26 +56,21 @@ function findTarget(request: Request, allocations: Allocations, view: ClusterVie
   const held = allocations.held.filter(({ address }) => address.family === family);
   const named = listPublished(service).find((address) => address.family === family);
   const published = held.find(({ address }) => address.text === named?.text) ?? null;
-  const base = { family, published, held: null, choice: null, problem: null };
   const requested = requests.addresses[family];
-  if (requests.problem !== null && requested === undefined) {
-    const problem = { reason: 'AddressesMalformed' as const, message: `${requests.problem}.` };
-    return { ...base, held: published, problem };
-  }
-  if (requested !== undefined) return { ...base, ...findNamed(request, requested, { held, view }) };
-  if (published !== null) return { ...base, held: published };
-  if (named !== undefined) {
-    // Its status has an address that is not its own: of another load balancer, or its VirtualIP was deleted by hand.
-    const choice = chooseNamed(request, named, view);
-    return 'reason' in choice ? { ...base, problem: toLoss(named, choice) } : { ...base, choice };
-  }
-  const kept = held.find((allocation) => isGood(allocation, view)) ?? findWithdrawn(service, held);
-  if (kept !== null) return { ...base, held: kept };
-  return { ...base, ...findAny(request, { allocations, view }) };
+  const own = held.find(({ address }) => address.text === (requested ?? named)?.text) ?? null;
+  const base = { family, published, held: own, choice: null, problem: null };
+  if (requests.problem !== null && (requested === undefined || own === null))
+    return { ...base, problem: { reason: 'AddressesMalformed', message: `${requests.problem}.` } };
+  if (own !== null) return base;
+  if (requested !== undefined) return { ...base, ...toOutcome(chooseNamed(request, requested, view)) };
+  if (named === undefined) return { ...base, ...findAny(request, { allocations, view }) };
+  // Its status has an address that is not its own: of another load balancer, or its VirtualIP was deleted by hand.
+  const choice = chooseNamed(request, named, view);
+  return 'reason' in choice ? { ...base, problem: toLoss(named, choice) } : { ...base, choice };
 }
 
-function findWithdrawn(service: Service, [first]: readonly Allocation[]): Allocation | null {
-  return first !== undefined && wasWithdrawn(service) ? first : null;
+function toOutcome(choice: Choice | AllocationProblem): Partial<Target> {
+  return 'reason' in choice ? { problem: choice } : { choice };
 }
 
 /** Whether an address was taken out of a Service's status, because another host answers for it. It is to come back. */
@@ -95,37 +78,28 @@ export function wasWithdrawn({ status }: Service): boolean {
   return findCondition(status?.conditions ?? [], addressReady)?.reason === 'AddressWithdrawn';
 }
 
-function findNamed(
-  request: Request,
-  requested: Address,
-  { held, view }: { readonly held: readonly Allocation[]; readonly view: ClusterView },
-): Partial<Target> {
-  const own = held.find(({ address }) => address.text === requested.text);
-  if (own !== undefined) return { held: own };
-  if (request.requests.problem !== null)
-    return { problem: { reason: 'AddressesMalformed', message: `${request.requests.problem}.` } };
-  const choice = chooseNamed(request, requested, view);
-  return 'reason' in choice ? { problem: choice } : { choice };
-}
-
-/** One that it gives back, before any other. */
+/** One that it has, then one that it gives back, before any other. */
 function findAny(
   request: Request,
   { allocations, view }: { readonly allocations: Allocations; readonly view: ClusterView },
 ): Partial<Target> {
-  for (const allocation of allocations.leaving.filter(({ address }) => address.family === request.family)) {
+  const isOfFamily = ({ address }: Allocation) => address.family === request.family;
+  const held = allocations.held.filter(isOfFamily);
+  const [first] = wasWithdrawn(request.service) ? held : [];
+  const kept = held.find((allocation) => isGood(allocation, view)) ?? first;
+  if (kept !== undefined) return { held: kept };
+  for (const allocation of allocations.leaving.filter(isOfFamily)) {
     const again = isGood(allocation, view) ? chooseNamed(request, allocation.address, view) : null;
     if (again !== null && !('reason' in again)) return { choice: again };
   }
-  const choice = chooseAny(request, view);
-  return 'reason' in choice ? { problem: choice } : { choice };
+  return toOutcome(chooseAny(request, view));
 }
 
 function isGood({ virtualIp }: Pick<Allocation, 'virtualIp'>, view: ClusterView): boolean {
   return !isInUse(virtualIp) && view.pools.has(virtualIp.spec.pool);
 }
 
-function toLoss({ text }: Address, { message }: AllocationProblem): TargetProblem {
+function toLoss({ text }: Address, { message }: AllocationProblem): AllocationProblem {
   return { reason: 'AddressLost', message: `The Service no longer has ${text}. ${message}` };
 }
 
@@ -174,16 +148,20 @@ export function findService(
   return service?.metadata.uid === uid ? service : undefined;
 }
 
-/** The fields with which Services begin to give an address back: nodes are to forget it for them. */
+/** Services begin to give an address back: nodes are to forget it for them. */
 export function startLeaving(
-  { spec }: VirtualIp,
-  uids: ReadonlySet<string>,
-): Pick<VirtualIp['spec'], 'services' | 'leaving'> {
-  const isGoing = ({ uid }: AddressUser) => uids.has(uid);
-  return {
-    services: spec.services.filter((user) => !isGoing(user)),
-    leaving: [...spec.leaving.filter((user) => !isGoing(user)), ...spec.services.filter(isGoing)],
+  virtualIp: VirtualIp,
+  users: readonly AddressUser[],
+  confirm?: readonly Confirmation[],
+): Write {
+  const { services, leaving } = virtualIp.spec;
+  const uids = new Set(users.map(({ uid }) => uid));
+  const listOthers = (all: readonly AddressUser[]) => all.filter(({ uid }) => !uids.has(uid));
+  const spec = {
+    services: listOthers(services),
+    leaving: [...listOthers(leaving), ...services.filter(({ uid }) => uids.has(uid))],
   };
+  return patchVirtualIp(virtualIp, spec, confirm);
 }
 
 /**
@@ -243,9 +221,5 @@ export function restoreLost(service: Service, view: ClusterView): Write | null {
 
 /** The pool that has an address; null for none. */
 function findPool(address: Address | null, { judgedPools }: ClusterView): string | null {
-  const has =
-    address === null
-      ? null
-      : [...judgedPools].find(([, { ranges }]) => ranges.some((range) => contains(range, address)));
-  return has?.[0] ?? null;
+  return findPoolsOf(judgedPools, address === null ? [] : [address.text])[0] ?? null;
 }

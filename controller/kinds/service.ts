@@ -132,11 +132,15 @@ function toPortEvent(service: Service, unsupported: readonly Unsupported[]): Ste
   return { type: 'Warning', reason: 'PortNotSupported', message: sentences.join(' ') };
 }
 
-/** The seats and addresses of which a node says something else than before: that it cannot hold them, and why. Pure. */
-function listChangedUnheld({ before, after }: Change<NodeReport>): string[] {
-  const [old, now] = [before?.unheld ?? {}, after?.unheld ?? {}];
-  const names = [...Object.keys(old), ...Object.keys(now)];
-  return [...new Set(names.filter((name) => old[name] !== now[name]))];
+/** Of which seats, addresses or Services a node says something else than before, by their names. Pure. */
+function listChanged(
+  { before, after }: Change<NodeReport>,
+  ...parts: readonly ('unheld' | 'left' | 'dropping')[]
+): string[] {
+  return parts.flatMap((part) => {
+    const [was, is] = [before?.[part] ?? {}, after?.[part] ?? {}];
+    return [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((name) => was[name] !== is[name]);
+  });
 }
 
 /** Services. */
@@ -208,7 +212,7 @@ function listConcerned({ before, after }: Change<Node>, known: Known): string[] 
  * kube-proxy handles.
  */
 function listReported(change: Change<NodeReport>, known: Known): string[] {
-  const unheld = listChangedUnheld(change).flatMap((name) => {
+  const unheld = listChanged(change, 'unheld').flatMap((name) => {
     const address = parseAddress(name);
     return address === null ? listSeated(name, known) : [toObjectName(address)];
   });
@@ -216,15 +220,11 @@ function listReported(change: Change<NodeReport>, known: Known): string[] {
   const users = [...(protocols.length === 0 ? [] : known.services)].filter(([, { spec }]) =>
     (spec.ports ?? []).some(({ protocol }) => protocols.includes(protocol)),
   );
-  return [...listSharers(unheld, known), ...users.map(([key]) => key), ...listReportedOf(change)];
-}
-
-/** The Services that the node says something else of than before. */
-function listReportedOf({ before, after }: Change<NodeReport>): string[] {
-  return (['left', 'dropping'] as const).flatMap((what) => {
-    const [was, is] = [before?.[what] ?? {}, after?.[what] ?? {}];
-    return [...new Set([...Object.keys(was), ...Object.keys(is)])].filter((key) => was[key] !== is[key]);
-  });
+  return [
+    ...listSharers(unheld, known),
+    ...users.map(([key]) => key),
+    ...listChanged(change, 'left', 'dropping'),
+  ];
 }
 
 /** Of a Service that is gone: the addresses that it had are checked for themselves. What nodes do comes before what devices do. */
@@ -245,10 +245,7 @@ function nextServiceStep(key: string, view: ClusterView): Step {
 function releaseService(service: Service, view: ClusterView): Step {
   const { held, leaving } = findAllocations(service, view);
   const [allocation] = held;
-  if (allocation !== undefined) {
-    const uids = new Set([service.metadata.uid]);
-    return toStep(patchVirtualIp(allocation.virtualIp, startLeaving(allocation.virtualIp, uids)));
-  }
+  if (allocation !== undefined) return toStep(startLeaving(allocation.virtualIp, [toUser(service)]));
   if (leaving.length === 0 && dropFinalizers(service) === null) return nothing;
   const lost = restoreLost(service, view);
   if (lost !== null) return toStep(lost);
@@ -285,12 +282,14 @@ function clearStatus(service: Service, leaving: readonly Allocation[]): Step | n
   const others = ingress.filter(({ ip }) => !own.has(ip ?? ''));
   const otherConditions = conditions.filter(({ type }) => type !== addressReady);
   if (others.length === ingress.length && otherConditions.length === conditions.length) return null;
-  return toStep(
-    patchStatus('Service', service, {
-      loadBalancer: { ingress: others.length === 0 ? null : toJson(others) },
-      conditions: toJson(otherConditions),
-    }),
-  );
+  return toStep(patchStatus('Service', service, toStatus(others, otherConditions)));
+}
+
+function toStatus(ingress: readonly Ingress[], conditions: readonly Condition[]) {
+  return {
+    loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
+    conditions: toJson(conditions),
+  };
 }
 
 function removeFinalizer(service: Service, leaving: readonly Allocation[]): Step {
@@ -380,15 +379,8 @@ function writeStatus({ service }: Situation, readiness: Readiness, view: Cluster
   const ingress = toIngress(service, readiness);
   const isSame = toIngressText(ingress) === toIngressText(getIngress(service));
   if (isSame && conditions === before) return null;
-  const write = patchStatus(
-    'Service',
-    service,
-    {
-      loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
-      conditions: toJson(conditions),
-    },
-    readiness.added.map(({ virtualIp }) => confirmVirtualIp(virtualIp)),
-  );
+  const confirm = readiness.added.map(({ virtualIp }) => confirmVirtualIp(virtualIp));
+  const write = patchStatus('Service', service, toStatus(ingress, conditions), confirm);
   const step = toStep(write, toReadinessEvent(readiness, known?.reason));
   return isSame && isOfSeatHolder(readiness, known) ? { ...step, isLowPriority: true } : step;
 }
@@ -436,9 +428,7 @@ function leaveSurplus({ service, allocations }: Situation, view: ClusterView): S
   const surplus = allocations.held.find(
     ({ address }) => !isPublished(service, address) && !mayPublish(service, address, view.settings),
   );
-  if (surplus === undefined) return null;
-  const uids = new Set([service.metadata.uid]);
-  return toStep(patchVirtualIp(surplus.virtualIp, startLeaving(surplus.virtualIp, uids)));
+  return surplus === undefined ? null : toStep(startLeaving(surplus.virtualIp, [toUser(service)]));
 }
 
 function rest({ targets }: Situation, readiness: Readiness): Step {

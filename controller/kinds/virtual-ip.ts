@@ -8,8 +8,7 @@ import {
   toJson,
   type StepEvent,
   deleteObject,
-  type Confirmation,
-  confirmService,
+  confirmUser,
 } from '../step.ts';
 import {
   apiGroup,
@@ -105,9 +104,8 @@ function nextVirtualIpStep(name: string, view: ClusterView): Step {
 function sendGoneServices(virtualIp: VirtualIp, view: ClusterView): Step | null {
   const gone = virtualIp.spec.services.filter((user) => findService(user, view) === undefined);
   if (gone.length === 0) return null;
-  const spec = startLeaving(virtualIp, new Set(gone.map(({ uid }) => uid)));
   const confirm = gone.map((user) => confirmUser(user, view));
-  return toStep(patchVirtualIp(virtualIp, spec, confirm));
+  return toStep(startLeaving(virtualIp, gone, confirm));
 }
 
 /** Services that have given it back: no node may serve it for them any more, and their status will never have it again. */
@@ -166,7 +164,7 @@ function writeStatus(virtualIp: VirtualIp, view: ClusterView): Step | null {
 
 /** Reported when another host is found, when nodes are that may serve it on, and when it is deleted while Services have it. */
 function describeChange({ metadata, status }: VirtualIp, changed: readonly Condition[]): StepEvent | null {
-  const address = toText(metadata.name);
+  const address = parseObjectName(metadata.name)?.text ?? metadata.name;
   const isFound = changed.some(({ type, status: is }) => type === 'AddressInUse' && is === 'True');
   if (isFound)
     return { type: 'Warning', reason: 'AddressInUse', message: `Another host answers for ${address}.` };
@@ -205,16 +203,6 @@ function awaitReuse(virtualIp: VirtualIp, view: ClusterView): Step {
   if (isInUse(virtualIp)) return wait('the other host that answers for it');
   if (!view.candidates.haveForgotten(metadata.resourceVersion)) return wait('every node forgets it');
   return toStep(deleteObject('VirtualIP', virtualIp));
-}
-
-/** An address as people write it. */
-function toText(name: string): string {
-  return parseObjectName(name)?.text ?? name;
-}
-
-/** What is known of a user is still so: nobody of this name, another one, or the same one unchanged. */
-function confirmUser({ namespace, name }: AddressUser, view: ClusterView): Confirmation {
-  return confirmService(namespace, name, view.services.get(`${namespace}/${name}`));
 }
 
 /** What it is to say. */
