@@ -21,8 +21,6 @@ import {
   listDevicesOf,
   listAsked,
   DeviceAddresses,
-  listOfDevice,
-  type TakenAddresses,
 } from './parts.ts';
 import { parseObjectName, parseAddress, toObjectName } from '../../lib/net.ts';
 import {
@@ -37,7 +35,7 @@ import {
   listOfApiservers,
   listApiVrids,
   listOfReport,
-  type Exclusions,
+  listOfDevice,
 } from './pools.ts';
 import { listFirstLabel, Selection, CandidateNodes, noteSince } from './nodes.ts';
 import { nameEarlyOwner } from '../../lib/api/endpoints.ts';
@@ -223,8 +221,7 @@ export class Cache {
 
   /** The objects at a date. They change with the cache. */
   view(nowMs: number): ClusterView {
-    const { pools, nodes, livingReports, leases } = this.#objects;
-    this.#candidates ??= new CandidateNodes(pools, nodes, livingReports, leases);
+    this.#candidates ??= new CandidateNodes(this.#known);
     this.#noteDate(nowMs);
     for (const name of this.#fresh) this.#nameToGenerationMs.set(name, nowMs);
     this.#fresh.clear();
@@ -284,12 +281,11 @@ export class Cache {
       this.#selection.changeService(change);
       this.#changedPools = this.#exclusions.changeService(change, old, now);
       this.#reserve(`Service/${change.key}`, listOfService(change.after));
-      for (const service of [change.before, change.after])
-        if (service !== null)
-          this.#deviceAddresses.touch([
-            ...listPublishedTexts(service),
-            ...listAsked(service, this.#known.settings),
-          ]);
+      for (const service of [change.before, change.after].filter((each) => each !== null))
+        this.#deviceAddresses.touch([
+          ...listPublishedTexts(service),
+          ...listAsked(service, this.#known.settings),
+        ]);
     },
     virtualIps: ({ key, before, after }) => {
       // No step of the controller deletes one that a Service has.
@@ -407,9 +403,9 @@ export interface ClusterView extends Known {
   /** What living nodes have programmed, pool by pool. */
   readonly candidates: CandidateNodes;
   /** Addresses that Services name for themselves. */
-  readonly exclusions: Exclusions;
+  readonly exclusions: Pick<ExclusionStore, 'find' | 'listAddresses' | 'list'>;
   /** Addresses of devices that somebody has. */
-  readonly takenAddresses: TakenAddresses;
+  readonly takenAddresses: Pick<DeviceAddresses, 'findFree'>;
   /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
   readonly reservedVrids: ReadonlySet<number>;
   /** Keys of Services whose status another program rewrites, to who may be it: names of field managers, or none. */

@@ -144,10 +144,7 @@ export class NodeLiveness {
     const over = [...this.#living].filter(
       ([, { msSinceRenewal, durationMs }]) => msSinceRenewal > durationMs,
     );
-    for (const [node, { renewal }] of over) {
-      this.#living.delete(node);
-      this.#over.set(node, renewal);
-    }
+    for (const [node] of over) this.end(node);
     return over.map(([node]) => node);
   }
 

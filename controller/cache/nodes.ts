@@ -30,10 +30,7 @@ type Progress = Readonly<Record<'virtualips' | 'services' | 'earlyslices', bigin
  * grows with pools and nodes, and not with virtual IPs.
  */
 export class CandidateNodes {
-  readonly #pools: ReadonlyMap<string, AddressPool>;
-  readonly #nodes: ReadonlyMap<string, Node>;
-  readonly #reports: ReadonlyMap<string, NodeReport>;
-  readonly #leases: Known['leases'];
+  readonly #known: Pick<Known, 'pools' | 'nodes' | 'livingReports' | 'leases'>;
   readonly #poolToReports = new Map<string, readonly NodeReport[]>();
   readonly #poolToProgress = new Map<string, Progress>();
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
@@ -45,21 +42,13 @@ export class CandidateNodes {
   #surelyLiving: readonly NodeReport[] | null = null;
 
   /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
-  constructor(
-    pools: ReadonlyMap<string, AddressPool>,
-    nodes: ReadonlyMap<string, Node>,
-    reports: ReadonlyMap<string, NodeReport>,
-    leases: Known['leases'] = new Map(),
-  ) {
-    this.#leases = leases;
-    this.#pools = pools;
-    this.#nodes = nodes;
-    this.#reports = reports;
+  constructor(known: Pick<Known, 'pools' | 'nodes' | 'livingReports' | 'leases'>) {
+    this.#known = known;
   }
 
   /** The reports of a pool's living candidates that can serve. None for a pool that is not there. */
   list(pool: string): readonly NodeReport[] {
-    return findOrAdd(this.#poolToReports, pool, () => this.#listAgain(this.#pools.get(pool)));
+    return findOrAdd(this.#poolToReports, pool, () => this.#listAgain(this.#known.pools.get(pool)));
   }
 
   /**
@@ -86,16 +75,14 @@ export class CandidateNodes {
 
   /** The names of the living nodes, candidates or not, that do not have a version of VirtualIPs yet, in order. */
   listNotForgotten(version: string): string[] {
-    const behind = this.#listSurelyLiving().filter(
-      (report) => !isReached(measure([report]).virtualips, 1, version),
-    );
-    return behind.map(({ node }) => node).sort();
+    return listBehind(this.#listSurelyLiving(), 'virtualips', version);
   }
 
   /** Why no living node of a seat can hold it, or an address of it: each one's clause. Null where one can, or none lives. */
   explainUnheld(pool: string, seat: number, address: string | null = null): readonly string[] | null {
     if (this.#listUnable(pool).length === 0) return null;
-    const nodes = this.#pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes ?? [];
+    const nodes =
+      this.#known.pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes ?? [];
     const living = this.list(pool).filter(({ node }) => nodes.includes(node)).length;
     const clauses = this.listUnheld(pool, seat, address);
     return living === 0 || clauses.length < living ? null : clauses;
@@ -120,19 +107,18 @@ export class CandidateNodes {
   /** The names of a pool's candidates that have not a version of a kind yet, in order. */
   listBehind(pool: string, version: string, kind: keyof Progress = 'virtualips'): string[] {
     const reports = this.list(pool).filter((report) => kind !== 'earlyslices' || mayFollowEarly(report));
-    const behind = reports.filter((report) => !isReached(measure([report])[kind], 1, version));
-    return behind.map(({ node }) => node).sort();
+    return listBehind(reports, kind, version);
   }
 
   /** Who says that it holds a seat, `POOL/INDEX`, by name. One node, unless a seat is moving, or keepalived runs nowhere. */
   listCurrentOwners(seat: string): readonly NodeReport[] {
-    this.#seatToReports ??= groupBy([...this.#reports.values()], ({ seats }) => seats);
+    this.#seatToReports ??= groupBy([...this.#known.livingReports.values()], ({ seats }) => seats);
     return this.#seatToReports.get(seat) ?? [];
   }
 
   /** The candidates that may hold a seat, and find that another host has an address. */
   listFinders(pool: string, seat: number, address: string): readonly NodeReport[] {
-    this.#addressToFinders ??= groupBy([...this.#reports.values()], ({ inUse }) => inUse);
+    this.#addressToFinders ??= groupBy([...this.#known.livingReports.values()], ({ inUse }) => inUse);
     return this.#listOfSeat(this.#addressToFinders.get(address) ?? [], pool, seat);
   }
 
@@ -142,7 +128,7 @@ export class CandidateNodes {
    */
   listReporting(what: 'left' | 'dropping', pool: string, service: string): readonly string[] {
     const serviceToReports = findOrAdd(this.#serviceToReports, what, () =>
-      groupBy([...this.#reports.values()], (report) => Object.keys(report[what] ?? {})),
+      groupBy([...this.#known.livingReports.values()], (report) => Object.keys(report[what] ?? {})),
     );
     const reporting = serviceToReports.get(service) ?? [];
     if (reporting.length === 0) return [];
@@ -167,23 +153,24 @@ export class CandidateNodes {
   /** Those of some nodes that may hold a seat. While the pool has no seats, any candidate may. */
   #listOfSeat(reports: readonly NodeReport[], pool: string, seat: number): readonly NodeReport[] {
     if (reports.length === 0) return [];
-    const nodes = this.#pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes;
+    const nodes = this.#known.pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes;
     const candidates = this.list(pool);
     return reports.filter((one) => candidates.includes(one) && nodes?.includes(one.node) !== false);
   }
 
   /** A Lease whose Node is gone, and of which no renewal was received, is one that was left behind. */
   #listSurelyLiving(): readonly NodeReport[] {
-    this.#surelyLiving ??= [...this.#reports.values()].filter(
-      ({ node }) => this.#nodes.has(node) || this.#leases.get(toLeaseName(node))?.isProven !== false,
+    this.#surelyLiving ??= [...this.#known.livingReports.values()].filter(
+      ({ node }) =>
+        this.#known.nodes.has(node) || this.#known.leases.get(toLeaseName(node))?.isProven !== false,
     );
     return this.#surelyLiving;
   }
 
   #listAgain(pool: AddressPool | undefined): NodeReport[] {
     if (pool === undefined) return [];
-    return [...this.#reports.values()].filter(({ node: name, mode }) => {
-      const node = this.#nodes.get(name);
+    return [...this.#known.livingReports.values()].filter(({ node: name, mode }) => {
+      const node = this.#known.nodes.get(name);
       return mode !== 'none' && node !== undefined && mayHold(pool, node);
     });
   }
@@ -213,6 +200,11 @@ function findOldest(reports: readonly NodeReport[], kind: ReportedKind): bigint 
   const known = versions.filter((version) => version !== null);
   if (known.length < versions.length) return null;
   return known.reduce<bigint | null>((oldest, one) => (oldest === null || one < oldest ? one : oldest), null);
+}
+
+function listBehind(reports: readonly NodeReport[], kind: keyof Progress, version: string): string[] {
+  const behind = reports.filter((report) => !isReached(measure([report])[kind], 1, version));
+  return behind.map(({ node }) => node).sort();
 }
 
 /** Versions of one kind are numbers (Kubernetes, KEP 5504); null for what is none. */

@@ -8,7 +8,6 @@ import {
 } from '../../lib/api/service.ts';
 import type { Settings, Known } from './known.ts';
 import { chooseDevice, listCurrentOwners, type LoadBalancerDevice } from '../../lib/api/device.ts';
-import type { ReservedRange } from './pools.ts';
 import {
   parseRange,
   type Family,
@@ -51,16 +50,6 @@ export function listAsked(service: Service, { defaultDevice }: Settings): string
 export function listOwners({ metadata: { namespace, labels } }: ServiceSlice): string[] {
   const owner = labels?.[serviceNameLabel];
   return owner === undefined ? [] : [`${namespace}/${owner}`];
-}
-
-/** A device's addresses: no pool may have them, too. */
-export function listOfDevice(device: LoadBalancerDevice | null): ReservedRange[] {
-  if (device === null) return [];
-  const owner = `the LoadBalancerDevice ${device.metadata.name}`;
-  return device.spec.addresses.flatMap((text) => {
-    const range = parseRange(text);
-    return range === null ? [] : [{ range, owner }];
-  });
 }
 
 /** What a device has of a Service, as it was said last; undefined where nothing was. */
@@ -145,9 +134,7 @@ export function getIngress({ status }: Service): readonly Ingress[] {
 
 /** The addresses that a Service's status has. */
 export function listPublished(service: Service): Address[] {
-  return getIngress(service)
-    .map(({ ip }) => (typeof ip === 'string' ? parseAddress(ip) : null))
-    .filter((address) => address !== null);
+  return getIngress(service).flatMap(({ ip }) => parseAddress(ip ?? '') ?? []);
 }
 
 /** The same as canonical text; none of a Service that is not there. */
@@ -185,7 +172,8 @@ export function setCondition(
 ): readonly Condition[] {
   const wanted = { ...others, message: message.slice(0, maxMessage) };
   const before = findCondition(conditions, wanted.type);
-  if (before !== null && isSameCondition(before, wanted)) return conditions;
+  const isSame = (['status', 'reason', 'message'] as const).every((part) => before?.[part] === wanted[part]);
+  if (isSame && (before?.observedGeneration ?? undefined) === wanted.observedGeneration) return conditions;
   const isSameStatus = before?.status === wanted.status && typeof before.lastTransitionTime === 'string';
   const lastTransitionTime = isSameStatus ? before.lastTransitionTime : toTime(nowMs);
   const after: Condition = { ...wanted, lastTransitionTime };
@@ -223,18 +211,6 @@ export function isInUse({ status }: Pick<VirtualIp, 'status'>): boolean {
 export function isProgrammed({ metadata, status }: VirtualIp): boolean {
   const programmed = findCondition(status?.conditions ?? [], 'Programmed');
   return programmed?.status === 'True' && programmed.observedGeneration === metadata.generation;
-}
-
-function isSameCondition(
-  before: Condition,
-  { status, reason, message, observedGeneration }: WantedCondition,
-): boolean {
-  return (
-    before.status === status &&
-    before.reason === reason &&
-    before.message === message &&
-    (before.observedGeneration ?? undefined) === observedGeneration
-  );
 }
 
 /** The first three of some names, and how many more there are. */
@@ -280,12 +256,6 @@ export function isPublished(service: Service, { text }: Address): boolean {
   return listPublished(service).some((address) => address.text === text);
 }
 
-/** Which addresses of devices nobody has, and nobody asks for. */
-export interface TakenAddresses {
-  /** The first one of a device and a family that is in none of the other ranges; null where there is none. */
-  findFree(device: string, family: Family, others?: readonly AddressRange[]): Address | null;
-}
-
 type Owners = Pick<
   Known,
   'addressToPublishers' | 'addressToAskers' | 'addressToBalancers' | 'deviceBalancers' | 'virtualIps'
@@ -302,10 +272,10 @@ interface Stock {
 }
 
 /**
- * Keeps them with each change: a device may have 65,536 addresses, and a Service that waits for one asks every 10 seconds. Where all are taken, a
+ * Which addresses of devices nobody has, and nobody asks for. It is kept with each change: a device may have 65,536 addresses, and a Service that waits for one asks every 10 seconds. Where all are taken, a
  * count says so. Else the search begins where the last one ended, or at an earlier address that was given back since.
  */
-export class DeviceAddresses implements TakenAddresses {
+export class DeviceAddresses {
   readonly #owners: Owners;
   readonly #taken = new Set<string>();
   readonly #deviceToStocks = new Map<string, readonly Stock[]>();
@@ -337,6 +307,7 @@ export class DeviceAddresses implements TakenAddresses {
     }
   }
 
+  /** The first one of a device and a family that is in none of the other ranges; null where there is none. */
   findFree(device: string, family: Family, others: readonly AddressRange[] = []): Address | null {
     const stock = this.#deviceToStocks.get(device)?.find((each) => each.family === family);
     if (stock === undefined || stock.taken >= stock.count) return null;
@@ -355,7 +326,8 @@ export class DeviceAddresses implements TakenAddresses {
   #listKnown(): string[] {
     const { addressToPublishers, addressToAskers, addressToBalancers, virtualIps } = this.#owners;
     const maps = [addressToPublishers, addressToAskers, addressToBalancers];
-    return [...maps.flatMap((map) => [...map.keys()]), ...[...virtualIps.keys()].flatMap(listTexts)];
+    const ofVirtualIps = [...virtualIps.keys()].flatMap((name) => parseObjectName(name)?.text ?? []);
+    return [...maps.flatMap((map) => [...map.keys()]), ...ofVirtualIps];
   }
 
   #isTaken(text: string): boolean {
@@ -375,10 +347,6 @@ function countAfter(address: Address, other: AddressRange, ranges: readonly Addr
   const number = toNumber(address);
   const own = ranges.find((range) => contains(range, address))?.last ?? number;
   return (own < other.last ? own : other.last) - number;
-}
-
-function listTexts(virtualIp: string): string[] {
-  return [virtualIp].flatMap((name) => parseObjectName(name) ?? []).map(({ text }) => text);
 }
 
 function toStocks({ spec }: LoadBalancerDevice): Stock[] {

@@ -1,4 +1,5 @@
 import type { Node, ServiceCidr, NodeReport } from '../../lib/api/node.ts';
+import type { LoadBalancerDevice } from '../../lib/api/device.ts';
 import { type Service, isForUs, parseGoDuration } from '../../lib/api/service.ts';
 import type { EndpointSlice } from '../../lib/kubernetes/client.ts';
 import {
@@ -21,21 +22,21 @@ import type { Change } from '../../lib/kubernetes/informer.ts';
 
 /** A node's own addresses, and those of its pods. */
 export function listOfNode({ metadata: { name }, spec, status }: Node): ReservedRange[] {
-  const own = (status?.addresses ?? []).map(({ address }) => {
-    const reserved = reserveAddress(address, `the node ${name}`);
-    return reserved === null ? null : { ...reserved, isReported: true as const };
-  });
-  const ranges = spec?.podCIDRs ?? [spec?.podCIDR ?? ''];
-  return [...own, ...ranges.map((text) => reserveRange(text, `the pods of the node ${name}`))].filter(
-    isThere,
+  const own = (status?.addresses ?? []).flatMap(
+    ({ address }) => reserveAddress(address, `the node ${name}`) ?? [],
   );
+  const ranges = spec?.podCIDRs ?? [spec?.podCIDR ?? ''];
+  return [
+    ...own.map((reserved) => ({ ...reserved, isReported: true as const })),
+    ...ranges.flatMap((text) => reserveRange(text, `the pods of the node ${name}`) ?? []),
+  ];
 }
 
 /** ClusterIPs that Services get. */
 export function listOfServiceCidr(cidr: ServiceCidr | null): ReservedRange[] {
   if (cidr === null) return [];
   const owner = `the ServiceCIDR ${cidr.metadata.name}`;
-  return (cidr.spec?.cidrs ?? []).map((text) => reserveRange(text, owner)).filter(isThere);
+  return (cidr.spec?.cidrs ?? []).flatMap((text) => reserveRange(text, owner) ?? []);
 }
 
 /** ClusterIPs that a Service has: where the API has no ServiceCIDRs, nothing else says so. */
@@ -44,24 +45,31 @@ export function listOfService(service: Service | null): ReservedRange[] {
   const { metadata, spec } = service;
   const owner = `the Service ${metadata.namespace}/${metadata.name}, as its ClusterIP`;
   const texts = spec.clusterIPs ?? [spec.clusterIP ?? ''];
-  return texts.map((text) => reserveAddress(text, owner)).filter(isThere);
+  return texts.flatMap((text) => reserveAddress(text, owner) ?? []);
 }
 
 /** Those of apiservers. */
 export function listOfApiservers(slice: EndpointSlice | null): ReservedRange[] {
   const texts = (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses);
-  return texts.map((text) => reserveAddress(text, 'an apiserver')).filter(isThere);
+  return texts.flatMap((text) => reserveAddress(text, 'an apiserver') ?? []);
+}
+
+/** A device's addresses. */
+export function listOfDevice(device: LoadBalancerDevice | null): ReservedRange[] {
+  if (device === null) return [];
+  const owner = `the LoadBalancerDevice ${device.metadata.name}`;
+  return device.spec.addresses.flatMap((text) => reserveRange(text, owner) ?? []);
 }
 
 /** Virtual IPs of the API that a node's balancer has found in the rules there. */
 export function listOfReport(report: NodeReport | null): ReservedRange[] {
-  return (report?.apiVips ?? []).map((text) => reserveAddress(text, "the API's virtual IP")).filter(isThere);
+  return (report?.apiVips ?? []).flatMap((text) => reserveAddress(text, "the API's virtual IP") ?? []);
 }
 
 /** Their VRIDs: keepalived of the API's virtual IPs sends adverts with them, unless they got others by hand. */
 export function listApiVrids(report: NodeReport | null): number[] {
-  const addresses = (report?.apiVips ?? []).map(parseAddress).filter(isThere);
-  return addresses.map(findVrid).filter(isThere);
+  const addresses = (report?.apiVips ?? []).flatMap((text) => parseAddress(text) ?? []);
+  return addresses.flatMap((address) => findVrid(address) ?? []);
 }
 
 /** More external IPs than anybody uses. An object has room for tens of thousands. */
@@ -76,7 +84,7 @@ export function listRequested(service: Service, isDefaultClass: boolean): string
   const { externalIPs, loadBalancerIP, type } = service.spec;
   const isOthers = type === 'LoadBalancer' && !isForUs(service, isDefaultClass);
   const texts = [isOthers ? (loadBalancerIP ?? '') : '', ...(externalIPs ?? []).slice(0, maxRequested)];
-  const addresses = texts.map((text) => parseAddress(text)?.text ?? '').filter((text) => text !== '');
+  const addresses = texts.flatMap((text) => parseAddress(text)?.text ?? []);
   return [...new Set(addresses)].slice(0, maxRequested);
 }
 
@@ -85,8 +93,9 @@ function reserveRange(text: string, owner: string): ReservedRange | null {
   return range === null ? null : { range, owner };
 }
 
-function isThere<T>(value: T | null): value is T {
-  return value !== null;
+/** One address as a range; null when the text is none. */
+export function reserveAddress(text: string, owner: string): ReservedRange | null {
+  return parseAddress(text) === null ? null : reserveRange(text, owner);
 }
 
 /** Addresses that no pool may give. */
@@ -110,10 +119,12 @@ export function judgePools(
   isOwnRange: (address: string) => boolean = () => false,
 ): Map<string, JudgedPool> {
   const inOrder = [...pools].sort(compareAge);
-  const { own, foreign } = separate([...reserved], isOwnRange);
+  const isOwn = ({ range, isReported }: ReservedRange) =>
+    isReported === true && isOwnRange(formatRange(range));
+  const { own = [], foreign = [] } = Object.groupBy(reserved, (one) => (isOwn(one) ? 'own' : 'foreign'));
   const judged = new Map<string, JudgedPool>();
   for (const pool of inOrder) {
-    const ranges = mergeRanges(pool.spec.addresses.map(parseRange).filter((range) => range !== null));
+    const ranges = mergeRanges(pool.spec.addresses.flatMap((text) => parseRange(text) ?? []));
     const older = [...judged.values()];
     const refusal =
       findOwnProblem(pool, ranges) ?? findOverlap(ranges, older) ?? findReserved(ranges, foreign);
@@ -122,17 +133,6 @@ export function judgePools(
     judged.set(pool.metadata.name, { pool, ranges, reuseAfterMs, refusal, misreported });
   }
   return judged;
-}
-
-/** Addresses that are vipnat's although Nodes report them, and foreign ones. */
-function separate(
-  reserved: readonly ReservedRange[],
-  isOwnRange: (address: string) => boolean,
-): { readonly own: readonly ReservedRange[]; readonly foreign: readonly ReservedRange[] } {
-  const isOwn = ({ range, isReported }: ReservedRange) =>
-    isReported === true && isOwnRange(formatRange(range));
-  const { own = [], foreign = [] } = Object.groupBy(reserved, (one) => (isOwn(one) ? 'own' : 'foreign'));
-  return { own, foreign };
 }
 
 function describe({ range, owner }: ReservedRange): string {
@@ -177,9 +177,7 @@ const specialRanges = [
   '::ffff:0:0/96',
   'fe80::/10',
   'ff00::/8',
-]
-  .map(parseRange)
-  .filter((range) => range !== null);
+].flatMap((text) => parseRange(text) ?? []);
 
 function findSelectors(spec: AddressPool['spec']): PoolRefusal | null {
   for (const name of ['serviceSelector', 'namespaceSelector', 'nodeSelector'] as const) {
@@ -214,12 +212,6 @@ function findReserved(
   return found === undefined
     ? null
     : { reason: 'AddressesReserved', message: `${formatRange(found.range)} belongs to ${found.owner}.` };
-}
-
-/** One address as a range; null when the text is none. */
-export function reserveAddress(text: string, owner: string): ReservedRange | null {
-  const range = parseAddress(text) === null ? null : parseRange(text);
-  return range === null ? null : { range, owner };
 }
 
 /** What others have, by where that is known from. One change costs what it changes. */
@@ -312,20 +304,10 @@ export class PoolJudge {
 
 /** The names of the pools that have one of some addresses. */
 export function findPoolsOf(judged: ReadonlyMap<string, JudgedPool>, texts: readonly string[]): string[] {
-  const addresses = texts.map(parseAddress).filter((address) => address !== null);
+  const addresses = texts.flatMap((text) => parseAddress(text) ?? []);
   return [...judged]
     .filter(([, { ranges }]) => ranges.some((range) => addresses.some((address) => contains(range, address))))
     .map(([name]) => name);
-}
-
-/** Addresses of pools that Services name for themselves: no other Service gets them. */
-export interface Exclusions {
-  /** A Service that names an address of a pool, other than this one; null where none does. */
-  find(pool: string, address: Address, own: string): string | null;
-  /** All such addresses of a pool, in canonical text. */
-  listAddresses(pool: string): readonly string[];
-  /** `ADDRESS of NAMESPACE/NAME` of each such address of a pool, with one of the Services that name it; in order. */
-  list(pool: string): readonly string[];
 }
 
 /** What is excluded of one pool. */
@@ -339,10 +321,10 @@ interface OfPool {
 }
 
 /**
- * Keeps who names which address. A Service that a pool does not select keeps nothing of it back: it gets nothing of it, either. Which these are
+ * Addresses of pools that Services name for themselves: no other Service gets them. A Service that a pool does not select keeps nothing of it back: it gets nothing of it, either. Which these are
  * is found out when somebody asks, once for all questions between two changes.
  */
-export class ExclusionStore implements Exclusions {
+export class ExclusionStore {
   readonly #known: Pick<Known, 'services' | 'namespaces' | 'addressToRequesters'>;
   readonly #judge: PoolJudge;
   /** Null: something changed since it was made. */
@@ -372,15 +354,18 @@ export class ExclusionStore implements Exclusions {
     this.#poolToExcluded = null;
   }
 
+  /** A Service that names an address of a pool, other than this one; null where none does. */
   find(pool: string, { text }: Address, own: string): string | null {
     const requesters = this.#getPool(pool)?.requesters.get(text);
     return requesters?.find((key) => key !== own) ?? null;
   }
 
+  /** All such addresses of a pool, in canonical text. */
   listAddresses(pool: string): readonly string[] {
     return this.#getPool(pool)?.addresses ?? [];
   }
 
+  /** `ADDRESS of NAMESPACE/NAME` of each such address of a pool, with one of the Services that name it; in order. */
   list(pool: string): readonly string[] {
     return this.#getPool(pool)?.texts ?? [];
   }

@@ -127,11 +127,11 @@ test('a pod is looked at when a Service says that it gets no address', () => {
 /** Candidates of one pool: each node with the version that it is at, in the order in which they came. */
 function createCandidates(nodeToVersion: Readonly<Record<string, number>>): CandidateNodes {
   const names = Object.keys(nodeToVersion);
-  return new CandidateNodes(
-    new Map([['default', makePool('default', { addresses: ['10.0.9.10'] })]]),
-    new Map(names.map((name) => [name, makeNode(name)])),
-    new Map(names.map((name) => [name, makeReport(name, nodeToVersion[name] ?? 0)])),
-  );
+  return new CandidateNodes({
+    pools: new Map([['default', makePool('default', { addresses: ['10.0.9.10'] })]]),
+    ...{ leases: new Map(), nodes: new Map(names.map((name) => [name, makeNode(name)])) },
+    livingReports: new Map(names.map((name) => [name, makeReport(name, nodeToVersion[name] ?? 0)])),
+  });
 }
 
 test('who is behind is named in order, whoever came first: a condition says the same all the time', () => {
