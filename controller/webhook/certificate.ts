@@ -7,12 +7,18 @@ import {
   generateKeyPair,
   X509Certificate,
   createPrivateKey,
-  type KeyObject,
+  type KeyPairKeyObjectResult,
   randomBytes,
   sign,
 } from 'node:crypto';
 import * as z from 'zod/mini';
-import { name, objectVersion, type AnswerLimits, type Resource } from '../../lib/kubernetes/client.ts';
+import {
+  name,
+  objectVersion,
+  selectName,
+  type AnswerLimits,
+  type Resource,
+} from '../../lib/kubernetes/client.ts';
 import { webhookName } from '../../lib/api/vipnat.ts';
 import { webhookEntry, toServerName } from '../../lib/api/endpoints.ts';
 import type { ObjectClient, ObjectWrite } from '../../lib/kubernetes/writes.ts';
@@ -33,8 +39,8 @@ export async function readWebhookFacts(route: ApiRoute, clock: Clock): Promise<W
 
 /** Reads what is trusted, as PEM. Pure. */
 export function judgeTrusted(trusted: string, nowMs: number): WebhookFacts {
-  const untilMs = readEnd(listNewest(null, trusted)[0] ?? '');
-  return { leftMs: untilMs === null ? null : untilMs - nowMs };
+  const [newest] = readNewest(null, trusted);
+  return { leftMs: newest === undefined ? null : newest.untilMs - nowMs };
 }
 
 /**
@@ -60,14 +66,8 @@ const secretFields = {
   previous: 'previous.crt',
 } as const;
 
-/** The pairs of the Secret; null for those that are missing or no good. */
-interface SecretPairs {
-  readonly current: ReadPair | null;
-  readonly next: ReadPair | null;
-}
-
-/** Reads them, for a server of this name. */
-function readPairs(name: string, data: SecretData): SecretPairs {
+/** Reads the pairs of the Secret, for a server of this name; null for those that are missing or no good. */
+function readPairs(name: string, data: SecretData) {
   const { certificate, key, nextCertificate, nextKey } = secretFields;
   const read = (one: string, other: string) => readPair(name, data[one] ?? '', data[other] ?? '');
   return { current: read(certificate, key), next: read(nextCertificate, nextKey) };
@@ -118,7 +118,7 @@ export function planCertificates(view: CertificateView): CertificateStep {
   const before = listNewest(name, data[secretFields.previous] ?? '');
   const pairs = [current, next].filter((pair) => pair !== null);
   const wanted = joinCertificates([...pairs.map(({ certificate }) => certificate), ...before]);
-  if (isToWrite(trusted, wanted)) return { step: 'trust', trusted: wanted };
+  if (trusted !== null && trusted !== wanted) return { step: 'trust', trusted: wanted };
   const previous = current?.certificate ?? joinCertificates(before);
   return next === null ? { step: 'wait', ms: restMs } : serveNext(next, previous, view);
 }
@@ -133,10 +133,6 @@ const keptCount = 4;
 function listKept({ name, trusted, served }: CertificateView): string {
   const known = [...(served === null ? [] : [served]), ...listNewest(name, trusted ?? '')];
   return joinCertificates([...new Set(known)].slice(0, keptCount));
-}
-
-function isToWrite(trusted: string | null, wanted: string): boolean {
-  return trusted !== null && trusted !== wanted;
 }
 
 function isToReplace(current: ReadPair | null, nowMs: number): boolean {
@@ -177,9 +173,9 @@ const signatureAlgorithm = '1.2.840.10045.4.3.2';
 
 /** Makes a pair for a server of this name. `date` is now. */
 export async function makePair(name: string, date: Date): Promise<KeyPair> {
-  const { publicKey, privateKey } = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
-  const certificate = await signCertificate(name, date, { publicKey, privateKey });
-  return { certificate, key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
+  const keys = await promisify(generateKeyPair)('ec', { namedCurve: 'P-256' });
+  const certificate = await signCertificate(name, date, keys);
+  return { certificate, key: keys.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
 }
 
 /** Reads a pair for a server of this name; null for what is none, or TLS refuses. Whether it is valid today is not checked. */
@@ -194,31 +190,21 @@ export function readPair(name: string, certificate: string, key: string): ReadPa
 }
 
 /** The certificates of this name, or of any for null, in a text of many; the one that was made last comes first. */
-function listNewest(name: string | null, text: string): string[] {
+function readNewest(name: string | null, text: string) {
   const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----\n?/g) ?? [];
   return blocks
-    .flatMap((block) => {
-      const madeMs = readMade(name, block);
-      return madeMs === null ? [] : [{ block, madeMs }];
-    })
-    .sort((one, other) => other.madeMs - one.madeMs)
-    .map(({ block }) => block);
+    .flatMap((block) => readBlock(name, block) ?? [])
+    .sort((one, other) => other.madeMs - one.madeMs);
 }
 
-/** When a certificate ends, since 1970; null for what is none. */
-function readEnd(certificate: string): number | null {
-  try {
-    return toDates(new X509Certificate(certificate)).untilMs;
-  } catch {
-    return null;
-  }
+function listNewest(name: string, text: string): string[] {
+  return readNewest(name, text).map(({ block }) => block);
 }
 
-function readMade(name: string | null, certificate: string): number | null {
+function readBlock(name: string | null, block: string) {
   try {
-    const read = new X509Certificate(certificate);
-    const isOwn = name === null || read.checkHost(name) !== undefined;
-    return isOwn ? toDates(read).madeMs : null;
+    const read = new X509Certificate(block);
+    return name === null || read.checkHost(name) !== undefined ? { block, ...toDates(read) } : null;
   } catch {
     return null;
   }
@@ -229,13 +215,12 @@ function toDates({ validFromDate, validToDate }: X509Certificate): { madeMs: num
   return { madeMs: (fromMs + untilMs) / 2, untilMs };
 }
 
-interface Keys {
-  readonly publicKey: KeyObject;
-  readonly privateKey: KeyObject;
-}
-
 /** Imported late: one controller makes a certificate, once in months. */
-async function signCertificate(name: string, date: Date, { publicKey, privateKey }: Keys): Promise<string> {
+async function signCertificate(
+  name: string,
+  date: Date,
+  { publicKey, privateKey }: KeyPairKeyObjectResult,
+): Promise<string> {
   const [{ AsnConvert }, x509] = await Promise.all([
     import('@peculiar/asn1-schema'),
     import('@peculiar/asn1-x509'),
@@ -273,7 +258,7 @@ async function signCertificate(name: string, date: Date, { publicKey, privateKey
     signatureAlgorithm: algorithm,
     signatureValue: toArrayBuffer(sign('sha256', bytes, privateKey)),
   });
-  return toPem(Buffer.from(AsnConvert.serialize(certificate)));
+  return new X509Certificate(Buffer.from(AsnConvert.serialize(certificate))).toString();
 }
 
 /** For a server, and for nothing else. */
@@ -300,11 +285,6 @@ function toArrayBuffer(bytes: Buffer): ArrayBuffer {
   return Uint8Array.from(bytes).buffer;
 }
 
-function toPem(der: Buffer): string {
-  const lines = der.toString('base64').match(/.{1,64}/g) ?? [];
-  return ['-----BEGIN CERTIFICATE-----', ...lines, '-----END CERTIFICATE-----', ''].join('\n');
-}
-
 /** Base64 as the API has bytes; what is none is read as far as it goes. */
 const bytes = z.pipe(
   z.string(),
@@ -329,18 +309,14 @@ type WebhookSecret = z.output<typeof secret>;
 type WebhookConfiguration = z.output<typeof configuration>;
 
 /** One object is asked for by its name, so that a role can be limited to it. */
-const selector = `fieldSelector=${encodeURIComponent(`metadata.name=${webhookName}`)}`;
+const selector = selectName(webhookName);
 
 const limits: AnswerLimits = { objects: 10, characters: 4_000_000, page: null };
 
-/** Where Secrets of a namespace are. */
-function toSecretPath(namespace: string): string {
-  return `/api/v1/namespaces/${namespace}/secrets`;
-}
-
 /** The webhook's Secret in vipnat's namespace. */
 export function toSecretResource(namespace: string): Resource<WebhookSecret> {
-  return { kind: 'Secret', path: toSecretPath(namespace), selector, schema: secret, limits };
+  const path = `/api/v1/namespaces/${namespace}/secrets`;
+  return { kind: 'Secret', path, selector, schema: secret, limits };
 }
 
 /** The webhook's configuration. */
@@ -357,7 +333,7 @@ function readTrusted(object: WebhookConfiguration | null): string | null {
 }
 
 /** The dependencies of keeping, and its listeners. */
-interface KeeperOptions {
+export interface KeeperOptions {
   readonly client: ObjectClient;
   readonly clock: Clock;
   readonly namespace: string;
@@ -513,7 +489,7 @@ export class CertificateKeeper {
 
   /** Empty fields go. */
   #toSecret(fields: Readonly<Record<string, string>>): ObjectWrite {
-    const path = toSecretPath(this.#options.namespace);
+    const { path } = toSecretResource(this.#options.namespace);
     const toBytes = (text: string) => Buffer.from(text).toString('base64');
     const data = Object.fromEntries(
       Object.entries(fields).map(([field, text]) => [field, text === '' ? null : toBytes(text)]),

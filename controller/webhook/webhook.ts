@@ -5,9 +5,14 @@ import { readJson, name, objectVersion, type Resource, type ApiObject } from '..
 import { services } from '../../lib/api/service.ts';
 import { Informer, type InformerOptions } from '../../lib/kubernetes/informer.ts';
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
-import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
-import { type Clock, type Random, sleep } from '../../lib/clock.ts';
-import { CertificateKeeper, type ReadPair, toSecretResource, webhookConfigurations } from './certificate.ts';
+import { type Random, sleep } from '../../lib/clock.ts';
+import {
+  CertificateKeeper,
+  type KeeperOptions,
+  type ReadPair,
+  toSecretResource,
+  webhookConfigurations,
+} from './certificate.ts';
 import { PostServer } from '../../lib/http/pages.ts';
 import type { WebhookLog } from '../report/log.ts';
 
@@ -139,8 +144,7 @@ export function answerReview(
   const read = reviewSchema.safeParse(readJson(text));
   if (!read.success) return null;
   const { request } = read.data;
-  if (!isNewPod(request)) return { result: 'unchanged', text: toReview(request.uid) };
-  const patch = decidePatch(request.object, listServices(request.namespace ?? ''));
+  const patch = isNewPod(request) ? decidePatch(request.object, listServices(request.namespace ?? '')) : [];
   if (patch === null || patch.length === 0)
     return { result: patch === null ? 'failed' : 'unchanged', text: toReview(request.uid) };
   const more = { patchType: 'JSONPatch', patch: Buffer.from(JSON.stringify(patch)).toString('base64') };
@@ -189,17 +193,12 @@ export const podServices: Resource<PodService> = {
  */
 
 /** The dependencies of the webhook. */
-export interface WebhookOptions {
+export interface WebhookOptions extends Pick<KeeperOptions, 'client' | 'clock' | 'namespace' | 'writeMs'> {
   readonly route: ApiRoute;
-  readonly client: ObjectClient;
-  readonly clock: Clock;
   readonly random: Random;
   readonly log: WebhookLog;
-  readonly namespace: string;
   /** At all addresses of this host. 0 takes any that is free. */
   readonly port: number;
-  /** See `KeeperOptions`. */
-  readonly writeMs: () => number;
 }
 
 /** How a webhook does. */
@@ -226,11 +225,9 @@ export class Webhook {
   readonly #keeper: CertificateKeeper;
   readonly #informers: readonly Pick<Informer<ApiObject>, 'start' | 'stop'>[];
   readonly #server: PostServer;
-  readonly #answers = new Map<ReviewAnswer['result'], number>([
-    ['patched', 0],
-    ['unchanged', 0],
-    ['failed', 0],
-  ]);
+  readonly #answers = new Map<ReviewAnswer['result'], number>(
+    (['patched', 'unchanged', 'failed'] as const).map((result) => [result, 0]),
+  );
   #pair: ReadPair | null = null;
   /** Null until all are known. */
   #services: ReadonlyMap<string, PodService> | null = null;
