@@ -16,11 +16,20 @@ class FollowLog {
   readonly #who: string;
   /** Kinds of objects that cannot be followed. */
   protected readonly lost = new Set<string>();
+  /** What was answered to the last write that was not taken. */
+  protected problem = '';
 
   /** `who` follows them. */
   constructor(logger: Logger, who: string) {
     this.logger = logger;
     this.#who = who;
+  }
+
+  /** What is not as it has to be, once for each answer in a row. */
+  protected reportProblem(what: string, detail: string): void {
+    const level = this.problem === detail ? 'debug' : 'warn';
+    this.problem = detail;
+    this.logger[level](`${what}: ${detail}. vipnat tries again`, { code: 'API_ANSWER_UNEXPECTED' });
   }
 
   /** A kind of objects cannot be followed. */
@@ -56,8 +65,6 @@ export class ControllerLog extends FollowLog {
   readonly #clock: Clock;
   /** When the Lease could not be read or written the last time. */
   #leaseFailedAt = -Infinity;
-  /** Why pools of the manifest could not be created, as it was reported last. */
-  #poolsProblem = '';
   readonly #failures: ReportedFailures;
 
   constructor(logger: Logger, events: EventRecorder, clock: Clock) {
@@ -97,10 +104,7 @@ export class ControllerLog extends FollowLog {
 
   /** Pools of the manifest could not be created. */
   readonly onPoolsProblem = (detail: string): void => {
-    const line = `the pools of the ConfigMap ${firstPools} are not created yet: ${detail}. vipnat tries again`;
-    const level = this.#poolsProblem === detail ? 'debug' : 'warn';
-    this.#poolsProblem = detail;
-    this.logger[level](line, { code: 'API_ANSWER_UNEXPECTED' });
+    this.reportProblem(`the pools of the ConfigMap ${firstPools} are not created yet`, detail);
   };
 
   /** It leads no more. */
@@ -115,13 +119,7 @@ export class ControllerLog extends FollowLog {
   };
 
   /** The Lease cannot be read or written. */
-  readonly onLeaseProblem = ({
-    outcome,
-    detail,
-  }: {
-    readonly outcome: string;
-    readonly detail: string;
-  }): void => {
+  readonly onLeaseProblem = ({ outcome, detail }: Readonly<Record<'outcome' | 'detail', string>>): void => {
     const level = this.#isApiAway ? 'debug' : 'warn';
     this.#leaseFailedAt = this.#clock.now();
     const code = outcomeToCode.get(outcome) ?? 'API_ANSWER_UNEXPECTED';
@@ -232,24 +230,19 @@ const stepToLine: Readonly<Record<CertificateStep['step'], string>> = {
 
 /** What the webhook reports: lines of the controller's log. */
 export class WebhookLog extends FollowLog {
-  #problem = '';
-
   constructor(logger: Logger) {
     super(logger, 'the webhook');
   }
 
   /** A step was written. */
   readonly onStep = (step: CertificateStep['step'], pair: ReadPair | null): void => {
-    this.#problem = '';
+    this.problem = '';
     this.logger.info(`${stepToLine[step]}${pair === null ? '' : `. It ends on ${toDay(pair)}`}`);
   };
 
   /** A step could not be written. */
   readonly onProblem = (detail: string): void => {
-    const level = this.#problem === detail ? 'debug' : 'warn';
-    this.#problem = detail;
-    const line = `the webhook's certificate is not as it has to be: ${detail}. vipnat tries again`;
-    this.logger[level](line, { code: 'API_ANSWER_UNEXPECTED' });
+    this.reportProblem("the webhook's certificate is not as it has to be", detail);
   };
 
   /** This process serves with a pair from now on. */
