@@ -4,7 +4,7 @@
  */
 import { type EngineOptions, Engine } from './engine.ts';
 import type { ApiRoute } from '../lib/kubernetes/route.ts';
-import type { Clock, Random, Cancel } from '../lib/clock.ts';
+import type { Cancel } from '../lib/clock.ts';
 import type { Settings, Objects, Affected } from './cache/known.ts';
 import type { FindDriver } from './devices/session.ts';
 import type { VipnatError } from '../lib/errors.ts';
@@ -31,8 +31,6 @@ import { earlySliceKind } from './kinds/endpoints.ts';
 /** The dependencies of leading, and its listeners. */
 export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onBehind'> {
   readonly route: ApiRoute;
-  readonly clock: Clock;
-  readonly random: Random;
   readonly settings: Settings;
   /** Where the Leases are: those of nodes, and that of the election, which this process renews all the time. */
   readonly namespace: string;
@@ -108,12 +106,12 @@ export const kinds: readonly Kind[] = [...serviceKinds.kinds, ...gateKinds.kinds
 
 /** What only gates need: Services do not wait for it. */
 const ofGates = new Set(
-  gateKinds.kinds
-    .flatMap(({ watches }) => watches.map(({ source }) => source))
-    .filter(
-      (source) => !serviceKinds.kinds.some(({ watches }) => watches.some((one) => one.source === source)),
-    ),
+  listSources(gateKinds).filter((source) => !listSources(serviceKinds).includes(source)),
 );
+
+function listSources({ kinds }: KindGroup): string[] {
+  return kinds.flatMap(({ watches }) => watches.map(({ source }) => source));
+}
 
 /** Leads from `start` to `stop`. */
 export class Leadership {
@@ -151,11 +149,8 @@ export class Leadership {
     const { clock, onDrained } = options;
     this.#drains = new DrainTimes({ clock, onDrained, view: () => this.view });
     this.#devices = this.#createDevices();
-    const resources = toResources(options.settings);
     this.#informers = [
-      ...(Object.keys(resources) as (keyof Resources)[]).map((source) =>
-        this.#followSource(source, resources[source] as unknown as Resource<ApiObject>),
-      ),
+      ...this.#followAll(toResources(options.settings)),
       this.#follow<Lease>('leases', toLeaseResource(options.namespace), (change) =>
         this.#leases.change(change),
       ),
@@ -219,8 +214,11 @@ export class Leadership {
     });
   }
 
-  #followSource(source: keyof Objects, resource: Resource<ApiObject>): Follower {
-    return this.#follow(source, resource, (change) => this.#cache.take(source, change as never));
+  /** Sources, to what is followed for each. */
+  #followAll(resources: object): Follower[] {
+    return (Object.entries(resources) as [keyof Objects, Resource<ApiObject>][]).map(([source, resource]) =>
+      this.#follow(source, resource, (change) => this.#cache.take(source, change as never)),
+    );
   }
 
   #follow<T extends ApiObject>(
@@ -271,9 +269,7 @@ export class Leadership {
   /** Thousands of slices and nodes take memory: who has no device does not pay for it. */
   #followForDevices(): void {
     if (this.#missingOfDevices !== null || this.view.devices.size === 0) return;
-    const informers = Object.entries(resourcesOfDevices).map(([source, resource]) =>
-      this.#followSource(source as keyof Objects, resource as unknown as Resource<ApiObject>),
-    );
+    const informers = this.#followAll(resourcesOfDevices);
     this.#informers.push(...informers);
     for (const informer of informers) informer.start();
   }

@@ -1,6 +1,6 @@
 import type { Config } from '../config/options.ts';
 import { findAccess, ApiRoute } from '../lib/kubernetes/route.ts';
-import { systemClock, systemRandom, waitForSignal, type Clock, Pause, backOff } from '../lib/clock.ts';
+import { systemClock, systemRandom, waitForSignal, Pause, backOff } from '../lib/clock.ts';
 import { createLogger, createPodHeartbeat, type Logger } from '../lib/telemetry/log.ts';
 import { EventWriter } from '../lib/telemetry/events.ts';
 import { hostname } from 'node:os';
@@ -11,7 +11,7 @@ import {
   createControllerPages,
   type ControllerState,
 } from './report/metrics.ts';
-import { RoutedClient, type ObjectClient, type WriteAnswer } from '../lib/kubernetes/writes.ts';
+import { RoutedClient, type WriteAnswer } from '../lib/kubernetes/writes.ts';
 import { drivers } from '../devices/drivers.ts';
 import { ControllerLog, WebhookLog } from './report/log.ts';
 import { toGateTypes, toGateTypesNote } from '../lib/api/endpoints.ts';
@@ -60,7 +60,7 @@ interface ControllerOptions {
  */
 export async function runController(config: Config, options: ControllerOptions): Promise<number> {
   const readAccess = findAccess(config.kubeconfig, process.env);
-  if (readAccess === null) throw lacksCredentials();
+  if (readAccess === null) throw new VipnatError('API_CREDENTIALS_INVALID', lackingCredentials);
   const [clock, random] = [systemClock, systemRandom];
   const logger = await createLogger(config);
   // Nothing is known besides the credentials: the controller need not be on a master.
@@ -108,20 +108,14 @@ export async function runController(config: Config, options: ControllerOptions):
   }
 }
 
-function lacksCredentials(): VipnatError {
-  const rule = 'the controller needs credentials for the Kubernetes API';
-  return new VipnatError(
-    'API_CREDENTIALS_INVALID',
-    `${rule}. Example: --kubeconfig /etc/vipnat/controller.conf`,
-  );
-}
+const lackingCredentials =
+  'the controller needs credentials for the Kubernetes API. Example: --kubeconfig /etc/vipnat/controller.conf';
 
 /** What the virtual IPs of the API have. One that has no VRID by its address was given one by hand, which is not known here. */
 function reserve(vips: readonly Endpoint[]): LeadershipOptions['reserved'] {
-  const addresses = vips.map(({ address }) => parseAddress(address)).filter((one) => one !== null);
-  const ranges = addresses.map(({ text }) => reserveAddress(text, "the API's virtual IP"));
-  const vrids = addresses.map(findVrid).filter((vrid) => vrid !== null);
-  return { ranges: ranges.filter((range) => range !== null), vrids: new Set(vrids) };
+  const addresses = vips.flatMap(({ address }) => parseAddress(address) ?? []);
+  const ranges = addresses.flatMap(({ text }) => reserveAddress(text, "the API's virtual IP") ?? []);
+  return { ranges, vrids: new Set(addresses.flatMap((address) => findVrid(address) ?? [])) };
 }
 
 function createServer(
@@ -150,20 +144,8 @@ export async function inspectWebhook(route: ApiRoute): Promise<WebhookFacts | nu
  */
 
 /** What creating pools takes, and its listeners. */
-interface FirstPoolsOptions {
-  readonly client: ObjectClient;
-  readonly clock: Clock;
-  /** Where the ConfigMap is. */
-  readonly namespace: string;
-  /** How long a write may take that begins now; 0 for one that may not begin. */
-  readonly writeMs: () => number;
-  /** A pool was created. */
-  readonly onPoolCreated: (pool: string) => void;
-  /** There was one of that name before, whose addresses stay as they are. */
-  readonly onPoolExisting: (pool: string) => void;
-  /** It did not succeed, and is tried again. Reported each time. */
-  readonly onPoolsProblem: (detail: string) => void;
-}
+type FirstPoolsOptions = Pick<LeadershipOptions, 'client' | 'clock' | 'namespace' | 'writeMs'> &
+  Pick<ControllerLog, 'onPoolCreated' | 'onPoolExisting' | 'onPoolsProblem'>;
 
 /** Of the ConfigMap: each key is the name of a pool, and each line of its value a range of addresses. */
 const schema = z.object({
@@ -173,8 +155,6 @@ const schema = z.object({
   }),
   data: z.nullish(z.record(z.string(), z.string())),
 });
-
-type FirstPoolsMap = z.output<typeof schema>;
 
 const firstWaitMs = 1000;
 const maxWaitMs = 60_000;
@@ -222,7 +202,7 @@ export class FirstPools {
     if (answer.outcome === 'gone') return null;
     if (answer.outcome !== 'found') return answer.detail;
     const { data, metadata } = answer.object;
-    const sum = toSum(data);
+    const sum = toSum(data ?? {});
     if (data == null || metadata.annotations?.[firstPoolsSum] === sum) return null;
     for (const [name, ranges] of Object.entries(data)) {
       const problem = await this.#createPool(name, ranges);
@@ -264,8 +244,8 @@ export class FirstPools {
   }
 }
 
-function toSum(data: FirstPoolsMap['data']): string {
-  const entries = Object.entries(data ?? {}).toSorted(([first], [second]) => (first < second ? -1 : 1));
+function toSum(data: Readonly<Record<string, string>>): string {
+  const entries = Object.entries(data).toSorted(([first], [second]) => (first < second ? -1 : 1));
   return createHash('sha256').update(JSON.stringify(entries)).digest('hex').slice(0, 16);
 }
 
@@ -351,12 +331,14 @@ export class Controller {
 
   /** How it does now. */
   get state(): ControllerState {
-    const { kinds, unreadable } = this.#leadership ?? { kinds: new Map<string, boolean>(), unreadable: [] };
+    const known: Partial<Leadership> = this.#leadership ?? {};
+    const { kinds = new Map<string, boolean>(), unreadable = [] } = known;
+    const begun: Partial<Leadership> = known.hasBegun === true ? known : {};
+    const { view = null, statistics = null, deviceCalls = new Map<string, number>() } = begun;
     return {
       isLeading: this.#election.writeMs > 0,
       leader: this.#election.leader,
-      ...{ kinds, unreadable },
-      ...describeLeadership(this.#leadership?.hasBegun === true ? this.#leadership : null),
+      ...{ kinds, unreadable, view, statistics, deviceCalls },
       writes: this.#writes,
       webhook: this.#webhook?.state ?? null,
     };
@@ -411,12 +393,4 @@ export class Controller {
   #count(result: Execution['result']): void {
     this.#writes.set(result, (this.#writes.get(result) ?? 0) + 1);
   }
-}
-
-function describeLeadership(
-  leadership: Leadership | null,
-): Pick<ControllerState, 'view' | 'statistics' | 'deviceCalls'> {
-  if (leadership === null) return { view: null, statistics: null, deviceCalls: new Map() };
-  const { view, statistics, deviceCalls } = leadership;
-  return { view, statistics, deviceCalls };
 }
