@@ -24,7 +24,6 @@ import { type Endpoint, parseAddress } from '../lib/net.ts';
 import { reserveAddress } from './cache/pools.ts';
 import { findVrid } from '../lib/keepalived/read.ts';
 import { type StatusServer, createProbeServer } from '../lib/http/pages.ts';
-import { type WebhookFacts, readWebhookFacts } from './webhook/certificate.ts';
 import * as z from 'zod/mini';
 import { objectVersion } from '../lib/kubernetes/client.ts';
 import {
@@ -127,11 +126,6 @@ function createServer(
   if (listen === null || meter === null) return null;
   const pages = createControllerPages({ state: () => controller.state, metrics: meter.metrics });
   return createProbeServer(listen, pages, logger);
-}
-
-/** What API servers know of the webhook; null where it is not configured. Rejects as listObjects does. */
-export async function inspectWebhook(route: ApiRoute): Promise<WebhookFacts | null> {
-  return await readWebhookFacts(route, systemClock);
 }
 
 /**
@@ -288,7 +282,10 @@ export class Controller {
     this.#settings = settings;
     const { client, clock, random, log } = ports;
     this.#pace = new TokenQueue(pace, clock);
-    this.#webhook = this.#createWebhook();
+    const { webhook } = settings;
+    const writeMs = () => this.#election.writeMs;
+    this.#webhook =
+      webhook === undefined ? null : new Webhook({ ...ports, ...settings, ...webhook, writeMs });
     this.#election = new LeaderElection({
       ...{ client, clock, random },
       lease: { namespace: settings.namespace, name: electionLease },
@@ -344,12 +341,6 @@ export class Controller {
     };
   }
 
-  #createWebhook(): Webhook | null {
-    const { namespace, webhook } = this.#settings;
-    if (webhook === undefined) return null;
-    return new Webhook({ ...this.#ports, ...webhook, namespace, writeMs: () => this.#election.writeMs });
-  }
-
   #queueTurn(turn: () => Promise<void> | void): void {
     this.#turns = this.#turns.then(turn);
   }
@@ -394,3 +385,5 @@ export class Controller {
     this.#writes.set(result, (this.#writes.get(result) ?? 0) + 1);
   }
 }
+
+export { inspectWebhook } from './webhook/certificate.ts';

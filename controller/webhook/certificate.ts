@@ -1,5 +1,5 @@
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
-import { type Clock, Pause, backOff } from '../../lib/clock.ts';
+import { type Clock, systemClock, Pause, backOff } from '../../lib/clock.ts';
 import { createLister } from '../../lib/kubernetes/list-watch.ts';
 import { type KeyPair, canServeWith } from '../../lib/http/pages.ts';
 import { promisify } from 'node:util';
@@ -30,11 +30,11 @@ export interface WebhookFacts {
 }
 
 /** Asks the API. Null where the webhook is not configured. Rejects as listObjects does. */
-export async function readWebhookFacts(route: ApiRoute, clock: Clock): Promise<WebhookFacts | null> {
-  const list = createLister(route, clock, new AbortController().signal);
+export async function inspectWebhook(route: ApiRoute): Promise<WebhookFacts | null> {
+  const list = createLister(route, systemClock, new AbortController().signal);
   const [configuration = null] = await list(webhookConfigurations);
   const trusted = readTrusted(configuration);
-  return trusted === null ? null : judgeTrusted(trusted, clock.date().getTime());
+  return trusted === null ? null : judgeTrusted(trusted, systemClock.date().getTime());
 }
 
 /** Reads what is trusted, as PEM. Pure. */
