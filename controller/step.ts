@@ -148,8 +148,6 @@ interface Written {
   readonly metadata: ObjectName & { readonly uid?: string; readonly resourceVersion: string };
 }
 
-type Target = Pick<Write, 'path' | 'kind' | 'key' | 'confirm'>;
-
 /** Where objects of a kind are: those of one namespace, where they have any. */
 const kindToPath: Readonly<Record<WrittenKind, (namespace: string) => string>> = {
   Service: (namespace) => `/api/v1/namespaces/${namespace}/services`,
@@ -235,9 +233,9 @@ export function findVirtualIpPath({ kind, key }: Write): string | null {
 }
 
 /** The kinds whose keys have no namespace: that of Leases is vipnat's own. */
-function toTarget(kind: WrittenKind, { name, namespace = '' }: ObjectName): Target {
+function toTarget(kind: WrittenKind, { name, namespace = '' }: ObjectName) {
   const key = namespace === '' || kind === 'Lease' ? name : `${namespace}/${name}`;
-  return { path: `${kindToPath[kind](namespace)}/${name}`, kind, key, confirm: [] };
+  return { path: `${kindToPath[kind](namespace)}/${name}`, kind, key, confirm: [] as const };
 }
 
 /**
@@ -286,26 +284,24 @@ export interface Confirmation {
 /** An Event for the object of the key: recorded when the write is done. */
 export interface StepEvent {
   readonly type: 'Normal' | 'Warning';
-  readonly reason: StepReason;
+  /** Published: docs/events.md lists them. */
+  readonly reason:
+    | 'AddressAllocated'
+    | 'AddressReady'
+    | 'AddressReleased'
+    | 'AddressInUse'
+    | 'AddressKept'
+    | 'NoAddress'
+    | 'NotAsAsked'
+    | 'PoolRefused'
+    | 'NodeReportsAddress'
+    | 'GateTimedOut'
+    | 'PortNotSupported'
+    | 'DeviceReady'
+    | 'DeviceFailed'
+    | 'DeviceRefused';
   readonly message: string;
 }
-
-/** Of events. Published: docs/events.md lists them. */
-type StepReason =
-  | 'AddressAllocated'
-  | 'AddressReady'
-  | 'AddressReleased'
-  | 'AddressInUse'
-  | 'AddressKept'
-  | 'NoAddress'
-  | 'NotAsAsked'
-  | 'PoolRefused'
-  | 'NodeReportsAddress'
-  | 'GateTimedOut'
-  | 'PortNotSupported'
-  | 'DeviceReady'
-  | 'DeviceFailed'
-  | 'DeviceRefused';
 
 /** The one next step. */
 export type Step =

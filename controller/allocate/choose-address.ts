@@ -346,7 +346,6 @@ function countOfKnown(pool: Pool, family: Family, view: Known): number {
 
 function isTaken({ pool }: Pool, address: Address, { virtualIps, exclusions }: Known): boolean {
   const virtualIp = virtualIps.get(toObjectName(address));
-  const users = (virtualIp?.spec.services.length ?? 0) + (virtualIp?.spec.leaving.length ?? 0);
-  if (users > 0 || (virtualIp !== undefined && isInUse(virtualIp))) return true;
+  if (virtualIp !== undefined && (isUsed(virtualIp) || isInUse(virtualIp))) return true;
   return exclusions.find(pool.metadata.name, address, '') !== null;
 }

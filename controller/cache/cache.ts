@@ -89,9 +89,6 @@ const indexes: Readonly<Record<keyof Indexes, { [S in keyof Objects]: Index<S> }
   addressToAskers: { source: 'services', toKeys: listAsked },
 };
 
-/** Only who writes can find out that another program does, too, and what the API refuses. */
-const ofWriter: Pick<ClusterView, 'conflicts' | 'refusals'> = { conflicts: new Map(), refusals: new Map() };
-
 /** A kind, as far as the cache asks for it. */
 export interface Watcher {
   readonly name: string;
@@ -233,8 +230,8 @@ export class Cache {
       exclusions: this.#exclusions,
       takenAddresses: this.#deviceAddresses,
       reservedVrids: (this.#reservedVrids ??= new Set(this.#vrids)),
-      ...ofWriter,
-      nowMs,
+      // Only who writes can find out that another program does, too, and what the API refuses.
+      ...{ conflicts: new Map(), refusals: new Map(), nowMs },
     };
   }
 

@@ -111,13 +111,6 @@ export interface Settings {
   readonly defaultDevice?: string;
 }
 
-/** A node that has said nothing since its Lease ran out. */
-interface UnresponsiveNode {
-  /** The last one that was received. */
-  readonly renewal: string;
-  readonly report: NodeReport;
-}
-
 /** The Lease of a node, as it was received last. */
 interface ReceivedLease {
   readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string };
@@ -147,8 +140,8 @@ export interface Objects {
   readonly leases: ReceivedLease;
   /** Nodes whose Lease lives, to what they last reported. See `NodeLeases`. */
   readonly livingReports: NodeReport;
-  /** Nodes whose Lease is over. Those that do not exist are among them. */
-  readonly unresponsiveNodes: UnresponsiveNode;
+  /** Nodes whose Lease is over, with the last renewal and report that were received. Those that do not exist are among them. */
+  readonly unresponsiveNodes: { readonly renewal: string; readonly report: NodeReport };
   readonly devices: LoadBalancerDevice;
   /** By `NAMESPACE/NAME`, where there are devices. */
   readonly endpointSlices: ServiceSlice;
@@ -295,45 +288,39 @@ export interface DeviceBalancer {
   readonly isTakenOver: boolean;
 }
 
-/** For a condition. */
+/** For a condition. Reasons are published: docs/services-reference.md. */
 export interface DeviceProblem {
-  readonly reason: ProblemReason;
+  readonly reason:
+    /** The device does not answer, or it did not work: it is tried again. */
+    | 'DeviceFailed'
+    /** The device will not do it: a person has to change something. */
+    | 'DeviceRefused'
+    /** It takes long. */
+    | 'WaitingForDevice'
+    /** The Service asks for what a device cannot have, or what others have. */
+    | 'AddressTaken'
+    | 'NoFreeAddress'
+    | 'OutsideDevice'
+    | 'AddressesMalformed'
+    | 'NotSupported';
   readonly message: string;
 }
-
-/** Published: docs/services-reference.md. */
-type ProblemReason =
-  /** The device does not answer, or it did not work: it is tried again. */
-  | 'DeviceFailed'
-  /** The device will not do it: a person has to change something. */
-  | 'DeviceRefused'
-  /** It takes long. */
-  | 'WaitingForDevice'
-  /** The Service asks for what a device cannot have, or what others have. */
-  | 'AddressTaken'
-  | 'NoFreeAddress'
-  | 'OutsideDevice'
-  | 'AddressesMalformed'
-  | 'NotSupported';
 
 /** The key of what a device has of the Service of a uid. */
 export function toBalancerKey(device: string, uid: string): string {
   return `${device} ${uid}`;
 }
 
-/** Why nothing is given of a pool. Published, as the reason of its condition `Accepted`. */
-type PoolRefusalReason =
-  | 'AddressesMalformed'
-  | 'AddressesNotUnicast'
-  | 'SelectorMalformed'
-  | 'DurationMalformed'
-  | 'PoolsOverlap'
-  | 'AddressesReserved'
-  | 'Deleted';
-
-/** A reason, and what is said of it. */
+/** Why nothing is given of a pool. Reasons are published, as those of its condition `Accepted`. */
 export interface PoolRefusal {
-  readonly reason: PoolRefusalReason;
+  readonly reason:
+    | 'AddressesMalformed'
+    | 'AddressesNotUnicast'
+    | 'SelectorMalformed'
+    | 'DurationMalformed'
+    | 'PoolsOverlap'
+    | 'AddressesReserved'
+    | 'Deleted';
   readonly message: string;
 }
 

@@ -9,14 +9,8 @@ import {
 import { type Service, type ServiceRequests, readRequests } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { findPoolsOf } from '../cache/pools.ts';
-import { listPublished, findCondition, isInUse, getIngress } from '../cache/parts.ts';
-import {
-  addressReady,
-  type VirtualIp,
-  type AddressUser,
-  finalizer,
-  cleanupFinalizer,
-} from '../../lib/api/vipnat.ts';
+import { listPublished, findReadiness, isJudged, isInUse, getIngress } from '../cache/parts.ts';
+import { type VirtualIp, type AddressUser, finalizer, cleanupFinalizer } from '../../lib/api/vipnat.ts';
 import { type Write, createVirtualIp, patchVirtualIp, type Confirmation } from '../step.ts';
 import { chooseSeat } from '../allocate/seats.ts';
 
@@ -66,7 +60,9 @@ function findTarget(request: Request, allocations: Allocations, view: ClusterVie
   if (named === undefined) return { ...base, ...findAny(request, { allocations, view }) };
   // Its status has an address that is not its own: of another load balancer, or its VirtualIP was deleted by hand.
   const choice = chooseNamed(request, named, view);
-  return 'reason' in choice ? { ...base, problem: toLoss(named, choice) } : { ...base, choice };
+  if (!('reason' in choice)) return { ...base, choice };
+  const message = `The Service no longer has ${named.text}. ${choice.message}`;
+  return { ...base, problem: { reason: 'AddressLost', message } };
 }
 
 function toOutcome(choice: Choice | AllocationProblem): Partial<Target> {
@@ -74,8 +70,8 @@ function toOutcome(choice: Choice | AllocationProblem): Partial<Target> {
 }
 
 /** Whether an address was taken out of a Service's status, because another host answers for it. It is to come back. */
-export function wasWithdrawn({ status }: Service): boolean {
-  return findCondition(status?.conditions ?? [], addressReady)?.reason === 'AddressWithdrawn';
+export function wasWithdrawn(service: Service): boolean {
+  return findReadiness(service)?.reason === 'AddressWithdrawn';
 }
 
 /** One that it has, then one that it gives back, before any other. */
@@ -97,10 +93,6 @@ function findAny(
 
 function isGood({ virtualIp }: Pick<Allocation, 'virtualIp'>, view: ClusterView): boolean {
   return !isInUse(virtualIp) && view.pools.has(virtualIp.spec.pool);
-}
-
-function toLoss({ text }: Address, { message }: AllocationProblem): AllocationProblem {
-  return { reason: 'AddressLost', message: `The Service no longer has ${text}. ${message}` };
 }
 
 /** What a Service has of vipnat: addresses, finalizers, and VirtualIPs that somebody deleted. */
@@ -206,7 +198,7 @@ export function restoreVirtualIp(name: string, { spec }: VirtualIp, view: Cluste
  * Null where there is none to be made. No leader remembers what was deleted before its time: here it is not known which nodes learned of it.
  */
 export function restoreLost(service: Service, view: ClusterView): Write | null {
-  if (findCondition(service.status?.conditions ?? [], addressReady) === null) return null;
+  if (!isJudged(service)) return null;
   for (const { ip, ipMode } of getIngress(service)) {
     const address = ipMode === 'VIP' ? parseAddress(ip ?? '') : null;
     const pool = findPool(address, view);

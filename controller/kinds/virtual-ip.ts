@@ -251,22 +251,15 @@ function listCurrentOwners(virtualIp: VirtualIp, view: ClusterView): readonly No
 
 /** Since when nobody has it: the moment that is known, or now. Null while somebody has it. */
 function findReleasedAt(virtualIp: VirtualIp, view: ClusterView): string | null {
-  const { services, leaving } = virtualIp.spec;
-  if (services.length > 0 || leaving.length > 0) return null;
-  return toTime(readReleasedMs(virtualIp, view) ?? view.nowMs);
+  return isUsed(virtualIp) ? null : toTime(readReleasedMs(virtualIp, view) ?? view.nowMs);
 }
 
 /** While no node lives that could ask, what was found stays so. */
 function judgeUse(virtualIp: VirtualIp, view: ClusterView): WantedCondition | null {
   const type = 'AddressInUse';
   const { pool, services } = virtualIp.spec;
-  if (isWitnessed(virtualIp, view))
-    return {
-      type,
-      status: 'True',
-      reason: 'AnotherHost',
-      message: 'Another host on the network answers for it.',
-    };
+  const message = 'Another host on the network answers for it.';
+  if (isWitnessed(virtualIp, view)) return { type, status: 'True', reason: 'AnotherHost', message };
   const isUnasked = services.length > 0 && view.candidates.list(pool).length === 0;
   if (!isInUse(virtualIp) || isUnasked) return null;
   return { type, status: 'False', reason: 'Free', message: 'No other host answers for it.' };
@@ -304,18 +297,16 @@ function judgeWithdrawn(virtualIp: VirtualIp, view: ClusterView): WantedConditio
   const { metadata, spec, status } = virtualIp;
   const isAwaited = spec.leaving.length > 0 && view.candidates.haveForgotten(metadata.resourceVersion);
   const unresponsive = isAwaited ? listUnresponsiveOwners(virtualIp, view) : [];
-  if (unresponsive.length > 0)
-    return { type, status: 'False', reason: 'NodeUnresponsive', message: describeUnresponsive(unresponsive) };
+  if (unresponsive.length > 0) {
+    const why = 'No other Service gets it before the balancer there reports, or the Node is deleted.';
+    const message = `${shorten(unresponsive)} may still serve it: the Lease is over. ${why}`;
+    return { type, status: 'False', reason: 'NodeUnresponsive', message };
+  }
   const isWithdrawn = findCondition(status?.conditions ?? [], type)?.status === 'False';
   // Whoever leaves next is judged when living nodes have forgotten it.
   if (!isWithdrawn || (spec.leaving.length > 0 && !isAwaited)) return null;
   const message = 'No node serves it for a Service that gave it back.';
   return { type, status: 'True', reason: 'Forgotten', message };
-}
-
-function describeUnresponsive(nodes: readonly string[]): string {
-  const names = shorten(nodes);
-  return `${names} may still serve it: the Lease is over. No other Service gets it before the balancer there reports, or the Node is deleted.`;
 }
 
 /** Says what it waits for, to whoever has deleted it. */

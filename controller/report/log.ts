@@ -186,16 +186,11 @@ const reportAgainMs = 3_600_000;
 /** As many keys as can fail at a time before one that was reported may be reported early. */
 const maxKeys = 10_000;
 
-interface Report {
-  readonly atMs: number;
-  /** How many failures in a row there were before. */
-  readonly failures: number;
-}
-
 /** Which failures of a key are reported: the third in a row, and once an hour as long as the row continues. */
 class ReportedFailures {
   readonly #clock: Clock;
-  readonly #keyToReport = new Map<string, Report>();
+  /** Keys to when the last one was reported, and how many in a row there were before the last one. */
+  readonly #keyToReport = new Map<string, Readonly<Record<'atMs' | 'failures', number>>>();
 
   constructor(clock: Clock) {
     this.#clock = clock;

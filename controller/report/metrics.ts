@@ -198,12 +198,9 @@ export const drainStart = {
   },
 } as const satisfies { readonly name: string; readonly definition: MetricDefinition };
 
-/** The name of one of them. */
-type ControllerMetric = keyof typeof controllerMetrics;
-
 /** One value of one of them. */
 interface ControllerSample {
-  readonly name: ControllerMetric;
+  readonly name: keyof typeof controllerMetrics;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
@@ -214,7 +211,7 @@ export function listControllerSamples(state: ControllerState): ControllerSample[
     const values = read(state) ?? [];
     const rows = typeof values === 'object' ? values : [[values] as const];
     return rows.map(([value, ...texts]) => ({
-      name: name as ControllerMetric,
+      name: name as ControllerSample['name'],
       labels: Object.fromEntries(labels.map((label, at) => [label, texts[at] ?? ''])),
       value: Number(value),
     }));
