@@ -112,13 +112,13 @@ export class CandidateNodes {
 
   /** Who says that it holds a seat, `POOL/INDEX`, by name. One node, unless a seat is moving, or keepalived runs nowhere. */
   listCurrentOwners(seat: string): readonly NodeReport[] {
-    this.#seatToReports ??= groupBy([...this.#known.livingReports.values()], ({ seats }) => seats);
+    this.#seatToReports ??= groupBy(this.#known.livingReports.values(), ({ seats }) => seats);
     return this.#seatToReports.get(seat) ?? [];
   }
 
   /** The candidates that may hold a seat, and find that another host has an address. */
   listFinders(pool: string, seat: number, address: string): readonly NodeReport[] {
-    this.#addressToFinders ??= groupBy([...this.#known.livingReports.values()], ({ inUse }) => inUse);
+    this.#addressToFinders ??= groupBy(this.#known.livingReports.values(), ({ inUse }) => inUse);
     return this.#listOfSeat(this.#addressToFinders.get(address) ?? [], pool, seat);
   }
 
@@ -128,7 +128,7 @@ export class CandidateNodes {
    */
   listReporting(what: 'left' | 'dropping', pool: string, service: string): readonly string[] {
     const serviceToReports = findOrAdd(this.#serviceToReports, what, () =>
-      groupBy([...this.#known.livingReports.values()], (report) => Object.keys(report[what] ?? {})),
+      groupBy(this.#known.livingReports.values(), (report) => Object.keys(report[what] ?? {})),
     );
     const reporting = serviceToReports.get(service) ?? [];
     if (reporting.length === 0) return [];
@@ -178,11 +178,11 @@ export class CandidateNodes {
 
 /** By texts that reports have; in the order of the nodes' names. */
 function groupBy(
-  reports: readonly NodeReport[],
+  reports: Iterable<NodeReport>,
   list: (report: NodeReport) => readonly string[],
 ): Map<string, NodeReport[]> {
   const textToReports = new Map<string, NodeReport[]>();
-  for (const report of reports.toSorted((one, other) => (one.node < other.node ? -1 : 1)))
+  for (const report of [...reports].sort((one, other) => (one.node < other.node ? -1 : 1)))
     for (const text of new Set(list(report))) findOrAdd(textToReports, text, () => []).push(report);
   return textToReports;
 }

@@ -157,7 +157,7 @@ function findOwnProblem(pool: AddressPool, ranges: readonly AddressRange[]): Poo
     const message = `"${malformed}" is not a range: FIRST-LAST, a CIDR without bits of a host, or one address.`;
     return { reason: 'AddressesMalformed', message };
   }
-  return findForeignScope(ranges) ?? findSelectors(spec) ?? findDurations(spec);
+  return findForeignScope(ranges) ?? findMalformed(spec);
 }
 
 function findForeignScope(ranges: readonly AddressRange[]): PoolRefusal | null {
@@ -179,15 +179,11 @@ const specialRanges = [
   'ff00::/8',
 ].flatMap((text) => parseRange(text) ?? []);
 
-function findSelectors(spec: AddressPool['spec']): PoolRefusal | null {
+function findMalformed(spec: AddressPool['spec']): PoolRefusal | null {
   for (const name of ['serviceSelector', 'namespaceSelector', 'nodeSelector'] as const) {
     const problem = findSelectorProblem(spec[name]);
     if (problem !== null) return { reason: 'SelectorMalformed', message: `${name}: ${problem}.` };
   }
-  return null;
-}
-
-function findDurations(spec: AddressPool['spec']): PoolRefusal | null {
   for (const name of ['advert', 'reuseAfter'] as const) {
     const message = `${name}: "${spec[name]}" is not a duration like 300ms.`;
     if (parseGoDuration(spec[name]) === null) return { reason: 'DurationMalformed', message };

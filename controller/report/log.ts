@@ -80,11 +80,8 @@ export class ControllerLog extends FollowLog {
   };
 
   /** All objects are known. */
-  readonly onBegun = ({
-    services,
-    virtualIps,
-    pools,
-  }: Pick<Known, 'services' | 'virtualIps' | 'pools'>): void => {
+  readonly onBegun = (known: Pick<Known, 'services' | 'virtualIps' | 'pools'>): void => {
+    const { services, virtualIps, pools } = known;
     const counts = `${pools.size} pools, ${virtualIps.size} virtual IPs and ${services.size} Services`;
     this.logger.info(`this controller knows ${counts}, and takes steps from now on`);
   };

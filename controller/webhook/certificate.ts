@@ -216,15 +216,14 @@ function toDates({ validFromDate, validToDate }: X509Certificate): { madeMs: num
 }
 
 /** Imported late: one controller makes a certificate, once in months. */
+const load = () => Promise.all([import('@peculiar/asn1-schema'), import('@peculiar/asn1-x509')]);
+
 async function signCertificate(
   name: string,
   date: Date,
   { publicKey, privateKey }: KeyPairKeyObjectResult,
 ): Promise<string> {
-  const [{ AsnConvert }, x509] = await Promise.all([
-    import('@peculiar/asn1-schema'),
-    import('@peculiar/asn1-x509'),
-  ]);
+  const [{ AsnConvert }, x509] = await load();
   const serial = randomBytes(16);
   // A positive number of the whole length.
   serial.writeUInt8((serial.readUInt8() & 0x3f) | 0x40);
@@ -263,10 +262,7 @@ async function signCertificate(
 
 /** For a server, and for nothing else. */
 async function toExtensions(name: string) {
-  const [{ AsnConvert, OctetString }, x509] = await Promise.all([
-    import('@peculiar/asn1-schema'),
-    import('@peculiar/asn1-x509'),
-  ]);
+  const [{ AsnConvert, OctetString }, x509] = await load();
   const extend = (extnID: string, value: unknown) =>
     new x509.Extension({
       ...{ extnID, critical: extnID !== x509.id_ce_subjectAltName && extnID !== x509.id_ce_extKeyUsage },
