@@ -29,7 +29,7 @@ import {
 import { Fifo, replaceFile } from '../../lib/files.ts';
 import { AddressConflicts, type FindAddressUsers, type HeldAddress } from './conflicts.ts';
 import { parseAddress } from '../../lib/net.ts';
-import type { Cancel } from '../../lib/clock.ts';
+import { TriggerQueue, type Requeue } from '../../lib/sync-queue.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /** What differs from process to process. */
@@ -235,8 +235,8 @@ const expectedMs = 5000;
 /** Where an address is in no subnet, routes are read so often: a host may have very many. */
 const routesMs = 60_000;
 
-/** A burst of changes makes one file. */
-const settleMs = 20;
+/** Why to look before it is time. */
+type Cause = 'notice' | 'objects';
 
 /** Of one node, from `start` to `stop`. */
 export class Seats {
@@ -270,10 +270,7 @@ export class Seats {
   #check = '';
   #isFailing = false;
   #isStopped = false;
-  #isSyncing = false;
-  #dueAt = Infinity;
-  #cancel: Cancel = () => undefined;
-  #syncing: Promise<void> = Promise.resolve();
+  readonly #queue: TriggerQueue<Cause>;
 
   constructor(ports: SeatsPorts) {
     const { clock, findAddressUsers, notices, logger } = ports;
@@ -285,56 +282,42 @@ export class Seats {
     });
     this.#notices = new NoticeReader(notices, clock, ({ instance, state }) => {
       logger.debug(`keepalived reports ${state} for ${instance}`);
-      this.#syncIn(0);
+      this.#queue.requeueAfter('notice', 0);
     });
+    // A burst of changes makes one file. Answers of the network take half a second, and no processor: nothing rests for them.
+    this.#queue = new TriggerQueue({ clock, awaited: ['notice'], sync: () => this.#sync(), mostRestMs: 0 });
   }
 
   /** Begins to sync. Writes nothing before the first `update`: what an earlier process has left stays until then. */
   start(): void {
     this.#notices.start();
-    this.#syncIn(0);
+    this.#queue.requeueAfter('tick', 0);
   }
 
   /** Takes what the API has now, all of it. Returns immediately. */
   update(input: SeatsInput): void {
     if (input.virtualIps !== this.#input?.virtualIps) this.#announced = listAnnounced(input);
     this.#input = input;
-    this.#syncIn(settleMs);
+    this.#queue.trigger('objects');
   }
 
   /** Takes whether an address of a seat is dead here without a balancer: then keepalived gives the seats up when this one has ended. Returns immediately. */
   setNeedsBalancer(needsBalancer: boolean): void {
     this.#needsBalancer = needsBalancer;
-    this.#syncIn(settleMs);
+    this.#queue.trigger('objects');
   }
 
   /** Ends when nothing is in progress. The seats stay where they are: keepalived still runs. No callback is called afterwards. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#cancel();
-    await Promise.all([this.#syncing, this.#notices.stop()]);
+    await Promise.all([this.#queue.stop(), this.#notices.stop()]);
   }
 
-  /** Plans a sync, unless an earlier one is planned; after the one in progress. */
-  #syncIn(delayMs: number): void {
-    const { clock } = this.#ports;
-    const dueAt = clock.now() + delayMs;
-    if (this.#isStopped || dueAt >= this.#dueAt) return;
-    this.#dueAt = dueAt;
-    if (this.#isSyncing) return;
-    this.#cancel();
-    this.#cancel = clock.schedule(delayMs, () => {
-      this.#syncing = this.#sync();
-    });
-  }
-
-  async #sync(): Promise<void> {
-    this.#isSyncing = true;
-    this.#dueAt = Infinity;
+  async #sync(): Promise<Requeue<Cause>> {
+    let waitMs: number | null = null;
     try {
-      const waitMs = await this.#reconcile();
+      waitMs = await this.#reconcile();
       if (waitMs === null) this.#recover();
-      else this.#syncIn(waitMs);
     } catch (error) {
       const detail = `the seats of this node cannot be kept: ${(error as Error).message}. They stay as they are`;
       if (!this.#isFailing) this.#ports.logger.error(detail, { code: findErrorCode(error) });
@@ -343,12 +326,9 @@ export class Seats {
       if (this.#input !== null && this.#state === null) this.#setState(nothingHeld);
       if (this.#input !== null) this.#reportPlanned(this.#input);
     }
-    this.#isSyncing = false;
-    const { clock } = this.#ports;
-    const isExpecting = this.#missingSince !== null && clock.now() - this.#missingSince < expectedMs;
-    const delayMs = Math.min(isExpecting ? soonMs : intervalMs, Math.max(0, this.#dueAt - clock.now()));
-    this.#dueAt = Infinity;
-    this.#syncIn(delayMs);
+    const isExpecting =
+      this.#missingSince !== null && this.#ports.clock.now() - this.#missingSince < expectedMs;
+    return { cause: 'tick', delayMs: Math.min(isExpecting ? soonMs : intervalMs, waitMs ?? Infinity) };
   }
 
   /** All is in the wanted state. A sync that only waited for its turn to write does not count. */
