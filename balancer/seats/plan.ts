@@ -2,7 +2,6 @@ import { type SeatFiles, renderConfiguration, toPriority } from '../../lib/keepa
 import {
   seatsMark,
   toRouterId,
-  wholePrefixes,
   allVrids,
   type HostAddress,
   listSubnets,
@@ -18,6 +17,7 @@ import {
   isInSubnet,
   toBlock,
   toNumber,
+  familyToBits,
 } from '../../lib/net.ts';
 import { parseGoDuration } from '../../lib/api/service.ts';
 
@@ -78,16 +78,11 @@ export function listAnnounced({ virtualIps }: SeatsInput): ReadonlySet<string> {
   );
 }
 
-/** What a seat's vrrp_instance is called. */
-function nameSeatInstance(seat: string): string {
-  return `seat-${seat}`;
-}
-
 /** Of one family. Adverts name the anchor alone: nodes that differ in a Service's address still agree on the seat holder. */
 function toInstance({ name, anchor, device, vrid, place, advertMs, isUsed, addresses }: PlannedSeat) {
   const others = new Set(addresses.map((one) => one.device));
   return {
-    name: nameSeatInstance(name),
+    name: `seat-${name}`,
     device,
     vrid,
     priority: toPriority(place),
@@ -105,7 +100,7 @@ function toInstance({ name, anchor, device, vrid, place, advertMs, isUsed, addre
 const anchorOptions = { ipv4: 'scope host no_track', ipv6: 'no_track' } as const;
 
 function render({ address: { family, text }, device }: PlacedAddress, usual: string): string {
-  return `${text}/${wholePrefixes[family]}${device === usual ? '' : ` dev ${device}`}`;
+  return `${text}/${familyToBits[family]}${device === usual ? '' : ` dev ${device}`}`;
 }
 
 /** What the API has that the seats of a node follow from. */
@@ -157,7 +152,9 @@ export interface SeatsPlan {
 export function planSeats({ pools, virtualIps }: SeatsInput, host: SeatsHost): SeatsPlan {
   const planning: Planning = { host, problems: [], unheld: new Map(), taken: new Set(), owners: new Map() };
   const candidates = pools
-    .flatMap((pool) => (pool.status?.seats ?? []).map((seat) => toCandidate(pool, seat)))
+    .flatMap((pool) =>
+      (pool.status?.seats ?? []).map((seat) => ({ name: `${pool.metadata.name}/${seat.index}`, pool, seat })),
+    )
     .filter(({ seat }) => seat.nodes.includes(host.node))
     .sort((one, other) => (one.name < other.name ? -1 : 1));
   const seatToVirtualIps = groupAddresses(virtualIps);
@@ -182,10 +179,6 @@ interface Candidate {
   readonly name: string;
   readonly pool: AddressPool;
   readonly seat: Seat;
-}
-
-function toCandidate(pool: AddressPool, seat: Seat): Candidate {
-  return { name: `${pool.metadata.name}/${seat.index}`, pool, seat };
 }
 
 /** None where this node cannot hold it. */
@@ -234,9 +227,8 @@ function readEntry({ index, anchor: text, vrid, network: place }: Seat) {
   const anchor = parseAnchor(text)?.address;
   const network = parseAddress(place);
   const areNumbers = Number.isInteger(index) && index >= 0 && allVrids.includes(vrid);
-  return areNumbers && anchor !== undefined && network?.family === anchor.family
-    ? { anchor, network, vrid }
-    : null;
+  const isEntry = areNumbers && anchor !== undefined && network?.family === anchor.family;
+  return isEntry ? { anchor, network, vrid } : null;
 }
 
 /** The schema of the API takes no other: 100 ms to 10 s, in hundredths of a second (RFC 9568, section 5.2.7). */
@@ -390,7 +382,7 @@ function listClosest(address: Address, networks: readonly HostAddress[]): HostAd
 
 /** Neighbours send to nobody there, or to each router: RFC 919 and 922, and RFC 4291, 2.6.1. Links of two hosts have no such addresses (RFC 3021, 6164). */
 function findBoundary(address: Address, subnets: readonly HostAddress[]): string | null {
-  const bits = wholePrefixes[address.family];
+  const bits = familyToBits[address.family];
   const subnet = subnets.find((one) => isInSubnet(address.text, one) && bits - one.prefixLength > 1);
   if (subnet === undefined) return null;
   const block = toBlock(address, subnet.prefixLength);

@@ -8,7 +8,6 @@ import {
   toBlock,
   familyToBits,
   toNumber,
-  type Address,
   isInSubnet,
 } from '../../lib/net.ts';
 import type { PlacedAddress } from '../../lib/kernel/addresses.ts';
@@ -98,15 +97,13 @@ const localToNumbers = new WeakMap<ReadonlySet<string>, Numbers>();
 
 /** A host may have thousands, and each Service with ranges asks. */
 function numberLocal(local: ReadonlySet<string>): Numbers {
-  const addresses = () => [...local].map(parseAddress).filter((one): one is Address => one !== null);
-  const numbers = localToNumbers.get(local) ?? sortOut(addresses());
+  const known = localToNumbers.get(local);
+  if (known !== undefined) return known;
+  const addresses = [...local].flatMap((text) => parseAddress(text) ?? []);
+  const ofFamily = (family: Family) => addresses.filter((one) => one.family === family).map(toNumber);
+  const numbers = { ipv4: ofFamily('ipv4'), ipv6: ofFamily('ipv6') };
   localToNumbers.set(local, numbers);
   return numbers;
-}
-
-function sortOut(addresses: readonly Address[]): Numbers {
-  const ofFamily = (family: Family) => addresses.filter((one) => one.family === family).map(toNumber);
-  return { ipv4: ofFamily('ipv4'), ipv6: ofFamily('ipv6') };
 }
 
 /** By halves: ranges are in order. */
@@ -127,8 +124,6 @@ function isInRanges(number: bigint, ranges: readonly AddressRange[]): boolean {
 /** kube-proxy in ipvs mode gives it the addresses of all Services, on every node. Source: pkg/proxy/ipvs, defaultDummyDevice. */
 const proxyInterface = 'kube-ipvs0';
 
-const wholePrefixes = { ipv4: 32, ipv6: 128 } as const;
-
 /**
  * This host's addresses with a subnet, if kube-proxy has an interface with Services' addresses here; null otherwise. The kernel then
  * takes an address for one of whichever interface had it first (fib_lookup of Linux 6.1), which is kube-proxy's after a move. Pure.
@@ -138,7 +133,7 @@ export function listUplinks(addresses: readonly PlacedAddress[]): readonly Place
   return addresses.filter(
     ({ device, family, prefixLength }) =>
       ![proxyInterface, 'lo'].includes(device) &&
-      prefixLength < wholePrefixes[family] &&
+      prefixLength < familyToBits[family] &&
       safeInterface.test(device),
   );
 }
@@ -178,10 +173,10 @@ export function listDraining(
   chosen: readonly Backend[],
   onlyOn: string | null,
 ): readonly End[] {
-  const drained = backends.filter(
-    (backend) => (backend.isEnding || backend.weight === 0) && !chosen.includes(backend),
+  return backends.filter(
+    (one) =>
+      (one.isEnding || one.weight === 0) && !chosen.includes(one) && (onlyOn === null || one.node === onlyOn),
   );
-  return onlyOn === null ? drained : drained.filter(({ node }) => node === onlyOn);
 }
 
 /** Whether endpoints see the clients' own addresses. */
@@ -284,7 +279,7 @@ export interface BalancedService {
 /** A port of an address. */
 export function nameTaken(
   address: string,
-  { protocol, port }: { readonly protocol: string; readonly port: number },
+  { protocol, port }: Pick<PortBalance, 'protocol' | 'port'>,
 ): string {
   return `${address} ${protocol} ${port}`;
 }
@@ -370,11 +365,9 @@ export function planRelay(
     present.filter(({ node }) => node !== here).map(({ node, address }) => [node ?? '', address]),
   );
   if (nodes.size === 0) return null;
-  const ends = serving.map(
-    ({ address, port, node }) => [`${address} . ${port}`, node === here ? null : node] as const,
-  );
-  const weights = new Map(serving.map(({ address, port, weight }) => [`${address} . ${port}`, weight]));
-  return { ends: new Map(ends), weights, nodes, ...(uplinks === null ? {} : { uplinks }) };
+  const ends = new Map(serving.map((one) => [nameEnd(one), one.node === here ? null : one.node]));
+  const weights = new Map(serving.map((one) => [nameEnd(one), one.weight]));
+  return { ends, weights, nodes, ...(uplinks === null ? {} : { uplinks }) };
 }
 
 /** The nodes whose pods are to get no new connection, to why. */

@@ -118,7 +118,7 @@ export class SlowStarts {
   readonly #onDue: (services: readonly string[]) => void;
   readonly #serviceToStarts = new Map<string, Map<string, Start>>();
   readonly #serviceToDueMs = new Map<string, number>();
-  #cancel: Cancel | null = null;
+  #cancel: Cancel = () => undefined;
   #steppedMs = -Infinity;
   #isStopped = false;
 
@@ -151,7 +151,7 @@ export class SlowStarts {
   /** Calls nobody any more. */
   stop(): void {
     this.#isStopped = true;
-    this.#cancel?.();
+    this.#cancel();
   }
 
   /** Since when addresses have a pod that is ready. Weights are by address, so of several pods there the first one counts. */
@@ -195,8 +195,7 @@ export class SlowStarts {
 
   #plan(): void {
     if (this.#isStopped) return;
-    this.#cancel?.();
-    this.#cancel = null;
+    this.#cancel();
     if (this.#serviceToDueMs.size === 0) return;
     const now = this.#clock.now();
     const dueMs = Math.max(this.#steppedMs + paceMs, Math.min(...this.#serviceToDueMs.values()));
@@ -308,25 +307,20 @@ export class FollowedObjects {
     this.#informers = {
       services: this.#follow('services', services, (changes) => {
         this.index.takeServices(changes);
-        return true;
       }),
       endpointslices: this.#follow('endpointslices', endpointSlices, (changes) => {
         this.index.takeSlices(changes);
-        return true;
       }),
       earlyslices: this.#follow('earlyslices', earlySlices, (changes) => {
         this.index.takeEarlySlices(changes);
-        return true;
       }),
       virtualips: this.#follow('virtualips', virtualIps, (changes, objects) => {
         const admitted = this.#addresses.take(changes, objects);
         this.index.takeVirtualIps(admitted);
         if (admitted.length > 0) this.#virtualIps = [...this.#addresses.objects.values()];
-        return true;
       }),
       pools: this.#follow('pools', addressPools, (_, objects) => {
         this.#pools = [...objects.values()];
-        return true;
       }),
       nodes: this.#follow('nodes', followedNodes, (changes, objects) => this.#takeNodes(changes, objects)),
     };
@@ -418,17 +412,17 @@ export class FollowedObjects {
     this.#starts.stop();
   }
 
-  /** `take` answers whether what it is given may matter. */
+  /** What `take` is given matters, unless it answers false. */
   #follow<T extends ApiObject>(
     kind: Followed,
     resource: Resource<T>,
-    take: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => boolean,
+    take: (changes: readonly Change<T>[], objects: ReadonlyMap<string, T>) => unknown,
   ): Informer<T> {
     return new Informer({
       ...this.#options,
       resource,
       onChanges: (changes, objects) => {
-        const isNews = take(changes, objects);
+        const isNews = take(changes, objects) !== false;
         if (this.#hasListed) this.index.early.follow();
         if (isNews) this.#noteChange();
       },

@@ -22,12 +22,11 @@ import {
   defaultAffinitySeconds,
 } from './backends.ts';
 import { families, type Family } from '../../lib/net.ts';
-import { type Backend, listBackends } from '../../lib/api/endpoints.ts';
+import { listBackends } from '../../lib/api/endpoints.ts';
 import {
   type Service,
   readAnnotation,
   readDuration,
-  type Method,
   methods,
   findUnknownMethod,
 } from '../../lib/api/service.ts';
@@ -90,6 +89,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     family,
     sources: listSources(ranges, family, { addresses, local: place.local }),
   };
+  const onlyOn = general.keepsClient ? place.node : null;
   const nodeToAddress = new Map<string, string>();
   const { outages = noOutages, endings = noEndings, routed = new Set() } = place;
   const uplinks = findUplinks(addresses, place.uplinks);
@@ -101,25 +101,25 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     const listing = listBackends(slices, query, place.vips);
     refused.push(...listing.refused);
     const present = applyOutages(applyEndings(listing.backends, endings), outages);
-    for (const [node, address] of listElsewhere(service, present, place)) nodeToAddress.set(node, address);
+    const elsewhere = onlyOn === null ? [] : listNodes(present, onlyOn);
+    for (const [node, address] of elsewhere) nodeToAddress.set(node, address);
     const chosen = chooseBackends(service, present, place);
-    const relay = isLocal(service)
-      ? planRelay(present, { here: place.node, protocol: port.protocol, uplinks, routed })
-      : null;
+    const path = { protocol: port.protocol, uplinks, routed };
+    const relay = onlyOn === null ? null : planRelay(present, { ...path, here: onlyOn });
     if (chosen === null && relay === null) return [];
     return [
       {
         ...{ ...general, addresses: own },
         ...{ protocol: port.protocol, port: port.port, relay },
         ...{ isHere: chosen !== null, backends: chosen ?? [], present },
-        draining: listDraining(present, chosen ?? [], isLocal(service) ? place.node : null),
+        draining: listDraining(present, chosen ?? [], onlyOn),
       },
     ];
   });
   const dropping = describeDropping(ports, place);
   const losses = listLosses(service, dropping, nodeToAddress, place);
   return {
-    ports: addGuard(ports, addresses, { guarded: balanced.guarded ?? new Map(), uplinks }),
+    ports: addGuard(ports, addresses, balanced, uplinks),
     refused,
     remarks: [...listRemarks(balanced, ranges.malformed), ...losses],
     ...{ left, dropping },
@@ -131,26 +131,14 @@ export function balanceService(balanced: BalancedService, family: Family, place:
 function addGuard(
   ports: readonly PortBalance[],
   addresses: readonly string[],
-  { guarded, uplinks }: Required<Pick<BalancedService, 'guarded'>> & Pick<Guard, 'uplinks'>,
+  { guarded = new Map() }: BalancedService,
+  uplinks: Guard['uplinks'],
 ): readonly PortBalance[] {
-  const own = new Map(
-    addresses.flatMap((address) => {
-      const named = guarded.get(address);
-      return named === undefined ? [] : [[address, named] as const];
-    }),
-  );
+  const named = addresses.filter((address) => guarded.has(address));
+  const own = new Map(named.map((address) => [address, guarded.get(address) ?? []]));
   const [first, ...others] = ports;
-  return first === undefined || own.size === 0
-    ? ports
-    : [{ ...first, guard: { addresses: own, uplinks } }, ...others];
-}
-
-function listElsewhere(
-  service: Service,
-  backends: readonly Backend[],
-  { node }: Place,
-): ReadonlyMap<string, string> {
-  return isLocal(service) ? listNodes(backends, node) : new Map();
+  if (first === undefined || own.size === 0) return ports;
+  return [{ ...first, guard: { addresses: own, uplinks } }, ...others];
 }
 
 /** Whether the owner of a Service wants kube-proxy's rules alone to have its connections. */
@@ -164,16 +152,11 @@ function describeService(service: Service): General {
   const { metadata, spec } = service;
   return {
     service: `${metadata.namespace}/${metadata.name}`,
-    method: readMethod(service),
+    method: methods.find((method) => method === readAnnotation(service, 'method')) ?? methods[0],
     affinitySeconds: readAffinity(spec),
-    keepsClient: spec.externalTrafficPolicy === 'Local',
+    keepsClient: isLocal(service),
     drainMs: readDuration(service, 'drainTimeout').ms,
   };
-}
-
-function readMethod(service: Service): Method {
-  const given = readAnnotation(service, 'method');
-  return methods.find((method) => method === given) ?? methods[0];
 }
 
 function readAffinity({ sessionAffinity, sessionAffinityConfig }: Service['spec']): number | null {

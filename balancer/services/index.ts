@@ -30,6 +30,8 @@ import type { Change } from '../../lib/kubernetes/informer.ts';
 
 /** What is remembered of a pod of an early slice. */
 interface PodMemory {
+  readonly address: string;
+  readonly pod: number | null;
   /** Kubernetes' slices have, or had, it. */
   isListed: boolean;
   /** They called it ready. */
@@ -38,7 +40,6 @@ interface PodMemory {
 
 type EarlyEndpoint = NonNullable<EarlySlice['endpoints']>[number];
 type Endpoint = NonNullable<ServiceSlice['endpoints']>[number];
-type Slices<T> = Iterable<T>;
 
 /** Of all Services, by their keys. What is remembered are pods of early slices that are there. */
 export class EarlyEndpoints {
@@ -60,12 +61,13 @@ export class EarlyEndpoints {
   }
 
   /** Takes the early slices that a Service has from now on, and Kubernetes' slices as they are. */
-  takeEarly(service: string, early: Slices<EarlySlice>, slices: Slices<ServiceSlice>): void {
+  takeEarly(service: string, early: Iterable<EarlySlice>, slices: Iterable<ServiceSlice>): void {
     const before = this.#serviceToPods.get(service);
     const pods = new Map<string, PodMemory>();
     for (const endpoint of listEarly(early)) {
       const key = describePod(endpoint);
-      pods.set(key, before?.get(key) ?? { isListed: !this.#isFollowing, wasReady: false });
+      const [address = '', pod] = [endpoint.addresses[0], toPodNumber(endpoint.targetRef)];
+      pods.set(key, before?.get(key) ?? { address, pod, isListed: !this.#isFollowing, wasReady: false });
     }
     this.#ending.set(service, listVersions(early, isTakenOut));
     if (pods.size === 0) this.forget(service);
@@ -78,10 +80,9 @@ export class EarlyEndpoints {
     const pods = this.#serviceToPods.get(service);
     if (pods === undefined) return;
     const addressToEndpoint = new Map((endpoints ?? []).map((one) => [one.addresses[0] ?? '', one]));
-    for (const [key, memory] of pods) {
-      const { address, pod } = parsePod(key);
-      const endpoint = addressToEndpoint.get(address);
-      if (endpoint === undefined || !isSamePod(endpoint, pod)) continue;
+    for (const memory of pods.values()) {
+      const endpoint = addressToEndpoint.get(memory.address);
+      if (endpoint === undefined || !isSamePod(endpoint, memory.pod)) continue;
       memory.isListed = true;
       memory.wasReady ||= endpoint.conditions?.ready ?? true;
     }
@@ -125,7 +126,7 @@ export class EarlyEndpoints {
 }
 
 /** Of the slices that have such an endpoint. */
-function listVersions(early: Slices<EarlySlice>, isChosen: (endpoint: EarlyEndpoint) => boolean): string[] {
+function listVersions(early: Iterable<EarlySlice>, isChosen: (endpoint: EarlyEndpoint) => boolean): string[] {
   return [...early].flatMap(({ metadata, endpoints }) =>
     endpoints?.some(isChosen) === true ? [metadata.resourceVersion] : [],
   );
@@ -191,18 +192,13 @@ function end(slice: ServiceSlice, ending: ReadonlyMap<string, EarlyEndpoint>): S
   return { ...slice, endpoints };
 }
 
-function* listEarly(slices: Slices<EarlySlice>): Iterable<EarlyEndpoint> {
+function* listEarly(slices: Iterable<EarlySlice>): Iterable<EarlyEndpoint> {
   for (const { endpoints } of slices) yield* endpoints ?? [];
 }
 
 /** By its address and what tells it from another pod that gets the address later. */
 function describePod({ addresses, targetRef }: EarlyEndpoint): string {
   return `${addresses[0] ?? ''} ${toPodNumber(targetRef) ?? ''}`;
-}
-
-function parsePod(key: string): { address: string; pod: number | null } {
-  const [address = '', pod = ''] = key.split(' ');
-  return { address, pod: pod === '' ? null : Number(pod) };
 }
 
 /** Of the objects of all kinds: what belongs to which Service, and which Services may be balanced otherwise since last asked. Services are named `NAMESPACE/NAME`. */
@@ -336,9 +332,7 @@ export class ServiceIndex {
 
   /** The Services that may be balanced otherwise since this was last asked, and all that are balanced if `isAll`. */
   takeChanged(isAll: boolean): readonly string[] {
-    const changed = isAll
-      ? [...new Set([...this.#changed, ...this.#serviceToAddresses.keys()])]
-      : [...this.#changed];
+    const changed = [...new Set([...this.#changed, ...(isAll ? this.balanced : [])])];
     this.#changed.clear();
     return changed;
   }

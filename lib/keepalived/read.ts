@@ -9,7 +9,7 @@ import {
   type Statement,
 } from './configuration.ts';
 import { hostname } from 'node:os';
-import { parseAddress, type SubnetAddress, type Address, type Family } from '../net.ts';
+import { parseAddress, familyToBits, type SubnetAddress, type Address, type Family } from '../net.ts';
 import { isIP } from 'node:net';
 import type { LocalAddress } from '../kernel/port.ts';
 import ipaddr from 'ipaddr.js';
@@ -345,11 +345,8 @@ export function isUsable({ device }: Pick<HostAddress, 'device'>): boolean {
 
 /** Whether keepalived may have put an address there: it does so with a whole prefix. */
 export function isWhole({ family, prefixLength }: HostAddress): boolean {
-  return prefixLength === wholePrefixes[family];
+  return prefixLength === familyToBits[family];
 }
-
-/** Bits of an address. */
-export const wholePrefixes = { ipv4: 32, ipv6: 128 } as const;
 
 /**
  * An interface's name as configuration files take it. Linux allows any 15 bytes but blanks and slashes; whatever
