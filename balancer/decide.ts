@@ -249,9 +249,7 @@ export class Decider {
     const { moved, areLinksOther, ...host } = await this.#addresses.read(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
     const [{ outages }, { routed }] = [nodes, this.#paths];
-    const place: Place = {
-      ...{ ...host, node, zone, vips, routed, outages, endings, missing },
-    };
+    const place: Place = { ...host, node, zone, vips, routed, outages, endings, missing };
     const decided = new Map<string, Balances>();
     for (const service of index.takeChanged(areLinksOther))
       decided.set(service, this.#decideOne(service, place));

@@ -1,4 +1,4 @@
-import { access } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { locateSeatFiles } from '../lib/keepalived/write.ts';
 import type { ApiRoute } from '../lib/kubernetes/route.ts';
 import {
@@ -14,7 +14,7 @@ import { systemClock, sleep } from '../lib/clock.ts';
 import { VipnatError, findErrorCode } from '../lib/errors.ts';
 import { createBalancerKernel, type BalancerKernel } from '../lib/kernel/kernel.ts';
 import { Programmer } from './table/programmer.ts';
-import { type Balances, type NodeOutages, type Place, listUplinks } from './services/backends.ts';
+import { type Balances, type Place, listUplinks } from './services/backends.ts';
 import { createLister, type ListAll } from '../lib/kubernetes/list-watch.ts';
 import { ServiceIndex } from './services/index.ts';
 import { services, endpointSlices } from '../lib/api/service.ts';
@@ -106,8 +106,7 @@ function describeCommands(commands: readonly string[]): string[] {
 
 /** What the balancer would write on this host now, by the objects of the Kubernetes API. Writes nothing. */
 
-/** What the tables lack. */
-export interface TablesPlan {
+interface TablesPlan {
   /** Services with an address, ports and a place in the tables. */
   readonly services: number;
   /** Commands of nft, a line each: what the balancer would write, but for the renewal of its tables. Empty where all is there. */
@@ -129,11 +128,8 @@ export async function planServices(host: HostBalancer, route: ApiRoute, node: st
   return await planOnce(place);
 }
 
-interface TablesPlace {
-  readonly route: ApiRoute;
-  /** This node's name there. */
-  readonly node: string;
-}
+/** With credentials, and the node's name as the API has it. */
+type TablesPlace = NodeQuestion & { readonly route: ApiRoute };
 
 async function planOnce(place: TablesPlace): Promise<TablesPlan> {
   const wanted = await listBalances(place);
@@ -155,11 +151,6 @@ function isRenewal(line: string): boolean {
   return /^(?:flush set|add element) ip6? vipnat-lb alive\b/.test(line);
 }
 
-/** What the balancer of this host knows of other nodes: nobody else asks them. */
-function toOutages(activity: BalancerActivity | null): NodeOutages {
-  return { out: new Set(activity?.out), lost: new Set(activity?.lost) };
-}
-
 async function listBalances({ route, node }: TablesPlace): Promise<Map<string, Balances>> {
   const list = createLister(route, systemClock, new AbortController().signal);
   const index = new ServiceIndex(node);
@@ -171,7 +162,8 @@ async function listBalances({ route, node }: TablesPlace): Promise<Map<string, B
   const own = placed.map(({ address }) => address).filter((one) => !index.vips.has(one));
   const { vips } = index;
   const activity = await askBalancerActivity();
-  const outages = toOutages(activity);
+  // Nobody else asks other nodes.
+  const outages = { out: new Set(activity?.out), lost: new Set(activity?.lost) };
   // A balancer of an older version does not say it, and may be without the right to know it.
   const { zone, ending } = activity?.ending === undefined ? await readNodes(index, list) : activity;
   // It says so itself, and why.
@@ -252,8 +244,7 @@ export async function isSendingOn(tables: HostBalancer['tables']): Promise<boole
   return text.includes('goto ');
 }
 
-/** What became of what the balancer has written. */
-export interface BalancerRemoval {
+interface BalancerRemoval {
   /** The tables that are gone, or would be, with their families: `ip vipnat-lb`. Those of a balancer that was killed at its start are among them. */
   readonly tables: readonly string[];
   /** The tools whose chain for what is forwarded is gone, or would be: `iptables-nft`. */
@@ -330,9 +321,6 @@ async function attempt(
 }
 
 /** Whether keepalived's configuration is in the folder that it shares with the balancer. */
-export async function hasSeatConfiguration(runDir: string): Promise<boolean> {
-  return await access(locateSeatFiles(runDir).file).then(
-    () => true,
-    () => false,
-  );
+export function hasSeatConfiguration(runDir: string): boolean {
+  return existsSync(locateSeatFiles(runDir).file);
 }

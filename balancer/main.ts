@@ -35,8 +35,7 @@ import { setFlagsFromString } from 'node:v8';
 export { planServices, cleanUpServices } from './inspect.ts';
 export { planSeats } from './seats/seats.ts';
 
-/** The options of `vipnat balancer`. */
-export interface BalancerOptions {
+interface BalancerOptions {
   /** Of the node's Lease. */
   readonly namespace: string;
   /** At which other nodes reach this one, in canonical text; empty to find out. */
@@ -87,8 +86,8 @@ async function createServed(
   return { server: createProbeServer(listen, pages, logger), time };
 }
 
-/** The balancer, once it runs. */
 interface Beginning {
+  /** Null until it runs. */
   running: NodeBalancer | null;
 }
 
@@ -140,7 +139,7 @@ export async function inspectBalancer(): Promise<HostBalancer> {
     readHostTables(),
   ]);
   const runDir = activity?.runDir ?? usualRunFolder;
-  return { balancer, activity, ...tables, runDir, hasConfiguration: await hasSeatConfiguration(runDir) };
+  return { balancer, activity, ...tables, runDir, hasConfiguration: hasSeatConfiguration(runDir) };
 }
 
 /** What `check` finds of Services on this host. */
@@ -159,11 +158,10 @@ export async function findStrictTunnels({ tables }: HostBalancer): Promise<reado
   return (await isSendingOn(tables)) ? await listStrictTunnels() : [];
 }
 
-/** The options of a node's balancer. */
 interface NodeBalancerOptions extends Omit<BalancerOptions, 'given'> {
   readonly route: ApiRoute;
   readonly logger: Logger;
-  /** The name of this node, as the API has it. */
+  /** As the API names this node. */
   readonly node: string;
   /** What it shares with its keepalived. */
   readonly runDir: string;
@@ -265,12 +263,10 @@ class NodeBalancer {
     });
   }
 
-  /** For how long the loop is behind: one that hangs is behind ever longer. */
   get behindMs(): number {
     return this.#balancer.behindMs;
   }
 
-  /** How it does now. */
   get state(): BalancerState {
     const pools = this.#view?.pools ?? [];
     const seats = pools.flatMap(({ metadata, status }) =>
@@ -289,12 +285,10 @@ class NodeBalancer {
     };
   }
 
-  /** Begins. */
   start(): void {
     this.#addresses.start();
     this.#nodes.start();
     this.#seats.start();
-    this.#reporter.start();
     this.#balancer.start();
   }
 

@@ -20,7 +20,7 @@ import { readVip } from '../lib/iptables/vip-rules.ts';
 import type { NodeEndings, NodeOutages } from './services/backends.ts';
 import type { ErrorCode } from '../lib/errors.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
-import type { ObjectClient, ObjectWrite } from '../lib/kubernetes/writes.ts';
+import type { ObjectClient, ObjectWrite, WriteAnswer } from '../lib/kubernetes/writes.ts';
 import * as z from 'zod/mini';
 import { objectVersion } from '../lib/kubernetes/client.ts';
 import { reportAnnotations, apiGroup, type AbsentNode } from '../lib/api/vipnat.ts';
@@ -220,20 +220,17 @@ class LeaseWriter {
    * sentence. Never rejects.
    */
   async write(report: NodeReport | null, renewTime: string): Promise<string | null> {
-    let detail = '';
-    for (let tries = 0; tries < maxTries; tries += 1) {
-      const answer = await this.#writeOnce(report, renewTime);
-      if (answer.outcome === 'taken') return null;
-      detail = answer.detail;
-      if (!['conflict', 'exists', 'gone'].includes(answer.outcome)) return detail;
+    for (let tries = 1; ; tries += 1) {
+      const { outcome, detail } = await this.#writeOnce(report, renewTime);
+      if (outcome === 'taken') return null;
+      if (tries === maxTries || !['conflict', 'exists', 'gone'].includes(outcome)) return detail;
     }
-    return detail;
   }
 
   async #writeOnce(
     report: NodeReport | null,
     renewTime: string,
-  ): Promise<{ readonly outcome: string; readonly detail: string }> {
+  ): Promise<Pick<WriteAnswer, 'outcome' | 'detail'>> {
     const { client } = this.#place;
     if (this.#version === null) {
       const read = await client.read(
@@ -263,8 +260,12 @@ class LeaseWriter {
       return { title: `creating Lease ${this.#name}`, method: 'POST', path: this.#collection, body };
     }
     const metadata = { resourceVersion: this.#version, annotations: { ...removed, ...annotations } };
-    const body = { metadata, spec };
-    return { title: `renewing Lease ${this.#name}`, method: 'PATCH', path: this.#path, body };
+    return {
+      title: `renewing Lease ${this.#name}`,
+      method: 'PATCH',
+      path: this.#path,
+      body: { metadata, spec },
+    };
   }
 }
 
@@ -309,7 +310,7 @@ const paceMs = 500;
 /** An API that is away is asked ever less often; a renewal is due soon after it is back. */
 const maxRetryMs = 8000;
 
-/** Reports from `start` to `stop`. */
+/** Writes nothing before the first `report` or `renew`: until then, what an earlier process has written counts. */
 export class NodeReporter {
   readonly #ports: ReporterPorts;
   readonly #lease: LeaseWriter;
@@ -319,7 +320,6 @@ export class NodeReporter {
   readonly #owed = new Map<string, AwaitedVersion>();
   /** Whether the Lease is to be renewed, whatever there is to say. */
   #isNeeded = false;
-  #isStarted = false;
   #isStopped = false;
   #begunAt = -Infinity;
   #failures = 0;
@@ -329,12 +329,6 @@ export class NodeReporter {
   constructor(ports: ReporterPorts) {
     this.#ports = ports;
     this.#lease = new LeaseWriter(ports);
-  }
-
-  /** Begins to write: nothing before the first `report` or `renew`. Until then, what an earlier process has written counts. */
-  start(): void {
-    this.#isStarted = true;
-    this.#plan();
   }
 
   /** Takes what this node reports from now on. Returns immediately. */
@@ -365,7 +359,7 @@ export class NodeReporter {
 
   #plan(): void {
     this.#cancel();
-    if (!this.#isStarted || this.#isStopped || this.#writing !== null) return;
+    if (this.#isStopped || this.#writing !== null) return;
     if (this.#report === null && !this.#isNeeded) return;
     const waitMs = Math.max(0, this.#begunAt + this.#chooseDelay() - this.#ports.clock.now());
     this.#cancel = this.#ports.clock.schedule(waitMs, () => {

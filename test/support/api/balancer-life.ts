@@ -113,7 +113,6 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
     nodes: nodes.watch,
     observer: new BalancerCounter(() => undefined),
   });
-  reporter.start();
   balancer.start();
   const stop = async () => {
     ending.abort();

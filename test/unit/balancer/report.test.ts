@@ -30,7 +30,6 @@ function startReporter() {
     onRenewed: (renewal) => renewals.push(renewal),
     logger,
   });
-  reporter.start();
   const listTold = () => logger.lines.map(({ level, message }) => `${level}: ${message.split('.', 1)[0]}`);
   return { clock, api, logger, listTold, renewals, way, reporter };
 }
@@ -68,7 +67,6 @@ describe('a node', () => {
       ...{ client: api.connect(() => way.trip), clock, logger, node: 'w1', namespace: 'vipnat-system' },
       onRenewed: (renewal) => renewals.push(renewal),
     });
-    next.start();
     way.trip = { thereMs: 1e9, backMs: null };
     next.renew();
     await clock.advance(5000);
@@ -90,7 +88,6 @@ describe('a node', () => {
       ...{ client: api.connect(() => way.trip), clock, logger, node: 'w1', namespace: 'vipnat-system' },
       onRenewed: () => undefined,
     });
-    older.start();
     older.renew();
     await clock.advance(1000);
     // It has said nothing yet: the former life's word counts.
