@@ -89,13 +89,6 @@ const refusedMs = 30_000;
 /** A process has its signal handlers after some milliseconds, and after more on a busy host. */
 const youngMs = 1000;
 
-/** What is there. */
-interface ConfigurationView {
-  /** The text of keepalived.conf; null for no file. */
-  readonly text: string | null;
-  readonly isRunning: boolean;
-}
-
 /** One call at a time. */
 export class ConfigurationKeeper {
   readonly #ports: ConfigurationPorts;
@@ -116,8 +109,8 @@ export class ConfigurationKeeper {
     this.#bucket = fillBucket(writeBudget, ports.clock.now());
   }
 
-  /** Looks at the file and the process. Rejects as readIfThere does. */
-  async read(): Promise<ConfigurationView> {
+  /** Looks at the file, whose text is null where it is missing, and the process. Rejects as readIfThere does. */
+  async read(): Promise<{ readonly text: string | null; readonly isRunning: boolean }> {
     this.#running = await this.#ports.findRunning();
     this.#text = await readConfigurationFile(this.#ports.files);
     const isRunning = this.#running !== null;

@@ -28,7 +28,6 @@ import {
 } from './plan.ts';
 import { Fifo, replaceFile } from '../../lib/files.ts';
 import { AddressConflicts, type FindAddressUsers, type HeldAddress } from './conflicts.ts';
-import { parseAddress } from '../../lib/net.ts';
 import { TriggerQueue, type Requeue } from '../../lib/sync-queue.ts';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -47,11 +46,8 @@ type HostSeatsOptions = Pick<
  */
 export function createHostSeats({ runDir, ...options }: HostSeatsOptions): Seats {
   if (!isSafePath(runDir)) {
-    const example = 'Example: --run-dir /run/vipnat-lb';
-    throw new VipnatError(
-      'CONFIG_INVALID',
-      `--run-dir ${runDir} cannot be written into keepalived.conf. ${example}`,
-    );
+    const what = `--run-dir ${runDir} cannot be written into keepalived.conf`;
+    throw new VipnatError('CONFIG_INVALID', `${what}. Example: --run-dir /run/vipnat-lb`);
   }
   const files = locateSeatFiles(runDir);
   return new Seats({
@@ -95,13 +91,6 @@ interface SeatsView {
 /** Whether this node has a seat: whoever has its anchor. */
 function isHeld({ anchor }: PlannedSeat, { hostAddresses }: SeatsView): boolean {
   return hostAddresses.some((one) => one.device === 'lo' && isWhole(one) && one.address === anchor.text);
-}
-
-/** The addresses that this node would be the first one to hold. Pure. */
-function listUnannounced(seats: readonly PlannedSeat[], view: SeatsView): PlacedAddress[] {
-  return seats
-    .filter((seat) => isHeld(seat, view))
-    .flatMap((seat) => seat.addresses.filter((one) => isNew(one, view)));
 }
 
 /** The IPv4 addresses that this node holds for Services. Pure. */
@@ -171,19 +160,17 @@ function isNew({ address: { text } }: PlacedAddress, { here, configured }: Seats
 function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSeat[] {
   if (view.isRunning) return [...seats];
   const wanted = new Set(
-    seats
-      .flatMap(({ anchor, addresses }) => [anchor, ...addresses.map(({ address }) => address)])
-      .map(({ text }) => text),
+    seats.flatMap(({ anchor, addresses }) => [anchor.text, ...addresses.map(toAddressText)]),
   );
   const leftovers = view.hostAddresses.filter(
     (one) => isWhole(one) && view.configured.has(one.address) && !wanted.has(one.address),
   );
   const [first, ...others] = seats;
   if (first === undefined) return [];
-  const places = leftovers.flatMap(({ address: text, device }) => {
-    const address = parseAddress(text);
-    return address === null ? [] : [{ address, device }];
-  });
+  const places = leftovers.map(({ family, address: text, device }) => ({
+    address: { family, text },
+    device,
+  }));
   return [{ ...first, addresses: [...first.addresses, ...places] }, ...others];
 }
 
@@ -257,10 +244,7 @@ export class Seats {
   /** Of the last reading. */
   #onLink: readonly HostAddress[] = [];
   #routesReadAt = -Infinity;
-  #configured: { readonly text: string; readonly addresses: ReadonlySet<string> } = {
-    text: '',
-    addresses: new Set(),
-  };
+  #configured: readonly [text: string, addresses: ReadonlySet<string>] = ['', new Set()];
   #state: SeatsState | null = null;
   /** The last one that `onPlanned` was called for. */
   #reported: SeatsInput | null = null;
@@ -317,24 +301,24 @@ export class Seats {
     let waitMs: number | null = null;
     try {
       waitMs = await this.#reconcile();
-      if (waitMs === null) this.#recover();
+      // A sync that only waited for its turn to write is no sign that all is as it is wanted.
+      if (waitMs === null && this.#isFailing) {
+        this.#isFailing = false;
+        this.#ports.logger.info('the seats of this node are kept again');
+      }
     } catch (error) {
       const detail = `the seats of this node cannot be kept: ${(error as Error).message}. They stay as they are`;
       if (!this.#isFailing) this.#ports.logger.error(detail, { code: findErrorCode(error) });
       this.#isFailing = true;
-      // Nothing is known to be held.
-      if (this.#input !== null && this.#state === null) this.#setState(nothingHeld);
-      if (this.#input !== null) this.#reportPlanned(this.#input);
+      if (this.#input !== null) {
+        // Nothing is known to be held.
+        if (this.#state === null) this.#setState(nothingHeld);
+        this.#reportPlanned(this.#input);
+      }
     }
     const isExpecting =
       this.#missingSince !== null && this.#ports.clock.now() - this.#missingSince < expectedMs;
     return { cause: 'tick', delayMs: Math.min(isExpecting ? soonMs : intervalMs, waitMs ?? Infinity) };
-  }
-
-  /** All is in the wanted state. A sync that only waited for its turn to write does not count. */
-  #recover(): void {
-    if (this.#isFailing) this.#ports.logger.info('the seats of this node are kept again');
-    this.#isFailing = false;
   }
 
   /** Answers after how many milliseconds more is to be done; null for nothing. */
@@ -354,8 +338,9 @@ export class Seats {
     const plan = await this.#planOn(input, view);
     this.#noteState(input, plan, view);
     this.#reportPlanned(input);
-    const [unannounced, heldNow] = [listUnannounced(plan.seats, view), listHeld(plan.seats, view)];
-    const hasMore = await this.#unannounced.ask(unannounced, heldNow);
+    const own = plan.seats.filter((seat) => isHeld(seat, view)).flatMap(({ addresses }) => addresses);
+    const unannounced = own.filter((one) => isNew(one, view));
+    const hasMore = await this.#unannounced.ask(unannounced, listHeld(plan.seats, view));
     this.#noteState(input, plan, view);
     if (this.#isStopped) return null;
     await this.#keepCheck();
@@ -396,8 +381,8 @@ export class Seats {
   }
 
   #readConfigured(text: string): ReadonlySet<string> {
-    if (this.#configured.text !== text) this.#configured = { text, addresses: new Set(listAddresses(text)) };
-    return this.#configured.addresses;
+    if (this.#configured[0] !== text) this.#configured = [text, new Set(listAddresses(text))];
+    return this.#configured[1];
   }
 
   #noteState({ version }: SeatsInput, { seats, problems, unheld }: SeatsPlan, view: SeatsView): void {
