@@ -1,5 +1,3 @@
-import { existsSync } from 'node:fs';
-import { locateSeatFiles } from '../lib/keepalived/write.ts';
 import type { ApiRoute } from '../lib/kubernetes/route.ts';
 import {
   type HostBalancer,
@@ -286,11 +284,8 @@ export async function removeTables(
   const tables: string[] = [];
   for (const name of [tableName, formerTable, trialTable]) {
     const handles = await kernel.readHandles(name);
-    tables.push(
-      ...families
-        .filter((family) => handles[family] !== null)
-        .map((family) => `${familyToNft[family]} ${name}`),
-    );
+    const there = families.filter((family) => handles[family] !== null);
+    tables.push(...there.map((family) => `${familyToNft[family]} ${name}`));
   }
   const script = tables.map((table) => `delete table ${table}\n`).join('');
   if (!dryRun && script !== '') await kernel.apply(script);
@@ -318,9 +313,4 @@ async function attempt(
     if (!(error instanceof VipnatError)) throw error;
     return { gone: [], problems: [{ code: error.code, text: error.message }] };
   }
-}
-
-/** Whether keepalived's configuration is in the folder that it shares with the balancer. */
-export function hasSeatConfiguration(runDir: string): boolean {
-  return existsSync(locateSeatFiles(runDir).file);
 }

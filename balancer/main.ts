@@ -1,5 +1,4 @@
 import {
-  hasSeatConfiguration,
   readHostTables,
   type NodeQuestion,
   type ServicesDrift,
@@ -10,7 +9,7 @@ import type { OptionName, Config } from '../config/options.ts';
 import { findRoute, type ApiRoute } from '../lib/kubernetes/route.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { createLogger, type Logger, createPodHeartbeat } from '../lib/telemetry/log.ts';
-import { usualRunFolder } from '../lib/keepalived/write.ts';
+import { usualRunFolder, locateSeatFiles } from '../lib/keepalived/write.ts';
 import { nameNode, podVariable } from '../config/load.ts';
 import type { Endpoint } from '../lib/net.ts';
 import { type StatusServer, createProbeServer } from '../lib/http/pages.ts';
@@ -30,6 +29,7 @@ import { createBalancerKernel } from '../lib/kernel/kernel.ts';
 import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
 import { listServices, maxDraining } from '../lib/api/node.ts';
 import { RoutedClient } from '../lib/kubernetes/writes.ts';
+import { existsSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 
 export { planServices, cleanUpServices } from './inspect.ts';
@@ -139,7 +139,13 @@ export async function inspectBalancer(): Promise<HostBalancer> {
     readHostTables(),
   ]);
   const runDir = activity?.runDir ?? usualRunFolder;
-  return { balancer, activity, ...tables, runDir, hasConfiguration: hasSeatConfiguration(runDir) };
+  return {
+    balancer,
+    activity,
+    ...tables,
+    runDir,
+    hasConfiguration: existsSync(locateSeatFiles(runDir).file),
+  };
 }
 
 /** What `check` finds of Services on this host. */

@@ -413,12 +413,9 @@ function isReported(report: NodeStatus | null, { kind, version }: AwaitedVersion
 
 /** What the controller cannot know otherwise. */
 function toUnknowable(status: NodeStatus): NodeStatus {
-  return { ...status, programmed: {}, announced: '', draining: listCounted(status.draining) };
-}
-
-/** Every node knows who drains. Only those whose connections have changed have something to report immediately. */
-function listCounted(draining: readonly DrainingEndpoint[] = []): readonly DrainingEndpoint[] {
-  return draining.filter(({ connections }) => connections !== null && connections > 0);
+  // Every node knows who drains. Only those whose connections have changed have something to report immediately.
+  const draining = status.draining?.filter(({ connections }) => (connections ?? 0) > 0) ?? [];
+  return { ...status, programmed: {}, announced: '', draining };
 }
 
 /**

@@ -367,8 +367,7 @@ export class NodeDirectory {
   #noteOutcome(listed: PromiseSettledResult<unknown>): void {
     const { onProblem } = this.#ports;
     const isFailing = listed.status === 'rejected';
-    if (isFailing && !this.#isFailing) onProblem(listed.reason);
-    if (!isFailing && this.#isFailing) onProblem(null);
+    if (isFailing !== this.#isFailing) onProblem(isFailing ? listed.reason : null);
     this.#isFailing = isFailing;
   }
 
@@ -394,8 +393,7 @@ export class NodeDirectory {
 /** The first one of a family that this host has, else the first one. Whoever writes a Lease is not trusted to name a host. */
 function chooseAddress(texts: readonly string[], families: ReadonlySet<Family>): Address | null {
   const addresses = texts
-    .map(parseAddress)
-    .filter((one) => one !== null)
+    .flatMap((text) => parseAddress(text) ?? [])
     .filter((one) => classifyAddress(one) === 'unicast');
   return addresses.find(({ family }) => families.has(family)) ?? addresses[0] ?? null;
 }

@@ -67,10 +67,8 @@ interface Target {
   readonly ports: readonly number[];
 }
 
-type Targets = ReadonlyMap<string, Target>;
-
 /** The nodes that are out, and those that are lost and do not answer. The same object as before where nothing has changed. */
-function listOutages(targets: Targets, before: NodeOutages): NodeOutages {
+function listOutages(targets: ReadonlyMap<string, Target>, before: NodeOutages): NodeOutages {
   const list = (isChosen: (state: NodeState) => boolean) =>
     new Set([...targets].flatMap(([node, { state }]) => (isChosen(state) ? [node] : [])));
   const outages = {

@@ -296,7 +296,7 @@ export interface Place {
   readonly zone: string | null;
   /** See `listUplinks`. */
   readonly uplinks: readonly PlacedAddress[] | null;
-  /** Addresses of endpoints that packets reach by a router; none when left out. */
+  /** Addresses of endpoints that packets reach by a router, which sends back what is sent on to a Service's address; none when left out. */
   readonly routed?: ReadonlySet<string>;
   /** See `listStrictTunnels`; none when left out. */
   readonly strictTunnels?: readonly string[];
@@ -329,12 +329,10 @@ export interface Relay {
 }
 
 /** Where it is decided, and for which protocol. */
-interface RelayPlace {
+interface RelayPlace extends Pick<Place, 'routed'> {
   readonly here: string;
   readonly protocol: string;
   readonly uplinks?: readonly string[] | null;
-  /** Addresses that packets reach by a router; none when left out. It sends what is sent on back to the Service's address. */
-  readonly routed?: ReadonlySet<string>;
 }
 
 /** The nodes with endpoints but this one, to an endpoint of each: one that serves, where there is one. */
@@ -372,9 +370,6 @@ export function planRelay(
 
 /** The nodes whose pods are to get no new connection, to why. */
 export type NodeEndings = ReadonlyMap<string, NodeEnding>;
-
-/** No node ends, or nobody says it. */
-export const noEndings: NodeEndings = new Map();
 
 /**
  * The endpoints of a port as they are with these nodes: those of nodes that end are as pods that are being deleted. So they keep their open

@@ -262,16 +262,10 @@ export interface FollowOptions {
 type Followed = 'services' | 'endpointslices' | 'earlyslices' | 'virtualips' | 'pools' | 'nodes';
 
 /** Kinds that balancing works without, to the effect while one is missing. The credentials of an older manifest do not allow them. */
-const effects = {
+const effects: Readonly<Partial<Record<Followed, string>>> = {
   earlyslices: 'pods with a readiness gate or a weight are balanced as Kubernetes says',
   nodes: 'pods of a node that shuts down get connections, and zones do not count',
-} as const satisfies Partial<Record<Followed, string>>;
-
-type Optional = keyof typeof effects;
-
-function isOptional(kind: Followed): kind is Optional {
-  return Object.hasOwn(effects, kind);
-}
+};
 
 /** Follows all kinds that the balancer needs, from `start` to `stop`. With the API away all stays as it was said last. */
 export class FollowedObjects {
@@ -431,8 +425,9 @@ export class FollowedObjects {
         this.#options.logger.warn(line, { code: 'API_ANSWER_UNEXPECTED' });
       },
       onLost: (problem) => {
-        if (isOptional(kind)) this.#goWithout(kind, problem);
-        else this.#lose(kind, problem);
+        const effect = effects[kind];
+        if (effect === undefined) this.#lose(kind, problem);
+        else this.#goWithout(kind, effect, problem);
       },
       onFollowed: ({ server }) => {
         if (this.#lost.delete(kind) && this.#lost.size === 0)
@@ -456,13 +451,13 @@ export class FollowedObjects {
   }
 
   /** The rest continues. If the whole API is unreachable, the other kinds report it. */
-  #goWithout(kind: Optional, { code, message }: VipnatError): void {
+  #goWithout(kind: Followed, loss: string, { code, message }: VipnatError): void {
     const isAway = code === 'API_UNREACHABLE';
     const isWhole = isAway && (this.#lost.size > 0 || !this.#hasListedOthers);
     if (isWhole || this.#without.has(kind)) return;
     this.#without.add(kind);
     const isKnown = isAway && this.#informers[kind].listed >= 0;
-    const effect = isKnown ? 'vipnat goes by their last state' : effects[kind];
+    const effect = isKnown ? 'vipnat goes by their last state' : loss;
     this.#options.logger.warn(`${message}. Until then, ${effect}`, { code });
     if (kind === 'nodes' && !isKnown) this.#forgetNodes();
     this.#noteChange();

@@ -7,7 +7,6 @@ import {
   readSourceRanges,
   listSources,
   noOutages,
-  noEndings,
   findUplinks,
   protocolToNumber,
   applyOutages,
@@ -91,7 +90,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
   };
   const onlyOn = general.keepsClient ? place.node : null;
   const nodeToAddress = new Map<string, string>();
-  const { outages = noOutages, endings = noEndings, routed = new Set() } = place;
+  const { outages = noOutages, endings = new Set(), routed = new Set() } = place;
   const uplinks = findUplinks(addresses, place.uplinks);
   const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
     if (!protocolToNumber.has(port.protocol)) return [];
@@ -146,9 +145,7 @@ export function isLeftToKubeProxy(service: Service): boolean {
   return readAnnotation(service, 'dataplane') === 'kube-proxy';
 }
 
-type General = Pick<PortBalance, 'service' | 'method' | 'affinitySeconds' | 'keepsClient' | 'drainMs'>;
-
-function describeService(service: Service): General {
+function describeService(service: Service) {
   const { metadata, spec } = service;
   return {
     service: `${metadata.namespace}/${metadata.name}`,

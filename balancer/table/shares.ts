@@ -189,7 +189,6 @@ const answerMs = 200;
 
 /** What the caller supplies. */
 interface SettlePorts extends Omit<CleanerPorts, 'counters'> {
-  readonly clock: Clock;
   /** Called when `draining` has changed. */
   readonly onDrains: () => void;
   /** Called when Services are to get other shares, see `share`. */

@@ -16,7 +16,7 @@ import type { DrainingEndpoint } from '../../lib/api/node.ts';
 
 /** The flows of one Service that its balances before allowed, and those now do not. */
 export function listGoneFlows(before: readonly PortBalance[], after: readonly PortBalance[]): BalancedFlow[] {
-  return listNew(after, before, listFlows);
+  return listNew(after, before, (balance) => toFlows(balance, listEnds(balance)));
 }
 
 /**
@@ -120,10 +120,6 @@ export function toFlows(
       backend: { family, address: end.address, port: end.port },
     })),
   );
-}
-
-function listFlows(balance: PortBalance): BalancedFlow[] {
-  return toFlows(balance, listEnds(balance));
 }
 
 /**
@@ -374,13 +370,9 @@ export class Drains {
 
   /** All of them, those with the most connections first. The same array while nothing has happened to them. */
   get list(): readonly DrainingEndpoint[] {
-    return (this.#reported ??= this.#describe());
-  }
-
-  #describe(): readonly DrainingEndpoint[] {
-    return this.#all()
+    return (this.#reported ??= this.#all()
       .map(({ service, address, since, connections }) => ({ service, endpoint: address, since, connections }))
-      .sort((one, other) => (other.connections ?? 0) - (one.connections ?? 0));
+      .sort((one, other) => (other.connections ?? 0) - (one.connections ?? 0)));
   }
 
   /** Takes how the kernel balances a Service from now on. */

@@ -2,7 +2,7 @@ import { describe, test, expect } from '@jest/globals';
 import { balance, on, local, pods, toLine } from '../../../support/fakes/balanced-port.ts';
 import type { EndpointWords } from '../../../support/kube-api/service-objects.ts';
 import type { Backend } from '../../../../lib/api/endpoints.ts';
-import { applyEndings, applyOutages, noEndings, noOutages } from '../../../../balancer/services/backends.ts';
+import { applyEndings, applyOutages, noOutages } from '../../../../balancer/services/backends.ts';
 
 /** `Local`, and nodes: `end n1` for those that end, `out n2` for those that do not answer, `lost n2` for those of them without open connections. */
 function readCase(text: string) {
@@ -67,7 +67,7 @@ test('without nodes that end or do not answer, the endpoints are the same object
     return { address: '10.244.1.2', port: 80, node, ...state, forZones: [], forNodes: [] };
   });
   const others = new Set(['w9']);
-  expect(applyOutages(applyEndings(backends, noEndings), noOutages)).toBe(backends);
+  expect(applyOutages(applyEndings(backends, new Set()), noOutages)).toBe(backends);
   expect(applyOutages(applyEndings(backends, others), { out: others, lost: new Set() })).toBe(backends);
 });
 
