@@ -34,10 +34,9 @@ import {
   type Command as ServedCommand,
   type CommandOption,
 } from './command.ts';
-import { table, commandNames, programSummary, programHelp, headingToNames } from './table.ts';
+import { table, commandNames, programSummary, programHelp, headingToSummaries } from './table.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { isUsed } from '../lib/api/balancer.ts';
-import type { readConfigWithAgent } from '../agent/main.ts';
 import { Command, CommanderError, Option } from 'commander';
 import { optionNames, nameFlag, quoteText, describeOption } from '../config/options.ts';
 
@@ -166,11 +165,14 @@ async function checkConfig(
   const { isForElsewhere = false } = command;
   const sources = { flags: call.flags, environment, file, isForElsewhere };
   const scope = command.agentScope?.(call.options) ?? null;
+  // Loaded late: what prints rules offline asks nobody.
   const { reading, notes, reason } =
     scope === null
       ? { reading: await readConfig(sources), notes: [], reason: null }
-      : await askAgentFirst(sources, scope);
-  const isForServices = scope !== null && reading.config.vips.length === 0 && (await hasServices());
+      : await (await import('../agent/main.ts')).readConfigWithAgent(sources, scope);
+  const mayBeForServices = scope !== null && reading.config.vips.length === 0;
+  const isForServices =
+    mayBeForServices && isUsed(await (await import('../balancer/main.ts')).inspectBalancer());
   refuseProblems([
     ...call.problems,
     ...reading.problems,
@@ -202,22 +204,6 @@ export function findCommandProblems(
   const noVip = (hint = '') =>
     isLacking ? [`no virtual IP given${why}${hint}. Example: --vip 10.0.0.50:6443`] : [];
   return command.check?.({ options, config, unreadable, unread, noVip }) ?? [];
-}
-
-/** Whether Services have anything on this host: then these commands need no virtual IP of the API. */
-async function hasServices(): Promise<boolean> {
-  const { inspectBalancer } = await import('../balancer/main.ts');
-  return isUsed(await inspectBalancer());
-}
-
-type DiagnosticQuestion = Parameters<typeof readConfigWithAgent>;
-
-/** Loaded late: what prints rules offline asks nobody. */
-async function askAgentFirst(
-  ...[sources, scope]: DiagnosticQuestion
-): ReturnType<typeof readConfigWithAgent> {
-  const { readConfigWithAgent } = await import('../agent/main.ts');
-  return await readConfigWithAgent(sources, scope);
 }
 
 /** Help or the version, to be printed as it is. */
@@ -267,13 +253,9 @@ export async function parseCommandLine(
   const kind = manifestKinds.find((one) => one === args[1]) ?? '';
   const isHelp = args.includes('--help') || args.includes('-h');
   const added = addCommand(program, { ...loaded, kind, isHelp }, width);
-  const found: Command[] = [];
-  added.action(() => {
-    found.push(added);
-  });
   const text = parse(program, args, loaded);
   // Help and the version are commander's to print.
-  return found.length === 0 ? { kind: 'text', text } : toInvocation(loaded, added);
+  return text === '' ? toInvocation(loaded, added) : { kind: 'text', text };
 }
 
 /** Lets commander read the words; answers what it prints. */
@@ -325,8 +307,8 @@ function createProgram(version: string, width: number): Command {
 }
 
 function addRows(program: Command): void {
-  for (const [heading, names] of Object.entries(headingToNames)) {
-    for (const { name, summary } of names.flatMap((one) => table.filter((row) => row.name === one))) {
+  for (const [heading, summaries] of Object.entries(headingToSummaries)) {
+    for (const [name, summary] of Object.entries(summaries)) {
       program.command(name).helpGroup(heading).summary(summary);
     }
   }

@@ -15,112 +15,75 @@ Exit status: 0 done, or nothing wrong. 1 the command failed.
 See vipnat help COMMAND for the options of a command. Each option can also be
 a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode).`;
 
-/** The program's help: headings in their order, and the commands below each. */
-export const headingToNames = {
-  'On a master:': ['run', 'plan', 'check', 'status', 'doctor', 'drain', 'undrain', 'cleanup'],
-  'Services:': ['controller', 'balancer', 'services', 'seats', 'device'],
-  'Configuration to print:': ['vrid', 'keepalived', 'manifest'],
-  'This command line:': ['completion', 'help', 'version'],
+/** The program's help: headings in their order, and below each the commands with what they do, as a phrase. */
+export const headingToSummaries = {
+  'On a master:': {
+    run: 'run the agent, which keeps the rules in sync',
+    plan: 'print what run would write',
+    check: 'compare the rules in the kernel with the wanted rules',
+    status: 'print on one screen whether each virtual IP is balanced',
+    doctor: 'find what is wrong with this host, and how to fix it',
+    drain: 'give this master no new connections, before maintenance',
+    undrain: 'end the drain of this master',
+    cleanup: 'remove all rules of vipnat, or the rules of one --vip',
+  },
+  'Services:': {
+    controller: 'run the controller, which gives addresses to Services',
+    balancer: 'run the balancer, which sends connections to Services to their pods',
+    services: 'print each Service with its address, and why it does not work',
+    seats: "print which nodes hold Services' addresses, or move them",
+    device: 'ask load balancers outside of the cluster, and try drivers of them',
+  },
+  'Configuration to print:': {
+    vrid: "print keepalived's virtual_router_id for a virtual IP",
+    keepalived: "print keepalived's configuration for this node",
+    manifest: 'print a manifest of the agent or of keepalived: YAML for Kubernetes, files for systemd',
+  },
+  'This command line:': {
+    completion: 'print a completion script for a shell',
+    help: 'print the help of a command',
+    version: 'print the version',
+  },
 };
 
-/** All commands. What one needs is loaded when it is called: what prints rules in 100 ms must not wait for what the agent needs. */
-export const table = [
-  {
-    name: 'run',
-    summary: 'run the agent, which keeps the rules in sync',
-    load: async () => (await import('./commands/run.ts')).run,
-  },
-  {
-    name: 'plan',
-    summary: 'print what run would write',
-    load: async () => (await import('./commands/plan.ts')).plan,
-  },
-  {
-    name: 'check',
-    summary: 'compare the rules in the kernel with the wanted rules',
-    load: async () => (await import('./commands/check.ts')).check,
-  },
-  {
-    name: 'status',
-    summary: 'print on one screen whether each virtual IP is balanced',
-    load: async () => (await import('./commands/status.ts')).status,
-  },
-  {
-    name: 'doctor',
-    summary: 'find what is wrong with this host, and how to fix it',
-    load: async () => (await import('./commands/doctor.ts')).doctor,
-  },
-  {
-    name: 'drain',
-    summary: 'give this master no new connections, before maintenance',
-    load: async () => (await import('./commands/drain.ts')).drain,
-  },
-  {
-    name: 'undrain',
-    summary: 'end the drain of this master',
-    load: async () => (await import('./commands/drain.ts')).undrain,
-  },
-  {
-    name: 'cleanup',
-    summary: 'remove all rules of vipnat, or the rules of one --vip',
-    load: async () => (await import('./commands/cleanup.ts')).cleanup,
-  },
-  {
-    name: 'vrid',
-    summary: "print keepalived's virtual_router_id for a virtual IP",
-    load: async () => (await import('./commands/keepalived.ts')).vrid,
-  },
-  {
-    name: 'manifest',
-    summary: 'print a manifest of the agent or of keepalived: YAML for Kubernetes, files for systemd',
-    load: async () => (await import('./commands/manifest.ts')).manifest,
-  },
-  {
-    name: 'keepalived',
-    summary: "print keepalived's configuration for this node",
-    load: async () => (await import('./commands/keepalived.ts')).keepalived,
-  },
-  {
-    name: 'controller',
-    summary: 'run the controller, which gives addresses to Services',
-    load: async () => (await import('./commands/controller.ts')).controller,
-  },
-  {
-    name: 'balancer',
-    summary: 'run the balancer, which sends connections to Services to their pods',
-    load: async () => (await import('./commands/balancer.ts')).balancer,
-  },
-  {
-    name: 'services',
-    summary: 'print each Service with its address, and why it does not work',
-    load: async () => (await import('./commands/services.ts')).services,
-  },
-  {
-    name: 'seats',
-    summary: "print which nodes hold Services' addresses, or move them",
-    load: async () => (await import('./commands/seats.ts')).seats,
-  },
-  {
-    name: 'device',
-    summary: 'ask load balancers outside of the cluster, and try drivers of them',
-    load: async () => (await import('./commands/device.ts')).device,
-  },
-  {
-    name: 'completion',
-    summary: 'print a completion script for a shell',
-    load: async () => (await import('./commands/completion.ts')).completion,
-  },
-  {
-    name: 'help',
-    summary: 'print the help of a command',
-    load: async () => (await import('./commands/help.ts')).help,
-  },
-  {
-    name: 'version',
-    summary: 'print the version',
-    load: async () => (await import('./commands/version.ts')).printVersion,
-  },
-] as const satisfies readonly CommandRow[];
+const nameToSummary: Readonly<Record<CommandName, string>> = {
+  ...headingToSummaries['On a master:'],
+  ...headingToSummaries['Services:'],
+  ...headingToSummaries['Configuration to print:'],
+  ...headingToSummaries['This command line:'],
+};
+
+/** What one needs is loaded when it is called: what prints rules in 100 ms must not wait for what the agent needs. */
+const nameToLoad = {
+  run: async () => (await import('./commands/run.ts')).run,
+  plan: async () => (await import('./commands/plan.ts')).plan,
+  check: async () => (await import('./commands/check.ts')).check,
+  status: async () => (await import('./commands/status.ts')).status,
+  doctor: async () => (await import('./commands/doctor.ts')).doctor,
+  drain: async () => (await import('./commands/drain.ts')).drain,
+  undrain: async () => (await import('./commands/drain.ts')).undrain,
+  cleanup: async () => (await import('./commands/cleanup.ts')).cleanup,
+  vrid: async () => (await import('./commands/keepalived.ts')).vrid,
+  manifest: async () => (await import('./commands/manifest.ts')).manifest,
+  keepalived: async () => (await import('./commands/keepalived.ts')).keepalived,
+  controller: async () => (await import('./commands/controller.ts')).controller,
+  balancer: async () => (await import('./commands/balancer.ts')).balancer,
+  services: async () => (await import('./commands/services.ts')).services,
+  seats: async () => (await import('./commands/seats.ts')).seats,
+  device: async () => (await import('./commands/device.ts')).device,
+  completion: async () => (await import('./commands/completion.ts')).completion,
+  help: async () => (await import('./commands/help.ts')).help,
+  version: async () => (await import('./commands/version.ts')).printVersion,
+} as const satisfies Readonly<Record<string, CommandRow['load']>>;
+
+type CommandName = keyof typeof nameToLoad;
 
 /** The names of all commands. */
-export const commandNames = table.map(({ name }) => name);
+export const commandNames = Object.keys(nameToLoad) as readonly CommandName[];
+
+/** All commands. */
+export const table: readonly CommandRow[] = commandNames.map((name) => ({
+  name,
+  summary: nameToSummary[name],
+  load: nameToLoad[name],
+}));
