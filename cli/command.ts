@@ -335,17 +335,11 @@ export function toggle(meaning: string): Flag<boolean> {
 }
 
 /** A flag with a value; null where it is not given, unless `read` says otherwise. */
-export function text(value: string, meaning: string): Flag<string | null>;
-export function text<Value>(
+export function text<Value = string | null>(
   value: string,
   meaning: string,
-  read: Reader<string | undefined, Value>,
-): Flag<Value>;
-export function text(
-  value: string,
-  meaning: string,
-  read: Reader<string | undefined, unknown> = (given) => given ?? null,
-): Flag {
+  read: Reader<string | undefined, Value> = (given) => (given ?? null) as Value,
+): Flag<NoInfer<Value>> {
   return { takes: 'value', value, meaning, read: (given, reading) => read(given as string, reading) };
 }
 
@@ -359,24 +353,19 @@ export function optional<Value>(
 }
 
 /** A flag that can be repeated; all its texts, unless `read` says otherwise. */
-export function list(value: string, meaning: string): Flag<readonly string[]>;
-export function list<Value>(
+export function list<Value = readonly string[]>(
   value: string,
   meaning: string,
-  read: Reader<readonly string[], Value>,
-): Flag<Value>;
-export function list(
-  value: string,
-  meaning: string,
-  read: Reader<readonly string[], unknown> = (given) => given,
-): Flag {
-  const readTexts: Flag['read'] = (given, reading) => read((given ?? []) as readonly string[], reading);
+  read: Reader<readonly string[], Value> = (given) => given as Value,
+): Flag<NoInfer<Value>> {
+  const readTexts: Reader<Given, Value> = (given = [], reading) => read(given as string[], reading);
   return { takes: 'value', value, meaning, isList: true, read: readTexts };
 }
 
-/** The same flags, for some kinds of a command only. */
-export function forKinds<Flags extends FlagSet>(kinds: readonly string[], flags: Flags): Flags {
-  const entries = Object.entries(flags).map(([name, flag]) => [name, { ...flag, kinds }]);
+/** The same flags, for some kinds of a command only, which the prefix of their meanings may say. */
+export function forKinds<Flags extends FlagSet>(kinds: readonly string[], flags: Flags, prefix = ''): Flags {
+  const limit = (flag: Flag) => ({ ...flag, kinds, meaning: `${prefix}${flag.meaning}` });
+  const entries = Object.entries(flags).map(([name, flag]) => [name, limit(flag)]);
   return Object.fromEntries(entries) as Flags;
 }
 
@@ -470,25 +459,10 @@ export function readFlags<Flags extends FlagSet>(
   return { options: Object.fromEntries(options) as OptionsOf<Flags>, problems, unread };
 }
 
-/** The options of the configuration that reading this host depends on. */
-export const hostOptions = [
-  'vip',
-  'mode',
-  'method',
-  'proxyMode',
-  'iptables',
-  'clusterIp',
-  'endpoints',
-  'masquerade',
-  'sysctls',
-  'localClients',
-  'probeInterval',
-  'probeTimeout',
-  'caFile',
-  'kubeconfig',
-  'stateDir',
-  'logLevel',
-] as const satisfies readonly OptionName[];
+/** The options of the configuration that reading this host depends on: all but what says how the agent is seen. */
+export const hostOptions = optionNames.filter(
+  (name) => !['nodeName', 'runDir', 'listen', 'logFormat'].includes(name),
+);
 
 /** `--json`. */
 export const json = toggle('print JSON');
