@@ -13,7 +13,8 @@ import {
   layOutParts,
   layOutText,
   type Tone,
-  paint,
+  type Column,
+  layOutTable,
   clean,
   clearScreen,
   waitForNext,
@@ -149,11 +150,12 @@ function describeInstance(vip: VipStatus): Part[] {
   ];
 }
 
-const titles = ['APISERVER', 'STATE', 'SINCE', 'FLOWS'] as const;
-
-/** Numbers are aligned to the right. */
-const firstRightColumn = 3;
-const stateColumn = 1;
+const firstColumns: readonly Column[] = [
+  { title: 'APISERVER' },
+  { title: 'STATE' },
+  { title: 'SINCE' },
+  { title: 'FLOWS', isRight: true },
+];
 
 /** A narrower column would break the reason into many short lines: it is then printed below its row. */
 const leastReasonWidth = 24;
@@ -168,34 +170,33 @@ const stateToTone: Readonly<Partial<Record<ApiserverState, Tone>>> = {
 
 /** The table of the apiservers of a VIP. It has a column for shares of new connections only where they differ. */
 function formatBackends(backends: readonly BackendStatus[], screen: Screen): string[] {
-  const hasShares = areSharesDifferent(backends);
-  const rows = backends.map(({ endpoint, isLocal, state, forMs, flows, share }) => [
-    `${formatEndpoint(endpoint)}${isLocal ? ' *' : ''}`,
-    state,
-    forMs === null ? '' : formatAge(forMs),
-    flows === null ? '' : String(flows),
-    ...(hasShares ? [share === null ? '' : `${Math.round(share * 100)} %`] : []),
-  ]);
-  const heads = [...titles, ...(hasShares ? ['SHARE'] : [])];
-  const all = [heads, ...rows];
-  const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
-  const format = (row: readonly string[], tone?: Tone) => {
-    const cells = row.map((cell, column) => {
-      const width = widths[column] ?? 0;
-      if (column >= firstRightColumn) return cell.padStart(width);
-      const word = column === stateColumn ? paint(cell, tone, screen) : cell;
-      return `${word}${' '.repeat(Math.max(0, width - cell.length))}`;
-    });
-    return `${margin}${cells.join('  ')}  `;
-  };
-  const left = margin.length + widths.reduce((sum, width) => sum + width + 2, 0);
+  const shares: Column[] = areSharesDifferent(backends) ? [{ title: 'SHARE', isRight: true }] : [];
+  const columns = [...firstColumns, ...shares, { title: 'WHY' }];
+  const cells = backends.map((backend) => toCells(backend).slice(0, columns.length - 1));
+  const { titles } = layOutTable(columns, cells, screen, margin);
+  const room = (screen.width ?? Infinity) - titles.length + 'WHY'.length;
+  const reasons = backends.map(({ reason }) => {
+    const isBelow = room < leastReasonWidth && clean(reason, screen).length > room;
+    return { text: isBelow ? '' : reason, below: isBelow ? reason : '' };
+  });
+  const whole = cells.map((row, index) => [...row, reasons[index] ?? { text: '' }]);
+  const { rows } = layOutTable(columns, whole, screen, margin);
   return [
-    format([...heads, 'WHY']).trimEnd(),
-    ...rows.flatMap((row, index) => {
-      const backend = backends[index];
-      const line = format(row, backend === undefined ? undefined : stateToTone[backend.state]);
-      return addReason({ line, left, reason: backend?.reason ?? '' }, screen);
-    }),
+    titles,
+    ...reasons.flatMap(({ below }, index) => [
+      ...(rows[index] ?? []),
+      ...(below === '' ? [] : layOutText(`${margin}${margin}`, below, screen)),
+    ]),
+  ];
+}
+
+function toCells({ endpoint, isLocal, state, forMs, flows, share }: BackendStatus): Part[] {
+  return [
+    { text: `${formatEndpoint(endpoint)}${isLocal ? ' *' : ''}` },
+    { text: state, tone: stateToTone[state] },
+    { text: forMs === null ? '' : formatAge(forMs) },
+    { text: flows === null ? '' : String(flows) },
+    { text: share === null ? '' : `${Math.round(share * 100)} %` },
   ];
 }
 
@@ -203,20 +204,6 @@ function areSharesDifferent(backends: readonly BackendStatus[]): boolean {
   // Those that are not in use get nothing, which their state says.
   const shares = backends.map(({ share }) => share).filter((share) => share !== null && share > 0);
   return new Set(shares).size > 1;
-}
-
-/** Behind its row where there is room, else below it. */
-function addReason(
-  { line, left, reason }: { line: string; left: number; reason: string },
-  screen: Screen,
-): string[] {
-  if (reason === '') return [line.trimEnd()];
-  const room = (screen.width ?? Infinity) - left;
-  if (room < leastReasonWidth && clean(reason, screen).length > room) {
-    return [line.trimEnd(), ...layOutText(`${margin}${margin}`, reason, screen)];
-  }
-  const [first = '', ...more] = layOutText(' '.repeat(left), reason, screen);
-  return [`${line}${first.slice(left)}`, ...more];
 }
 
 /** What `status` says of Services on this host: whether they are balanced, which seats it has, and who keeps it so. No line without Services. */
@@ -227,7 +214,7 @@ function formatHostServices(host: HostBalancer, screen: Screen): string[] {
     ...(host.activity === null ? [] : [['seats', describeSeats(host.activity)] as [string, Part[]]]),
     ['balancer', describeHostBalancer(host)],
   ];
-  return lines.flatMap(([label, parts]) => layOutParts(label.padEnd('kube-proxy  '.length), parts, screen));
+  return lines.flatMap(([label, parts]) => layOutParts(toLabel(label), parts, screen));
 }
 
 function describeServices(host: HostBalancer): Part[] {
@@ -303,39 +290,26 @@ export function describeBalancer(host: HostBalancer): object | null {
     running: balancer !== null,
     pid: balancer?.pid ?? null,
     since: balancer?.since ?? null,
-    ...describeActivity(activity),
+    ...Object.fromEntries(
+      Object.entries(fieldToRead).map(([field, read]) => [field, activity && read(activity)]),
+    ),
     tables: tables.map(({ family, aliveSeconds }) => ({ table: nameTable(family), aliveSeconds })),
   };
 }
 
-/** All fields are there, and null without a balancer that says them. */
-function describeActivity(activity: HostBalancer['activity']): object {
-  if (activity === null) return Object.fromEntries(activityFields.map((field) => [field, null]));
-  const { syncedMsAgo, behindMs, mode, services, elements, repairs } = activity;
-  const answer: Record<(typeof activityFields)[number], unknown> = {
-    ...{ mode, services, elements, repairs },
-    followsApi: activity.isFollowing,
-    lastSyncSecondsAgo: syncedMsAgo === null ? null : syncedMsAgo / 1000,
-    behindSeconds: behindMs / 1000,
-    seats: activity.seats,
-    heldSeats: activity.held,
-    addressesInUse: activity.inUse,
-  };
-  return answer;
-}
-
-const activityFields = [
-  'mode',
-  'services',
-  'elements',
-  'repairs',
-  'followsApi',
-  'lastSyncSecondsAgo',
-  'behindSeconds',
-  'seats',
-  'heldSeats',
-  'addressesInUse',
-] as const;
+/** All are there, and null without a balancer that says them. */
+const fieldToRead: Readonly<Record<string, (activity: Activity) => unknown>> = {
+  mode: ({ mode }) => mode,
+  services: ({ services }) => services,
+  elements: ({ elements }) => elements,
+  repairs: ({ repairs }) => repairs,
+  followsApi: ({ isFollowing }) => isFollowing,
+  lastSyncSecondsAgo: ({ syncedMsAgo }) => (syncedMsAgo === null ? null : syncedMsAgo / 1000),
+  behindSeconds: ({ behindMs }) => behindMs / 1000,
+  seats: ({ seats }) => seats,
+  heldSeats: ({ held }) => held,
+  addressesInUse: ({ inUse }) => inUse,
+};
 
 const flags = { json, watch: watch(1000), color };
 
