@@ -66,7 +66,7 @@ export function formatError(
   error: unknown,
   form: ErrorForm,
 ): { readonly text: string; readonly exitCode: number } {
-  if (isShortage(error)) return formatError(toShortage(error), form);
+  if (isShortage(error)) return formatError(descriptorsExhausted(error.message.replace(/\.+$/, '')), form);
   const { lines, details } = error instanceof VipnatError ? readFailure(error) : readBug(error, form.isDebug);
   const code = findErrorCode(error);
   const exitCode = error instanceof VipnatError ? error.exitCode : exitStatuses.failed;
@@ -85,6 +85,13 @@ export function formatErrorLine(code: ErrorCode, message: string): string {
   return `vipnat: [${code}] ${message}`;
 }
 
+/** The same as lines for standard error, whoever wrote the texts. */
+export function formatProblems(
+  problems: readonly { readonly code: ErrorCode; readonly text: string }[],
+): string {
+  return joinLines(problems.map(({ code, text }) => formatErrorLine(code, toPrintableLine(text))));
+}
+
 interface Failure {
   readonly lines: readonly string[];
   readonly details: string | undefined;
@@ -99,10 +106,6 @@ function isShortage(error: unknown): error is Error {
   return (
     error instanceof Error && !(error instanceof VipnatError) && /too many open files/i.test(error.message)
   );
-}
-
-function toShortage({ message }: Error): VipnatError {
-  return descriptorsExhausted(message.replace(/\.+$/, ''));
 }
 
 function readBug(error: unknown, isDebug: boolean): Failure {

@@ -1,13 +1,12 @@
 import type { RulesRemoval } from '../../agent/main.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
 import { balancerChain, isOwnChain } from '../../lib/iptables/rules.ts';
-import { countChanges, formatTables, formatRoutes } from '../screens/plan.ts';
-import { quoteWords, toPrintableJson, exitStatuses, toPrintableLine } from '../../lib/text.ts';
-import { toolName, type UnreadText } from '../../lib/kernel/port.ts';
+import { countChanges, formatTables, formatRoutes, describeTransactions } from '../screens/plan.ts';
+import { quoteWords, toPrintableJson, exitStatuses } from '../../lib/text.ts';
 import { type TablePlan, describeTable } from '../../lib/dialect.ts';
 import { toggle, json, defineCommand, type CommandContext, type OptionsOf } from '../command.ts';
 import { nameNode } from '../../config/load.ts';
-import { formatErrorLine, joinLines, count } from '../output.ts';
+import { formatProblems, joinLines, count } from '../output.ts';
 
 /** What `vipnat cleanup` removed, or would remove. */
 interface Removal extends Omit<RulesRemoval, 'agent' | 'drain'> {
@@ -98,11 +97,7 @@ export function formatRemovalJson(removal: Removal, node: string): string {
       table: part.table,
       ...countParts(part),
     })),
-    transactions: plan.transactions.map(({ family, dialect, input }) => ({
-      tool: toolName(family, dialect, 'restore'),
-      family,
-      input,
-    })),
+    transactions: describeTransactions(plan),
     routes: routes.map(({ route, command }) => ({ ...route, command })),
     resets: resets.map(({ vip, connections }) => ({ vip: formatEndpoint(vip), connections })),
     balancerTables,
@@ -220,7 +215,3 @@ async function removeAll({
 
 /** A cleanup of some virtual IPs of the API is not about the balancer. */
 const nothing = { tables: [], chains: [], problems: [] };
-
-function formatProblems(problems: readonly UnreadText[]): string {
-  return problems.map(({ code, text }) => `${formatErrorLine(code, toPrintableLine(text))}\n`).join('');
-}

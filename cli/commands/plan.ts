@@ -13,9 +13,15 @@ import {
 import { type Family, families } from '../../lib/net.ts';
 import { nameNode } from '../../config/load.ts';
 import { planOffline, type ModeEntry, modeToEntry, chooseOfflineMode } from '../../agent/decide/mode.ts';
-import { selectFamily, formatNft, formatRestore, formatCommands } from '../screens/plan.ts';
-import { describeUnread, toolName } from '../../lib/kernel/port.ts';
-import { formatErrorLine, type Screen, count } from '../output.ts';
+import {
+  selectFamily,
+  formatNft,
+  formatRestore,
+  formatCommands,
+  describeTransactions,
+} from '../screens/plan.ts';
+import { describeUnread } from '../../lib/kernel/port.ts';
+import { formatProblems, count } from '../output.ts';
 import { toHostAnswer } from '../../agent/report/status.ts';
 import { describeInSync } from '../findings.ts';
 import type { PlannedRules } from '../../agent/main.ts';
@@ -49,11 +55,7 @@ function formatServicesPlanJson(balancer: ServicesPlan | null, node: string): st
 
 /** `plan --json`, with what the balancer of this host would run, or null. Ends with a newline. */
 export function formatJson(state: PlannedRules, node: string, balancer: object | null = null): string {
-  const transactions = state.plan.transactions.map(({ family, dialect, input }) => ({
-    tool: toolName(family, dialect, 'restore'),
-    family,
-    input,
-  }));
+  const transactions = describeTransactions(state.plan);
   return `${toPrintableJson({ ...toHostAnswer(state, node), transactions, balancer }, 2)}\n`;
 }
 
@@ -97,8 +99,7 @@ const flags = {
   offline: toggle('read nothing of this host; needs --proxy-mode'),
 };
 
-type PlanOptions = OptionsOf<typeof flags>;
-type PlanContext = CommandContext<PlanOptions>;
+type PlanContext = CommandContext<OptionsOf<typeof flags>>;
 
 /** `vipnat plan`. */
 export const plan = defineCommand({
@@ -140,16 +141,14 @@ async function planHostServices({ config, options, stderr }: PlanContext): Promi
   return found;
 }
 
-async function planVips(
-  { config, options, screen, stdout, stderr }: PlanContext,
-  services: ServicesPlan | null,
-): Promise<number> {
-  const seen = options.offline ? planOffline(config) : await readOnce(config, stderr);
+async function planVips(context: PlanContext, services: ServicesPlan | null): Promise<number> {
+  const { config, options, stdout, stderr } = context;
+  const seen = options.offline
+    ? planOffline(config)
+    : await (await import('../../agent/main.ts')).readHost(config, stderr);
   const state = selectFamily(seen, options.family);
-  for (const { code, text } of describeUnread(state.observation.unread)) {
-    stderr(`${formatErrorLine(code, toPrintableLine(text))}\n`);
-  }
-  stdout(formatPlan(state, { config, options, screen: screen(), services }));
+  stderr(formatProblems(describeUnread(state.observation.unread)));
+  stdout(formatPlan(state, context, services));
   if (isInSync(state)) {
     for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);
   }
@@ -160,20 +159,11 @@ function isInSync({ plan, missingSwitches, sourceRoutes }: PlannedRules): boolea
   return plan.transactions.length === 0 && missingSwitches.length === 0 && sourceRoutes.length === 0;
 }
 
-async function readOnce(config: Config, notify: (text: string) => void): Promise<PlannedRules> {
-  const { readHost } = await import('../../agent/main.ts');
-  return readHost(config, notify);
-}
-
-/** What a plan is printed by. */
-interface Form {
-  readonly config: Config;
-  readonly options: PlanOptions;
-  readonly screen: Screen;
-  readonly services: ServicesPlan | null;
-}
-
-function formatPlan(state: PlannedRules, { config, options, screen, services }: Form): string {
+function formatPlan(
+  state: PlannedRules,
+  { config, options, screen }: PlanContext,
+  services: ServicesPlan | null,
+): string {
   if (options.json) return formatJson(state, nameNode(config), services);
   switch (options.format) {
     case 'nft':
@@ -181,7 +171,7 @@ function formatPlan(state: PlannedRules, { config, options, screen, services }: 
     case 'restore':
       return formatRestore(state);
     case 'commands':
-      return `${isInSync(state) ? '' : formatCommands(state, nameNode(config), screen)}${formatServicesPlan(services)}`;
+      return `${isInSync(state) ? '' : formatCommands(state, nameNode(config), screen())}${formatServicesPlan(services)}`;
   }
 }
 

@@ -2,8 +2,8 @@ import { toggle, type CommandContext, type OptionsOf, defineCommand } from '../c
 import { optionNames } from '../../config/options.ts';
 import { runPlan } from './plan.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
-import { formatErrorLine } from '../output.ts';
-import { toPrintableLine, exitStatuses } from '../../lib/text.ts';
+import { formatProblems } from '../output.ts';
+import { exitStatuses } from '../../lib/text.ts';
 import { describeInSync } from '../findings.ts';
 
 const flags = {
@@ -46,9 +46,7 @@ async function runOrPrint(context: RunContext): Promise<number> {
   const { runAgent, runOnce } = await import('../../agent/main.ts');
   if (!options.once) return await runAgent(config);
   const { decisions, unread } = await runOnce(config, stderr);
-  for (const { code, text } of describeUnread(unread)) {
-    stderr(`${formatErrorLine(code, toPrintableLine(text))}\n`);
-  }
+  stderr(formatProblems(describeUnread(unread)));
   stderr(decisions.map((decision) => `${describeInSync(decision)}\n`).join(''));
   return exitStatuses.done;
 }

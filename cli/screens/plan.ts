@@ -27,16 +27,13 @@ const hookToComment = new Map([
   ['INPUT', 'Before any rule that would let those replies pass:'],
 ]);
 
-const untranslated =
-  'Drop replies that the connection table calls invalid: this node would reset their connections:';
-
 /** What the base chains of vipnat's own table are for. */
 const baseToComment = new Map([
   ['prerouting', 'Match connections from other hosts and from pods, by VIP address and port:'],
   ['output', 'The same for connections from this host:'],
   ['postrouting', "Replies must come back through this node, so its address replaces the client's:"],
   ['forward', 'Accept balanced connections in both directions:'],
-  ['input', untranslated],
+  ['input', 'Drop replies that the connection table calls invalid: this node would reset their connections:'],
 ]);
 
 /**
@@ -157,23 +154,20 @@ function describeGroup(group: readonly Change[], decisions: readonly VipDecision
   const decision = decisions.find(({ vip }) => vipChainName(vip) === first.chain);
   if (decision !== undefined) return describeVipChain(decision);
   if (group.every(({ kind }) => kind === 'reset-chain' || kind === 'delete')) return 'Left over from before:';
-  return describeSharedChain(first.chain);
+  const base = sharedChainToBase.get(first.chain) ?? '';
+  return baseToComment.get(base) ?? 'Match new connections by VIP address and port:';
 }
 
 function describeVipChain(decision: VipDecision): string {
   return `${formatEndpoint(decision.vip)} ${modeToEntry[decision.mode].describe(decision)}:`;
 }
 
-function describeSharedChain(chain: string): string {
-  if (chain === 'VIPNAT-POSTROUTING') {
-    return "Replies must come back through this node, so its address replaces the client's:";
-  }
-  if (chain === 'VIPNAT-INPUT') {
-    return untranslated;
-  }
-  if (chain === 'VIPNAT-FORWARD') return 'Accept balanced connections in both directions:';
-  return 'Match new connections by VIP address and port:';
-}
+/** Beside these there is the one that both hooks of the nat table lead to. */
+const sharedChainToBase = new Map([
+  ['VIPNAT-POSTROUTING', 'postrouting'],
+  ['VIPNAT-FORWARD', 'forward'],
+  ['VIPNAT-INPUT', 'input'],
+]);
 
 /** `9 changes to nat, 3 to filter`. */
 export function countChanges(tables: readonly TablePlan[]): string {
@@ -207,8 +201,20 @@ export function formatRestore({ plan, decisions }: PlannedRules): string {
     .join('');
 }
 
-function refuseSeveralTools({ transactions }: Plan): void {
-  const tools = new Set(transactions.map(({ family, dialect }) => toolName(family, dialect, 'restore')));
+/** What each tool reads, for programs. */
+export function describeTransactions({
+  transactions,
+}: Plan): { tool: string; family: Family; input: string }[] {
+  return transactions.map(({ family, dialect, input }) => ({
+    tool: toolName(family, dialect, 'restore'),
+    family,
+    input,
+  }));
+}
+
+function refuseSeveralTools(plan: Plan): void {
+  const { transactions } = plan;
+  const tools = new Set(describeTransactions(plan).map(({ tool }) => tool));
   if (tools.size <= 1) return;
   const isOfTwoBackends = new Set(transactions.map(({ dialect }) => dialect)).size > 1;
   const next = isOfTwoBackends
