@@ -13,7 +13,7 @@ import {
   duration,
 } from '../config/options.ts';
 import { formatEndpoint } from '../lib/net.ts';
-import type { Environment, Flags } from '../config/load.ts';
+import type { ConfigReading, Environment, Flags } from '../config/load.ts';
 import { type Screen, type ColourChoice, colourChoices } from './output.ts';
 import type * as z from 'zod/mini';
 import { safeParse } from 'zod/mini';
@@ -160,11 +160,9 @@ export interface PlainContext<Options> {
 }
 
 /** What a command that works by the configuration has. */
-export interface CommandContext<Options> extends PlainContext<Options> {
+export interface CommandContext<Options> extends PlainContext<Options>, Pick<ConfigReading, 'given'> {
   /** Checked, as the command asks for it. Without `noVip` in its check, it may name no VIP. */
   readonly config: Config;
-  /** The options of the configuration that the user gave, by flag, variable or file. */
-  readonly given: ReadonlySet<OptionName>;
   /** What flags gave of the configuration. */
   readonly flags: Flags;
 }
@@ -179,13 +177,9 @@ export interface Words<Options> {
 }
 
 /** What words are read with. */
-export interface WordsReading {
-  /** Flag, in camelCase, to what it was given. */
-  readonly all: Readonly<Record<string, Given>>;
+export interface WordsReading extends Pick<FlagReading, 'all' | 'report'> {
   /** Words next to an unknown option may be its values: then only the option is reported. */
   readonly isUnclear: boolean;
-  /** Takes one line for each problem. */
-  readonly report: (problem: string) => void;
 }
 
 interface Shared<FlagsOf extends FlagSet, WordsOf extends object> {
@@ -216,11 +210,8 @@ interface PlainCommand<FlagsOf extends FlagSet = FlagSet, WordsOf extends object
 }
 
 /** What a configuration is held against. */
-interface CheckFacts<Options> {
+interface CheckFacts<Options> extends Pick<ConfigReading, 'config' | 'unreadable'> {
   readonly options: Options;
-  readonly config: Config;
-  /** Options whose value could not be read: nobody calls them missing. */
-  readonly unreadable: ReadonlySet<OptionName>;
   /** The command's flags that could not be read. */
   readonly unread: ReadonlySet<string>;
   /** What to say where no virtual IP is given and one is needed, with a hint; nothing where there is one. */

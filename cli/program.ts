@@ -84,14 +84,11 @@ function endOnSignals(): void {
 }
 
 /** What the program has of its process. */
-interface ProgramHost {
+interface ProgramHost extends Pick<PlainContext<object>, 'environment' | 'stdout' | 'stderr'> {
   /** The command line, without node and the script. */
   readonly args: readonly string[];
-  readonly environment: Environment;
   /** What standard output is; a file or a pipe unless given. */
   readonly terminal?: () => Terminal;
-  readonly stdout: (text: string) => void;
-  readonly stderr: (text: string) => void;
 }
 
 /** Runs one command line to its end and answers the exit status. Never rejects: what fails is printed to stderr. */
@@ -215,7 +212,6 @@ interface TextInvocation {
 /** A command, and what its own flags and words come to. */
 export interface CallInvocation extends LoadedCommand {
   readonly kind: 'call';
-  readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
   readonly words: readonly string[];
   /** What flags gave of the configuration, apart from the command's own. */
@@ -228,9 +224,6 @@ export interface CallInvocation extends LoadedCommand {
   readonly unread: ReadonlySet<string>;
 }
 
-/** What a command line asks for. */
-type Invocation = TextInvocation | CallInvocation;
-
 /**
  * Reads the command line, without the program's name. `width` is how many columns help may have: 80 unless given. Rejects as
  * CONFIG_INVALID where the command line is ambiguous: an unknown command, or an option without its value.
@@ -239,7 +232,7 @@ export async function parseCommandLine(
   given: readonly string[],
   version: string,
   width: number = proseWidth,
-): Promise<Invocation> {
+): Promise<TextInvocation | CallInvocation> {
   const args = expandHelp(given);
   const refusal = refuseFirstWord(args[0]);
   if (refusal !== null) throw new VipnatError('CONFIG_INVALID', refusal);
@@ -402,7 +395,7 @@ function explain({ code, message }: CommanderError, loaded?: LoadedCommand): str
 
 /** Unknown words were accepted first, so that they are reported together with everything else that is wrong. */
 function toInvocation(loaded: LoadedCommand, found: Command): CallInvocation {
-  const { row, command } = loaded;
+  const { command } = loaded;
   const all = found.opts<Record<string, Given>>();
   const words = found.args;
   const problems: string[] = [];
@@ -416,7 +409,7 @@ function toInvocation(loaded: LoadedCommand, found: Command): CallInvocation {
   });
   const own = readFlags(command.flags, all, words);
   return {
-    ...{ kind: 'call', ...loaded, name: row.name, words },
+    ...{ kind: 'call', ...loaded, words },
     options: { ...own.options, ...ofWords },
     flags: all as Flags,
     file: all['config'] as string | undefined,

@@ -50,13 +50,8 @@ export function formatRemoval(removal: Removal): string {
 
 /** The same as commands that a person can read, and run one by one; empty when there is nothing to remove. */
 export function formatRemovalCommands(removal: Removal, node: string): string {
-  const {
-    plan: { tables },
-    routes,
-    balancerChains = [],
-    drainFiles = [],
-    vips,
-  } = removal;
+  const { plan, routes, balancerChains = [], drainFiles = [], vips } = removal;
+  const { tables } = plan;
   const wholeTables = listWholeTables(removal);
   const parts = [tables, routes, wholeTables, balancerChains, drainFiles];
   if (parts.every(({ length }) => length === 0)) return '';
@@ -177,16 +172,11 @@ Exit status: 0 no rule of vipnat is left, 1 failed, 78 bad configuration.`,
  * --vip only those of that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
  * written, or a program runs that would write them again, the others are removed all the same, and it ends with `failed`.
  */
-async function removeAll({
-  config,
-  flags: given,
-  options,
-  stdout,
-  stderr,
-}: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
-  const { dryRun, json: isJson } = options;
+async function removeAll(context: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
+  const { config, stdout, stderr } = context;
+  const { dryRun, json: isJson } = context.options;
   // A variable or a file says what the agent balances, and does not count.
-  const isNarrowed = given['vip'] !== undefined;
+  const isNarrowed = context.flags['vip'] !== undefined;
   const vips = isNarrowed ? config.vips : null;
   const { cleanUpRules } = await import('../../agent/main.ts');
   const { cleanUpServices } = await import('../../balancer/main.ts');

@@ -36,12 +36,8 @@ Exit status: 0 printed, 78 bad configuration, or a value that this host does not
 });
 
 /** Prints or writes keepalived.conf for this node, and tells a person how it was filled in. */
-async function printOrWrite({
-  config,
-  options,
-  stdout,
-  stderr,
-}: CommandContext<KeepalivedOptions>): Promise<number> {
+async function printOrWrite(context: CommandContext<KeepalivedOptions>): Promise<number> {
+  const { config, options, stdout, stderr } = context;
   const vrrp = planVrrp({ config, options, hostname: hostname(), interfaces: readInterfaces() });
   const text = renderKeepalived(vrrp);
   if (options.output === null) stdout(text);

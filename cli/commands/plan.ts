@@ -48,11 +48,6 @@ function formatServicesPlan(plan: ServicesPlan | null): string {
   ].join('\n');
 }
 
-/** `plan --json` on a host that has Services, and no virtual IP of the API. Ends with a newline. */
-function formatServicesPlanJson(balancer: ServicesPlan | null, node: string): string {
-  return `${toPrintableJson({ version: 1, node, vips: [], transactions: [], balancer }, 2)}\n`;
-}
-
 /** `plan --json`, with what the balancer of this host would run, or null. Ends with a newline. */
 export function formatJson(state: PlannedRules, node: string, balancer: object | null = null): string {
   const transactions = describeTransactions(state.plan);
@@ -128,7 +123,8 @@ export async function runPlan(context: PlanContext): Promise<number> {
   const { config, options, stdout } = context;
   const services = await planHostServices(context);
   if (config.vips.length > 0) return await planVips(context, services);
-  stdout(options.json ? formatServicesPlanJson(services, nameNode(config)) : formatServicesPlan(services));
+  const answer = { version: 1, node: nameNode(config), vips: [], transactions: [], balancer: services };
+  stdout(options.json ? `${toPrintableJson(answer, 2)}\n` : formatServicesPlan(services));
   return exitStatuses.done;
 }
 

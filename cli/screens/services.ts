@@ -124,17 +124,12 @@ function describeNodes(nodes: readonly NodeDrain[]): string {
 /** What drains on devices: a member is a pod, or the port of a node. */
 function listMemberRows({ devices }: ServiceView, nowMs: number): Part[][] {
   return devices.flatMap(({ draining }) =>
-    draining.map(({ device, member, since, sessions }): Part[] => [
-      { text: member },
-      { text: device },
-      { text: describeMember(sessions, formatSince(since, nowMs)), tone: 'doubtful' },
-    ]),
+    draining.map(({ device, member, since, sessions }): Part[] => {
+      const left = sessions === null ? '' : `, ${count(sessions, 'session')} left`;
+      const rest = `no new connections for ${formatSince(since, nowMs)}${left}`;
+      return [{ text: member }, { text: device }, { text: rest, tone: 'doubtful' }];
+    }),
   );
-}
-
-function describeMember(sessions: number | null, age: string): string {
-  const left = sessions === null ? '' : `, ${count(sessions, 'session')} left`;
-  return `no new connections for ${age}${left}`;
 }
 
 function listDevices({ devices }: ServiceView): DeviceView[] {

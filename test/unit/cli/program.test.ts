@@ -187,7 +187,7 @@ describe('flags and words of a command are read', () => {
     ['device configuration --device a.yaml --unit 2', { action: 'configuration', unit: 2 }],
   ])('%s', async (line, options) => {
     const call = await readCall(split(line));
-    expect(call).toMatchObject({ name: line.split(' ')[0], options, problems: [] });
+    expect(call).toMatchObject({ row: { name: line.split(' ')[0] }, options, problems: [] });
   });
 
   test('beside those of the configuration, which keep their texts', async () => {
