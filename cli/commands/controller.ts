@@ -1,5 +1,5 @@
-import { text, orElse, toggle, list, defineCommand, servicesNamespace, checkNamespace } from '../command.ts';
-import { checkGates, checkWebhookPort, checkDefaultDevice } from '../manifest/request.ts';
+import { text, orElse, defineCommand, servicesNamespace, checkNamespace } from '../command.ts';
+import { controllerFlags, checkGates, checkWebhookPort, checkDefaultDevice } from '../manifest/request.ts';
 
 const flags = {
   namespace: text(
@@ -7,12 +7,7 @@ const flags = {
     `the namespace of vipnat's Leases (default: ${servicesNamespace})`,
     orElse(servicesNamespace),
   ),
-  defaultClass: toggle('serve Services without a class too'),
-  defaultDevice: text(
-    'NAME',
-    'the LoadBalancerDevice of Services without a class that have an annotation lb.zcloud.cn/vip or lb.zdns.cn/vip',
-  ),
-  gate: list('TYPE', 'also open readiness gates of this type; repeat the flag for more'),
+  ...controllerFlags,
   webhookPort: text('PORT', 'serve the webhook that gives pods a readiness gate at this port'),
 };
 

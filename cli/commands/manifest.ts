@@ -4,7 +4,6 @@ import {
   findManifestProblems,
   type ManifestOptions,
   ownImages,
-  ownProgram,
 } from '../manifest/request.ts';
 import { type Words, defineCommand, type CommandContext, manifestKinds } from '../command.ts';
 import { type OptionName, optionNames, quoteText } from '../../config/options.ts';
@@ -69,16 +68,11 @@ function explainKind(word: string | undefined): string {
 }
 
 /** Prints what runs the agent, or writes the files of systemd; looks at nothing else of this host. */
-async function printManifests({
-  config,
-  options,
-  given,
-  stdout,
-  stderr,
-}: CommandContext<ManifestOptions>): Promise<number> {
+async function printManifests(context: CommandContext<ManifestOptions>): Promise<number> {
+  const { options, stdout, stderr } = context;
   // Help and mistakes load this file, too.
   const { printManifest, toSystemdFiles, writeHostFiles } = await import('../manifest/agent.ts');
-  const request = { config, options, given, ownImages, ownProgram };
+  const request = { ...context, ownImages };
   if (options.directory === null) {
     stdout(printManifest(request));
     return exitStatuses.done;

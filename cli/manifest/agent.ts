@@ -1,7 +1,14 @@
-import { type ManifestKind, type ManifestRequest, toPodArguments, toServicesArguments } from './request.ts';
+import {
+  type ManifestKind,
+  type ManifestRequest,
+  ownProgram,
+  toPodArguments,
+  toServicesArguments,
+} from './request.ts';
 import {
   toPodSpec,
   everyTaint as tolerations,
+  controlPlane,
   toDaemonSet,
   onTheHost,
   toInitContainer,
@@ -83,13 +90,11 @@ const rights: Rights = {
   ],
 };
 
-const controlPlane = 'node-role.kubernetes.io/control-plane';
-
 /** By the label alone: its value is empty where kubeadm sets it, and `true` where RKE2 and k3s do. */
 const affinity = {
   nodeAffinity: {
     requiredDuringSchedulingIgnoredDuringExecution: {
-      nodeSelectorTerms: [{ matchExpressions: [{ key: controlPlane, operator: 'Exists' }] }],
+      nodeSelectorTerms: [{ matchExpressions: [controlPlane] }],
     },
   },
 };
@@ -214,7 +219,7 @@ interface Installation {
 
 /** The unit, what tmpfiles.d makes at boot, and the additional settings of keepalived's unit. Pure. */
 export function toSystemdFiles(request: ManifestRequest): HostFile[] {
-  const { config, given, ownProgram } = request;
+  const { config, given } = request;
   return renderFiles({
     head: `# ${toCommandLine(request)}`,
     words: [...ownProgram, 'run', ...toArguments(config, given)],

@@ -1,5 +1,5 @@
 import { type PodKind, podParameter, heartbeatProbe } from '../../lib/telemetry/log.ts';
-import { type ManifestRequest, chooseImage, chooseKeepalivedImage, isPrivileged } from './request.ts';
+import type { ManifestRequest } from './request.ts';
 import { podVariable, toArguments } from '../../config/load.ts';
 import { nameVariable, type OptionName, type Config } from '../../config/options.ts';
 import { type Endpoint, families } from '../../lib/net.ts';
@@ -117,7 +117,12 @@ export function toInitContainer(request: ManifestRequest, name: string, fields: 
 /** keepalived's container. */
 export function toKeepalivedContainer(request: ManifestRequest, fields: object): object {
   const requests = { cpu: '10m', memory: '16Mi' };
-  return toContainer({ name: 'keepalived', image: chooseKeepalivedImage(request), requests, fields });
+  const image = request.options.keepalivedImage ?? request.ownImages.keepalived;
+  return toContainer({ name: 'keepalived', image, requests, fields });
+}
+
+function chooseImage({ options, ownImages }: ManifestRequest): string {
+  return options.image ?? ownImages.vipnat;
 }
 
 /** The name of the node, which only Kubernetes knows. */
@@ -174,6 +179,9 @@ export const onTheHost = {
 /** Nodes of another system cannot run the image. */
 export const onLinux = { nodeSelector: { 'kubernetes.io/os': 'linux' } };
 
+/** Source: kubeadm; it is the label and the taint of control-plane nodes. */
+export const controlPlane = { key: 'node-role.kubernetes.io/control-plane', operator: 'Exists' };
+
 /** As kubeadm's kube-proxy has it: whatever a node is kept free of, its traffic has to be balanced. */
 export const everyTaint = [{ operator: 'Exists' }];
 
@@ -207,6 +215,10 @@ export function toPodSpec(request: ManifestRequest, kind: PodKind): object {
 /** Sources: docs/benchmarks.md, "A network that loses packets", and `scripts/test nodes`; the tools that it starts come and go in addition. */
 const resourcesComment = `Measured: under 2 % of a core and 69 to 82 MiB, or up to 108 MiB with credentials (docs/benchmarks.md).
 The pod has no limits: they would slow the agent down when an apiserver dies.`;
+
+function isPrivileged({ options }: ManifestRequest): boolean {
+  return options.kind === 'daemonset' && !options.leastPrivilege;
+}
 
 /** Events are about the Node. Without credentials there are none. */
 function needsNodeName({ options, config }: ManifestRequest): boolean {
@@ -273,9 +285,8 @@ export interface HostVolume {
   readonly path: string;
   /** Where it is in the container; at the same path unless given. */
   readonly mountPath?: string;
-  /** What kubelet makes sure of before the container starts. */
+  /** What kubelet makes sure of before the container starts. What it may create the container may write. */
   readonly type: 'File' | 'FileOrCreate' | 'Directory' | 'DirectoryOrCreate';
-  readonly isReadOnly: boolean;
   /** What it is for, in a line for the manifest. */
   readonly purpose: string;
 }
@@ -305,7 +316,6 @@ export const lock: HostVolume = {
   name: 'xtables-lock',
   path: '/run/xtables.lock',
   type: 'FileOrCreate',
-  isReadOnly: false,
   purpose: "iptables-legacy's lock, which all its processes on the host share",
 };
 
@@ -319,7 +329,6 @@ const modules: HostVolume = {
   path: '/lib',
   mountPath: '/host/lib',
   type: 'Directory',
-  isReadOnly: true,
   purpose: 'iptables-legacy loads missing kernel modules from /lib/modules',
 };
 
@@ -330,20 +339,20 @@ export function toPodVolumes(volumes: readonly HostVolume[]): object[] {
 
 /** `volumeMounts` of a container. */
 export function toVolumeMounts(volumes: readonly HostVolume[]): object[] {
-  return volumes.map(({ name, path, mountPath = path, isReadOnly }) => ({
+  return volumes.map(({ name, path, mountPath = path, type }) => ({
     name,
     mountPath,
-    ...(isReadOnly ? { readOnly: true } : {}),
+    ...(type.endsWith('OrCreate') ? {} : { readOnly: true }),
   }));
 }
 
 /** A folder of the host, which the kubelet makes where it is missing. */
 export function toFolderVolume(name: string, path: string, purpose: string): HostVolume {
-  return { name, path: path.replace(/\/$/, ''), type: 'DirectoryOrCreate', isReadOnly: false, purpose };
+  return { name, path: path.replace(/\/$/, ''), type: 'DirectoryOrCreate', purpose };
 }
 
 function toFileVolume(name: string, path: string, purpose: string): HostVolume {
-  return { name, path, type: 'File', isReadOnly: true, purpose };
+  return { name, path, type: 'File', purpose };
 }
 
 // Kubernetes reads by YAML 1.1, where `on` and `1_000` are no texts.

@@ -3,7 +3,6 @@ import {
   quoteText,
   nameFlag,
   describeOption,
-  type OptionName,
   listenAddress,
   defaultListen,
   wholeNumber,
@@ -15,6 +14,7 @@ import { usualRunFolder } from '../../lib/keepalived/write.ts';
 import { vrrpFlags, toKeepalivedArguments, checkFolder } from '../keepalived.ts';
 import * as z from 'zod/mini';
 import {
+  type CommandContext,
   forKinds,
   list,
   type manifestKinds,
@@ -162,30 +162,12 @@ function isHostPath(path: string): boolean {
 }
 
 /** All that a manifest is made of. Checked: there is a VIP, and `findManifestProblems` finds nothing. */
-export interface ManifestRequest {
-  readonly options: ManifestOptions;
-  readonly config: Config;
-  /** The options that the user gave: these become arguments of the container. */
-  readonly given: ReadonlySet<OptionName>;
+export interface ManifestRequest extends Pick<
+  CommandContext<ManifestOptions>,
+  'options' | 'config' | 'given'
+> {
   /** The images of this build, for what the options do not name. */
   readonly ownImages: OwnImages;
-  /** The command line that starts this program on a host. */
-  readonly ownProgram: readonly string[];
-}
-
-/** Whether the container is to be privileged. */
-export function isPrivileged({ options }: ManifestRequest): boolean {
-  return options.kind === 'daemonset' && !options.leastPrivilege;
-}
-
-/** The image to run. */
-export function chooseImage({ options, ownImages }: ManifestRequest): string {
-  return options.image ?? ownImages.vipnat;
-}
-
-/** The image of keepalived to run. */
-export function chooseKeepalivedImage({ options, ownImages }: ManifestRequest): string {
-  return options.keepalivedImage ?? ownImages.keepalived;
 }
 
 /** The flags of pods that stand for checked options, `--image=a/b:1`; one with its default gets none. */
@@ -240,6 +222,12 @@ export function findProbePortProblems(text: string | null): string[] {
   return [refuseValue('--node-probe-port', text, fault, defaultProbePort)];
 }
 
+/** The images that scripts/image makes, each with its registry and tag. */
+interface OwnImages {
+  readonly vipnat: string;
+  readonly keepalived: string;
+}
+
 /** Set by scripts/build, from scripts/image-name. */
 declare const VIPNAT_IMAGES: OwnImages | undefined;
 
@@ -267,45 +255,43 @@ const defaultProbePort = 10_256;
 /** What help says of `--node-probe-port`. */
 export const probePortMeaning = `the TCP port at which to ask whether other nodes live, or off (default: ${defaultProbePort})`;
 
-/** The images that scripts/image makes, each with its registry and tag. */
-interface OwnImages {
-  readonly vipnat: string;
-  readonly keepalived: string;
-}
-
-/** The flags that are for the kind `services` alone. */
-const servicesFlags = forKinds(['services'], {
-  /** Ranges of the pool. */
-  pool: list('RANGE', 'for services: addresses to give; repeat the flag for more'),
-  /** Whether the controller serves Services without a class. */
-  defaultClass: toggle('for services: serve Services without a class too'),
+/** The flags of the controller that its manifest takes too. */
+export const controllerFlags = {
+  /** Whether Services without a class are served. */
+  defaultClass: toggle('serve Services without a class too'),
   /** The device of Services without a class that have annotations of another controller; null for none. */
   defaultDevice: text(
     'NAME',
-    'for services: the LoadBalancerDevice of Services without a class that have an annotation lb.zcloud.cn/vip or lb.zdns.cn/vip',
+    'the LoadBalancerDevice of Services without a class that have an annotation lb.zcloud.cn/vip or lb.zdns.cn/vip',
   ),
-  /** Further types of readiness gates that the controller opens. */
-  gate: list('TYPE', 'for services: also open readiness gates of this type; repeat the flag for more'),
+  /** Further types of readiness gates to open. */
+  gate: list('TYPE', 'also open readiness gates of this type; repeat the flag for more'),
+};
+
+const servicesFlags = {
+  /** Ranges of the pool. */
+  pool: list('RANGE', 'addresses to give; repeat the flag for more'),
+  ...controllerFlags,
   /** What gives pods the gate: one of injectionMethods, or nonsense; null for nothing. */
   injectGates: optional(
     'METHOD',
-    'for services: give pods a readiness gate where their namespace asks for it, by policy (default, Kubernetes 1.36) or webhook',
+    'give pods a readiness gate where their namespace asks for it, by policy (default, Kubernetes 1.36) or webhook',
     (given): string | null => (given === true ? injectionMethods[0] : (given ?? null)),
   ),
   /** Where the balancers serve metrics; null for the default. */
   balancerListen: text(
     'ADDR:PORT',
-    `for services: where balancers serve metrics and readiness, or off (default: ${formatEndpoint(defaultBalancerListen)})`,
+    `where balancers serve metrics and readiness, or off (default: ${formatEndpoint(defaultBalancerListen)})`,
   ),
   /** Where the balancers ask whether other nodes live; null for the default. */
-  nodeProbePort: text('PORT', `for services: ${probePortMeaning}`),
-});
+  nodeProbePort: text('PORT', probePortMeaning),
+};
 
 const pods = ['', 'daemonset', 'static-pod', 'keepalived', 'services'];
 
 /** The flags of `vipnat manifest`, read as they were given: `findManifestProblems` says what is wrong with them. */
 export const manifestFlags = {
-  ...servicesFlags,
+  ...forKinds(['services'], servicesFlags, 'for services: '),
   ...forKinds(pods, {
     /** vipnat's image, as a reference; null for that of this build. */
     image: text('IMAGE', 'the image to run (default: the image of this build)'),

@@ -10,7 +10,6 @@ import {
   toGateTypes,
 } from '../../lib/api/endpoints.ts';
 import {
-  webhookName as name,
   finalizer,
   gateType,
   gatesLabel,
@@ -43,8 +42,8 @@ const timeoutSeconds = 2;
 /** All that a webhook needs in addition to the controller's own objects. */
 export function toWebhook(namespace: string): object[] {
   return [
-    ...toWebhookRights(namespace),
-    ...toWebhookPolicy(namespace),
+    ...toRoles(webhookName, { name: controllerName, namespace }, webhookRights),
+    ...toPolicy(webhook, namespace),
     toService(namespace),
     toConfiguration(namespace),
   ];
@@ -53,7 +52,7 @@ export function toWebhook(namespace: string): object[] {
 /** Both controllers answer, whichever leads. */
 function toService(namespace: string): object {
   const ports = [{ name: 'webhook', port: 443, targetPort: webhookPort }];
-  const head = { apiVersion: 'v1', kind: 'Service', name, namespace };
+  const head = { apiVersion: 'v1', kind: 'Service', name: webhookName, namespace };
   return toManifest(head, { spec: { selector: toLabels(controllerName), ports } });
 }
 
@@ -63,7 +62,7 @@ function toConfiguration(namespace: string): object {
     name: webhookEntry,
     clientConfig: explain(
       `The controller writes caBundle here: the API server expects a certificate for ${toServerName(namespace)}.`,
-      { service: { name, namespace, path: webhookPath, port: 443 } },
+      { service: { name: webhookName, namespace, path: webhookPath, port: 443 } },
     ),
     ...{ admissionReviewVersions: ['v1'], sideEffects: 'None' },
     ...{ failurePolicy: 'Ignore', timeoutSeconds },
@@ -81,8 +80,8 @@ function toConfiguration(namespace: string): object {
       { name: 'has-labels', expression: 'has(object.metadata.labels)' },
     ],
   };
-  const head = { apiVersion: admission, kind: 'MutatingWebhookConfiguration', name, namespace: null };
-  return toManifest(head, { webhooks: explain(injectionPurpose, [webhook]) });
+  const head = { apiVersion: admission, kind: 'MutatingWebhookConfiguration', namespace: null };
+  return toManifest({ ...head, name: webhookName }, { webhooks: explain(injectionPurpose, [webhook]) });
 }
 
 /**
@@ -232,21 +231,13 @@ interface AllRights {
   readonly own: Rights;
 }
 
-/** An account with what controller/kinds/ asks for, and nothing else. */
-export function toControllerRights(namespace: string): object[] {
-  const account = { name: controllerName, namespace };
-  return [toAccount(account), ...toRoles(controllerName, account, controllerRights)];
-}
-
-/** An account with what the balancer follows and reports, and nothing else. */
-export function toBalancerRights(namespace: string): object[] {
-  const account = { name: balancerName, namespace };
-  return [toAccount(account), ...toRoles(balancerName, account, balancerRights)];
-}
-
-/** What the controller's account needs besides to keep the webhook's certificate. */
-function toWebhookRights(namespace: string): object[] {
-  return toRoles(webhookName, { name: controllerName, namespace }, webhookRights);
+/** The accounts of controller and balancer: each with what it follows, asks for and reports, and nothing else. */
+export function toServicesRights(namespace: string): object[] {
+  const accountToRights = { [controllerName]: controllerRights, [balancerName]: balancerRights };
+  return Object.entries(accountToRights).flatMap(([name, rights]) => {
+    const account = { name, namespace };
+    return [toAccount(account), ...toRoles(name, account, rights)];
+  });
 }
 
 function toRoles(name: string, account: Account, { cluster, own }: AllRights): object[] {
@@ -308,6 +299,7 @@ const balancerRights: AllRights = {
   },
 };
 
+/** What the controller's account needs besides to keep the webhook's certificate. */
 const webhookRights: AllRights = {
   cluster: {
     purpose:
@@ -335,8 +327,7 @@ const nodeName = `${extra}['${nodeNameKey}'][0]`;
 /** What roles cannot say of one account (Kubernetes 1.30). */
 interface Limit {
   readonly name: string;
-  readonly account: string;
-  readonly condition: string;
+  readonly account: typeof controllerName | typeof balancerName;
   readonly purpose: string;
   /** Of a group of the API a resource and its operations, as words. */
   readonly resources: readonly (readonly [group: string, resource: string, operations: string])[];
@@ -349,7 +340,6 @@ interface Limit {
 const balancer: Limit = {
   name: balancerName,
   account: balancerName,
-  condition: 'is-balancer',
   purpose: "A balancer writes its own node's Lease, and no other.",
   resources: [['coordination.k8s.io', 'leases', 'CREATE UPDATE']],
   rules: [
@@ -414,7 +404,6 @@ const isNote = `${areSame(ofLease)} && ${areOn('object', 'oldObject', true)} && 
 const controller: Limit = {
   name: controllerName,
   account: controllerName,
-  condition: 'is-controller',
   purpose:
     "The controller writes EndpointSlices of its own. Of pods it writes the conditions of its readiness gates. Of Services, pools and devices it writes its finalizers and the status. On nodes' Leases it writes a note.",
   resources: [
@@ -450,7 +439,6 @@ const controller: Limit = {
 const webhook: Limit = {
   name: webhookName,
   account: controllerName,
-  condition: 'is-controller',
   purpose: "The controller writes the webhook's Secret, and no other.",
   resources: [['', 'secrets', 'CREATE UPDATE']],
   rules: [
@@ -461,11 +449,6 @@ const webhook: Limit = {
   ],
 };
 
-/** What an admission policy forbids the controller that has a webhook. */
-function toWebhookPolicy(namespace: string): object[] {
-  return toPolicy(webhook, namespace);
-}
-
 /** What admission policies forbid both accounts. `gates` are the types of gates that the controller opens in addition to its own. */
 export function toPolicies(namespace: string, gates: readonly string[]): object[] {
   // The chart adds its own to this list.
@@ -474,7 +457,7 @@ export function toPolicies(namespace: string, gates: readonly string[]): object[
 }
 
 function toPolicy(limit: Limit, namespace: string): object[] {
-  const { name, account, condition, purpose, resources, variables, rules } = limit;
+  const { name, account, purpose, resources, variables, rules } = limit;
   const expression = `request.userInfo.username == 'system:serviceaccount:${namespace}:${account}'`;
   return toPolicyManifests({
     kind: 'ValidatingAdmissionPolicy',
@@ -483,15 +466,11 @@ function toPolicy(limit: Limit, namespace: string): object[] {
     spec: {
       matchConstraints: {
         resourceRules: resources.map(([group, resource, operations]) => ({
-          ...{
-            apiGroups: [group],
-            apiVersions: ['*'],
-            operations: operations.split(' '),
-            resources: [resource],
-          },
+          ...{ apiGroups: [group], apiVersions: ['*'] },
+          ...{ operations: operations.split(' '), resources: [resource] },
         })),
       },
-      matchConditions: [{ name: condition, expression }],
+      matchConditions: [{ name: account.replace('vipnat', 'is'), expression }],
       ...(variables === undefined ? {} : { variables }),
       validations: rules,
     },

@@ -4,6 +4,7 @@ import {
   toManifest,
   explain,
   onLinux,
+  controlPlane,
   toProbes,
   toVipnatContainer,
   escapeVariables,
@@ -25,8 +26,7 @@ import {
 } from './pod.ts';
 import { definitions } from '../../lib/api/crds.ts';
 import {
-  toControllerRights,
-  toBalancerRights,
+  toServicesRights,
   toPolicies,
   toInjection,
   toWebhook,
@@ -48,8 +48,7 @@ export function toServicesManifests(request: ManifestRequest): object[] {
   return [
     ...toNamespaces(namespace),
     ...definitions,
-    ...toControllerRights(namespace),
-    ...toBalancerRights(namespace),
+    ...toServicesRights(namespace),
     ...toPolicies(namespace, gate),
     ...(injectGates === 'policy' ? toInjection() : []),
     ...(injectGates === 'webhook' ? toWebhook(namespace) : []),
@@ -101,11 +100,6 @@ function toPodMetadata({ options: { pool } }: ManifestRequest): object {
   return pool.length === 0 ? { labels } : { labels, annotations };
 }
 
-/** Source: kubeadm; it is the label and the taint of control-plane nodes. */
-const controlPlane = 'node-role.kubernetes.io/control-plane';
-
-const onControlPlane = { matchExpressions: [{ key: controlPlane, operator: 'Exists' }] };
-
 const affinityText =
   "Not both on one node, where there are two. Root on the node has the controller's rights, so nodes without pods of tenants are better.";
 
@@ -116,10 +110,12 @@ function toControllerPodSpec(container: object): object {
     enableServiceLinks: false,
     ...onLinux,
     priorityClassName: 'system-cluster-critical',
-    tolerations: [{ key: controlPlane, operator: 'Exists', effect: 'NoSchedule' }],
+    tolerations: [{ ...controlPlane, effect: 'NoSchedule' }],
     affinity: explain(affinityText, {
       nodeAffinity: {
-        preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 50, preference: onControlPlane }],
+        preferredDuringSchedulingIgnoredDuringExecution: [
+          { weight: 50, preference: { matchExpressions: [controlPlane] } },
+        ],
       },
       podAntiAffinity: {
         preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm: term }],

@@ -13,9 +13,6 @@ export const {
 export const ownImage = `${imageRepository}:${version}`;
 export const ownImages = { vipnat: ownImage, keepalived: `${imageRepository}-keepalived:${version}` };
 
-/** As docs/install.md has a program that is no single executable. */
-const ownProgram = ['/usr/bin/node', '/opt/vipnat/vipnat.js'];
-
 /** Words, or a text with blanks between them. */
 type Line = string | readonly string[];
 
@@ -24,7 +21,7 @@ export async function readWords(line: Line, environment: Environment = {}) {
   const words = typeof line === 'string' ? line.split(' ') : line;
   const { call, reading, problems } = await checkCall(['manifest', ...words], environment);
   const options = call.options as ManifestOptions;
-  return { request: { ...reading, options, ownImages, ownProgram }, problems };
+  return { request: { ...reading, options, ownImages }, problems };
 }
 
 /** What a built `vipnat manifest` with these words prints. */
