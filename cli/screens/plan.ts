@@ -162,7 +162,7 @@ function describeVipChain(decision: VipDecision): string {
   return `${formatEndpoint(decision.vip)} ${modeToEntry[decision.mode].describe(decision)}:`;
 }
 
-/** Beside these there is the one that both hooks of the nat table lead to. */
+/** Next to these there is the chain that both hooks of the nat table lead to. */
 const sharedChainToBase = new Map([
   ['VIPNAT-POSTROUTING', 'postrouting'],
   ['VIPNAT-FORWARD', 'forward'],
