@@ -1,8 +1,8 @@
 import {
   type HostFacts,
   type Checks,
+  type Check,
   type Finding,
-  type Verdict,
   filePaths,
   isKeepalivedHere,
   findFile,
@@ -67,7 +67,7 @@ export const findingCodes: readonly string[] = topics.flatMap(({ checks }) => Ob
 /** What became of one check. */
 export type Outcome =
   | { readonly code: string; readonly level: 'ok' }
-  | ({ readonly code: string } & Finding)
+  | ({ readonly code: string } & Required<Finding>)
   | {
       readonly code: string;
       readonly level: 'skipped';
@@ -88,17 +88,17 @@ export function diagnose(facts: HostFacts): TopicOutcome[] {
   const isChecked = ({ name }: Topic) => facts.config.vips.length > 0 || withoutVips.includes(name);
   return topics.filter(isChecked).map(({ name, checks }) => ({
     name,
-    outcomes: Object.entries(checks).flatMap(([code, { find }]) => toOutcomes(code, find(facts))),
+    outcomes: Object.entries(checks).flatMap(([code, check]) => toOutcomes(code, check, facts)),
   }));
 }
 
-function toOutcomes(code: string, verdict: Verdict): Outcome[] {
+function toOutcomes(code: string, { levels: [level], find }: Check, facts: HostFacts): Outcome[] {
+  const verdict = find(facts);
   if (verdict === null || 'notHere' in verdict) return [{ code, level: 'ok' }];
   if ('unknown' in verdict) return [{ code, level: 'skipped', reason: verdict.unknown }];
-  if ('level' in verdict) return [{ code, ...verdict }];
-  const { findings, gaps } = verdict;
+  const { findings, gaps } = 'title' in verdict ? { findings: [verdict], gaps: [] } : verdict;
   const results: Outcome[] = [
-    ...findings.map((finding) => ({ code, ...finding })),
+    ...findings.map((finding) => ({ code, level, ...finding })),
     ...gaps.map((reason): Outcome => ({ code, level: 'skipped', reason })),
   ];
   return results.length === 0 ? [{ code, level: 'ok' }] : results;

@@ -18,7 +18,7 @@ import type { planSeats } from '../../balancer/main.ts';
 /** One thing that is looked at. */
 export interface Check {
   /** How bad its findings can be. docs/doctor.md has a row for each check with these and the meaning. */
-  readonly levels: readonly Finding['level'][];
+  readonly levels: readonly [Level, ...Level[]];
   /** When there is a finding, in a sentence or two of Markdown. */
   readonly meaning: string;
   /** Pure; facts that are unknown make it NotChecked, and nothing else fails by them. */
@@ -271,9 +271,12 @@ export function isAbsent(facts: Pick<HostFacts, 'files'>, path: string): boolean
   return 'value' in text && text.value === null;
 }
 
+type Level = 'warn' | 'fail';
+
 /** Something that a person should see to. */
 export interface Finding {
-  readonly level: 'warn' | 'fail';
+  /** Without it: the first level of the check. */
+  readonly level?: Level;
   /** One line: what is so. */
   readonly title: string;
   /** One or two sentences: why it matters. */

@@ -34,7 +34,6 @@ export const apiserverChecks: Checks = {
           const isAnyKnown = [...health.keys()].some((text) => parseEndpoint(text)?.family === vip.family);
           if (isBalanced(decision) || (isClosed && isAnyKnown)) return null;
           return {
-            level: 'fail',
             title: `${formatEndpoint(vip)} is not balanced: the apiserver of the VIP holder answers`,
             why:
               isClosed && !reason.startsWith(nobodyKnown.unknown)
@@ -83,7 +82,6 @@ export const apiserverChecks: Checks = {
           livenessOnly === undefined
             ? null
             : {
-                level: 'warn',
                 title: `vipnat sees only whether ${text} lives: ${livenessOnly}`,
                 why: 'An apiserver that shuts down, or has lost its etcd, still gets new connections.',
                 remedy: [
@@ -102,7 +100,6 @@ export const apiserverChecks: Checks = {
       given([assessment], ({ refused }) =>
         checkHost(
           [...new Set(refused)].map((sentence) => ({
-            level: 'warn',
             title: sentence,
             why: 'Two sources contradict each other, or one of them is wrong. So vipnat may balance over too few apiservers.',
             remedy: [
@@ -124,7 +121,6 @@ export const apiserverChecks: Checks = {
           ({ family, address }) => family === parseEndpoint(text)?.family && !names.includes(address),
         );
         return lacking.map(({ address }) => ({
-          level: 'fail',
           title: `the certificate of ${text} is not valid for ${address}`,
           why: 'Clients of this address refuse the connection: x509: certificate is valid for other names.',
           // All names that it has now stay: kubeadm adds its own, and knows none that somebody added.
@@ -159,7 +155,6 @@ export const apiserverChecks: Checks = {
         if (Math.abs(clockAheadMs) < clockWarningMs) return null;
         const seconds = Math.round(Math.abs(clockAheadMs) / 1000);
         return {
-          level: 'warn',
           title: `the clock of ${text} is ${seconds} s ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this node's`,
           why: 'One of the two clocks is wrong. Tokens, certificates and leases then start and expire at the wrong time.',
           remedy: ['# on both hosts', 'timedatectl set-ntp true'],
@@ -181,7 +176,6 @@ export const apiserverChecks: Checks = {
       const delay = findDelay(words);
       if (delay !== null && !/^0(?:ms|s|m|h)?$/.test(delay)) return null;
       return {
-        level: 'warn',
         title: `this node's apiserver stops without a delay (shutdown-delay-duration ${delay ?? '0s'})`,
         why: 'At each restart, new connections fail until every agent notices that the apiserver stops. A delay of 10s or more is safe.',
         remedy: describeDelay(text !== null, delay !== null),

@@ -39,7 +39,6 @@ export const forwardingChecks: Checks = {
             return { unknown: `${forwardingSwitch(family)} cannot be read` };
           const missing = missingSwitches.filter((one) => one.family === family);
           return missing.map(({ name, command, isOwn }) => ({
-            level: 'fail',
             title: `IP forwarding is off (${name} is 0)`,
             why: `The kernel drops connections to apiservers on other nodes. ${isOwn ? 'A running agent switches IP forwarding on.' : 'With --sysctls check, the agent leaves it off.'}`,
             remedy: [command],
@@ -68,7 +67,6 @@ export const forwardingChecks: Checks = {
           );
           if (!isLacking) return findDeclined(assessed, family);
           return {
-            level: 'fail',
             title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops forwarded packets, and the rule by which vipnat accepts balanced connections is missing`,
             why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
             remedy: converge({ agent, assessment, flags, units }),
@@ -138,7 +136,6 @@ export const forwardingChecks: Checks = {
           findDropRules(assessed),
           { notHere: 'no such rule is here' },
           ({ place, rule, deletion }) => ({
-            level: 'fail',
             title: `${place} drops balanced connections: ${quoteText(rule)}`,
             why: 'Connections to the VIP or to an apiserver hang. Remove the rule from the configuration of its owner too: a reload writes it again.',
             remedy: [deletion],
@@ -158,7 +155,6 @@ function findDeclined({ decisions }: HostReading, family: Family): NotChecked | 
 
 function describeForeignDrop({ table, name }: ForwardChain): Finding {
   return {
-    level: 'fail',
     title: `chain ${name} of nft table ${table} drops what is forwarded`,
     why: 'Connections to apiservers on other nodes hang. Only a rule in that table can accept them. Add the rule to the configuration of its owner (firewalld, …) too: a reload removes this one.',
     remedy: [
@@ -169,7 +165,6 @@ function describeForeignDrop({ table, name }: ForwardChain): Finding {
 
 function describeStrict(device: string, devices: readonly string[]): Finding {
   return {
-    level: 'warn',
     title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
     why: `This host is in ${devices.length} networks (${devices.join(', ')}). Clients get no answer if their packets arrive on ${device} and the route back uses another interface.`,
     remedy: [`sysctl -w ${nameReversePathFilter('all')}=2`],
@@ -186,7 +181,6 @@ export const toolChecks: Checks = {
         const lacking = [...(hasNetAdmin ? [] : ['CAP_NET_ADMIN']), ...(hasNetRaw ? [] : ['CAP_NET_RAW'])];
         if (lacking.length === 0) return null;
         return {
-          level: 'fail',
           title: `this process has no ${lacking.join(' and no ')}`,
           why: 'vipnat can neither read nor write the firewall. Checks that need the firewall are listed as not checked.',
           remedy: [`sudo vipnat doctor ${flags}`],
@@ -199,7 +193,6 @@ export const toolChecks: Checks = {
     find: ({ tools }) => {
       if (!lacksFirewallTool(tools)) return null;
       return {
-        level: 'fail',
         title: 'neither iptables nor nft is in PATH',
         why: 'vipnat cannot write rules without one of these tools.',
         remedy: install('iptables', { tools }),
@@ -216,7 +209,6 @@ export const toolChecks: Checks = {
         if (observation.dialect.value !== 'legacy') return { notHere: 'legacy tables are not used' };
         if (tools.has('inotifywait')) return null;
         return {
-          level: 'warn',
           title: 'inotifywait is not in PATH',
           why: 'The agent cannot watch legacy tables. It finds changes there only at its next periodic sync.',
           remedy: install(packageOf('inotifywait'), { tools }),
@@ -231,7 +223,6 @@ export const toolChecks: Checks = {
       const { assessment } = facts;
       if (!('unknown' in assessment)) return null;
       return {
-        level: 'fail',
         title: `vipnat could not read the whole host: ${assessment.unknown}`,
         why: 'vipnat writes no rules before it can read everything.',
         remedy: describeReading(facts),
@@ -247,7 +238,6 @@ export const toolChecks: Checks = {
       given([assessment], ({ observation }) =>
         checkHost([
           ...describeUnread(observation.unread).map(({ code, text }): Finding => ({
-            level: 'warn',
             title: `vipnat cannot read all rules [${code}]`,
             why: `${text} Everything else works.`,
             remedy: [`# docs/errors.md says what to do about ${code}`],
@@ -283,7 +273,6 @@ export const toolChecks: Checks = {
       if (loose === undefined) return noConntrack;
       if (loose !== '0') return null;
       return {
-        level: 'warn',
         title: `${sysctlNames.conntrackLoose} is 0`,
         why: 'If an apiserver dies or the VIP moves, connections hang instead of being reset.',
         remedy: [`sysctl -w ${sysctlNames.conntrackLoose}=1`],
@@ -299,7 +288,6 @@ export function lacksFirewallTool(tools: ReadonlySet<string>): boolean {
 
 function describeHidden({ family, dialect }: Ruleset): Finding {
   return {
-    level: 'warn',
     title: `${toolName(family, dialect)} hides the ports of rules that a newer version wrote`,
     why: `A rule for one port looks like a rule for all. If ${toolName(family, dialect, 'save')} saves such rules and they are restored, they apply to all ports.`,
     remedy: ['# install iptables 1.8.8 or later'],

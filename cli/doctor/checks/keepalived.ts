@@ -49,7 +49,6 @@ export const keepalivedChecks: Checks = {
         if (vipHolders.some(({ isSurelyHere }) => isSurelyHere)) return null;
         if (hidden !== undefined) return describeElsewhere(hidden);
         return {
-          level: 'warn',
           title: 'keepalived does not run on this node',
           why: `If the VIP holder fails, this node cannot take over ${listAddresses(facts.config)}.`,
           remedy: describeStart(facts),
@@ -66,7 +65,6 @@ export const keepalivedChecks: Checks = {
         return checkEach(config.vips, noVip, ({ address }) => {
           if (findInstance(text, address) !== null) return null;
           return {
-            level: 'warn',
             title: `${path} has no vrrp_instance with ${address}`,
             why: 'If the VIP holder fails, keepalived does not bring the VIP to this node.',
             remedy: addInstance({ path, files, text, processes: running }, address, flags, config.runDir),
@@ -87,7 +85,6 @@ export const keepalivedChecks: Checks = {
           return { unknown: `${path} has no vrrp_instance with ${listAddresses(config)}` };
         if (text.includes(file)) return null;
         return {
-          level: 'warn',
           title: `keepalived does not follow ${file}`,
           why: 'The VIP stays on this node even if the agent reports that this node cannot serve.',
           remedy: trackServing(
@@ -126,7 +123,6 @@ export const keepalivedChecks: Checks = {
             if (clash === undefined) return null;
             const free = findFreeVrid(seen, vrid);
             return {
-              level: 'fail',
               title: `${clash.source} uses virtual_router_id ${vrid} of ${vip.address} for ${clash.addresses.join(', ')}`,
               why: 'Each group treats the other’s adverts as its own. One virtual IP may have no VIP holder, or both may keep moving.',
               remedy: changeVrid({ path, files, text: text ?? '', processes: running }, vip.address, {
@@ -160,7 +156,6 @@ export const keepalivedChecks: Checks = {
         if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
         if (facts.agent !== null || content === null || Number(content) === 0) return null;
         return {
-          level: 'fail',
           title: `${file} says ${content.slice(0, 8)}, and no agent runs that could reset the file`,
           why: 'keepalived does not take the VIP on this node, even if all other masters fail.',
           remedy: [reset(file)],
@@ -256,7 +251,6 @@ function describeDropped(
   file: string,
 ): Finding {
   return {
-    level: 'warn',
     title: `keepalived ignores ${file}, although its configuration names that file`,
     why: 'The folder did not exist when keepalived started, or was created again since. The VIP stays on this node even if the agent reports that this node cannot serve.',
     remedy: [
@@ -310,7 +304,6 @@ export const hostDrainedChecks: Checks = {
 /** Maintenance takes hours. */
 const forgottenMs = 86_400_000;
 const vipStays: Finding = {
-  level: 'warn',
   title: 'this host is drained, but no other host took its VIP',
   why: 'If this host goes down, no host has the VIP.',
   remedy: [
@@ -323,7 +316,6 @@ const vipStays: Finding = {
 function toForgotten(ageMs: number, { vipStaysSince }: Drain): Finding {
   const vip = vipStaysSince === null ? ', and the VIP stays on other masters' : '';
   return {
-    level: 'warn',
     title: `this host has been drained for ${formatAge(ageMs)}`,
     why: `Its apiserver gets no new connections through the VIP${vip}.`,
     remedy: ['# if the maintenance is over:', 'vipnat undrain'],

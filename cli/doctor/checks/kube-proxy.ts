@@ -47,7 +47,6 @@ export const kubeProxyChecks: Checks = {
         const [first] = candidates;
         if (first !== undefined) return describeElsewhere(first);
         return {
-          level: 'warn',
           title: `kube-proxy's rules are here (${observation.proxyMode.seenIn}), but kube-proxy does not run`,
           why: 'Services on this node keep their last endpoints. If another program such as Cilium replaced kube-proxy, do not restart kube-proxy. These rules are left over: give vipnat --endpoints or credentials. The commands restart only a kube-proxy that is installed.',
           remedy: [restartProxy],
@@ -66,7 +65,6 @@ export const kubeProxyChecks: Checks = {
       }
       if (status === 200) return null;
       return {
-        level: 'fail',
         title: `kube-proxy reports that it is not healthy (${status} on 127.0.0.1:10256)`,
         why: 'kube-proxy cannot write its rules. Services on this node may lead to endpoints that are gone.',
         remedy: ['kubectl -n kube-system logs -l k8s-app=kube-proxy --tail 20', restartProxy],
@@ -87,7 +85,6 @@ export const kubeProxyChecks: Checks = {
           const pinned = listPinners(ruleset);
           if (!isOver || pinned.length === 0) return null;
           return {
-            level: 'fail',
             title: `kube-proxy cannot delete ${serviceChain}: ${pinned.join(', ')} jumps there`,
             why: 'kube-proxy’s whole update of the nat table fails. No Service on this node is updated any more.',
             remedy: converge({ agent, assessment, flags, units }),
@@ -111,7 +108,6 @@ export const kubeProxyChecks: Checks = {
           if (dialect === used || !hasProxy(ruleset) || !others.some(hasProxy)) return null;
           const tool = toolName(family, dialect);
           return {
-            level: 'warn',
             title: `kube-proxy's chains are in both backends of iptables; vipnat uses ${used} (${observation.dialect.seenIn})`,
             why: `The kernel applies both. Old rules in ${tool} can send connections to apiservers and pods that are gone.`,
             remedy: removeRules(ruleset, tool),
@@ -136,7 +132,6 @@ export const kubeProxyChecks: Checks = {
           if (name !== 'ip_vs' && state === 'unknown')
             return { unknown: `cannot see whether this kernel has the module ${name}` };
           return {
-            level: 'fail',
             title: `kube-proxy is configured for proxy mode ipvs, but this kernel has no ${name}`,
             why: 'kube-proxy exits, or falls back to proxy mode iptables. Services on this node may not work.',
             remedy:
@@ -189,7 +184,6 @@ export const kubeProxyChecks: Checks = {
         const isUsed = decisions.some(({ mode }) => mode === 'cluster-ip');
         if (!isUsed || value !== '0') return null;
         return {
-          level: 'fail',
           title: `${sysctlNames.ipvsConntrack} is 0`,
           why: 'Connections through kube-proxy’s virtual server get no answer.',
           remedy: [`sysctl -w ${sysctlNames.ipvsConntrack}=1`],
@@ -211,7 +205,6 @@ export const kubeProxyChecks: Checks = {
           const cidr = excludeCidrs.find((network) => isIn(clusterIp, network));
           if (cidr === undefined) return null;
           return {
-            level: 'warn',
             title: `--ipvs-exclude-cidrs of kube-proxy has ${cidr}, which contains the ClusterIP ${clusterIp}`,
             why: 'kube-proxy never removes virtual servers in that network. The option is meant for virtual servers of other software.',
             remedy: ['kubectl -n kube-system edit configmap kube-proxy', restartProxy],
@@ -356,7 +349,6 @@ function describeAtVip({ reader, server, assessed, vips }: Asked): Finding | nul
   const local = findLocal(assessed, server.endpoint);
   if (!reader.isNodes || local === null || !isOneOf(vips, server.endpoint)) return null;
   return {
-    level: 'warn',
     title: `${basename(reader.path)} points at ${formatEndpoint(server.endpoint)}`,
     why: `${reader.why} Point the file at this node.`,
     remedy: redirect(reader, server, local),
@@ -373,7 +365,6 @@ function describePastVip({ reader, server, assessed, vips }: Asked): Finding | n
   const better = local ?? vips.find(({ family }) => family === endpoint.family);
   if (!isApiserver || better === undefined) return null;
   return {
-    level: 'warn',
     title: `${basename(reader.path)} points at ${formatEndpoint(endpoint)}, not at the VIP`,
     why: 'The file names one other master. If that master fails, programs with this file reach no apiserver.',
     remedy: redirect(reader, server, better),

@@ -38,7 +38,6 @@ export const ruleChecks: Checks = {
       if (agent !== null) return null;
       const isInstalled = 'value' in assessment && hasOwnRules(assessment.value.observation);
       return {
-        level: 'warn',
         title: 'no vipnat agent runs on this node',
         why: isInstalled
           ? 'vipnat’s rules are here and keep working. But no agent repairs them, or stops using an apiserver that dies.'
@@ -58,7 +57,6 @@ export const ruleChecks: Checks = {
       if (agent === null) return { notHere: 'no agent runs' };
       if (agent.version === version) return null;
       return {
-        level: 'warn',
         title: `the agent has version ${agent.version}, and this command has version ${version}`,
         why: 'This report compares with the rules of this version. The agent’s version may write other rules.',
         remedy: restartAgent({ units }),
@@ -76,7 +74,6 @@ export const ruleChecks: Checks = {
         const drift = listDrift(plan, (one) => !isOutdated(one));
         if (drift.length === 0) return null;
         return {
-          level: 'fail',
           title: `vipnat's rules differ from the wanted rules: ${describe(drift)}`,
           why:
             agent === null
@@ -95,7 +92,6 @@ export const ruleChecks: Checks = {
         const drift = listDrift(plan, isOutdated);
         if (drift.length === 0) return null;
         return {
-          level: 'warn',
           title: `rules of an earlier version or configuration are left: ${describe(drift)}`,
           why: 'These rules still match connections: to a VIP that no --vip names, or to apiservers that are gone.',
           remedy: convergeOrRemove({ agent, assessment, flags, units }),
@@ -131,7 +127,6 @@ export const ruleChecks: Checks = {
           const isPruned =
             observation.proxyMode.value === 'ipvs' && facts.kubeProxy.ipvs?.excludeCidrs.length === 0;
           return {
-            level: 'warn',
             title: `IPVS has a virtual server for ${name}`,
             why: isPruned
               ? 'Other software (kube-vip, keepalived) balances the same VIP. kube-proxy deletes that virtual server every 30 s, because --ipvs-exclude-cidrs does not contain the VIP.'
@@ -173,7 +168,6 @@ export const ruleChecks: Checks = {
           const isReplaced =
             isKeepalivedHere(running) && facts.config.vips.every((vip) => isBalancedHere(vip, facts));
           return {
-            level: 'warn',
             title: `kube-vip (pid ${process.pid}) runs on this node`,
             why: 'kube-vip assigns virtual IPs by leases of the API. If keepalived runs too, both can hold the VIP. The load balancer of kube-vip competes with vipnat.',
             remedy: isReplaced ? stop(process, facts) : migrateFirst,
@@ -221,7 +215,6 @@ function findTranslations(
         (text) => text.includes(vip.address) && !isOwnRule(text) && isTranslation(text, vip, hidesPorts),
       )
       .map((text) => ({
-        level: 'fail',
         title: `nat ${quoteText(chain)} (${tool}) has a foreign rule for ${formatEndpoint(vip)}`,
         why: 'The first rule gets the connections. A restart of vipnat or of the other software can change the order.',
         remedy: isBalanced
@@ -261,7 +254,6 @@ export function isApiserver({ name }: HostProcess): boolean {
 function describeListener(owner: HostProcess, socket: Listener, vip: Endpoint, facts: HostFacts): Finding {
   const asking = findCheck(facts);
   return {
-    level: 'fail',
     title: `${quoteText(owner.name)} (pid ${owner.pid}) listens on ${formatEndpoint(socket)}, where connections to ${formatEndpoint(vip)} arrive`,
     why: 'Whenever vipnat does not balance the VIP, this process gets its connections instead of an apiserver.',
     remedy:
@@ -308,7 +300,6 @@ export const localRouteChecks: Checks = {
         if (seen.localRoutes === null) return { unknown: 'the routes of table local cannot be read' };
         return checkHost(
           findLocalClientWarnings(seen, false).map(({ text, command }) => ({
-            level: 'warn',
             title: text,
             why: 'Linux answers ARP for every address with a local route. Other hosts may treat this host as the VIP holder.',
             remedy: command === null ? [] : [command],

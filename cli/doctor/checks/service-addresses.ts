@@ -29,7 +29,6 @@ export const poolChecks: Checks = {
       given([cluster], ({ plan, node }) =>
         checkHost(
           plan.problems.map((problem) => ({
-            level: 'warn',
             title: problem,
             why: `If ${node} is the last living node of such a seat, no node holds its addresses.`,
             remedy: [
@@ -60,7 +59,6 @@ export const poolChecks: Checks = {
       if (addressToText.size === 0 && 'unknown' in poolUsers) return poolUsers;
       return checkHost(
         [...addressToText].map(([address, words]) => ({
-          level: 'fail',
           title: `another host has ${address}, which is an address of a pool: ${words}`,
           why: 'As long as that host answers, no Service gets the address. vipnat withdraws it from a Service that has it.',
           remedy: [
@@ -82,7 +80,6 @@ export const poolChecks: Checks = {
             if (detail?.reason !== 'NodeReportsAddress') return [];
             return [
               {
-                level: 'warn',
                 title: `a Node reports addresses of Services as its own, of the AddressPool ${name}`,
                 why: `A connection to the Node by this address reaches the Service. The controller says: ${detail.message}`,
                 remedy: [
@@ -106,7 +103,6 @@ export const poolChecks: Checks = {
         if (first === undefined) return null;
         const more = waiting.length === 1 ? '' : ` and ${waiting.length - 1} more`;
         return {
-          level: 'warn',
           title: `no controller serves ${first}${more}: no loadBalancerClass`,
           why: 'A Service of type LoadBalancer without a class gets an address only if the controller runs with --default-class.',
           remedy: [
@@ -130,7 +126,6 @@ export const seatChecks: Checks = {
         if (seats.length === 0) return noSeats;
         if (running.length > 0) return null;
         return {
-          level: 'fail',
           title: `no keepalived runs with ${path}`,
           why: `This node holds none of the ${seats.length} seats that it may hold. If no other node does, their Services have no address.`,
           remedy: [
@@ -149,7 +144,6 @@ export const seatChecks: Checks = {
         if (refusal === '') return null;
         const [line = ''] = refusal.split('\n');
         return {
-          level: 'fail',
           title: `keepalived refused ${path}: ${toPrintableLine(line)}`,
           why: 'keepalived keeps its former configuration: addresses that came since are not held here, and addresses that went still are.',
           remedy: [`keepalived --config-test --use-file=${path}`],
@@ -215,7 +209,6 @@ function isForeign({ vrid, family, addresses }: VrrpAdvert, seat: InstanceView):
 function describeClash({ name, vrid }: InstanceView, who: string): Finding {
   const pool = /^seat-([^/]*)/.exec(name)?.[1] ?? '';
   return {
-    level: 'fail',
     title: `virtual_router_id ${vrid} of ${name} is used twice: ${toPrintableLine(who)}`,
     why: 'Each group treats the other’s adverts as its own. No node may hold the addresses of one group, or both may keep moving.',
     remedy: [
@@ -252,7 +245,6 @@ export const deviceChecks: Checks = {
       return [...nameToKeys]
         .filter(([name]) => !names.has(name))
         .map(([name, all]) => ({
-          level: 'fail',
           title: `there is no LoadBalancerDevice ${toPrintableLine(name)}: ${shorten(all.map(({ key }) => key))}`,
           why: 'The class of these Services names it. A Service without its device gets no address, and its device does not follow it.',
           remedy: [
@@ -329,7 +321,6 @@ const readLog = [
 
 function describeSecret({ name, why }: DeviceView): Finding {
   return {
-    level: 'fail',
     title: `the LoadBalancerDevice ${name} has no credentials: ${toPrintableLine(why)}`,
     why: 'No unit is asked without them, so the device does not follow its Services.',
     remedy: [
@@ -352,7 +343,6 @@ function describeFinalizer({ key, service }: ServiceView, name: string): Finding
   const change = ['patch', 'service', own, '--type=json', '-p', patch];
   const command = quoteWords(['kubectl', '-n', namespace, ...change]);
   return {
-    level: 'fail',
     title: `the Service ${key} has the finalizer ${toPrintableLine(finalizer)}, and there is no such LoadBalancerDevice`,
     why: 'The device may still have something of the Service. No program removes it there, and a deleted Service stays.',
     remedy: [

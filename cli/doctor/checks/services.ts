@@ -47,7 +47,6 @@ const balancerChecks: Checks = {
             ? `it reports mode ${mode ?? ''}`
             : `no balancer renewed ${nameTables(off)} for ${aliveSeconds} s`;
         return {
-          level: 'fail',
           title: `the balancer's tables do not count on this node: ${what}`,
           why: "kube-proxy's rules, if any, get the connections. The balancer lets its tables run out if it cannot write them for a minute.",
           remedy: readLog,
@@ -61,7 +60,6 @@ const balancerChecks: Checks = {
       withActivity(host, ({ behindMs }) => {
         if (behindMs < hangingMs) return null;
         return {
-          level: 'fail',
           title: `the balancer hangs: its sync has lasted for ${formatAge(behindMs)}`,
           why: "Its tables run out. kube-proxy's rules, if any, get the connections then.",
           remedy: [
@@ -78,7 +76,6 @@ const balancerChecks: Checks = {
       withActivity(host, ({ isFollowing }) => {
         if (isFollowing) return null;
         return {
-          level: 'warn',
           title: 'the balancer does not follow the Kubernetes API',
           why: 'Its tables stay as they are: pods that are new get no connections, and pods that are gone still do.',
           remedy: readLog,
@@ -92,7 +89,6 @@ const balancerChecks: Checks = {
       withActivity(host, ({ unheard = [] }) =>
         checkHost(
           unheard.map((place) => ({
-            level: 'warn',
             title: `node ${place} does not answer the balancer of this node, and is in use`,
             why: 'A firewall may drop the connects. If the node dies, its pods stay in use until Kubernetes marks them as not ready.',
             remedy: [
@@ -112,7 +108,6 @@ const balancerChecks: Checks = {
       if (nftVersion !== null && isAtLeast(nftVersion, oldestNft)) return null;
       if (tools.has('nft') && nftVersion === null) return { unknown: 'nft does not say its version' };
       return {
-        level: 'fail',
         title: nftVersion === null ? 'nft is not in PATH' : `nft is version ${nftVersion}`,
         why: 'A balancer outside of a pod needs nft 1.0.6 or later. The image of vipnat has its own.',
         remedy: ['# if the balancer runs outside of a pod:', ...install('nftables', { tools })],
@@ -128,7 +123,6 @@ const balancerChecks: Checks = {
       return given([assessment], ({ observation: { proxyMode } }) => {
         if (proxyMode.value !== 'none') return { notHere: `kube-proxy runs here (${proxyMode.seenIn})` };
         return {
-          level: 'warn',
           title: `Cilium replaces kube-proxy here: there are no chains of kube-proxy, and ${cilium} is there`,
           why:
             "Cilium's programs may take a Service's connections before vipnat's table. Then methods, source ranges and affinity are Cilium's. " +
@@ -151,7 +145,6 @@ const balancerChecks: Checks = {
     find: ({ services: { calicoEbpf } }) => {
       if (calicoEbpf === null) return { notHere: "nothing of Calico's eBPF dataplane is here" };
       return {
-        level: 'warn',
         title: `Calico's eBPF dataplane replaces kube-proxy here: ${calicoEbpf} is there`,
         why:
           "Calico's programs may take a Service's connections before vipnat's table. Connections that vipnat sends to a pod of this node may get no " +
@@ -172,7 +165,6 @@ const balancerChecks: Checks = {
       given([strictTunnels], (devices) =>
         checkHost(
           devices.map((device) => ({
-            level: 'warn',
             title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
             why:
               'With policy Local, other nodes send the packets of clients on to pods of this node. If these packets come by a tunnel, this node ' +
@@ -205,7 +197,6 @@ function describeGates(waits: readonly GateWait[], isLeading: boolean): Finding 
   const nodes = [...new Set(waits.flatMap((wait) => wait.nodes))].sort();
   const many = waits.length === 1 ? '1 pod waits' : `${waits.length} pods wait`;
   return {
-    level: 'warn',
     title: `${many} for a readiness gate: ${names}`,
     why: isLeading ? describeNodes(nodes) : 'No controller leads, so no gate opens, and new pods wait too.',
     remedy: isLeading ? remedyOfNodes(nodes) : remedyOfController,
@@ -247,7 +238,6 @@ const webhookChecks: Checks = {
         const { leftMs } = facts;
         if (leftMs !== null && leftMs > soonMs) return null;
         return {
-          level: 'warn',
           title: `the certificate of the webhook ${describeWebhook(leftMs)}`,
           why: 'The controller that leads makes and renews it. Without it, new pods get no readiness gate.',
           remedy: [

@@ -50,7 +50,6 @@ export const virtualIpChecks: Checks = {
         const networks = around.map((one) => `${one.device} ${one.address}/${one.prefixLength}`).join(', ');
         const [first = { device: 'eth0' }] = around;
         return {
-          level: 'warn',
           title: `${address} is in no network of this host (${networks === '' ? `no ${family} address` : networks})`,
           why: 'Neighbours do not ask for the address by ARP. Clients reach it only if a route leads to the VIP holder.',
           remedy: [
@@ -76,7 +75,6 @@ export const virtualIpChecks: Checks = {
           const dialect = observation.dialect.value === 'nftables' ? 'nft' : observation.dialect.value;
           const place = `${address}/${vip.family === 'ipv6' ? 128 : 32}`;
           return {
-            level: 'fail',
             title: `${address} is held twice: by ${own === undefined ? '' : 'this node and by '}${others.join(', ')}`,
             why: 'Each client reaches one of the hosts at random. Connections break when the network switches to the other host.',
             remedy:
@@ -122,7 +120,6 @@ export const virtualIpChecks: Checks = {
             (local) => local.address === address && local.device === 'kube-ipvs0',
           );
           return bound.map(() => ({
-            level: 'fail',
             title: `${address} is bound to kube-ipvs0: a Service has it as an external address`,
             why: 'Every node then treats the VIP as its own address. Only the VIP holder reaches apiservers through it.',
             remedy: [
