@@ -42,12 +42,12 @@ export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): Se
 
   return {
     async view() {
-      const [pools, addresses, leases] = [
-        await list(addressPools),
-        await list(virtualIps),
-        await list(toLeaseResource(namespace)),
-      ];
-      return viewSeats({ pools, virtualIps: addresses, leases }, clock.date().getTime());
+      const objects = {
+        pools: await list(addressPools),
+        virtualIps: await list(virtualIps),
+        leases: await list(toLeaseResource(namespace)),
+      };
+      return viewSeats(objects, clock.date().getTime());
     },
     async drain(name, change) {
       let [detail, code]: [string, ErrorCode] = ['', 'API_ANSWER_UNEXPECTED'];
@@ -59,13 +59,8 @@ export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): Se
         if (text === formatDrained(before)) return;
         const { resourceVersion } = pool.metadata;
         const metadata = { resourceVersion, annotations: { [poolAnnotations.drained]: text } };
-        const title = `changing AddressPool ${name}`;
-        const write = {
-          title,
-          method: 'PATCH',
-          path: `${addressPools.path}/${name}`,
-          body: { metadata },
-        } as const;
+        const target = { title: `changing AddressPool ${name}`, path: `${addressPools.path}/${name}` };
+        const write = { ...target, method: 'PATCH', body: { metadata } } as const;
         const answer = await client.write(write, apiLimitMs);
         if (answer.outcome === 'taken') return;
         detail = answer.detail;
@@ -231,13 +226,7 @@ export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: num
       const candidates = living.filter(({ seats: held }) => held.includes(seat));
       const seatHolders = chooseSeatHolders(candidates).map(({ node }) => node);
       return {
-        seat,
-        pool,
-        index,
-        anchor,
-        vrid,
-        nodes,
-        seatHolders,
+        ...{ seat, pool, index, anchor, vrid, nodes, seatHolders },
         addresses: counts.get(seat)?.length ?? 0,
       };
     }),

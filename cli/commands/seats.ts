@@ -101,9 +101,7 @@ export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
       ...{ seat, pool, index, anchor, vrid, addresses, seatHolders, nodes: more.nodes },
     })),
     nodes: nodes.map(({ node, mode, msSinceRenewal, inUse, unheld }) => ({
-      node,
-      mode,
-      secondsSinceRenewal: msSinceRenewal === null ? null : msSinceRenewal / 1000,
+      ...{ node, mode, secondsSinceRenewal: msSinceRenewal === null ? null : msSinceRenewal / 1000 },
       addressesInUse: inUse,
       cannotHold: Object.entries(unheld).map(([name, why]) => ({ name, why })),
     })),

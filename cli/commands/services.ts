@@ -35,13 +35,8 @@ export function formatServiceJson({ service, view, events }: ServiceDetails): st
       conditions: service.service.status?.conditions ?? [],
       endpoints: service.pods.map(({ address, ports, state, isServingLast, gate, node, draining }) => ({
         ...{ address, ports: ports === '' ? [] : ports.split(',').map(Number), state },
-        ...{
-          serving: state === 'ready' || isServingLast,
-          waitingForGate: gate !== null,
-          gate,
-          node,
-          draining,
-        },
+        ...{ serving: state === 'ready' || isServingLast, waitingForGate: gate !== null },
+        ...{ gate, node, draining },
       })),
       programmed: listNodes(service, view.reports).map(({ node, report, isProgrammed }) => ({
         ...{ node, living: report?.isLiving === true, programmed: isProgrammed },
@@ -60,15 +55,8 @@ function describe({ service, state, reason, why, since, addresses, pods, devices
   return {
     ...{ namespace, name, state, reason, why, since },
     addresses: addresses.map(({ address, isPublished, seat, virtualIp, seatHolders, nodes, device }) => ({
-      ...{
-        address,
-        published: isPublished,
-        pool: virtualIp?.spec.pool ?? null,
-        seat,
-        seatHolders,
-        nodes,
-        device,
-      },
+      ...{ address, published: isPublished, pool: virtualIp?.spec.pool ?? null },
+      ...{ seat, seatHolders, nodes, device },
     })),
     devices: devices.map(({ name: device, view, draining }) => ({
       ...{ name: device, exists: view !== null },
@@ -82,9 +70,7 @@ function describeCluster({ controller, reports, pools, devices }: ClusterView): 
   const { isLeading, leader, msSinceRenewal } = controller;
   return {
     controller: { leading: isLeading, leader, secondsSinceRenewal: toSeconds(msSinceRenewal) },
-    pools: pools.map(({ metadata, status }) => ({
-      ...{ name: metadata.name, conditions: status?.conditions ?? [] },
-    })),
+    pools: pools.map(({ metadata: { name }, status }) => ({ name, conditions: status?.conditions ?? [] })),
     devices: devices.map(({ name, driver, units, balancers, draining, foreignChanges, ...condition }) => ({
       ...{ name, driver, ready: condition.isReady, reason: condition.reason, why: condition.why },
       since: condition.since,

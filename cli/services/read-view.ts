@@ -3,6 +3,7 @@ import {
   type ServicesView,
   type ServiceView,
   judgeService,
+  listCandidates,
   type AddressView,
   type ClusterView,
   type DeviceView,
@@ -47,7 +48,10 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
   const reports = readReports(leases, nowMs);
   const seen = devices.map(viewDevice).sort((one, other) => (one.name < other.name ? -1 : 1));
   const cluster = { reports, pools, devices: seen, controller: viewController(leases, nowMs) };
-  const uidToVirtualIps = groupByUser(virtualIps);
+  const uses = virtualIps.flatMap((virtualIp) =>
+    [...virtualIp.spec.services, ...virtualIp.spec.leaving].map(({ uid }) => ({ uid, virtualIp })),
+  );
+  const uidToUses = Map.groupBy(uses, ({ uid }) => uid);
   const keyToSlices = Map.groupBy(slices, nameOwner);
   const keyToEarly = Map.groupBy(earlySlices, nameEarlyOwner);
   const waiting = Map.groupBy(
@@ -56,13 +60,13 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
   );
   const views = services.map((service): ServiceView | null => {
     const key = `${service.metadata.namespace}/${service.metadata.name}`;
-    const given = uidToVirtualIps.get(service.metadata.uid) ?? [];
+    const given = (uidToUses.get(service.metadata.uid) ?? []).map(({ virtualIp }) => virtualIp);
     const ofDevices = listDevicesOf(service, devices);
     if (ofDevices.length === 0 && !isOwn(service, given)) return null;
     const own = keyToSlices.get(key) ?? [];
     const addresses = listAddresses(service, given, cluster).map((one) => ({
       ...one,
-      device: findDeviceOf(one.address, { service, devices }),
+      device: findDeviceOf(one.address, service, ofDevices, devices),
     }));
     const early = keyToEarly.get(key) ?? [];
     const gates = { early, waiting: waiting.get(service.metadata.namespace) ?? [] };
@@ -97,29 +101,8 @@ function isOwn({ metadata, spec, status }: Service, given: readonly VirtualIp[])
   return (status?.loadBalancer?.ingress ?? []).length === 0;
 }
 
-function groupByUser(virtualIps: readonly VirtualIp[]): Map<string, VirtualIp[]> {
-  const uidToVirtualIps = new Map<string, VirtualIp[]>();
-  for (const virtualIp of virtualIps) {
-    for (const { uid } of [...virtualIp.spec.services, ...virtualIp.spec.leaving]) {
-      const known = uidToVirtualIps.get(uid);
-      if (known === undefined) uidToVirtualIps.set(uid, [virtualIp]);
-      else known.push(virtualIp);
-    }
-  }
-  return uidToVirtualIps;
-}
-
 function nameOwner({ metadata }: ServiceSlice): string {
   return `${metadata.namespace}/${metadata.labels?.[serviceNameLabel] ?? ''}`;
-}
-
-/** The living nodes that may hold one of these addresses. Gates wait for them. */
-function listCandidates(
-  addresses: readonly AddressView[],
-  reports: ClusterView['reports'],
-): ClusterView['reports'] {
-  const names = new Set(addresses.flatMap(({ nodes }) => nodes));
-  return reports.filter(({ node, isLiving, mode }) => isLiving && mode !== 'none' && names.has(node));
 }
 
 /** Those of its status first, in their order. */
@@ -192,25 +175,26 @@ function listDevicesOf(service: Service, devices: readonly LoadBalancerDevice[])
   });
 }
 
-/** Which of a Service's devices has an address of its status; null for a node. Pure. */
+/** Which of a Service's own devices has an address of its status; null for a node. Pure. */
 function findDeviceOf(
   address: string,
-  { service, devices }: { readonly service: Service; readonly devices: readonly LoadBalancerDevice[] },
+  service: Service,
+  own: readonly DeviceOfService[],
+  devices: readonly LoadBalancerDevice[],
 ): string | null {
   const isOfDevice = (service.status?.loadBalancer?.ingress ?? []).some(
     ({ ip, ipMode }) => ipMode === 'Proxy' && parseAddress(ip ?? '')?.text === address,
   );
   if (!isOfDevice) return null;
-  const names = listDevicesOf(service, devices).map(({ name }) => name);
   const parsed = parseAddress(address);
-  const own = devices.filter(({ metadata }) => names.includes(metadata.name));
-  const found = own.find(({ spec }) =>
-    spec.addresses.some((text) => {
-      const range = parseRange(text);
-      return range !== null && parsed !== null && contains(range, parsed);
-    }),
+  const hasIt = (text: string) => {
+    const range = parseRange(text);
+    return range !== null && parsed !== null && contains(range, parsed);
+  };
+  const found = devices.find(
+    ({ metadata, spec }) => own.some(({ name }) => name === metadata.name) && spec.addresses.some(hasIt),
   );
-  return found?.metadata.name ?? names[0] ?? null;
+  return found?.metadata.name ?? own[0]?.name ?? null;
 }
 
 /** Lasts for 15 s where the Lease does not say. Source: client-go, tools/leaderelection. */

@@ -11,6 +11,7 @@ import {
   selectService,
   endpointSlices,
   selectSlicesOf,
+  type Service,
 } from '../../lib/api/service.ts';
 import { earlySlices, selectEarlySlicesOf, type Pod } from '../../lib/api/endpoints.ts';
 import { virtualIps, addressPools } from '../../lib/api/vipnat.ts';
@@ -140,12 +141,7 @@ async function listUnready(list: ListAll, views: readonly ServiceView[]): Promis
   return [...uidToPod.values()];
 }
 
-interface Spec {
-  readonly type: string;
-  readonly loadBalancerClass?: string | null | undefined;
-}
-
-function refuse({ namespace, name }: NamespacedName, spec: Spec | undefined): VipnatError {
+function refuse({ namespace, name }: NamespacedName, spec: Service['spec'] | undefined): VipnatError {
   const key = `${namespace}/${name}`;
   const ownClass = spec?.loadBalancerClass ?? '';
   const why =

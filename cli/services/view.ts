@@ -8,7 +8,7 @@ import {
 } from '../../lib/api/vipnat.ts';
 import { chooseDevice, type LoadBalancerDevice, type DeviceUnit } from '../../lib/api/device.ts';
 import { shorten } from '../../lib/text.ts';
-import { isProgrammed, type Lease, type LeaseReport, type NodeMode } from '../../lib/api/node.ts';
+import { isProgrammed, type Lease, type LeaseReport } from '../../lib/api/node.ts';
 import { isAwaited, type Service, type ServiceSlice } from '../../lib/api/service.ts';
 import type { EarlySlice, Pod } from '../../lib/api/endpoints.ts';
 
@@ -36,18 +36,18 @@ type Reason =
 
 /** Judges one Service. Pure. */
 export function judgeService(facts: ServiceFacts, cluster: ClusterView): Judgement {
-  const condition = facts.service.status?.conditions?.find(({ type }) => type === addressReady) ?? null;
+  const condition = findCondition(facts);
   if (isLeaving(facts)) return describeLeaving(facts, cluster);
   const isPublished = facts.addresses.some((one) => one.isPublished);
   if (condition?.status === 'False') return quote(isPublished ? 'not served' : 'pending', condition);
   const device = findDevice(facts);
+  const judgeOnNodes = isPublished ? judgePublished : judgePending;
   const trouble = device === undefined ? judgeOnNodes(facts, cluster) : judgeOnDevice(facts, device, cluster);
   return trouble ?? describeReady(condition);
 }
 
-function judgeOnNodes(facts: ServiceFacts, cluster: ClusterView): Judgement | null {
-  const isPublished = facts.addresses.some((one) => one.isPublished);
-  return isPublished ? judgePublished(facts, cluster) : judgePending(facts, cluster);
+function findCondition({ service }: ServiceFacts): Condition | null {
+  return service.status?.conditions?.find(({ type }) => type === addressReady) ?? null;
 }
 
 /** Of nodes' class, it leaves the devices that still have something of it. */
@@ -131,9 +131,10 @@ function describeLeaving(facts: ServiceFacts, cluster: ClusterView): Judgement {
 }
 
 /** Which devices still have something of it, or why one cannot let it go; null for none. */
-function describeDevices({ service, devices }: ServiceFacts): string | null {
+function describeDevices(facts: ServiceFacts): string | null {
+  const { devices } = facts;
   if (devices.length === 0) return null;
-  const condition = service.status?.conditions?.find(({ type }) => type === addressReady);
+  const condition = findCondition(facts);
   if (condition?.status === 'False') return condition.message.replace(/\.$/, '');
   return `the device ${devices.map(({ name }) => name).join(' and ')} gives it up`;
 }
@@ -149,9 +150,11 @@ function listBehind(addresses: readonly AddressView[], reports: readonly LeaseRe
 function judgePending(facts: ServiceFacts, cluster: ClusterView): Judgement {
   const since = facts.service.metadata.creationTimestamp ?? null;
   const [given] = facts.addresses;
+  const noPool: Problem = { reason: 'NoPool', why: 'there is no AddressPool' };
   const problem =
     findNoClass(facts) ??
-    findNobodyGives(cluster) ??
+    findNoController(cluster) ??
+    (cluster.pools.length === 0 ? noPool : null) ??
     (given === undefined ? null : judgeGiven(given, cluster));
   const notSeen: Problem = { reason: 'NotSeen', why: 'the controller has not given it an address yet' };
   return toJudgement('pending', problem ?? notSeen, since);
@@ -164,14 +167,6 @@ function findNoClass({ service: { spec, metadata }, addresses }: ServiceFacts): 
   return { reason: 'NoClass', why: `it has no loadBalancerClass, and no controller serves it: ${advice}` };
 }
 
-function findNobodyGives(cluster: ClusterView): Problem | null {
-  const { pools } = cluster;
-  return (
-    findNoController(cluster) ??
-    (pools.length === 0 ? { reason: 'NoPool', why: 'there is no AddressPool' } : null)
-  );
-}
-
 function findNoController({ controller }: ClusterView): Problem | null {
   if (controller.isLeading) return null;
   return { reason: 'NoController', why: 'no controller leads, so it gets no address' };
@@ -179,7 +174,8 @@ function findNoController({ controller }: ClusterView): Problem | null {
 
 function judgeGiven(given: AddressView, { reports }: ClusterView): Problem {
   const { address, virtualIp, seatHolders } = given;
-  if (listLiving(given, reports).length === 0) return { reason: 'NoLivingNode', why: describeNobody(given) };
+  if (listCandidates([given], reports).length === 0)
+    return { reason: 'NoLivingNode', why: describeNobody(given) };
   if (virtualIp === null || isAwaited(virtualIp))
     return { reason: 'WaitingForNodes', why: `${address}: nodes have not programmed it yet` };
   const [leader] = seatHolders;
@@ -202,14 +198,18 @@ function judgeSeatHolder(address: AddressView, reports: readonly LeaseReport[]):
     const names = seatHolders.map(({ node }) => node).join(' and ');
     return { reason: 'TwoSeatHolders', why: `${names} both hold ${text} (seat ${seat ?? ''})` };
   }
-  if (listLiving(address, reports).length === 0)
+  if (listCandidates([address], reports).length === 0)
     return { reason: 'NoLivingNode', why: describeNobody(address) };
   return describeNoSeatHolder(address);
 }
 
-/** The nodes that may hold an address, and whose balancers live. */
-function listLiving({ nodes }: AddressView, reports: readonly LeaseReport[]): readonly LeaseReport[] {
-  return reports.filter(({ node, isLiving, mode }) => isLiving && mode !== 'none' && nodes.includes(node));
+/** The living nodes that may hold one of these addresses. Gates wait for them. Pure. */
+export function listCandidates(
+  addresses: readonly AddressView[],
+  reports: readonly LeaseReport[],
+): readonly LeaseReport[] {
+  const names = new Set(addresses.flatMap(({ nodes }) => nodes));
+  return reports.filter(({ node, isLiving, mode }) => isLiving && mode !== 'none' && names.has(node));
 }
 
 function describeNobody({ address, nodes, seat }: AddressView): string {
@@ -273,12 +273,6 @@ export interface ServiceObjects {
   readonly leases: readonly Lease[];
 }
 
-/** A node that says that it holds an address. */
-interface SeatHolderView {
-  readonly node: string;
-  readonly mode: NodeMode;
-}
-
 /** An address that a Service has, or is about to get or lose. */
 export interface AddressView {
   readonly address: string;
@@ -288,8 +282,8 @@ export interface AddressView {
   readonly virtualIp: VirtualIp | null;
   /** `POOL/INDEX`; null without VirtualIP. */
   readonly seat: string | null;
-  /** More than one for the moment of a move. */
-  readonly seatHolders: readonly SeatHolderView[];
+  /** Those that say that they hold it: more than one for the moment of a move. */
+  readonly seatHolders: readonly Pick<LeaseReport, 'node' | 'mode'>[];
   /** The nodes that may hold it, the one that shall first. */
   readonly nodes: readonly string[];
   /** The device that has it; null for nodes. */
@@ -376,15 +370,13 @@ export interface ControllerView {
   readonly msSinceRenewal: number | null;
 }
 
-/** What an endpoint does: takes new connections, ends, or is not ready. */
-type PodState = 'ready' | 'ending' | 'not ready';
-
 /** A pod behind a Service, or whatever has its address. */
 export interface PodView {
   readonly address: string;
   /** `8080`, or several separated by commas. */
   readonly ports: string;
-  readonly state: PodState;
+  /** Whether it takes new connections, ends, or does neither. */
+  readonly state: 'ready' | 'ending' | 'not ready';
   /** It ends, and still answers: new connections go there if nobody is ready. */
   readonly isServingLast: boolean;
   /** Null where nobody says. */
