@@ -57,8 +57,7 @@ export function findDropRules({
 }
 
 function toBalance({ vip, backends }: VipDecision): Balance {
-  const apiservers: readonly Endpoint[] = backends;
-  return { vip, apiservers, masquerade: 'own', route: { kind: 'translate', backends } };
+  return { vip, apiservers: backends, masquerade: 'own', route: { kind: 'translate', backends } };
 }
 
 function findIn(
@@ -88,9 +87,6 @@ function mayPass(rules: readonly Rule[], packet: Packet): boolean {
   return rules.some((rule) => ['ACCEPT', 'RETURN'].includes(rule.target ?? '') && mayMatch(rule, packet));
 }
 
-/** The chain of iptables-nft for what is forwarded. Any other chain of that table was made by nft, and iptables cannot show it. */
-const iptablesChains = { ipv4: 'ip filter FORWARD', ipv6: 'ip6 filter FORWARD' } as const;
-
 /**
  * Foreign chains that drop what is balanced and sent to apiservers on other hosts, and that no rule of vipnat can
  * overrule: an accept counts in its own chain only, and vipnat does not write to these (docs/adr/0013). Rules that
@@ -102,19 +98,24 @@ export function findForeignDrops(
 ): ForwardChain[] {
   const families = new Set(decisions.filter(isBalanced).map(({ vip }) => vip.family));
   const kinds: readonly string[] = [...families].map((family) => familyToNft[family]);
-  // Where an iptables is, vipnat makes its chain accept.
+  // Where an iptables is, vipnat makes its chain accept. Any other chain of that table was made by nft, and iptables cannot show it.
   const written = [...families]
     .filter((family) =>
       observation.rulesets.some(
         (seen) => seen.family === family && seen.dialect === 'nft' && !seen.unread.includes('filter'),
       ),
     )
-    .map((family): string => iptablesChains[family]);
+    .map((family) => `${familyToNft[family]} filter FORWARD`);
   return chains.filter(({ table, name, isDropping }) => {
     const [kind = ''] = table.split(' ');
     const isMet = kind === 'inet' ? families.size > 0 : kinds.includes(kind);
     return isDropping && isMet && !written.includes(`${table} ${name}`) && !table.endsWith(` ${ownTable}`);
   });
+}
+
+/** The command that has such a chain accept what is balanced. */
+export function formatAccept({ table, name }: Pick<ForwardChain, 'table' | 'name'>): string {
+  return quoteWords(['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept']);
 }
 
 /**
@@ -135,20 +136,20 @@ export interface UntrackedPackets {
   readonly exemptions: readonly string[];
 }
 
-/** Of the VIPs that are balanced, on this host. Pure. Rejects as parseEarlyRules does. */
+/** Of the VIPs that are balanced, on this host. Pure. Rejects text of nft that is not one whole table, as readNftObjects does. */
 export function findUntrackedPackets(
   rules: readonly EarlyRules[],
   { decisions, observation }: Pick<HostReading, 'decisions' | 'observation'>,
 ): UntrackedPackets[] {
   const local = new Set(observation.addresses.map(({ address }) => address));
   const probes = decisions.filter(isBalanced).flatMap(({ vip, backends }) => [
-    ...(['prerouting', 'output'] as const).map((hook) => toProbe(hook, 'to', vip)),
+    ...hooks.map((hook) => toProbe(hook, 'to', vip)),
     ...backends.map((one) => toProbe('prerouting', 'from', one)),
     // What this host's own apiserver answers.
     ...backends.filter(({ address }) => local.has(address)).map((one) => toProbe('output', 'from', one)),
   ]);
   const found = rules.flatMap((one) => {
-    const place = parseEarlyRules(one);
+    const place = one.kind === 'iptables' ? parseIptables(one) : parseNft(one);
     const hits = probes.flatMap((probe) => tryProbe(place, probe));
     return hidesPorts(one, observation) ? hits.map((hit) => ({ ...hit, isSure: false })) : hits;
   });
@@ -162,9 +163,12 @@ function hidesPorts(rules: EarlyRules, { rulesets }: HostReading['observation'])
   );
 }
 
-/** A packet, and where its path on this host begins. */
+/** Where the path of a packet on this host begins: of one that arrives, and of one that this host sends. */
+const hooks = ['prerouting', 'output'] as const;
+
+/** A packet, and where its path begins. */
 interface Probe extends EndPackets {
-  readonly hook: 'prerouting' | 'output';
+  readonly hook: (typeof hooks)[number];
   readonly packet: Packet;
 }
 
@@ -211,10 +215,12 @@ function walk(chains: EarlyChains['chains'], chain: string, packet: Packet, dept
   let isReached = true;
   for (const one of (chains.get(chain) ?? []).filter((each) => mayConcern(each, packet))) {
     const found = follow(one, walkInto);
+    if (found === null) continue;
     const isSure = surelyMatches(one.rule, packet);
-    if (isHit(found)) return { ...found, isSure: found.isSure && isSure && isReached };
-    if (found !== null && isSure) return toCaller(found);
-    if (found !== null) isReached = false;
+    if (typeof found === 'object') return { ...found, isSure: found.isSure && isSure && isReached };
+    // What ends in a chain may continue in the one that led to it.
+    if (isSure) return found === 'end' ? found : null;
+    isReached = false;
   }
   return null;
 }
@@ -222,15 +228,6 @@ function walk(chains: EarlyChains['chains'], chain: string, packet: Packet, dept
 function mayConcern({ family, rule }: EarlyRule, packet: Packet): boolean {
   const end = packet.source ?? packet.destination;
   return (family === null || family === end?.family) && mayMatch(rule, packet);
-}
-
-/** What ends in a chain may continue in the one that led to it. */
-function toCaller(found: 'end' | 'return'): 'end' | null {
-  return found === 'end' ? found : null;
-}
-
-function isHit(found: Hit | 'end' | 'return' | null): found is Hit {
-  return found !== null && typeof found === 'object';
 }
 
 /** What comes of a rule that matches; null where the path continues behind it. */
@@ -283,8 +280,8 @@ interface EarlyChains {
   /** For people: `table raw of iptables-nft`, `table inet fast of nft`. */
   readonly place: string;
   readonly chains: ReadonlyMap<string, readonly EarlyRule[]>;
-  /** Where packets begin: of packets that arrive, and of those that this host sends. */
-  readonly bases: readonly { readonly hook: 'prerouting' | 'output'; readonly chain: string }[];
+  /** Where packets begin. */
+  readonly bases: readonly { readonly hook: Probe['hook']; readonly chain: string }[];
   /** The words of the command that lets packets pass a chain as they are, tracked. */
   readonly exempt: (chain: string, packets: EndPackets) => string[];
 }
@@ -293,11 +290,6 @@ interface EarlyChains {
 interface EndPackets {
   readonly direction: 'to' | 'from';
   readonly endpoint: Endpoint;
-}
-
-/** Pure. Rejects text of nft that is not one whole table, as readNftObjects does. */
-function parseEarlyRules(rules: EarlyRules): EarlyChains {
-  return rules.kind === 'iptables' ? parseIptables(rules) : parseNft(rules);
 }
 
 function parseIptables({ family, dialect, text }: Extract<EarlyRules, { kind: 'iptables' }>): EarlyChains {
@@ -319,10 +311,7 @@ function parseIptables({ family, dialect, text }: Extract<EarlyRules, { kind: 'i
         })),
       ]),
     ),
-    bases: [
-      { hook: 'prerouting', chain: 'PREROUTING' },
-      { hook: 'output', chain: 'OUTPUT' },
-    ],
+    bases: hooks.map((hook) => ({ hook, chain: hook.toUpperCase() })),
     exempt: (chain, { direction, endpoint: { address, port } }) => {
       const [host, end] = direction === 'to' ? ['-d', '--dport'] : ['-s', '--sport'];
       return [tool, '-t', 'raw', '-I', chain, '-p', 'tcp', host, address, end, String(port), '-j', 'ACCEPT'];
@@ -342,10 +331,6 @@ function parseNft({ table, text }: Extract<EarlyRules, { kind: 'nftables' }>): E
   const objects =
     text === '' ? [] : readNftObjects(text, table).objects.filter(({ kind }) => kind === 'chain');
   const [layer] = table.split(' ');
-  const heads = objects.map(({ name, statements }) => ({
-    chain: name,
-    hook: /^type filter hook (prerouting|output) /.exec(statements[0] ?? '')?.[1],
-  }));
   return {
     family: layer === 'ip' ? 'ipv4' : layer === 'ip6' ? 'ipv6' : null,
     place: `table ${table} of nft`,
@@ -355,9 +340,10 @@ function parseNft({ table, text }: Extract<EarlyRules, { kind: 'nftables' }>): E
         statements.filter((statement) => !/^(?:type|comment) /.test(statement)).map(toEarlyRule),
       ]),
     ),
-    bases: heads.flatMap(({ hook, chain }) =>
-      hook === 'prerouting' || hook === 'output' ? [{ hook, chain }] : [],
-    ),
+    bases: objects.flatMap(({ name, statements: [head = ''] }) => {
+      const hook = hooks.find((one) => head.startsWith(`type filter hook ${one} `));
+      return hook === undefined ? [] : [{ hook, chain: name }];
+    }),
     exempt: (chain, { direction, endpoint: { family, address, port } }) => {
       const [host, end] = direction === 'to' ? ['daddr', 'dport'] : ['saddr', 'sport'];
       const match = [familyToNft[family], host, address, 'tcp', end, String(port)];

@@ -10,7 +10,7 @@ import {
   formatRemoveOnly,
   findLocalClientWarnings,
 } from '../findings.ts';
-import { findDropRules, describeDropRule, findForeignDrops } from '../foreign-rules.ts';
+import { findDropRules, describeDropRule, findForeignDrops, formatAccept } from '../foreign-rules.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { toPrintableLine, quoteWords, toPrintableJson, exitStatuses } from '../../lib/text.ts';
 import { type TablePlan, describeTable, type Drift, vipChainName } from '../../lib/dialect.ts';
@@ -39,8 +39,7 @@ export interface CheckFindings {
 
 /** What `check` says: each difference with its consequence, then what it warns of. */
 export function formatCheck(findings: CheckFindings, screen: Screen = plainScreen): string {
-  const lines = [...formatDrift(findings, screen), ...formatWarnings(findings, screen)];
-  return joinLines(lines);
+  return joinLines([...formatDrift(findings, screen), ...formatWarnings(findings, screen)]);
 }
 
 function formatDrift(findings: CheckFindings, screen: Screen): string[] {
@@ -127,10 +126,9 @@ function warn(text: string, commands: readonly string[]): string[] {
 
 /** No drift: the rules are as vipnat would write them, and do not help there. */
 function describeDrop({ table, name }: ForwardChain): string[] {
-  const rule = ['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept'];
   return [
     `warning: chain ${toPrintableLine(name)} of table ${toPrintableLine(table)} drops forwarded packets (policy drop), and only its owner can change that`,
-    `         connections to apiservers on other nodes hang unless it has a rule like: ${keepTogether(quoteWords(rule))}`,
+    `         connections to apiservers on other nodes hang unless it has a rule like: ${keepTogether(formatAccept({ table, name }))}`,
   ];
 }
 
@@ -169,12 +167,8 @@ export function formatCheckJson(
   const { plan, decisions } = assessment;
   const drift = plan.tables.flatMap(({ family, dialect, table, drift: parts }) =>
     parts.map((part) => ({
-      family,
-      backend: dialect,
-      table,
-      chain: part.chain,
-      kind: part.kind,
-      message: part.message,
+      ...{ family, backend: dialect, table },
+      ...{ chain: part.chain, kind: part.kind, message: part.message },
       consequence: describeConsequence(part, decisions),
     })),
   );
@@ -182,15 +176,14 @@ export function formatCheckJson(
   const balancer = isUsed(services.host)
     ? { ...describeBalancer(services.host), drift: services.drift, unread: services.unread }
     : null;
-  const besides = { foreignDrops, unread, balancer };
-  const answer = { ...toHostAnswer(assessment, node), drift, ...besides };
+  const answer = { ...toHostAnswer(assessment, node), drift, foreignDrops, unread, balancer };
   return `${toPrintableJson(answer, 2)}\n`;
 }
 
 /** What a difference means for people, in one sentence; null where it means nothing that can be said in general. */
 function describeConsequence({ chain, kind }: Drift, decisions: readonly VipDecision[]): string | null {
   const consequence = chainToConsequence.get(chain.toUpperCase());
-  if (isUnhooked(kind) && consequence !== undefined) return consequence;
+  if (unhooked.includes(kind) && consequence !== undefined) return consequence;
   const decision = decisions.find(({ vip }) => vipChainName(vip) === chain);
   return decision === undefined
     ? null
@@ -205,20 +198,15 @@ const chainToConsequence = new Map([
   ['FORWARD', 'a FORWARD policy of DROP drops connections to apiservers on other nodes'],
 ]);
 
-function isUnhooked(kind: Drift['kind']): boolean {
-  return ['missing-hook', 'hook-behind-foreign-rule', 'missing-chain', 'edited-table'].includes(kind);
-}
+const unhooked = ['missing-hook', 'hook-behind-foreign-rule', 'missing-chain', 'edited-table'];
 
 const label = 'Services  ';
 
 /** What `check` says of Services on this host; empty without any. */
 function formatServicesCheck(found: ServicesCheck, screen: Screen): string {
   if (!isUsed(found.host)) return '';
-  const lines = [
-    ...formatServicesDrift(found, screen),
-    ...found.unread.flatMap((text) => layOutText('warning: ', text, screen)),
-  ];
-  return joinLines(lines);
+  const warnings = found.unread.flatMap((text) => layOutText('warning: ', text, screen));
+  return joinLines([...formatServicesDrift(found, screen), ...warnings]);
 }
 
 function formatServicesDrift({ host, drift, commands }: ServicesCheck, screen: Screen): string[] {

@@ -20,11 +20,11 @@ import {
   findForeignDrops,
   findDropRules,
   findUntrackedPackets,
+  formatAccept,
   type UntrackedPackets,
 } from '../../foreign-rules.ts';
 import type { Ruleset } from '../../../lib/iptables/rules.ts';
 import { type ForwardChain, describeUnread, toolName } from '../../../lib/kernel/port.ts';
-import { quoteWords } from '../../../lib/text.ts';
 import { packageOf } from '../../../lib/kernel/tools.ts';
 
 /** Whether what is balanced to another node gets there and back, and connection tracking sees it. */
@@ -157,9 +157,7 @@ function describeForeignDrop({ table, name }: ForwardChain): Finding {
   return {
     title: `chain ${name} of nft table ${table} drops what is forwarded`,
     why: 'Connections to apiservers on other nodes hang. Only a rule in that table can accept them. Add the rule to the configuration of its owner (firewalld, …) too: a reload removes this one.',
-    remedy: [
-      quoteWords(['nft', 'insert', 'rule', ...table.split(' '), name, 'ct', 'status', 'dnat', 'accept']),
-    ],
+    remedy: [formatAccept({ table, name })],
   };
 }
 
