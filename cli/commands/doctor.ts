@@ -1,4 +1,4 @@
-import type { Examination, NextStep, TopicOutcome, Outcome } from '../doctor/examine.ts';
+import type { Examination, Found, NextStep, TopicOutcome, Outcome } from '../doctor/examine.ts';
 import { toPrintableJson, exitStatuses, toPrintableLine, version, quoteWords } from '../../lib/text.ts';
 import { type Screen, plainScreen, proseWidth, layOutText, type Tone, paint, count } from '../output.ts';
 import {
@@ -31,19 +31,10 @@ export function formatDoctorJson({ stage, topics, next }: Examination, node: str
 /** A screen whose width is known. */
 type Page = Screen & { readonly width: number };
 
-/** How many outcomes there are of each kind. */
-interface OutcomeCounts {
-  readonly failures: number;
-  readonly warnings: number;
-  readonly ok: number;
-  /** Also those that are pending. */
-  readonly skipped: number;
-  /** Those of the skipped ones whose subject is only not there yet. */
-  readonly pending: number;
-}
+type OutcomeCounts = ReturnType<typeof countOutcomes>;
 
-/** Counts what became of all checks. */
-function countOutcomes(topics: readonly TopicOutcome[]): OutcomeCounts {
+/** Counts what became of all checks: `skipped` are also those that are pending, whose subject is only not there yet. */
+function countOutcomes(topics: readonly TopicOutcome[]) {
   const all = topics.flatMap(({ outcomes }) => outcomes);
   const ofLevel = (level: Outcome['level']) => all.filter((outcome) => outcome.level === level).length;
   return {
@@ -93,16 +84,14 @@ export function formatDoctor(
   screen: Screen = plainScreen,
 ): string {
   const outcomes = topics.flatMap((topic) => topic.outcomes);
+  const found = outcomes.filter((one) => 'title' in one);
   const page = { ...screen, width: screen.width ?? proseWidth };
   const lines = [
     ...topics.flatMap((topic) => formatWell(topic, isAll, page)),
-    ...outcomes.filter(({ level }) => level === 'fail').flatMap((outcome) => formatOutcome(outcome, page)),
-    ...outcomes.filter(({ level }) => level === 'warn').flatMap((outcome) => formatOutcome(outcome, page)),
+    ...found.filter(({ level }) => level === 'fail').flatMap((one) => formatFinding(one, page)),
+    ...found.filter(({ level }) => level === 'warn').flatMap((one) => formatFinding(one, page)),
     ...formatPending(outcomes.filter(isPending), page),
-    ...formatSkipped(
-      outcomes.filter((outcome) => !isPending(outcome)),
-      page,
-    ),
+    ...formatSkipped(outcomes, page),
   ];
   return `${[...lines, '', ...layOutText('', formatSum(countOutcomes(topics)), page)].join('\n')}\n`;
 }
@@ -129,15 +118,13 @@ function formatWell({ name, outcomes }: TopicOutcome, isAll: boolean, screen: Pa
   return [`${mark}${name}${sum.padStart(width - name.length)}`];
 }
 
-function formatOutcome(outcome: Outcome, screen: Page): string[] {
-  if (outcome.level !== 'fail' && outcome.level !== 'warn') return [];
-  const mark =
-    outcome.level === 'fail' ? formatMark('FAIL', 'bad', screen) : formatMark('WARN', 'doubtful', screen);
+function formatFinding({ level, title, why, remedy }: Found, screen: Page): string[] {
+  const mark = level === 'fail' ? formatMark('FAIL', 'bad', screen) : formatMark('WARN', 'doubtful', screen);
   return [
-    ...putMark(mark, layOutText(indent, outcome.title, screen)),
-    ...layOutText(wide, outcome.why, screen),
+    ...putMark(mark, layOutText(indent, title, screen)),
+    ...layOutText(wide, why, screen),
     // Never broken, and no character of them changed: they are to be pasted.
-    ...outcome.remedy.map((line) => `${wide}${toPrintableLine(line)}`),
+    ...remedy.map((line) => `${wide}${toPrintableLine(line)}`),
   ];
 }
 
@@ -149,21 +136,19 @@ function putMark(mark: string, [first = '', ...more]: readonly string[]): string
 function formatPending(outcomes: readonly Outcome[], screen: Page): string[] {
   if (outcomes.length === 0) return [];
   const codes = [...new Set(outcomes.map(({ code }) => code))].join(', ');
-  return putMark(formatMark('--', undefined, screen), layOutText(indent, `not there yet: ${codes}`, screen));
+  return formatUnchecked(`not there yet: ${codes}`, screen);
+}
+
+function formatUnchecked(text: string, screen: Page): string[] {
+  return putMark(formatMark('--', undefined, screen), layOutText(indent, text, screen));
 }
 
 /** Checks that have the same cause are reported once. */
 function formatSkipped(outcomes: readonly Outcome[], screen: Page): string[] {
-  const reasonToCodes = new Map<string, string[]>();
-  for (const outcome of outcomes) {
-    if (outcome.level !== 'skipped') continue;
-    reasonToCodes.set(outcome.reason, [...(reasonToCodes.get(outcome.reason) ?? []), outcome.code]);
-  }
-  return [...reasonToCodes].flatMap(([reason, codes]) => [
-    ...putMark(
-      formatMark('--', undefined, screen),
-      layOutText(indent, `not checked: ${codes.join(', ')}`, screen),
-    ),
+  const skipped = outcomes.filter((one) => one.level === 'skipped');
+  const unchecked = skipped.filter((one) => !isPending(one));
+  return [...Map.groupBy(unchecked, ({ reason }) => reason)].flatMap(([reason, same]) => [
+    ...formatUnchecked(`not checked: ${same.map(({ code }) => code).join(', ')}`, screen),
     ...layOutText(wide, reason, screen),
   ]);
 }

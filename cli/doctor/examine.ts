@@ -64,10 +64,13 @@ const withoutVips: readonly string[] = ['rights, tools, kernel', 'kube-proxy', '
 /** All codes, in that order. */
 export const findingCodes: readonly string[] = topics.flatMap(({ checks }) => Object.keys(checks));
 
+/** What a check found. */
+export type Found = { readonly code: string } & Required<Finding>;
+
 /** What became of one check. */
 export type Outcome =
   | { readonly code: string; readonly level: 'ok' }
-  | ({ readonly code: string } & Required<Finding>)
+  | Found
   | {
       readonly code: string;
       readonly level: 'skipped';

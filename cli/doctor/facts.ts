@@ -12,7 +12,6 @@ import type { ModuleState } from '../../lib/kernel/forwarding.ts';
 import type { OwnerInfo } from '../../lib/http/singleton.ts';
 import { isUsed, type HostBalancer } from '../../lib/api/balancer.ts';
 import type { ServicesView, ServiceObjects } from '../services/view.ts';
-import type { VirtualIp } from '../../lib/api/vipnat.ts';
 import type { planSeats } from '../../balancer/main.ts';
 
 /** One thing that is looked at. */
@@ -210,8 +209,8 @@ export interface LinkHolder {
 export interface ProxyHealth {
   /** The status of its health check; null when nobody answers. */
   readonly status: number | null;
-  /** `ipvs.excludeCIDRs` of its configuration, and whether it sets the kernel's ARP switches; null when it does not say. */
-  readonly ipvs: { readonly excludeCidrs: readonly string[]; readonly strictArp: boolean } | null;
+  /** `ipvs.excludeCIDRs` of its configuration; null when it does not say. */
+  readonly ipvs: { readonly excludeCidrs: readonly string[] } | null;
 }
 
 /** What is known of Services here and in the API. */
@@ -355,7 +354,6 @@ export interface ServicesCluster {
   readonly view: ServicesView;
   /** What the view is of. */
   readonly objects: ServiceObjects;
-  readonly virtualIps: readonly VirtualIp[];
   /** The seats that this node may hold, and what is left out of them. */
   readonly plan: Awaited<ReturnType<typeof planSeats>>;
 }

@@ -9,11 +9,10 @@ import {
   readListeners,
   isInFirstPidNamespace,
   listUnits,
-  type InterfaceAddress,
   type PathView,
 } from '../../lib/kernel/host.ts';
 import type { Config } from '../../config/options.ts';
-import type { Clock } from '../../lib/clock.ts';
+import { type Clock, sleep } from '../../lib/clock.ts';
 import type { Kernel, LocalAddress } from '../../lib/kernel/port.ts';
 import { type Endpoint, parseEndpoint, sortEndpoints, formatEndpoint, isInSubnet } from '../../lib/net.ts';
 import {
@@ -24,6 +23,7 @@ import {
   askLoopback,
 } from '../../lib/http/client.ts';
 import type { HostReading } from '../../agent/main.ts';
+import { readJson } from '../../lib/kubernetes/client.ts';
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import { usualReadLimitMs } from '../../lib/kernel/kernel.ts';
 import {
@@ -146,14 +146,13 @@ async function readDisk(
 ): Promise<Pick<HostFacts, 'files' | 'keepalived' | 'trackFile' | 'hasMemory' | 'drain'>> {
   const processes = 'unknown' in found ? [] : found.value.processes;
   const mayHide = await viewHostPaths();
-  const [files, hasMemory, drain, keepalived, trackFile] = await Promise.all([
-    readFiles(mayHide),
-    findMemory(config, mayHide),
-    toFact(createDrainStore(config.stateDir).load(), clock, limitMs),
-    toFact(findConfiguration(processes, config, mayHide), clock, limitMs),
-    toFact(findTrackFile(processes, config, mayHide), clock, limitMs),
-  ]);
-  return { files, hasMemory, drain, keepalived, trackFile };
+  return await waitForAll({
+    files: readFiles(mayHide),
+    hasMemory: findMemory(config, mayHide),
+    drain: toFact(createDrainStore(config.stateDir).load(), clock, limitMs),
+    keepalived: toFact(findConfiguration(processes, config, mayHide), clock, limitMs),
+    trackFile: toFact(findTrackFile(processes, config, mayHide), clock, limitMs),
+  });
 }
 
 /** Other hosts, by what this one shows of them. */
@@ -161,22 +160,14 @@ async function askOthers(
   needs: GatherNeeds,
   assessment: Fact<HostReading>,
 ): Promise<Pick<HostFacts, 'vipHolderAnswers' | 'serving' | 'linkHolders'>> {
-  const [vipHolderAnswers, serving, linkHolders] = await Promise.all([
-    askVipHolders(needs, assessment),
-    askAllServing(needs.clock, assessment),
-    askLinks(needs, assessment),
-  ]);
-  return { vipHolderAnswers, serving, linkHolders };
-}
-
-async function askLinks(
-  { config: { vips }, clock }: GatherNeeds,
-  assessment: Fact<HostReading>,
-): Promise<HostFacts['linkHolders']> {
-  if ('unknown' in assessment) return assessment;
-  const { addresses } = assessment.value.observation;
-  const found = findLinkHolders({ vips, addresses, clock, interfaces: readInterfaces() });
-  return await toFact(found, clock, limitMs);
+  if ('unknown' in assessment)
+    return { vipHolderAnswers: new Map(), serving: assessment, linkHolders: assessment };
+  const reading = assessment.value;
+  return await waitForAll({
+    vipHolderAnswers: askVipHolders(needs, reading),
+    serving: askAllServing(needs.clock, reading),
+    linkHolders: toFact(findLinkHolders(needs, reading), needs.clock, limitMs),
+  });
 }
 
 async function toFact<T>(promise: Promise<T>, clock: Clock, limit: number): Promise<Fact<T>> {
@@ -239,10 +230,9 @@ const neighbourLimitMs = 3300;
 
 async function askVipHolders(
   { config, connect }: GatherNeeds,
-  assessment: Fact<HostReading>,
+  { observation }: HostReading,
 ): Promise<ReadonlyMap<string, ConnectOutcome>> {
-  if ('unknown' in assessment) return new Map();
-  const local = new Set(assessment.value.observation.addresses.map(({ address }) => address));
+  const local = new Set(observation.addresses.map(({ address }) => address));
   const absent = config.vips.filter(({ address }) => !local.has(address));
   const ask = async (vip: Endpoint) =>
     [vip.address, await connect({ ...vip, port: discardPort }, neighbourLimitMs)] as const;
@@ -254,23 +244,13 @@ const servingLimitMs = 1500;
 
 async function askAllServing(
   clock: Clock,
-  assessment: Fact<HostReading>,
+  { health, decisions }: HostReading,
 ): Promise<Fact<ReadonlyMap<string, Serving | null>>> {
-  if ('unknown' in assessment) return assessment;
-  const { health, decisions } = assessment.value;
   const known = [...health.keys()].map((text) => parseEndpoint(text)).filter((one) => one !== null);
   const endpoints = sortEndpoints([...known, ...decisions.flatMap(({ backends }) => backends)]);
   const ask = async (endpoint: Endpoint) =>
     [formatEndpoint(endpoint), await askServing(endpoint, clock, servingLimitMs)] as const;
   return { value: new Map(await Promise.all(endpoints.map(ask))) };
-}
-
-/** What is asked of the links. */
-interface LinkNeeds {
-  readonly vips: readonly Endpoint[];
-  readonly addresses: readonly LocalAddress[];
-  readonly interfaces: readonly InterfaceAddress[];
-  readonly clock: Clock;
 }
 
 interface Question extends NeighbourQuestion {
@@ -282,23 +262,26 @@ interface Question extends NeighbourQuestion {
  * Who else has each virtual IP, by its address; null when nobody answers. The result lacks addresses that cannot be asked for: those in no
  * network of an interface, and IPv6 addresses of this host, as the kernel ignores answers of another VIP holder.
  */
-async function findLinkHolders(needs: LinkNeeds): Promise<ReadonlyMap<string, LinkHolder | null>> {
+async function findLinkHolders(
+  { config, clock }: GatherNeeds,
+  { observation }: HostReading,
+): Promise<ReadonlyMap<string, LinkHolder | null>> {
   const own = await readOwnLinks();
-  const questions = needs.vips
-    .flatMap((vip) => toQuestion(vip, needs))
+  const questions = config.vips
+    .flatMap((vip) => toQuestion(vip, observation.addresses))
     .map((question) => ({ ...question, device: own.toAsked(question.device) }));
-  const found = await Promise.all(questions.map((question) => ask(question, own, needs.clock)));
-  return new Map(found.flatMap((one) => one));
+  const found = await Promise.all(questions.map((question) => ask(question, own, clock)));
+  return new Map(found.flat());
 }
 
 /** Where the address is, or whose network it is in. */
-function toQuestion({ family, address }: Endpoint, needs: LinkNeeds): Question[] {
-  const local = needs.addresses.find((one) => one.address === address);
+function toQuestion({ family, address }: Endpoint, addresses: readonly LocalAddress[]): Question[] {
+  const local = addresses.find((one) => one.address === address);
   if (local !== undefined) {
     if (family === 'ipv6' || local.device === 'kube-ipvs0') return [];
     return [{ family, address, device: local.device, limitMs: ownLimitMs }];
   }
-  const around = needs.interfaces.find((one) => one.family === family && isInSubnet(address, one));
+  const around = readInterfaces().find((one) => one.family === family && isInSubnet(address, one));
   return around === undefined ? [] : [{ family, address, device: around.device, limitMs: answerLimitMs }];
 }
 
@@ -326,7 +309,7 @@ async function ask(question: Question, own: OwnLinks, clock: Clock): Promise<[st
     if (end === 'silent') return [[address, null]];
     // Another doctor may have had it forgotten meanwhile.
     if (state === 'silent') await askNeighbours([question]);
-    await new Promise<void>((resolve) => clock.schedule(pollMs, resolve));
+    await sleep(clock, pollMs);
   }
 }
 
@@ -432,19 +415,17 @@ const configzLimits = { limitMs: 4000, maxLength: 100_000 };
 
 const configz = z.object({
   'kubeproxy.config.k8s.io': z.object({
-    ipvs: z.object({ excludeCIDRs: z.nullable(z.array(z.string())), strictARP: z.boolean() }),
+    ipvs: z.object({ excludeCIDRs: z.nullable(z.array(z.string())) }),
   }),
 });
 
 /** Asks kube-proxy how it is and how it is set. Never rejects. Source: cmd/kube-proxy/app/server.go, pkg/proxy/healthcheck. */
 async function askProxyHealth(): Promise<ProxyHealth> {
   const [health, config] = await Promise.all([askFirst(healthUrls), askFirst(configUrls)]);
-  const parsed = configz.safeParse(parseJson(config?.body ?? ''));
-  if (!parsed.success) return { status: health?.status ?? null, ipvs: null };
-  const { excludeCIDRs, strictARP } = parsed.data['kubeproxy.config.k8s.io'].ipvs;
+  const ipvs = configz.safeParse(readJson(config?.body ?? '')).data?.['kubeproxy.config.k8s.io'].ipvs;
   return {
     status: health?.status ?? null,
-    ipvs: { excludeCidrs: excludeCIDRs ?? [], strictArp: strictARP },
+    ipvs: ipvs === undefined ? null : { excludeCidrs: ipvs.excludeCIDRs ?? [] },
   };
 }
 
@@ -455,12 +436,4 @@ async function askFirst(urls: readonly string[]): Promise<LoopbackAnswer | null>
     if (answer !== null) return answer;
   }
   return null;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }

@@ -14,7 +14,8 @@ import { inspectBalancer, findStrictTunnels, planSeats } from '../../balancer/ma
 import { locateSeatFiles } from '../../lib/keepalived/write.ts';
 import { readIfThere } from '../../lib/files.ts';
 import { isInPath, execTool } from '../../lib/kernel/tools.ts';
-import { access, readdir } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { createLister } from '../../lib/kubernetes/list-watch.ts';
 import { addressPools, virtualIps, type AddressPool } from '../../lib/api/vipnat.ts';
 import { loadBalancerServices, endpointSlices } from '../../lib/api/service.ts';
@@ -54,19 +55,19 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
   const node = host.activity?.node ?? needs.node;
   const ask = async <T>(read: (to: ApiRoute) => Promise<T>): Promise<Fact<T>> =>
     route === null ? notAsked : await within(read(route));
-  const [nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, cluster, webhook] = await Promise.all([
+  const [nftVersion, keepalived, calicoEbpf, strictTunnels, cluster, webhook] = await Promise.all([
     readNftVersion(),
     within(readSeatsKeepalived(host.runDir)),
-    findCilium(),
     findCalicoMap(mapsFolder),
     within(findStrictTunnels(host)),
-    ask((to) => readServicesCluster({ route: to, clock, node })),
-    ask((to) => readWebhook(to)),
+    ask((to) => readServicesCluster(to, clock, node)),
+    ask(readWebhook),
   ]);
   const [poolUsers, gateWaits] = await Promise.all([
     'unknown' in cluster ? cluster : within(findPoolUsers(cluster.value, clock)),
     'unknown' in cluster ? cluster : findGateWaits(needs, host, cluster.value),
   ]);
+  const cilium = ciliumSigns.find((path) => existsSync(path)) ?? null;
   const here = { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels };
   return { ...here, cluster, gateWaits, webhook, poolUsers };
 }
@@ -81,7 +82,8 @@ async function findGateWaits(
 ): Promise<Fact<readonly GateWait[]>> {
   if (route === null) return notAsked;
   if (!isUsed(host) && objects.pools.length === 0) return { value: [] };
-  return await within(readGateWaits({ route, clock }, objects));
+  const pods = createLister(route, clock, new AbortController().signal)(gatedPods);
+  return await within(pods.then((all) => listGateWaits(objects, all, clock.date().getTime())));
 }
 
 async function readSeatsKeepalived(runDir: string): Promise<SeatsKeepalived> {
@@ -107,17 +109,6 @@ const mapsFolder = '/sys/fs/bpf/tc/globals';
 /** Made by Cilium's agent: Documentation/network/ebpf of Cilium 1.18. The map is there where it replaces kube-proxy. */
 const ciliumSigns = [`${mapsFolder}/cilium_lb4_services_v2`, '/sys/class/net/cilium_host'];
 
-async function findCilium(): Promise<string | null> {
-  for (const path of ciliumSigns) {
-    const isThere = await access(path).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return path;
-  }
-  return null;
-}
-
 /**
  * The map of a folder by which Felix's eBPF dataplane translates connections to Services; null where there is none, as where Felix
  * writes chains (`cali-…`). Source: felix/bpf/nat/maps.go of Calico 3.29: each version of the map has its number behind the name.
@@ -128,21 +119,11 @@ export async function findCalicoMap(folder: string): Promise<string | null> {
   return found === undefined ? null : `${folder}/${found}`;
 }
 
-/** What the Kubernetes API has of Services, and what the network of this host says of pools' addresses. */
-
-/** How the API is asked. */
-interface ClusterNeeds {
-  readonly route: ApiRoute;
-  readonly clock: Clock;
-  readonly node: string;
-}
-
 /** Asks the API. Rejects as listObjects does, and with NETLINK_FAILED. */
-async function readServicesCluster({ route, clock, node }: ClusterNeeds): Promise<ServicesCluster> {
+async function readServicesCluster(route: ApiRoute, clock: Clock, node: string): Promise<ServicesCluster> {
   const list = createLister(route, clock, new AbortController().signal);
-  const pools = await list(addressPools);
   const objects = {
-    pools,
+    pools: await list(addressPools),
     virtualIps: await list(virtualIps),
     services: await list(loadBalancerServices),
     slices: await list(endpointSlices),
@@ -155,7 +136,6 @@ async function readServicesCluster({ route, clock, node }: ClusterNeeds): Promis
     node,
     view: viewServices(objects, clock.date().getTime()),
     objects,
-    virtualIps: objects.virtualIps,
     plan: await planSeats(objects, node),
   };
 }
@@ -168,7 +148,7 @@ const maxQuestions = 256;
  * are on some node of the cluster. At most 256 are asked for. Rejects as findAddressUsers does.
  */
 async function findPoolUsers(
-  { view: { pools }, virtualIps: given }: ServicesCluster,
+  { objects: { pools, virtualIps: given } }: ServicesCluster,
   clock: Clock,
 ): Promise<ReadonlyMap<string, string>> {
   const placed = await readPlacedAddresses();
@@ -202,15 +182,6 @@ export function listFree(
     }
   }
   return free;
-}
-
-/** Asks the API for all pods that wait. Rejects as listObjects does. */
-async function readGateWaits(
-  { route, clock }: { readonly route: ApiRoute; readonly clock: Clock },
-  objects: ServiceObjects,
-): Promise<readonly GateWait[]> {
-  const pods = await createLister(route, clock, new AbortController().signal)(gatedPods);
-  return listGateWaits(objects, pods, clock.date().getTime());
 }
 
 /** The pods that wait, those that have waited longest first. Pure. */

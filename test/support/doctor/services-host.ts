@@ -57,7 +57,6 @@ export function makeCluster(parts: Parameters<typeof makeObjects>[0], address = 
     node: 'w1',
     view: viewServices(objects, nowMs),
     objects,
-    virtualIps: objects.virtualIps,
     plan: planSeats(objects, { node: 'w1', subnets }),
   };
 }

@@ -120,7 +120,7 @@ function makeOddFacts(random: Random, facts: HostFacts): HostFacts {
         addresses: ['10.9.9.9'],
       })),
     ),
-    kubeProxy: { status: 503, ipvs: { excludeCidrs: [text()], strictArp: false } },
+    kubeProxy: { status: 503, ipvs: { excludeCidrs: [text()] } },
     agent: random.chance(50) ? null : { version: text(), pid: 9, since: text() },
     hasMemory: value(random.chance(50)),
     drain: value(
