@@ -20,26 +20,16 @@ import {
 } from '../lib/api/node.ts';
 import { type ErrorCode, VipnatError } from '../lib/errors.ts';
 
-/** What is needed of the API. */
-interface ApiSeatsOptions {
-  readonly route: ApiRoute;
-  readonly clock: Clock;
-  /** Where the balancers have their Leases. */
-  readonly namespace: string;
-}
-
 const apiLimitMs = 5000;
 
 /** Of several writers each has its turn. */
 const maxTries = 5;
 
-/** The seats of a cluster, by its API. Each call asks it again. */
-export function createSeatsApi({ route, clock, namespace }: ApiSeatsOptions): SeatsApi {
+/** The seats of a cluster, by its API. Each call asks it again. In the namespace are the Leases of balancers. */
+export function createSeatsApi(route: ApiRoute, clock: Clock, namespace: string): SeatsApi {
   const { signal } = new AbortController();
   const client = new RoutedClient(route, clock, signal);
-
   const list = createLister(route, clock, signal);
-
   return {
     async view() {
       const objects = {

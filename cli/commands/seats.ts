@@ -190,8 +190,7 @@ async function moveAndPrint({
   stderr,
 }: CommandContext<OptionsOf<typeof flags> & Asked>): Promise<number> {
   const clock = systemClock;
-  const route = findClusterRoute(config, 'seats');
-  const api = createSeatsApi({ route, clock, namespace: options.namespace });
+  const api = createSeatsApi(findClusterRoute(config, 'seats'), clock, options.namespace);
   const print = (words: string) => {
     stderr(`${words}\n`);
   };

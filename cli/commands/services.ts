@@ -152,11 +152,8 @@ async function printServices(context: ServicesContext): Promise<number> {
   const { watch: watchMs, namespace } = options;
   // Help and mistakes load this file, too.
   const { createServicesApi, findClusterRoute } = await import('../services/read.ts');
-  const api = createServicesApi({
-    route: findClusterRoute(config, 'services'),
-    clock: systemClock,
-    namespace: namespace ?? servicesNamespace,
-  });
+  const route = findClusterRoute(config, 'services');
+  const api = createServicesApi(route, systemClock, namespace ?? servicesNamespace);
   if (watchMs === null) {
     const { text, isTrouble } = await show(api, context);
     stdout(text);

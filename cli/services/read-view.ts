@@ -69,10 +69,9 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
       device: findDeviceOf(one.address, service, ofDevices, devices),
     }));
     const early = keyToEarly.get(key) ?? [];
-    const gates = { early, waiting: waiting.get(service.metadata.namespace) ?? [] };
-    const candidates = listCandidates(addresses, reports);
-    const listed = addGates(listPods(chooseFamily(own)), { ...gates, candidates });
-    const pods = addDrains(listed, key, reports);
+    const near = waiting.get(service.metadata.namespace) ?? [];
+    const gated = addGates(listPods(chooseFamily(own)), early, near, listCandidates(addresses, reports));
+    const pods = addDrains(gated, key, reports);
     const parts = { service, key, addresses, pods, devices: ofDevices };
     const facts = { ...parts, slices: own, earlySlices: early };
     return { ...facts, ...judgeService(facts, cluster) };
@@ -165,12 +164,7 @@ function listDevicesOf(service: Service, devices: readonly LoadBalancerDevice[])
     return {
       name,
       view: device === undefined ? null : viewDevice(device),
-      draining: own.map(({ member, since, sessions }) => ({
-        device: name,
-        member,
-        since,
-        sessions: sessions ?? null,
-      })),
+      draining: own.map(({ sessions = null, member, since }) => ({ device: name, member, since, sessions })),
     };
   });
 }
@@ -274,30 +268,21 @@ function addDrains(pods: readonly PodView[], service: string, reports: readonly 
     if (since === undefined) return pod;
     const counts = drains.flatMap(({ connections }) => connections ?? []);
     const connections = counts.length === 0 ? null : counts.reduce((sum, count) => sum + count);
-    const nodes = drains.map((one) => ({
-      node: one.node,
-      since: one.since,
-      connections: one.connections,
-    }));
+    const nodes = drains.map((one) => ({ node: one.node, since: one.since, connections: one.connections }));
     return { ...pod, draining: { since, connections, nodes } };
   });
-}
-
-/** What gates are judged by. */
-interface GateFacts {
-  /** Of the Service. */
-  readonly early: readonly EarlySlice[];
-  /** Those of its namespace. */
-  readonly waiting: readonly WaitingPod[];
-  /** The reports of the living nodes that may hold an address of it. */
-  readonly candidates: readonly NodeReport[];
 }
 
 /**
  * The same pods, with the gates that they wait for: early EndpointSlices call such a pod ready, and Kubernetes does not. Without a controller,
  * only the pod itself shows it. Pure.
  */
-function addGates(pods: readonly PodView[], { early, waiting, candidates }: GateFacts): PodView[] {
+function addGates(
+  pods: readonly PodView[],
+  early: readonly EarlySlice[],
+  waiting: readonly WaitingPod[],
+  candidates: readonly NodeReport[],
+): PodView[] {
   const addressToVersion = new Map(
     early.flatMap(({ metadata, endpoints }) =>
       (endpoints ?? [])
@@ -353,8 +338,6 @@ interface WaitingPod {
   /** `NAMESPACE/NAME`. */
   readonly pod: string;
   readonly addresses: readonly string[];
-  /** The types of the gates. */
-  readonly gates: readonly string[];
   /** Since when it lacks nothing else, as the API writes dates. */
   readonly since: string;
 }
@@ -379,13 +362,12 @@ export function selectPodsOf({ metadata: { namespace }, spec }: Service): Resour
 export function findWaiting(pods: readonly Pod[], types: ReadonlySet<string>, nowMs: number): WaitingPod[] {
   return pods.flatMap((pod) => {
     const { namespace, name, deletionTimestamp } = pod.metadata;
-    const gates = listClosedGates(pod, types);
-    const isWaiting = gates.length > 0 && isReadyButForUs(pod, types);
+    const isWaiting = listClosedGates(pod, types).length > 0 && isReadyButForUs(pod, types);
     if (!isWaiting || typeof deletionTimestamp === 'string') return [];
     const addresses = [...(pod.status?.podIPs ?? []).map(({ ip }) => ip), pod.status?.podIP];
     return [
       {
-        ...{ pod: `${namespace}/${name}`, gates },
+        pod: `${namespace}/${name}`,
         addresses: [...new Set(addresses)].flatMap((address) => address ?? []),
         since: `${new Date(readWaitingSince(pod, types, nowMs)).toISOString().slice(0, 19)}Z`,
       },

@@ -51,14 +51,6 @@ function findKubeconfig(list: string): string | null {
   );
 }
 
-/** What is needed of the API. */
-interface ApiServicesOptions {
-  readonly route: ApiRoute;
-  readonly clock: Clock;
-  /** Where the Leases of balancers and controllers are. */
-  readonly namespace: string;
-}
-
 /** One Service, with what was said of it. */
 export interface ServiceDetails {
   readonly view: ServicesView;
@@ -80,8 +72,8 @@ const maxUnready = 20;
 /** Of events about one Service and its addresses. */
 const maxEvents = 10;
 
-/** Reads Services by a route. */
-export function createServicesApi({ route, clock, namespace }: ApiServicesOptions): ServicesApi {
+/** Reads Services by a route. In the namespace are the Leases of balancers and controllers. */
+export function createServicesApi(route: ApiRoute, clock: Clock, namespace: string): ServicesApi {
   const list = createLister(route, clock, new AbortController().signal);
   const read = async (one: NamespacedName | null) => {
     const services = await list(one === null ? loadBalancerServices : selectService(one));
@@ -170,13 +162,9 @@ const event = z.object({
 type Event = z.output<typeof event>;
 
 /** Something that was said of a Service or of its address. */
-interface ServiceEvent {
+interface ServiceEvent extends Pick<Event, 'type' | 'reason' | 'message'> {
   /** When it was so last, as the API writes dates. */
   readonly at: string;
-  /** `Normal` or `Warning`. */
-  readonly type: string;
-  readonly reason: string;
-  readonly message: string;
   /** How often. */
   readonly count: number;
 }
