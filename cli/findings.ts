@@ -39,16 +39,14 @@ export function findLocalClientWarnings(
   { sourceRoutes, localRoutes }: Pick<HostReading, 'sourceRoutes' | 'localRoutes'>,
   isAgentHere: boolean,
 ): LocalClientWarning[] {
-  if (localRoutes === null) {
-    return [
-      {
-        text: 'vipnat could not read the routes of table local, so it cannot check the local clients of this host',
-        command: null,
-      },
-    ];
-  }
+  if (localRoutes === null) return [unreadRoutes];
   return sourceRoutes.filter(({ kind }) => kind === 'remove' || isAgentHere).map(describeChange);
 }
+
+const unreadRoutes: LocalClientWarning = {
+  text: 'vipnat could not read the routes of table local, so it cannot check the local clients of this host',
+  command: null,
+};
 
 function describeChange({
   kind,

@@ -327,7 +327,7 @@ const notThere = new Map<string, Condition>([
   ['forwarding-off', always],
   ['forward-dropped', always],
   ['vip-nowhere', (facts) => !isHeldByKeepalived(facts) && !isInUse(facts.config.vips, facts)],
-  ['keepalived-not-running', hasNoConfiguration],
+  ['keepalived-not-running', ({ keepalived }) => findValue(keepalived)?.text === null],
   ['keepalived-untracked', always],
   ['no-apiserver-known', (facts) => !hasApiserver(facts)],
   ['agent-not-running', always],
@@ -366,10 +366,6 @@ const notToBeSeen = new Map<string, Condition>([
   ['kubeconfig-past-vip', hasNoKubeconfig],
   ['rules-differ', ({ assessment }) => 'value' in assessment],
 ]);
-
-function hasNoConfiguration({ keepalived }: HostFacts): boolean {
-  return findValue(keepalived)?.text === null;
-}
 
 function hasNoKubeconfig(facts: HostFacts): boolean {
   const { controllerManager, scheduler, kubelet, admin, superAdmin } = filePaths;

@@ -101,17 +101,15 @@ export const forwardingChecks: Checks = {
       const isVip = (address: string) => vips.some((vip) => vip.address === address);
       const own = interfaces.filter(({ address, family }) => family === 'ipv4' && !isVip(address));
       const devices = [...new Set(own.map(({ device }) => device))];
-      const strict = devices.filter(
-        (device) =>
-          Math.max(value('all'), value(device)) === 1 &&
-          own.some((local) => local.device === device && vips.some((vip) => isInSubnet(vip.address, local))),
-      );
+      const isStrict = (device: string) =>
+        Math.max(value('all'), value(device)) === 1 &&
+        own.some((local) => local.device === device && vips.some((vip) => isInSubnet(vip.address, local)));
       if (vips.length === 0) return { notHere: 'no virtual IP is IPv4' };
       if (devices.length < 2) return { notHere: 'this host is in one network' };
       return checkEach(devices, noVip, (device) => {
         const names = ['all', device].map(nameReversePathFilter);
         if (!names.some((name) => sysctls.has(name))) return { unknown: `${names[1] ?? ''} cannot be read` };
-        return strict.filter((one) => one === device).map((one) => describeStrict(one, devices));
+        return isStrict(device) ? describeStrict(device, devices) : null;
       });
     },
   },

@@ -105,7 +105,9 @@ const balancerChecks: Checks = {
     /** A balancer that writes has its own nft, as in its image: this host's is of no matter then. */
     find: ({ services: { host, nftVersion }, tools }) => {
       if (host.activity?.mode === 'direct') return { notHere: 'the balancer writes its tables' };
-      if (nftVersion !== null && isAtLeast(nftVersion, oldestNft)) return null;
+      // By numbers: 1.0.10 comes after 1.0.6.
+      const order = nftVersion?.localeCompare(oldestNft, 'en', { numeric: true }) ?? -1;
+      if (order >= 0) return null;
       if (tools.has('nft') && nftVersion === null) return { unknown: 'nft does not say its version' };
       return {
         title: nftVersion === null ? 'nft is not in PATH' : `nft is version ${nftVersion}`,
@@ -324,10 +326,3 @@ function withActivity(
 
 /** nft 1.0.2 cannot read its own maps of verdicts. */
 const oldestNft = '1.0.6';
-
-/** Whether a version is not before another one, number by number. */
-function isAtLeast(version: string, oldest: string): boolean {
-  const [given, wanted] = [version, oldest].map((text) => text.split('.').map(Number));
-  const at = (wanted ?? []).findIndex((number, place) => number !== (given?.[place] ?? 0));
-  return at < 0 || (given?.[at] ?? 0) > (wanted?.[at] ?? 0);
-}
