@@ -13,11 +13,11 @@ import { lacksFirewallTool, toolChecks, forwardingChecks } from './checks/host.t
 import { virtualIpChecks } from './checks/vip.ts';
 import { describeStart, keepalivedChecks, hostDrainedChecks } from './checks/keepalived.ts';
 import { apiserverChecks } from './checks/apiservers.ts';
-import { formatEndpoint, type Endpoint } from '../../lib/net.ts';
+import { formatEndpoint } from '../../lib/net.ts';
 import { hasOwnRules, isApiserver, localRouteChecks, ruleChecks } from './checks/rules.ts';
 import type { HostProcess } from '../../lib/kernel/host.ts';
 import { findInstance } from '../../lib/keepalived/read.ts';
-import { listServers, kubeconfigChecks, kubeProxyChecks } from './checks/kube-proxy.ts';
+import { isOneOf, listServers, kubeconfigChecks, kubeProxyChecks } from './checks/kube-proxy.ts';
 import { serviceChecks } from './checks/services.ts';
 
 /** All that doctor has to tell of a host. */
@@ -34,7 +34,10 @@ export function examine(facts: HostFacts): Examination {
   // Without a virtual IP it is only about Services, which are there.
   const stage = facts.config.vips.length === 0 ? 'installed' : findStage(facts);
   if (stage !== 'before-installation') return { stage, topics: found, next: [] };
-  const topics = foresee(found, facts);
+  const topics = found.map(({ name, outcomes }) => ({
+    name,
+    outcomes: outcomes.map((outcome) => foresee(outcome, facts)),
+  }));
   return { stage, topics, next: listNextSteps(facts, topics) };
 }
 
@@ -277,9 +280,8 @@ function isHeldByKeepalived({ config, keepalived, processes }: HostFacts): boole
 }
 
 /** Whether something of this host asks for the API at one of the virtual IPs already. */
-function isInUse(vips: readonly Endpoint[], facts: HostFacts): boolean {
-  const asked = listServers(facts).map(formatEndpoint);
-  return vips.some((vip) => asked.includes(formatEndpoint(vip)));
+function isInUse(facts: HostFacts): boolean {
+  return listServers(facts).some((server) => isOneOf(facts.config.vips, server));
 }
 
 const manifest = filePaths.apiserverManifest;
@@ -300,14 +302,7 @@ function hasFile(facts: HostFacts, path: string): boolean {
 type Condition = (facts: HostFacts) => boolean;
 
 /** Tells what is not there yet as pending, and what serves the API today as a warning at most. Pure. */
-function foresee(topics: readonly TopicOutcome[], facts: HostFacts): TopicOutcome[] {
-  return topics.map(({ name, outcomes }) => ({
-    name,
-    outcomes: outcomes.map((outcome) => foreseeOne(outcome, facts)),
-  }));
-}
-
-function foreseeOne(outcome: Outcome, facts: HostFacts): Outcome {
+function foresee(outcome: Outcome, facts: HostFacts): Outcome {
   const { code } = outcome;
   if (outcome.level === 'ok') return outcome;
   if (outcome.level === 'skipped')
@@ -326,7 +321,7 @@ const always = () => true;
 const notThere = new Map<string, Condition>([
   ['forwarding-off', always],
   ['forward-dropped', always],
-  ['vip-nowhere', (facts) => !isHeldByKeepalived(facts) && !isInUse(facts.config.vips, facts)],
+  ['vip-nowhere', (facts) => !isHeldByKeepalived(facts) && !isInUse(facts)],
   ['keepalived-not-running', ({ keepalived }) => findValue(keepalived)?.text === null],
   ['keepalived-untracked', always],
   ['no-apiserver-known', (facts) => !hasApiserver(facts)],
@@ -336,7 +331,7 @@ const notThere = new Map<string, Condition>([
 /** Failures only while an agent runs: without one they are how the API is served, or affect no client yet. */
 const harmless = new Map<string, Condition>([
   ['no-apiserver-known', always],
-  ['certificate-lacks-vip', (facts) => !isInUse(facts.config.vips, facts)],
+  ['certificate-lacks-vip', (facts) => !isInUse(facts)],
   ['foreign-dnat', always],
   ['foreign-listener', always],
 ]);

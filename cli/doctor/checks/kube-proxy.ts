@@ -359,7 +359,8 @@ function describeAtVip({ reader, server, assessed, vips }: Asked): Finding | nul
 function describePastVip({ reader, server, assessed, vips }: Asked): Finding | null {
   const { endpoint } = server;
   const isHere = assessed.observation.addresses.some(({ address }) => address === endpoint.address);
-  if (isHere || isOneOf(vips, endpoint) || isLoopback(endpoint)) return null;
+  const scope = classifyAddress({ family: endpoint.family, text: endpoint.address });
+  if (isHere || isOneOf(vips, endpoint) || scope === 'loopback') return null;
   const isApiserver = assessed.health.has(formatEndpoint(endpoint));
   const local = reader.isNodes ? findLocal(assessed, endpoint) : null;
   const better = local ?? vips.find(({ family }) => family === endpoint.family);
@@ -382,12 +383,9 @@ function findLocal({ health, observation }: HostReading, { family }: Endpoint): 
   return all.find((one) => one.family === family && own(one)) ?? null;
 }
 
-function isOneOf(endpoints: readonly Endpoint[], endpoint: Endpoint): boolean {
+/** Whether an endpoint is one of these. */
+export function isOneOf(endpoints: readonly Endpoint[], endpoint: Endpoint): boolean {
   return endpoints.some((one) => formatEndpoint(one) === formatEndpoint(endpoint));
-}
-
-function isLoopback({ address, family }: Endpoint): boolean {
-  return classifyAddress({ family, text: address }) === 'loopback';
 }
 
 const kubeconfig = z.object({

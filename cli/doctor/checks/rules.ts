@@ -236,19 +236,11 @@ function isTranslation(text: string, { family, address, port }: Endpoint, hidesP
 }
 
 /** What kube-apiserver is called, also where it is one program with others: k3s and RKE2, microk8s, hyperkube. */
-const apiserverNames = new Set([
-  'kube-apiserver',
-  'k3s-server',
-  'k3s',
-  'rke2',
-  'kubelite',
-  'hyperkube',
-  'apiserver',
-]);
+const apiserverName = /^(?:kube-apiserver|k3s-server|k3s|rke2|kubelite|hyperkube|apiserver)$/;
 
 /** Whether a process is an apiserver, by what it is called. */
 export function isApiserver({ name }: HostProcess): boolean {
-  return apiserverNames.has(name);
+  return apiserverName.test(name);
 }
 
 function describeListener(owner: HostProcess, socket: Listener, vip: Endpoint, facts: HostFacts): Finding {

@@ -13,7 +13,14 @@ import {
 import { nameTunnelFilter } from '../../../lib/kernel/forwarding.ts';
 import { formatAge, shorten } from '../../../lib/text.ts';
 import { seatChecks, poolChecks, deviceChecks } from './service-addresses.ts';
-import { isUsed, type HostBalancer, aliveSeconds, nameTable, hangingMs } from '../../../lib/api/balancer.ts';
+import {
+  isUsed,
+  type BalancerActivity,
+  type HostBalancer,
+  aliveSeconds,
+  nameTable,
+  hangingMs,
+} from '../../../lib/api/balancer.ts';
 import { install } from '../remedies.ts';
 
 /** Whether this host balances Services. */
@@ -38,66 +45,62 @@ const balancerChecks: Checks = {
   'balancer-tables-off': {
     levels: ['fail'],
     meaning: "The balancer runs, but its tables do not count. kube-proxy's rules get the connections.",
-    find: ({ services: { host } }) =>
-      withActivity(host, ({ mode }) => {
-        const off = host.tables.filter((table) => table.aliveSeconds === null);
-        if (off.length === 0 && (mode === 'direct' || mode === null)) return null;
-        const what =
-          off.length === 0
-            ? `it reports mode ${mode ?? ''}`
-            : `no balancer renewed ${nameTables(off)} for ${aliveSeconds} s`;
-        return {
-          title: `the balancer's tables do not count on this node: ${what}`,
-          why: "kube-proxy's rules, if any, get the connections. The balancer lets its tables run out if it cannot write them for a minute.",
-          remedy: readLog,
-        };
-      }),
+    find: withActivity(({ mode }, host) => {
+      const off = host.tables.filter((table) => table.aliveSeconds === null);
+      if (off.length === 0 && (mode === 'direct' || mode === null)) return null;
+      const what =
+        off.length === 0
+          ? `it reports mode ${mode ?? ''}`
+          : `no balancer renewed ${nameTables(off)} for ${aliveSeconds} s`;
+      return {
+        title: `the balancer's tables do not count on this node: ${what}`,
+        why: "kube-proxy's rules, if any, get the connections. The balancer lets its tables run out if it cannot write them for a minute.",
+        remedy: readLog,
+      };
+    }),
   },
   'balancer-hangs': {
     levels: ['fail'],
     meaning: 'The sync of the balancer has lasted for more than two minutes.',
-    find: ({ services: { host } }) =>
-      withActivity(host, ({ behindMs }) => {
-        if (behindMs < hangingMs) return null;
-        return {
-          title: `the balancer hangs: its sync has lasted for ${formatAge(behindMs)}`,
-          why: "Its tables run out. kube-proxy's rules, if any, get the connections then.",
-          remedy: [
-            ...readLog,
-            '# the kubelet restarts a container that hangs. Without a pod, restart it yourself',
-          ],
-        };
-      }),
+    find: withActivity(({ behindMs }) => {
+      if (behindMs < hangingMs) return null;
+      return {
+        title: `the balancer hangs: its sync has lasted for ${formatAge(behindMs)}`,
+        why: "Its tables run out. kube-proxy's rules, if any, get the connections then.",
+        remedy: [
+          ...readLog,
+          '# the kubelet restarts a container that hangs. Without a pod, restart it yourself',
+        ],
+      };
+    }),
   },
   'balancer-without-api': {
     levels: ['warn'],
     meaning: 'The balancer does not follow the Kubernetes API. Its tables stay as they are.',
-    find: ({ services: { host } }) =>
-      withActivity(host, ({ isFollowing }) => {
-        if (isFollowing) return null;
-        return {
-          title: 'the balancer does not follow the Kubernetes API',
-          why: 'Its tables stay as they are: pods that are new get no connections, and pods that are gone still do.',
-          remedy: readLog,
-        };
-      }),
+    find: withActivity(({ isFollowing }) => {
+      if (isFollowing) return null;
+      return {
+        title: 'the balancer does not follow the Kubernetes API',
+        why: 'Its tables stay as they are: pods that are new get no connections, and pods that are gone still do.',
+        remedy: readLog,
+      };
+    }),
   },
   'node-never-answered': {
     levels: ['warn'],
     meaning: 'A node does not answer the connects of the balancer of this node, and is in use all the same.',
-    find: ({ services: { host } }) =>
-      withActivity(host, ({ unheard = [] }) =>
-        checkHost(
-          unheard.map((place) => ({
-            title: `node ${place} does not answer the balancer of this node, and is in use`,
-            why: 'A firewall may drop the connects. If the node dies, its pods stay in use until Kubernetes marks them as not ready.',
-            remedy: [
-              '# let this TCP port pass from node to node, or let the firewall refuse it by a reset',
-              '# for another port of all balancers, add this to your options: vipnat manifest services --node-probe-port PORT',
-            ],
-          })),
-        ),
+    find: withActivity(({ unheard = [] }) =>
+      checkHost(
+        unheard.map((place) => ({
+          title: `node ${place} does not answer the balancer of this node, and is in use`,
+          why: 'A firewall may drop the connects. If the node dies, its pods stay in use until Kubernetes marks them as not ready.',
+          remedy: [
+            '# let this TCP port pass from node to node, or let the firewall refuse it by a reset',
+            '# for another port of all balancers, add this to your options: vipnat manifest services --node-probe-port PORT',
+          ],
+        })),
       ),
+    ),
   },
   'balancer-lacks-nft': {
     levels: ['fail'],
@@ -315,13 +318,13 @@ const readLog = [
   '# the log of the balancer says why: kubectl -n vipnat-system logs -l app.kubernetes.io/name=vipnat-balancer -c balancer --tail 20 --prefix',
 ];
 
-function withActivity(
-  { balancer, activity }: HostBalancer,
-  find: (activity: NonNullable<HostBalancer['activity']>) => Verdict,
-): Verdict {
-  if (balancer === null) return { notHere: 'no balancer runs' };
-  if (activity === null) return { unknown: `the balancer (pid ${balancer.pid}) does not say how it does` };
-  return find(activity);
+function withActivity(find: (activity: BalancerActivity, host: HostBalancer) => Verdict): Check['find'] {
+  return ({ services: { host } }) => {
+    const { balancer, activity } = host;
+    if (balancer === null) return { notHere: 'no balancer runs' };
+    if (activity === null) return { unknown: `the balancer (pid ${balancer.pid}) does not say how it does` };
+    return find(activity, host);
+  };
 }
 
 /** nft 1.0.2 cannot read its own maps of verdicts. */
