@@ -296,33 +296,22 @@ const pollMs = 100;
 const fullTimeMs = 2700;
 
 async function ask(question: Question, own: OwnLinks, clock: Clock): Promise<[string, LinkHolder | null][]> {
-  const { address, device } = question;
+  const { address, device, limitMs: waitMs } = question;
+  const nobody: Neighbour = { ...question, mac: null, state: 'silent' };
   const start = clock.now();
   await askNeighbours([question]);
   for (;;) {
     const table = await readNeighbours();
-    const entry = table.find((one) => one.address === address && one.device === device);
-    const state = entry?.state ?? 'silent';
-    const end = conclude(state, clock.now() - start, question);
-    if (end === 'answered' && entry !== undefined) return [[address, toVipHolder(entry, table, own)]];
-    if (end === 'unknown') return [];
-    if (end === 'silent') return [[address, null]];
+    const entry = table.find((one) => one.address === address && one.device === device) ?? nobody;
+    const { state } = entry;
+    if (state === 'answered' || state === 'static') return [[address, toVipHolder(entry, table, own)]];
+    const elapsedMs = clock.now() - start;
+    if (state === 'silent' && elapsedMs > fullTimeMs) return [[address, null]];
+    if (elapsedMs >= waitMs) return waitMs === ownLimitMs ? [[address, null]] : [];
     // Another doctor may have had it forgotten meanwhile.
     if (state === 'silent') await askNeighbours([question]);
     await sleep(clock, pollMs);
   }
-}
-
-/** What is known after so many milliseconds; null while more may come. */
-function conclude(
-  state: Neighbour['state'],
-  elapsedMs: number,
-  { limitMs }: Question,
-): 'answered' | 'silent' | 'unknown' | null {
-  if (state === 'answered' || state === 'static') return 'answered';
-  if (state === 'silent' && elapsedMs > fullTimeMs) return 'silent';
-  if (elapsedMs < limitMs) return null;
-  return limitMs === ownLimitMs ? 'silent' : 'unknown';
 }
 
 /** An interface of this host may answer for an address of another one. */
