@@ -408,7 +408,7 @@ export function listAnswering(
     .toSorted((a, b) => Number(b.dialect === dialect.value) - Number(a.dialect === dialect.value))
     .map((seen) =>
       seen.dialect === 'nftables'
-        ? readNftApiservers(family, seen.table)
+        ? readNftApiservers(seen.table)
         : readIptablesApiservers(seen.tables.get('filter')),
     );
   return found.find((one) => one.length > 0) ?? [];

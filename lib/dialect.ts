@@ -1,5 +1,5 @@
-import { type Endpoint, sortEndpoints, formatEndpoint, type Family } from './net.ts';
-import { createHash } from 'node:crypto';
+import { type Endpoint, sortEndpoints, formatEndpoint, parseEndpoint, type Family } from './net.ts';
+import { hash } from 'node:crypto';
 import {
   type IptablesDialect,
   type ownTable,
@@ -15,7 +15,7 @@ export interface Balance {
   /** Who rewrites the source address: vipnat's own rule, kube-proxy's KUBE-MARK-MASQ, or nobody. */
   readonly masquerade: 'own' | 'kube-mark' | 'none';
   /** Who may answer its connections, also those that are open; none when left out. */
-  readonly apiservers?: readonly Endpoint[];
+  readonly apiservers?: readonly Endpoint[] | undefined;
 }
 
 /** Where new connections go. */
@@ -35,9 +35,7 @@ export type Route =
 export type Weights = ReadonlyMap<string, number>;
 
 /** Who may answer connections of these balances, each once and in order. */
-export function listApiservers(
-  balances: readonly { readonly apiservers?: readonly Endpoint[] | undefined }[],
-): Endpoint[] {
+export function listApiservers(balances: readonly Pick<Balance, 'apiservers'>[]): Endpoint[] {
   return sortEndpoints(balances.flatMap(({ apiservers = [] }) => apiservers));
 }
 
@@ -59,11 +57,21 @@ export interface InstalledBalance {
   readonly weights?: Weights;
 }
 
-/** The weights of backends whose rules, tried one after the other, take these parts of what gets to them; undefined for equal ones. */
+/**
+ * The weights of backends whose rules, tried one after the other, take these parts of what gets to them; undefined where each is as
+ * likely, or a part is none. Pure and total.
+ */
 export function readWeights(backends: readonly Endpoint[], parts: readonly number[]): Weights | undefined {
-  const weights = toWeightsOf(parts, unitsPerBackend);
-  if (weights === undefined) return undefined;
-  return new Map(backends.map((backend, index) => [formatEndpoint(backend), weights[index] ?? 0]));
+  let left = 1;
+  const weights = parts.map((part) => {
+    const share = left * part;
+    left -= share;
+    return Math.round(share * parts.length * unitsPerBackend);
+  });
+  const isWhole = weights.every((weight) => weight > 0);
+  return isWhole && weights.some((weight) => weight !== unitsPerBackend)
+    ? new Map(backends.map((backend, index) => [formatEndpoint(backend), weights[index] ?? 0]))
+    : undefined;
 }
 
 /** The chain that says how one VIP is balanced: `VIPNAT-` and ten hexadecimal digits of its family, address and port. */
@@ -77,7 +85,23 @@ export function affinityName(vip: Endpoint, backend: Endpoint): string {
 }
 
 function shorten(text: string, digits: number): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, digits);
+  return hash('sha256', text).slice(0, digits);
+}
+
+/** An address and a port as a rule names them, maybe with the length of a whole address; null where it names none. */
+export function readEndpoint(address = '', port = ''): Endpoint | null {
+  const bare = address.replace(/\/(?:32|128)$/, '');
+  return parseEndpoint(bare.includes(':') ? `[${bare}]:${port}` : `${bare}:${port}`);
+}
+
+/** Whether a rule that leads to a target, and names the VIP of an endpoint, is about one of these VIPs. */
+export function isAboutAny(
+  vips: readonly Endpoint[],
+  target: string | null | undefined,
+  named: Endpoint | null,
+): boolean {
+  const text = named === null ? null : formatEndpoint(named);
+  return vips.some((vip) => vipChainName(vip) === target || formatEndpoint(vip) === text);
 }
 
 /** With what chance a rule takes a connection that gets to it: `weight` of `left`. */
@@ -111,21 +135,6 @@ export function toChances<T>(
 /** The greatest, by Euclid. */
 function findCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : findCommonDivisor(b, a % b);
-}
-
-/**
- * The weights of choices of which rules, tried one after the other, take these parts of what gets to them; undefined where each is as
- * likely, or a part is none. Their sum is `unit` times their number. Pure and total.
- */
-function toWeightsOf(parts: readonly number[], unit: number): readonly number[] | undefined {
-  let left = 1;
-  const weights = parts.map((part) => {
-    const share = left * part;
-    left -= share;
-    return Math.round(share * parts.length * unit);
-  });
-  const isWhole = weights.every((weight) => weight > 0) && weights.some((weight) => weight !== unit);
-  return isWhole ? weights : undefined;
 }
 
 /** A rule ready to be written. */
@@ -182,6 +191,17 @@ export function compareChain(
   return drift.length > 0
     ? drift
     : [{ kind: 'edited-rule', chain, message: `the rules of ${chain} were reordered` }];
+}
+
+/** Whether these are the wanted rules, and no others, in their order. */
+export function areIntact(
+  wanted: readonly string[],
+  seen: readonly string[],
+  { hasSameMeaning }: RuleLanguage,
+): boolean {
+  return (
+    seen.length === wanted.length && wanted.every((text, index) => hasSameMeaning(text, seen[index] ?? ''))
+  );
 }
 
 /** Whether a printed rule is the signed one, unedited. */
@@ -281,11 +301,10 @@ interface CountedTarget {
  */
 export function shareByCounts(targets: readonly CountedTarget[], isUneven: boolean): number[] {
   const total = sum(targets.map(({ count }) => count));
-  const weights = targets.map(({ weight }) => weight);
-  const all = sum(weights);
-  return targets.map(({ count }, at) => {
-    const expected = total * (all === 0 ? 1 / targets.length : (weights[at] ?? 0) / all);
-    if (isByChance({ count, expected }, targets.length, isUneven)) return 1;
+  const all = sum(targets.map(({ weight }) => weight));
+  return targets.map(({ count, weight }) => {
+    const expected = total * (all === 0 ? 1 / targets.length : weight / all);
+    if (isByChance(count, expected, targets.length, isUneven)) return 1;
     return Math.max(leastPart, 1 + (gain * (expected - count)) / expected);
   });
 }
@@ -294,11 +313,7 @@ export function shareByCounts(targets: readonly CountedTarget[], isUneven: boole
  * Where shares are uneven: whether all of so many targets stay within it in more than every other count. Anscombe's root makes the usual
  * difference 1, also of a handful of connections: the root of the number itself would take none of 16 for one that chance makes.
  */
-function isByChance(
-  { count, expected }: { readonly count: number; readonly expected: number },
-  targets: number,
-  isUneven: boolean,
-): boolean {
+function isByChance(count: number, expected: number, targets: number, isUneven: boolean): boolean {
   const least = Math.max(leastDifference, expected * leastRatio) / (isUneven ? 3 : 1);
   const most = isUneven ? Math.sqrt(2 * Math.log(targets)) : chanceFactor;
   const deviation = 2 * Math.abs(Math.sqrt(count + 3 / 8) - Math.sqrt(expected + 3 / 8));
@@ -318,15 +333,11 @@ export const signaturePrefix = 'vipnat:';
  * has another signature in another place.
  */
 export function signChain(chain: string, rules: readonly string[]): string[] {
-  let link = hash(chain);
+  let link = hash('sha256', chain, 'base64url');
   return rules.map((rule) => {
-    link = hash(`${link}\n${rule}`);
+    link = hash('sha256', `${link}\n${rule}`, 'base64url');
     return signaturePrefix + link.slice(0, 16);
   });
-}
-
-function hash(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
 }
 
 /** The tables vipnat writes, in the order in which they are written: forwarding is allowed before it is asked for. */

@@ -94,12 +94,9 @@ function planIptables(
   isKnownRendering: IsKnownRendering,
 ): IptablesPlan[] {
   const { family, dialect } = ruleset;
-  const nothing = renderTables(family, []);
-  const everything = renderTables(family, balances);
-  const { filter } = renderTables(
-    family,
-    balances.map((balance) => ({ ...balance, apiservers: [] })),
-  );
+  const nothing = renderTables([]);
+  const everything = renderTables(balances);
+  const { filter } = renderTables(balances.map((balance) => ({ ...balance, apiservers: [] })));
   const elsewhere = dropsForwarded(ruleset) ? { ...nothing, filter } : nothing;
   const rendered = isWanted ? everything : elsewhere;
   const context = { ...ruleset, balances, isKnownRendering };

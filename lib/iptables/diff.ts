@@ -32,14 +32,13 @@ import { quoteWords } from '../text.ts';
  * to are deleted. Foreign chains keep their rules and the order of these (I5). Empty when in sync (I7).
  */
 export function diffTable(wanted: WantedTable, seen: Table | undefined, context: HookContext): Diff {
-  const table: Table = seen ?? new Map<string, readonly string[]>();
+  const table: Table = seen ?? new Map<string, never>();
   const chains = [...wanted.chains].map(([chain, rules]) =>
     diffOwnChain(chain, rules, table.get(chain), context),
   );
   const hooks = wanted.hooks.map((hook) => diffHook(hook, table.get(hook.chain) ?? [], context));
-  const leftovers = findLeftovers(wanted, table);
-  const parts = [leftovers.chains, ...chains, leftovers.rules, ...hooks];
-  const changes = [...parts.flatMap((part) => part.changes), ...leftovers.deletions];
+  const parts = [findLeftoverChains(wanted, table), ...chains, findLeftoverRules(wanted, table), ...hooks];
+  const changes = parts.flatMap((part) => part.changes);
   return {
     drift: parts.flatMap(({ drift }) => drift),
     changes: order.flatMap((kind) => changes.filter((change) => change.kind === kind)),
@@ -49,34 +48,31 @@ export function diffTable(wanted: WantedTable, seen: Table | undefined, context:
 /** A rule that refers to a chain is added after the chain is created, and removed before the chain is deleted. */
 const order: readonly Change['kind'][] = ['reset-chain', 'append', 'delete', 'insert', 'delete-chain'];
 
-interface Leftovers {
-  /** vipnat's chains that are not wanted, emptied so that they refer to nothing. */
-  readonly chains: Diff;
-  /** vipnat's rules in foreign chains that are no wanted hook. */
-  readonly rules: Diff;
-  readonly deletions: readonly Change[];
+/** vipnat's chains that are not wanted: they are emptied first, so that they refer to nothing. */
+function findLeftoverChains(wanted: WantedTable, table: Table): Diff {
+  const chains = [...table.keys()].filter((name) => isOwnChain(name) && !wanted.chains.has(name));
+  return {
+    drift: chains.map((chain) => ({ kind: 'leftover-chain', chain, message: `${chain} is left over` })),
+    changes: chains.flatMap((chain): Change[] => [
+      { kind: 'reset-chain', chain, exists: true },
+      { kind: 'delete-chain', chain },
+    ]),
+  };
 }
 
-function findLeftovers(wanted: WantedTable, table: Table): Leftovers {
-  const chains = [...table.keys()].filter((name) => isOwnChain(name) && !wanted.chains.has(name));
+/** vipnat's rules in foreign chains that are no wanted hook. */
+function findLeftoverRules(wanted: WantedTable, table: Table): Diff {
   const hooked = new Set(wanted.hooks.map(({ chain }) => chain));
   const foreign = [...table].filter(([name]) => !isOwnChain(name) && !hooked.has(name));
   const rules = foreign.flatMap(([chain, texts]) => texts.filter(isOwnRule).map((rule) => ({ chain, rule })));
   return {
-    chains: {
-      drift: chains.map((chain) => ({ kind: 'leftover-chain', chain, message: `${chain} is left over` })),
-      changes: chains.map((chain) => ({ kind: 'reset-chain', chain, exists: true })),
-    },
-    rules: {
-      drift: rules.map(({ chain, rule }) => ({
-        kind: 'leftover-rule',
-        chain,
-        rule,
-        message: `a rule of vipnat is left over in ${chain}: ${rule}`,
-      })),
-      changes: rules.flatMap(({ chain, rule }) => deleteRules(chain, [rule])),
-    },
-    deletions: chains.map((chain) => ({ kind: 'delete-chain', chain })),
+    drift: rules.map(({ chain, rule }) => ({
+      kind: 'leftover-rule',
+      chain,
+      rule,
+      message: `a rule of vipnat is left over in ${chain}: ${rule}`,
+    })),
+    changes: rules.map((one) => ({ kind: 'delete', ...one })),
   };
 }
 
@@ -97,15 +93,12 @@ function diffHook(hook: Hook, seen: readonly string[], { balances, isKnownRender
   const own = seen.filter(isOwnRule);
   const packets = listPackets(hook.chain, balances);
   const conflicting = seen
-    .slice(0, firstOwnIndex(seen))
+    .slice(0, Math.max(0, seen.findIndex(isOwnRule)))
     .find((text) => isConflicting(text, hook.chain, packets));
-  const isInPlace =
-    conflicting === undefined &&
-    own.length === 1 &&
-    isIntact(wanted, own[0] ?? '', isKnownRendering, iptablesLanguage);
-  if (isInPlace) return { drift: [], changes: [] };
+  const drift = describe({ chain: hook.chain, wanted, own, conflicting, isKnownRendering });
+  if (drift.length === 0) return { drift, changes: [] };
   return {
-    drift: describe({ chain: hook.chain, wanted, own, conflicting, isKnownRendering }),
+    drift,
     changes: [...deleteRules(hook.chain, own), { kind: 'insert', chain: hook.chain, rule: wanted.text }],
   };
 }
@@ -113,11 +106,6 @@ function diffHook(hook: Hook, seen: readonly string[], { balances, isKnownRender
 /** Removes all vipnat rules that a foreign chain has, one delete by value each. */
 export function deleteRules(chain: string, rules: readonly string[]): Change[] {
   return rules.map((rule) => ({ kind: 'delete', chain, rule }));
-}
-
-function firstOwnIndex(seen: readonly string[]): number {
-  const index = seen.findIndex(isOwnRule);
-  return index === -1 ? 0 : index;
 }
 
 interface HookState {
@@ -169,9 +157,9 @@ function diffOwnChain(
   { isKnownRendering, ...ruleset }: HookContext,
 ): Diff {
   const wanted = signRules(chain, rules);
-  const drift =
+  const drift: Drift[] =
     seen === undefined
-      ? [describeMissing(chain)]
+      ? [{ kind: 'missing-chain', chain, message: `chain ${chain} does not exist` }]
       : compareChain({ chain, wanted, seen, isKnownRendering }, toLanguage(ruleset));
   if (drift.length === 0) return { drift, changes: [] };
   const reset: Change = { kind: 'reset-chain', chain, exists: seen !== undefined };
@@ -179,10 +167,6 @@ function diffOwnChain(
     drift,
     changes: [reset, ...wanted.map(({ text }): Change => ({ kind: 'append', chain, rule: text }))],
   };
-}
-
-function describeMissing(chain: string): Drift {
-  return { kind: 'missing-chain', chain, message: `chain ${chain} does not exist` };
 }
 
 /** The part of a `*-restore --noflush` script that makes these changes to one table, as one transaction. */
@@ -206,35 +190,16 @@ function isPlain(line: string): boolean {
 }
 
 function toRestoreLine(change: Change): string {
-  switch (change.kind) {
-    case 'reset-chain':
-      return `:${change.chain} - [0:0]`;
-    case 'append':
-      return `-A ${change.chain} ${change.rule}`;
-    case 'insert':
-      return `-I ${change.chain} ${change.rule}`;
-    case 'delete':
-      return `-D ${change.chain} ${change.rule}`;
-    case 'delete-chain':
-      return `-X ${change.chain}`;
-  }
+  if (change.kind === 'reset-chain') return `:${change.chain} - [0:0]`;
+  if (change.kind === 'delete-chain') return `-X ${change.chain}`;
+  return `${kindToOption[change.kind]} ${change.chain} ${change.rule}`;
 }
 
+const kindToOption = { append: '-A', insert: '-I', delete: '-D' } as const;
+
 /** Targets after which the packet continues with the next rule: before vipnat's hook they take no packet from it. */
-const passingTargets = new Set([
-  'LOG',
-  'NFLOG',
-  'ULOG',
-  'TRACE',
-  'MARK',
-  'CONNMARK',
-  'CT',
-  'NOTRACK',
-  'SET',
-  'AUDIT',
-  'TCPMSS',
-  'CLASSIFY',
-]);
+const passingTargets: readonly string[] =
+  'LOG NFLOG ULOG TRACE MARK CONNMARK CT NOTRACK SET AUDIT TCPMSS CLASSIFY'.split(' ');
 
 /** What a hook's own chain decides: another rule that decides the same takes nothing away. */
 const chainToVerdict: Readonly<Record<string, string>> = { FORWARD: 'ACCEPT', INPUT: 'DROP' };
@@ -259,7 +224,7 @@ export function leadsToPolicy(text: string): boolean {
 export function isConflicting(text: string, chain: string, packets: readonly Packet[]): boolean {
   const rule = parseRule(text);
   const { target } = rule;
-  if (target === null || passingTargets.has(target) || passingChains.test(target)) return false;
+  if (target === null || passingTargets.includes(target) || passingChains.test(target)) return false;
   // It accepts connections to Services, and nothing else.
   if (target === balancerChain || target === chainToVerdict[chain]) return false;
   return packets.some((packet) => mayMatch(rule, packet));

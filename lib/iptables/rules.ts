@@ -79,26 +79,17 @@ export function toIncompatible({ family, dialect }: Ruleset, table: TableName): 
 }
 
 function readLine(progress: Progress, line: string): void {
-  switch (line[0]) {
-    case '-':
-    case '[':
-      readRule(progress, line);
-      return;
-    case ':':
-      readChain(progress, line);
-      return;
-    case '#':
-      readComment(progress, line);
-      return;
-    case '*':
-      readTable(progress, line);
-      return;
-    case undefined:
-      return;
-    default:
-      readCommit(progress, line);
-  }
+  const read = startToReader[line[0] ?? ''] ?? readCommit;
+  if (line !== '') read(progress, line);
 }
+
+const startToReader: Readonly<Record<string, typeof readLine>> = {
+  '-': readRule,
+  '[': readRule,
+  ':': readChain,
+  '#': readComment,
+  '*': readTable,
+};
 
 /** `-A CHAIN …`, or `[12:34] -A CHAIN …` with counters. */
 function readRule({ output, open }: Progress, line: string): void {
@@ -189,10 +180,8 @@ export interface Ruleset {
  * what cannot be is excluded. Pure and total.
  */
 export function mayMatch({ options }: Rule, packet: Packet): boolean {
-  return (
-    [...options].every(([option, value]) => mayHold(option, value, packet)) &&
-    !(options.get('-i') === 'lo' && packet.isFromOutside)
-  );
+  if (options.get('-i') === 'lo' && packet.isFromOutside) return false;
+  return [...options].every(([option, value]) => holds(option, value, packet) !== false);
 }
 
 /** Whether a rule matches a packet, whatever of the packet is unknown. Pure and total. */
@@ -200,10 +189,6 @@ export function surelyMatches({ options }: Rule, packet: Packet): boolean {
   return [...options].every(
     ([option, value]) => isNoCondition(option) || holds(option, value, packet) === true,
   );
-}
-
-function mayHold(option: string, value: string, packet: Packet): boolean {
-  return holds(option, value, packet) !== false;
 }
 
 /** One condition of a rule; null where it may hold and may not. A repeated option has a number behind it. */
@@ -318,11 +303,7 @@ export function listPackets(chain: string, balances: readonly Balance[]): Packet
         { ...anyPacket, source: end, states: ['ESTABLISHED'], isTranslated: true },
       ]);
     case 'INPUT':
-      return listApiservers(balances).map((source) => ({
-        ...anyPacket,
-        source,
-        states: ['INVALID'],
-      }));
+      return listApiservers(balances).map((source) => ({ ...anyPacket, source, states: ['INVALID'] }));
     default:
       return [];
   }
@@ -374,13 +355,8 @@ export const balancerChain = 'VIPLB-FORWARD';
 
 /** Signs the rules of one chain, in their order: the same rule has another id in another place. */
 export function signRules(chain: string, rules: readonly RuleSpec[]): SignedRule[] {
-  const ids = signChain(
-    chain,
-    rules.map(
-      ({ head, tail }) => `${head}
-${tail}`,
-    ),
-  );
+  const texts = rules.map(({ head, tail }) => `${head}\n${tail}`);
+  const ids = signChain(chain, texts);
   return rules.map(({ head, tail }, index) => {
     const id = ids[index] ?? '';
     return { id, text: `${head} -m comment --comment "${id}" ${tail}`.trimStart() };
@@ -440,16 +416,16 @@ function readOptions(words: readonly Word[]): Map<string, string> {
   const optionToValues = new Map<string, string[]>();
   let option = '';
   let negation = '';
-  for (const word of words) {
-    if (isNegation(word)) {
+  for (const { value, isQuoted } of words) {
+    if (!isQuoted && value === '!') {
       negation = '!';
-    } else if (isOption(word)) {
-      option = nameUniquely(`${negation}${word.value}`, optionToValues);
+    } else if (!isQuoted && /^--?[A-Za-z]/.test(value)) {
+      option = nameUniquely(`${negation}${value}`, optionToValues);
       optionToValues.set(option, []);
       negation = '';
     } else {
       const values = optionToValues.get(option) ?? [];
-      values.push(word.value);
+      values.push(value);
       optionToValues.set(option, values);
     }
   }
@@ -473,14 +449,6 @@ function splitWords(text: string): Word[] {
       ? { value: plain ?? '', isQuoted: false }
       : { value: quoted.replaceAll(/\\(.)/g, '$1'), isQuoted: true },
   );
-}
-
-function isNegation({ value, isQuoted }: Word): boolean {
-  return !isQuoted && value === '!';
-}
-
-function isOption({ value, isQuoted }: Word): boolean {
-  return !isQuoted && /^--?[A-Za-z]/.test(value);
 }
 
 /** The kernel keeps probabilities as multiples of 2^-31; tools print 11 digits of them (iptables 1.8.2 to 1.8.11). */

@@ -10,14 +10,15 @@ import {
   type Ruleset,
   forwardChain,
 } from './rules.ts';
-import { type Endpoint, parseEndpoint, formatEndpoint, type Family } from '../net.ts';
+import { type Endpoint, parseEndpoint, formatEndpoint, familyToBits } from '../net.ts';
 import {
   type InstalledBalance,
   vipChainName,
   readWeights,
   type Balance,
-  isIntact,
-  compareChain,
+  areIntact,
+  isAboutAny,
+  readEndpoint,
   listApiservers,
   type Route,
   toChances,
@@ -47,8 +48,9 @@ export function readIptablesInstalled(nat: Table | undefined, vip: Endpoint): In
   const parts = options.slice(-backends.length).map((option) => Number(option.get('--probability') ?? 1));
   const weights = readWeights(backends, parts);
   const masquerades = ['own', 'kube-mark'] as const;
+  const route = { kind: 'translate', backends, weights, affinitySeconds } as const;
   const isOwn = masquerades.some((masquerade) =>
-    isWritten({ vip, masquerade, route: { kind: 'translate', backends, weights, affinitySeconds } }, seen),
+    areWritten(vipChainName(vip), renderRoute({ vip, masquerade, route }), seen),
   );
   return isOwn ? { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) } : null;
 }
@@ -58,25 +60,13 @@ export function readIptablesApiservers(filter: Table | undefined): Endpoint[] {
   const seen = filter?.get(inputChain) ?? [];
   const named = seen.flatMap((text) => {
     const { options } = parseRule(text);
-    const address = options.get('-s')?.replace(/\/(?:32|128)$/, '') ?? '';
-    return (
-      parseEndpoint(`${address.includes(':') ? `[${address}]` : address}:${options.get('--sport') ?? ''}`) ??
-      []
-    );
+    return readEndpoint(options.get('-s'), options.get('--sport')) ?? [];
   });
   return areWritten(inputChain, named.map(dropUntranslated), seen) ? named : [];
 }
 
-function isWritten(balance: Balance, seen: readonly string[]): boolean {
-  return areWritten(vipChainName(balance.vip), renderRoute(balance), seen);
-}
-
 function areWritten(chain: string, rules: readonly RuleSpec[], seen: readonly string[]): boolean {
-  const wanted = signRules(chain, rules);
-  return (
-    wanted.length === seen.length &&
-    wanted.every((rule, index) => isIntact(rule, seen[index] ?? '', () => false, iptablesLanguage))
-  );
+  return areIntact(toTexts(signRules(chain, rules)), seen, iptablesLanguage);
 }
 
 /**
@@ -124,12 +114,10 @@ function reduceChain(chain: string, rules: readonly string[], vips: readonly End
   const dropped = dropChain(chain);
   if (isTheirs || kept.length === 0) return dropped;
   const texts = rewrite(chain, rules, kept);
+  const gone = rules.filter((text) => !kept.includes(text));
   const changes =
     texts === null
-      ? deleteRules(
-          chain,
-          rules.filter((text) => !kept.includes(text)),
-        )
+      ? deleteRules(chain, gone)
       : [...dropped.changes, ...texts.map((rule): Change => ({ kind: 'append', chain, rule }))];
   return { ...dropped, changes, isGone: false };
 }
@@ -145,10 +133,7 @@ function dropChain(chain: string): ReducedChain {
 }
 
 function isAbout(text: string, vips: readonly Endpoint[]): boolean {
-  const { target } = parseRule(text);
-  if (vips.some((vip) => vipChainName(vip) === target)) return true;
-  const found = readVip(text);
-  return found !== null && vips.map(formatEndpoint).includes(formatEndpoint(found));
+  return isAboutAny(vips, parseRule(text).target, readVip(text));
 }
 
 /**
@@ -158,23 +143,17 @@ function isAbout(text: string, vips: readonly Endpoint[]): boolean {
 function rewrite(chain: string, rules: readonly string[], kept: readonly string[]): readonly string[] | null {
   const before = sign(chain, rules);
   const after = sign(chain, kept);
-  if (before === null || after === null) return null;
-  const comparison = { chain, wanted: before, seen: rules, isKnownRendering: () => false };
-  return compareChain(comparison, iptablesLanguage).length > 0 ? null : after.map(({ text }) => text);
+  return before !== null && areIntact(before, rules, iptablesLanguage) ? after : null;
 }
 
 /** The rules as this version would write them; null where one is none that it writes there. */
-function sign(chain: string, rules: readonly string[]): ReturnType<typeof signRules> | null {
-  const specs = rules.map((text) => {
-    const vip = readVip(text);
-    return vip === null ? null : renderSharedRule(chain, vip);
-  });
-  return specs.includes(null)
-    ? null
-    : signRules(
-        chain,
-        specs.filter((spec) => spec !== null),
-      );
+function sign(chain: string, rules: readonly string[]): readonly string[] | null {
+  const specs = rules.map(readVip).flatMap((vip) => (vip && sharedRules[chain]?.(vip)) ?? []);
+  return specs.length < rules.length ? null : toTexts(signRules(chain, specs));
+}
+
+function toTexts(rules: ReturnType<typeof signRules>): readonly string[] {
+  return rules.map(({ text }) => text);
 }
 
 /**
@@ -194,20 +173,12 @@ export function readIptablesVips({ tables }: Pick<Ruleset, 'tables'>): Endpoint[
 /** Whose connections a rule of a shared chain is about; null for nobody's. */
 export function readVip(text: string): Endpoint | null {
   const { options } = parseRule(text);
-  const address = options.get('-d')?.replace(/\/(?:32|128)$/, '') ?? options.get('--ctorigdst');
-  const port = options.get('--dport') ?? options.get('--ctorigdstport');
-  if (address === undefined || port === undefined) return null;
-  return parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
-}
-
-/** A VIP's rule in a chain that all VIPs share; null for any other chain. */
-function renderSharedRule(chain: string, vip: Endpoint): RuleSpec | null {
-  return isShared(chain) ? sharedRules[chain](vip) : null;
+  const address = options.get('-d') ?? options.get('--ctorigdst');
+  return readEndpoint(address, options.get('--dport') ?? options.get('--ctorigdstport'));
 }
 
 /** The wanted state of one family's tables: pure, and nothing at all for no VIPs. */
 export function renderTables(
-  family: Family,
   balances: readonly Balance[],
 ): Record<(typeof writtenTables)[number], WantedTable> {
   const own = balances.filter(({ masquerade }) => masquerade === 'own');
@@ -216,7 +187,7 @@ export function renderTables(
       {
         chain: forwardChain,
         hooks: ['FORWARD'],
-        rules: balances.map(({ vip }) => sharedRules[forwardChain](vip)),
+        rules: balances.map(({ vip }) => matchTranslated(vip, 'ACCEPT')),
       },
       {
         chain: inputChain,
@@ -233,12 +204,12 @@ export function renderTables(
       {
         chain: 'VIPNAT',
         hooks: ['PREROUTING', 'OUTPUT'],
-        rules: balances.map(({ vip }) => dispatch(family, vip)),
+        rules: balances.map(({ vip }) => dispatch(vip)),
       },
       {
         chain: 'VIPNAT-POSTROUTING',
         hooks: ['POSTROUTING'],
-        rules: own.map(({ vip }) => sharedRules['VIPNAT-POSTROUTING'](vip)),
+        rules: own.map(({ vip }) => matchTranslated(vip, masqueradeTarget)),
       },
     ]),
   };
@@ -264,16 +235,15 @@ function toTable(plans: readonly ChainPlan[]): WantedTable {
 /** Replies that conntrack calls INVALID and does not translate back: they would be for this host itself, see ADR 33. */
 function dropUntranslated({ family, address, port }: Endpoint): RuleSpec {
   return {
-    head: `-s ${address}/${family === 'ipv6' ? 128 : 32} ! -i lo -p tcp`,
+    head: `-s ${address}/${familyToBits[family]} ! -i lo -p tcp`,
     tail: `-m tcp --sport ${port} -m conntrack --ctstate INVALID -j DROP`,
   };
 }
 
 /** Only the packet that opens a connection, see ADR 15. */
-function dispatch(family: Family, vip: Endpoint): RuleSpec {
-  const prefix = family === 'ipv6' ? 128 : 32;
+function dispatch(vip: Endpoint): RuleSpec {
   return {
-    head: `-d ${vip.address}/${prefix} -p tcp`,
+    head: `-d ${vip.address}/${familyToBits[vip.family]} -p tcp`,
     tail: `-m tcp --dport ${vip.port} --tcp-flags FIN,SYN,RST,ACK SYN -j ${vipChainName(vip)}`,
   };
 }
@@ -292,15 +262,12 @@ function matchTranslated(vip: Endpoint, target: 'ACCEPT' | typeof masqueradeTarg
   };
 }
 
-const sharedRules = {
-  [forwardChain]: (vip: Endpoint) => matchTranslated(vip, 'ACCEPT'),
-  VIPNAT: (vip: Endpoint) => dispatch(vip.family, vip),
-  'VIPNAT-POSTROUTING': (vip: Endpoint) => matchTranslated(vip, masqueradeTarget),
-} as const;
-
-function isShared(chain: string): chain is keyof typeof sharedRules {
-  return Object.hasOwn(sharedRules, chain);
-}
+/** A VIP's rule in each chain that all VIPs share. */
+const sharedRules: Readonly<Record<string, (vip: Endpoint) => RuleSpec>> = {
+  [forwardChain]: (vip) => matchTranslated(vip, 'ACCEPT'),
+  VIPNAT: dispatch,
+  'VIPNAT-POSTROUTING': (vip) => matchTranslated(vip, masqueradeTarget),
+};
 
 /** The rules of a VIP's own chain; none where the VIP holder's own apiserver serves it. */
 export function renderRoute({ vip, route, masquerade }: Balance): RuleSpec[] {

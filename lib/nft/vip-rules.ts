@@ -1,6 +1,5 @@
 import {
   type NftTable,
-  hasSameNftMeaning,
   type NftRuleset,
   nftLanguage,
   declareHook,
@@ -18,9 +17,10 @@ import {
   type InstalledBalance,
   vipChainName,
   readWeights,
-  compareChain,
+  areIntact,
+  isAboutAny,
+  readEndpoint,
   type Balance,
-  type Weights,
   listApiservers,
   type Route,
   signChain,
@@ -48,32 +48,26 @@ export function readNftInstalled(table: NftTable | null, vip: Endpoint): Install
   const written = renderNftTable(vip.family, [
     { vip, masquerade: 'own', backends, affinitySeconds, weights },
   ]);
-  const isOwn = areSameRules(written?.chains.get(name)?.rules ?? [], seen.rules);
+  const isOwn = areIntact(written?.chains.get(name)?.rules ?? [], seen.rules, nftLanguage);
   if (!isOwn || backends.length === 0) return null;
   return { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) };
 }
 
 /** The apiservers that the rules about replies in vipnat's table name, as `readNftInstalled` has it. */
-export function readNftApiservers(family: Family, table: NftTable | null): Endpoint[] {
+export function readNftApiservers(table: NftTable | null): Endpoint[] {
   const seen = table?.chains.get('input')?.rules ?? [];
   const named = seen.flatMap((rule) => {
-    const [, address = '', port = ''] = /^ip6? saddr (\S+) .*tcp sport (\d+) /.exec(rule) ?? [];
-    return parseEndpoint(family === 'ipv6' ? `[${address}]:${port}` : `${address}:${port}`) ?? [];
+    const [, address, port] = /^ip6? saddr (\S+) .*tcp sport (\d+) /.exec(rule) ?? [];
+    return readEndpoint(address, port) ?? [];
   });
-  const written = renderInputRules(named);
-  return areSameRules(written, seen) ? named : [];
+  const { rules } = toChain('input', null, named.map(dropUntranslated));
+  return areIntact(rules, seen, nftLanguage) ? named : [];
 }
 
 /** Of `… numgen random mod 3 0 …`, `… numgen random mod 60 < 25 …`; 1 for a rule without it. */
 function readPart(rule: string): number {
   const [, modulus, below] = /\bnumgen random mod (\d+) (?:< (\d+)|0)/.exec(rule) ?? [];
   return modulus === undefined ? 1 : Number(below ?? 1) / Number(modulus);
-}
-
-function areSameRules(wanted: readonly string[], seen: readonly string[]): boolean {
-  return (
-    wanted.length === seen.length && wanted.every((text, index) => hasSameNftMeaning(text, seen[index] ?? ''))
-  );
 }
 
 /** Those of `… dnat to 10.0.0.11:6443 …`, each once, in their order. */
@@ -133,20 +127,14 @@ function hasOthers({ chains }: NftTable, gone: readonly string[]): boolean {
 }
 
 function isAbout(text: string, vips: readonly Endpoint[]): boolean {
-  const target = / jump (\S+)/.exec(text)?.[1];
-  if (vips.some((vip) => vipChainName(vip) === target)) return true;
-  const found = readVip(text);
-  return found !== null && vips.map(formatEndpoint).includes(formatEndpoint(found));
+  return isAboutAny(vips, / jump (\S+)/.exec(text)?.[1], readVip(text));
 }
 
 /** Signatures count the rules before: those that stay get new ones. A chain that somebody edited, or another version wrote, keeps its texts. */
 function rewrite(name: string, rules: readonly string[], kept: readonly string[]): readonly string[] {
   const before = render(name, rules);
   const after = render(name, kept);
-  if (before === null || after === null) return kept;
-  const wanted = before.map((text) => ({ id: nftLanguage.readComment(text) ?? '', text }));
-  const comparison = { chain: name, wanted, seen: rules, isKnownRendering: () => false };
-  return compareChain(comparison, nftLanguage).length > 0 ? kept : after;
+  return before !== null && after !== null && areIntact(before, rules, nftLanguage) ? after : kept;
 }
 
 /** The rules as this version would write them; null where one is none that it writes there. */
@@ -165,16 +153,12 @@ function render(name: string, rules: readonly string[]): readonly string[] | nul
 }
 
 /** A balance that a table of its own can hold: kube-proxy's chains are in another table, out of reach. */
-export type TableBalance = Pick<Balance, 'vip' | 'masquerade'> & {
-  /** Where new connections go; none leaves them to whoever holds the VIP. */
-  readonly backends: readonly Endpoint[];
-  /** For how long a client stays with its backend; null for not at all. */
-  readonly affinitySeconds: number | null;
-  /** Left out where each is as likely. */
-  readonly weights?: Weights | undefined;
-  /** As Balance has it. */
-  readonly apiservers?: readonly Endpoint[] | undefined;
-};
+export type TableBalance = Pick<Balance, 'vip' | 'masquerade' | 'apiservers'> & Targets;
+
+/** None leaves new connections to whoever holds the VIP. */
+type Targets = Pick<Translation, 'backends' | 'weights'> & Pick<InstalledBalance, 'affinitySeconds'>;
+
+type Translation = Extract<Route, { kind: 'translate' }>;
 
 /** Before iptables' filter chains at 0. */
 const filterPriority = -5;
@@ -222,11 +206,6 @@ function renderInput(balances: readonly TableBalance[]): [string, string, readon
   return rules.length === 0 ? [] : [['input', declareHook('filter', 'input', filterPriority), rules]];
 }
 
-/** The rules of the chain `input` about these apiservers, as they are written. */
-function renderInputRules(apiservers: readonly Endpoint[]): readonly string[] {
-  return toChain('input', null, apiservers.map(dropUntranslated)).rules;
-}
-
 function dropUntranslated(apiserver: Endpoint): string {
   const { address, port } = apiserver;
   return `${ip(apiserver)} saddr ${address} iifname != "lo" tcp sport ${port} ct state invalid drop`;
@@ -250,17 +229,10 @@ export function printNftTable(family: Family, { sets, chains }: NftTable): strin
   return [`table ${table}`, `delete table ${table}`, `table ${table} {`, ...blocks, '}', ''].join('\n');
 }
 
-function listBackends(route: Route): Pick<TableBalance, 'backends' | 'affinitySeconds' | 'weights'> {
-  switch (route.kind) {
-    case 'translate':
-      return {
-        backends: route.backends,
-        affinitySeconds: route.affinitySeconds ?? null,
-        weights: route.weights,
-      };
-    case 'jump':
-      return { backends: [], affinitySeconds: null };
-  }
+function listBackends(route: Route): Targets {
+  if (route.kind === 'jump') return { backends: [], affinitySeconds: null };
+  const { backends, weights, affinitySeconds = null } = route;
+  return { backends, weights, affinitySeconds };
 }
 
 /** Each rule ends with the comment that it is known by. */
@@ -339,8 +311,7 @@ export function readNftVips({ table }: Pick<NftRuleset, 'table'>): Endpoint[] {
 function readVip(text: string): Endpoint | null {
   const address = /\bip6? daddr (\S+)/.exec(text)?.[1];
   const port = /\b(?:tcp dport|proto-dst) (\d+)/.exec(text)?.[1];
-  if (address === undefined || port === undefined) return null;
-  return parseEndpoint(address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);
+  return readEndpoint(address, port);
 }
 
 /** The match of a rule that takes connections at random, with a space behind it, as nft prints it; nothing for one that takes all. */

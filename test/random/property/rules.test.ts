@@ -39,7 +39,7 @@ describe('what is rendered comes back from the tools with the same meaning', () 
       const { transactions } = plan({ dialect, balances: own }, [read(kernel, source)]);
       for (const { input } of transactions) kernel.run(family, dialect, input);
 
-      const rendered = renderTables(family, own);
+      const rendered = renderTables(own);
       for (const table of writtenTables) {
         for (const [chain, specs] of rendered[table].chains) {
           const printed = listChains(kernel, source).find((seen) => seen.chain === chain)?.rules ?? [];
@@ -129,7 +129,7 @@ test('wherever a rule leads to a chain of ours or carries our comment, wanting n
       const foreign = printForeign(kernel);
       const { tables } = read(kernel, source);
       for (const table of writtenTables) {
-        const diff = diffTable(renderTables('ipv4', [])[table], tables.get(table), {
+        const diff = diffTable(renderTables([])[table], tables.get(table), {
           balances: [],
           isKnownRendering: () => false,
         });

@@ -26,8 +26,8 @@ export const broken = {
   hook: {
     name: 'appends its hook instead of inserting it first',
     file: 'lib/iptables/diff.ts',
-    from: '`-I ${change.chain}',
-    to: '`-A ${change.chain}',
+    from: "insert: '-I'",
+    to: "insert: '-A'",
     caughtBy: [
       ['netns', 'netns/drift'],
       ['unit', 'lib/iptables/diff'],

@@ -10,7 +10,7 @@ const direct: Balance = { vip, route: { kind: 'translate', backends }, masquerad
 const passthrough: Balance = { ...direct, route: { kind: 'translate', backends: [] } };
 
 const namesOf = (balances: readonly Balance[], table: 'nat' | 'filter') => [
-  ...renderTables('ipv4', balances)[table].chains.keys(),
+  ...renderTables(balances)[table].chains.keys(),
 ];
 
 describe('the chain of a VIP', () => {
@@ -72,7 +72,7 @@ describe('the chain of a VIP', () => {
 
 describe('the tables', () => {
   test('send what opens a connection to the VIP, and nothing else, into its chain, from both hooks', () => {
-    const { nat } = renderTables('ipv4', [direct]);
+    const { nat } = renderTables([direct]);
     expect(nat.chains.get('VIPNAT')).toEqual([
       {
         head: '-d 10.0.0.50/32 -p tcp',
@@ -86,7 +86,7 @@ describe('the tables', () => {
   });
 
   test('masquerade and let through what was translated, told by where it wanted to go', () => {
-    const { nat, filter } = renderTables('ipv4', [direct]);
+    const { nat, filter } = renderTables([direct]);
     const match = '-m conntrack --ctstate DNAT --ctorigdst 10.0.0.50 --ctorigdstport 6443';
     expect(nat.chains.get('VIPNAT-POSTROUTING')).toEqual([
       { head: '-p tcp', tail: `${match} -j MASQUERADE --random-fully` },
@@ -103,7 +103,7 @@ describe('the tables', () => {
         apiservers,
       }),
     );
-    const { filter } = renderTables('ipv4', balances);
+    const { filter } = renderTables(balances);
     expect(filter.chains.get('VIPNAT-INPUT')).toEqual(
       ['10.0.0.11', '10.0.0.12'].map((address) => ({
         head: `-s ${address}/32 ! -i lo -p tcp`,
@@ -116,22 +116,22 @@ describe('the tables', () => {
   test('have no POSTROUTING chain when somebody else masquerades or nobody does', () => {
     for (const masquerade of ['kube-mark', 'none'] as const) {
       expect(namesOf([{ ...direct, masquerade }], 'nat')).not.toContain('VIPNAT-POSTROUTING');
-      expect(renderTables('ipv4', [{ ...direct, masquerade }]).nat.hooks).toHaveLength(2);
+      expect(renderTables([{ ...direct, masquerade }]).nat.hooks).toHaveLength(2);
     }
   });
 
   test('keep the empty chain of a VIP that is left to its holder: its connections go on being masqueraded', () => {
-    expect(renderTables('ipv4', [passthrough]).nat.chains.get(vipChainName(vip))).toEqual([]);
+    expect(renderTables([passthrough]).nat.chains.get(vipChainName(vip))).toEqual([]);
     expect(namesOf([passthrough], 'nat')).toContain('VIPNAT-POSTROUTING');
   });
 
   test('match the whole address of either family', () => {
-    const { nat } = renderTables('ipv6', [{ ...passthrough, vip: vip6 }]);
+    const { nat } = renderTables([{ ...passthrough, vip: vip6 }]);
     expect(nat.chains.get('VIPNAT')?.[0]?.head).toBe('-d fd00::50/128 -p tcp');
   });
 
   test('are empty for no VIPs', () => {
-    const { nat, filter } = renderTables('ipv4', []);
+    const { nat, filter } = renderTables([]);
     expect([nat, filter].map(({ chains, hooks }) => chains.size + hooks.length)).toEqual([0, 0]);
   });
 

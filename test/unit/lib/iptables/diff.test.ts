@@ -8,7 +8,7 @@ import { test, expect, describe } from '@jest/globals';
 const vip = toEndpoint('10.0.0.50:6443');
 const backends = ['10.0.0.11:6443', '10.0.0.12:6443'].map(toEndpoint);
 const balance: Balance = { vip, route: { kind: 'translate', backends }, masquerade: 'own' };
-const wanted = renderTables('ipv4', [balance]).nat;
+const wanted = renderTables([balance]).nat;
 const context = { balances: [balance], isKnownRendering: () => false };
 const kubeHook = '-m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
 
