@@ -11,7 +11,7 @@ import {
   type NetlinkList,
   familyToNumber,
 } from './netlink.ts';
-import type { LocalAddress } from './port.ts';
+import type { LocalAddress, LocalRoutes } from './port.ts';
 
 /**
  * Whether another host has an address already that this one is about to take.
@@ -39,7 +39,7 @@ export async function findAddressUsers(
   const devices = new Set(questions.map(({ device }) => device));
   // For an IPv6 address of its own the kernel receives no answer.
   const probes = own.filter(({ family, device }) => family === 'ipv4' && devices.has(device));
-  const users = await waitForAnswers({ questions, probes, pollsMs: useAsksMs }, clock);
+  const users = await waitForAnswers(questions, probes, useAsksMs, clock);
   const everybody = new Set(probes.map(({ address }) => users.get(address)));
   return new Map(
     questions.flatMap(({ address }) => {
@@ -51,7 +51,9 @@ export async function findAddressUsers(
 
 /** Asks all, and ends early when every question is answered: nobody waits for the probes. Forgets all afterwards. */
 async function waitForAnswers(
-  { questions, probes, pollsMs }: Round,
+  questions: readonly NeighbourQuestion[],
+  probes: readonly NeighbourQuestion[],
+  pollsMs: readonly number[],
   clock: Clock,
 ): Promise<ReadonlyMap<string, string>> {
   const all = [...questions, ...probes];
@@ -70,23 +72,11 @@ async function waitForAnswers(
   }
 }
 
-interface Round {
-  readonly questions: readonly NeighbourQuestion[];
-  readonly probes: readonly NeighbourQuestion[];
-  /** When the neighbour table is looked at, in milliseconds after the last question. */
-  readonly pollsMs: readonly number[];
-}
-
 /** One that a person has set is no answer. */
 async function readAnswers(questions: readonly NeighbourQuestion[]): Promise<Map<string, string>> {
   const keys = new Set(questions.map(toKey));
-  return new Map(
-    (await readNeighbours()).flatMap((one) =>
-      one.state === 'answered' && one.mac !== null && keys.has(toKey(one))
-        ? [[one.address, one.mac] as const]
-        : [],
-    ),
-  );
+  const found = (await readNeighbours()).filter((one) => one.state === 'answered' && keys.has(toKey(one)));
+  return new Map(found.flatMap(({ address, mac }) => (mac === null ? [] : [[address, mac] as const])));
 }
 
 /** When the neighbour table is looked at, in milliseconds after the question. The kernel asks again after a second, which is not waited for. */
@@ -111,7 +101,7 @@ export async function askDuplicateOwner(
   const own = await readOwnLinks();
   const device = own.toAsked(ownDevice);
   const questions = [{ family, address, device }];
-  const mac = (await waitForAnswers({ questions, probes: [], pollsMs: ownerAsksMs }, clock)).get(address);
+  const mac = (await waitForAnswers(questions, [], ownerAsksMs, clock)).get(address);
   return mac === undefined || own.macs.has(mac) ? null : { mac, device };
 }
 
@@ -121,11 +111,7 @@ export async function askDuplicateOwner(
  */
 
 /** An entry of the kernel's neighbour table. */
-export interface Neighbour {
-  readonly family: Family;
-  /** Canonical text. */
-  readonly address: string;
-  readonly device: string;
+export interface Neighbour extends NeighbourQuestion {
   /** The link address, as `02:42:0a:4d:00:0c`; null for one that has not answered. */
   readonly mac: string | null;
   /**
@@ -136,11 +122,7 @@ export interface Neighbour {
 }
 
 /** What is asked of the kernel about an address on a link. */
-export interface NeighbourQuestion {
-  readonly family: Family;
-  readonly address: string;
-  readonly device: string;
-}
+export type NeighbourQuestion = LocalAddress;
 
 /** The kernel's neighbour table. Rejects with NETLINK_FAILED. */
 export async function readNeighbours(): Promise<Neighbour[]> {
@@ -155,9 +137,8 @@ export async function readNeighbours(): Promise<Neighbour[]> {
 export async function askNeighbours(questions: readonly NeighbourQuestion[]): Promise<void> {
   await withNetlinkClient('route', async (client) => {
     const links = await dumpLinks(client);
-    const keyToState = new Map(
-      (await dumpNeighbours(client, links)).map((one) => [toKey(one), one.state] as const),
-    );
+    const known = await dumpNeighbours(client, links);
+    const keyToState = new Map(known.map((one) => [toKey(one), one.state]));
     for (const question of questions) {
       const state = keyToState.get(toKey(question));
       if (state === 'static') continue;
@@ -225,8 +206,7 @@ async function dumpNeighbours(
 ): Promise<Neighbour[]> {
   const payload = Buffer.alloc(ndmsgBytes);
   const request = { type: RTM_GETNEIGH, payload, isDump: true, subject: 'its neighbours' };
-  const messages = await client.request(request);
-  return messages
+  return (await client.request(request))
     .filter(({ type, data }) => type === RTM_NEWNEIGH && data.length >= ndmsgBytes)
     .flatMap(({ data }) => parseNeighbour(data, indexToName));
 }
@@ -240,10 +220,8 @@ function toOrder(
   indexToName: ReadonlyMap<number, string>,
 ): Omit<NetlinkRequest, 'type'> {
   const [index] = [...indexToName].find(([, name]) => name === device) ?? [0];
-  const payload = Buffer.concat([
-    renderHeader(family, index),
-    renderAttribute(NDA_DST, toAddressBytes(address)),
-  ]);
+  const destination = renderAttribute(NDA_DST, toAddressBytes(address));
+  const payload = Buffer.concat([renderHeader(family, index), destination]);
   return { payload, isDump: false, isOrder: true, subject: `who has ${address}` };
 }
 
@@ -264,8 +242,7 @@ function parseNeighbour(data: Buffer, indexToName: ReadonlyMap<number, string>):
   if (address === null || device === undefined) return [];
   const link = (state & (NUD_INCOMPLETE | NUD_FAILED)) === 0 ? attributes.get(NDA_LLADDR) : undefined;
   const mac = link === undefined ? null : formatMac(link);
-  const family = address.includes(':') ? 'ipv6' : 'ipv4';
-  return [{ family, address, device, mac, state: nameState(state) }];
+  return [{ family: familyOf(address), address, device, mac, state: nameState(state) }];
 }
 
 function nameState(state: number): Neighbour['state'] {
@@ -276,16 +253,9 @@ function nameState(state: number): Neighbour['state'] {
 }
 
 /** An address as the kernel lists it, before its interface has a name. */
-interface IndexedAddress {
-  readonly family: Family;
-  /** Canonical text, without prefix length. */
-  readonly address: string;
+interface IndexedAddress extends Omit<LocalRoutes['addresses'][number], 'device'> {
   /** The interface's index in this network namespace. */
   readonly deviceIndex: number;
-  /** How many bits of the address name its subnet. */
-  readonly prefixLength: number;
-  /** Whether connections to everywhere may come from it: of global scope, and not deprecated. */
-  readonly isSource: boolean;
 }
 
 /** The addresses that can be used here, with their interfaces' names. Rejects with NETLINK_FAILED. */
@@ -361,31 +331,19 @@ export async function dumpLinks(client: NetlinkClient): Promise<Map<number, stri
   return new Map((await readLinks(client)).map(({ index, name }) => [index, name]));
 }
 
-/** An interface, with all that its message has. */
-interface Link {
-  readonly index: number;
-  readonly name: string;
-  readonly attributes: ReadonlyMap<number, Buffer>;
-}
-
-async function readLinks(client: NetlinkClient): Promise<Link[]> {
+/** The interfaces, each with all that its message has. */
+async function readLinks(client: NetlinkClient) {
   return (await dumpBusyList(client, linkList)).map((data) => {
     const attributes = parseAttributes(data, ifinfomsgBytes);
     return { index: data.readInt32LE(4), name: readName(attributes.get(IFLA_IFNAME)), attributes };
   });
 }
 
-/** An interface, as other hosts of its link see it. */
-interface LinkAddress {
-  readonly device: string;
-  /** As `02:42:0a:4d:00:0c`. */
-  readonly mac: string;
-  /** The interface of this host that it is on top of, as a VLAN or a macvlan is; null for none. */
-  readonly base: string | null;
-}
-
-/** The interfaces that have a link address: also those without an IP address. Takes a client of the protocol route. */
-async function dumpLinkAddresses(client: NetlinkClient): Promise<LinkAddress[]> {
+/**
+ * The interfaces that have a link address: also those without an IP address. `base` is the interface of this host that one is on top
+ * of, as a VLAN or a macvlan is; null for none. Takes a client of the protocol route.
+ */
+async function dumpLinkAddresses(client: NetlinkClient) {
   const links = await readLinks(client);
   return links.flatMap(({ name: device, attributes }) => {
     const [mac, below] = [attributes.get(IFLA_ADDRESS), attributes.get(IFLA_LINK)];
@@ -415,6 +373,11 @@ export async function dumpTunnels(client: NetlinkClient): Promise<string[]> {
   return tunnels.map(({ name }) => name).sort();
 }
 
+/** Of an address in canonical text. */
+export function familyOf(address: string): Family {
+  return address.includes(':') ? 'ipv6' : 'ipv4';
+}
+
 function readName(bytes: Buffer | undefined): string {
   return bytes?.toString('utf8').replace('\0', '') ?? '';
 }
@@ -434,7 +397,7 @@ function parseAddressMessage(message: Buffer): IndexedAddress[] {
   if (address === null) return [];
   return [
     {
-      family: address.includes(':') ? 'ipv6' : 'ipv4',
+      family: familyOf(address),
       address,
       deviceIndex: message.readUInt32LE(4),
       prefixLength: message.readUInt8(1),

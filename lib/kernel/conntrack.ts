@@ -1,12 +1,5 @@
 import type { FlowSelection, SeenFlow, ForgottenFlow, BalancedFlow } from './port.ts';
-import {
-  formatEndpoint,
-  type Endpoint,
-  type Family,
-  parseAddress,
-  toAddressBytes,
-  readAddressBytes,
-} from '../net.ts';
+import { formatEndpoint, type Endpoint, type Family, toAddressBytes, readAddressBytes } from '../net.ts';
 import {
   withNetlinkClient,
   type NetlinkClient,
@@ -157,9 +150,7 @@ function renderRequest(family: Family, id: Buffer): Buffer {
 /** As a VIP is written. */
 function readAddress(bytes: Buffer, family: Family): string | null {
   if (family === 'ipv4') return bytes.subarray(0, 4).join('.');
-  const isMapped = bytes.subarray(0, 12).equals(mappedPrefix);
-  if (isMapped) return bytes.subarray(12).join('.');
-  return parseAddress(bytes.toString('hex').match(/.{4}/g)?.join(':') ?? '')?.text ?? null;
+  return readAddressBytes(bytes.subarray(0, 12).equals(mappedPrefix) ? bytes.subarray(12) : bytes);
 }
 
 /** ::ffff:0:0/96 */

@@ -8,8 +8,6 @@ import {
   type KernelQuery,
   attempt,
   type Attempt,
-  type NftTableOutput,
-  type NftProxyOutput,
   type NftFamily,
   iptablesTables,
   orElse,
@@ -117,10 +115,10 @@ async function listTexts(
   // It reads all tables, and nothing is known of those that are not wanted.
   const isSaveShorter = selection.tables === undefined && rules < unknown.length * rulesWorthOneRun;
   const saved = isSaveShorter
-    ? await saveChainTexts(tools, unknown, { limitMs: Math.min(limitMs, saveLimitMs) }).catch(() => new Map())
+    ? await saveChainTexts(tools.save, unknown, Math.min(limitMs, saveLimitMs)).catch(() => new Map())
     : new Map<SeenChain, ChainText>();
   const rest = unknown.filter((chain) => !saved.has(chain));
-  return new Map([...saved, ...(await listChainTexts(tools, rest, { limitMs }))]);
+  return new Map([...saved, ...(await listChainTexts(tools.list, rest, limitMs))]);
 }
 
 function toKey({ table, name, digest }: SeenChain): string {
@@ -212,7 +210,7 @@ export class RuleReader {
   async #readFamily(
     family: Family,
     { dialects, nftServiceChain: serviceChain, chains: selection }: KernelQuery,
-  ): Promise<FamilyRules> {
+  ) {
     const { isLarge, hasTable } = selection === undefined ? unsurveyed : await surveyRules(family);
     const limitMs = this.#limitMs;
     const source = { family, limitMs };
@@ -225,22 +223,17 @@ export class RuleReader {
       );
     const where = { family, dialect: 'nftables' } as const;
     const table = attempt(readNftTable(family, limitMs, hasTable.vipnat), { ...where, tables: ['vipnat'] });
-    const proxy = attempt(hasTable['kube-proxy'] ? readNftProxy({ ...source, serviceChain }) : nothing, {
-      ...where,
-      tables: ['kube-proxy'],
-    });
+    const proxy = attempt(
+      hasTable['kube-proxy'] ? readNftProxy({ ...source, serviceChain }) : Promise.resolve(null),
+      {
+        ...where,
+        tables: ['kube-proxy'],
+      },
+    );
     // One that fails must not leave the other tools' children running when this rejects.
     await Promise.allSettled([...saves, table, proxy]);
     return { saves: await Promise.all(saves), table: await table, proxy: await proxy };
   }
-}
-
-const nothing = Promise.resolve(null);
-
-interface FamilyRules {
-  readonly saves: readonly Attempt<SaveOutput | null>[];
-  readonly table: Attempt<NftTableOutput | null>;
-  readonly proxy: Attempt<NftProxyOutput | null>;
 }
 
 function listFound<T>(attempts: readonly Attempt<T | null>[]): T[] {
@@ -251,15 +244,7 @@ function listFound<T>(attempts: readonly Attempt<T | null>[]): T[] {
 type ChainText = string | null;
 
 /** The names of the tools of one family. */
-interface ListTools {
-  readonly list: string;
-  readonly save: string;
-}
-
-/** A listing that does not end is given up. */
-interface ListLimit {
-  readonly limitMs: number;
-}
+type ListTools = Readonly<Record<'list' | 'save', string>>;
 
 /** A few at a time: the host has other work, and each is done in milliseconds. */
 const listsAtOnce = 4;
@@ -269,14 +254,14 @@ const listsAtOnce = 4;
  * milliseconds, and as long as its chain has rules. Rejects as execTool does.
  */
 async function listChainTexts(
-  { list }: ListTools,
+  tool: string,
   chains: readonly SeenChain[],
-  { limitMs }: ListLimit,
+  limitMs: number,
 ): Promise<Map<SeenChain, ChainText>> {
   const texts = new Map<SeenChain, ChainText>();
   for (let first = 0; first < chains.length; first += listsAtOnce) {
     const batch = chains.slice(first, first + listsAtOnce);
-    const printed = await settleAll(batch.map((chain) => listChainText(list, chain, limitMs)));
+    const printed = await settleAll(batch.map((chain) => listChainText(tool, chain, limitMs)));
     for (const [at, chain] of batch.entries()) {
       const text = printed[at];
       if (text !== undefined) texts.set(chain, text);
@@ -290,13 +275,8 @@ async function listChainText(
   { table, name, ruleCount }: SeenChain,
   limitMs: number,
 ): Promise<ChainText | undefined> {
-  const words = ['-t', table, '-S', name];
-  const { exitCode, stdout, stderr } = await execTool({
-    tool,
-    arguments: words,
-    limitMs,
-    isLowPriority: true,
-  });
+  const call = { tool, arguments: ['-t', table, '-S', name], limitMs, isLowPriority: true };
+  const { exitCode, stdout, stderr } = await execTool(call);
   // iptables 1.8.9, also of a chain that is gone: "chain `INPUT' in table `nat' is incompatible, use 'nft' tool."
   if (exitCode !== 0) return stderr.includes("is incompatible, use 'nft' tool") ? null : undefined;
   const rules = [...splitLines(stdout)].filter((line) => line.startsWith(`-A ${name} `));
@@ -305,11 +285,11 @@ async function listChainText(
 
 /** What one run of iptables-nft-save prints of the chains; without those of a table that it cannot show, and of chains that changed meanwhile. Rejects alike. */
 async function saveChainTexts(
-  { save }: ListTools,
+  tool: string,
   chains: readonly SeenChain[],
-  { limitMs }: ListLimit,
+  limitMs: number,
 ): Promise<Map<SeenChain, ChainText>> {
-  const { exitCode, stdout } = await execTool({ tool: save, arguments: [], limitMs, isLowPriority: true });
+  const { exitCode, stdout } = await execTool({ tool, arguments: [], limitMs, isLowPriority: true });
   if (exitCode !== 0) return new Map();
   const placeToRules = partRules(stdout);
   return new Map(
@@ -366,22 +346,8 @@ async function takeSnapshot(
   family: Family,
   selection: ChainSelection,
 ): Promise<ChainSnapshot | null> {
-  return await readOneMoment(
-    clients.short,
-    () => readOnce(clients, familyToNft[family], selection),
-    describe,
-  );
-}
-
-function describe({ tables, chains }: ChainSnapshot): string {
-  const states = chains.map(({ table, name, policy, handles, digest }) => [
-    table,
-    name,
-    policy,
-    handles,
-    digest,
-  ]);
-  return JSON.stringify([tables, states]);
+  const read = () => readOnce(clients, familyToNft[family], selection);
+  return await readOneMoment(clients.short, read, ({ tables, chains }) => JSON.stringify([tables, chains]));
 }
 
 async function readOnce(

@@ -1,4 +1,4 @@
-import { type Family, readAddressBytes, families, toAddressBytes } from '../net.ts';
+import { type Family, readAddressBytes, families, toAddressBytes, familyToBits } from '../net.ts';
 import type { LocalAddress, Forwarding, LocalRoutes, SourceRoute, LocalRoute } from './port.ts';
 import { quoteWords } from '../text.ts';
 import { writeFile, readdir, readFile } from 'node:fs/promises';
@@ -18,7 +18,14 @@ import {
   isTaken,
   familyToNumber,
 } from './netlink.ts';
-import { dumpTunnels, dumpLinks, dumpAddresses, dumpCables } from './addresses.ts';
+import {
+  dumpTunnels,
+  dumpLinks,
+  dumpAddresses,
+  dumpCables,
+  familyOf,
+  type PlacedAddress,
+} from './addresses.ts';
 
 /** The kernel's switches for passing on packets of other hosts. Source: Documentation/networking/ip-sysctl.rst of Linux. */
 const switches: Readonly<Record<Family, string>> = {
@@ -41,12 +48,15 @@ export function forwardingSwitch(family: Family, device?: string): string {
 export async function listClosedDevices(
   addresses: readonly Pick<LocalAddress, 'family' | 'device'>[],
 ): Promise<string[]> {
-  const devices = [
-    ...new Set(addresses.filter(({ family }) => family === 'ipv4').map(({ device }) => device)),
-  ];
+  const devices = new Set(addresses.filter(({ family }) => family === 'ipv4').map(({ device }) => device));
+  return (await filterForwarding([...devices], false)).toSorted();
+}
+
+/** Those of these interfaces whose own switch for IPv4 is on, or off. */
+async function filterForwarding(devices: readonly string[], isOn: boolean): Promise<string[]> {
   const names = devices.filter((name) => !noInterface.includes(name));
   const values = await Promise.all(names.map((name) => readSwitch(forwardingSwitch('ipv4', name))));
-  return names.filter((_, at) => values[at] === false).toSorted();
+  return names.filter((_, at) => values[at] === isOn);
 }
 
 /** Whether this network namespace forwards. */
@@ -54,7 +64,8 @@ export async function readForwarding(): Promise<Forwarding> {
   const [ipv4 = null, ipv6 = null] = await Promise.all(
     families.map((family) => readSwitch(forwardingSwitch(family))),
   );
-  return { ipv4: ipv4 === false ? await isAnyInterfaceForwarding() : ipv4, ipv6 };
+  if (ipv4 !== false) return { ipv4, ipv6 };
+  return { ipv4: (await filterForwarding(await readdir(interfacesFolder), true)).length > 0, ipv6 };
 }
 
 /**
@@ -74,7 +85,8 @@ export async function writeForwarding(family: Family, device?: string): Promise<
   const name = forwardingSwitch(family, device);
   const advertised = family === 'ipv6' ? await listAdvertised() : [];
   try {
-    for (const device of advertised) await writeAccepting(device);
+    // An interface may go meanwhile.
+    for (const one of advertised) await writeFile(toPath(acceptingSwitch(one)), '2').catch(ignoreMissing);
     await writeFile(toPath(name), '1');
   } catch (error) {
     throw new VipnatError(
@@ -83,17 +95,6 @@ export async function writeForwarding(family: Family, device?: string): Promise<
       { cause: error },
     );
   }
-}
-
-/** An interface may go meanwhile. */
-async function writeAccepting(device: string): Promise<void> {
-  await writeFile(toPath(acceptingSwitch(device)), '2').catch(ignoreMissing);
-}
-
-async function isAnyInterfaceForwarding(): Promise<boolean> {
-  const names = (await readdir(interfacesFolder)).filter((name) => !noInterface.includes(name));
-  const found = await Promise.all(names.map((name) => readSwitch(forwardingSwitch('ipv4', name))));
-  return found.includes(true);
 }
 
 /** Null where the kernel lacks it; an interface may go while it is asked. */
@@ -213,19 +214,16 @@ async function readSysctl(name: string): Promise<string | null> {
 
 /** The networks that this host reaches on its links without an address in them: cloud networks and DHCPv6 give a node an address of its own alone. */
 
-/** A network with the interface that leads to it: `address` is its first one. */
-type OnLinkNetwork = LocalAddress & { readonly prefixLength: number };
-
 /**
- * Networks of more than one address to which the main table has a route that names an interface and no router, both families. No default route. It
+ * Networks of more than one address, each by its first one, to which the main table has a route that names an interface and no router, both families. No default route. It
  * takes as long as there are routes. Rejects with NETLINK_FAILED.
  */
-export async function readOnLinkNetworks(): Promise<OnLinkNetwork[]> {
+export async function readOnLinkNetworks(): Promise<PlacedAddress[]> {
   return await withNetlinkClient(
     'route',
     async (client) => {
       const indexToName = await dumpLinks(client);
-      const networks: OnLinkNetwork[] = [];
+      const networks: PlacedAddress[] = [];
       for (const family of families) {
         await visitList(client, listRoutes(family), (datagram, start, end) => {
           const network = parseOnLinkRoute(datagram.subarray(start, end), indexToName);
@@ -242,7 +240,7 @@ const RT_TABLE_MAIN = 254;
 const RTN_UNICAST = 1;
 
 /** Of struct rtmsg and its attributes. Null for any other route. */
-function parseOnLinkRoute(data: Buffer, indexToName: ReadonlyMap<number, string>): OnLinkNetwork | null {
+function parseOnLinkRoute(data: Buffer, indexToName: ReadonlyMap<number, string>): PlacedAddress | null {
   const [prefixLength = 0, table, type] = [1, 4, 7].map((at) => data.readUInt8(at));
   const attributes = parseAttributes(data, rtmsgBytes);
   const hasRouter = [RTA_GATEWAY, RTA_VIA].some((one) => attributes.has(one));
@@ -252,7 +250,7 @@ function parseOnLinkRoute(data: Buffer, indexToName: ReadonlyMap<number, string>
   const device = indexToName.get(attributes.get(RTA_OIF)?.readInt32LE() ?? 0);
   if (address === null || device === undefined) return null;
   const family = familyOf(address);
-  return prefixLength < familyToHostBits[family] ? { family, address, device, prefixLength } : null;
+  return prefixLength < familyToBits[family] ? { family, address, device, prefixLength } : null;
 }
 
 /**
@@ -260,29 +258,21 @@ function parseOnLinkRoute(data: Buffer, indexToName: ReadonlyMap<number, string>
  * another host, as network plugins route pods. An address without a route is none of them. Rejects with NETLINK_FAILED.
  */
 export async function findRouted(addresses: readonly string[]): Promise<string[]> {
-  return await withNetlinkClient('route', (client) => askRouted(client, addresses));
-}
-
-/** The same, by a client of the protocol route. */
-async function askRouted(client: NetlinkQuestioner, addresses: readonly string[]): Promise<string[]> {
-  const routers: Partial<Record<Family, string | null>> = {};
-  for (const family of families) routers[family] = await findNextHop(client, familyToElsewhere[family]);
-  const routed: string[] = [];
-  for (const address of addresses) {
-    const router = routers[familyOf(address)] ?? null;
-    if (router !== null && (await findNextHop(client, address)) === router) routed.push(address);
-  }
-  return routed;
+  return await withNetlinkClient('route', async (client) => {
+    const routers: Partial<Record<Family, string | null>> = {};
+    for (const family of families) routers[family] = await findNextHop(client, familyToElsewhere[family]);
+    const routed: string[] = [];
+    for (const address of addresses) {
+      const router = routers[familyOf(address)] ?? null;
+      if (router !== null && (await findNextHop(client, address)) === router) routed.push(address);
+    }
+    return routed;
+  });
 }
 const RTA_GATEWAY = 5;
-const familyToHostBits = { ipv4: 32, ipv6: 128 } as const;
 
 /** Nobody's (RFC 5737, RFC 3849): the route there is the default route. */
 const familyToElsewhere: Readonly<Record<Family, string>> = { ipv4: '192.0.2.1', ipv6: '2001:db8::1' };
-
-function familyOf(address: string): Family {
-  return address.includes(':') ? 'ipv6' : 'ipv4';
-}
 
 /** The router of an address and its interface; null where there is none. */
 async function findNextHop(client: NetlinkQuestioner, address: string): Promise<string | null> {
@@ -297,7 +287,7 @@ async function findNextHop(client: NetlinkQuestioner, address: string): Promise<
 async function findRoute(client: NetlinkQuestioner, address: string): Promise<ReadonlyMap<number, Buffer>> {
   const family = familyOf(address);
   const header = Buffer.alloc(rtmsgBytes);
-  header.set([familyToNumber[family], familyToHostBits[family]]);
+  header.set([familyToNumber[family], familyToBits[family]]);
   const payload = Buffer.concat([header, renderAttribute(RTA_DST, toAddressBytes(address))]);
   const question = { type: RTM_GETROUTE, payload, isDump: false, subject: `the route to ${address}` };
   const [answer] = await client.request(question).catch(() => []);
@@ -326,7 +316,7 @@ export async function dumpLocalRoutes(client: NetlinkClient): Promise<LocalRoute
       return device === undefined ? [] : [{ ...address, device }];
     }),
     routes: routes.flatMap((data) => parseRoute(data, indexToName)),
-    usualSource: readAddress(defaultRoute.get(RTA_PREFSRC)),
+    usualSource: readAddressBytes(defaultRoute.get(RTA_PREFSRC)),
   };
 }
 
@@ -361,13 +351,13 @@ function listRoutes(family: Family): NetlinkList {
 
 function parseRoute(data: Buffer, indexToName: ReadonlyMap<number, string>): LocalRoute[] {
   const isHere = data.readUInt8(4) === RT_TABLE_LOCAL && data.readUInt8(7) === RTN_LOCAL;
-  if (!isHere || data.readUInt8(1) !== familyToHostBits.ipv4) return [];
+  if (!isHere || data.readUInt8(1) !== familyToBits.ipv4) return [];
   const attributes = parseAttributes(data, rtmsgBytes);
-  const address = readAddress(attributes.get(RTA_DST));
+  const address = readAddressBytes(attributes.get(RTA_DST));
   const index = attributes.get(RTA_OIF);
   const device = index?.length === 4 ? indexToName.get(index.readInt32LE()) : undefined;
   if (address === null || device === undefined) return [];
-  const source = readAddress(attributes.get(RTA_PREFSRC));
+  const source = readAddressBytes(attributes.get(RTA_PREFSRC));
   return [{ address, device, source, isOwn: data.readUInt8(5) === ownProtocol }];
 }
 
@@ -383,7 +373,7 @@ async function order(route: SourceRoute, type: number, harmless: string): Promis
 /** struct rtmsg and its attributes. */
 function renderRoute({ address, source }: SourceRoute, index: number): Buffer {
   const header = Buffer.alloc(rtmsgBytes);
-  const [number, bits] = [familyToNumber.ipv4, familyToHostBits.ipv4];
+  const [number, bits] = [familyToNumber.ipv4, familyToBits.ipv4];
   header.set([number, bits, 0, 0, RT_TABLE_LOCAL, ownProtocol, RT_SCOPE_HOST, RTN_LOCAL]);
   const device = Buffer.alloc(4);
   device.writeInt32LE(index);
@@ -393,10 +383,6 @@ function renderRoute({ address, source }: SourceRoute, index: number): Buffer {
     renderAttribute(RTA_PREFSRC, toAddressBytes(source)),
     renderAttribute(RTA_OIF, device),
   ]);
-}
-
-function readAddress(bytes: Buffer | undefined): string | null {
-  return bytes?.length === 4 ? bytes.join('.') : null;
 }
 
 /**

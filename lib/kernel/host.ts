@@ -1,19 +1,16 @@
 import type { LocalAddress } from './port.ts';
 import { networkInterfaces, endianness } from 'node:os';
-import { parseAddress, type Family, type Endpoint } from '../net.ts';
+import { parseAddress, readAddressBytes, type SubnetAddress, type Family, type Endpoint } from '../net.ts';
 import { stat, readFile, readdir, readlink, access } from 'node:fs/promises';
 import { createReadStream, fstatSync } from 'node:fs';
-import type { Cancel } from '../clock.ts';
 import { isInPath } from './tools.ts';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { withNetlinkClient, type NetlinkMessage, parseAttributes } from './netlink.ts';
+import { ignoreMissing } from '../errors.ts';
 
 /** An address of this host with its subnet. */
-export interface InterfaceAddress extends LocalAddress {
-  /** How many bits of the address name its subnet. */
-  readonly prefixLength: number;
-}
+export type InterfaceAddress = LocalAddress & SubnetAddress;
 
 /** The addresses of this network namespace's interfaces that are up, without loopback and link-local ones. */
 export function readInterfaces(): InterfaceAddress[] {
@@ -23,14 +20,11 @@ export function readInterfaces(): InterfaceAddress[] {
       const isLinkLocal = /^(169\.254\.|fe[89ab])/.test(address);
       if (parsed === null || cidr === null || internal || isLinkLocal) return [];
       const prefixLength = Number(cidr.slice(cidr.indexOf('/') + 1));
-      return [{ family: parsed.family, address: parsed.text, device: toDevice(label), prefixLength }];
+      // glibc's getifaddrs gives an address's label for its interface: `eth0:1` is on eth0.
+      const device = label.replace(/:.*/, '');
+      return [{ family: parsed.family, address: parsed.text, device, prefixLength }];
     }),
   );
-}
-
-/** glibc's getifaddrs gives an address's label for its interface: `eth0:1` is on eth0. */
-function toDevice(label: string): string {
-  return label.split(':')[0] ?? label;
 }
 
 /** Tells of a path without a file whether the host may have one there all the same. */
@@ -112,19 +106,13 @@ export type ListeningAddress = Pick<Listener, 'address' | 'port'>;
  */
 export async function readListeningAddresses(): Promise<readonly ListeningAddress[] | null> {
   try {
-    const tables = await Promise.all([readFirstSockets('/proc/net/tcp'), readIpv6Sockets()]);
-    return tables.flatMap(parseListeners);
+    // A kernel without IPv6 has no such table.
+    const ipv6 = readFirstSockets('/proc/net/tcp6').catch(ignoreMissing);
+    const tables = await Promise.all([readFirstSockets('/proc/net/tcp'), ipv6]);
+    return tables.flatMap((text) => parseListeners(text ?? ''));
   } catch {
     return null;
   }
-}
-
-/** A kernel without IPv6 has no such table. */
-function readIpv6Sockets(): Promise<string> {
-  return readFirstSockets('/proc/net/tcp6').catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
-  });
 }
 
 /** The table at least as far as its listening sockets go. Source: net/ipv4/tcp_ipv4.c, tcp_get_idx. */
@@ -152,18 +140,16 @@ export function parseListeners(text: string): (Omit<Listener, 'pid'> & { readonl
   return [
     ...text.matchAll(/^ *\d+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) \S+ 0A (?:\S+ +){5}(\d+) /gm),
   ].flatMap(([, host = '', port = '', inode = '']) => {
-    const address = parseAddress(toText(host));
-    return address === null
-      ? []
-      : [{ family: address.family, address: address.text, port: Number.parseInt(port, 16), inode }];
+    const address = readAddressBytes(toBytes(host));
+    const family = host.length === 8 ? 'ipv4' : 'ipv6';
+    return address === null ? [] : [{ family, address, port: Number.parseInt(port, 16), inode }];
   });
 }
 
 /** 32-bit words as the processor has them. */
-function toText(hex: string): string {
+function toBytes(hex: string): Buffer {
   const words = Buffer.from(hex, 'hex');
-  const bytes = endianness() === 'LE' ? words.swap32() : words;
-  return bytes.length === 4 ? bytes.join('.') : (bytes.toString('hex').match(/.{4}/g)?.join(':') ?? '');
+  return endianness() === 'LE' ? words.swap32() : words;
 }
 
 async function findOwners(
@@ -272,21 +258,21 @@ const descriptor = 1;
  * that notices this without a write, so a `tail` child (coreutils 8.28 and later) waits for it. Other output, and a host
  * without such a tail, get no call: there the next write finds out.
  */
-export function watchStdoutReader(onGone: () => void): Cancel {
+export function watchStdoutReader(onGone: () => void): () => void {
   if (!fstatSync(descriptor).isFIFO() || !isInPath('tail')) return () => undefined;
   // The child holds the pipe open too. --pid ends it within a second when this process is killed.
   const child = spawn('tail', [`--pid=${process.pid}`, '--follow', '/dev/null'], {
     stdio: ['ignore', descriptor, 'ignore'],
     env: { ...process.env, LC_ALL: 'C' },
   });
-  const state = { isCancelled: false };
+  let isCancelled = false;
   child.once('error', () => undefined);
   child.once('exit', (_, signal) => {
     // coreutils 9.1 ends itself so when nobody reads. A tail that does not know these options exits with a status.
-    if (!state.isCancelled && signal === 'SIGPIPE') onGone();
+    if (!isCancelled && signal === 'SIGPIPE') onGone();
   });
   return () => {
-    state.isCancelled = true;
+    isCancelled = true;
     child.kill('SIGKILL');
   };
 }
@@ -302,20 +288,13 @@ const folders = [
 
 /** Those of these services that have a unit of systemd on this host, by their names without `.service`. */
 export async function listUnits(names: readonly string[]): Promise<ReadonlySet<string>> {
-  const found = await Promise.all(names.map(async (name) => ((await hasUnit(name)) ? [name] : [])));
-  return new Set(found.flat());
-}
-
-async function hasUnit(name: string): Promise<boolean> {
-  const tries = await Promise.all(
-    folders.map((folder) =>
-      access(join(folder, `${name}.service`)).then(
-        () => true,
-        () => false,
-      ),
-    ),
+  const found = names.flatMap((name) =>
+    folders.map(async (folder) => {
+      await access(join(folder, `${name}.service`));
+      return name;
+    }),
   );
-  return tries.includes(true);
+  return new Set((await Promise.allSettled(found)).flatMap((one) => ('value' in one ? [one.value] : [])));
 }
 
 /** A Unix socket that listens, as the kernel knows it. */
@@ -371,10 +350,5 @@ function readSocket({ type, data }: NetlinkMessage, name: string): ListeningSock
 
 /** /proc/net/ip_vs, or null where the kernel has no IPVS (ip_vs is not loaded). */
 export async function readIpvs(): Promise<string | null> {
-  try {
-    return await readFile('/proc/net/ip_vs', 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
+  return await readFile('/proc/net/ip_vs', 'utf8').catch(ignoreMissing);
 }

@@ -39,7 +39,7 @@ type QuickReading = () => Promise<SaveOutput | null>;
  */
 export async function readIptables(
   toolbox: Toolbox,
-  { family, dialect, limitMs }: Omit<SaveSource, 'table'>,
+  { family, dialect, limitMs }: RawSource,
   readQuickly?: QuickReading,
 ): Promise<Attempt<SaveOutput | null>> {
   const quick = await attempt(tryQuickly(readQuickly), { family, dialect, tables: iptablesTables });
@@ -75,12 +75,7 @@ export async function tryQuickly(read: QuickReading | undefined): Promise<SaveOu
 /** What a tool printed of one place. */
 export type EarlyRules =
   /** `iptables-save -t raw`. */
-  | {
-      readonly kind: 'iptables';
-      readonly family: Family;
-      readonly dialect: IptablesDialect;
-      readonly text: string;
-    }
+  | ({ readonly kind: 'iptables' } & SaveOutput)
   /** `nft -n -t list table`, of a table with a chain that comes before connection tracking. */
   | { readonly kind: 'nftables'; readonly table: string; readonly text: string };
 
@@ -97,15 +92,16 @@ const layers: readonly (NftLayer | null)[] = ['ip', 'ip6', 'inet'];
 export async function readEarlyRules(limitMs = 10_000): Promise<readonly EarlyRules[]> {
   const chains = await listEarlyChains();
   const toolbox = createToolbox(limitMs);
+  const rawLayers = chains.filter(({ table }) => table === 'raw').map(({ layer }) => layer);
   const saves = families.flatMap((family) =>
     iptablesDialects
-      .filter((dialect) => dialect === 'legacy' || hasRules(chains, family))
+      .filter((dialect) => dialect === 'legacy' || rawLayers.includes(familyToNft[family]))
       .map((dialect) => saveRaw(toolbox, { family, dialect, limitMs })),
   );
   const tables = new Set(
-    chains.flatMap(({ layer, table }) =>
-      isIptables(layer, table) || !isNftName(table) ? [] : [`${layer ?? ''} ${table}`],
-    ),
+    chains
+      .filter(({ layer, table }) => (table !== 'raw' || layer === 'inet') && isNftName(table))
+      .map(({ layer, table }) => `${layer ?? ''} ${table}`),
   );
   const lists = isInPath('nft') ? [...tables].map((table) => listRaw(table, limitMs)) : [];
   return (await settleAll([...saves, ...lists])).filter((one) => one !== null);
@@ -126,28 +122,11 @@ async function listEarlyChains(): Promise<readonly NftChain[]> {
   }
 }
 
-function isIptables(layer: NftLayer | null, table: string): boolean {
-  return table === 'raw' && layer !== 'inet';
-}
-
-function hasRules(chains: readonly NftChain[], family: Family): boolean {
-  return chains.some(({ layer, table }) => table === 'raw' && layer === familyToNft[family]);
-}
-
-interface RawSource {
-  readonly family: Family;
-  readonly dialect: IptablesDialect;
-  readonly limitMs: number;
-}
-
 /** Null on a host without this iptables. */
-async function saveRaw(
-  toolbox: Toolbox,
-  { family, dialect, limitMs }: RawSource,
-): Promise<EarlyRules | null> {
-  if ((await toolbox.find(family, dialect, 'save')) === null) return null;
-  const saved = await saveIptables(toolbox, { family, dialect, limitMs, table: 'raw' });
-  return saved === null ? null : { kind: 'iptables', family, dialect, text: saved.text };
+async function saveRaw(toolbox: Toolbox, source: RawSource): Promise<EarlyRules | null> {
+  if ((await toolbox.find(source.family, source.dialect, 'save')) === null) return null;
+  const saved = await saveIptables(toolbox, { ...source, table: 'raw' });
+  return saved === null ? null : { kind: 'iptables', ...saved };
 }
 
 async function listRaw(table: string, limitMs: number): Promise<EarlyRules> {
@@ -161,17 +140,19 @@ async function listRaw(table: string, limitMs: number): Promise<EarlyRules> {
 export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promise<SaveOutput | null> {
   const { family, dialect, limitMs, table } = source;
   if (dialect === 'legacy' && !(await hasLegacyTables(family, table))) return { family, dialect, text: '' };
-  const tool = dialect === 'nft' ? await findNftSave(toolbox, family) : await findLegacySave(toolbox, family);
+  const tool = await findSave(toolbox, family, dialect);
   if (tool === null) return null;
   const words = table === undefined ? [] : ['-t', table];
   return { family, dialect, text: await runTool({ tool, arguments: words, limitMs, isLowPriority: true }) };
 }
 
-/** Which rules to read, and for how long the tool may take. */
-interface SaveSource {
-  readonly family: Family;
-  readonly dialect: IptablesDialect;
+/** Whose rules to read, and for how long the tool may take. */
+interface RawSource extends Pick<SaveOutput, 'family' | 'dialect'> {
   readonly limitMs: number;
+}
+
+/** Which of them. */
+interface SaveSource extends RawSource {
   /** This one only; all by default. */
   readonly table?: string;
 }
@@ -225,18 +206,12 @@ interface WriteOptions {
 }
 
 /** Null on a host that runs legacy only; with neither backend's tool we would be blind. */
-async function findNftSave(toolbox: Toolbox, family: Family): Promise<string | null> {
-  const tool = await toolbox.find(family, 'nft', 'save');
-  if (tool === null && (await toolbox.find(family, 'legacy', 'save')) === null) {
-    throw toolMissing(toolName(family, 'nft', 'save'));
-  }
-  return tool;
-}
-
-async function findLegacySave(toolbox: Toolbox, family: Family): Promise<string> {
-  const tool = await toolbox.find(family, 'legacy', 'save');
-  if (tool === null) throw toolMissing(toolName(family, 'legacy', 'save'));
-  return tool;
+async function findSave(toolbox: Toolbox, family: Family, dialect: IptablesDialect): Promise<string | null> {
+  const tool = await toolbox.find(family, dialect, 'save');
+  if (tool !== null) return tool;
+  const isLegacyOnly = dialect === 'nft' && (await toolbox.find(family, 'legacy', 'save')) !== null;
+  if (!isLegacyOnly) throw toolMissing(toolName(family, dialect, 'save'));
+  return null;
 }
 
 /** Asking iptables-legacy for a table creates it, and with it a second set of hooks that every packet passes: ask the kernel first. */

@@ -129,13 +129,7 @@ export function checkDescriptors(): void {
 }
 
 /** How a tool ended that did not do what it was asked. */
-interface ToolFailure {
-  readonly tool: string;
-  readonly exitCode: number;
-  readonly stderr: string;
-  /** What it was given on standard input; empty when nothing was. */
-  readonly input: string;
-}
+type ToolFailure = Required<Pick<ToolCall, 'tool' | 'input'>> & Omit<ToolResult, 'stdout'>;
 
 /** TOOL_MISSING, with the Debian package that has the tool. */
 export function toolMissing(tool: string): VipnatError {
@@ -341,20 +335,8 @@ function chooseNewerNft(): boolean {
   return true;
 }
 
-/** A tool that runs and has not been given its input yet. */
-interface StartedTool {
-  /** The exit status with which it ended without having been asked; null while it waits, or where a signal ended it. */
-  readonly exitCode: number | null;
-  /** Whether it still waits. */
-  readonly isWaiting: boolean;
-  /** Gives it the input of a call of the same command; from then on as execTool. */
-  finish(call: ToolCall): Promise<ToolResult>;
-  /** Ends it without input, and waits for that. */
-  end(): Promise<void>;
-}
-
 /** Starts a tool that reads its standard input before it does anything. Its end is up to the caller. Rejects with DESCRIPTORS_EXHAUSTED. */
-async function startTool({ tool, arguments: words }: ToolCommand): Promise<StartedTool> {
+async function startTool({ tool, arguments: words }: ToolCommand) {
   const { execa } = await import('execa');
   ensureDescriptors({ tool });
   const giveUp = new AbortController();
@@ -362,13 +344,16 @@ async function startTool({ tool, arguments: words }: ToolCommand): Promise<Start
   let end: Awaited<typeof child> | null = null;
   const ending = child.then((result) => (end = result));
   return {
+    /** The exit status with which it ended without having been asked; null while it waits, or where a signal ended it. */
     get exitCode() {
       return end?.exitCode ?? null;
     },
+    /** Whether it still waits. */
     get isWaiting() {
       return end === null;
     },
-    async finish(call) {
+    /** Gives it the input of a call of the same command; from then on as execTool. */
+    async finish(call: ToolCall): Promise<ToolResult> {
       const cancel = scheduleLimit(systemClock, call.limitMs, () => {
         giveUp.abort();
       });
@@ -378,6 +363,7 @@ async function startTool({ tool, arguments: words }: ToolCommand): Promise<Start
       if (result.isCanceled) throw toolTimedOut(call.tool, call.limitMs);
       return isCrash(call, result) ? await execTool(call) : toToolResult(call, result);
     },
+    /** Ends it without input, and waits for that. */
     async end() {
       giveUp.abort();
       await ending;
@@ -407,13 +393,11 @@ function ensureDescriptors({ tool }: Pick<ToolCommand, 'tool'>): void {
 }
 
 /** What execa says of an end. */
-interface End {
+interface End extends Omit<ToolResult, 'exitCode'> {
+  readonly exitCode?: number | undefined;
   readonly code?: string | undefined;
   readonly timedOut: boolean;
   readonly signal?: string | undefined;
-  readonly exitCode?: number | undefined;
-  readonly stdout: string;
-  readonly stderr: string;
   readonly shortMessage?: string | undefined;
 }
 
@@ -489,7 +473,7 @@ export function toolEnvironment(): Readonly<Record<string, string>> {
 const maxAgeMs = 600_000;
 
 interface WaitingTool {
-  readonly tool: StartedTool;
+  readonly tool: Awaited<ReturnType<typeof startTool>>;
   readonly identity: string;
   readonly startedAt: number;
 }

@@ -174,19 +174,15 @@ const { leastBytes: ifaddrmsgBytes } = addressList;
 
 function digestAddress(datagram: Buffer, start: number, end: number): number {
   const device = start + 4;
-  let value = mix(fnvBasis, datagram, { from: device, to: Math.min(start + ifaddrmsgBytes, end) });
+  let value = mix(fnvBasis, datagram, device, Math.min(start + ifaddrmsgBytes, end));
   visitAttributes(datagram, start + ifaddrmsgBytes, end, (type, from, to) => {
-    if (urgent.includes(type)) value = mix(value, datagram, { from, to });
+    if (urgent.includes(type)) value = mix(value, datagram, from, to);
   });
   return value;
 }
 
 /** FNV-1a with 32 bits. */
-function mix(
-  before: number,
-  bytes: Buffer,
-  { from, to }: { readonly from: number; readonly to: number },
-): number {
+function mix(before: number, bytes: Buffer, from: number, to: number): number {
   let value = before;
   for (let at = from; at < to; at += 1) value = Math.imul(value ^ (bytes[at] ?? 0), fnvPrime);
   return value;
@@ -215,10 +211,7 @@ export function startLockWatch({ clock, onTrigger, onProblem }: SourceOptions): 
   const stopping = new AbortController();
   let cancel: Cancel = () => undefined;
   let deaths = 0;
-  let becomeReady: () => void = () => undefined;
-  const ready = new Promise<void>((resolve) => {
-    becomeReady = resolve;
-  });
+  const { promise: ready, resolve: becomeReady } = Promise.withResolvers<undefined>();
   let running = run();
 
   function trigger(): void {
@@ -228,16 +221,12 @@ export function startLockWatch({ clock, onTrigger, onProblem }: SourceOptions): 
   function noteEstablished(): void {
     if (deaths > 0) trigger();
     deaths = 0;
-    becomeReady();
+    becomeReady(undefined);
   }
 
   async function run(): Promise<void> {
-    const problem = await runInotifywait({
-      onEvent: trigger,
-      onEstablished: noteEstablished,
-      signal: stopping.signal,
-    });
-    becomeReady();
+    const problem = await runInotifywait(trigger, noteEstablished, stopping.signal);
+    becomeReady(undefined);
     if (stopping.signal.aborted) return;
     const isFirst = deaths === 0;
     cancel = clock.schedule(Math.min(firstDelayMs * 2 ** deaths, longestDelayMs), () => {
@@ -261,18 +250,15 @@ export function startLockWatch({ clock, onTrigger, onProblem }: SourceOptions): 
 const firstDelayMs = 1000;
 const longestDelayMs = 60_000;
 
-/** Notified of what the child sees; and the signal that ends the child. */
-interface LockListener {
-  /** The lock was taken or released by somebody. */
-  readonly onEvent: () => void;
-  /** From now on events are seen. */
-  readonly onEstablished: () => void;
-  /** Ends the child. */
-  readonly signal: AbortSignal;
-}
-
-/** Watches the xtables lock by an inotifywait child until that dies, and answers why it did. Never rejects. */
-async function runInotifywait({ onEvent, onEstablished, signal }: LockListener): Promise<VipnatError> {
+/**
+ * Watches the xtables lock by an inotifywait child until that dies, as by the signal, and answers why it did. `onEvent` is called when
+ * somebody took or released the lock, `onEstablished` when events are seen from now on. Never rejects.
+ */
+async function runInotifywait(
+  onEvent: () => void,
+  onEstablished: () => void,
+  signal: AbortSignal,
+): Promise<VipnatError> {
   if (!isInPath('inotifywait')) return toolMissing('inotifywait');
   const [file, ...rest] = await buildCommand();
   const { execa } = await import('execa');
@@ -419,11 +405,8 @@ function untilNextMultiple(nowMs: number, everyMs: number): number {
 }
 
 /** What every source of triggers is given. */
-interface SourceOptions {
-  readonly clock: Clock;
+interface SourceOptions extends Pick<PollOptions<never>, 'clock' | 'onProblem'> {
   readonly onTrigger: (trigger: Trigger) => void;
-  /** Called with the first of a row of failures. */
-  readonly onProblem: (problem: VipnatError) => void;
 }
 
 /** A source of triggers that is at work. */
