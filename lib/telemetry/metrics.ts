@@ -112,145 +112,100 @@ export interface MetricDefinition {
   readonly help: string;
 }
 
-/** Of most metrics: without labels unless a row has some. */
-const [gauge, counter, histogram] = [
-  { type: 'gauge', labels: [] },
-  { type: 'counter', labels: [] },
-  { type: 'histogram', labels: [] },
-] as const;
+/** Makes a row of a kind: its help, and the labels that it has. */
+const [gauge, counter, histogram] = [toRow('gauge'), toRow('counter'), toRow('histogram')];
+
+function toRow<const Type extends MetricDefinition['type']>(type: Type) {
+  return <const Labels extends readonly string[]>(help: string, ...labels: Labels) => ({
+    type,
+    labels,
+    help,
+  });
+}
 
 /** Counted and timed where it happens, from the agent's start on, see `Meter`. */
 export const counted = {
-  vipnat_sync_duration_seconds: {
-    ...histogram,
-    help: 'Duration of each complete sync; its count is the number of successful syncs',
-  },
-  vipnat_writes_total: {
-    ...counter,
-    labels: ['reason'],
-    help: 'Writes of rules by reason: a new decision, a foreign change (repair), or rules of an older version (update)',
-  },
-  vipnat_repairs_postponed_total: {
-    ...counter,
-    help: "Repairs that the agent postponed, because another program keeps undoing vipnat's rules",
-  },
-  vipnat_failures_total: {
-    ...counter,
-    labels: ['code'],
-    help: 'Failed syncs and writes, and other failures when they begin, by the code of docs/errors.md',
-  },
-  vipnat_mode_changes_total: { ...counter, labels: ['vip'], help: "Changes of a VIP's balancing mode" },
-  vipnat_apiserver_deaths_total: {
-    ...counter,
-    labels: ['apiserver'],
-    help: 'How often this node found an apiserver dead',
-  },
-  vipnat_flow_resets_total: {
-    ...counter,
-    labels: ['vip'],
-    help: 'Stale connections of a VIP that vipnat reset',
-  },
+  vipnat_sync_duration_seconds: histogram(
+    'Duration of each complete sync; its count is the number of successful syncs',
+  ),
+  vipnat_writes_total: counter(
+    'Writes of rules by reason: a new decision, a foreign change (repair), or rules of an older version (update)',
+    'reason',
+  ),
+  vipnat_repairs_postponed_total: counter(
+    "Repairs that the agent postponed, because another program keeps undoing vipnat's rules",
+  ),
+  vipnat_failures_total: counter(
+    'Failed syncs and writes, and other failures when they begin, by the code of docs/errors.md',
+    'code',
+  ),
+  vipnat_mode_changes_total: counter("Changes of a VIP's balancing mode", 'vip'),
+  vipnat_apiserver_deaths_total: counter('How often this node found an apiserver dead', 'apiserver'),
+  vipnat_flow_resets_total: counter('Stale connections of a VIP that vipnat reset', 'vip'),
 } as const satisfies Record<string, MetricDefinition & { type: 'counter' | 'histogram' }>;
 
 /** Read from the agent's state when somebody asks, see `agent/report/metrics.ts`. What is not known has no sample. */
 export const sampled = {
-  vipnat_build_info: {
-    ...gauge,
-    labels: ['version', 'node_version'],
-    help: 'Version of vipnat and of Node.js; always 1',
-  },
-  vipnat_waiting: {
-    ...gauge,
-    help: 'Whether this agent waits for another agent on this host to end; it does nothing else meanwhile',
-  },
-  vipnat_last_sync_timestamp_seconds: {
-    ...gauge,
-    help: 'Time of the last successful sync, in seconds since 1970',
-  },
-  vipnat_rules_in_sync: {
-    ...gauge,
-    help: 'Whether the last sync found the wanted rules in the kernel, and IP forwarding on',
-  },
-  vipnat_rule_differences: {
-    ...gauge,
-    help: 'Number of differences between the wanted rules and the rules that the last sync found',
-  },
-  vipnat_rule_conflict: {
-    ...gauge,
-    help: "Whether another program keeps undoing vipnat's rules; 0 again after a minute without a repair",
-  },
-  vipnat_vip_mode: {
-    ...gauge,
-    labels: ['vip', 'mode'],
-    help: 'Balancing mode of a VIP: 1 for the mode in use, 0 for the others',
-  },
-  vipnat_vip_bypass: {
-    ...gauge,
-    labels: ['vip'],
-    help: "Whether vipnat bypasses kube-proxy, because kube-proxy's list of apiservers is out of date",
-  },
-  vipnat_vip_held: { ...gauge, labels: ['vip'], help: 'Whether this node holds the VIP' },
-  vipnat_vip_conflict: {
-    ...gauge,
-    labels: ['vip'],
-    help: 'Whether another host answers ARP for a VIP that this node holds; absent on other nodes and for IPv6',
-  },
-  vipnat_vip_local_clients_kept: {
-    ...gauge,
-    labels: ['vip'],
-    help: 'Whether connections of local clients survive a move of the VIP; absent on other nodes and for IPv6',
-  },
-  vipnat_vip_apiservers: {
-    ...gauge,
-    labels: ['vip'],
-    help: "Number of apiservers that get the VIP's new connections from this node",
-  },
-  vipnat_vip_apiserver_share: {
-    ...gauge,
-    labels: ['vip', 'apiserver'],
-    help: "Part of a VIP's new connections that an apiserver gets, from 0 to 1; absent where kube-proxy chooses",
-  },
-  vipnat_apiserver_state: {
-    ...gauge,
-    labels: ['apiserver', 'state'],
-    help: 'State of an apiserver as this node sees it: 1 for its state, 0 for the others',
-  },
-  vipnat_apiserver_uncorroborated: {
-    ...gauge,
-    labels: ['apiserver'],
-    help: "Whether the apiserver is suspected: its probes fail, but this node's network may be the cause",
-  },
-  vipnat_api_followed: {
-    ...gauge,
-    help: 'Whether the agent follows the Kubernetes API; absent without credentials',
-  },
-  vipnat_api_followed_change_timestamp_seconds: {
-    ...gauge,
-    help: 'Time of the last change of vipnat_api_followed, in seconds since 1970',
-  },
-  vipnat_can_serve: {
-    ...gauge,
-    help: 'Whether this node can serve a VIP, by balancing or with its own apiserver',
-  },
-  vipnat_host_drained: { ...gauge, help: 'Whether this host is drained' },
-  vipnat_host_drained_vip_stays: {
-    ...gauge,
-    help: 'Whether a drained host may hold the VIP, because no other host took it',
-  },
-  vipnat_track_file_current: {
-    ...gauge,
-    help: "Whether keepalived's track file agrees with vipnat_can_serve",
-  },
-  vipnat_state_file_current: { ...gauge, help: "Whether the agent's last write of its state file succeeded" },
-  process_start_time_seconds: { ...gauge, help: 'Start time of the agent, in seconds since 1970' },
-  process_cpu_seconds_total: {
-    ...counter,
-    help: 'Processor time of the agent, without the tools that it starts',
-  },
-  process_resident_memory_bytes: {
-    ...gauge,
-    help: 'Resident memory of the agent, without the tools that it starts',
-  },
+  vipnat_build_info: gauge('Version of vipnat and of Node.js; always 1', 'version', 'node_version'),
+  vipnat_waiting: gauge(
+    'Whether this agent waits for another agent on this host to end; it does nothing else meanwhile',
+  ),
+  vipnat_last_sync_timestamp_seconds: gauge('Time of the last successful sync, in seconds since 1970'),
+  vipnat_rules_in_sync: gauge(
+    'Whether the last sync found the wanted rules in the kernel, and IP forwarding on',
+  ),
+  vipnat_rule_differences: gauge(
+    'Number of differences between the wanted rules and the rules that the last sync found',
+  ),
+  vipnat_rule_conflict: gauge(
+    "Whether another program keeps undoing vipnat's rules; 0 again after a minute without a repair",
+  ),
+  vipnat_vip_mode: gauge('Balancing mode of a VIP: 1 for the mode in use, 0 for the others', 'vip', 'mode'),
+  vipnat_vip_bypass: gauge(
+    "Whether vipnat bypasses kube-proxy, because kube-proxy's list of apiservers is out of date",
+    'vip',
+  ),
+  vipnat_vip_held: gauge('Whether this node holds the VIP', 'vip'),
+  vipnat_vip_conflict: gauge(
+    'Whether another host answers ARP for a VIP that this node holds; absent on other nodes and for IPv6',
+    'vip',
+  ),
+  vipnat_vip_local_clients_kept: gauge(
+    'Whether connections of local clients survive a move of the VIP; absent on other nodes and for IPv6',
+    'vip',
+  ),
+  vipnat_vip_apiservers: gauge(
+    "Number of apiservers that get the VIP's new connections from this node",
+    'vip',
+  ),
+  vipnat_vip_apiserver_share: gauge(
+    "Part of a VIP's new connections that an apiserver gets, from 0 to 1; absent where kube-proxy chooses",
+    'vip',
+    'apiserver',
+  ),
+  vipnat_apiserver_state: gauge(
+    'State of an apiserver as this node sees it: 1 for its state, 0 for the others',
+    'apiserver',
+    'state',
+  ),
+  vipnat_apiserver_uncorroborated: gauge(
+    "Whether the apiserver is suspected: its probes fail, but this node's network may be the cause",
+    'apiserver',
+  ),
+  vipnat_api_followed: gauge('Whether the agent follows the Kubernetes API; absent without credentials'),
+  vipnat_api_followed_change_timestamp_seconds: gauge(
+    'Time of the last change of vipnat_api_followed, in seconds since 1970',
+  ),
+  vipnat_can_serve: gauge('Whether this node can serve a VIP, by balancing or with its own apiserver'),
+  vipnat_host_drained: gauge('Whether this host is drained'),
+  vipnat_host_drained_vip_stays: gauge(
+    'Whether a drained host may hold the VIP, because no other host took it',
+  ),
+  vipnat_track_file_current: gauge("Whether keepalived's track file agrees with vipnat_can_serve"),
+  vipnat_state_file_current: gauge("Whether the agent's last write of its state file succeeded"),
+  process_start_time_seconds: gauge('Start time of the agent, in seconds since 1970'),
+  process_cpu_seconds_total: counter('Processor time of the agent, without the tools that it starts'),
+  process_resident_memory_bytes: gauge('Resident memory of the agent, without the tools that it starts'),
 } as const satisfies Record<string, MetricDefinition & { type: 'gauge' | 'counter' }>;
 
 /** All metrics by name, in the order in which they are documented. */
