@@ -24,8 +24,7 @@ import type { ObjectClient, ObjectWrite, WriteAnswer } from '../lib/kubernetes/w
 import * as z from 'zod/mini';
 import { objectVersion } from '../lib/kubernetes/client.ts';
 import { reportAnnotations, apiGroup, type AbsentNode } from '../lib/api/vipnat.ts';
-import { type Clock, type Cancel, backOff } from '../lib/clock.ts';
-import { toMicroTime } from '../lib/kubernetes/leader.ts';
+import { type Clock, type Cancel, backOff, toMicroTime } from '../lib/clock.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /**

@@ -102,6 +102,11 @@ export const systemClock: Clock = {
   },
 };
 
+/** A moment as the API reads it where it wants six digits behind the point, no less (meta/v1 MicroTime). */
+export function toMicroTime(date: Date): string {
+  return date.toISOString().replace('Z', '000Z');
+}
+
 /** Waits for so many milliseconds; for none where the number is negative. */
 export function sleep(clock: Clock, delayMs: number): Promise<void> {
   return new Promise((resolve) => clock.schedule(Math.max(0, delayMs), resolve));

@@ -9,13 +9,7 @@ import {
   type PingConnection,
   type PingListener,
 } from './apiserver.ts';
-import {
-  toRequest,
-  connectOnce,
-  type ConnectOutcome,
-  type HttpsGet,
-  apiserverProbe,
-} from '../../lib/http/client.ts';
+import { toReadyzRequest, connectOnce, type ConnectOutcome, readyzPath } from '../../lib/http/client.ts';
 import type { Authority } from '../../lib/files.ts';
 import { Agent, get } from 'node:https';
 import { checkServerIdentity, TLSSocket, type PeerCertificate, connect } from 'node:tls';
@@ -185,11 +179,10 @@ const maxBodyLength = 16_384;
 export function judge(
   { statusCode = 0, complete }: Pick<IncomingMessage, 'statusCode' | 'complete'>,
   body: string,
-  { path }: Pick<HttpsGet, 'path'> = apiserverProbe.httpsGet,
 ): ReadyzOutcome {
   if (!complete) return { kind: 'closed' };
   if (statusCode === 200) return { kind: 'ready' };
-  const detail = `${path} answers ${statusCode}`;
+  const detail = `${readyzPath} answers ${statusCode}`;
   // kube-apiserver asks who somebody is before it asks how itself is.
   if (statusCode === 401 || statusCode === 403) return { kind: 'ready', livenessOnly: detail };
   return {
@@ -359,7 +352,7 @@ export class TlsConnection implements HeldConnection {
       };
       this.#agent ??= createAgent(basis);
       const headers = basis.credentials?.headers ?? {};
-      const request = get({ ...toRequest(apiserverProbe, endpoint), agent: this.#agent, headers });
+      const request = get({ ...toReadyzRequest(endpoint), agent: this.#agent, headers });
       const startLimit = () =>
         scheduleLimit(clock, limitMs, () => {
           end({ kind: 'silent' });

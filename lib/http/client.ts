@@ -363,18 +363,21 @@ export interface LoopbackAnswer {
 interface AnswerLimits {
   readonly limitMs: number;
   readonly maxLength: number;
+  /** Of a Unix socket by which it is asked; by TCP unless given. */
+  readonly socketPath?: string;
 }
 
-/** Asks by HTTP; null when nobody answers in time, or with more. Never rejects. */
+/** Asks by HTTP, over a connection of its own; null when nobody answers in time, or with more. Never rejects. */
 export function askLoopback(
   url: string,
-  { limitMs, maxLength }: AnswerLimits,
+  { limitMs, maxLength, socketPath }: AnswerLimits,
 ): Promise<LoopbackAnswer | null> {
   return new Promise((resolve) => {
     const giveUp = () => {
       resolve(null);
     };
-    const question = get(url, { agent: false }, (response) => {
+    // No pooled connection: it could be to a program that is gone.
+    const question = get(url, { agent: false, socketPath }, (response) => {
       let body = '';
       response.setEncoding('utf8').on('data', (chunk: string) => {
         body += chunk;
@@ -411,7 +414,7 @@ export function askServing(endpoint: Endpoint, clock: Clock, limitMs: number): P
   return new Promise((resolve) => {
     const asked = clock.date().getTime();
     const request = httpsGet(
-      { ...toRequest(apiserverProbe, endpoint), agent: false, rejectUnauthorized: false },
+      { ...toReadyzRequest(endpoint), agent: false, rejectUnauthorized: false },
       ({ socket, headers }) => {
         const middle = (asked + clock.date().getTime()) / 2;
         const dateMs = Date.parse(headers.date ?? '');
@@ -434,38 +437,12 @@ export function askServing(endpoint: Endpoint, clock: Clock, limitMs: number): P
   });
 }
 
-/** A GET over TLS, held open between two of them. */
-export interface HttpsGet {
-  readonly path: string;
-  /** The backend's own where it is left out. */
-  readonly port?: number;
-}
-
-/** A connection that is opened and closed again; nothing is sent. */
-interface TcpSocket {
-  /** The backend's own where it is left out. */
-  readonly port?: number;
-}
-
-/** What a probe does at a backend, in the words of core/v1 ProbeHandler. */
-type ProbeHandler = { readonly httpsGet: HttpsGet } | { readonly tcpSocket: TcpSocket };
-
 /** What an apiserver is asked for: whether it is ready, not whether it lives. */
-export const apiserverProbe: { readonly httpsGet: HttpsGet } = { httpsGet: { path: '/readyz' } };
+export const readyzPath = '/readyz';
 
-/** Where a backend is probed. Pure. */
-export function locateProbe(handler: ProbeHandler, backend: Endpoint): Endpoint {
-  const { port = backend.port } = 'httpsGet' in handler ? handler.httpsGet : handler.tcpSocket;
-  return { ...backend, port };
-}
-
-/** The request of a probe that makes one. Pure. */
-export function toRequest(
-  { httpsGet }: { readonly httpsGet: HttpsGet },
-  backend: Endpoint,
-): { readonly host: string; readonly port: number; readonly path: string } {
-  const { address, port } = locateProbe({ httpsGet }, backend);
-  return { host: address, port, path: httpsGet.path };
+/** The request that asks it. Pure. */
+export function toReadyzRequest({ address, port }: Endpoint): Pick<RequestOptions, 'host' | 'port' | 'path'> {
+  return { host: address, port, path: readyzPath };
 }
 
 /** Nobody has these (RFC 5737, RFC 3849). Nothing is sent there. */

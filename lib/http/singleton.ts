@@ -12,8 +12,9 @@ import * as z from 'zod/mini';
 import { toPrintableLine } from '../text.ts';
 import { VipnatError } from '../errors.ts';
 import { createBoundedServer } from './server.ts';
-import { type Server, request } from 'node:http';
-import { scheduleRunningLimit, sleep, systemClock } from '../clock.ts';
+import type { Server } from 'node:http';
+import { askLoopback } from './client.ts';
+import { sleep, systemClock } from '../clock.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { findListeningSocket } from '../kernel/host.ts';
 import { connect } from 'node:net';
@@ -39,8 +40,7 @@ export const balancerRole: Role = {
 };
 
 /** The owner is on this host and has its answer ready: longer means that it hangs, and more that it is no such program. */
-const askTimeoutMs = 1000;
-const maxAnswerLength = 1_000_000;
+const answerLimits = { limitMs: 1000, maxLength: 1_000_000 };
 
 /** Anybody may hold the name: what is printed of an answer is a line. */
 export const line = z.pipe(z.string(), z.transform(toPrintableLine));
@@ -98,13 +98,14 @@ export async function findLockOwner(role: Role): Promise<OwnerInfo | null> {
 
 /** Reads its answer; null for anything else. Pure and total. */
 export function readOwnerInfo(json: unknown): OwnerInfo | null {
-  const parsed = ownerInfo.safeParse(json);
-  return parsed.success ? parsed.data : null;
+  return ownerInfo.safeParse(json).data ?? null;
 }
 
 /** What the owner of a role answers to a path, parsed; null when there is none or it is no JSON. */
 export async function askLockOwner(role: Role, path: string): Promise<unknown> {
-  return parseJson((await ask(role, path).catch(() => null)) ?? '');
+  const socketPath = toSocketPath(role);
+  const answer = await askLoopback(`http://localhost${path}`, { ...answerLimits, socketPath });
+  return parseJson(answer?.body ?? '');
 }
 
 function tryToListen(server: Server, role: Role): Promise<boolean> {
@@ -125,28 +126,6 @@ async function describeOwner(role: Role): Promise<string> {
   return lockOwner === null
     ? `another process listens on vipnat's socket in this network namespace and does not answer. Find the process with: ${printFind(role)}`
     : `${title === 'agent' ? 'an' : 'a'} ${title} is already running in this network namespace: vipnat ${lockOwner.version}, pid ${lockOwner.pid}, since ${lockOwner.since}. Stop that ${title} first`;
-}
-
-function ask(role: Role, path: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    // No pooled connection: it could be to an agent that is gone.
-    const question = request({ socketPath: toSocketPath(role), path, agent: false }, (response) => {
-      let body = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => {
-        body += chunk;
-        if (body.length > maxAnswerLength) question.destroy();
-      });
-      response.on('end', () => {
-        resolve(body);
-      });
-      // An answer that breaks off has no end.
-      response.on('error', reject).on('close', () => {
-        reject(new Error('no whole answer'));
-      });
-    });
-    const cancelLimit = scheduleRunningLimit(systemClock, askTimeoutMs, () => question.destroy());
-    question.on('error', reject).on('close', cancelLimit).end();
-  });
 }
 
 function parseJson(text: string): unknown {
@@ -272,13 +251,8 @@ class OwnerWatch {
   }
 }
 
-interface HeldConnection {
-  readonly isOpen: () => boolean;
-  readonly ended: Promise<void>;
-}
-
 /** A connection to the owner, which ends with it; immediately where there is none. */
-function holdConnection(role: Role, signal: AbortSignal): HeldConnection {
+function holdConnection(role: Role, signal: AbortSignal) {
   const socket = connect(toSocketPath(role));
   const end = () => {
     socket.destroy();

@@ -1,12 +1,7 @@
 import type { ObjectClient, ObjectWrite, WriteAnswer } from './writes.ts';
-import { type Clock, type Random, type Cancel, Pause } from '../clock.ts';
+import { type Clock, type Random, type Cancel, Pause, toMicroTime } from '../clock.ts';
 import { type NamespacedName, objectVersion } from './client.ts';
 import * as z from 'zod/mini';
-
-/** A moment as the API reads it where it wants six digits behind the point, no less (meta/v1 MicroTime). */
-export function toMicroTime(date: Date): string {
-  return date.toISOString().replace('Z', '000Z');
-}
 
 /**
  * Who of several processes may write: the one whose name a Lease has, as client-go's leader election does it.
@@ -222,12 +217,8 @@ export class LeaderElection {
   }
 
   #toSpec(): object {
-    const { identity } = this.#options;
-    return {
-      holderIdentity: identity,
-      leaseDurationSeconds: leaseMs / 1000,
-      renewTime: this.#now(),
-    };
+    const holderIdentity = this.#options.identity;
+    return { holderIdentity, leaseDurationSeconds: leaseMs / 1000, renewTime: this.#now() };
   }
 
   #toChange(what: string, version: string, spec: object): ObjectWrite {

@@ -1,5 +1,4 @@
 import { type ApiEvent, type EventAnswer, updateSeries, createEvent } from '../kubernetes/writes.ts';
-import { toMicroTime } from '../kubernetes/leader.ts';
 import { toPrintableLine } from '../text.ts';
 import {
   type Budget,
@@ -11,6 +10,7 @@ import {
   type Random,
   Pause,
   backOff,
+  toMicroTime,
 } from '../clock.ts';
 import type { ApiRoute } from '../kubernetes/route.ts';
 import type { Logger } from './log.ts';
