@@ -1,7 +1,13 @@
-import { type Allowance, KeptServer, Budget, createBoundedTlsServer, createBoundedServer } from './server.ts';
+import {
+  type Allowance,
+  type KeptServerOptions,
+  KeptServer,
+  Budget,
+  createBoundedTlsServer,
+  createBoundedServer,
+} from './server.ts';
 import { createSecureContext } from 'node:tls';
-import { type Clock, systemClock } from '../clock.ts';
-import type { VipnatError } from '../errors.ts';
+import { systemClock } from '../clock.ts';
 import type { Server as TlsServer } from 'node:https';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { type Endpoint, formatEndpoint } from '../net.ts';
@@ -58,21 +64,15 @@ export function canServeWith({ certificate, key }: KeyPair): boolean {
 }
 
 /** The dependencies of the server, and its listeners. */
-interface PostServerOptions {
+interface PostServerOptions extends Omit<KeptServerOptions, 'endpoint'> {
   /** At all addresses of this host. 0 takes any that is free. */
   readonly port: number;
   readonly path: string;
   readonly maxBytes: number;
-  readonly clock: Clock;
   /** Answers a text with JSON; null for one that it cannot read. */
   readonly answer: (text: string) => string | null;
   /** A question was refused: it could not be read, was too long, or one too many. So is a connection that was one too many. */
   readonly onRefused: () => void;
-  /** See `KeptServerOptions`. */
-  readonly title: string;
-  readonly remedy: string;
-  readonly onProblem: (problem: VipnatError) => void;
-  readonly onRecovered: () => void;
 }
 
 /** Answers from `start` to `stop`. */
@@ -230,13 +230,10 @@ export function toText(status: number, line: string): Answer {
  */
 
 /** The dependencies of the server, and its listeners. */
-interface StatusServerOptions {
+interface StatusServerOptions extends Pick<KeptServerOptions, 'clock' | 'onProblem'> {
   /** Port 0 takes any that is free. */
   readonly endpoint: Endpoint;
   readonly pages: ReadonlyMap<string, Page>;
-  readonly clock: Clock;
-  /** It cannot listen, for the first time in a row: LISTEN_FAILED. It keeps trying. */
-  readonly onProblem: (problem: VipnatError) => void;
   /** It listens after all. Not called when the first attempt succeeded. */
   readonly onRecovered: (endpoint: Endpoint) => void;
 }

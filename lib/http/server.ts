@@ -176,7 +176,7 @@ class Connections {
  */
 
 /** Its dependencies and listeners. */
-interface KeptServerOptions {
+export interface KeptServerOptions {
   /** Without an address: all of this host, of whatever family. Port 0 takes any that is free. */
   readonly endpoint: { readonly address?: string; readonly port: number };
   readonly clock: Clock;
@@ -215,23 +215,8 @@ export abstract class KeptServer {
     return bound === null || bound === undefined || typeof bound === 'string' ? null : bound.port;
   }
 
-  /** Ends when it listens or has failed to; it tries again by itself then. Not to be called twice. */
+  /** Ends when it listens or has failed to; it tries again by itself then. Not to be called twice from outside. */
   async start(): Promise<void> {
-    await this.#listen();
-  }
-
-  /** Ends when the port is free again; questions in progress are cut off. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#cancelRetry();
-    const server = this.#server;
-    if (server === null) return;
-    this.#server = null;
-    for (const socket of this.#sockets) socket.destroy();
-    await new Promise((resolve) => server.close(resolve));
-  }
-
-  async #listen(): Promise<void> {
     const { endpoint, onRecovered } = this.#options;
     const server = this.create();
     server.on('connection', (socket) => {
@@ -256,6 +241,17 @@ export abstract class KeptServer {
     this.#failures = 0;
   }
 
+  /** Ends when the port is free again; questions in progress are cut off. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancelRetry();
+    const server = this.#server;
+    if (server === null) return;
+    this.#server = null;
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  }
+
   #restart(error: Error): void {
     this.#server?.close();
     this.#server = null;
@@ -267,7 +263,7 @@ export abstract class KeptServer {
     if (this.#failures === 0) onProblem(toProblem(this.#options, error));
     this.#cancelRetry = clock.schedule(
       backOff(this.#failures, firstRetryMs, maxRetryMs),
-      () => void this.#listen(),
+      () => void this.start(),
     );
     this.#failures += 1;
   }
